@@ -1,0 +1,3 @@
+from .core.tensor import Tensor
+from .engine import api
+from .ops import elementwise, reduce

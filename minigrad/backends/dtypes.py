@@ -1,0 +1,64 @@
+"""One place for what NumPy answers differently for bfloat16 than for its own types."""
+
+from typing import Any
+
+import numpy as np
+
+try:
+    import ml_dtypes
+
+    bfloat16: np.dtype | None = np.dtype(ml_dtypes.bfloat16)
+except ImportError:  # the extra `full` brings it
+    bfloat16 = None
+
+_NUMBERS = (float, int, complex, bool)
+
+
+def is_floating(dtype: Any) -> bool:
+    """Whether the dtype is a real floating type, bfloat16 included."""
+    return dtype.kind == "f" or dtype == bfloat16
+
+
+def is_differentiable(dtype: Any) -> bool:
+    """Whether a tensor of this dtype can carry a gradient: floating or complex."""
+    return dtype.kind in "fc" or dtype == bfloat16
+
+
+def accumulator(dtype: Any) -> Any:
+    """The dtype in which sums of this dtype are formed: float32 for 16-bit floats, else None."""
+    return np.float32 if dtype.itemsize == 2 and is_floating(dtype) else None
+
+
+def weak_scalars(values: list) -> list:
+    """Python scalars in the dtype of the bfloat16 array beside them.
+
+    NumPy keeps Python scalars weak for its own dtypes (float16 * 2.0 is float16); for bfloat16 it
+    gives float32, so they are converted before the call.
+    """
+    if bfloat16 is None:
+        return values
+    dtypes = {x.dtype for x in values if isinstance(x, np.ndarray)}
+    if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):
+        return values
+    return [
+        bfloat16.type(x) if type(x) in _NUMBERS and type(x) is not complex else x for x in values
+    ]
+
+
+def finfo(dtype: Any) -> Any:
+    """Limits of a floating dtype, bfloat16 included."""
+    return ml_dtypes.finfo(dtype) if dtype == bfloat16 else np.finfo(dtype)
+
+
+def resolve_dtype(dtype: Any) -> np.dtype | None:
+    """A dtype from what users write: np.float32, "float32", float, "bfloat16"."""
+    if dtype is None:
+        return None
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        if bfloat16 is None:
+            raise TypeError(
+                "bfloat16 needs the package ml_dtypes: pip install 'minigrad-engine[full]' from "
+                "the checkout"
+            )
+        return bfloat16
+    return np.dtype(dtype)

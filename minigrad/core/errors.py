@@ -1,0 +1,66 @@
+"""Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
+
+from typing import Any
+
+import numpy as np
+
+
+class MinigradError(Exception):
+    """Base of the errors that only this engine raises."""
+
+
+class GraphReleasedError(MinigradError, RuntimeError):
+    """A second backward reached a node whose saved arrays were already freed."""
+
+
+class RuleError(MinigradError, RuntimeError):
+    """A derivative rule is missing, or it returned something of the wrong shape or kind."""
+
+
+class SeedError(MinigradError, ValueError):
+    """The cotangent that starts a backward is missing or does not fit its root."""
+
+
+class TransformError(MinigradError, RuntimeError):
+    """A function transform (jvp, vmap, grad) was used in a way it cannot honour."""
+
+
+class FormatError(MinigradError, ValueError):
+    """A file is damaged, too large, or written by a newer version."""
+
+
+def describe(value: Any) -> str:
+    """One value as an error shows it: `float32 (3, 4)` for arrays and tensors, its repr else."""
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return f"{dtype} {shape}"
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def call_text(op: Any, args: tuple, params: dict) -> str:
+    """The call as the user may recognise it: `mul(a: float32 (3,), b: float32 (4,))`."""
+    names = op.arrays if not op.variadic else [f"{op.arrays[0]}[{i}]" for i in range(len(args))]
+    parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
+    parts += [f"{name}={describe(value)}" for name, value in params.items()]
+    return f"{op.name}({', '.join(parts)})"
+
+
+_REBUILT = (
+    np.exceptions.AxisError,
+    np.linalg.LinAlgError,
+    IndexError,
+    ZeroDivisionError,
+    TypeError,
+    ValueError,
+)
+
+
+def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
+    """The same kind of error with the call in front of its message, so that `except` still fits."""
+    message = f"{call_text(op, args, params)}: {error}"
+    for kind in _REBUILT:
+        if isinstance(error, kind):
+            return kind(message)
+    error.add_note(f"in {message}")
+    return error

@@ -1,0 +1,111 @@
+"""The graph that a forward leaves behind: nodes, leaves, ports, and the walk over them.
+
+A node stands for one call of an op. Its `parents` receive what its rules return, in order. There
+are three kinds of parent, alike in what the walk and the engines read (`number`, `parents`,
+`shape`, `dtype`):
+
+- `Node`   the call that made a tensor;
+- `Leaf`   a tensor the user made with requires_grad=True; its gradient ends in `.grad`;
+- `Port`   one output of an op that has several.
+
+Nodes are numbered as they are made. A call comes after the calls that made its inputs, so falling
+numbers are an order in which every consumer comes before its producers: a backward order that
+needs no further sorting by edges.
+"""
+
+import itertools
+import weakref
+from collections.abc import Iterable
+from operator import attrgetter
+from typing import Any
+
+next_number = itertools.count().__next__  # one C call, so two threads never share a number
+
+
+class Node:
+    """One recorded call. `saved` is what its rules need; it is None once a backward has used it.
+
+    `origin` is (site, scope) while a listener wants them, else None.
+    """
+
+    __slots__ = (
+        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "__weakref__",
+    )  # fmt: skip
+
+    number: int
+    op: Any
+    plan: Any
+    parents: tuple
+    saved: tuple | None
+    shape: tuple
+    dtype: Any
+    origin: tuple | None
+
+    def __repr__(self) -> str:
+        return f"<{self.op.name} #{self.number}>"
+
+
+class Leaf:
+    """The place where a leaf's gradient arrives. It knows its tensor weakly: no cycle."""
+
+    __slots__ = ("number", "tensor", "shape", "dtype", "__weakref__")
+    parents = ()
+    saved = ()
+
+    def __init__(self, tensor: Any):
+        self.number = next_number()
+        self.tensor = weakref.ref(tensor)
+        self.shape = tensor.shape
+        self.dtype = tensor.dtype
+
+    def __repr__(self) -> str:
+        return f"<leaf #{self.number}>"
+
+
+class Port:
+    """Output `index` of a node with several; it hands its cotangent to the node."""
+
+    __slots__ = ("number", "parents", "index", "shape", "dtype", "__weakref__")
+    saved = ()
+
+    def __init__(self, node: Node, index: int, y: Any):
+        self.number = next_number()
+        self.parents = (node,)
+        self.index = index
+        self.shape = y.shape
+        self.dtype = y.dtype
+
+    def __repr__(self) -> str:
+        return f"<output {self.index} of {self.parents[0]!r}>"
+
+
+def reachable(roots: Iterable) -> list:
+    """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
+    seen = set(roots)
+    stack = list(seen)
+    while stack:
+        for parent in stack.pop().parents:
+            if parent not in seen:
+                seen.add(parent)
+                stack.append(parent)
+    return sorted(seen, key=attrgetter("number"))
+
+
+def backward_order(roots: Iterable) -> list:
+    """The reachable nodes, newest first, each leaf directly behind its last consumer.
+
+    A leaf is then met as soon as its gradient is complete, in the middle of a backward, however
+    old the leaf is.
+    """
+    order, placed = [], set()
+    for node in reachable(roots):
+        if node.__class__ is Leaf:
+            continue
+        for parent in node.parents:
+            if parent.__class__ is Leaf and parent not in placed:
+                placed.add(parent)
+                order.append(parent)
+        order.append(node)
+    order += [root for root in roots if root.__class__ is Leaf and root not in placed]
+    order.reverse()
+    return order

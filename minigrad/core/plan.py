@@ -1,0 +1,155 @@
+"""What one call must save and how its rules are fed: worked out once per op and input pattern.
+
+The signature is the save list. A rule asks by name for what it needs:
+
+- an input's name, for that input; a `*arrays` op's name, for the list of them
+- `y`           the result (a tuple where the op has several outputs)
+- `g`           the cotangent of the result (a list, None where an output was not used)
+- a residual's name, for something else that the forward returned
+- `<input>_shape`, for a shape alone
+- a static parameter's name
+- `xp`          the array module of the result
+- `needs`       in a joint rule: which inputs need a gradient
+"""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from .graph import Node, Port
+
+
+class Rule:
+    """A derivative function and the names it asks for. A partial is multiplied by g afterwards."""
+
+    __slots__ = ("fn", "names", "partial")
+
+    def __init__(self, fn: Callable, names: tuple[str, ...], partial: bool = False):
+        self.fn = fn
+        self.names = names
+        self.partial = partial
+
+
+class Plan:
+    """For one op and one pattern of inputs that need gradients: what to save, how to pull back.
+
+    names    what `Node.saved` holds, in order
+    pick     takes from [*inputs, y] those that are simply there; `gather` finds the rest
+    pulls    one function per needed input, from (g, *saved) to its contribution;
+             a single one, which returns a contribution for every input, where the rule is joint
+    """
+
+    __slots__ = ("op", "slots", "names", "pick", "extras", "pulls", "joint")
+
+    def __init__(self, op: Any, pattern: int):
+        self.op = op
+        self.joint = op.joint is not None
+        self.slots = [] if op.variadic else [i for i in range(op.arity) if pattern >> i & 1]
+        rules = [op.joint] if self.joint else [op.rule_for(op.arrays[i]) for i in self.slots]
+        names = dict.fromkeys(name for rule in rules for name in rule.names if name != "g")
+        if self.joint:
+            names["needs"] = None
+        at_hand = {"y": -1}
+        if not op.variadic:
+            at_hand |= {name: i for i, name in enumerate(op.arrays)}
+        direct = [name for name in names if name in at_hand]
+        self.extras = [name for name in names if name not in at_hand]
+        self.names = (*direct, *self.extras)
+        self.pick = _picker([at_hand[name] for name in direct])
+        place = {name: i for i, name in enumerate(("g", *self.names))}
+        self.pulls = [_puller(rule, place) for rule in rules]
+
+    def gather(self, arrays: list, params: dict, residuals: list | tuple, pattern: int) -> tuple:
+        """The saved values that are not simply an input or the result; arrays is [*inputs, y]."""
+        op, (*inputs, y) = self.op, arrays
+        known: dict[str, Any] = {**op.defaults, **params}
+        known |= zip(op.residuals, residuals, strict=True)
+        if "needs" in self.extras:
+            slots = len(inputs) if op.variadic else op.arity
+            known["needs"] = [pattern >> i & 1 == 1 for i in range(slots)]
+        if "xp" in self.extras:
+            known["xp"] = array_module(y[0] if isinstance(y, tuple) else y)
+        if op.variadic:
+            known[op.arrays[0]] = tuple(inputs)
+            known[f"{op.arrays[0]}_shape"] = [np.shape(x) for x in inputs]
+        else:
+            for name, x in zip(op.arrays, inputs, strict=False):
+                known[f"{name}_shape"] = np.shape(x)
+        return tuple([known[name] for name in self.extras])
+
+    def pull(self, node: Node, g: Any) -> list:
+        """What the rules return for cotangent g, aligned with the node's parents."""
+        return self.feed((g, *node.saved))  # type: ignore[misc]
+
+    def feed(self, values: tuple) -> list:
+        """What the rules return for (g, *saved), one contribution per needed input."""
+        if not self.joint:
+            if self.op.kind == "elementwise" and values[0].dtype.kind == "c":
+                return self._feed_complex(values)
+            return [pull(values) for pull in self.pulls]
+        needs = values[1 + self.names.index("needs")]
+        given = self.pulls[0](values)
+        return [c for c, need in zip(given, needs, strict=True) if need]
+
+    def _feed_complex(self, values: tuple) -> list:
+        """The rows of the table give p·g; the gradient of a real loss is conj(p)·g.
+
+        conj(p)·g = conj(p·conj(g)), so each row is read once for real and complex numbers alike.
+        """
+        values = (values[0].conj(), *values[1:])
+        return [pull(values).conj() for pull in self.pulls]
+
+    def slots_of(self, node: Node) -> list[int]:
+        """Which input of the call each of the node's parents was."""
+        if not self.op.variadic:
+            return self.slots
+        needs = node.saved[self.names.index("needs")]  # type: ignore[index]
+        return [slot for slot, need in enumerate(needs) if need]
+
+    def linked(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:
+        """The node's saved values as tensors in the graph, for a rule that will be recorded.
+
+        An input is linked to its own producer, the result to this node, so that differentiating
+        the rule's result reaches them. Residuals and static values stay constants.
+        """
+        op = self.op
+        producers = dict(zip(self.slots_of(node), node.parents, strict=True))
+        values = []
+        for name, value in zip(self.names, node.saved, strict=True):  # type: ignore[arg-type]
+            if name == "y" and op.outputs:
+                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))
+            elif name == "y":
+                value = tensor(value, node)
+            elif op.variadic and name == op.arrays[0]:
+                value = [
+                    tensor(x, producers[i]) if i in producers else x for i, x in enumerate(value)
+                ]
+            elif name in op.arrays and op.arrays.index(name) in producers:
+                value = tensor(value, producers[op.arrays.index(name)])
+            values.append(value)
+        return values
+
+
+def _picker(positions: list[int]) -> Callable[[Any], tuple]:
+    """A function that takes the values at these positions, as a tuple."""
+    if not positions:
+        return lambda values: ()
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda values: (values[only],)
+    return itemgetter(*positions)
+
+
+def _puller(rule: Rule, place: dict[str, int]) -> Callable[[tuple], Any]:
+    """A function of (g, *saved) that feeds the rule what it names, and multiplies a partial by g."""
+    fn, spots = rule.fn, [place[name] for name in rule.names]
+    pick = _picker(spots)
+    if not rule.partial:
+        return lambda values: fn(*pick(values))
+    if len(spots) == 1:  # nearly every row of the table: worth a shorter way
+        only = spots[0]
+        return lambda values: values[0] * fn(values[only])
+    return lambda values: values[0] * fn(*pick(values))

@@ -1,0 +1,346 @@
+"""What an op is: a forward in NumPy's words, its derivative rules, and the one way it runs.
+
+Three ways to write one:
+
+    tanh = elementwise(np.tanh, dx=lambda y: 1 - y * y)          # partials, name = variable
+
+    @primitive                                                    # anything else
+    def softmax(x, *, axis=-1): ...
+
+    @softmax.vjp("x")
+    def softmax_dx(g, y, axis): ...
+
+    @linear                                                       # jvp is the op itself
+    def transpose(x, *, axes=None): ...
+
+Calling an op is `Primitive.__call__`, the one doorway: unwrap, run, wrap, link.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import weak_scalars
+from . import modes
+from .careful import enter
+from .errors import RuleError, explain
+from .graph import Node, Port, next_number
+from .plan import Plan, Rule
+from .registry import numpy_table
+from .registry import op as registry
+from .tensor import Tensor
+
+_new = object.__new__
+_AS_THEY_ARE = (float, int, complex, bool, type(None))  # Python scalars stay weak
+_RESERVED = {"y", "g", "xp", "needs"}
+
+
+class Primitive:
+    """One op. Positional arguments are arrays that may carry gradients; keywords are static.
+
+    arrays      names of the array arguments, in order
+    constants   those of them that never carry a gradient (indices, masks, targets)
+    optional    those that may be left out or None (a bias)
+    defaults    static parameters with their defaults
+    rules       input name -> Rule; or `joint`, one rule for all inputs
+    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it
+    outputs     0: the result is an array; n: a tuple of n
+    residuals   names of what the forward returns after y, for its rules alone (constants there)
+    """
+
+    def __init__(
+        self,
+        forward: Callable,
+        name: str,
+        arrays: Iterable[str],
+        *,
+        constants: Iterable[str] = (),
+        optional: Iterable[str] = (),
+        defaults: dict[str, Any] | None = None,
+        kind: str = "",
+        outputs: int = 0,
+        residuals: Iterable[str] = (),
+        variadic: bool = False,
+        view: bool = False,
+        differentiable: bool = True,
+    ):
+        self.forward = forward
+        self.name = self.__name__ = name
+        self.__doc__ = forward.__doc__
+        self.arrays = tuple(arrays)
+        self.arity = -1 if variadic else len(self.arrays)
+        self.constants = frozenset(constants)
+        self.optional = frozenset(optional)
+        self.defaults = defaults or {}
+        self.kind = kind
+        self.outputs = outputs
+        self.residuals = tuple(residuals)
+        self.variadic = variadic
+        self.view = view
+        self.rules: dict[str, Rule] = {}
+        self.joint: Rule | None = None
+        self.jvp_rule: Rule | None = None
+        self.batch_rule: Callable | None = None
+        self.plans: dict[int, Plan] = {}
+        self.tracked = self._tracked(differentiable)
+        reserved = _RESERVED & {*self.arrays, *self.defaults}
+        if reserved:
+            raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
+
+    def _tracked(self, differentiable: bool) -> int:
+        """Bit i is set where input i may carry a gradient (−1: every input does)."""
+        if not differentiable:
+            return 0
+        constant = sum(1 << i for i, name in enumerate(self.arrays) if name in self.constants)
+        return ~constant
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}({', '.join([*self.arrays, *self.defaults])})>"
+
+    # -- the one doorway ---------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        forward, kind, watch = self.forward, Tensor, None
+        if len(args) != self.arity:
+            args, params = self._bind(args, params)
+        if modes.active:
+            watch = enter(self, args, params)
+            if watch.result is not None:
+                return watch.result
+            args, forward, kind = watch.args, watch.forward, watch.kind
+
+        # unwrap
+        arrays, parents, pattern, bit, tensors, weak = [], [], 0, 1, False, False
+        for x in args:
+            if isinstance(x, Tensor):
+                tensors = True
+                arrays.append(x.data)
+                if x.node is not None and bit & self.tracked:
+                    parents.append(x.node)
+                    pattern |= bit
+            elif type(x) in _AS_THEY_ARE:
+                weak = True
+                arrays.append(x)
+            else:
+                arrays.append(x if hasattr(x, "dtype") else np.asarray(x))
+            bit <<= 1
+        if weak and tensors:
+            arrays = weak_scalars(arrays)
+
+        # run
+        try:
+            y = forward(*arrays, **params)
+        except Exception as error:
+            raise explain(error, self, args, params) from error
+        residuals = ()
+        if self.residuals:
+            y, *residuals = y
+        if not tensors:
+            return y
+        if isinstance(y, np.generic):
+            y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
+
+        # link
+        node = None
+        if pattern and (watch is None or watch.recording):
+            plan = self.plans.get(self.variadic or pattern) or self._plan(pattern)
+            arrays.append(y)
+            saved = plan.pick(arrays)
+            if plan.extras:
+                saved += plan.gather(arrays, params, residuals, pattern)
+            node = _new(Node)
+            node.number = next_number()
+            node.op = self
+            node.plan = plan
+            node.parents = tuple(parents)
+            node.saved = saved
+            node.origin = None
+        if watch is not None:
+            watch.leave(self, node, arrays, y)
+
+        # wrap
+        if self.outputs:
+            return self._wrap_outputs(y, node, kind)
+        if node is not None:
+            node.shape = y.shape
+            node.dtype = y.dtype
+        result = _new(kind)
+        result.data = y
+        result.node = node
+        result.grad = None
+        return result
+
+    def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
+        """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""
+        if self.variadic:
+            return args, params
+        names = (*self.arrays, *self.defaults)
+        if len(args) > len(names):
+            raise TypeError(f"{self.name} takes at most {len(names)} arguments, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        twice = given.keys() & params.keys()
+        if twice:
+            raise TypeError(f"{self.name} got {sorted(twice)} both by position and by name")
+        given |= params
+        missing = [name for name in self.arrays if name not in given and name not in self.optional]
+        if missing:
+            raise TypeError(f"{self.name} needs {missing}; its arguments are {list(names)}")
+        arrays = [given.pop(name, None) for name in self.arrays]
+        while arrays and arrays[-1] is None:
+            arrays.pop()  # optional arrays at the end that were not given
+        return tuple(arrays), given
+
+    def _plan(self, pattern: int) -> Plan:
+        """Work out, once, what a call saves whose inputs need gradients by this bit pattern."""
+        plan = self.plans[self.variadic or pattern] = Plan(self, pattern)
+        return plan
+
+    def _wrap_outputs(self, ys: tuple, node: Node | None, kind: type) -> tuple:
+        results = []
+        for index, y in enumerate(ys):
+            result = _new(kind)
+            result.data = y if not isinstance(y, np.generic) else np.asarray(y)
+            result.node = Port(node, index, result.data) if node is not None else None
+            result.grad = None
+            results.append(result)
+        if node is not None:
+            node.shape = tuple(r.data.shape for r in results)
+            node.dtype = tuple(r.data.dtype for r in results)
+        return tuple(results)
+
+    # -- the rules ---------------------------------------------------------------------------
+
+    def vjp(self, name: str | Callable | None = None) -> Callable:
+        """Decorator: the rule for one input by name, or, used bare, one joint rule for all."""
+        if callable(name):
+            self.joint = self._rule(name)
+            return name
+
+        def add(fn: Callable) -> Callable:
+            if name not in self.arrays:
+                raise ValueError(f"{self.name} has no input {name!r}; it has {list(self.arrays)}")
+            self.rules[name] = self._rule(fn)
+            return fn
+
+        return add
+
+    def jvp(self, fn: Callable) -> Callable:
+        """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
+        self.jvp_rule = Rule(fn, _argument_names(fn))
+        return fn
+
+    def batch(self, fn: Callable) -> Callable:
+        """Decorator: how vmap runs this op on inputs with a leading batch axis."""
+        self.batch_rule = fn
+        return fn
+
+    def _rule(self, fn: Callable, partial: bool = False) -> Rule:
+        names = _argument_names(fn)
+        known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
+        known |= {f"{name}_shape" for name in self.arrays}
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise ValueError(
+                f"{self.name}: a rule asks for {unknown}, which is none of {sorted(known)}"
+            )
+        return Rule(fn, names, partial and "g" not in names)
+
+    def rule_for(self, name: str) -> Rule:
+        """The reverse rule of one input; an op without it says so, never a silent zero."""
+        if name not in self.rules:
+            raise RuleError(
+                f"{self.name} has no derivative rule for its input {name!r}: give it one with "
+                f'@{self.name}.vjp("{name}"), or pass that input detached'
+            )
+        return self.rules[name]
+
+
+def _argument_names(fn: Callable) -> tuple[str, ...]:
+    return tuple(inspect.signature(fn).parameters)
+
+
+def _array_arguments(fn: Callable) -> tuple[tuple[str, ...], dict[str, Any], bool]:
+    """(arrays, defaults of the static parameters, variadic) as a forward's signature shows them."""
+    arrays, defaults, variadic = [], {}, False
+    for name, parameter in inspect.signature(fn).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            arrays, variadic = [name], True
+        elif parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty:
+            defaults[name] = parameter.default
+        else:
+            arrays.append(name)
+    return tuple(arrays), defaults, variadic
+
+
+def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
+    """Make an op of a forward function; its rules follow with `@op.vjp`.
+
+    Arguments without a default are arrays, those with one are static; `arrays="x w b"` says it
+    otherwise. `numpy=` names the NumPy function(s) that mean this op on tensors.
+    """
+    if fn is None:
+        return lambda forward: primitive(forward, numpy=numpy, **options)
+    arrays, defaults, variadic = _array_arguments(fn)
+    if "arrays" in options:
+        arrays = tuple(options.pop("arrays").split())
+        options["optional"] = [name for name in arrays if name in defaults]
+        defaults = {name: value for name, value in defaults.items() if name not in arrays}
+    name = options.pop("name", fn.__name__)
+    entry = Primitive(fn, name, arrays, defaults=defaults, variadic=variadic, **options)
+    entry.__signature__ = inspect.signature(fn)
+    registry.register(name, entry)
+    for function in numpy if isinstance(numpy, tuple) else (numpy,):
+        numpy_table[function] = entry
+    return entry
+
+
+def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
+    """Register a function of ops (no rule of its own) beside the primitives: std, var, glu ..."""
+    if fn is None:
+        return lambda function: composite(function, numpy=numpy)
+    registry.register(fn.__name__, fn)
+    for function in numpy if isinstance(numpy, tuple) else (numpy,):
+        numpy_table[function] = fn
+    return fn
+
+
+def linear(fn: Callable | None = None, **options: Any) -> Any:
+    """An op that is linear in all its arrays together: its jvp is the op on the tangents."""
+    return primitive(fn, kind="linear", **options)
+
+
+def multilinear(fn: Callable | None = None, **options: Any) -> Any:
+    """An op that is linear in each of its arrays, the others held (matmul, conv)."""
+    return primitive(fn, kind="multilinear", **options)
+
+
+def elementwise(
+    forward: Callable,
+    *,
+    name: str = "",
+    doc: str = "",
+    numpy: Callable | tuple = (),
+    **partials: Any,
+) -> Primitive:
+    """An op from a NumPy ufunc and its partial derivatives: dx= for x; da=, db= for a and b.
+
+    A partial is a function of what it names. The engine multiplies it by the cotangent (by its
+    conjugate for complex numbers), reduces broadcasting and restores the dtype; forward mode uses
+    the same partial. One that names `g` gives the product itself. None: that input is a constant.
+    """
+    arrays = [partial.removeprefix("d") for partial in partials]
+    constants = [array for array, p in zip(arrays, partials.values(), strict=True) if p is None]
+    entry = Primitive(
+        forward, name or forward.__name__, arrays, constants=constants, kind="elementwise"
+    )
+    entry.__doc__ = doc
+    for array, partial in zip(arrays, partials.values(), strict=True):
+        if partial is not None:
+            entry.rules[array] = entry._rule(partial, partial=True)
+    registry.register(entry.name, entry)
+    for function in (forward, *(numpy if isinstance(numpy, tuple) else (numpy,))):
+        if isinstance(function, np.ufunc):
+            numpy_table[function] = entry
+    return entry

@@ -1,0 +1,341 @@
+"""A tensor: an array, the node that made it, its gradient. Every method is one line to an op.
+
+Operators and methods keep ndarray's positional signatures. The ops are entries of the registry
+(`op.mul` is defined in ops/elementwise.py): see core/registry.py for why.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import device_of
+from ..backends.dtypes import is_differentiable
+from . import modes
+from .graph import Leaf, Node
+from .numpy_protocol import array_function, array_ufunc
+from .registry import engine, op
+from .show import tensor_text
+
+
+class Tensor:
+    """`mg.tensor(data)` makes one from data; ops make the others.
+
+    data   the array (NumPy's, or CuPy's); memory changed through it is not seen by the engine
+    node   what made it: a graph node, a Leaf for a leaf that requires a gradient, else None
+    grad   for a leaf, the sum of the gradients that backwards have brought; a Tensor or None
+    """
+
+    __slots__ = ("__weakref__", "data", "grad", "node")
+    level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
+
+    data: Any
+    node: Any
+    grad: "Tensor | None"
+
+    def __init__(self, data: Any, requires_grad: bool = False):
+        self.data = data.data if isinstance(data, Tensor) else np.asarray(data)
+        self.node = None
+        self.grad = None
+        self.requires_grad = requires_grad
+
+    # -- what it is --------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    @property
+    def size(self) -> int:
+        return self.data.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.data.itemsize
+
+    @property
+    def device(self) -> str:
+        return device_of(self.data)
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if self.node is not None and self.node.__class__ is not Leaf:
+            if not wanted:
+                raise RuntimeError(
+                    f"this tensor is the result of {self.node!r}; requires_grad can be switched "
+                    "off only on leaves. Use y.detach() for the value without its history."
+                )
+        elif not wanted:
+            self.node = None
+        elif not is_differentiable(self.dtype):
+            raise TypeError(
+                f"a tensor of dtype {self.dtype} cannot require a gradient; derivatives need a "
+                "floating or complex dtype, e.g. mg.tensor(x, dtype=mg.float32, requires_grad=True)"
+            )
+        elif self.node is None:
+            self.node = Leaf(self)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Set requires_grad and return the tensor itself."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """True unless a recorded op made it."""
+        return self.node is None or self.node.__class__ is Leaf
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that made this tensor; None for a leaf."""
+        return None if self.is_leaf else self.node
+
+    def __repr__(self) -> str:
+        return tensor_text(self)
+
+    # -- out of the graph --------------------------------------------------------------------
+
+    def detach(self) -> "Tensor":
+        """The same data (shared memory) as a constant: no history, no gradient."""
+        return Tensor(self.data)
+
+    def numpy(self) -> np.ndarray:
+        """The data as a NumPy array that shares memory; read-only while the tensor is tracked."""
+        array = self.data.get() if self.device != "cpu" else self.data
+        if self.requires_grad:
+            array = array.view()
+            array.flags.writeable = False
+        return array
+
+    def item(self) -> Any:
+        """The one element, as a Python number."""
+        return self.data.item()
+
+    def tolist(self) -> Any:
+        return self.data.tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.requires_grad and modes.state.recording:
+            raise TypeError(
+                "NumPy asks for a plain array, which would drop this tensor's history in silence. "
+                "Say x.detach() for the values, or use mg.stack([...]) to build a tensor of them."
+            )
+        return np.array(self.data, dtype=dtype, copy=copy)
+
+    __array_ufunc__ = array_ufunc
+    __array_function__ = array_function
+
+    def __bool__(self) -> bool:
+        return bool(self.data)
+
+    def __int__(self) -> int:
+        return int(self.data)
+
+    def __float__(self) -> float:
+        return float(self.data)
+
+    def __complex__(self) -> complex:
+        return complex(self.data)
+
+    def __index__(self) -> int:
+        return self.data.__index__()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __iter__(self) -> Any:
+        if self.ndim == 0:
+            raise TypeError("a 0-d tensor cannot be iterated over; x.item() gives its value")
+        return (self[i] for i in range(len(self)))
+
+    def __hash__(self) -> int:
+        return id(self)  # == compares elements, so identity is what a dict can use
+
+    def __reduce__(self) -> tuple:
+        """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
+        return _restore, (type(self), self.data, self.requires_grad, self.grad)
+
+    # -- derivatives -------------------------------------------------------------------------
+
+    def backward(
+        self,
+        gradient: Any = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None:
+        """Add ∂self/∂leaf (times `gradient`) to the `.grad` of every leaf: see mg.backward."""
+        engine.backward(self, gradient, retain_graph, create_graph, inputs)
+
+    # -- arithmetic --------------------------------------------------------------------------
+
+    def __add__(self, b: Any) -> "Tensor":
+        return op.add(self, b)
+
+    def __radd__(self, a: Any) -> "Tensor":
+        return op.add(a, self)
+
+    def __sub__(self, b: Any) -> "Tensor":
+        return op.sub(self, b)
+
+    def __rsub__(self, a: Any) -> "Tensor":
+        return op.sub(a, self)
+
+    def __mul__(self, b: Any) -> "Tensor":
+        return op.mul(self, b)
+
+    def __rmul__(self, a: Any) -> "Tensor":
+        return op.mul(a, self)
+
+    def __truediv__(self, b: Any) -> "Tensor":
+        return op.div(self, b)
+
+    def __rtruediv__(self, a: Any) -> "Tensor":
+        return op.div(a, self)
+
+    def __floordiv__(self, b: Any) -> "Tensor":
+        return op.floor_divide(self, b)
+
+    def __rfloordiv__(self, a: Any) -> "Tensor":
+        return op.floor_divide(a, self)
+
+    def __mod__(self, b: Any) -> "Tensor":
+        return op.remainder(self, b)
+
+    def __rmod__(self, a: Any) -> "Tensor":
+        return op.remainder(a, self)
+
+    def __pow__(self, b: Any) -> "Tensor":
+        return op.pow(self, b)
+
+    def __rpow__(self, a: Any) -> "Tensor":
+        return op.pow(a, self)
+
+    def __matmul__(self, b: Any) -> "Tensor":
+        return op.matmul(self, b)
+
+    def __rmatmul__(self, a: Any) -> "Tensor":
+        return op.matmul(a, self)
+
+    def __neg__(self) -> "Tensor":
+        return op.neg(self)
+
+    def __pos__(self) -> "Tensor":
+        return op.positive(self)
+
+    def __abs__(self) -> "Tensor":
+        return op.abs(self)
+
+    def __eq__(self, b: Any) -> "Tensor":  # type: ignore[override]
+        return op.equal(self, b)
+
+    def __ne__(self, b: Any) -> "Tensor":  # type: ignore[override]
+        return op.not_equal(self, b)
+
+    def __lt__(self, b: Any) -> "Tensor":
+        return op.less(self, b)
+
+    def __le__(self, b: Any) -> "Tensor":
+        return op.less_equal(self, b)
+
+    def __gt__(self, b: Any) -> "Tensor":
+        return op.greater(self, b)
+
+    def __ge__(self, b: Any) -> "Tensor":
+        return op.greater_equal(self, b)
+
+    def __getitem__(self, index: Any) -> "Tensor":
+        return op.getitem(self, index=index)
+
+    # -- ndarray's methods -------------------------------------------------------------------
+
+    @property
+    def T(self) -> "Tensor":
+        return op.transpose(self)
+
+    @property
+    def mT(self) -> "Tensor":
+        return op.swapaxes(self, axis1=-1, axis2=-2)
+
+    @property
+    def real(self) -> "Tensor":
+        return op.real(self)
+
+    @property
+    def imag(self) -> "Tensor":
+        return op.imag(self)
+
+    def conj(self) -> "Tensor":
+        return op.conj(self)
+
+    conjugate = conj
+
+    def astype(self, dtype: Any, copy: bool = True) -> "Tensor":
+        return op.astype(self, dtype=dtype, copy=copy)
+
+    def copy(self) -> "Tensor":
+        return op.copy(self)
+
+    def sum(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> "Tensor":
+        return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> "Tensor":
+        return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
+        return op.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
+        return op.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
+        return op.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
+        return op.argmin(self, axis=axis, keepdims=keepdims)
+
+    def clip(self, min: Any = None, max: Any = None) -> "Tensor":
+        return op.clip(self, min=min, max=max)
+
+    def reshape(self, *shape: Any) -> "Tensor":
+        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape)
+
+    def ravel(self) -> "Tensor":
+        return op.reshape(self, shape=-1)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> "Tensor":
+        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> "Tensor":
+        return op.swapaxes(self, axis1=axis1, axis2=axis2)
+
+    def squeeze(self, axis: Any = None) -> "Tensor":
+        return op.squeeze(self, axis=axis)
+
+
+def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:
+    tensor = Tensor.__new__(kind)
+    tensor.data, tensor.node, tensor.grad = data, None, grad
+    tensor.requires_grad = requires_grad
+    return tensor

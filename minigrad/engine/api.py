@@ -1,0 +1,193 @@
+"""backward and grad: what users call. They prepare the seeds and the places; an engine walks."""
+
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+
+from ..core import events, modes
+from ..core.errors import GraphReleasedError, SeedError, describe
+from ..core.graph import Leaf, backward_order
+from ..core.registry import engine
+from ..core.tensor import Tensor
+from . import serial
+
+
+def backward(
+    tensors: Tensor | Sequence[Tensor],
+    gradients: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
+
+    gradients     the cotangent of each root, of its shape; may be left out for one element
+    retain_graph  keep saved arrays for another backward (None: as create_graph)
+    create_graph  record the backward itself, so that `.grad` can be differentiated. `.grad` then
+                  refers to its graph and so to its leaf: a reference cycle. mg.grad has none.
+    inputs        only these leaves receive a gradient
+
+    Leaves whose gradient is complete before an error keep their new value, the others their old.
+    """
+    roots = _listed(tensors)
+    wanted = None if inputs is None else {_place(x, "inputs") for x in _listed(inputs)}
+
+    def deposit(place: Any, g: Any) -> None:
+        leaf = place.tensor() if place.__class__ is Leaf else None
+        if leaf is not None:  # a leaf that the user has dropped has nowhere to keep a gradient
+            g = g if isinstance(g, Tensor) else Tensor(g)
+            leaf.grad = g if leaf.grad is None else _sum(leaf.grad, g, create_graph)
+
+    _run(roots, gradients, deposit, wanted, retain_graph, create_graph)
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> Any:
+    """∂(Σ grad_outputs · outputs)/∂input for each input, leaf or inner tensor; `.grad` is untouched.
+
+    A tuple, or one tensor where `inputs` is one tensor. An input that the outputs do not depend on
+    is an error, or None with allow_unused=True.
+    """
+    places = [_place(x, "inputs") for x in _listed(inputs)]
+    found: dict[Any, Any] = {}
+    _run(_listed(outputs), grad_outputs, found.__setitem__, set(places), retain_graph, create_graph)
+    results = []
+    for i, place in enumerate(places):
+        g = found.get(place)
+        if g is None and not allow_unused:
+            raise ValueError(
+                f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). Pass "
+                "allow_unused=True to get None for it."
+            )
+        results.append(g if g is None or isinstance(g, Tensor) else Tensor(g))
+    return results[0] if isinstance(inputs, Tensor) else tuple(results)
+
+
+def _run(
+    roots: list[Tensor],
+    gradients: Any,
+    reach: Callable[[Any, Any], None],
+    wanted: set | None,
+    retain_graph: bool | None,
+    create_graph: bool,
+) -> None:
+    """One backward: seeds, order, checks, then the engine's walk, with listeners told."""
+    seeds = _seeds(roots, gradients, create_graph)
+    order = backward_order(seeds)
+    _refuse_released(order)
+    pull = _pull_recorded if create_graph else serial.pull_arrays
+    release = not (create_graph if retain_graph is None else retain_graph)
+    error = None
+    if events.listeners:
+        pull = _timed(pull)
+        events.tell("graph_ready", order, list(seeds))
+    try:
+        if create_graph:
+            with modes.enable_grad():
+                serial.run(order, seeds, reach, wanted, release, pull)
+        else:
+            serial.run(order, seeds, reach, wanted, release, pull)
+    except BaseException as raised:
+        error = raised
+        raise
+    finally:
+        if events.listeners:
+            events.tell("graph_done", error)
+
+
+def _pull_recorded(node: Any, g: Tensor) -> list:
+    """What the node's rules make of g, run on tensors, so that it can be differentiated again."""
+
+    def linked(y: Any, producer: Any) -> Tensor:
+        x = Tensor.__new__(type(g))
+        x.data, x.node, x.grad = np.asarray(y) if isinstance(y, np.generic) else y, producer, None
+        return x
+
+    return node.plan.feed((g, *node.plan.linked(node, linked)))
+
+
+def _timed(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterable]:
+    """The same pull, which also tells the listeners when each node ran."""
+
+    def timed(node: Any, g: Any) -> Iterable:
+        t0 = perf_counter_ns()
+        contributions = pull(node, g)
+        t1 = perf_counter_ns()
+        events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions)))
+        return contributions
+
+    return timed
+
+
+def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _place(x: Any, argument: str) -> Any:
+    """Where x's gradient arrives: its leaf or the node that made it."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
+    if x.node is None:
+        raise ValueError(
+            f"{argument}: a tensor {describe(x)} does not require a gradient; make it with "
+            "requires_grad=True before the computation"
+        )
+    return x.node
+
+
+def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
+    """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
+    if gradients is None or isinstance(gradients, Tensor | np.ndarray | float | int):
+        gradients = [gradients] * len(roots) if gradients is None else [gradients]
+    if len(gradients) != len(roots):
+        raise SeedError(f"backward: {len(roots)} roots but {len(gradients)} gradients")
+    seeds: dict[Any, Any] = {}
+    for root, g in zip(roots, gradients, strict=True):
+        place = _place(root, "backward")
+        g = _seed(root, g, as_tensors)
+        seeds[place] = seeds[place] + g if place in seeds else g
+    return seeds
+
+
+def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
+    if g is None:
+        if root.size != 1:
+            raise SeedError(
+                f"backward from a tensor of shape {root.shape} needs a gradient of that shape "
+                "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()"
+            )
+        g = np.ones_like(root.data)
+    elif not isinstance(g, Tensor):
+        g = np.asarray(g)
+    if g.shape != root.shape:
+        raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
+    if g.dtype != root.dtype:
+        g = g.astype(root.dtype)
+    if as_tensor:
+        return g if isinstance(g, type(root)) else type(root)(g)
+    return g.data if isinstance(g, Tensor) else g
+
+
+def _refuse_released(order: list) -> None:
+    for node in order:
+        if node.saved is None:
+            raise GraphReleasedError(
+                f"{node!r} was used by an earlier backward, which freed the arrays it had saved. "
+                "Pass retain_graph=True to the earlier backward to use a graph twice, or compute "
+                "the forward again."
+            )
+
+
+def _sum(a: Tensor, b: Tensor, recorded: bool) -> Tensor:
+    return a + b if recorded else Tensor(a.data + b.data)
+
+
+engine.register("backward", backward)

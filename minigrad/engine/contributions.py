@@ -1,0 +1,86 @@
+"""What happens to a contribution between a rule and the place where gradients are summed."""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import RuleError
+from ..core.registry import op
+
+
+def conform(c: Any, parent: Any, node: Any) -> Any:
+    """The contribution c in exactly its parent's shape and dtype.
+
+    Three steps, each only where needed: the real part for a real parent, the sum over broadcast
+    axes (16-bit floats summed in float32), the parent's dtype. Only elementwise ops broadcast;
+    from another op a wrong shape is a wrong rule, and said so.
+    """
+    if c.dtype.kind == "c" and parent.dtype.kind != "c":
+        c = op.real(c)
+    if c.shape != parent.shape:
+        if node.op.kind != "elementwise":
+            raise RuleError(
+                f"the rule of {node.op.name} returned a gradient of shape {c.shape} for an input "
+                f"of shape {parent.shape}; a rule returns exactly its input's shape"
+            )
+        c = unbroadcast(c, parent.shape)
+    if c.dtype != parent.dtype:
+        c = op.astype(c, dtype=parent.dtype)
+    return c
+
+
+def unbroadcast(c: Any, shape: tuple) -> Any:
+    """Sum c over the axes along which `shape` was broadcast; or broadcast it, if c is smaller."""
+    if c.ndim < len(shape) or any(n == 1 != m for n, m in zip(c.shape[-len(shape) :], shape)):
+        c = op.broadcast_to(c, shape=np.broadcast_shapes(c.shape, shape))
+    extra = c.ndim - len(shape)
+    axes = [i for i in range(c.ndim) if i < extra or (shape[i - extra] == 1 != c.shape[i])]
+    if axes:
+        c = op.sum(c, axis=tuple(axes), keepdims=True)
+    return op.reshape(c, shape=shape) if c.shape != shape else c
+
+
+def _references(x: Any) -> int:
+    return sys.getrefcount(x)
+
+
+def _count_alone() -> tuple[int, int]:
+    """The counts this interpreter shows for an array that one name holds; that a dict holds too."""
+    held: dict = {}
+    x = np.empty(1)
+    alone = _references(x)
+    held[0] = x
+    return alone, _references(x)
+
+
+_ALONE, _ALONE_IN_DICT = _count_alone()
+
+
+def add_into(cotangents: dict, parent: Any, c: Any) -> None:
+    """Add c to what has arrived at the parent, in place where nobody else can see the array.
+
+    Nobody else can when no other reference to the array exists and it is not a view: CPython's
+    reference count tells exactly that.
+    """
+    total = cotangents[parent]
+    if (
+        type(total) is np.ndarray
+        and _references(total) == _ALONE_IN_DICT
+        and total.base is None
+        and total.flags.writeable
+    ):
+        total += c
+    else:
+        cotangents[parent] = total + c
+
+
+def private(g: Any) -> Any:
+    """g itself if the caller's one name is all that holds it, else a copy.
+
+    What reaches a user goes through here, so no gradient shares memory with another, with the
+    seed or with a saved array. The caller must hold g in exactly one local name.
+    """
+    if type(g) is np.ndarray:
+        return g if sys.getrefcount(g) == _ALONE and g.base is None else g.copy()
+    return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)

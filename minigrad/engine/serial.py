@@ -1,0 +1,71 @@
+"""The serial backward: one loop, newest node first. The oracle of the other engines.
+
+Read `backward_order` in core/graph.py first: it gives every consumer before its producers, and
+each leaf as soon as its gradient is complete. Then a backward is: take the next node, take the
+cotangent that has been summed for it, let its rules turn that into one contribution for each
+parent, add those to what has arrived at the parents.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..core.graph import Leaf, Port
+from .contributions import add_into, conform, private
+
+
+def pull_arrays(node: Any, g: Any) -> list:
+    """What the node's rules make of g, run on plain arrays."""
+    return node.plan.feed((g, *node.saved))
+
+
+def run(
+    order: list,
+    cotangents: dict,
+    reach: Callable[[Any, Any], None],
+    wanted: set | None = None,
+    release: bool = True,
+    pull: Callable[[Any, Any], Iterable] = pull_arrays,
+) -> None:
+    """Walk `order`, starting from the seeds in `cotangents`.
+
+    reach     called as reach(place, g), once, for each leaf (or wanted place) that a gradient
+              reaches, with the total in an array that nobody else can see
+    wanted    None: every leaf; else these places, and only nodes that lead to them run
+    release   free each node's saved arrays as soon as it has run
+    pull      (node, g) -> contributions aligned with node.parents
+    """
+    leads = None if wanted is None else _leading_to(order, wanted)
+    for node in order:
+        g = cotangents.pop(node, None)
+        if g is None:
+            continue
+        kind = node.__class__
+        if kind is Leaf if wanted is None else node in wanted:
+            reach(node, private(g))
+        if kind is Leaf or (leads is not None and node not in leads):
+            continue
+        if kind is Port:
+            cotangents.setdefault(node.parents[0], {})[node.index] = g
+            continue
+        contributions = pull(node, g)
+        del g
+        if release:
+            node.saved = None
+        for parent, c in zip(node.parents, contributions, strict=True):
+            if c is None:
+                continue
+            if c.shape != parent.shape or c.dtype is not parent.dtype:
+                c = conform(c, parent, node)
+            if parent in cotangents:
+                add_into(cotangents, parent, c)
+            else:
+                cotangents[parent] = c
+
+
+def _leading_to(order: list, wanted: set) -> set:
+    """The nodes with a parent in `wanted` or leading to one."""
+    leads: set = set()
+    for node in reversed(order):
+        if any(parent in wanted or parent in leads for parent in node.parents):
+            leads.add(node)
+    return leads

@@ -1,0 +1,92 @@
+"""What the harness knows of an op: samples to check it on, and the right answers at hard points.
+
+A spec sits in testing/samples/<family>.py, beside no hot code. `register_op` is also how a third
+party puts its own op under the same checks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call: array arguments (floating ones are differentiated) and static parameters."""
+
+    name: str
+    args: tuple
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ErrorSample:
+    """A call that must raise `error` with a message that matches the pattern."""
+
+    name: str
+    args: tuple
+    error: type[Exception]
+    match: str
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A hard point: the exact value there, and the exact gradients for a cotangent of ones.
+
+    `kink` says that f is not differentiable but locally Lipschitz there, so that K11 holds.
+    """
+
+    name: str
+    args: tuple
+    value: Any = None
+    grads: tuple | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+    kink: bool = False
+
+
+@dataclass
+class OpSpec:
+    """All that the checks of one op need.
+
+    call        the function under test, on tensors
+    reference   the same on arrays by NumPy or SciPy, or None where nothing else computes it
+    samples     (rng, dtype) -> named samples; O(1) values, away from kinks
+    dtypes      floating and complex dtypes the op takes, as names
+    mp          the function in mpmath, for unary elementwise ops (K16)
+    skips       check id -> the reason why it does not apply
+    """
+
+    name: str
+    call: Callable
+    reference: Callable | None
+    samples: Callable[[np.random.Generator, Any], Iterator[Sample]]
+    errors: tuple[ErrorSample, ...] = ()
+    points: tuple[Point, ...] = ()
+    dtypes: tuple[str, ...] = ("float64", "float32", "float16")
+    mp: Callable | None = None
+    skips: dict[str, str] = field(default_factory=dict)
+
+
+specs: dict[str, OpSpec] = {}
+
+
+def register_op(
+    name: str,
+    samples: Callable[[np.random.Generator, Any], Iterator[Sample]],
+    *,
+    call: Callable | None = None,
+    reference: Callable | None = None,
+    errors: Iterable[ErrorSample] = (),
+    points: Iterable[Point] = (),
+    **options: Any,
+) -> OpSpec:
+    """Put an op under every check. `call` is looked up among the registered ops when left out."""
+    from ..core.registry import op
+
+    if name in specs:
+        raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
+    call = call or getattr(op, name)
+    specs[name] = OpSpec(name, call, reference, samples, tuple(errors), tuple(points), **options)
+    return specs[name]
