@@ -57,10 +57,19 @@ _REBUILT = (
 
 
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
-    """The same kind of error with the call in front of its message, so that `except` still fits."""
+    """The same kind of error with the call in front of its message, so that `except` still fits.
+
+    Ops inside ops explain once: the innermost call is the one that failed.
+    """
+    if getattr(error, "explained", False):
+        error.explained = True  # type: ignore[attr-defined]
+    return error
     message = f"{call_text(op, args, params)}: {error}"
     for kind in _REBUILT:
         if isinstance(error, kind):
-            return kind(message)
-    error.add_note(f"in {message}")
+            error = kind(message)
+            break
+    else:
+        error.add_note(f"in {message}")
+    error.explained = True  # type: ignore[attr-defined]
     return error

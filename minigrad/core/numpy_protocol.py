@@ -6,7 +6,18 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .registry import numpy_table
+
+# Questions about an array that NumPy asks through functions; a tensor answers them itself.
+_QUESTIONS: dict[Callable, Callable] = {
+    np.shape: lambda a: a.shape,
+    np.ndim: lambda a: a.ndim,
+    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.iscomplexobj: lambda x: x.dtype.kind == "c",
+    np.isrealobj: lambda x: x.dtype.kind != "c",
+}
 
 _REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
 
@@ -23,8 +34,6 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
     if method == "__call__":
         entry = numpy_table.get(ufunc)
     elif method == "reduce":
-        import numpy as np
-
         entry = numpy_table.get(getattr(np, _REDUCTIONS.get(ufunc.__name__, ""), ufunc))
         kwargs.setdefault("axis", 0)
         kwargs.pop("initial", None)
@@ -39,7 +48,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any)
 
 def array_function(self: Any, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
     """`Tensor.__array_function__`: functions such as np.sum, np.concatenate, np.linalg.inv."""
-    entry = numpy_table.get(function)
+    entry = numpy_table.get(function) or _QUESTIONS.get(function)
     if entry is None:
         module = function.__module__.removeprefix("numpy").lstrip(".")
         raise _unknown(f"{module}.{function.__name__}" if module else function.__name__)

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from .graph import Node, Port
+from .tensor import raw
 
 
 class Rule:
@@ -71,7 +72,7 @@ class Plan:
             slots = len(inputs) if op.variadic else op.arity
             known["needs"] = [pattern >> i & 1 == 1 for i in range(slots)]
         if "xp" in self.extras:
-            known["xp"] = array_module(y[0] if isinstance(y, tuple) else y)
+            known["xp"] = array_module(raw(y[0] if isinstance(y, tuple) else y))
         if op.variadic:
             known[op.arrays[0]] = tuple(inputs)
             known[f"{op.arrays[0]}_shape"] = [np.shape(x) for x in inputs]
@@ -144,7 +145,7 @@ def _picker(positions: list[int]) -> Callable[[Any], tuple]:
 
 
 def _puller(rule: Rule, place: dict[str, int]) -> Callable[[tuple], Any]:
-    """A function of (g, *saved) that feeds the rule what it names, and multiplies a partial by g."""
+    """A function of (g, *saved) that feeds a rule by name, and multiplies a partial by g."""
     fn, spots = rule.fn, [place[name] for name in rule.names]
     pick = _picker(spots)
     if not rule.partial:

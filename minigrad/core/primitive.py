@@ -18,6 +18,7 @@ Calling an op is `Primitive.__call__`, the one doorway: unwrap, run, wrap, link.
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -246,6 +247,33 @@ class Primitive:
                 f"{self.name}: a rule asks for {unknown}, which is none of {sorted(known)}"
             )
         return Rule(fn, names, partial and "g" not in names)
+
+    @cached_property
+    def with_residuals(self) -> "Primitive":
+        """This op with its residuals as further outputs, for a level that records above this one.
+
+        Its rules are the same functions, fed from the first output and its cotangent.
+        """
+        outputs = ("y", *self.residuals)
+        twin = Primitive(
+            self.forward, self.name, self.arrays, constants=self.constants,
+            optional=self.optional, defaults=self.defaults, outputs=len(outputs),
+            variadic=self.variadic,
+        )  # fmt: skip
+
+        def fed_from_outputs(rule: Rule) -> Rule:
+            others = [name for name in rule.names if name not in ("g", *outputs)]
+
+            def fn(g: list, y: tuple, *values: Any) -> Any:
+                known = dict(zip(others, values, strict=True)) | dict(zip(outputs, y, strict=True))
+                known["g"] = np.zeros_like(y[0]) if g[0] is None else g[0]
+                return rule.fn(*[known[name] for name in rule.names])
+
+            return Rule(fn, ("g", "y", *others))
+
+        twin.rules = {name: fed_from_outputs(rule) for name, rule in self.rules.items()}
+        twin.joint = fed_from_outputs(self.joint) if self.joint else None
+        return twin
 
     def rule_for(self, name: str) -> Rule:
         """The reverse rule of one input; an op without it says so, never a silent zero."""

@@ -66,7 +66,7 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        return device_of(self.data)
+        return device_of(raw(self))
 
     @property
     def requires_grad(self) -> bool:
@@ -332,6 +332,21 @@ class Tensor:
 
     def squeeze(self, axis: Any = None) -> "Tensor":
         return op.squeeze(self, axis=axis)
+
+
+def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:
+    """A tensor of this class around data that is an array or, inside a transform, a tensor."""
+    tensor = Tensor.__new__(kind)
+    tensor.data = np.asarray(data) if isinstance(data, np.generic) else data
+    tensor.node, tensor.grad = node, None
+    return tensor
+
+
+def raw(x: Any) -> Any:
+    """The array inside a tensor of any level."""
+    while isinstance(x, Tensor):
+        x = x.data
+    return x
 
 
 def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:

@@ -10,7 +10,7 @@ from ..core import events, modes
 from ..core.errors import GraphReleasedError, SeedError, describe
 from ..core.graph import Leaf, backward_order
 from ..core.registry import engine
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
 from . import serial
 
 
@@ -103,13 +103,13 @@ def _run(
             events.tell("graph_done", error)
 
 
-def _pull_recorded(node: Any, g: Tensor) -> list:
+def _pull_recorded(node: Any, g: Any) -> list:
     """What the node's rules make of g, run on tensors, so that it can be differentiated again."""
 
+    kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
+
     def linked(y: Any, producer: Any) -> Tensor:
-        x = Tensor.__new__(type(g))
-        x.data, x.node, x.grad = np.asarray(y) if isinstance(y, np.generic) else y, producer, None
-        return x
+        return wrap(y, producer, kind)
 
     return node.plan.feed((g, *node.plan.linked(node, linked)))
 
@@ -158,6 +158,7 @@ def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
 
 
 def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
+    """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
     if g is None:
         if root.size != 1:
             raise SeedError(
@@ -171,9 +172,11 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
         raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
     if g.dtype != root.dtype:
         g = g.astype(root.dtype)
-    if as_tensor:
-        return g if isinstance(g, type(root)) else type(root)(g)
-    return g.data if isinstance(g, Tensor) else g
+    at_root_level = isinstance(g, Tensor) and g.level == root.level
+    if not as_tensor:
+        return g.data if at_root_level else g
+    kind = type(root) if root.level else Tensor
+    return g if at_root_level else wrap(g, None, kind)
 
 
 def _refuse_released(order: list) -> None:
@@ -187,7 +190,7 @@ def _refuse_released(order: list) -> None:
 
 
 def _sum(a: Tensor, b: Tensor, recorded: bool) -> Tensor:
-    return a + b if recorded else Tensor(a.data + b.data)
+    return a + b if recorded else wrap(a.data + b.data)
 
 
 engine.register("backward", backward)

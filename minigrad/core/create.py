@@ -1,0 +1,189 @@
+"""A1: making tensors from data, from a fill value, from a range, from the generator.
+
+Shapes are NumPy's, and so are the default dtypes (float64 for floating values): what NumPy makes,
+minigrad wraps. `requires_grad=True` makes a leaf whose gradient a backward will bring.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..backends.device import device_of, resolve
+from ..backends.dtypes import resolve_dtype
+from .registry import op
+from .tensor import Tensor
+
+__all__ = [
+    "arange", "as_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones",
+    "ones_like", "rand", "randint", "randn", "tensor", "zeros", "zeros_like",
+]  # fmt: skip
+
+Shape = int | Sequence[int]
+
+
+def tensor(
+    data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor with a copy of the data (numbers, nested lists, an array, a tensor).
+
+    The copy keeps later writes to the source array from changing what the graph has saved.
+    """
+    if isinstance(data, Tensor):
+        device = device or data.device
+        data = data.data
+    elif isinstance(data, list | tuple) and _holds_tensor(data):
+        raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
+    array = resolve(device).array(data, dtype=resolve_dtype(dtype), copy=True)
+    if array.dtype.kind in "OSU":
+        raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
+    return Tensor(array, requires_grad)
+
+
+def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
+    """The data as a tensor, without a copy where that is possible; a tensor is returned as it is."""
+    if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
+        return data
+    source = data.data if isinstance(data, Tensor) else data
+    return Tensor(resolve(device or device_of(source)).asarray(source, dtype=resolve_dtype(dtype)))
+
+
+def _holds_tensor(items: Any) -> bool:
+    stack = list(items)
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Tensor):
+            return True
+        if isinstance(item, list | tuple):
+            stack.extend(item)
+    return False
+
+
+def zeros(
+    *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros: zeros(2, 3) and zeros((2, 3)) are the same."""
+    return Tensor(resolve(device).zeros(_shape(shape), _or_float(dtype)), requires_grad)
+
+
+def ones(
+    *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones: ones(2, 3) and ones((2, 3)) are the same."""
+    return Tensor(resolve(device).ones(_shape(shape), _or_float(dtype)), requires_grad)
+
+
+def empty(
+    *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A tensor whose values are whatever the memory held."""
+    return Tensor(resolve(device).empty(_shape(shape), _or_float(dtype)), requires_grad)
+
+
+def full(
+    shape: Shape,
+    fill_value: Any,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor filled with one value; its dtype is the value's where none is given."""
+    array = resolve(device).full(shape, fill_value, dtype=resolve_dtype(dtype))
+    return Tensor(array, requires_grad)
+
+
+def zeros_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Zeros of x's shape, dtype and device; a constant, whatever x is."""
+    return op.zeros_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+
+
+def ones_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Ones of x's shape, dtype and device; a constant, whatever x is."""
+    return op.ones_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+
+
+def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uninitialised memory of x's shape, dtype and device."""
+    return op.empty_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """One value in x's shape, dtype and device."""
+    result = op.full_like(as_tensor(x), fill_value=fill_value, dtype=dtype)
+    return result.requires_grad_(requires_grad)
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Evenly spaced values in [start, stop), as NumPy's; arange(n) counts from 0."""
+    if stop is None:
+        start, stop = 0, start
+    array = resolve(device).arange(start, stop, step, dtype=resolve_dtype(dtype))
+    return Tensor(array, requires_grad)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """`num` evenly spaced values from start to stop."""
+    array = resolve(device).linspace(
+        start, stop, num, endpoint=endpoint, dtype=resolve_dtype(dtype)
+    )
+    return Tensor(array, requires_grad)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    k: int = 0,
+    dtype: Any = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """The identity matrix n × m with ones on diagonal k."""
+    return Tensor(resolve(device).eye(n, m, k, dtype=_or_float(dtype)), requires_grad)
+
+
+def rand(
+    *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Uniform on [0, 1), from the library's generator (mg.manual_seed)."""
+    values = random.generator().random(_shape(shape))
+    return tensor(values, dtype or float, device, requires_grad)
+
+
+def randn(
+    *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Standard normal, from the library's generator (mg.manual_seed)."""
+    values = random.generator().standard_normal(_shape(shape))
+    return tensor(values, dtype or float, device, requires_grad)
+
+
+def randint(
+    low: int, high: int | None = None, size: Shape = (), dtype: Any = None, device: str | None = None
+) -> Tensor:
+    """Integers from [low, high), or from [0, low) when high is left out."""
+    values = random.generator().integers(low, high, size)
+    return tensor(values, dtype or np.int64, device)
+
+
+def _shape(shape: tuple) -> Any:
+    return shape[0] if len(shape) == 1 else shape
+
+
+def _or_float(dtype: Any) -> Any:
+    return np.float64 if dtype is None else resolve_dtype(dtype)

@@ -1,0 +1,70 @@
+"""How transforms nest: each one that runs is a level, and an op runs at the innermost level first.
+
+A tensor of level n holds, as its data, a value of a lower level: an array, or a tensor of a level
+below n. An op whose arguments reach up to level n is run by level n's rule; that rule computes
+with the lower values, and so calls ops that run at the levels below, down to arrays. Derivative
+rules are ordinary calls of ops, so they take the same way: jvp∘grad, vmap∘grad and any other order
+need no code of their own.
+
+An argument of a lower level is a constant to level n. That is what keeps an inner derivative from
+mistaking the outer variable for its own (perturbation confusion).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import modes
+from ..core.tensor import Tensor, wrap
+
+_classes: dict[tuple[type, int], type] = {}
+
+
+class LevelTensor(Tensor):
+    """A tensor of a reverse-mode transform: recorded like any other, over lower values."""
+
+    __slots__ = ()
+
+    @classmethod
+    def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
+        """Let the doorway record the call, with the op itself, one level down, as its forward."""
+        watch.args = tuple(lifted(x, cls) for x in args)
+        watch.forward = op.with_residuals if op.residuals else op
+        watch.kind = cls
+
+
+def lifted(x: Any, kind: type[Tensor]) -> Any:
+    """x as a tensor of this level: a tensor of a lower level becomes a constant of it."""
+    return wrap(x, None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
+
+
+def at_level(base: type, level: int) -> type:
+    """The class of tensors of this kind at this level; one class a level, made once."""
+    key = base, level
+    if key not in _classes:
+        name = f"{base.__name__}{level}"
+        _classes[key] = type(name, (base,), {"level": level, "__slots__": ()})
+    return _classes[key]
+
+
+@contextmanager
+def new_level(base: type) -> Iterator[Any]:
+    """Enter a level inside those that this thread is in; yields the class of its tensors."""
+    modes.state.level += 1
+    modes.add_reason()
+    try:
+        with modes.enable_grad():
+            yield at_level(base, modes.state.level)
+    finally:
+        modes.add_reason(-1)
+        modes.state.level -= 1
+
+
+def lowered(y: Any, kind: type[Tensor]) -> Any:
+    """y's value one level below; itself if it does not belong to this level."""
+    return y.data if type(y) is kind else y
+
+
+def as_result(y: Any) -> Any:
+    """What a transform hands out: tensors, never bare arrays."""
+    return y if isinstance(y, Tensor) else wrap(y)

@@ -1,0 +1,203 @@
+"""A module: parameters, buffers and submodules under one name, with a forward."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..core import events
+from ..core.tensor import Tensor
+from .parameter import Parameter
+from .state import copies_of, fill
+
+
+class Module:
+    """Base of layers and models. A subclass sets attributes and defines `forward`.
+
+        class Net(nn.Module):
+            def __init__(self):
+                self.hidden = nn.Linear(64, 32)
+                self.out = nn.Linear(32, 10)
+
+            def forward(self, x):
+                return self.out(mg.relu(self.hidden(x)))
+
+    Attributes that are parameters or modules are found by themselves. A module inside a plain list
+    is refused: use nn.Sequential. While a listener (profile, graph dump) is on, calling a module
+    opens a scope with its attribute's name, the outermost one with its class's name.
+    """
+
+    training = True
+    _scope = ""  # the attribute under which a parent holds this module
+    _buffers: tuple[str, ...] = ()
+    _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; subclasses define it."""
+        raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, x)")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if events.listeners:
+            with events.scope(self._scope or type(self).__name__):
+                return self.forward(*args, **kwargs)
+        return self.forward(*args, **kwargs)
+
+    # -- attributes --------------------------------------------------------------------------
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, Parameter):
+            value.name = name
+        elif isinstance(value, Module):
+            value._scope = name
+            for path, parameter in value.named_parameters():
+                parameter.name = f"{name}.{path}"
+        elif isinstance(value, list | tuple) and any(isinstance(v, Module) for v in value):
+            raise TypeError(
+                f"{type(self).__name__}.{name}: modules in a plain {type(value).__name__} would "
+                "not be found, so not trained or saved; use nn.Sequential(*modules), which can "
+                "be indexed and iterated over"
+            )
+        super().__setattr__(name, value)
+
+    def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
+        """Keep a tensor that is state but not learned (running statistics, a mask).
+
+        `persistent=False` leaves it out of state_dict.
+        """
+        setattr(self, name, value)
+        self._buffers = (*self._buffers, name)
+        if not persistent:
+            self._transient = (*self._transient, name)
+
+    # -- walks: each thing once, under the first path that leads to it -------------------------
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """(name, module) of the modules held directly."""
+        for name, value in vars(self).items():
+            if isinstance(value, Module):
+                yield name, value
+
+    def children(self) -> Iterator["Module"]:
+        """The modules held directly."""
+        return (child for _, child in self.named_children())
+
+    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
+        """(path, module) of this module ("") and all below it, parents first."""
+        seen: set[int] = set()
+        stack = [(prefix, self)]
+        while stack:
+            path, module = stack.pop()
+            if id(module) in seen:
+                continue
+            seen.add(id(module))
+            yield path, module
+            below = [(_join(path, name), child) for name, child in module.named_children()]
+            stack.extend(reversed(below))
+
+    def modules(self) -> Iterator["Module"]:
+        """This module and all below it."""
+        return (module for _, module in self.named_modules())
+
+    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter); a parameter used in two places comes once."""
+        seen: set[int] = set()
+        for path, module in self.named_modules(prefix):
+            for name, value in vars(module).items():
+                if isinstance(value, Parameter) and id(value) not in seen:
+                    seen.add(id(value))
+                    yield _join(path, name), value
+
+    def parameters(self) -> Iterator[Parameter]:
+        """What an optimizer takes: nn.optim.SGD(model.parameters())."""
+        return (parameter for _, parameter in self.named_parameters())
+
+    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        """(path, buffer), each once; buffers that are None are left out."""
+        seen: set[int] = set()
+        for path, module in self.named_modules(prefix):
+            for name in module._buffers:
+                value = getattr(module, name)
+                if value is not None and id(value) not in seen:
+                    seen.add(id(value))
+                    yield _join(path, name), value
+
+    def buffers(self) -> Iterator[Tensor]:
+        """The buffers of this module and all below it."""
+        return (buffer for _, buffer in self.named_buffers())
+
+    # -- modes -------------------------------------------------------------------------------
+
+    def train(self, mode: bool = True) -> "Module":
+        """Set training mode (dropout drops) on this module and all below it; returns the module."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self) -> "Module":
+        """Set evaluation mode: train(False)."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """Freeze (False) or unfreeze every parameter; returns the module."""
+        for parameter in self.parameters():
+            parameter.requires_grad = requires_grad
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget every parameter's gradient, or set it to zeros with set_to_none=False."""
+        for parameter in self.parameters():
+            if set_to_none:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.data[...] = 0
+
+    # -- saving ------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, Tensor]:
+        """Every parameter and persistent buffer under each of its paths, as it lives."""
+        state: dict[str, Tensor] = {}
+        for path, module in self.named_modules():
+            for name, value in vars(module).items():
+                kept = name in module._buffers and name not in module._transient
+                if isinstance(value, Parameter) or (kept and value is not None):
+                    state[_join(path, name)] = value
+        return state
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone."""
+        return copies_of(self._state())
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Write the values of a state_dict into this module; returns (missing, unexpected) paths.
+
+        Missing or unexpected paths (unless strict=False) and wrong shapes raise ValueError, which
+        lists all of them; nothing is written then.
+        """
+        return fill(self._state(), state_dict, strict, type(self).__name__)
+
+    # -- looks -------------------------------------------------------------------------------
+
+    def extra_repr(self) -> str:
+        """What stands between the brackets in repr: `in_features=64, out_features=10`."""
+        return ""
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        stack: list[tuple[int, str, Module | None]] = [(0, "", self)]
+        while stack:
+            depth, label, module = stack.pop()
+            indent = "  " * depth
+            if module is None:  # all below an opened bracket has been written
+                lines.append(f"{indent})")
+                continue
+            children = list(module.named_children())
+            head = f"{indent}{label}{type(module).__name__}({module.extra_repr()}"
+            lines.append(head if children else head + ")")
+            if children:
+                stack.append((depth, "", None))
+                stack.extend((depth + 1, f"({name}): ", child) for name, child in children[::-1])
+        return "\n".join(lines)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

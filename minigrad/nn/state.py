@@ -1,0 +1,48 @@
+"""Taking the state of a module out, and putting one in: all of it or nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..core.tensor import Tensor
+
+
+def copies_of(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same names with copies of the values, as constants."""
+    return {path: Tensor(tensor.data.copy()) for path, tensor in state.items()}
+
+
+def fill(
+    live: Mapping[str, Tensor], given: Mapping[str, Any], strict: bool, owner: str
+) -> tuple[list[str], list[str]]:
+    """Write `given` values into the `live` tensors of the same names; (missing, unexpected).
+
+    Every fault is found before the first value is written.
+    """
+    missing = [path for path in live if path not in given]
+    unexpected = [path for path in given if path not in live]
+    values = {path: _array(given[path]) for path in live if path in given}
+    faults = [
+        f"{path}: {value.dtype} {value.shape} given, {live[path].dtype} {live[path].shape} needed"
+        for path, value in values.items()
+        if value.shape != live[path].shape
+        or not np.can_cast(value.dtype, live[path].dtype, "same_kind")
+    ]
+    if strict and missing:
+        faults.append(f"missing: {', '.join(missing)}")
+    if strict and unexpected:
+        faults.append(f"unexpected: {', '.join(unexpected)}")
+    if faults:
+        hint = " (strict=False passes over missing and unexpected names)" if strict else ""
+        raise ValueError(f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults))
+    for path, value in values.items():
+        target = live[path].data
+        target[...] = array_module(target).asarray(value)
+    return missing, unexpected
+
+
+def _array(value: Any) -> Any:
+    data = value.data if isinstance(value, Tensor) else value
+    return data if hasattr(data, "dtype") else np.asarray(data)

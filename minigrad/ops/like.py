@@ -1,0 +1,31 @@
+"""Constants in the image of a tensor; rules use these forms, which work on every device."""
+
+import numpy as np
+
+from ..core.primitive import primitive
+
+__all__: list[str] = []  # mg.zeros_like and its kin, with requires_grad=, are in core/create.py
+
+
+@primitive(numpy=np.zeros_like, differentiable=False)
+def zeros_like(x, dtype=None):
+    """Zeros of x's shape and device."""
+    return np.zeros_like(x, dtype=dtype)
+
+
+@primitive(numpy=np.ones_like, differentiable=False)
+def ones_like(x, dtype=None):
+    """Ones of x's shape and device."""
+    return np.ones_like(x, dtype=dtype)
+
+
+@primitive(numpy=np.empty_like, differentiable=False)
+def empty_like(x, dtype=None):
+    """Uninitialised memory of x's shape and device."""
+    return np.empty_like(x, dtype=dtype)
+
+
+@primitive(numpy=np.full_like, differentiable=False)
+def full_like(x, fill_value=0, dtype=None):
+    """One value in x's shape and on its device."""
+    return np.full_like(x, fill_value, dtype=dtype)

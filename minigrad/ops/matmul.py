@@ -1,0 +1,223 @@
+"""Products of matrices and vectors. All arithmetic ends in `product`, that is in BLAS.
+
+`matmul` and `linear` are primitives; the others are compositions of them with views.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import accumulator
+from ..core.primitive import composite, multilinear, primitive
+from ..core.registry import op
+
+
+def product(a, b):
+    """np.matmul on plain arrays, with 16-bit floats multiplied in float32.
+
+    NumPy has no BLAS kernel for float16 (300 times slower than float32) and none for bfloat16.
+    """
+    if a.dtype.itemsize != 2 and b.dtype.itemsize != 2:
+        return np.matmul(a, b)
+    dtype = np.result_type(a, b)
+    wide = accumulator(dtype) or dtype
+    return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
+
+
+def _rows(x):
+    """x (..., k) as one matrix (rows, k)."""
+    return x.reshape((prod(x.shape[:-1]), x.shape[-1]))
+
+
+@multilinear(numpy=np.matmul)
+def matmul(a, b):
+    """y = a b ;  ga = g bᴴ, gb = aᴴ g, each summed over the batch axes its input was broadcast on
+
+    a (..., n, k), b (..., k, m) -> y (..., n, m); leading axes broadcast. A 1-d operand is a row
+    on the left, a column on the right, and its axis of length 1 is dropped from y. ValueError
+    where the inner lengths differ or an operand is a scalar.
+    """
+    a_ndim, b_ndim = getattr(a, "ndim", 0), getattr(b, "ndim", 0)
+    if not (a_ndim and b_ndim):
+        raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
+    if a_ndim > 2 == b_ndim and a.flags.c_contiguous:  # one large product, not one per batch entry
+        return product(_rows(a), b).reshape((*a.shape[:-1], b.shape[-1]))
+    return product(a, b)
+
+
+@matmul.vjp("a")
+def matmul_da(g, b, a_shape):
+    if len(a_shape) == 2 == b.ndim:
+        return matmul(g, b.conj().T)
+    g = _with_unit_axes(g, len(a_shape), b.ndim)
+    b = b.conj() if b.ndim > 1 else b.conj().reshape((-1, 1))
+    if len(a_shape) <= 2 < b.ndim:  # one a for the whole batch: contract batch and columns at once
+        axes = (*range(b.ndim - 2), b.ndim - 1)
+        return tensordot(g, b, (axes, axes)).reshape(a_shape)
+    return _sum_to(matmul(g, b.swapaxes(-1, -2)), a_shape)
+
+
+@matmul.vjp("b")
+def matmul_db(g, a, b_shape):
+    if a.ndim == 2 == len(b_shape):
+        return matmul(a.conj().T, g)
+    g = _with_unit_axes(g, a.ndim, len(b_shape))
+    a = a.conj() if a.ndim > 1 else a.conj().reshape((1, -1))
+    if len(b_shape) <= 2:  # one b for the whole batch: batch and rows are one long axis
+        return matmul(_rows(a).T, _rows(g)).reshape(b_shape)
+    return _sum_to(matmul(a.swapaxes(-1, -2), g), b_shape)
+
+
+def _with_unit_axes(g, a_ndim, b_ndim):
+    """g (..., n, m), with the axes of length 1 that a 1-d operand dropped put back."""
+    if b_ndim == 1:
+        g = g.reshape((*g.shape, 1))
+    if a_ndim == 1:
+        g = g.reshape((*g.shape[:-1], 1, g.shape[-1]))
+    return g
+
+
+def _sum_to(c, shape):
+    """c summed over the batch axes along which an operand of this shape was broadcast."""
+    full = (1,) * (c.ndim - len(shape)) + tuple(shape)
+    axes = tuple(i for i in range(c.ndim - 2) if full[i] == 1 != c.shape[i])
+    if axes:
+        c = op.sum(c, axis=axes, keepdims=True)
+    return c if c.shape == shape else c.reshape(shape)
+
+
+@primitive(arrays="x w b")
+def linear(x, w, b=None):
+    """y = x wᵀ + b ;  gx = g w̄, gw = gᵀ x̄, gb = Σ g over all axes but the last
+
+    x (..., n), w (m, n), b (m,) or None -> y (..., m): PyTorch's layout of the weight. The bias is
+    added in place, so that no second array of y's size is made.
+    """
+    if getattr(w, "ndim", 0) != 2 or not getattr(x, "ndim", 0) or x.shape[-1] != w.shape[1]:
+        raise ValueError("x must be (..., n) and w (m, n) with the same n")
+    if b is not None and b.shape != w.shape[:1]:
+        raise ValueError(f"b must have shape {w.shape[:1]}, one entry for each row of w")
+    y = matmul(x, w.T)
+    if b is None:
+        return y
+    if y.dtype.itemsize == 2 or np.result_type(y, b) != y.dtype:
+        return (y + b).astype(np.result_type(y, b), copy=False)
+    y += b
+    return y
+
+
+@linear.vjp("x")
+def linear_dx(g, w):
+    return matmul(g, w.conj())
+
+
+@linear.vjp("w")
+def linear_dw(g, x):
+    return matmul(_rows(g).T, _rows(x.conj()))
+
+
+@linear.vjp("b")
+def linear_db(g):
+    return op.sum(g, axis=tuple(range(g.ndim - 1)))
+
+
+# -- compositions ----------------------------------------------------------------------------
+
+
+def as_array(x: Any) -> Any:
+    """x if it is an array or a tensor, else the array of it."""
+    return x if hasattr(x, "dtype") else np.asarray(x)
+
+
+@composite(numpy=np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """y = Σ a b over pairs of axes: the last `axes` of a with the first of b, or two axis lists.
+
+    The free axes of a come first in y, then those of b. ValueError where a pair's lengths differ.
+    """
+    a, b = as_array(a), as_array(b)
+    if np.ndim(axes) == 0:
+        pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))  # type: ignore[operator]
+    else:
+        pairs = tuple((x,) if np.ndim(x) == 0 else tuple(x) for x in axes)
+    over_a = [axis % a.ndim for axis in pairs[0]]
+    over_b = [axis % b.ndim for axis in pairs[1]]
+    inner = [a.shape[axis] for axis in over_a]
+    if inner != [b.shape[axis] for axis in over_b]:
+        raise ValueError(
+            f"tensordot: the contracted axes differ in length: a {a.shape} over {pairs[0]}, "
+            f"b {b.shape} over {pairs[1]}"
+        )
+    free_a = [axis for axis in range(a.ndim) if axis not in over_a]
+    free_b = [axis for axis in range(b.ndim) if axis not in over_b]
+    rows, columns = [a.shape[axis] for axis in free_a], [b.shape[axis] for axis in free_b]
+    left = a.transpose(free_a + over_a).reshape((prod(rows), prod(inner)))
+    right = b.transpose(over_b + free_b).reshape((prod(inner), prod(columns)))
+    return matmul(left, right).reshape((*rows, *columns))
+
+
+@composite(numpy=np.dot)
+def dot(a: Any, b: Any) -> Any:
+    """y = Σ_k a[..., k] b[..., k, :], NumPy's dot: a product for scalars, matmul up to 2-d."""
+    a, b = as_array(a), as_array(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return a * b
+    if a.ndim <= 2 and b.ndim <= 2:
+        return matmul(a, b)
+    return tensordot(a, b, (-1, max(b.ndim - 2, 0)))
+
+
+@composite(numpy=np.inner)
+def inner(a: Any, b: Any) -> Any:
+    """y = Σ_k a[..., k] b[..., k]; no conjugate."""
+    a, b = as_array(a), as_array(b)
+    return a * b if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, (-1, -1))
+
+
+@composite(numpy=np.outer)
+def outer(a: Any, b: Any) -> Any:
+    """y[i, j] = a[i] b[j], a and b flattened."""
+    return as_array(a).reshape((-1, 1)) * as_array(b).reshape((1, -1))
+
+
+@composite(numpy=np.vdot)
+def vdot(a: Any, b: Any) -> Any:
+    """y = Σ conj(a) b, a and b flattened."""
+    return matmul(as_array(a).conj().reshape(-1), as_array(b).reshape(-1))
+
+
+@composite(numpy=np.vecdot)
+def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
+    """y = Σ conj(a) b along one axis; the others broadcast."""
+    a, b = as_array(a), as_array(b)
+    if axis != -1:
+        a, b = a.swapaxes(axis, -1), b.swapaxes(axis, -1)
+    row = a.conj().reshape((*a.shape[:-1], 1, a.shape[-1]))
+    y = matmul(row, b.reshape((*b.shape, 1)))
+    y = y.reshape(y.shape[:-2])
+    return y
+
+
+@composite(numpy=np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """y = the blocks a[i, j] b; the shorter shape gets ones in front, as in NumPy."""
+    a, b = as_array(a), as_array(b)
+    ndim = max(a.ndim, b.ndim)
+    shape_a = (1,) * (ndim - a.ndim) + a.shape
+    shape_b = (1,) * (ndim - b.ndim) + b.shape
+    spread_a = a.reshape([n for m in shape_a for n in (m, 1)])
+    spread_b = b.reshape([n for m in shape_b for n in (1, m)])
+    return (spread_a * spread_b).reshape([n * m for n, m in zip(shape_a, shape_b, strict=True)])
+
+
+@composite
+def addmm(input: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
+    """y = beta·input + alpha·(a b)."""
+    y = matmul(a, b)
+    return (y if alpha == 1 else y * alpha) + (input if beta == 1 else input * beta)
+
+
+__all__ = [
+    "addmm", "dot", "inner", "kron", "linear", "matmul", "outer", "tensordot", "vdot", "vecdot",
+]  # fmt: skip

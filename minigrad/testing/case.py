@@ -1,0 +1,156 @@
+"""What a check is given: an op's spec, one of its samples, and numbers that repeat."""
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import resolve_dtype
+from ..core.primitive import Primitive
+from ..core.registry import op as registry
+from .function import Function, floating_results, is_smooth_array, results
+from .spec import OpSpec, Sample
+
+DOUBLE = ("float64", "complex128")  # finite differences are taken in these alone
+
+
+@dataclass
+class Context:
+    """One run of the harness: how thorough, from which seed, and what it saw on the way.
+
+    live     (op, position): arguments whose gradient was not zero in some sample
+    dead     arguments whose gradient was zero in every sample so far
+    """
+
+    level: str = "fast"
+    seed: int = 0
+    live: set[tuple[str, int]] = field(default_factory=set)
+    dead: set[tuple[str, int]] = field(default_factory=set)
+    cache: dict[Any, list[Sample]] = field(default_factory=dict)
+
+    @property
+    def full(self) -> bool:
+        return self.level == "full"
+
+    def rng(self, *words: Any) -> np.random.Generator:
+        """A generator of its own for these words: no check depends on which others ran."""
+        return np.random.default_rng([self.seed, zlib.crc32(repr(words).encode())])
+
+    def samples(self, spec: OpSpec, dtype: str) -> list[Sample]:
+        """The spec's samples of this dtype, made once, read-only: a check that writes fails."""
+        key = (spec.name, dtype)
+        if key not in self.cache:
+            rng = self.rng(spec.name, "samples")
+            made = list(spec.samples(rng, resolve_dtype(dtype)))
+            names = [sample.name for sample in made]
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise ValueError(f"{spec.name}: two samples have the same name: {sorted(twice)}")
+            self.cache[key] = made
+        return self.cache[key]
+
+    def doubles(self, spec: OpSpec) -> Iterator["Case"]:
+        """A case for each sample in double precision: where derivatives are compared."""
+        for dtype in spec.dtypes:
+            if dtype in DOUBLE:
+                yield from self.cases(spec, dtype)
+
+    def cases(self, spec: OpSpec, dtype: str) -> Iterator["Case"]:
+        for sample in self.samples(spec, dtype):
+            yield Case(spec, sample, self, dtype)
+
+    def see(self, spec: OpSpec, function: Function, g: np.ndarray) -> None:
+        """Remember for which arguments the packed gradient g is not zero."""
+        start = 0
+        for position, x in zip(function.positions, function.xs, strict=True):
+            width = x.size * (2 if x.dtype.kind == "c" else 1)
+            if width:
+                seen = self.live if g[start : start + width].any() else self.dead
+                seen.add((spec.name, position))
+            start += width
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op on one sample."""
+
+    spec: OpSpec
+    sample: Sample
+    context: Context
+    dtype: str = "float64"
+
+    @property
+    def name(self) -> str:
+        return self.sample.name if self.dtype == "float64" else f"{self.dtype}/{self.sample.name}"
+
+    @property
+    def primitive(self) -> Primitive | None:
+        return primitive_of(self.spec)
+
+    def rng(self, *words: Any) -> np.random.Generator:
+        return self.context.rng(self.spec.name, self.name, *words)
+
+    def function(self) -> Function:
+        """The op at this sample, differentiated by its floating arguments."""
+        sample = self.sample
+        positions = differentiated(self.spec, sample.args)
+        names = argument_names(self.spec)
+        return Function(self.spec.call, sample.args, sample.params, positions, names)
+
+    def call(self, *args: Any) -> list[Any]:
+        """Everything the op returns for these arguments and the sample's parameters."""
+        return results(self.spec.call(*args, **self.sample.params))
+
+    def reference(self, *args: Any) -> list[Any]:
+        """The same by NumPy."""
+        assert self.spec.reference is not None
+        return results(self.spec.reference(*args, **self.sample.params))
+
+
+def primitive_of(spec: OpSpec) -> Primitive | None:
+    """The primitive that the spec is about; None for a composite."""
+    entry = spec.call if isinstance(spec.call, Primitive) else None
+    if entry is None and spec.name in registry:
+        entry = getattr(registry, spec.name)
+    return entry if isinstance(entry, Primitive) else None
+
+
+def argument_names(spec: OpSpec) -> tuple[str, ...]:
+    primitive = primitive_of(spec)
+    return () if primitive is None or primitive.variadic else primitive.arrays
+
+
+def differentiated(spec: OpSpec, args: tuple) -> list[int]:
+    """Positions of the floating arrays that may carry a gradient."""
+    constant = set(spec.constants)
+    if isinstance(spec.call, Primitive) and not spec.call.variadic:
+        names = spec.call.arrays
+        constant |= {i for i, name in enumerate(names) if name in spec.call.constants}
+    return [i for i, x in enumerate(args) if is_smooth_array(x) and i not in constant]
+
+
+def is_differentiable_op(spec: OpSpec, context: Context) -> bool:
+    """Whether the op has a derivative at all: it says so, or its results can carry one."""
+    if spec.differentiable is not None:
+        return spec.differentiable
+    primitive = primitive_of(spec)
+    if primitive is not None and primitive.tracked == 0:
+        return False
+    for dtype in spec.dtypes:
+        for case in context.cases(spec, dtype):
+            if differentiated(spec, case.sample.args) and floating_results(
+                spec.call(*case.sample.args, **case.sample.params)
+            ):
+                return True
+    return False
+
+
+def is_elementwise(spec: OpSpec) -> bool:
+    """Whether the op is a row of the table: broadcasts its arguments, one result per element."""
+    primitive = primitive_of(spec)
+    return primitive is not None and primitive.kind == "elementwise"
+
+
+Body = Callable[[Case], int]

@@ -1,0 +1,152 @@
+"""Engine against finite differences: along random directions, entry by entry, and which entry."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import Entry, GradcheckError, Inconclusive
+from .function import Function, pulled_back
+from .numeric import ROUNDING, Slope, coordinate, normal, pack, slope, unpack
+
+RTOL = 1e-7  # of ‖v∘Ju‖; far above the stencil's error, far below any wrong rule that matters
+NOISE = 1e-4  # noise above this share of the scale decides nothing
+
+
+def as_vectors(function: Function, xs: Sequence[Any]) -> Callable[[np.ndarray], np.ndarray]:
+    """function as a map between packed vectors, near xs."""
+    return lambda vector: pack(function.value(unpack(vector, xs)))
+
+
+def check_direction(
+    function: Function, xs: Sequence[Any], us: Sequence[Any], vs: Sequence[Any], what: str
+) -> np.ndarray:
+    """v·(J u) by finite differences against (Jᵀv)·u by the engine; returns Jᵀv, packed.
+
+    Accepts an error of 1e-7 ‖v∘Ju‖ + 10 ‖v∘(Ju_h − Ju_h/2)‖ + rounding. There is no absolute
+    floor: a function of size 1e-7 is held to the same digits as one of size 1.
+    """
+    x, u, v = pack(xs), pack(us), pack(vs)
+    g = pack(function.vjp(xs, vs))
+    ju = slope(as_vectors(function, xs), x, u)
+    _require_finite(ju, g, what)
+    numeric, analytic = float(v @ ju.value), float(g @ u)
+    scale = float(np.linalg.norm(v * ju.value))
+    noise = 10 * float(np.linalg.norm(v * ju.change))
+    rounding = ROUNDING * float(np.linalg.norm(v * ju.size) + np.linalg.norm(x * g))
+    larger = max(scale, float(np.linalg.norm(g * u)))
+    if noise > NOISE * larger + rounding or larger > rounding > NOISE * larger:
+        raise _inconclusive(what, noise + rounding, larger)
+    tolerance = RTOL * scale + noise + rounding
+    if abs(numeric - analytic) > tolerance:
+        raise GradcheckError(
+            f"{what}: along a random direction u and for a random cotangent v, (Jᵀv)·u is "
+            f"{analytic!r} but finite differences give v·(Ju) = {numeric!r} "
+            f"(tolerance {tolerance:.2g})",
+            locate(function, xs, vs, g),
+        )
+    return g
+
+
+def _require_finite(ju: Slope, g: np.ndarray, what: str) -> None:
+    if not np.isfinite(ju.value).all():
+        raise Inconclusive(
+            f"{what}: the function is not finite near the sample, so finite differences cannot "
+            "tell; choose a sample inside the domain"
+        )
+    if not np.isfinite(g).all():
+        raise GradcheckError(f"{what}: the gradient holds {g[~np.isfinite(g)][0]} at a finite point")
+
+
+def _inconclusive(what: str, noise: float, scale: float) -> Inconclusive:
+    return Inconclusive(
+        f"{what}: inconclusive, the finite differences at two steps differ by {noise / 10:.2g} "
+        f"where the derivative is of size {scale:.2g}. The sample may lie near a kink or a "
+        "singularity, or the function may not be deterministic"
+    )
+
+
+def locate(
+    function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarray
+) -> Entry | None:
+    """The entry of Jᵀv that is most in error, found by halving the direction's support."""
+    x, v = pack(xs), pack(vs)
+    f = as_vectors(function, xs)
+    u = normal(np.random.default_rng(0), [np.empty(x.size)])[0]
+
+    def error(support: np.ndarray) -> float:
+        part = np.zeros_like(u)
+        part[support] = u[support]
+        return abs(float(v @ slope(f, x, part).value) - float(g @ part))
+
+    support = np.arange(x.size)
+    while support.size > 1:
+        support = max(np.array_split(support, 2), key=error)
+    if not support.size:
+        return None
+    unit = np.zeros_like(x)
+    unit[support] = 1.0
+    j = int(support[0])
+    return _entry(function, xs, j, float(g[j]), float(v @ slope(f, x, unit).value))
+
+
+def _entry(
+    function: Function, xs: Sequence[Any], j: int, analytic: float, numeric: float
+) -> Entry:
+    which, index, part = coordinate(j, xs)
+    position = function.positions[min(which, len(function.positions) - 1)]
+    return Entry(position, function.names[position], index, analytic, numeric, part)
+
+
+def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarray:
+    """Every entry of the Jacobian by the engine against finite differences; returns the former.
+
+    One column by six calls, one row by one backward of a unit cotangent.
+    """
+    x = pack(xs)
+    f = as_vectors(function, xs)
+    columns = [slope(f, x, unit) for unit in np.eye(x.size)]
+    numeric = np.stack([column.value for column in columns], axis=1)
+    change = np.stack([column.change for column in columns], axis=1)
+    size = np.max([column.size for column in columns], axis=0)
+    analytic = jacobian(function, xs)
+    if not np.isfinite(numeric).all():
+        raise Inconclusive(f"{what}: the function is not finite near the sample")
+    reach = np.abs(numeric) @ np.abs(x)  # how rounding of x shows in each result
+    rounding = ROUNDING * (size + reach)[:, None]
+    scale = float(np.max(np.abs(numeric)))
+    noise = 10 * np.abs(change)
+    if (noise > NOISE * scale + rounding).any():
+        raise _inconclusive(what, float(noise.max()), scale)
+    excess = np.abs(analytic - numeric) - (RTOL * np.abs(numeric) + noise + rounding)
+    excess[np.isnan(excess)] = np.inf
+    if (excess > 0).any():
+        row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        results = function.value(xs)
+        which, index, part = coordinate(int(row), results)
+        place = f"result {which}{list(index)}" + (f" ({part} part)" if part else "")
+        count = int((excess > 0).sum())
+        raise GradcheckError(
+            f"{what}: {count} of {excess.size} entries of the Jacobian are wrong; the worst is "
+            f"∂ {place} / ∂ the entry named below",
+            _entry(function, xs, int(column), float(analytic[row, column]),
+                   float(numeric[row, column])),
+        )  # fmt: skip
+    return analytic
+
+
+def jacobian(function: Function, xs: Sequence[Any]) -> np.ndarray:
+    """The engine's Jacobian between packed vectors, one row by one backward."""
+    leaves, ys = function.record(xs)
+    values = [y.data if hasattr(y, "node") else y for y in ys]
+    rows = []
+    for unit in np.eye(pack(values).size):
+        rows.append(pack(pulled_back(leaves, ys, unpack(unit, values), retain_graph=True)))
+    return np.stack(rows)
+
+
+def random_pair(
+    function: Function, xs: Sequence[Any], rng: np.random.Generator
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """A direction for the inputs and a cotangent for the results, both signed N(0, 1)."""
+    return normal(rng, xs), normal(rng, function.value(xs))

@@ -1,0 +1,144 @@
+"""gradcheck, gradgradcheck, jvpcheck: the harness's comparisons for any function of yours.
+
+    >>> import numpy as np
+    >>> from minigrad.testing import gradcheck
+    >>> gradcheck(lambda a, b: (a * b).sum(), (np.array([1.0, 2.0]), np.array([3.0, 4.0])))
+    True
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import is_floating
+from ..core.tensor import Tensor
+from .compare import RTOL, as_vectors, check_direction, check_jacobian, random_pair
+from .errors import GradcheckError
+from .function import Function, Pullback, is_smooth_array
+from .numeric import ROUNDING, normal, pack, slope
+from .snippet import gradcheck_snippet
+
+FULL_JACOBIAN = 400  # entries; larger Jacobians are checked along random directions
+
+
+def gradcheck(
+    fn: Callable,
+    inputs: Any,
+    *,
+    directions: int = 3,
+    seed: int = 0,
+    raise_exception: bool = True,
+) -> bool:
+    """Whether the gradient of fn agrees with finite differences at `inputs`.
+
+    inputs       a tensor or array, or a tuple of them. Tensors that require a gradient are
+                 differentiated; where none does, every floating or complex one is. Values are
+                 taken in double precision. Choose them away from kinks.
+    directions   how many signed random (u, v) pairs; a Jacobian of at most 400 entries is
+                 compared entry by entry as well
+
+    Returns True, or raises GradcheckError that names the wrong entry with both values and holds
+    Python text to reproduce it (False with raise_exception=False).
+    """
+
+    def check(function: Function, rng: np.random.Generator) -> None:
+        size = pack(function.xs).size * pack(function.value(function.xs)).size
+        if size <= FULL_JACOBIAN:
+            check_jacobian(function, function.xs, "gradcheck")
+        for _ in range(directions):
+            us, vs = random_pair(function, function.xs, rng)
+            check_direction(function, function.xs, us, vs, "gradcheck")
+
+    return _run(check, fn, inputs, seed, raise_exception)
+
+
+def gradgradcheck(
+    fn: Callable,
+    inputs: Any,
+    *,
+    directions: int = 3,
+    seed: int = 0,
+    raise_exception: bool = True,
+) -> bool:
+    """Whether the gradient can be differentiated again: Jᵀ(x) v by x and v, as `gradcheck`."""
+
+    def check(function: Function, rng: np.random.Generator) -> None:
+        for _ in range(directions):
+            cotangents = normal(rng, function.value(function.xs))
+            point = [*function.xs, *cotangents]
+            pullback = Pullback(function)
+            us, ws = random_pair(pullback, point, rng)
+            check_direction(pullback, point, us, ws, "gradgradcheck")
+
+    return _run(check, fn, inputs, seed, raise_exception)
+
+
+def jvpcheck(
+    fn: Callable,
+    inputs: Any,
+    *,
+    directions: int = 3,
+    seed: int = 0,
+    raise_exception: bool = True,
+) -> bool:
+    """Whether forward mode (minigrad.func.jvp) agrees with finite differences, as `gradcheck`."""
+
+    def check(function: Function, rng: np.random.Generator) -> None:
+        for _ in range(directions):
+            check_tangent(function, function.xs, normal(rng, function.xs), "jvpcheck")
+
+    return _run(check, fn, inputs, seed, raise_exception)
+
+
+def check_tangent(function: Function, xs: Sequence[Any], us: Sequence[Any], what: str) -> None:
+    """J u by forward mode against finite differences, every entry of the result."""
+    ju = slope(as_vectors(function, xs), pack(xs), pack(us))
+    tangent = pack(function.jvp(xs, us))
+    scale = float(np.linalg.norm(ju.value)) / max(1, np.sqrt(ju.value.size))
+    tolerance = RTOL * (np.abs(ju.value) + scale) + 10 * np.abs(ju.change)
+    tolerance += ROUNDING * (ju.size + np.linalg.norm(pack(xs)))
+    excess = np.abs(tangent - ju.value) - tolerance
+    if not (excess <= 0).all():
+        worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
+        raise GradcheckError(
+            f"{what}: entry {worst} of the tangent J u is {tangent[worst]!r} by forward mode, "
+            f"{ju.value[worst]!r} by finite differences"
+        )
+
+
+def _run(
+    check: Callable, fn: Callable, inputs: Any, seed: int, raise_exception: bool
+) -> bool:
+    function = _prepare(fn, inputs)
+    try:
+        check(function, np.random.default_rng(seed))
+    except GradcheckError as error:
+        if not raise_exception:
+            return False
+        error.snippet = gradcheck_snippet(function, error.entry)
+        raise
+    return True
+
+
+def _prepare(fn: Callable, inputs: Any) -> Function:
+    """The function at double-precision inputs, differentiated by those that ask for it."""
+    if not isinstance(inputs, tuple | list):
+        inputs = (inputs,)
+    wanted = [i for i, x in enumerate(inputs) if getattr(x, "requires_grad", False)]
+    arrays = [_double(x.data if isinstance(x, Tensor) else x) for x in inputs]
+    function = Function(fn, arrays, positions=wanted or None)
+    if not function.xs:
+        raise ValueError("gradcheck needs an input of a floating or complex dtype")
+    if not function.value(function.xs):
+        raise ValueError("gradcheck needs a function with a floating or complex result")
+    return function
+
+
+def _double(x: Any) -> Any:
+    """x in double precision where it can be differentiated, else as it is."""
+    if isinstance(x, float | complex):
+        return np.asarray(x)
+    if not is_smooth_array(x):
+        return x
+    return x.astype(np.float64 if is_floating(x.dtype) else np.complex128)

@@ -1,0 +1,67 @@
+"""Python text that shows a wrong gradient outside the harness: paste it and run it."""
+
+import inspect
+import textwrap
+from typing import Any
+
+import numpy as np
+
+from .errors import Entry
+from .function import Function
+
+_LARGE = 64  # arrays beyond this are named by how to get them, not printed
+
+
+def literal(x: Any) -> str:
+    """An expression that gives x again; exact for floats."""
+    if not isinstance(x, np.ndarray):
+        return repr(x)
+    if x.size > _LARGE:
+        shape, dtype = x.shape, x.dtype
+        return f"np.random.default_rng(0).standard_normal({shape}).astype('{dtype}')  # some values"
+    return f"np.array({x.tolist()!r}, dtype='{x.dtype}').reshape({x.shape})"
+
+
+def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
+    """How to call gradcheck again on the same function at the same inputs."""
+    lines = ["import numpy as np", "from minigrad.testing import gradcheck", source_of(function.fn)]
+    names = []
+    for i, x in enumerate(function.args):
+        names.append(f"x{i}")
+        lines.append(f"x{i} = {literal(x)}")
+    lines.append(f"gradcheck(fn, ({', '.join(names)},))")
+    if entry is not None and function.positions[0] <= entry.position < len(function.args):
+        lines.append(
+            f"# looks at x{entry.position}{list(entry.index) or ''}: "
+            f"analytic {entry.analytic!r}, numeric {entry.numeric!r}"
+        )
+    return textwrap.indent("\n".join(lines), "    ")
+
+
+def source_of(fn: Any) -> str:
+    """A line (or the lines) that define `fn`: an import, or the source of a local function."""
+    name = getattr(fn, "__qualname__", "")
+    module = getattr(fn, "__module__", "")
+    if name.isidentifier() and module not in ("", "__main__"):
+        return f"from {module} import {name} as fn"
+    try:
+        source = textwrap.dedent(inspect.getsource(fn))
+    except (OSError, TypeError):
+        source = ""
+    if source.startswith("def "):
+        return f"{source.rstrip()}\nfn = {fn.__name__}"
+    code = getattr(fn, "__code__", None)
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"fn = ...  # the function under test{place}"
+
+
+def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: str) -> str:
+    """How to make one check of one op again."""
+    lines = ["from minigrad.testing import run_check"]
+    if not module.startswith("minigrad.testing.samples"):
+        lines.append(f"import {module}  # registers the op")
+    options = f", sample={sample!r}" if sample else ""
+    options += f", seed={seed}" if seed else ""
+    options += f", level={level!r}" if level != "fast" else ""
+    lines.append(f"run_check({op!r}, {check!r}{options})")
+    return textwrap.indent("\n".join(lines), "    ")
