@@ -42,7 +42,7 @@ def tensor(
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The data as a tensor, without a copy where that is possible; a tensor is returned as it is."""
+    """The data as a tensor, without a copy where possible; a tensor comes back as it is."""
     if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
         return data
     source = data.data if isinstance(data, Tensor) else data
@@ -174,7 +174,11 @@ def randn(
 
 
 def randint(
-    low: int, high: int | None = None, size: Shape = (), dtype: Any = None, device: str | None = None
+    low: int,
+    high: int | None = None,
+    size: Shape = (),
+    dtype: Any = None,
+    device: str | None = None,
 ) -> Tensor:
     """Integers from [low, high), or from [0, low) when high is left out."""
     values = random.generator().integers(low, high, size)

@@ -62,8 +62,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     Ops inside ops explain once: the innermost call is the one that failed.
     """
     if getattr(error, "explained", False):
-        error.explained = True  # type: ignore[attr-defined]
-    return error
+        return error
     message = f"{call_text(op, args, params)}: {error}"
     for kind in _REBUILT:
         if isinstance(error, kind):

@@ -5,10 +5,11 @@ The engine knows no tool. A tool is a listener: a callable that takes one event
     (kind, op, t0, t1, node, inputs, outputs)
 
 `kind` is "forward" or "backward"; `op` the op's name; `t0`, `t1` host nanoseconds
-(`time.perf_counter_ns`); `node` the graph node, None where nothing was recorded; `inputs` and
-`outputs` tuples of arrays, to be read for shape and dtype at once and never kept. A listener may
-also have a method `graph_ready(order, roots)`, called as a backward starts (saved arrays are
-still there), and `graph_done(error)`, called when it has ended.
+(`time.perf_counter_ns`); `node` the graph node, None where nothing was recorded; `inputs` the
+call's arguments (arrays, tensors, numbers; backward: the cotangent) and `outputs` its results (None
+for an input that gets no gradient), tuples to be read for shape and dtype at once and never kept.
+A listener may also have a method `graph_ready(order, roots)`, called as a backward starts (saved
+arrays are still there), and `graph_done(error)`, called when it has ended.
 
 While nobody listens an op pays for one global word (see `modes.active`).
 """

@@ -19,13 +19,14 @@ Calling an op is `Primitive.__call__`, the one doorway: unwrap, run, wrap, link.
 import inspect
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
 from ..backends.dtypes import weak_scalars
-from . import modes
-from .careful import enter
+from . import events, modes
+from .careful import enter, tell_forward
 from .errors import RuleError, explain
 from .graph import Node, Port, next_number
 from .plan import Plan, Rule
@@ -103,14 +104,15 @@ class Primitive:
     # -- the one doorway ---------------------------------------------------------------------
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        forward, kind, watch = self.forward, Tensor, None
+        forward, kind, watch, listeners = self.forward, Tensor, None, ()
         if len(args) != self.arity:
             args, params = self._bind(args, params)
         if modes.active:
-            watch = enter(self, args, params)
+            watch, listeners = enter(self, args, params), events.listeners
             if watch.result is not None:
                 return watch.result
-            args, forward, kind = watch.args, watch.forward, watch.kind
+            if watch.transformed:
+                args, forward, kind = watch.args, watch.forward, watch.kind
 
         # unwrap
         arrays, parents, pattern, bit, tensors, weak = [], [], 0, 1, False, False
@@ -132,7 +134,10 @@ class Primitive:
 
         # run
         try:
-            y = forward(*arrays, **params)
+            if listeners:  # times bracket NumPy's work alone, not the engine's
+                t0, y, t1 = perf_counter_ns(), forward(*arrays, **params), perf_counter_ns()
+            else:
+                y = forward(*arrays, **params)
         except Exception as error:
             raise explain(error, self, args, params) from error
         residuals = ()
@@ -151,15 +156,15 @@ class Primitive:
             saved = plan.pick(arrays)
             if plan.extras:
                 saved += plan.gather(arrays, params, residuals, pattern)
-            node = _new(Node)
+            node = Node()
             node.number = next_number()
             node.op = self
             node.plan = plan
             node.parents = tuple(parents)
             node.saved = saved
             node.origin = None
-        if watch is not None:
-            watch.leave(self, node, arrays, y)
+        if listeners:
+            tell_forward(self, node, args, y, t0, t1)
 
         # wrap
         if self.outputs:
@@ -188,10 +193,8 @@ class Primitive:
         missing = [name for name in self.arrays if name not in given and name not in self.optional]
         if missing:
             raise TypeError(f"{self.name} needs {missing}; its arguments are {list(names)}")
-        arrays = [given.pop(name, None) for name in self.arrays]
-        while arrays and arrays[-1] is None:
-            arrays.pop()  # optional arrays at the end that were not given
-        return tuple(arrays), given
+        # an optional array that was not given is None: rules find every input in its place
+        return tuple([given.pop(name, None) for name in self.arrays]), given
 
     def _plan(self, pattern: int) -> Plan:
         """Work out, once, what a call saves whose inputs need gradients by this bit pattern."""
@@ -289,17 +292,22 @@ def _argument_names(fn: Callable) -> tuple[str, ...]:
     return tuple(inspect.signature(fn).parameters)
 
 
-def _array_arguments(fn: Callable) -> tuple[tuple[str, ...], dict[str, Any], bool]:
-    """(arrays, defaults of the static parameters, variadic) as a forward's signature shows them."""
-    arrays, defaults, variadic = [], {}, False
-    for name, parameter in inspect.signature(fn).parameters.items():
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            arrays, variadic = [name], True
-        elif parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty:
-            defaults[name] = parameter.default
-        else:
-            arrays.append(name)
-    return tuple(arrays), defaults, variadic
+def _split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], dict, bool]:
+    """(arrays, optional ones, defaults of the static parameters, variadic) of a forward.
+
+    Positional arguments without a default are arrays, unless `named` says which ones are. A static
+    parameter without a default has `inspect.Parameter.empty` for one: a call always gives it.
+    """
+    parameters = inspect.signature(fn).parameters
+    starred = [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
+    if named is not None:
+        arrays = named.split()
+    else:
+        plain = [p for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        arrays = starred or [p.name for p in plain if p.default is p.empty]
+    optional = [name for name in arrays if parameters[name].default is None]
+    defaults = {name: p.default for name, p in parameters.items() if name not in arrays}
+    return tuple(arrays), optional, defaults, bool(starred)
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
@@ -310,13 +318,10 @@ def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **opt
     """
     if fn is None:
         return lambda forward: primitive(forward, numpy=numpy, **options)
-    arrays, defaults, variadic = _array_arguments(fn)
-    if "arrays" in options:
-        arrays = tuple(options.pop("arrays").split())
-        options["optional"] = [name for name in arrays if name in defaults]
-        defaults = {name: value for name, value in defaults.items() if name not in arrays}
+    arrays, optional, defaults, variadic = _split_signature(fn, options.pop("arrays", None))
+    options |= {"optional": optional, "defaults": defaults, "variadic": variadic}
     name = options.pop("name", fn.__name__)
-    entry = Primitive(fn, name, arrays, defaults=defaults, variadic=variadic, **options)
+    entry = Primitive(fn, name, arrays, **options)
     entry.__signature__ = inspect.signature(fn)
     registry.register(name, entry)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):

@@ -1,8 +1,4 @@
-"""A tensor: an array, the node that made it, its gradient. Every method is one line to an op.
-
-Operators and methods keep ndarray's positional signatures. The ops are entries of the registry
-(`op.mul` is defined in ops/elementwise.py): see core/registry.py for why.
-"""
+"""A tensor: an array, the node that made it, its gradient. What it computes is in methods.py."""
 
 from typing import Any
 
@@ -12,12 +8,13 @@ from ..backends.device import device_of
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .graph import Leaf, Node
+from .methods import Methods
 from .numpy_protocol import array_function, array_ufunc
-from .registry import engine, op
+from .registry import engine
 from .show import tensor_text
 
 
-class Tensor:
+class Tensor(Methods):
     """`mg.tensor(data)` makes one from data; ops make the others.
 
     data   the array (NumPy's, or CuPy's); memory changed through it is not seen by the engine
@@ -181,157 +178,6 @@ class Tensor:
     ) -> None:
         """Add ∂self/∂leaf (times `gradient`) to the `.grad` of every leaf: see mg.backward."""
         engine.backward(self, gradient, retain_graph, create_graph, inputs)
-
-    # -- arithmetic --------------------------------------------------------------------------
-
-    def __add__(self, b: Any) -> "Tensor":
-        return op.add(self, b)
-
-    def __radd__(self, a: Any) -> "Tensor":
-        return op.add(a, self)
-
-    def __sub__(self, b: Any) -> "Tensor":
-        return op.sub(self, b)
-
-    def __rsub__(self, a: Any) -> "Tensor":
-        return op.sub(a, self)
-
-    def __mul__(self, b: Any) -> "Tensor":
-        return op.mul(self, b)
-
-    def __rmul__(self, a: Any) -> "Tensor":
-        return op.mul(a, self)
-
-    def __truediv__(self, b: Any) -> "Tensor":
-        return op.div(self, b)
-
-    def __rtruediv__(self, a: Any) -> "Tensor":
-        return op.div(a, self)
-
-    def __floordiv__(self, b: Any) -> "Tensor":
-        return op.floor_divide(self, b)
-
-    def __rfloordiv__(self, a: Any) -> "Tensor":
-        return op.floor_divide(a, self)
-
-    def __mod__(self, b: Any) -> "Tensor":
-        return op.remainder(self, b)
-
-    def __rmod__(self, a: Any) -> "Tensor":
-        return op.remainder(a, self)
-
-    def __pow__(self, b: Any) -> "Tensor":
-        return op.pow(self, b)
-
-    def __rpow__(self, a: Any) -> "Tensor":
-        return op.pow(a, self)
-
-    def __matmul__(self, b: Any) -> "Tensor":
-        return op.matmul(self, b)
-
-    def __rmatmul__(self, a: Any) -> "Tensor":
-        return op.matmul(a, self)
-
-    def __neg__(self) -> "Tensor":
-        return op.neg(self)
-
-    def __pos__(self) -> "Tensor":
-        return op.positive(self)
-
-    def __abs__(self) -> "Tensor":
-        return op.abs(self)
-
-    def __eq__(self, b: Any) -> "Tensor":  # type: ignore[override]
-        return op.equal(self, b)
-
-    def __ne__(self, b: Any) -> "Tensor":  # type: ignore[override]
-        return op.not_equal(self, b)
-
-    def __lt__(self, b: Any) -> "Tensor":
-        return op.less(self, b)
-
-    def __le__(self, b: Any) -> "Tensor":
-        return op.less_equal(self, b)
-
-    def __gt__(self, b: Any) -> "Tensor":
-        return op.greater(self, b)
-
-    def __ge__(self, b: Any) -> "Tensor":
-        return op.greater_equal(self, b)
-
-    def __getitem__(self, index: Any) -> "Tensor":
-        return op.getitem(self, index=index)
-
-    # -- ndarray's methods -------------------------------------------------------------------
-
-    @property
-    def T(self) -> "Tensor":
-        return op.transpose(self)
-
-    @property
-    def mT(self) -> "Tensor":
-        return op.swapaxes(self, axis1=-1, axis2=-2)
-
-    @property
-    def real(self) -> "Tensor":
-        return op.real(self)
-
-    @property
-    def imag(self) -> "Tensor":
-        return op.imag(self)
-
-    def conj(self) -> "Tensor":
-        return op.conj(self)
-
-    conjugate = conj
-
-    def astype(self, dtype: Any, copy: bool = True) -> "Tensor":
-        return op.astype(self, dtype=dtype, copy=copy)
-
-    def copy(self) -> "Tensor":
-        return op.copy(self)
-
-    def sum(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> "Tensor":
-        return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> "Tensor":
-        return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
-        return op.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
-        return op.min(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
-        return op.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> "Tensor":
-        return op.argmin(self, axis=axis, keepdims=keepdims)
-
-    def clip(self, min: Any = None, max: Any = None) -> "Tensor":
-        return op.clip(self, min=min, max=max)
-
-    def reshape(self, *shape: Any) -> "Tensor":
-        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape)
-
-    def ravel(self) -> "Tensor":
-        return op.reshape(self, shape=-1)
-
-    flatten = ravel
-
-    def transpose(self, *axes: Any) -> "Tensor":
-        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
-
-    def swapaxes(self, axis1: int, axis2: int) -> "Tensor":
-        return op.swapaxes(self, axis1=axis1, axis2=axis2)
-
-    def squeeze(self, axis: Any = None) -> "Tensor":
-        return op.squeeze(self, axis=axis)
 
 
 def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:

@@ -45,7 +45,9 @@ def run(
         if kind is Leaf or (leads is not None and node not in leads):
             continue
         if kind is Port:
-            cotangents.setdefault(node.parents[0], {})[node.index] = g
+            producer = node.parents[0]
+            unused = [None] * producer.op.outputs  # an output that is not used stays None: zero
+            cotangents.setdefault(producer, unused)[node.index] = g
             continue
         contributions = pull(node, g)
         del g

@@ -7,7 +7,7 @@ returns the result with the batch axis in front.
 from typing import Any
 
 from ..core.registry import op as ops
-from .batching import align
+from .batching import align, one_by_one
 
 
 def _behind_batch(axis: Any, ndim: int) -> Any:
@@ -80,7 +80,30 @@ def _joined(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(*xs, axis=_behind_batch(params["axis"], 0))
 
 
+def _example_index(index: Any) -> tuple | None:
+    """The index behind a full slice for the batch axis; None where arrays would move axes about."""
+    entries = index if isinstance(index, tuple) else (index,)
+    plain = all(e is None or e is Ellipsis or isinstance(e, int | slice) for e in entries)
+    return (slice(None), *entries) if plain else None
+
+
+def _getitem(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    index = _example_index(params["index"])
+    if index is None:
+        return one_by_one(op, xs, batched, params)
+    return op(xs[0], index=index)
+
+
+def _getitem_dx(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    index = _example_index(params["index"])
+    if index is None:
+        return one_by_one(op, xs, batched, params)
+    return op(xs[0], index=index, shape=(xs[0].shape[0], *params["shape"]))
+
+
 _RULES = {
+    _getitem: "getitem",
+    _getitem_dx: "getitem_dx",
     _reduction: "sum mean max min prod logsumexp squeeze softmax log_softmax cumsum flip",
     _reshape: "reshape",
     _broadcast_to: "broadcast_to",

@@ -61,7 +61,7 @@ class Batched(Tensor):
         elif op.kind == "elementwise":
             y = op(*align(xs, batched), **params)
         else:
-            y = _one_by_one(op, xs, batched, params)
+            y = one_by_one(op, xs, batched, params)
         several = isinstance(y, tuple)
         watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
 
@@ -81,7 +81,7 @@ def _ndim(x: Any) -> int:
     return getattr(x, "ndim", 0)
 
 
-def _one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """The op on each example in turn, the results stacked."""
     warnings.warn(
         f"{op.name} has no batch rule, so vmap runs it once for each example; "

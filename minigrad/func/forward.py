@@ -29,7 +29,10 @@ class Dual(Tensor):
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op on the values and carry the tangents along."""
         xs = [x.data if type(x) is cls else x for x in args]
-        ts = [x.tangent if type(x) is cls and op.tracked >> i & 1 else None for i, x in enumerate(args)]
+        ts = [
+            x.tangent if type(x) is cls and op.tracked >> i & 1 else None
+            for i, x in enumerate(args)
+        ]
         if all(t is None for t in ts):
             y, ty = op(*xs, **params), None
         else:

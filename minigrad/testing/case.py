@@ -1,6 +1,7 @@
 """What a check is given: an op's spec, one of its samples, and numbers that repeat."""
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,8 @@ class Context:
     """One run of the harness: how thorough, from which seed, and what it saw on the way.
 
     live     (op, position): arguments whose gradient was not zero in some sample
-    dead     arguments whose gradient was zero in every sample so far
+    dead     arguments whose gradient was zero in some sample
+    notes    (check, reason) of parts of checks that could not be made -> how often
     """
 
     level: str = "fast"
@@ -29,6 +31,11 @@ class Context:
     live: set[tuple[str, int]] = field(default_factory=set)
     dead: set[tuple[str, int]] = field(default_factory=set)
     cache: dict[Any, list[Sample]] = field(default_factory=dict)
+    notes: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def note(self, check: str, reason: str) -> None:
+        """Count a part of a check that was skipped."""
+        self.notes[check, reason] += 1
 
     @property
     def full(self) -> bool:
@@ -39,7 +46,7 @@ class Context:
         return np.random.default_rng([self.seed, zlib.crc32(repr(words).encode())])
 
     def samples(self, spec: OpSpec, dtype: str) -> list[Sample]:
-        """The spec's samples of this dtype, made once, read-only: a check that writes fails."""
+        """The samples of this dtype, made once; K7 sees to it that nothing writes them."""
         key = (spec.name, dtype)
         if key not in self.cache:
             rng = self.rng(spec.name, "samples")

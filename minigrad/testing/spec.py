@@ -56,6 +56,10 @@ class OpSpec:
     dtypes      floating and complex dtypes the op takes, as names
     mp          the function in mpmath, for unary elementwise ops (K16)
     skips       check id -> the reason why it does not apply
+    constants   positions of floating arguments that carry no gradient; for a primitive called
+                without an adapter its own `constants` are known
+    zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
+    differentiable  False: no result has a derivative. None: as the op itself shows
     """
 
     name: str
@@ -67,6 +71,20 @@ class OpSpec:
     dtypes: tuple[str, ...] = ("float64", "float32", "float16")
     mp: Callable | None = None
     skips: dict[str, str] = field(default_factory=dict)
+    constants: tuple[int, ...] = ()
+    zero_gradient: bool | tuple[int, ...] = False
+    differentiable: bool | None = None
+
+    @property
+    def module(self) -> str:
+        """The module that holds the samples, which is how to get the op again."""
+        return self.samples.__module__
+
+    def zero_at(self, position: int) -> bool:
+        """Whether the gradient of this argument may be zero in every sample."""
+        if isinstance(self.zero_gradient, bool):
+            return self.zero_gradient
+        return position in self.zero_gradient
 
 
 specs: dict[str, OpSpec] = {}

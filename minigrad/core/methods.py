@@ -1,0 +1,286 @@
+"""The methods of a tensor that compute something: each is one line, to an op.
+
+Operators and methods keep ndarray's positional signatures; a few of PyTorch's names stand beside
+them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
+core/registry.py says why.
+"""
+
+from typing import Any
+
+from .registry import op
+
+
+class Methods:
+    """Base of Tensor."""
+
+    __slots__ = ()
+
+    # -- arithmetic --------------------------------------------------------------------------
+
+    def __add__(self, b: Any) -> Any:
+        return op.add(self, b)
+
+    def __radd__(self, a: Any) -> Any:
+        return op.add(a, self)
+
+    def __sub__(self, b: Any) -> Any:
+        return op.sub(self, b)
+
+    def __rsub__(self, a: Any) -> Any:
+        return op.sub(a, self)
+
+    def __mul__(self, b: Any) -> Any:
+        return op.mul(self, b)
+
+    def __rmul__(self, a: Any) -> Any:
+        return op.mul(a, self)
+
+    def __truediv__(self, b: Any) -> Any:
+        return op.div(self, b)
+
+    def __rtruediv__(self, a: Any) -> Any:
+        return op.div(a, self)
+
+    def __floordiv__(self, b: Any) -> Any:
+        return op.floor_divide(self, b)
+
+    def __rfloordiv__(self, a: Any) -> Any:
+        return op.floor_divide(a, self)
+
+    def __mod__(self, b: Any) -> Any:
+        return op.remainder(self, b)
+
+    def __rmod__(self, a: Any) -> Any:
+        return op.remainder(a, self)
+
+    def __pow__(self, b: Any) -> Any:
+        return op.pow(self, b)
+
+    def __rpow__(self, a: Any) -> Any:
+        return op.pow(a, self)
+
+    def __matmul__(self, b: Any) -> Any:
+        return op.matmul(self, b)
+
+    def __rmatmul__(self, a: Any) -> Any:
+        return op.matmul(a, self)
+
+    def __neg__(self) -> Any:
+        return op.neg(self)
+
+    def __pos__(self) -> Any:
+        return op.positive(self)
+
+    def __abs__(self) -> Any:
+        return op.abs(self)
+
+    def __eq__(self, b: Any) -> Any:  # type: ignore[override]
+        return op.equal(self, b)
+
+    def __ne__(self, b: Any) -> Any:  # type: ignore[override]
+        return op.not_equal(self, b)
+
+    def __lt__(self, b: Any) -> Any:
+        return op.less(self, b)
+
+    def __le__(self, b: Any) -> Any:
+        return op.less_equal(self, b)
+
+    def __gt__(self, b: Any) -> Any:
+        return op.greater(self, b)
+
+    def __ge__(self, b: Any) -> Any:
+        return op.greater_equal(self, b)
+
+    def __getitem__(self, index: Any) -> Any:
+        return op.getitem(self, index=index)
+
+    # -- ndarray's methods -------------------------------------------------------------------
+
+    @property
+    def T(self) -> Any:
+        return op.transpose(self)
+
+    @property
+    def mT(self) -> Any:
+        return op.swapaxes(self, axis1=-1, axis2=-2)
+
+    @property
+    def real(self) -> Any:
+        return op.real(self)
+
+    @property
+    def imag(self) -> Any:
+        return op.imag(self)
+
+    def conj(self) -> Any:
+        return op.conj(self)
+
+    conjugate = conj
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        return op.astype(self, dtype=dtype, copy=copy)
+
+    def to(self, target: Any) -> Any:
+        return op.to(self, target)
+
+    def copy(self) -> Any:
+        return op.copy(self)
+
+    clone = copy
+
+    def sum(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Any:
+        return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def mean(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Any:
+        return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def prod(
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Any:
+        return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def var(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Any:
+        return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+
+    def std(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Any:
+        return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+
+    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.max(self, axis=axis, keepdims=keepdims)
+
+    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.min(self, axis=axis, keepdims=keepdims)
+
+    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.argmax(self, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.argmin(self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.any(self, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        return op.all(self, axis=axis, keepdims=keepdims)
+
+    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
+        return op.cumsum(self, axis=axis, dtype=dtype)
+
+    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
+        return op.cumprod(self, axis=axis, dtype=dtype)
+
+    def clip(self, min: Any = None, max: Any = None) -> Any:
+        return op.clip(self, min=min, max=max)
+
+    def round(self, decimals: int = 0) -> Any:
+        return op.round(self, decimals=decimals)
+
+    def dot(self, b: Any) -> Any:
+        return op.dot(self, b)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        return op.trace(self, offset=offset, axis1=axis1, axis2=axis2)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+        return op.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
+
+    def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
+        return op.take(self, indices, axis=axis, mode=mode)
+
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+        return op.repeat(self, repeats, axis=axis)
+
+    def argsort(self, axis: Any = -1) -> Any:
+        return op.argsort(self, axis=axis)
+
+    def sort(self, axis: Any = -1) -> Any:
+        return op.sort(self, axis=axis)
+
+    def nonzero(self) -> Any:
+        return op.nonzero(self)
+
+    # -- shape -------------------------------------------------------------------------------
+
+    def reshape(self, *shape: Any) -> Any:
+        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape)
+
+    view = reshape
+
+    def ravel(self) -> Any:
+        return op.reshape(self, shape=-1)
+
+    flatten = ravel
+
+    def transpose(self, *axes: Any) -> Any:
+        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
+
+    permute = transpose
+
+    def swapaxes(self, axis1: int, axis2: int) -> Any:
+        return op.swapaxes(self, axis1=axis1, axis2=axis2)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        return op.squeeze(self, axis=axis)
+
+    def unsqueeze(self, axis: int) -> Any:
+        return op.expand_dims(self, axis=axis)
+
+    def expand(self, *shape: Any) -> Any:
+        return op.broadcast_to(self, shape=shape[0] if len(shape) == 1 else shape)
+
+    # -- PyTorch's spelling of elementwise functions ------------------------------------------
+
+    def exp(self) -> Any:
+        return op.exp(self)
+
+    def log(self) -> Any:
+        return op.log(self)
+
+    def sqrt(self) -> Any:
+        return op.sqrt(self)
+
+    def tanh(self) -> Any:
+        return op.tanh(self)
+
+    def sigmoid(self) -> Any:
+        return op.sigmoid(self)
+
+    def relu(self) -> Any:
+        return op.relu(self)
+
+    def abs(self) -> Any:
+        return op.abs(self)
+
+    def sin(self) -> Any:
+        return op.sin(self)
+
+    def cos(self) -> Any:
+        return op.cos(self)
+
+    def square(self) -> Any:
+        return op.square(self)
+
+    def softmax(self, axis: int = -1) -> Any:
+        return op.softmax(self, axis=axis)
+
+    def log_softmax(self, axis: int = -1) -> Any:
+        return op.log_softmax(self, axis=axis)

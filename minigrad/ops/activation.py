@@ -1,0 +1,364 @@
+"""B4: activation functions. Those with a rule of their own have it for speed or for their tails.
+
+`in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import composite, elementwise, primitive
+from ..core.registry import op
+from .elementwise.selection import clip, keep
+from .elementwise.special import sigmoid, sigmoid_derivative
+from .elementwise.support import exp_as_quotient, in_float32, special_function
+
+__all__ = [
+    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
+    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "silu", "softmax",
+    "softplus", "softsign", "swiglu", "swish",
+]  # fmt: skip
+
+# -- pieces of straight lines ----------------------------------------------------------------
+
+relu = elementwise(
+    lambda x: np.maximum(x, 0),
+    name="relu",
+    dx=lambda g, y: keep(g, y > 0),
+    doc="y = max(x, 0) ;  dy/dx = 1 for x > 0, else 0 (0 at 0)",
+)
+
+
+@composite
+def relu6(x: Any) -> Any:
+    """y = min(max(x, 0), 6) ;  dy/dx = 1 strictly between, else 0"""
+    return clip(x, 0, 6)
+
+
+@composite
+def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """y = x between min_val and max_val, else the bound ;  dy/dx = 1 strictly between, else 0"""
+    return clip(x, min_val, max_val)
+
+
+@composite
+def hardsigmoid(x: Any) -> Any:
+    """y = (x + 3)/6 between −3 and 3, else 0 or 1 ;  dy/dx = 1/6 strictly between, else 0"""
+    return clip(x + 3, 0, 6) / 6
+
+
+@composite
+def hardswish(x: Any) -> Any:
+    """y = x hardsigmoid(x) ;  at the kinks x = −3, 3 the derivative is the smaller one: 0, 1"""
+    return x * hardsigmoid(x)
+
+
+leaky = elementwise(
+    lambda x, slope: np.maximum(x, 0) + slope * np.minimum(x, 0),
+    name="leaky",
+    dx=lambda g, x, slope: keep(g, x > 0) + keep(g * slope, x <= 0),
+    dslope=lambda g, x: keep(g, x <= 0) * np.minimum(x, 0),
+    doc="y = x for x > 0, else slope · x ;  at 0, dy/dx = slope",
+)
+
+
+@composite
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """y = x for x > 0, else negative_slope · x ;  at 0, dy/dx = negative_slope"""
+    return leaky(x, negative_slope)
+
+
+@composite
+def prelu(x: Any, weight: Any) -> Any:
+    """y = x for x > 0, else weight · x, with one weight, or one for each channel (axis 1 of x).
+
+    ∂y/∂x = 1 or weight (at 0: weight), ∂y/∂weight = min(x, 0)
+    """
+    if np.size(weight) != 1:
+        channels = x.shape[1] if x.ndim > 1 else 1
+        if np.shape(weight) != (channels,):
+            raise ValueError(
+                f"prelu: weight has shape {np.shape(weight)}, x has {channels} channels (axis 1 of "
+                f"{x.shape}); give one weight, or one for each channel"
+            )
+        weight = op.reshape(weight, shape=(channels,) + (1,) * (x.ndim - 2))
+    return leaky(x, weight)
+
+
+# -- exponential below 0 ---------------------------------------------------------------------
+
+
+@primitive(kind="elementwise")
+@in_float32
+def elu(x, alpha=1.0):
+    """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+
+
+@elu.vjp("x")
+def elu_dx(g, x, alpha):
+    above = x >= 0 if alpha > 1 else x > 0
+    below = g * (alpha * np.exp(np.minimum(x, 0)))
+    return keep(g, above) + keep(below, np.logical_not(above))
+
+
+@composite
+def selu(x: Any) -> Any:
+    """y = λ elu(x, α), with the α and λ that keep mean 0 and variance 1 (Klambauer et al. 2017)"""
+    return 1.0507009873554805 * elu(x, alpha=1.6732632423543772)
+
+
+@composite
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """y = x for x > 0, else alpha (e^(x/alpha) − 1) ;  dy/dx = 1, else e^(x/alpha): smooth at 0"""
+    return alpha * elu(x / alpha)
+
+
+# -- smooth ----------------------------------------------------------------------------------
+
+
+@primitive(kind="elementwise")
+@in_float32
+def softplus(x, beta=1.0):
+    """y = log(1 + e^(βx))/β = (max(βx, 0) + log1p(e^−|βx|))/β ;  dy/dx = σ(βx)
+
+    Exact at every x: no switch to a straight line beyond a threshold is needed.
+    """
+    x = beta * x
+    return (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / beta
+
+
+@softplus.vjp("x")
+def softplus_dx(g, x, beta):
+    return g * sigmoid(beta * x)
+
+
+logsigmoid = elementwise(
+    in_float32(lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))),
+    name="logsigmoid",
+    dx=lambda x: sigmoid(-x),
+    doc="y = log σ(x) = −softplus(−x) ;  dy/dx = σ(−x)",
+)
+softsign = elementwise(
+    in_float32(lambda x: x / (1 + np.abs(x))),
+    name="softsign",
+    dx=lambda x: 1 / np.square(1 + np.abs(x)),
+    doc="y = x/(1 + |x|) ;  dy/dx = 1/(1 + |x|)²",
+)
+
+
+@in_float32
+def _silu(x: Any) -> Any:
+    p, q = exp_as_quotient(x)
+    q += p
+    p *= x
+    return p / q
+
+
+@in_float32
+def _silu_derivative(x: Any) -> Any:
+    p, q = exp_as_quotient(x)
+    total = p + q
+    return p * (total + x * q) / (total * total)
+
+
+silu_derivative = elementwise(
+    _silu_derivative,
+    name="silu_derivative",
+    dx=lambda x: sigmoid_derivative(x) * (2 - x * np.tanh(x * 0.5)),
+    doc="y = σ(x) (1 + x σ(−x)) ;  dy/dx = σ(x) σ(−x) (2 − x tanh(x/2))",
+)
+silu = elementwise(
+    _silu,
+    name="silu",
+    dx=lambda x: silu_derivative(x),
+    doc="y = x σ(x), also called swish ;  dy/dx = σ(x) (1 + x σ(−x))",
+)
+swish = silu
+
+
+@in_float32
+def _mish(x: Any) -> Any:
+    p, q = exp_as_quotient(x)
+    n = p * (p + 2 * q)
+    return x * n / (n + 2 * q * q)
+
+
+@in_float32
+def _mish_derivative(x: Any) -> Any:
+    p, q = exp_as_quotient(x)
+    n, m = p * (p + 2 * q), 2 * q * q
+    total = n + m
+    return n / total + (x * p / (p + q)) * (m * (2 * n + m) / (total * total))
+
+
+def _mish_second(x: Any) -> Any:
+    """With t = tanh(softplus x) and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))"""
+    t, s = np.tanh(softplus(x)), sigmoid(x)
+    return (1 - t * t) * s * (2 + x * (1 - s - 2 * t * s))
+
+
+# With eˣ = p/q, n = p² + 2pq and m = 2q²: t = n/(n + m) and 1 − t² = m(2n + m)/(n + m)².
+mish_derivative = elementwise(
+    _mish_derivative,
+    name="mish_derivative",
+    dx=_mish_second,
+    doc="y = t + x (1 − t²) s, t = tanh(softplus x), s = σ(x)",
+)
+mish = elementwise(
+    _mish,
+    name="mish",
+    dx=lambda x: mish_derivative(x),
+    doc="y = x t, t = tanh(softplus x) ;  dy/dx = t + x (1 − t²) σ(x)",
+)
+
+
+# -- gelu ------------------------------------------------------------------------------------
+
+SQRT_HALF = math.sqrt(0.5)
+INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
+TANH_SCALE, TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
+_erfc = special_function("erfc")
+
+
+def _bounded(x: Any) -> Any:
+    """x held to ±40, beyond which e^−x²/2 is 0 in every dtype; keeps x² from overflowing."""
+    return np.clip(x, -40, 40)
+
+
+def _density(x: Any) -> Any:
+    return INV_SQRT_2PI * np.exp(-0.5 * x * x)
+
+
+def _check(approximate: str) -> bool:
+    """Whether the tanh form is asked for."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    return approximate == "tanh"
+
+
+@primitive(kind="elementwise")
+@in_float32
+def gelu(x, approximate="none"):
+    """y = x Φ(x), Φ the normal distribution ;  dy/dx = Φ(x) + x φ(x)
+
+    approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³).
+    """
+    if _check(approximate):
+        z = _bounded(x)
+        return _silu_like(x, 2 * TANH_SCALE * z * (1 + TANH_CUBIC * z * z))
+    y = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
+    y *= x
+    y *= 0.5
+    return y
+
+
+def _silu_like(x: Any, u: Any) -> Any:
+    """x σ(u); (1 + tanh(u/2))/2 is σ(u)."""
+    p, q = exp_as_quotient(u)
+    return x * p / (p + q)
+
+
+@gelu.vjp("x")
+def gelu_dx(g, x, approximate):
+    return g * gelu_derivative(x, approximate=approximate)
+
+
+@primitive(kind="elementwise")
+@in_float32
+def gelu_derivative(x, approximate="none"):
+    """y = Φ(x) + x φ(x) ;  dy/dx = φ(x) (2 − x²); for approximate="tanh" see the rule"""
+    x = _bounded(x)
+    if not _check(approximate):
+        return 0.5 * _erfc(x * -SQRT_HALF) + x * _density(x)
+    slope = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * x * x)
+    p, q = exp_as_quotient(2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x))
+    total = p + q
+    return p * (total + x * slope * q) / (total * total)
+
+
+@gelu_derivative.vjp("x")
+def gelu_derivative_dx(g, x, approximate):
+    """tanh form: y = s + x s' u', so dy/dx = s' (2u' + x u'') + x s'' u'², with s = σ(u)"""
+    x = _bounded(x)
+    if approximate == "none":
+        return g * (_density(x) * (2 - x * x))
+    u = 2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x)
+    du = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * x * x)
+    x_ddu = 12 * TANH_SCALE * TANH_CUBIC * x * x
+    return g * (sigmoid_derivative(u) * (2 * du + x_ddu - x * np.tanh(u * 0.5) * du * du))
+
+
+# -- over an axis ----------------------------------------------------------------------------
+
+
+def _shifted(x: Any, axis: Any) -> tuple:
+    """x − max x, so that no exponential overflows, and where a row is all −∞ (it stays −∞)."""
+    if x.size == 0:
+        return x, np.zeros_like(x, dtype=bool)
+    m = x.max(axis=axis, keepdims=True)
+    masked = m == -np.inf
+    return x - np.where(masked, 0, m), masked
+
+
+@primitive
+@in_float32
+def softmax(x, axis=-1):
+    """yᵢ = e^xᵢ / Σⱼ e^xⱼ along `axis` ;  gx = y (g − Σ g y); a row all −∞ gives 0, gradient 0"""
+    x, masked = _shifted(x, axis)
+    e = np.exp(x)
+    e /= e.sum(axis=axis, keepdims=True) + masked
+    return e
+
+
+@softmax.vjp("x")
+def softmax_dx(g, y, axis):
+    gy = g * y
+    return gy - y * op.sum(gy, axis=axis, keepdims=True)
+
+
+@primitive(residuals=["masked"])
+def log_softmax(x, axis=-1):
+    """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g; a row all −∞ gives −∞, gradient 0"""
+    masked = None
+
+    @in_float32
+    def forward(x: Any) -> Any:
+        nonlocal masked
+        x, masked = _shifted(x, axis)
+        return x - np.log(np.exp(x).sum(axis=axis, keepdims=True) + masked)
+
+    return forward(x), masked
+
+
+@log_softmax.vjp("x")
+def log_softmax_dx(g, y, axis, masked):
+    return keep(g - np.exp(y) * op.sum(g, axis=axis, keepdims=True), np.logical_not(masked))
+
+
+# -- gated -----------------------------------------------------------------------------------
+
+
+def _halves(name: str, x: Any, axis: int) -> tuple:
+    size = x.shape[axis]
+    if size % 2:
+        raise ValueError(
+            f"{name} halves axis {axis} of x, whose size must be even; x has shape {x.shape}"
+        )
+    before = (slice(None),) * (axis % x.ndim)
+    return x[(*before, slice(size // 2))], x[(*before, slice(size // 2, None))]
+
+
+@composite
+def glu(x: Any, axis: int = -1) -> Any:
+    """y = a σ(b), where a and b are the halves of x along `axis`"""
+    a, b = _halves("glu", x, axis)
+    return a * sigmoid(b)
+
+
+@composite
+def swiglu(x: Any, axis: int = -1) -> Any:
+    """y = silu(a) b, where a and b are the halves of x along `axis` (Shazeer 2020)"""
+    a, b = _halves("swiglu", x, axis)
+    return silu(a) * b

@@ -1,0 +1,92 @@
+"""What reductions and shape ops share: axes, and gradients that go back over them."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
+
+from ..backends.dtypes import accumulator, resolve_dtype
+from ..core.errors import TransformError
+from ..core.registry import op
+from ..core.tensor import Tensor
+
+
+def array_like(x: Any) -> Any:
+    """x itself if it has a shape (an array, a tensor), else the NumPy array of it."""
+    return x if hasattr(x, "shape") else np.asarray(x)
+
+
+def constant_array(x: Any) -> Any:
+    """The plain array of an argument that carries no gradient (an index, a q).
+
+    A value that vmap batches has none: its batch axis is hidden behind its shape.
+    """
+    while isinstance(x, Tensor):
+        if x.shape != x.data.shape:
+            raise TransformError(
+                "this argument must be the same for every example, but vmap batches it. For "
+                "x[index] with an index of its own for each example, use mg.take(x, index, axis) "
+                "or mg.take_along_axis(x, index, axis)"
+            )
+        x = x.data
+    return x
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` (None, an int, a tuple) means, counted from the front."""
+    return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """One axis, counted from the front; out of bounds is NumPy's AxisError."""
+    return normalize_axis_tuple(axis, ndim)[0]
+
+
+def count(shape: tuple, axis: Any) -> int:
+    """How many elements one result of a reduction over `axis` stands for."""
+    return prod(shape[i] for i in axes_of(axis, len(shape)))
+
+
+def keep_axes(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
+    """g with the reduced axes put back at length 1, so that it broadcasts against `shape`."""
+    if keepdims or axis is None:
+        return g
+    axes = axes_of(axis, len(shape))
+    return g.reshape(tuple([1 if i in axes else n for i, n in enumerate(shape)]))
+
+
+def spread(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
+    """g given to every element that was reduced: a broadcast view of `shape`, not a copy."""
+    return op.broadcast_to(keep_axes(g, shape, axis, keepdims), shape=shape)
+
+
+def sum_to(c: Any, shape: tuple) -> Any:
+    """c summed over the axes along which `shape` was broadcast to c's: broadcasting undone."""
+    if c.shape == tuple(shape):
+        return c
+    extra = c.ndim - len(shape)
+    axes = [i for i, n in enumerate(c.shape) if i < extra or shape[i - extra] == 1 != n]
+    if axes:
+        c = op.sum(c, axis=tuple(axes), keepdims=True)
+    return c.reshape(shape)
+
+
+def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -> Any:
+    """reduction(x) with NumPy's dtype=, but 16-bit floats are added up in float32.
+
+    2048 + 1 is 2048 in float16, and 256 + 1 is 256 in bfloat16: a running sum would stop there.
+    """
+    dtype = resolve_dtype(dtype)
+    result = x.dtype if dtype is None else dtype
+    wide = accumulator(result)
+    if wide is None:
+        return reduction(x, dtype=dtype, **options)
+    return reduction(x, dtype=wide, **options).astype(result)
+
+
+def widen(x: Any) -> Any:
+    """x in float32 if it is a 16-bit float, else x itself."""
+    wide = accumulator(x.dtype)
+    return x if wide is None else x.astype(wide)

@@ -1,0 +1,113 @@
+"""B15: the same values in another dtype, on another device, in another layout.
+
+Each passes the gradient back in the source's dtype and device.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module, device_of, resolve
+from ..backends.dtypes import is_differentiable, resolve_dtype
+from ..core.primitive import composite, linear, primitive
+from ..core.tensor import Tensor
+
+__all__ = ["ascontiguousarray", "astype", "contiguous", "copy", "positive", "to"]
+
+
+def _converted(x: Any, dtype: Any) -> Any:
+    """x in this dtype; a complex x gives its real part to a real dtype."""
+    x = x.real if x.dtype.kind == "c" and dtype.kind not in "cb" else x
+    return x.astype(dtype)
+
+
+@linear
+def cast(x, dtype=None):
+    """y = x in another floating or complex dtype ;  gx = g in x's dtype"""
+    return _converted(x, dtype)
+
+
+@cast.vjp("x")
+def cast_dx(g):
+    return g  # the engine restores x's dtype, and takes the real part for a real x
+
+
+@primitive(differentiable=False)
+def discretize(x, dtype=None):
+    """y = x in an integer or boolean dtype, as NumPy's astype; a constant: no gradient"""
+    return _converted(x, dtype)
+
+
+@composite(numpy=getattr(np, "astype", ()))  # np.astype came with NumPy 2.1
+def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> Any:
+    """y = x as `dtype` ("bfloat16" too) ;  gx = g in x's dtype
+
+    Complex to real takes the real part. An integer or boolean result is a constant. With
+    copy=False an x of that dtype already comes back as it is.
+    """
+    dtype = resolve_dtype(dtype)
+    if x.dtype == dtype and not copy:
+        return x
+    y = cast(x, dtype=dtype) if is_differentiable(dtype) else discretize(x, dtype=dtype)
+    return y if device is None else to(y, device)
+
+
+@linear(residuals=["source"])
+def device_copy(x, device="cpu"):
+    """y = x on another device ;  gx = g on x's device"""
+    if array_module(x) is not np and device == "cpu":
+        return x.get(), device_of(x)
+    return resolve(device).asarray(x), device_of(x)
+
+
+@device_copy.vjp("x")
+def device_copy_dx(g, source):
+    return device_copy(g, device=source)
+
+
+@composite
+def to(x: Any, device: str | None = None, dtype: Any = None) -> Any:
+    """x on `device` ("cpu", "cuda:0") and in `dtype`; what it has already is left as it is."""
+    if device is not None and device != (x.device if isinstance(x, Tensor) else device_of(x)):
+        x = device_copy(x, device=device)
+    return x if dtype is None else astype(x, dtype, copy=False)
+
+
+@linear(numpy=np.copy)
+def copy(x, order="K", subok=False):
+    """y = x in memory of its own ;  gx = g"""
+    return x.copy(order)
+
+
+@copy.vjp("x")
+def copy_dx(g):
+    return g
+
+
+@linear(numpy=np.positive)
+def positive(x):
+    """y = +x, a copy ;  gx = g"""
+    return np.positive(x)
+
+
+@positive.vjp("x")
+def positive_dx(g):
+    return g
+
+
+@linear(view=True)
+def contiguous(x):
+    """y = x with its elements in C order in memory; x itself, shared, if they are ;  gx = g"""
+    return x if x.flags.c_contiguous else x.copy("C")
+
+
+@contiguous.vjp("x")
+def contiguous_dx(g):
+    return g
+
+
+for _op in (cast, discretize, device_copy, copy, positive):
+    # one example or a batch of them: the same elements
+    _op.batch(lambda op, xs, batched, params: op(*xs, **params))
+
+ascontiguousarray = contiguous

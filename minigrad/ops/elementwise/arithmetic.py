@@ -1,0 +1,245 @@
+"""B1: arithmetic. One line each, as in a calculus table: the op, and its partial derivatives."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from .selection import keep
+from .support import zero
+
+__all__ = [
+    "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
+    "float_power", "floor_divide", "fma", "fmod", "hypot", "lerp", "mod", "modf", "mul",
+    "multiply", "neg", "negative", "pow", "power", "rad2deg", "radians", "reciprocal", "remainder",
+    "rsqrt", "sign", "sqrt", "square", "sub", "subtract", "true_divide",
+]  # fmt: skip
+
+_NUMBERS = (int, float, complex)
+
+
+def _or_one(x: Any) -> Any:
+    """x, but 1 in place of 0: a harmless denominator where the numerator is 0 as well."""
+    return x + (x == 0)
+
+
+add = elementwise(
+    np.add,
+    name="add",
+    da=lambda g: g,
+    db=lambda g: g,
+    doc="y = a + b ;  ∂y/∂a = ∂y/∂b = 1",
+)
+sub = elementwise(
+    np.subtract,
+    name="sub",
+    da=lambda g: g,
+    db=lambda g: -g,
+    doc="y = a − b ;  ∂y/∂a = 1, ∂y/∂b = −1",
+)
+mul = elementwise(
+    np.multiply,
+    name="mul",
+    da=lambda b: b,
+    db=lambda a: a,
+    doc="y = a b ;  ∂y/∂a = b, ∂y/∂b = a",
+)
+div = elementwise(
+    np.divide,
+    name="div",
+    da=lambda g, b: g / b,
+    db=lambda g, y, b: -g * (y / b),
+    doc="y = a / b ;  ∂y/∂a = 1/b, ∂y/∂b = −y/b",
+)
+neg = elementwise(np.negative, name="neg", dx=lambda g: -g, doc="y = −x ;  dy/dx = −1")
+
+reciprocal = elementwise(np.reciprocal, dx=lambda y: -y * y, doc="y = 1/x ;  dy/dx = −y²")
+square = elementwise(np.square, dx=lambda x: 2 * x, doc="y = x² ;  dy/dx = 2x")
+sqrt = elementwise(np.sqrt, dx=lambda y: 0.5 / y, doc="y = √x ;  dy/dx = 1/(2y), ∞ at 0")
+rsqrt = elementwise(
+    lambda x: 1 / np.sqrt(x),
+    name="rsqrt",
+    dx=lambda x, y: (-0.5 * y) / x,
+    doc="y = 1/√x ;  dy/dx = −y/(2x)",
+)
+cbrt = elementwise(np.cbrt, dx=lambda y: 1 / (3 * y * y), doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0")
+
+
+# -- powers ----------------------------------------------------------------------------------
+
+
+def _power(a: Any, b: Any) -> Any:
+    """a ** b, which for a Python number b takes NumPy's short cuts (x ** 2 is x * x)."""
+    return a**b if type(b) in _NUMBERS and hasattr(a, "dtype") else np.power(a, b)
+
+
+def _power_da(g: Any, a: Any, b: Any) -> Any:
+    """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
+    if type(b) in _NUMBERS:
+        return g * (b * a ** (b - 1)) if b != 0 else np.zeros_like(g)
+    # Only at (0, 0) is 0·aᵇ⁻¹ not the right zero. The exponent is raised by 1 there alone, and
+    # stays a function of b, so that the mixed second derivative is right at b = 0 too.
+    return g * (b * a ** (b - 1 + np.logical_and(a == 0, b == 0)))
+
+
+def _power_db(g: Any, y: Any, a: Any) -> Any:
+    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative real base."""
+    if type(a) in _NUMBERS:
+        return g * (y * np.log(a).item()) if a != 0 else np.zeros_like(g)
+    return keep(g * (y * np.log(_or_one(a))), a != 0)
+
+
+pow = elementwise(
+    _power,
+    name="pow",
+    numpy=np.power,
+    da=_power_da,
+    db=_power_db,
+    doc="""y = aᵇ ;  ∂y/∂a = b aᵇ⁻¹, ∂y/∂b = y log a
+
+    a⁰ has derivative 0 everywhere; where a = 0, ∂y/∂b = 0. The logarithm is taken only if b
+    requires a gradient, so a negative base with a whole exponent is exact.
+    """,
+)
+float_power = elementwise(
+    np.float_power,
+    da=_power_da,
+    db=_power_db,
+    doc="y = aᵇ in float64 or complex128 at least; derivatives as for pow",
+)
+
+
+# -- division with a whole quotient ----------------------------------------------------------
+
+floor_divide = elementwise(
+    np.floor_divide, da=zero, db=zero, doc="y = ⌊a/b⌋ ;  piecewise constant: the gradient is 0"
+)
+# The quotient is found again from the remainder: a/b rounded could fall on the other side of a
+# whole number (1.0 // 0.1 is 9, while 1.0 / 0.1 is 10.0).
+remainder = elementwise(
+    np.remainder,
+    da=lambda g: g,
+    db=lambda a, b, y: -np.rint((a - y) / b),
+    doc="y = a − b ⌊a/b⌋, of b's sign ;  ∂y/∂a = 1, ∂y/∂b = −⌊a/b⌋",
+)
+fmod = elementwise(
+    np.fmod,
+    da=lambda g: g,
+    db=lambda a, b, y: -np.rint((a - y) / b),
+    doc="y = a − b trunc(a/b), of a's sign ;  ∂y/∂a = 1, ∂y/∂b = −trunc(a/b)",
+)
+
+
+@composite(numpy=np.divmod)
+def divmod(a: Any, b: Any) -> tuple:
+    """(⌊a/b⌋, a − b ⌊a/b⌋), as Python's divmod."""
+    return floor_divide(a, b), remainder(a, b)
+
+
+@primitive(numpy=np.modf, outputs=2)
+def modf(x):
+    """(fraction, whole part), both of x's sign ;  the fraction has derivative 1, the whole 0."""
+    return np.modf(x)
+
+
+@modf.vjp("x")
+def modf_dx(g):
+    fraction, whole = g
+    return np.zeros_like(whole) if fraction is None else fraction
+
+
+# -- signs, angles, combinations -------------------------------------------------------------
+
+
+@primitive(numpy=np.sign)
+def sign(x):
+    """y = x/|x|, 0 at 0 ;  real: piecewise constant, the gradient is 0 (also at 0).
+
+    Complex: gx = (g − y Re(ȳ g)) / |x|, the part of g across the direction of x; 0 at 0.
+    """
+    return np.sign(x)
+
+
+@sign.vjp("x")
+def sign_dx(g, x, y):
+    if x.dtype.kind != "c":
+        return np.zeros_like(g)
+    r = np.abs(x)
+    across = g - y * np.real(y.conj() * g)
+    return keep(across / _or_one(r), r != 0)
+
+
+@sign.jvp
+def sign_jvp(x_t, x, y):
+    return sign_dx(x_t, x, y)  # the map is its own adjoint
+
+
+@sign.batch
+def sign_batch(op, xs, batched, params):
+    return op(*xs)
+
+
+copysign = elementwise(
+    np.copysign,
+    da=lambda a, b: np.sign(a) * np.copysign(1.0, b),
+    db=zero,
+    doc="y = |a| with b's sign ;  ∂y/∂a = ±1, 0 at a = 0",
+)
+
+
+hypot = elementwise(
+    np.hypot,
+    da=lambda a, y: a / _or_one(y),
+    db=lambda b, y: b / _or_one(y),
+    doc="y = √(a² + b²) ;  ∂y/∂a = a/y, ∂y/∂b = b/y, both 0 at (0, 0)",
+)
+
+
+def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
+    """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0)."""
+    h = _or_one(np.hypot(a, b))
+    return (u / h) / h
+
+
+arctan2 = elementwise(
+    np.arctan2,
+    da=lambda a, b: _over_squared_length(b, a, b),
+    db=lambda a, b: _over_squared_length(-a, a, b),
+    doc="y = the angle of (b, a) ;  ∂y/∂a = b/(a² + b²), ∂y/∂b = −a/(a² + b²), both 0 at (0, 0)",
+)
+deg2rad = elementwise(
+    lambda x: x * (math.pi / 180),
+    name="deg2rad",
+    numpy=(np.deg2rad, np.radians),
+    dx=lambda g: g * (math.pi / 180),
+    doc="y = x π/180",
+)
+rad2deg = elementwise(
+    lambda x: x * (180 / math.pi),
+    name="rad2deg",
+    numpy=(np.rad2deg, np.degrees),
+    dx=lambda g: g * (180 / math.pi),
+    doc="y = x 180/π",
+)
+
+
+@composite
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """y = a b + c, rounded twice as NumPy does."""
+    return a * b + c
+
+
+lerp = elementwise(
+    lambda a, b, weight: a + weight * (b - a),
+    name="lerp",
+    da=lambda weight: 1 - weight,
+    db=lambda weight: weight,
+    dweight=lambda a, b: b - a,
+    doc="y = a + weight (b − a) ;  ∂y/∂a = 1 − weight, ∂y/∂b = weight, ∂y/∂weight = b − a",
+)
+
+# NumPy's and the array API's names for the same ops
+subtract, multiply, negative, power, mod = sub, mul, neg, pow, remainder
+divide = true_divide = div
+atan2, radians, degrees = arctan2, deg2rad, rad2deg

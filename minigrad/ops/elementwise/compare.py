@@ -1,0 +1,92 @@
+"""B3: comparisons and logic, which have no gradient, and rounding, whose gradient is 0."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from .support import zero
+
+__all__ = [
+    "allclose", "array_equal", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "equal", "fix",
+    "floor", "greater", "greater_equal", "isclose", "isfinite", "isinf", "isnan", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "rint",
+    "round", "signbit", "trunc",
+]  # fmt: skip
+
+# -- no gradient: the result is not a function that varies with its arguments ------------------
+
+equal = elementwise(np.equal, da=None, db=None, doc="y = (a == b), no gradient")
+not_equal = elementwise(np.not_equal, da=None, db=None, doc="y = (a != b), no gradient")
+less = elementwise(np.less, da=None, db=None, doc="y = (a < b), no gradient")
+less_equal = elementwise(np.less_equal, da=None, db=None, doc="y = (a <= b), no gradient")
+greater = elementwise(np.greater, da=None, db=None, doc="y = (a > b), no gradient")
+greater_equal = elementwise(np.greater_equal, da=None, db=None, doc="y = (a >= b), no gradient")
+
+logical_and = elementwise(np.logical_and, da=None, db=None, doc="y = a and b, no gradient")
+logical_or = elementwise(np.logical_or, da=None, db=None, doc="y = a or b, no gradient")
+logical_xor = elementwise(np.logical_xor, da=None, db=None, doc="y = a xor b, no gradient")
+logical_not = elementwise(np.logical_not, dx=None, doc="y = not x, no gradient")
+bitwise_and = elementwise(np.bitwise_and, da=None, db=None, doc="y = a & b, no gradient")
+bitwise_or = elementwise(np.bitwise_or, da=None, db=None, doc="y = a | b, no gradient")
+bitwise_xor = elementwise(np.bitwise_xor, da=None, db=None, doc="y = a ^ b, no gradient")
+bitwise_invert = elementwise(np.invert, name="bitwise_invert", dx=None, doc="y = ~x, no gradient")
+bitwise_left_shift = elementwise(
+    np.left_shift, name="bitwise_left_shift", da=None, db=None, doc="y = a << b, no gradient"
+)
+bitwise_right_shift = elementwise(
+    np.right_shift, name="bitwise_right_shift", da=None, db=None, doc="y = a >> b, no gradient"
+)
+bitwise_not = bitwise_invert
+
+isfinite = elementwise(np.isfinite, dx=None, doc="y = x is neither ∞ nor NaN, no gradient")
+isinf = elementwise(np.isinf, dx=None, doc="y = x is ∞ or −∞, no gradient")
+isnan = elementwise(np.isnan, dx=None, doc="y = x is NaN, no gradient")
+signbit = elementwise(np.signbit, dx=None, doc="y = x has its sign bit set (also −0), no gradient")
+
+
+@primitive(numpy=np.isclose, differentiable=False)
+def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """y = |a − b| <= atol + rtol |b|, no gradient"""
+    return np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
+
+
+@composite(numpy=np.allclose)
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether isclose holds everywhere, as a Python bool."""
+    return bool(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan).all())
+
+
+@primitive(numpy=np.array_equal, differentiable=False)
+def array_equal(a, b, equal_nan=False):
+    """Whether a and b have the same shape and elements, as a 0-d boolean."""
+    return np.array_equal(a, b, equal_nan=equal_nan)
+
+
+# -- rounding: piecewise constant, so the gradient is 0 ----------------------------------------
+
+floor = elementwise(np.floor, dx=zero, doc="y = ⌊x⌋ ;  the gradient is 0")
+ceil = elementwise(np.ceil, dx=zero, doc="y = ⌈x⌉ ;  the gradient is 0")
+trunc = elementwise(np.trunc, dx=zero, doc="y = x rounded towards 0 ;  the gradient is 0")
+rint = elementwise(np.rint, dx=zero, doc="y = x rounded, halves to even ;  the gradient is 0")
+
+
+@primitive(kind="elementwise", numpy=np.fix)
+def fix(x):
+    """y = x rounded towards 0 ;  the gradient is 0"""
+    return np.fix(x)
+
+
+fix.vjp("x")(zero)
+
+
+@primitive(kind="elementwise", numpy=(np.round, np.around))
+def round(x, decimals=0):
+    """y = x rounded to `decimals` places, halves to even ;  the gradient is 0"""
+    return np.round(x, decimals)
+
+
+round.vjp("x")(zero)

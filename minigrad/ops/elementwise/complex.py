@@ -1,0 +1,91 @@
+"""B3: parts of complex numbers. These functions are not holomorphic: each has a rule of its own.
+
+The gradient of a real loss L is gx = ∂L/∂Re x + i ∂L/∂Im x = 2 ∂L/∂x̄, PyTorch's convention.
+"""
+
+import math
+
+import numpy as np
+
+from ...core.primitive import linear, primitive
+
+__all__ = ["abs", "absolute", "angle", "conj", "conjugate", "fabs", "imag", "real"]
+
+
+@primitive(numpy=(np.abs, np.fabs))
+def abs(x):
+    """y = |x| ;  gx = g x/|x|, 0 at 0"""
+    return np.abs(x)
+
+
+@abs.vjp("x")
+def abs_dx(g, x):
+    return g * np.sign(x)
+
+
+@abs.jvp
+def abs_jvp(x_t, x):
+    return np.real(np.sign(x).conj() * x_t)
+
+
+@linear(numpy=np.real)
+def real(x):
+    """y = Re x ;  gx = g"""
+    return np.real(x)
+
+
+@real.vjp("x")
+def real_dx(g):
+    return g
+
+
+@linear(numpy=np.imag)
+def imag(x):
+    """y = Im x ;  gx = i g, and 0 for a real x"""
+    return np.imag(x)
+
+
+@imag.vjp("x")
+def imag_dx(g):
+    return g * 1j  # the engine takes the real part, 0, where x is real
+
+
+@linear(numpy=np.conjugate)
+def conj(x):
+    """y = x̄ ;  gx = ḡ"""
+    return np.conjugate(x)
+
+
+@conj.vjp("x")
+def conj_dx(g):
+    return g.conj()
+
+
+@primitive(numpy=np.angle)
+def angle(x, deg=False):
+    """y = arg x in (−π, π], in degrees if deg ;  gx = g i x/|x|², 0 at 0 and for real x"""
+    return np.angle(x, deg)
+
+
+def _turn(x, deg):
+    """∂angle as a complex number: i x/|x|², without squares that could overflow."""
+    r = np.abs(x)
+    r = r + (r == 0)
+    return ((x / r) / r) * (1j * (180 / math.pi if deg else 1))
+
+
+@angle.vjp("x")
+def angle_dx(g, x, deg):
+    return g * _turn(x, deg) if x.dtype.kind == "c" else np.zeros_like(g)
+
+
+@angle.jvp
+def angle_jvp(x_t, x, deg):
+    return np.real(_turn(x, deg).conj() * x_t) if x.dtype.kind == "c" else np.zeros_like(x_t)
+
+
+for _op in (abs, real, imag, conj, angle):
+    # one example or a batch of them: the same elements
+    _op.batch(lambda op, xs, batched, params: op(*xs, **params))
+
+absolute, conjugate, fabs = abs, conj, abs

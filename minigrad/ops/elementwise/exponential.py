@@ -1,0 +1,91 @@
+"""B2: exponentials and logarithms. The rows hold for real and complex numbers alike."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import elementwise
+from ...core.registry import op
+
+__all__ = [
+    "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "xlog1py", "xlogy",
+]  # fmt: skip
+
+LN2 = math.log(2)
+LN10 = math.log(10)
+
+exp = elementwise(np.exp, dx=lambda y: y, doc="y = eˣ ;  dy/dx = y")
+exp2 = elementwise(np.exp2, dx=lambda y: y * LN2, doc="y = 2ˣ ;  dy/dx = y log 2")
+# y + 1 would lose all digits of a small derivative: expm1(−50) + 1 is 0
+expm1 = elementwise(np.expm1, dx=lambda x: np.exp(x), doc="y = eˣ − 1 ;  dy/dx = eˣ")
+
+log = elementwise(np.log, dx=lambda g, x: g / x, doc="y = log x ;  dy/dx = 1/x")
+log2 = elementwise(np.log2, dx=lambda g, x: g / (x * LN2), doc="y = log₂ x ;  dy/dx = 1/(x log 2)")
+log10 = elementwise(
+    np.log10, dx=lambda g, x: g / (x * LN10), doc="y = log₁₀ x ;  dy/dx = 1/(x log 10)"
+)
+log1p = elementwise(
+    np.log1p, dx=lambda g, x: g / (1 + x), doc="y = log(1 + x) ;  dy/dx = 1/(1 + x)"
+)
+
+
+def _share(a: Any, b: Any, y: Any) -> Any:
+    """a's share of the sum, eᵃ/(eᵃ + eᵇ) = σ(a − b); 0 where both are −∞."""
+    return op.sigmoid(a - np.where(y == -np.inf, 0, b))
+
+
+logaddexp = elementwise(
+    np.logaddexp,
+    da=lambda a, b, y: _share(a, b, y),
+    db=lambda a, b, y: _share(b, a, y),
+    doc="""y = log(eᵃ + eᵇ) ;  ∂y/∂a = σ(a − b), ∂y/∂b = σ(b − a)
+
+    Two arguments of −∞ give −∞ with gradient 0.
+    """,
+)
+
+
+def _share2(a: Any, b: Any, y: Any) -> Any:
+    return op.sigmoid((a - np.where(y == -np.inf, 0, b)) * LN2)
+
+
+logaddexp2 = elementwise(
+    np.logaddexp2,
+    da=lambda a, b, y: _share2(a, b, y),
+    db=lambda a, b, y: _share2(b, a, y),
+    doc="y = log₂(2ᵃ + 2ᵇ) ;  ∂y/∂a = 2ᵃ/(2ᵃ + 2ᵇ), likewise b; two −∞ give −∞, gradient 0",
+)
+
+
+def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
+    """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
+    return a * logarithm(np.where((a == 0) & ~np.isnan(b), one, b))
+
+
+def _origin(a: Any, b: Any, singular: float) -> Any:
+    """Where both a = 0 and b sits at (or beyond) the logarithm's singular point."""
+    return np.logical_and(a == 0, b <= singular)
+
+
+xlogy = elementwise(
+    lambda a, b: _product_with_log(a, b, np.log, 1),
+    name="xlogy",
+    da=lambda a, b: np.log(np.where(_origin(a, b, 0), 1, b)),
+    db=lambda a, b: a / np.where(_origin(a, b, 0), 1, b),
+    doc="""y = a log b, 0 where a = 0 ;  ∂y/∂a = log b, ∂y/∂b = a/b
+
+    At a = 0, b ≤ 0 both partials are 0.
+    """,
+)
+xlog1py = elementwise(
+    lambda a, b: _product_with_log(a, b, np.log1p, 0),
+    name="xlog1py",
+    da=lambda a, b: np.log1p(np.where(_origin(a, b, -1), 0, b)),
+    db=lambda a, b: a / (1 + np.where(_origin(a, b, -1), 0, b)),
+    doc="""y = a log(1 + b), 0 where a = 0 ;  ∂y/∂a = log(1 + b), ∂y/∂b = a/(1 + b)
+
+    At a = 0, b ≤ −1 both partials are 0.
+    """,
+)

@@ -1,0 +1,161 @@
+"""B3: ops that choose one of their arguments at each place: where, maximum, clip and their kin.
+
+What is chosen gets the gradient whole, the rest exactly 0. Their rules select, by `keep`, and
+never multiply by a mask: ∞ · 0 would be NaN.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import elementwise, primitive
+from ...core.registry import numpy_table
+from .support import zero
+
+__all__ = [
+    "clip", "fmax", "fmin", "heaviside", "maximum", "minimum", "nan_to_num", "where",
+]  # fmt: skip
+
+_WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers by their size in bytes
+
+
+@primitive(kind="elementwise", constants=["condition"])
+def keep(x, condition):
+    """y = x where the condition holds, else 0, also for infinite x ;  dy/dx = 1 where it holds
+
+    np.where branches at every element. The bits of x, read as integers, times 0 or 1 are the same
+    selection, about ten times as fast on a million random signs.
+    """
+    condition = np.asarray(condition) if isinstance(condition, bool) else condition
+    condition = condition if condition.dtype.kind == "b" else condition != 0
+    whole = _WHOLE.get(x.dtype.itemsize)
+    if whole is None:  # complex128
+        return np.where(condition, x, 0)
+    return (x.view(whole) * condition).view(x.dtype)
+
+
+@keep.vjp("x")
+def keep_dx(g, condition):
+    return keep(g, condition)
+
+
+@primitive(kind="elementwise", constants=["condition"], numpy=np.where)
+def where(condition, a, b):
+    """y = a where the condition holds, else b ;  g goes to the chosen side, exactly 0 to the other
+
+    An infinite derivative on the side not taken still spoils what is behind it: 0 · ∞ inside that
+    op is NaN. Keep its argument harmless there: where(m, log(where(m, x, 1)), 0).
+    """
+    return np.where(condition, a, b)
+
+
+@where.vjp("a")
+def where_da(g, condition):
+    return keep(g, condition)
+
+
+@where.vjp("b")
+def where_db(g, condition):
+    return keep(g, np.logical_not(condition))
+
+
+# -- the larger and the smaller --------------------------------------------------------------
+
+
+def _winner(g: Any, loses: Any, ties: Any) -> Any:
+    """g where the argument was chosen, half of it at a tie, 0 where it loses."""
+    return keep(g, np.logical_not(np.logical_or(loses, ties))) + keep(g * 0.5, ties)
+
+
+def _number_or_winner(g: Any, a: Any, b: Any, loses: Any) -> Any:
+    """As _winner for a, where a NaN loses against a number."""
+    return _winner(g, np.logical_or(loses, np.logical_and(a != a, b == b)), a == b)
+
+
+maximum = elementwise(
+    np.maximum,
+    da=lambda g, a, b: _winner(g, a < b, a == b),
+    db=lambda g, a, b: _winner(g, b < a, a == b),
+    doc="y = max(a, b) ;  g goes to the larger, half to each at a tie; where y is NaN, g to both",
+)
+minimum = elementwise(
+    np.minimum,
+    da=lambda g, a, b: _winner(g, a > b, a == b),
+    db=lambda g, a, b: _winner(g, b > a, a == b),
+    doc="y = min(a, b) ;  g goes to the smaller, half to each at a tie; where y is NaN, g to both",
+)
+fmax = elementwise(
+    np.fmax,
+    da=lambda g, a, b: _number_or_winner(g, a, b, a < b),
+    db=lambda g, a, b: _number_or_winner(g, b, a, b < a),
+    doc="y = max(a, b), a NaN loses ;  g goes to the larger, half to each at a tie",
+)
+fmin = elementwise(
+    np.fmin,
+    da=lambda g, a, b: _number_or_winner(g, a, b, a > b),
+    db=lambda g, a, b: _number_or_winner(g, b, a, b > a),
+    doc="y = min(a, b), a NaN loses ;  g goes to the smaller, half to each at a tie",
+)
+
+# -- clip ------------------------------------------------------------------------------------
+
+
+@primitive(kind="elementwise", arrays="x min max")
+def clip(x, min=None, max=None):
+    """y = min(max(x, min), max); a bound that is None is absent; bounds broadcast with x.
+
+    g goes to what was chosen: to x strictly inside, else to the bound. At a bound x gets 0 (the
+    minimum-norm choice) and the bound all of g. Where min >= max, y is max.
+    """
+    y = np.clip(x, min, max)
+    # NumPy has no bfloat16 loop for clip and answers in float32
+    return y.astype(x.dtype) if y.dtype.kind == "f" and x.dtype.kind == "V" else y
+
+
+@clip.vjp("x")
+def clip_dx(g, x, min, max):
+    outside = False if min is None else x <= min
+    outside = outside if max is None else np.logical_or(outside, x >= max)
+    return keep(g, np.logical_not(outside))
+
+
+@clip.vjp("min")
+def clip_dmin(g, x, min, max):
+    chosen = x <= min
+    return keep(g, chosen if max is None else np.logical_and(chosen, min < max))
+
+
+@clip.vjp("max")
+def clip_dmax(g, x, min, max):
+    chosen = x >= max
+    return keep(g, chosen if min is None else np.logical_or(chosen, min >= max))
+
+
+def _numpy_clip(
+    a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    """np.clip's two spellings of the bounds."""
+    return clip(a, a_min if min is None else min, a_max if max is None else max)
+
+
+numpy_table[np.clip] = _numpy_clip
+
+# -- steps and repairs -----------------------------------------------------------------------
+
+heaviside = elementwise(
+    np.heaviside,
+    da=zero,
+    db=lambda g, a: keep(g, a == 0),
+    doc="y = 0 for a < 0, 1 for a > 0, b at a = 0 ;  ∂y/∂a = 0; ∂y/∂b = 1 where a = 0, else 0",
+)
+
+
+@primitive(kind="elementwise", numpy=np.nan_to_num)
+def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
+    """y = x with NaN and ±∞ replaced by numbers, always a copy ;  dy/dx = 1 where x is finite"""
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+@nan_to_num.vjp("x")
+def nan_to_num_dx(g, x):
+    return keep(g, np.isfinite(x))

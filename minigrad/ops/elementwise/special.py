@@ -1,0 +1,127 @@
+"""B2: sigmoid and its inverse, and what SciPy computes: the error function and the gamma family."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from .support import exp_as_quotient, in_float32, special_function
+
+__all__ = [
+    "digamma", "erf", "erfc", "erfinv", "gamma", "lgamma", "logit", "polygamma", "sigmoid",
+]  # fmt: skip
+
+TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+
+
+# -- sigmoid ---------------------------------------------------------------------------------
+
+
+@in_float32
+def _sigmoid(x: Any) -> Any:
+    p, q = exp_as_quotient(x)
+    q += p
+    return p / q
+
+
+@in_float32
+def _sigmoid_derivative(x: Any) -> Any:
+    e = np.exp(-np.abs(x))
+    return e / np.square(1 + e)
+
+
+# y(1 − y) has no correct digit left where y has rounded to 1; this is accurate in both tails.
+sigmoid_derivative = elementwise(
+    _sigmoid_derivative,
+    name="sigmoid_derivative",
+    dx=lambda x, y: -y * np.tanh(x * 0.5),
+    doc="y = σ(x) σ(−x) = e^−|x| / (1 + e^−|x|)² ;  dy/dx = −y tanh(x/2)",
+)
+sigmoid = elementwise(
+    _sigmoid,
+    name="sigmoid",
+    dx=lambda x: sigmoid_derivative(x),
+    doc="y = 1/(1 + e⁻ˣ) ;  dy/dx = σ(x) σ(−x), accurate in both tails",
+)
+
+
+@in_float32
+def _logit(x: Any) -> Any:
+    """log(x/(1 − x)); near ½, where that quotient is near 1, as 2 artanh(2x − 1)."""
+    middle = np.abs(x - 0.5) < 0.25
+    s = np.where(middle, 2 * x - 1, 0)
+    return np.where(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
+
+
+logit = elementwise(
+    _logit,
+    name="logit",
+    dx=lambda g, x: g / (x * (1 - x)),
+    doc="y = log(x/(1 − x)), the inverse of sigmoid ;  dy/dx = 1/(x(1 − x))",
+)
+
+
+# -- the error function ----------------------------------------------------------------------
+
+erf = elementwise(
+    in_float32(special_function("erf")),
+    name="erf",
+    dx=lambda x: TWO_OVER_SQRT_PI * np.exp(-x * x),
+    doc="y = 2/√π ∫₀ˣ e^−t² dt ;  dy/dx = 2/√π e^−x²",
+)
+erfc = elementwise(
+    in_float32(special_function("erfc")),
+    name="erfc",
+    dx=lambda x: -TWO_OVER_SQRT_PI * np.exp(-x * x),
+    doc="y = 1 − erf x ;  dy/dx = −2/√π e^−x²",
+)
+erfinv = elementwise(
+    in_float32(special_function("erfinv")),
+    name="erfinv",
+    dx=lambda y: np.exp(y * y) / TWO_OVER_SQRT_PI,
+    doc="erf y = x ;  dy/dx = √π/2 e^y²",
+)
+
+
+# -- the gamma family ------------------------------------------------------------------------
+
+
+@primitive(kind="elementwise")
+def polygamma_of(x, order=1):
+    """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
+    compute = special_function("polygamma")
+    return in_float32(lambda x: compute(order, x))(x)
+
+
+@polygamma_of.vjp("x")
+def polygamma_of_dx(g, x, order):
+    return g * polygamma_of(x, order=order + 1)
+
+
+@composite
+def polygamma(n: int, x: Any) -> Any:
+    """y = dⁿ/dxⁿ digamma(x), n = 0, 1, 2 ... ;  dy/dx = polygamma(n + 1, x)"""
+    if n < 0:
+        raise ValueError(f"polygamma: the order n must be 0 or more, got {n}")
+    return polygamma_of(x, order=n) if n else digamma(x)
+
+
+digamma = elementwise(
+    in_float32(special_function("digamma")),
+    name="digamma",
+    dx=lambda x: polygamma_of(x, order=1),
+    doc="y = d/dx log Γ(x) ;  dy/dx = polygamma(1, x)",
+)
+lgamma = elementwise(
+    in_float32(special_function("gammaln")),
+    name="lgamma",
+    dx=lambda x: digamma(x),
+    doc="y = log |Γ(x)| ;  dy/dx = digamma(x)",
+)
+gamma = elementwise(
+    in_float32(special_function("gamma")),
+    name="gamma",
+    dx=lambda x, y: y * digamma(x),
+    doc="y = Γ(x) ;  dy/dx = Γ(x) digamma(x)",
+)

@@ -1,0 +1,61 @@
+"""What the rows of the table share: zero gradients, 16-bit forwards, functions from SciPy."""
+
+import functools
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...backends.dtypes import accumulator
+
+
+def zero(g: Any) -> Any:
+    """The product of g with a derivative that is 0: exact, also where g is infinite."""
+    return np.zeros_like(g)
+
+
+def in_float32(forward: Callable) -> Callable:
+    """A forward of one array, run in float32 for 16-bit floats, its result rounded once.
+
+    NumPy computes float16 one element at a time through float32 anyway; a chain of steps is both
+    quicker and more accurate when it stays there.
+    """
+
+    @functools.wraps(forward)
+    def widened(x: Any, *args: Any, **params: Any) -> Any:
+        x = x if hasattr(x, "dtype") else np.asarray(x)
+        wide = accumulator(x.dtype)
+        if wide is None:
+            return forward(x, *args, **params)
+        return forward(x.astype(wide), *args, **params).astype(x.dtype)
+
+    return widened
+
+
+def exp_as_quotient(x: Any) -> tuple:
+    """(p, q) with eˣ = p/q, p = e^min(x, 0) and q = e^−max(x, 0): neither can overflow.
+
+    Functions of eˣ become quotients of sums of these, with no cancellation in either tail:
+    σ(x) = p/(p + q). Two exponentials are cheaper than one and an np.where.
+    """
+    return np.exp(np.minimum(x, 0)), np.exp(-np.maximum(x, 0))
+
+
+def special_function(name: str) -> Callable:
+    """The function of scipy.special (cupyx.scipy.special on a GPU), imported at its first use."""
+
+    def call(*xs: Any) -> Any:
+        module = "scipy.special" if array_module(xs[-1]) is np else "cupyx.scipy.special"
+        try:
+            function = getattr(importlib.import_module(module), name)
+        except ImportError:
+            raise ImportError(
+                f"{name} comes from {module}, which is not installed: "
+                "pip install 'minigrad-engine[full]' from the checkout"
+            ) from None
+        return function(*xs)
+
+    call.__name__ = name
+    return call

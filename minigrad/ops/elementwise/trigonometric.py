@@ -1,0 +1,102 @@
+"""B2: circular and hyperbolic functions, their inverses, and sinc."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import elementwise, primitive
+from .support import in_float32
+
+__all__ = [
+    "acos", "acosh", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "asin",
+    "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinc", "sinh", "tan", "tanh",
+]  # fmt: skip
+
+sin = elementwise(np.sin, dx=lambda x: np.cos(x), doc="y = sin x ;  dy/dx = cos x")
+cos = elementwise(np.cos, dx=lambda x: -np.sin(x), doc="y = cos x ;  dy/dx = −sin x")
+tan = elementwise(np.tan, dx=lambda y: 1 + y * y, doc="y = tan x ;  dy/dx = 1 + y²")
+sinh = elementwise(np.sinh, dx=lambda x: np.cosh(x), doc="y = sinh x ;  dy/dx = cosh x")
+cosh = elementwise(np.cosh, dx=lambda x: np.sinh(x), doc="y = cosh x ;  dy/dx = sinh x")
+tanh = elementwise(np.tanh, dx=lambda y: 1 - y * y, doc="y = tanh x ;  dy/dx = 1 − y²")
+
+# (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the difference of squares loses digits
+arcsin = elementwise(
+    np.arcsin,
+    dx=lambda g, x: g / (np.sqrt(1 - x) * np.sqrt(1 + x)),
+    doc="y = arcsin x ;  dy/dx = 1/√(1 − x²)",
+)
+arccos = elementwise(
+    np.arccos,
+    dx=lambda g, x: -g / (np.sqrt(1 - x) * np.sqrt(1 + x)),
+    doc="y = arccos x ;  dy/dx = −1/√(1 − x²)",
+)
+arctan = elementwise(
+    np.arctan, dx=lambda g, x: g / (1 + x * x), doc="y = arctan x ;  dy/dx = 1/(1 + x²)"
+)
+arcsinh = elementwise(
+    np.arcsinh,
+    dx=lambda g, x: g / np.sqrt(1 + x * x),
+    doc="y = arcsinh x ;  dy/dx = 1/√(1 + x²)",
+)
+arccosh = elementwise(
+    np.arccosh,
+    dx=lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    doc="y = arccosh x ;  dy/dx = 1/√(x² − 1)",
+)
+arctanh = elementwise(
+    np.arctanh,
+    dx=lambda g, x: g / ((1 - x) * (1 + x)),
+    doc="y = arctanh x ;  dy/dx = 1/(1 − x²)",
+)
+
+
+# -- sinc ------------------------------------------------------------------------------------
+
+
+@primitive(kind="elementwise", numpy=np.sinc)
+def sinc(x):
+    """y = sin(πx)/(πx), 1 at 0 ;  every derivative is finite there: 0, −π²/3, 0, π⁴/5 ..."""
+    return in_float32(np.sinc)(x)
+
+
+@sinc.vjp("x")
+def sinc_dx(g, x):
+    return g * sinc_derivative(x, order=1)
+
+
+@primitive(kind="elementwise")
+@in_float32
+def sinc_derivative(x, order=1):
+    """y = dⁿ/dxⁿ sinc(x), n = order.
+
+    With z = πx and f(z) = sin(z)/z, y = πⁿ f⁽ⁿ⁾(z). Where |z| > 2, differentiating z f = sin z
+    n times gives z f⁽ⁿ⁾ = sin(z + nπ/2) − n f⁽ⁿ⁻¹⁾. That difference loses digits for small z, so
+    there the power series is summed.
+    """
+    z = x * math.pi
+    near = np.abs(z) <= 2 + order
+    far = np.where(near, 1, z)
+    f = np.sin(far) / far
+    for n in range(1, order + 1):
+        f = (np.sin(far + n * math.pi / 2) - n * f) / far
+    return math.pi**order * np.where(near, _sinc_series(np.where(near, z, 0), order), f)
+
+
+def _sinc_series(z: Any, order: int) -> Any:
+    """Σ_k (−1)ᵏ z²ᵏ⁻ⁿ (2k)! / ((2k − n)! (2k + 1)!), n = order, by Horner's scheme in z²."""
+    first = (order + 1) // 2
+    square, total = z * z, z * 0
+    for k in reversed(range(first, first + 16 + order)):
+        c = math.factorial(2 * k) / (math.factorial(2 * k - order) * math.factorial(2 * k + 1))
+        total = total * square + (-1) ** k * c
+    return total * z if order % 2 else total
+
+
+@sinc_derivative.vjp("x")
+def sinc_derivative_dx(g, x, order):
+    return g * sinc_derivative(x, order=order + 1)
+
+
+# the array API's names for the same ops
+asin, acos, atan, asinh, acosh, atanh = arcsin, arccos, arctan, arcsinh, arccosh, arctanh

@@ -1,0 +1,9 @@
+"""Indexing (B7): reading and writing by index, order, diagonals."""
+
+from . import diagonals, items, ordering, taking
+from .diagonals import *
+from .items import *
+from .ordering import *
+from .taking import *
+
+__all__ = [*diagonals.__all__, *items.__all__, *ordering.__all__, *taking.__all__]

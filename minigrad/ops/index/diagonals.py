@@ -1,0 +1,100 @@
+"""Triangles and diagonals of matrices; stacks of matrices in the last two axes."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, linear
+from ...core.registry import op
+from ..axes import array_like, axis_of, sum_to
+
+__all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
+
+
+@linear(numpy=np.tril)
+def tril(x, k=0):
+    """x where column − row ≤ k, else 0 (selected, so inf stays out) ;  gx = tril(g, k).
+
+    A 1-d x stands for a square matrix of equal rows, as in NumPy.
+    """
+    return np.tril(x, k)
+
+
+@tril.vjp("x")
+def tril_dx(g, k, x_shape):
+    return sum_to(op.tril(g, k), x_shape)
+
+
+@linear(numpy=np.triu)
+def triu(x, k=0):
+    """x where column − row ≥ k, else 0 ;  gx = triu(g, k)."""
+    return np.triu(x, k)
+
+
+@triu.vjp("x")
+def triu_dx(g, k, x_shape):
+    return sum_to(op.triu(g, k), x_shape)
+
+
+@linear(numpy=(np.diagonal, np.linalg.diagonal), view=True)
+def diagonal(x, offset=0, axis1=0, axis2=1):
+    """The elements with column − row = offset, on a last axis of their own: a read-only view.
+
+    gx = g on that diagonal of zeros.
+    """
+    return np.diagonal(x, offset, axis1, axis2)
+
+
+@diagonal.vjp("x")
+def diagonal_dx_rule(g, offset, axis1, axis2, x_shape):
+    return op.diagonal_dx(g, offset=offset, axis1=axis1, axis2=axis2, shape=x_shape)
+
+
+@linear
+def diagonal_dx(x, *, offset=0, axis1=0, axis2=1, shape):
+    """Zeros of `shape` with x (…, n) on a diagonal: the transpose of diagonal."""
+    y = np.zeros_like(x, shape=shape)
+    axis1, axis2 = axis_of(axis1, y.ndim), axis_of(axis2, y.ndim)
+    matrices = np.moveaxis(y, (axis1, axis2), (0, 1))
+    i = np.arange(x.shape[-1])
+    matrices[i + max(-offset, 0), i + max(offset, 0)] = np.moveaxis(x, -1, 0)
+    return y
+
+
+@diagonal_dx.vjp("x")
+def diagonal_dx_dx(g, offset, axis1, axis2):
+    return op.diagonal(g, offset=offset, axis1=axis1, axis2=axis2)
+
+
+@composite
+def diag_embed(x: Any, offset: int = 0) -> Any:
+    """Matrices of zeros with the vectors x (…, n) on their diagonals: (…, n+|k|, n+|k|)."""
+    x = array_like(x)
+    n = x.shape[-1] + abs(offset)
+    return op.diagonal_dx(x, offset=offset, axis1=-2, axis2=-1, shape=(*x.shape[:-1], n, n))
+
+
+@composite(numpy=np.diag)
+def diag(x: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix; or, of a vector, the matrix that has it as its diagonal."""
+    x = array_like(x)
+    if x.ndim == 1:
+        return diag_embed(x, k)
+    if x.ndim == 2:
+        return op.diagonal(x, offset=k)
+    raise ValueError(
+        f"diag: needs a vector or a matrix, got shape {x.shape}; use diagonal or diag_embed for "
+        "stacks of them"
+    )
+
+
+@composite(numpy=np.diagflat)
+def diagflat(x: Any, k: int = 0) -> Any:
+    """The matrix that has the elements of x, flattened, as its diagonal."""
+    return diag_embed(op.reshape(x, shape=-1), k)
+
+
+@composite(numpy=np.trace)
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    """Σ of the diagonal ;  gx = g times the identity."""
+    return op.sum(op.diagonal(x, offset=offset, axis1=axis1, axis2=axis2), axis=-1, dtype=dtype)

@@ -1,0 +1,107 @@
+"""x[index] and assignment, as functions: basic and advanced indices, masks."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, linear
+from ...core.registry import op
+from ..axes import array_like, sum_to
+from .scattering import add_at, last_writes, plain_key
+
+__all__ = ["getitem", "index_put", "masked_fill", "masked_select", "setitem"]
+
+
+@linear(view=True)
+def getitem(x, *, index):
+    """y = x[index], as NumPy: a view for basic indices, a copy for arrays and masks.
+
+    gx: g put back at `index` in zeros; what was read twice gets both gradients. Tensors in the
+    index stand for their values.
+    """
+    return x[plain_key(index)]
+
+
+@getitem.vjp("x")
+def getitem_dx_rule(g, index, x_shape):
+    return op.getitem_dx(g, index=index, shape=x_shape)
+
+
+@linear
+def getitem_dx(x, *, index, shape):
+    """Zeros of `shape` with x added at `index`: the transpose of x[index]. Repeats add up."""
+    return add_at(x, plain_key(index), shape)
+
+
+@getitem_dx.vjp("x")
+def getitem_dx_dg(g, index):
+    return op.getitem(g, index=index)
+
+
+@linear
+def setitem(x, value, *, index):
+    """A copy of x with x[index] = value; of two writes to one place the last wins.
+
+    gx = g with zeros at `index` ;  gvalue = g[index], for the writes that have won.
+    """
+    y = x.copy()
+    y[plain_key(index)] = value
+    return y
+
+
+@setitem.vjp("x")
+def setitem_dx(g, index):
+    return op.setitem(g, 0, index=index)
+
+
+@setitem.vjp("value")
+def setitem_dvalue(g, index, x_shape, value_shape, xp):
+    won = last_writes(plain_key(index), x_shape, xp)
+    return written(op.getitem(g, index=index), won, value_shape)
+
+
+def written(c: Any, won: Any, shape: tuple) -> Any:
+    """The gradient of assigned values: c where the write has won, summed over broadcasting."""
+    if won is not True:
+        c = np.where(won, c, 0)
+    ones = max(len(shape) - c.ndim, 0)  # x[i] = v ignores axes of length 1 in front of v
+    return sum_to(c, shape[ones:]).reshape(shape)
+
+
+@composite
+def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """A copy of x with x[indices] = values, or with accumulate x[indices] += values.
+
+    indices: a tuple, one entry per axis, or a mask. Repeated places: the last write wins and it
+    alone gets the gradient; with accumulate they add up.
+    """
+    x, values = array_like(x), array_like(values)
+    if not accumulate:
+        return op.setitem(x, values, index=indices)
+    shape = np.empty(x.shape, bool)[plain_key(indices)].shape
+    added = op.broadcast_to(values.astype(x.dtype), shape=shape)
+    return x + op.getitem_dx(added, index=indices, shape=x.shape)
+
+
+@composite
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """x, with `value` (a number or a 0-d tensor) where the mask, broadcast to x, is true.
+
+    gx = 0 there, g elsewhere ;  gvalue = Σ g there.
+    """
+    x, mask = array_like(x), array_like(mask)
+    if np.broadcast_shapes(x.shape, mask.shape) != x.shape:
+        raise ValueError(
+            f"masked_fill: the mask of shape {mask.shape} does not broadcast to x of shape "
+            f"{x.shape}; fill needs a mask no larger than x"
+        )
+    if hasattr(value, "dtype") and value.dtype != x.dtype:
+        value = value.astype(x.dtype)
+    return op.where(mask, value, x)
+
+
+@composite
+def masked_select(x: Any, mask: Any) -> Any:
+    """The elements of x where the mask is true, in order, as one axis; the two broadcast."""
+    x, mask = op.broadcast_arrays(x, mask)
+    return x[mask]

@@ -1,0 +1,114 @@
+"""Sorting and searching. Positions carry no gradient; values take it through the permutation."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import array_like, axis_of
+
+__all__ = [
+    "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk", "unique",
+    "unique_all",
+]  # fmt: skip
+
+
+@primitive(numpy=np.argsort, differentiable=False)
+def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False):
+    """Where the sorted elements stand in x; equal ones in their order, NaN last. No gradient.
+
+    The sort is always stable, whatever `kind`; `order` (fields of structured arrays) is refused.
+    """
+    if order is not None:
+        raise TypeError("order= is for structured arrays, which tensors are not")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    # back to front before and after, so that equal elements keep their order
+    n = x.shape[axis] if x.ndim else 1
+    return n - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+
+
+@composite(numpy=np.sort)
+def sort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None,
+    *, stable: bool = True, descending: bool = False,
+) -> Any:  # fmt: skip
+    """The elements in ascending order along `axis` (None: of x flattened), NaN last.
+
+    gx = g carried back through the permutation; where elements tie, it is the stable one.
+    """
+    x = array_like(x)
+    if axis is None:
+        x, axis = op.reshape(x, shape=-1), -1
+    places = op.argsort(x, axis, kind, order, descending=descending)
+    return op.take_along_axis(x, places, axis=axis)
+
+
+@composite
+def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> tuple:
+    """(values, indices) of the k largest elements along `axis`, largest first.
+
+    largest=False: the smallest, smallest first. sorted=False: in no particular order, which is
+    quicker. Of equal elements the first come first. The values carry the gradient.
+    """
+    x = array_like(x)
+    n = x.shape[axis_of(axis, x.ndim)] if x.ndim else 1
+    if not 0 <= k <= n:
+        raise ValueError(f"topk: k={k} of {n} elements along axis {axis} of shape {x.shape}")
+    if sorted:
+        places = op.narrow(op.argsort(x, axis=axis, descending=largest), axis, 0, k)
+    else:
+        places = op.argpartition(x, kth=n - k if largest else k - 1, axis=axis)
+        places = op.narrow(places, axis, n - k if largest else 0, k)
+    return op.take_along_axis(x, places, axis=axis), places
+
+
+@primitive(numpy=np.argpartition, differentiable=False)
+def argpartition(x, kth=0, axis=-1):
+    """Where elements stand once rank kth is in place, smaller ones before it. No gradient."""
+    n = x.shape[axis]
+    return np.argpartition(x, min(max(kth, -n), n - 1), axis) if n else np.argsort(x, axis)
+
+
+@primitive(numpy=np.searchsorted, arrays="a v", differentiable=False)
+def searchsorted(a, v, side="left"):
+    """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient."""
+    return np.searchsorted(a, v, side)
+
+
+@primitive(numpy=np.argwhere, differentiable=False)
+def argwhere(x):
+    """The positions of nonzero elements, one row each: (count, x.ndim). No gradient."""
+    return np.argwhere(x)
+
+
+@composite(numpy=np.nonzero)
+def nonzero(x: Any) -> tuple:
+    """The positions of nonzero elements as a tuple, one array for each axis: x[nonzero(x)]."""
+    return op.unstack(op.argwhere(op.atleast_1d(x)), axis=1)
+
+
+@composite(numpy=np.flatnonzero)
+def flatnonzero(x: Any) -> Any:
+    """The positions of nonzero elements in x flattened."""
+    return nonzero(op.reshape(x, shape=-1))[0]
+
+
+@primitive(numpy=getattr(np, "unique_all", ()), outputs=4, differentiable=False)
+def unique_all(x):
+    """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient."""
+    values, first, inverse, counts = np.unique(x, True, True, True)
+    return values, first, inverse.reshape(x.shape), counts
+
+
+@composite(numpy=np.unique)
+def unique(
+    x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
+) -> Any:
+    """The distinct elements, sorted; on demand first positions, inverse and counts. No gradient."""
+    wanted = (True, return_index, return_inverse, return_counts)
+    found = tuple([y for y, want in zip(op.unique_all(x), wanted) if want])
+    return found if len(found) > 1 else found[0]

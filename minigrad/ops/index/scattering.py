@@ -1,0 +1,159 @@
+"""Adding many values into few places: what the gradients of all index reads come down to.
+
+A key (what stands in x[key]) is turned into one flat row number for each value read; then values
+with the same number are added up. No loop over elements, and not `np.add.at` on rows either.
+Measured on two cores, float32, 8,192 rows of 64 into 50,000 rows: np.add.at 4.6 ms, argsort with
+np.add.reduceat 3.7, np.bincount over flattened places 3.7, a sparse product 0.27. For 1,000,000
+single numbers into 1,000,000 places: np.add.at 2.3 ms, bincount 9.3, a sparse product 3.6, sorting
+142. So: np.add.at on flat places for single numbers, a sparse product for rows.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ..axes import axis_of, constant_array, widen
+
+try:
+    from scipy import sparse
+except ImportError:  # the extra `full` brings it; without it rows are added number by number
+    sparse = None
+
+_MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
+
+
+def plain_key(key: Any) -> Any:
+    """The key with the arrays of its tensors."""
+    if isinstance(key, tuple):
+        return tuple([plain_key(item) for item in key])
+    return constant_array(key)
+
+
+def is_basic(key: Any) -> bool:
+    """Whether x[key] is a view: integers, slices, None and Ellipsis alone."""
+    items = key if isinstance(key, tuple) else (key,)
+    return all(
+        item is None
+        or item is Ellipsis
+        or isinstance(item, slice | np.integer)
+        or (isinstance(item, int) and not isinstance(item, bool))
+        for item in items
+    )
+
+
+def reads_once(key: Any) -> bool:
+    """Whether no place can be read twice: basic keys, and keys whose arrays are all masks."""
+    items = key if isinstance(key, tuple) else (key,)
+    return all(
+        is_basic(item) or (not np.isscalar(item) and np.asarray(item).dtype == bool)
+        for item in items
+        if not hasattr(item, "get") or item.dtype != bool  # a CuPy mask stays on its device
+    )
+
+
+def add_at(g: Any, key: Any, shape: tuple) -> Any:
+    """Zeros of `shape` with g added at `key`; repeated places add up, 16-bit floats in float32."""
+    if reads_once(key):
+        y = np.zeros_like(g, shape=shape)
+        y[key] = g
+        return y
+    wide = widen(g)
+    if array_module(g) is np:
+        y = _add_at(wide, key, shape)
+    else:
+        import cupyx
+
+        y = np.zeros_like(wide, shape=shape)
+        cupyx.scatter_add(y, key, wide)  # atomics: sums of floats in no fixed order
+    return y.astype(g.dtype, copy=False)
+
+
+def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
+    """add_at for NumPy: slices become a view of y; the arrays become one flat row number."""
+    slices, axes, arrays, front = _parts(key, len(shape))
+    y = np.zeros(shape, g.dtype)
+    view = y[slices]
+    lengths = [view.shape[a] for a in axes]
+    arrays = np.broadcast_arrays(*[np.where(i < 0, i + n, i) for i, n in zip(arrays, lengths)])
+    index = np.ravel_multi_index(arrays, lengths).ravel() if arrays[0].size else arrays[0].ravel()
+    # g's axes: those of the index arrays stand together, where NumPy has put them
+    place = 0 if front else axes[0]
+    picked = tuple(range(place, place + arrays[0].ndim))
+    g = np.moveaxis(g, picked, range(len(picked)))
+    rest = g.shape[len(picked) :]
+    rows = sum_rows(g.reshape(index.size, prod(rest)), index, prod(lengths))
+    if view.shape == shape and axes == list(range(len(axes))):
+        return rows.reshape(shape)
+    np.moveaxis(view, axes, range(len(axes)))[...] = rows.reshape(*lengths, *rest)
+    return y
+
+
+def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], bool]:
+    """A key with index arrays, taken apart.
+
+    (slices and Nones that make the view, the view's axes that arrays index, those arrays, whether
+    NumPy puts the arrays' axes in front: it does where a slice or None stands between two arrays)
+    """
+    items = []
+    for item in key if isinstance(key, tuple) else (key,):
+        if not is_basic(item):
+            item = np.asarray(item)
+            items += item.nonzero() if item.dtype == bool else [item]
+        else:
+            items.append(item)
+    used = len([item for item in items if item is not None and item is not Ellipsis])
+    missing = [slice(None)] * (ndim - used)
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    at = dots[0] if dots else len(items)
+    items[at : at + 1] = missing
+
+    slices, axes, arrays = [], [], []
+    for axis, item in enumerate(items):
+        is_slice = item is None or isinstance(item, slice)
+        slices.append(item if is_slice else slice(None))
+        if not is_slice:
+            axes.append(axis)
+            arrays.append(np.asarray(item))
+    front = axes != list(range(axes[0], axes[0] + len(axes)))
+    return tuple(slices), axes, arrays, front
+
+
+def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
+    """y[k] = Σ rows[i] over the i with index[i] = k;  rows (m, d), index (m,) → y (n, d)."""
+    m, d = rows.shape
+    if sparse is not None and d > 1 and rows.size >= _MANY:
+        # column i of this matrix has a single 1, at row index[i]
+        ones = np.ones(m, rows.dtype)
+        return sparse.csc_array((ones, index, np.arange(m + 1)), shape=(n, m)) @ rows
+    y = np.zeros(n * d, rows.dtype)
+    places = index if d == 1 else (index[:, None] * d + np.arange(d)).ravel()
+    np.add.at(y, places, rows.ravel())  # fast, since all three are one-dimensional
+    return y.reshape(n, d)
+
+
+def along_key(index: Any, axis: int, shape: tuple) -> tuple:
+    """The key for which x[key] is take_along_axis(x, index, axis), x of this shape."""
+    if index.ndim != len(shape):
+        raise ValueError(
+            f"the index has {index.ndim} axes and x has {len(shape)}: they must be as many"
+        )
+    axis = axis_of(axis, len(shape))
+    xp = array_module(index)
+    key = []
+    for i, n in enumerate(shape):
+        along = [1] * len(shape)
+        along[i] = n
+        key.append(index if i == axis else xp.arange(n).reshape(along))
+    return tuple(key)
+
+
+def last_writes(key: Any, shape: tuple, xp: Any) -> Any:
+    """True for each value of an assignment x[key] = values that no later one overwrites."""
+    if reads_once(key):
+        return True
+    writer = xp.zeros(shape, dtype=np.intp)
+    numbers = xp.arange(writer[key].size).reshape(writer[key].shape)
+    writer[key] = numbers
+    return writer[key] == numbers

@@ -1,0 +1,207 @@
+"""Reading and writing by an array of indices, along one axis. The indices carry no gradient."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, linear
+from ...core.registry import op
+from ..axes import array_like, axis_of
+from .items import written
+from .scattering import add_at, along_key, last_writes
+
+__all__ = [
+    "embedding", "gather", "index_add", "index_select", "put_along_axis", "scatter",
+    "scatter_add", "take", "take_along_axis",
+]  # fmt: skip
+
+
+# -- the same indices for every row -----------------------------------------------------------
+
+
+@linear(numpy=np.take, arrays="x indices", constants=["indices"])
+def take(x, indices, axis=None, mode="raise"):
+    """y = x[…, indices, …] at `axis` (None: of x flattened); indices of any shape.
+
+    gx: g added up at the indices. mode: "raise" IndexError beyond the ends, "wrap" counts on
+    from the other end, "clip" takes the nearest.
+    """
+    n = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
+    return np.take(x, within(indices, n, mode), axis=axis)
+
+
+@take.vjp("x")
+def take_dx_rule(g, indices, axis, mode, x_shape):
+    return op.take_dx(g, indices, axis=axis, mode=mode, shape=x_shape)
+
+
+@linear(arrays="x indices", constants=["indices"])
+def take_dx(x, indices, *, axis, mode="raise", shape):
+    """Zeros of `shape` with x added at the indices along `axis`: the transpose of take."""
+    if axis is None:
+        n = int(np.prod(shape))
+        return add_at(x, (within(indices, n, mode),), (n,)).reshape(shape)
+    axis = axis_of(axis, len(shape))
+    key = (*(slice(None),) * axis, within(indices, shape[axis], mode))
+    return add_at(x, key, shape)
+
+
+@take_dx.vjp("x")
+def take_dx_dg(g, indices, axis, mode):
+    return op.take(g, indices, axis=axis, mode=mode)
+
+
+def within(indices: Any, n: int, mode: str) -> Any:
+    """Indices into n places, those beyond the ends brought in by the mode."""
+    if mode == "raise":
+        return indices
+    if mode == "clip":
+        return np.clip(indices, 0, n - 1)
+    if mode == "wrap":
+        return indices % n
+    raise ValueError(f"mode={mode!r}: choose 'raise', 'wrap' or 'clip'")
+
+
+@composite
+def index_select(x: Any, axis: int, index: Any) -> Any:
+    """The slices of x along `axis` that a 1-d index names: take with PyTorch's argument order."""
+    return op.take(x, index, axis=axis)
+
+
+@composite
+def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
+    """x with the slices of `source` added at a 1-d index along `axis`; repeats add up."""
+    x, source = array_like(x), array_like(source)
+    return x + op.take_dx(source, index, axis=axis, shape=x.shape)
+
+
+@composite
+def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
+    """Rows of `weight` (n, d) by number: indices (…) → (…, d).
+
+    gweight: g added up row by row. Row padding_idx is read like the others and gets no gradient.
+    """
+    rows = op.take(weight, indices, axis=0)
+    if padding_idx is None or not hasattr(rows, "detach"):
+        return rows
+    padding = array_like(indices) == padding_idx % weight.shape[0]
+    return op.where(op.expand_dims(padding, axis=-1), rows.detach(), rows)
+
+
+# -- indices of their own for every row -------------------------------------------------------
+
+
+@linear(numpy=np.take_along_axis, arrays="x indices", constants=["indices"])
+def take_along_axis(x, indices, axis=-1):
+    """y[i, j] = x[indices[i, j], j] for axis=0, and so on; x flattened for axis=None.
+
+    x and indices broadcast in the other axes. gx: g added up at the indices.
+    """
+    return np.take_along_axis(x, indices, axis)
+
+
+@take_along_axis.vjp("x")
+def take_along_axis_dx(g, indices, axis, x_shape):
+    return op.add_along_axis(g, indices, axis=axis, shape=x_shape)
+
+
+@linear(arrays="x indices", constants=["indices"])
+def add_along_axis(x, indices, *, axis, shape):
+    """Zeros of `shape` with x added at the indices: the transpose of take_along_axis."""
+    if axis is None:
+        return add_at(x, (indices,), (int(np.prod(shape)),)).reshape(shape)
+    return add_at(x, along_key(indices, axis, shape), shape)
+
+
+@add_along_axis.vjp("x")
+def add_along_axis_dg(g, indices, axis):
+    return op.take_along_axis(g, indices, axis=axis)
+
+
+@linear(arrays="x indices values", constants=["indices"])
+def put_along_axis(x, indices, values, *, axis):
+    """A copy of x with values written at the indices along `axis`; the last write wins.
+
+    gx = g with zeros there ;  gvalues = g there, for the writes that have won.
+    """
+    y = x.copy()
+    y[along_key(indices, axis, x.shape)] = values
+    return y
+
+
+@put_along_axis.vjp("x")
+def put_along_axis_dx(g, indices, axis):
+    return op.put_along_axis(g, indices, 0, axis=axis)
+
+
+@put_along_axis.vjp("values")
+def put_along_axis_dvalues(g, indices, axis, x_shape, values_shape, xp):
+    won = last_writes(along_key(indices, axis, x_shape), x_shape, xp)
+    return written(op.take_along_axis(g, indices, axis=axis), won, values_shape)
+
+
+@composite
+def gather(x: Any, axis: int, index: Any) -> Any:
+    """y[i, j] = x[index[i, j], j] for axis=0: PyTorch's gather. y has the shape of index.
+
+    In the other axes the index may be shorter than x, never longer (ValueError).
+    """
+    x, index = array_like(x), array_like(index)
+    return op.take_along_axis(_corner(x, axis, index, "gather"), index, axis=axis)
+
+
+@composite
+def scatter(x: Any, axis: int, index: Any, src: Any) -> Any:
+    """A copy of x with y[index[i, j], j] = src[i, j] for axis=0: PyTorch's scatter.
+
+    src: an array at least as large as index, or a number. Where writes meet, the last wins and
+    it alone gets the gradient.
+    """
+    x, index = array_like(x), array_like(index)
+    corner = _corner(x, axis, index, "scatter")
+    y = op.put_along_axis(corner, index, _source(src, index, x), axis=axis)
+    return y if y.shape == x.shape else op.setitem(x, y, index=_upto(y.shape))
+
+
+@composite
+def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Any:
+    """x with src[i, j] added at [index[i, j], j] for axis=0: PyTorch's scatter_add.
+
+    Repeats add up, 16-bit floats in float32. gx = g ;  gsrc = gather(g, axis, index).
+    """
+    x, index = array_like(x), array_like(index)
+    shape = _corner(x, axis, index, "scatter_add").shape
+    src = op.broadcast_to(_source(src, index, x), shape=index.shape)
+    added = op.add_along_axis(src, index, axis=axis, shape=shape)
+    if shape != x.shape:
+        added = op.getitem_dx(added, index=_upto(shape), shape=x.shape)
+    return x + added
+
+
+def _corner(x: Any, axis: int, index: Any, name: str) -> Any:
+    """x cut to the index's length in every axis but `axis`."""
+    if index.ndim != x.ndim:
+        raise ValueError(
+            f"{name}: index {index.shape} and x {x.shape} need the same number of axes"
+        )
+    axis = axis_of(axis, x.ndim)
+    shape = tuple([n if i == axis else m for i, (n, m) in enumerate(zip(x.shape, index.shape))])
+    if shape == x.shape:
+        return x
+    if any(m > n for m, n in zip(shape, x.shape)):
+        raise ValueError(
+            f"{name}: index {index.shape} is longer than x {x.shape} in an axis other than {axis}"
+        )
+    return x[_upto(shape)]
+
+
+def _source(src: Any, index: Any, x: Any) -> Any:
+    """The values to write, of the index's shape and x's dtype."""
+    src = array_like(src)
+    if src.ndim and src.shape != index.shape:
+        src = src[_upto(index.shape)]
+    return src if src.dtype == x.dtype else src.astype(x.dtype)
+
+
+def _upto(shape: tuple) -> tuple:
+    return tuple([slice(n) for n in shape])

@@ -1,0 +1,128 @@
+"""Running sums and products, and the recurrence in which their derivatives are written."""
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import composite, linear, primitive
+from ...core.registry import op
+from ..axes import accumulate, array_like, axis_of, widen
+
+__all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "linear_recurrence"]
+
+
+@linear(numpy=np.cumsum)
+def cumsum(x, axis=None, dtype=None):
+    """y_k = Σ_{j≤k} x_j along `axis` (None: of x flattened) ;  gx_k = Σ_{i≥k} g_i.
+
+    16-bit floats are added up in float32.
+    """
+    return accumulate(np.cumsum, x, dtype, axis=axis)
+
+
+@cumsum.vjp("x")
+def cumsum_dx(g, axis, x_shape):
+    along = 0 if axis is None else axis
+    back = op.flip(op.cumsum(op.flip(g, axis=along), axis=along), axis=along)
+    return back.reshape(x_shape)
+
+
+@primitive
+def linear_recurrence(a, b, axis=-1, reverse=False):
+    """y_k = a_k y_{k−1} + b_k, y_{−1} = 0, along `axis`; from the end, y_{k+1}, with reverse.
+
+    gb: the recurrence run the other way over g with the a of the next step, r ;
+    ga_k = r_k y_{k−1}. Nothing is divided, so zeros in a are as good as any number.
+    a and b have one shape. Work O(n log n) in log n vectorised steps: at step d each place holds
+    the composition of the d maps that end there (Hillis and Steele 1986).
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"a {a.shape} and b {b.shape} need one shape")
+    dtype = np.result_type(a, b)
+    a, b = (np.moveaxis(widen(x), axis, 0) for x in (a, b))
+    if reverse:
+        a, b = a[::-1], b[::-1]
+    a, b = a.copy(), b.astype(widen(np.empty(0, dtype)).dtype)
+    d = 1
+    while d < len(b):
+        b[d:] = b[d:] + a[d:] * b[:-d]
+        a[d:] = a[d:] * a[:-d]
+        d *= 2
+    return np.moveaxis(b[::-1] if reverse else b, 0, axis).astype(dtype, copy=False)
+
+
+@linear_recurrence.vjp
+def linear_recurrence_dx(g, a, y, axis, reverse, needs):
+    step = 1 if reverse else -1
+    # roll brings the next step's a into place; the one that comes round is never read
+    r = op.linear_recurrence(op.roll(a, step, axis=axis).conj(), g, axis=axis, reverse=not reverse)
+    before = _shifted(y, axis, reverse, np.zeros_like).conj() if needs[0] else None
+    return (r * before if needs[0] else None), r
+
+
+def _shifted(y: Any, axis: int, reverse: bool, fill_like: Any) -> Any:
+    """y moved one place along, y_{k−1} in place k (y_{k+1} with reverse); the free end filled."""
+    axis = axis_of(axis, y.ndim)
+    n = y.shape[axis]
+    kept = op.narrow(y, axis, 1 if reverse and n else 0, max(n - 1, 0))
+    free = fill_like(op.narrow(y, axis, 0, min(n, 1)))
+    return np.concatenate([kept, free] if reverse else [free, kept], axis=axis)
+
+
+@primitive(numpy=np.cumprod)
+def cumprod(x, axis=None, dtype=None):
+    """y_k = Π_{j≤k} x_j along `axis` (None: of x flattened).
+
+    gx_k = (Π_{j<k} x_j) s_k,  s_k = g_k + x_{k+1} s_{k+1}: no division, so zeros are exact.
+    """
+    return accumulate(np.cumprod, x, dtype, axis=axis)
+
+
+@cumprod.vjp("x")
+def cumprod_dx(g, x, axis):
+    shape, x = x.shape, widen(x)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    later = op.linear_recurrence(
+        op.roll(x, -1, axis=axis).conj(), widen(g), axis=axis, reverse=True
+    )
+    return (product_before(x, axis).conj() * later).reshape(shape)
+
+
+def product_before(x: Any, axis: int, reverse: bool = False) -> Any:
+    """Π_{j<k} x_j in place k along `axis`; with reverse Π_{j>k} x_j."""
+    if reverse:
+        return op.flip(product_before(op.flip(x, axis=axis), axis), axis=axis)
+    return _shifted(op.cumprod(x, axis=axis), axis, False, np.ones_like)
+
+
+@composite(numpy=getattr(np, "cumulative_sum", ()))
+def cumulative_sum(
+    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """cumsum by the array API's name; include_initial puts a 0 in front."""
+    return _with_initial(op.cumsum, np.zeros_like, x, axis, dtype, include_initial)
+
+
+@composite(numpy=getattr(np, "cumulative_prod", ()))
+def cumulative_prod(
+    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Any:
+    """cumprod by the array API's name; include_initial puts a 1 in front."""
+    return _with_initial(op.cumprod, np.ones_like, x, axis, dtype, include_initial)
+
+
+def _with_initial(
+    running: Any, fill_like: Any, x: Any, axis: int | None, dtype: Any, include_initial: bool
+) -> Any:
+    x = array_like(x)
+    if axis is None and x.ndim != 1:
+        raise ValueError(f"{running.name}: axis is needed for an array of shape {x.shape}")
+    axis = 0 if axis is None else axis
+    y = running(x, axis=axis, dtype=dtype)
+    if not include_initial:
+        return y
+    shape = [1 if i == axis_of(axis, x.ndim) else n for i, n in enumerate(y.shape)]
+    first = array_module(x).empty(shape, dtype=y.dtype)
+    return np.concatenate([fill_like(first), y], axis=axis)

@@ -1,0 +1,62 @@
+"""Sums of exponentials, kept in logarithms: no overflow, no lost small terms."""
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import primitive
+from ...core.registry import op
+from ..axes import keep_axes, widen
+
+__all__ = ["logcumsumexp", "logsumexp"]
+
+
+@primitive
+def logsumexp(x, axis=None, keepdims=False):
+    """y = log Σ exp x over `axis` ;  gx = g exp(x − y).
+
+    All −inf (also: no elements) gives −inf and the gradient 0.
+    """
+    z = widen(x)
+    top = np.max(z, axis=axis, keepdims=True) if z.size else z.dtype.type(0)
+    top = np.where(np.isfinite(top), top, z.dtype.type(0))
+    with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
+        y = np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True)) + top
+    y = y if keepdims else np.squeeze(y, _axis(axis))
+    return y.astype(x.dtype)
+
+
+def _axis(axis):
+    return tuple(axis) if isinstance(axis, list) else axis
+
+
+@logsumexp.vjp("x")
+def logsumexp_dx(g, x, y, axis, keepdims):
+    g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
+    return g * np.exp(x - np.where(y == -np.inf, 0, y))  # −inf − (−inf) would be NaN
+
+
+@primitive
+def logcumsumexp(x, axis=-1):
+    """y_k = log Σ_{j≤k} exp x_j along `axis` (None: of x flattened).
+
+    gx_k = exp(x_k − y_k) s_k,  s_k = g_k + exp(y_k − y_{k+1}) s_{k+1}: no exponent is positive.
+    """
+    z, along = (widen(x).reshape(-1), 0) if axis is None else (widen(x), axis)
+    if array_module(x) is np:
+        return np.logaddexp.accumulate(z, along).astype(x.dtype)
+    z, d = np.moveaxis(z, along, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps
+    while d < len(z):
+        z[d:] = np.logaddexp(z[d:], z[:-d])
+        d *= 2
+    return np.moveaxis(z, 0, along).astype(x.dtype)
+
+
+@logcumsumexp.vjp("x")
+def logcumsumexp_dx(g, x, y, axis):
+    shape, x, y, g = x.shape, widen(x), widen(y), widen(g)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    y = np.where(y == -np.inf, 0, y)  # nothing but −inf so far: exp(−inf − 0) = 0 is right
+    ratio = np.exp(np.minimum(y - op.roll(y, -1, axis=axis), 0))  # the one that comes round: unread
+    later = op.linear_recurrence(ratio, g, axis=axis, reverse=True)
+    return (np.exp(x - y) * later).reshape(shape)

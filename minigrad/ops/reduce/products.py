@@ -1,0 +1,43 @@
+"""Products. A factor's gradient is the product of the others, found without a division."""
+
+from math import prod as size_of
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import primitive
+from ...core.registry import op
+from ..axes import accumulate, axes_of, keep_axes, widen
+from .cumulative import product_before
+
+__all__ = ["prod"]
+
+
+@primitive(numpy=np.prod)
+def prod(x, axis=None, dtype=None, keepdims=False):
+    """y = Π x over `axis` ;  gx_k = g Π_{j≠k} x_j, exact also where factors are 0.
+
+    The others' product is what stands before k times what stands after it. 16-bit floats are
+    multiplied in float32.
+    """
+    return accumulate(np.prod, x, dtype, axis=axis, keepdims=keepdims)
+
+
+@prod.vjp("x")
+def prod_dx(g, x, axis, keepdims):
+    return keep_axes(widen(g), x.shape, axis, keepdims) * _others(widen(x), axis).conj()
+
+
+def _others(x: Any, axis: Any) -> Any:
+    """In each place, the product of all the other elements of its slice over `axis`."""
+    axes = axes_of(axis, x.ndim)
+    if len(axes) == 1:
+        return product_before(x, axes[0]) * product_before(x, axes[0], reverse=True)
+    # several axes: as one, at the end
+    kept = tuple([i for i in range(x.ndim) if i not in axes])
+    order = (*kept, *axes)
+    moved = op.transpose(x, axes=order)
+    flat = moved.reshape((*moved.shape[: len(kept)], size_of(moved.shape[len(kept) :])))
+    others = product_before(flat, -1) * product_before(flat, -1, reverse=True)
+    back = tuple(np.argsort(order).tolist()) if order else ()
+    return op.transpose(others.reshape(moved.shape), axes=back)

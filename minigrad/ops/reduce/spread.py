@@ -1,0 +1,144 @@
+"""How far values spread: variance, standard deviation, norms."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import accumulate, array_like, count, keep_axes, widen
+
+__all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
+
+
+@primitive(numpy=np.var)
+def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
+    """y = Σ |x − mean|² / (n − ddof) ;  gx = 2 g (x − mean) / (n − ddof).
+
+    `correction` is another name for ddof. NaN where n ≤ ddof.
+    """
+    ddof = ddof if correction is None else correction
+    return accumulate(np.var, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims)
+
+
+@var.vjp("x")
+def var_dx(g, x, axis, ddof, keepdims, correction):
+    n = _degrees(x.shape, axis, ddof if correction is None else correction)
+    g = keep_axes(g, x.shape, axis, keepdims)
+    return widen(g) * (2 / n) * _centred(x, axis)
+
+
+@primitive(numpy=np.std)
+def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
+    """y = √var ;  gx = g (x − mean) / ((n − ddof) y), and 0 where y = 0: x is constant there.
+
+    Of a constant y is exactly 0, also where the mean of n equal numbers is rounded.
+    """
+    ddof = ddof if correction is None else correction
+    y = accumulate(np.std, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims)
+    if x.size == 0:
+        return y
+    varies = np.max(x, axis=axis, keepdims=keepdims) != np.min(x, axis=axis, keepdims=keepdims)
+    return (y * varies).astype(y.dtype)
+
+
+@std.vjp("x")
+def std_dx(g, x, y, axis, ddof, keepdims, correction):
+    n = _degrees(x.shape, axis, ddof if correction is None else correction)
+    g, y = (keep_axes(c, x.shape, axis, keepdims) for c in (g, y))
+    return _divided(widen(g) / n, y) * _centred(x, axis)
+
+
+def _degrees(shape: tuple, axis: Any, ddof: float) -> float:
+    """n − ddof; NaN, as the value, where that leaves nothing."""
+    n = count(shape, axis) - ddof
+    return n if n > 0 else float("nan")
+
+
+def _centred(x: Any, axis: Any) -> Any:
+    x = widen(x)
+    return x - op.mean(x, axis=axis, keepdims=True)
+
+
+def _divided(g: Any, y: Any) -> Any:
+    """g / y, and 0 where y = 0."""
+    y = widen(y)
+    return np.where(y == 0, 0, g / np.where(y == 0, 1, y))
+
+
+@primitive
+def p_norm(x, axis=None, keepdims=False, p=2):
+    """y = (Σ |x|ᵖ)^(1/p) ;  gx = g x/|x| (|x|/y)^(p−1), and 0 where x = 0 or y = 0.
+
+    At the zero vector 0 is the subgradient of least norm. For p < 1 the slope at x = 0 is
+    infinite; it is given as 0.
+    """
+    r = np.abs(widen(x))
+    if p == 2:
+        y = np.sqrt(np.sum(r * r, axis=axis, keepdims=keepdims))
+    else:
+        with np.errstate(divide="ignore"):  # 0 to a negative power: inf, whose root is 0
+            y = np.sum(r**p, axis=axis, keepdims=keepdims) ** (1 / p)
+    return y.astype(x.real.dtype)
+
+
+@p_norm.vjp("x")
+def p_norm_dx(g, x, y, axis, keepdims, p):
+    g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
+    x = widen(x)
+    if p == 2:
+        return _divided(g, y) * x
+    r = np.abs(x)
+    none = np.logical_or(r == 0, y == 0)
+    r = np.where(none, 1, r)
+    share = (r / np.where(none, 1, y)) ** (p - 1)
+    return np.where(none, 0, g * (x / r) * share)
+
+
+@composite(numpy=np.linalg.vector_norm)
+def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """The norm of vectors along `axis` (None: of x flattened; a tuple: of several axes).
+
+    ord p > 0: (Σ |x|ᵖ)^(1/p); inf, −inf: the largest, smallest |x|, ties shared; 0: how many are
+    nonzero (no gradient). The gradient at the zero vector is 0.
+    """
+    x = array_like(x)
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    if ord == np.inf:
+        return op.max(op.abs(x), axis=axis, keepdims=keepdims)
+    if ord == -np.inf:
+        return op.min(op.abs(x), axis=axis, keepdims=keepdims)
+    if ord == 1:
+        return op.sum(op.abs(x), axis=axis, keepdims=keepdims)
+    if ord == 0:
+        nonzero = op.count_nonzero(x, axis=axis, keepdims=keepdims)
+        return nonzero.astype(x.real.dtype)
+    return op.p_norm(x, axis=axis, keepdims=keepdims, p=ord)
+
+
+@composite(numpy=np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """NumPy's norm: of all elements (ord None), of vectors along one axis, of matrices along two.
+
+    ord "fro" is the root of the sum of squares of a matrix; other matrix norms are those of
+    mg.matrix_norm.
+    """
+    x = array_like(x)
+    if axis is None and ord is None:
+        axes = None
+    else:
+        axes = tuple(range(x.ndim)) if axis is None else axis
+        axes = axes if isinstance(axes, tuple) else (axes,)
+    if axes is not None and len(axes) > 2:
+        raise ValueError(
+            f"norm: axis={axis!r}, ord={ord!r} on an array of shape {x.shape} names {len(axes)} "
+            "axes; give one for vectors, two for matrices, or use mg.vector_norm"
+        )
+    if ord is None or (ord == "fro" and axes is not None and len(axes) == 2):
+        return vector_norm(x, axis=axes, keepdims=keepdims)
+    if axes is not None and len(axes) == 2:
+        return op.matrix_norm(op.moveaxis(x, axes, (-2, -1)), ord=ord, keepdims=keepdims)
+    if isinstance(ord, str):
+        raise ValueError(f"norm: ord={ord!r} is a norm of matrices; give two axes")
+    return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)

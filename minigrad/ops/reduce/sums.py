@@ -1,0 +1,52 @@
+"""Sums and what is made of them. A sum's gradient is g seen by every element: a view, no copy."""
+
+import numpy as np
+
+from ...core.primitive import linear, primitive
+from ..axes import accumulate, count, spread, widen
+
+__all__ = ["all", "any", "count_nonzero", "mean", "sum"]
+
+
+@linear(numpy=np.sum)
+def sum(x, axis=None, dtype=None, keepdims=False):
+    """y = Σ x over `axis` (None: all; an int; a tuple) ;  gx = g, broadcast.
+
+    16-bit floats are added up in float32; small integers in int64, as NumPy does.
+    """
+    return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
+
+
+@sum.vjp("x")
+def sum_dx(g, x_shape, axis, keepdims):
+    return spread(g, x_shape, axis, keepdims)
+
+
+@linear(numpy=np.mean)
+def mean(x, axis=None, dtype=None, keepdims=False):
+    """y = Σ x / n ;  gx = g / n, broadcast. Integers give float64; of no elements, NaN."""
+    return accumulate(np.mean, x, dtype, axis=axis, keepdims=keepdims)
+
+
+@mean.vjp("x")
+def mean_dx(g, x_shape, axis, keepdims):
+    n = count(x_shape, axis) or 1  # of no elements there is no gradient to divide
+    return spread(widen(g) / n, x_shape, axis, keepdims)
+
+
+@primitive(numpy=np.any, differentiable=False)
+def any(x, axis=None, keepdims=False):
+    """Whether any element is nonzero (NaN is). No gradient."""
+    return np.any(x, axis=axis, keepdims=keepdims)
+
+
+@primitive(numpy=np.all, differentiable=False)
+def all(x, axis=None, keepdims=False):
+    """Whether every element is nonzero. No gradient."""
+    return np.all(x, axis=axis, keepdims=keepdims)
+
+
+@primitive(numpy=np.count_nonzero, differentiable=False)
+def count_nonzero(x, axis=None, keepdims=False):
+    """How many elements are nonzero. No gradient."""
+    return np.sum(x != 0, axis=axis, dtype=np.intp, keepdims=keepdims)

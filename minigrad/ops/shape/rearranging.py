@@ -1,0 +1,87 @@
+"""The same elements elsewhere, or several times: flip, roll, tile, repeat."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, linear
+from ...core.registry import op
+from ..axes import array_like, axis_of, constant_array
+
+__all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "tile"]
+
+
+@linear(numpy=np.flip, view=True)
+def flip(x, axis=None):
+    """The elements in reverse order along `axis` (None: every axis; an int; a tuple), a view.
+
+    gx = g reversed the same way.
+    """
+    return np.flip(x, axis)
+
+
+@flip.vjp("x")
+def flip_dx(g, axis):
+    return op.flip(g, axis=axis)
+
+
+@composite(numpy=np.flipud)
+def flipud(x: Any) -> Any:
+    """Rows in reverse order."""
+    return op.flip(x, axis=0)
+
+
+@composite(numpy=np.fliplr)
+def fliplr(x: Any) -> Any:
+    """Columns in reverse order."""
+    return op.flip(x, axis=1)
+
+
+@linear(arrays="x", numpy=np.roll)
+def roll(x, shift, axis=None):
+    """Elements moved `shift` places on, those pushed off the end coming in at the start.
+
+    Several axes: a tuple of shifts. axis=None rolls x flattened. gx = g rolled back.
+    """
+    return np.roll(x, shift, axis)
+
+
+@roll.vjp("x")
+def roll_dx(g, shift, axis):
+    back = tuple([-s for s in shift]) if np.iterable(shift) else -shift
+    return op.roll(g, back, axis=axis)
+
+
+@composite(numpy=np.tile)
+def tile(x: Any, reps: Any) -> Any:
+    """x laid side by side reps[i] times along axis i; missing axes of x or reps count as 1."""
+    x = array_like(x)
+    reps = tuple(reps) if np.iterable(reps) else (reps,)
+    ndim = max(x.ndim, len(reps))
+    shape = (1,) * (ndim - x.ndim) + x.shape
+    reps = (1,) * (ndim - len(reps)) + reps
+    apart = [n for length in shape for n in (1, length)]
+    copies = [n for pair in zip(reps, shape) for n in pair]
+    y = op.broadcast_to(op.reshape(x, shape=tuple(apart)), shape=tuple(copies))
+    return op.reshape(y, shape=tuple([r * n for r, n in zip(reps, shape)]))
+
+
+@composite(numpy=np.repeat)
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
+    """Each element along `axis` (None: of x flattened) several times in a row.
+
+    repeats: an int, or one for each element. gx = g summed over the copies.
+    """
+    x = array_like(x)
+    if axis is None:
+        x, axis = op.reshape(x, shape=-1), 0
+    axis = axis_of(axis, x.ndim)
+    n = x.shape[axis]
+    repeats = np.asarray(constant_array(repeats))
+    if repeats.size != 1:
+        return op.take(x, np.repeat(np.arange(n), repeats), axis=axis)
+    times = int(repeats.item())
+    before, after = x.shape[:axis], x.shape[axis + 1 :]
+    y = op.reshape(x, shape=(*before, n, 1, *after))
+    y = op.broadcast_to(y, shape=(*before, n, times, *after))
+    return op.reshape(y, shape=(*before, n * times, *after))

@@ -1,0 +1,112 @@
+"""Arrays taken apart into views: each piece shares memory with x."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite
+from ..axes import array_like, axis_of
+
+__all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]
+
+
+@composite
+def narrow(x: Any, axis: int, start: int, length: int) -> Any:
+    """x[start : start+length] along one axis, a view; IndexError beyond its end."""
+    x = array_like(x)
+    axis = axis_of(axis, x.ndim)
+    n = x.shape[axis]
+    first = start + n if start < 0 else start
+    if length < 0 or first < 0 or first + length > n:
+        raise IndexError(
+            f"narrow: start={start}, length={length} leaves axis {axis} of shape {x.shape}; "
+            f"need 0 <= start and start + length <= {n}"
+        )
+    return x[(*_all(axis), slice(first, first + length))]
+
+
+@composite(numpy=np.split)
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
+    """A list of views: n equal parts along `axis`, or cut before each of the given indices.
+
+    ValueError where n does not divide the axis (array_split allows that).
+    """
+    x = array_like(x)
+    if not np.iterable(indices_or_sections):
+        n = x.shape[axis_of(axis, x.ndim)]
+        if n % indices_or_sections:
+            raise ValueError(
+                f"split: axis {axis} of shape {x.shape} does not divide into "
+                f"{indices_or_sections} equal parts; use array_split for unequal ones"
+            )
+    return array_split(x, indices_or_sections, axis)
+
+
+@composite(numpy=np.array_split)
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
+    """split, where n parts may differ in length by one (the longer ones first)."""
+    x = array_like(x)
+    axis = axis_of(axis, x.ndim)
+    n = x.shape[axis]
+    if np.iterable(indices_or_sections):
+        cuts = [0, *indices_or_sections, n]
+    elif indices_or_sections < 1:
+        raise ValueError(f"array_split: needs at least 1 part, got {indices_or_sections}")
+    else:
+        size, longer = divmod(n, indices_or_sections)
+        cuts = [i * size + min(i, longer) for i in range(indices_or_sections + 1)]
+    before = _all(axis)
+    return [x[(*before, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+
+
+@composite
+def chunk(x: Any, chunks: int, axis: int = 0) -> list:
+    """At most `chunks` views of equal length, ⌈n/chunks⌉; the last may be shorter."""
+    x = array_like(x)
+    axis = axis_of(axis, x.ndim)
+    if chunks < 1:
+        raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
+    n = x.shape[axis]
+    size = max(-(-n // chunks), 1)
+    before = _all(axis)
+    return [x[(*before, slice(a, a + size))] for a in range(0, max(n, 1), size)]
+
+
+@composite(numpy=getattr(np, "unstack", ()))
+def unstack(x: Any, axis: int = 0) -> tuple:
+    """The slices of x along `axis`, without that axis: stack undone."""
+    x = array_like(x)
+    if x.ndim == 0:
+        raise ValueError("unstack: a 0-d array has no axis to take apart")
+    before = _all(axis_of(axis, x.ndim))
+    return tuple([x[(*before, i)] for i in range(x.shape[axis])])
+
+
+@composite(numpy=np.vsplit)
+def vsplit(x: Any, indices_or_sections: Any) -> list:
+    """split along axis 0, for at least two axes."""
+    return split(_with_axes(x, 2, "vsplit"), indices_or_sections, 0)
+
+
+@composite(numpy=np.hsplit)
+def hsplit(x: Any, indices_or_sections: Any) -> list:
+    """split along axis 1, or along axis 0 for a 1-d array."""
+    x = _with_axes(x, 1, "hsplit")
+    return split(x, indices_or_sections, 1 if x.ndim > 1 else 0)
+
+
+@composite(numpy=np.dsplit)
+def dsplit(x: Any, indices_or_sections: Any) -> list:
+    """split along axis 2, for at least three axes."""
+    return split(_with_axes(x, 3, "dsplit"), indices_or_sections, 2)
+
+
+def _all(n: int) -> tuple:
+    return (slice(None),) * n
+
+
+def _with_axes(x: Any, least: int, name: str) -> Any:
+    x = array_like(x)
+    if x.ndim < least:
+        raise ValueError(f"{name}: needs at least {least} axes, got an array of shape {x.shape}")
+    return x

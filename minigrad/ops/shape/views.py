@@ -1,0 +1,158 @@
+"""Views: the same elements under another shape. The result shares memory with x."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, linear
+from ...core.registry import op
+from ..axes import array_like, axes_of, sum_to
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
+    "matrix_transpose", "moveaxis", "permute", "ravel", "reshape", "squeeze", "swapaxes",
+    "transpose",
+]  # fmt: skip
+
+
+@linear(arrays="x", numpy=np.reshape, view=True)
+def reshape(x, shape, order="C"):
+    """The elements of x, in row-major order, under another shape (one entry may be −1).
+
+    gx = g under x's shape. order="F" reads and writes column-major, first index fastest.
+    """
+    if order not in ("C", "F"):
+        raise ValueError(f"order={order!r} depends on the memory layout; use order='C' or 'F'")
+    return np.reshape(x, shape, order=order)
+
+
+@reshape.vjp("x")
+def reshape_dx(g, x_shape, order):
+    return op.reshape(g, shape=x_shape, order=order)
+
+
+@composite(numpy=np.ravel)
+def ravel(x: Any, order: str = "C") -> Any:
+    """x as one axis: reshape(x, −1)."""
+    return op.reshape(x, shape=-1, order=order)
+
+
+@linear(numpy=np.transpose, view=True)
+def transpose(x, axes=None):
+    """Axes permuted: y.shape[i] = x.shape[axes[i]]; reversed where axes is None.
+
+    gx = g with the inverse permutation.
+    """
+    return np.transpose(x, axes)
+
+
+@transpose.vjp("x")
+def transpose_dx(g, axes, x_shape):
+    if axes is None:
+        return op.transpose(g)
+    inverse = np.argsort(axes_of(axes, len(x_shape)))
+    return op.transpose(g, axes=tuple(inverse.tolist()))
+
+
+@composite
+def permute(x: Any, *axes: Any) -> Any:
+    """transpose with the axes given one by one, or as one tuple."""
+    return op.transpose(x, axes=axes[0] if len(axes) == 1 else axes)
+
+
+@linear(arrays="x", numpy=np.swapaxes, view=True)
+def swapaxes(x, axis1, axis2):
+    """Two axes exchanged; gx = g with the same two exchanged."""
+    return np.swapaxes(x, axis1, axis2)
+
+
+@swapaxes.vjp("x")
+def swapaxes_dx(g, axis1, axis2):
+    return op.swapaxes(g, axis1=axis1, axis2=axis2)
+
+
+@composite(numpy=(np.matrix_transpose, np.linalg.matrix_transpose))
+def matrix_transpose(x: Any) -> Any:
+    """The last two axes exchanged: each matrix of a stack transposed."""
+    return op.swapaxes(x, axis1=-1, axis2=-2)
+
+
+@composite(numpy=np.moveaxis)
+def moveaxis(x: Any, source: Any, destination: Any) -> Any:
+    """Axes moved from `source` to `destination`; the others keep their order."""
+    x = array_like(x)
+    source, destination = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    if len(source) != len(destination):
+        raise ValueError(f"moveaxis: {len(source)} source axes, {len(destination)} destinations")
+    order = [i for i in range(x.ndim) if i not in source]
+    for place, axis in sorted(zip(destination, source)):
+        order.insert(place, axis)
+    return op.transpose(x, axes=tuple(order))
+
+
+@linear(numpy=np.squeeze, view=True)
+def squeeze(x, axis=None):
+    """Axes of length 1 taken out: all of them, or those named. gx = g under x's shape."""
+    return np.squeeze(x, axis)
+
+
+@squeeze.vjp("x")
+def squeeze_dx(g, x_shape):
+    return g.reshape(x_shape)
+
+
+@linear(arrays="x", numpy=np.expand_dims, view=True)
+def expand_dims(x, axis):
+    """Axes of length 1 put in, at these places of the result. gx = g under x's shape."""
+    return np.expand_dims(x, axis)
+
+
+@expand_dims.vjp("x")
+def expand_dims_dx(g, x_shape):
+    return g.reshape(x_shape)
+
+
+@linear(arrays="x", numpy=np.broadcast_to, view=True)
+def broadcast_to(x, shape):
+    """x repeated, without a copy, up to `shape` (a read-only view).
+
+    gx = g summed over the axes along which x was repeated.
+    """
+    return np.broadcast_to(x, shape)
+
+
+@broadcast_to.vjp("x")
+def broadcast_to_dx(g, x_shape):
+    return sum_to(g, x_shape)
+
+
+@composite(numpy=np.broadcast_arrays)
+def broadcast_arrays(*arrays: Any) -> tuple:
+    """Each array as a view of the shape to which all of them broadcast."""
+    arrays = tuple([array_like(x) for x in arrays])
+    shape = np.broadcast_shapes(*[x.shape for x in arrays])
+    return tuple([op.broadcast_to(x, shape=shape) for x in arrays])
+
+
+@composite(numpy=np.atleast_1d)
+def atleast_1d(*arrays: Any) -> Any:
+    """A 0-d array as (1,); others as they are. Several arrays give a tuple."""
+    return _each(arrays, lambda x: x if x.ndim >= 1 else x.reshape((1,)))
+
+
+@composite(numpy=np.atleast_2d)
+def atleast_2d(*arrays: Any) -> Any:
+    """Axes of length 1 put in front up to two: (n,) becomes (1, n)."""
+    return _each(arrays, lambda x: x if x.ndim >= 2 else x.reshape((1, x.size)))
+
+
+@composite(numpy=np.atleast_3d)
+def atleast_3d(*arrays: Any) -> Any:
+    """Up to three axes: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1)."""
+    shapes = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
+    return _each(arrays, lambda x: x if x.ndim >= 3 else x.reshape(shapes[x.ndim](x.shape)))
+
+
+def _each(arrays: tuple, change: Any) -> Any:
+    results = tuple([change(array_like(x)) for x in arrays])
+    return results[0] if len(results) == 1 else results

@@ -1,0 +1,146 @@
+"""Sliding windows over images, on plain arrays: what convolution and pooling are built from.
+
+`columns` copies every window of an image, so that a convolution becomes one matrix product; `fold`
+is its transpose and adds the copies back into the image. Both go axis by axis: 3 × 3 windows are
+windows of 3 along the rows of windows of 3 along the columns. Each step then moves long contiguous
+runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 times as long).
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.device import array_module
+
+
+class Windows(NamedTuple):
+    """How windows lie on an image, one entry for each spatial axis (the last axes of the image).
+
+    Window i covers the places stride·i + dilation·k − before, k < kernel, of the padded image.
+    """
+
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]  # (before, after)
+    dilation: tuple[int, ...]
+
+    @classmethod
+    def from_axes(cls, axes: Iterable[tuple]) -> "Windows":
+        """From one (kernel, stride, padding, dilation) for each axis."""
+        return cls(*zip(*axes, strict=True))
+
+    def axes(self) -> Iterable[tuple]:
+        """One (kernel, stride, padding, dilation) for each axis."""
+        return zip(*self, strict=True)
+
+    def count(self, op: str, size: tuple[int, ...]) -> tuple[int, ...]:
+        """The number of windows along each axis of an image of this size."""
+        counts = []
+        for n, (kernel, stride, padding, dilation) in zip(size, self.axes(), strict=True):
+            room = n + sum(padding) - dilation * (kernel - 1) - 1
+            if room < 0:
+                raise ValueError(
+                    f"{op}: the kernel {self.kernel} (dilation {self.dilation}) is larger than the "
+                    f"padded input (size {tuple(size)}, padding {self.padding}); use a smaller "
+                    "kernel or more padding"
+                )
+            counts.append(room // stride + 1)
+        return tuple(counts)
+
+
+def windows(
+    op: str, kernel: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1
+) -> Windows:
+    """Windows from what users write: numbers, one for each axis or one for all; 'same', 'valid'."""
+    kernel = per_axis(op, "kernel_size", kernel, len(kernel), least=1)
+    stride = per_axis(op, "stride", stride, len(kernel), least=1)
+    dilation = per_axis(op, "dilation", dilation, len(kernel), least=1)
+    if padding == "valid":
+        padding = 0
+    elif padding == "same":
+        if any(s != 1 for s in stride):
+            raise ValueError(f"{op}: padding 'same' needs stride 1, got {stride}")
+        spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+        padding = [(span // 2, span - span // 2) for span in spans]
+    elif isinstance(padding, str):
+        raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
+    if np.ndim(padding) == 2 and len(padding) == len(kernel):
+        pairs = tuple(per_axis(op, "padding", pair, 2, least=0) for pair in padding)
+    else:
+        pairs = tuple((p, p) for p in per_axis(op, "padding", padding, len(kernel), least=0))
+    return Windows(kernel, stride, pairs, dilation)  # type: ignore[arg-type]
+
+
+def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
+    """An int, or one int for each axis, as a tuple of ints."""
+    values = (value,) * axes if np.ndim(value) == 0 else tuple(value)
+    whole = all(isinstance(v, int | np.integer) and v >= least for v in values)
+    if len(values) != axes or not whole:
+        raise ValueError(f"{op}: {name} must be an int ≥ {least}, or {axes} of them, got {value!r}")
+    return tuple(int(v) for v in values)
+
+
+def padded(x: Any, padding: tuple, value: float = 0) -> Any:
+    """x with `value` around its last axes; x itself where the padding is empty."""
+    if not any(map(any, padding)):
+        return x
+    fixed = x.ndim - len(padding)
+    size = [n + sum(pair) for n, pair in zip(x.shape[fixed:], padding, strict=True)]
+    y = array_module(x).full((*x.shape[:fixed], *size), value, dtype=x.dtype)
+    y[inside(padding, x.shape[fixed:])] = x
+    return y
+
+
+def inside(padding: tuple, size: tuple) -> tuple:
+    """The index of an image of this size within its padding."""
+    return (..., *(slice(pair[0], pair[0] + n) for pair, n in zip(padding, size, strict=True)))
+
+
+def every(start: int, step: int, count: int) -> slice:
+    """start, start + step, ...: `count` of them."""
+    return slice(start, start + step * (count - 1) + 1, step)
+
+
+def _along(axis: int, index: Any) -> tuple:
+    """x[_along(axis, index)] indexes one axis."""
+    return (*(slice(None),) * axis, index)
+
+
+def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
+    """The windows of x (..., *size) as an array (..., *kernel, ..., *out).
+
+    `at` is the place of the kernel's axes, `out` the number of windows along each axis.
+    """
+    xp = array_module(x)
+    x = padded(x, how.padding)
+    for i, (kernel, stride, _, dilation) in reversed(list(enumerate(how.axes()))):
+        axis = x.ndim - len(out) + i
+        if kernel == 1:
+            y = x[_along(axis, every(0, stride, out[i]))][_along(at, None)]
+            x = xp.ascontiguousarray(y)
+            continue
+        shape = (*x.shape[:at], kernel, *x.shape[at:axis], out[i], *x.shape[axis + 1 :])
+        s = x.strides
+        strides = (*s[:at], s[axis] * dilation, *s[at:axis], s[axis] * stride, *s[axis + 1 :])
+        x = xp.ascontiguousarray(xp.lib.stride_tricks.as_strided(x, shape, strides))
+    return x
+
+
+def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
+    """The transpose of `columns`: every entry of a window is added to the place it came from."""
+    xp = array_module(x)
+    for i, (kernel, stride, padding, dilation) in enumerate(how.axes()):
+        parts = [x[_along(at, k)] for k in range(kernel)]
+        axis = parts[0].ndim - len(size) + i
+        count, full = parts[0].shape[axis], size[i] + sum(padding)
+        if kernel == 1 and count == size[i] and full == count:
+            x = parts[0]
+            continue
+        shape = (*parts[0].shape[:axis], full, *parts[0].shape[axis + 1 :])
+        y = xp.zeros(shape, dtype=x.dtype)
+        for k, part in enumerate(parts):
+            place = y[_along(axis, every(k * dilation, stride, count))]
+            place += part
+        x = y[_along(axis, slice(padding[0], padding[0] + size[i]))]
+    return x

@@ -1,0 +1,47 @@
+"""The checks K1–K22 of every op, one module for each idea; the list is in the order of GRADCHECK."""
+
+from . import (
+    conditions,
+    cotangent,
+    first,
+    forward,
+    kinks,
+    layout,
+    memory,
+    messages,
+    ownership,
+    precision,
+    repeat,
+    rule,
+    second,
+    sizes,
+    special,
+    tied,
+)
+from .base import Check
+
+CHECKS: tuple[Check, ...] = (
+    forward.k1,
+    first.k2,
+    first.k3,
+    cotangent.k4,
+    cotangent.k5,
+    layout.k6,
+    ownership.k7,
+    ownership.k8,
+    rule.k9,
+    second.k10,
+    kinks.k11,
+    special.k12,
+    repeat.k13,
+    precision.k15,
+    precision.k16,
+    sizes.k17,
+    sizes.k18,
+    tied.k19,
+    conditions.k20,
+    messages.k21,
+    memory.k22,
+)
+
+__all__ = ["CHECKS", "Check"]

@@ -1,0 +1,68 @@
+"""K20: under hooks, in a checkpoint, beside no_grad, an op's gradient is the plain one, bit for bit."""
+
+from ...core.modes import enable_grad, no_grad
+from ...core.tensor import Tensor
+from ..case import Case
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function, floating_results, pulled_back
+from ..numeric import normal
+from .base import check
+from .nearness import require_same_bits
+
+
+@check("K20", "checkpoint, hooks, no_grad: the gradient is the plain one")
+def k20(case: Case) -> int:
+    function = case.function()
+    if not function.xs or not (values := function.value(function.xs)):
+        raise DoesNotApply("a sample without a gradient")
+    vs = normal(case.rng("K20"), values)
+    expected = function.vjp(function.xs, vs)
+    count = 0
+    for way in (beside_no_grad, with_hooks, in_checkpoint):
+        found = way(case, function, values, vs)
+        for i, (a, b) in enumerate(zip(expected, found or [], strict=bool(found))):
+            require_same_bits(a, b, f"gradient of argument {i}, {way.__name__.replace('_', ' ')}")
+            count += 1
+    return count
+
+
+def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> list:
+    """A call under no_grad has the same value and no history; enable_grad inside records again."""
+    leaves = [Tensor(x, requires_grad=True) for x in function.xs]
+    with no_grad():
+        silent = function.call(leaves)
+        with enable_grad():
+            ys = function.call(leaves)
+    for y, value in zip(silent, values, strict=True):
+        if isinstance(y, Tensor) and y.requires_grad:
+            raise GradcheckError("a result under no_grad requires a gradient")
+        require_same_bits(value, y.data if isinstance(y, Tensor) else y, "the value under no_grad")
+    return pulled_back(leaves, ys, vs)
+
+
+def with_hooks(case: Case, function: Function, values: list, vs: list) -> list | None:
+    """A hook on every argument and result sees each gradient once and changes nothing."""
+    if not hasattr(Tensor, "register_hook"):
+        case.context.note("K20", "tensor hooks are not there")
+        return None
+    leaves, ys = function.record(function.xs)
+    seen: list[int] = []
+    for k, x in enumerate([*leaves, *ys]):
+        if isinstance(x, Tensor) and x.requires_grad:
+            x.register_hook(lambda g, k=k: seen.append(k))  # returns None: no replacement
+    found = pulled_back(leaves, ys, vs)
+    if len(seen) != len(set(seen)):
+        raise GradcheckError("a tensor hook was called twice in one backward")
+    return found
+
+
+def in_checkpoint(case: Case, function: Function, values: list, vs: list) -> list | None:
+    """The op recomputed in the backward."""
+    try:
+        from ...engine.checkpoint import checkpoint
+    except ImportError:
+        case.context.note("K20", "checkpoint is not there")
+        return None
+    leaves = [Tensor(x, requires_grad=True) for x in function.xs]
+    ys = floating_results(checkpoint(lambda *xs: tuple(function.call(xs)), *leaves))
+    return pulled_back(leaves, ys, vs)

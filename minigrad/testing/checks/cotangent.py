@@ -1,0 +1,63 @@
+"""K4 and K5: what a rule may do with the cotangent: multiply it, and not look at its memory."""
+
+import numpy as np
+
+from ..case import Case
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function, pulled_back
+from ..numeric import normal
+from .base import check
+from .nearness import broadcast_terms, layouts, repeated, require_near
+
+
+def recorded(case: Case) -> tuple[Function, list, list, list]:
+    """(function, leaves, results, values) of one recorded call that has something to pull back."""
+    function = case.function()
+    leaves, ys = function.record(function.xs)
+    if not leaves or not any(getattr(y, "requires_grad", False) for y in ys):
+        raise DoesNotApply("a sample without a gradient")
+    return function, leaves, ys, [y.data if hasattr(y, "node") else y for y in ys]
+
+
+@check("K4", "linear in the cotangent; a zero cotangent gives exact zeros")
+def k4(case: Case) -> int:
+    """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding."""
+    function, leaves, ys, values = recorded(case)
+    vs, ws = normal(case.rng("K4", "v"), values), normal(case.rng("K4", "w"), values)
+    a, b = -1.75, 0.625
+
+    def pull(cotangents: list) -> list:
+        return pulled_back(leaves, ys, cotangents, retain_graph=True)
+
+    left = pull([a * v + b * w for v, w in zip(vs, ws, strict=True)])
+    right = [(a * g, b * h) for g, h in zip(pull(vs), pull(ws), strict=True)]
+    for i, (both, (one, other)) in enumerate(zip(left, right, strict=True)):
+        terms = np.abs(one) + np.abs(other)
+        slack = 1e-12 * (terms + np.max(terms, initial=0.0))
+        if not (np.abs(both - (one + other)) <= slack).all():
+            raise GradcheckError(f"the gradient of argument {i} is not linear in the cotangent")
+    for i, g in enumerate(pull([np.zeros_like(v) for v in values])):
+        if g.any():  # NaN counts as true
+            raise GradcheckError(f"a zero cotangent gives {g[g != 0][0]!r} for argument {i}")
+    return 2 * len(left)
+
+
+@check("K5", "the cotangent's memory layout does not matter")
+def k5(case: Case) -> int:
+    """C order against Fortran, sliced, reversed, read-only and stride-0 cotangents."""
+    function, leaves, ys, values = recorded(case)
+    vs = normal(case.rng("K5"), values)
+    pairs = []
+    for i, v in enumerate(vs):
+        pairs += [(name, [*vs[:i], other, *vs[i + 1 :]], vs) for name, other in layouts(v)]
+        if v.size:
+            flat = repeated(v)
+            plain = [*vs[:i], flat.copy(), *vs[i + 1 :]]
+            pairs.append(("stride 0", [*vs[:i], flat, *vs[i + 1 :]], plain))
+    for name, cotangents, plain in pairs:
+        found = pulled_back(leaves, ys, cotangents, retain_graph=True)
+        expected = pulled_back(leaves, ys, plain, retain_graph=True)
+        for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+            terms = broadcast_terms(case.spec, a, values)
+            require_near(case.spec, a, b, f"gradient of argument {i}, cotangent {name}", terms)
+    return len(pairs)

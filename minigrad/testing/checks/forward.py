@@ -1,0 +1,138 @@
+"""K1: the forward is NumPy's."""
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import accumulator, finfo, is_differentiable, is_floating
+from ...core.tensor import Tensor
+from ..case import Case
+from ..errors import GradcheckError
+from ..function import as_array, is_smooth_array
+from .base import check
+
+
+@check("K1", "forward as NumPy: values, dtype, shape, exceptions", per="every", gradient=False)
+def k1(case: Case) -> int:
+    """The op on tensors against the reference in double precision, and against itself on arrays.
+
+    Where there is no reference, the op on tensors must still equal the op on plain arrays.
+    """
+    args = case.sample.args
+    if case.spec.reference is None:
+        expected, wide, source = case.call(*args), case.call(*args), "the op on plain arrays"
+    else:
+        wide = _reference_in_double(case)
+        expected, source = _reference_as_it_is(case), "the reference"
+    found = case.call(*as_tensors(args))
+    if len(found) != len(wide):
+        raise GradcheckError(f"{len(found)} results, {source} gives {len(wide)}")
+    for i, (y, exact, same) in enumerate(zip(found, wide, expected, strict=True)):
+        if not isinstance(y, Tensor):
+            raise GradcheckError(f"result {i} is a {type(y).__name__} though an argument is a tensor")
+        _compare(case, i, as_array(y), np.asarray(exact), same, source)
+    return len(found)
+
+
+def as_tensors(args: tuple) -> list:
+    """Tensors where they can carry a gradient; everywhere else too if nothing can."""
+    smooth = any(is_smooth_array(x) for x in args)
+    return [
+        Tensor(x) if is_smooth_array(x) or (not smooth and isinstance(x, np.ndarray)) else x
+        for x in args
+    ]
+
+
+def _reference_in_double(case: Case) -> list:
+    """What is right: the reference on the same values, with every float in double precision."""
+    try:
+        return case.reference(*[widened(x) for x in case.sample.args])
+    except Exception as error:
+        kind = type(error)
+        try:
+            case.call(*as_tensors(case.sample.args))
+        except kind:
+            raise GradcheckError(
+                f"the sample is outside the reference's domain ({error}); make it an ErrorSample"
+            ) from error
+        raise GradcheckError(
+            f"the reference raises {kind.__name__}: {error}; the op gives a result"
+        ) from error
+
+
+def widened(x: Any) -> Any:
+    """x with floats in float64 and complex numbers in complex128."""
+    if not is_smooth_array(x):
+        return x
+    return x.astype(np.float64 if is_floating(x.dtype) else np.complex128)
+
+
+def _reference_as_it_is(case: Case) -> list:
+    """The reference on the sample's own dtype: what dtype NumPy gives. None where it refuses."""
+    try:
+        return case.reference(*case.sample.args)
+    except Exception:
+        return [None] * len(case.reference(*[widened(x) for x in case.sample.args]))
+
+
+def _compare(case: Case, i: int, y: np.ndarray, exact: np.ndarray, same: Any, source: str) -> None:
+    if y.shape != exact.shape:
+        raise GradcheckError(f"result {i} has shape {y.shape}, {source} {exact.shape}")
+    wanted = expected_dtypes(case, exact, same)
+    if y.dtype not in wanted:
+        allowed = " or ".join(str(dtype) for dtype in wanted)
+        raise GradcheckError(f"result {i} has dtype {y.dtype}, expected {allowed}")
+    if not is_differentiable(y.dtype):
+        wrong = ~np.atleast_1d(y == exact)
+    else:
+        wide = np.complex128 if y.dtype.kind == "c" else np.float64
+        a, b = y.astype(wide), np.asarray(exact.astype(y.dtype), dtype=wide)
+        with np.errstate(all="ignore"):
+            wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)))
+            wrong &= ~(np.abs(a - b) <= tolerance(case, y.dtype, exact))
+        wrong = np.atleast_1d(wrong)
+    if wrong.any():
+        where = tuple(int(k) for k in np.argwhere(wrong)[0])[: y.ndim]
+        raise GradcheckError(
+            f"result {i} at {list(where)} is {y[where]!r}, {source} gives {exact[where]!r} "
+            f"({int(wrong.sum())} of {wrong.size} differ)"
+        )
+
+
+def expected_dtypes(case: Case, exact: np.ndarray, same: Any) -> list[np.dtype]:
+    """NumPy's own result dtype where the reference is NumPy's; else that or the arguments'.
+
+    SciPy and hand-written references widen 16-bit floats, where an op keeps its argument's dtype.
+    """
+    if not is_differentiable(exact.dtype):
+        return [exact.dtype]
+    given = [] if same is None else [np.asarray(same).dtype]
+    if given and (case.spec.reference is None or _is_numpy(case.spec.reference)):
+        return given
+    smooth = [x.dtype for x in case.sample.args if is_smooth_array(x)]
+    if smooth:
+        widest = max(smooth, key=lambda dtype: dtype.itemsize)
+        real = widest.kind == "c" and exact.dtype.kind != "c"
+        given.append(np.empty(0, widest).real.dtype if real else widest)
+    return given
+
+
+def _is_numpy(function: Any) -> bool:
+    if isinstance(function, np.ufunc):
+        return getattr(np, function.__name__, None) is function
+    return (getattr(function, "__module__", None) or "").startswith("numpy")
+
+
+def _has_size(x: Any) -> bool:
+    return is_smooth_array(x) and x.size > 0
+
+
+def tolerance(case: Case, dtype: np.dtype, exact: np.ndarray) -> Any:
+    """8 ULP of the result, and √n roundings of the size of what was summed."""
+    eps = float(finfo(dtype).eps)
+    sizes = [float(np.max(np.abs(x))) for x in (exact, *case.sample.args) if _has_size(x)]
+    n = max([np.size(x) for x in case.sample.args] + [1])
+    if accumulator(dtype) is not None:
+        n = 1  # 16-bit sums are formed in float32 and rounded once
+    scale = max([size for size in sizes if np.isfinite(size)] + [0.0])
+    return 8 * eps * np.abs(exact) + eps * np.sqrt(n) * scale

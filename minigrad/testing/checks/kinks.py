@@ -1,0 +1,93 @@
+"""K11: at kinks the gradient lies between the one-sided derivatives, and is the stated one."""
+
+import numpy as np
+
+from ..case import Context, argument_names, differentiated
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function
+from ..numeric import normal, one_sided, pack, unpack
+from ..spec import OpSpec, Point
+from .base import check
+
+
+@check("K11", "kinks: between one-sided derivatives; as stated", per="op", optional=True)
+def k11(spec: OpSpec, context: Context) -> int:
+    points = [point for point in spec.points if point.kink or point.grads is not None]
+    if not points:
+        raise DoesNotApply("the op names no kinks")
+    count = 0
+    for point in points:
+        function = at_point(spec, point)
+        if point.kink:
+            count += between_one_sided(function, point, context)
+        if point.grads is not None:
+            count += exactly_as_stated(function, point)
+    return count
+
+
+def at_point(spec: OpSpec, point: Point) -> Function:
+    args = tuple(np.asarray(x) if isinstance(x, float | complex) else x for x in point.args)
+    positions = differentiated(spec, args)
+    return Function(spec.call, args, point.params, positions, argument_names(spec))
+
+
+def between_one_sided(function: Function, point: Point, context: Context) -> int:
+    """For 200 random u, ⟨g, u⟩ lies between the left and the right derivative along u.
+
+    One result at a time: in a mixture of results with signs a kink of one can hide another's.
+    """
+    x = pack(function.xs)
+    values = function.value(function.xs)
+    units = np.eye(pack(values).size)
+    total = 200 if context.full else 40
+    for i, unit in enumerate(units):
+        g = pack(function.vjp(function.xs, unpack(unit, values)))
+        for k in range(max(1, total // len(units))):
+            u = pack(normal(context.rng(function.names, point.name, i, k), function.xs))
+
+            def along(t: float) -> float:
+                return float(unit @ pack(function.value(unpack(x + t * u, function.xs))))
+
+            left, right = one_sided(along)
+            slack = 1e-6 * (abs(left) + abs(right)) + 1e-9
+            if not min(left, right) - slack <= float(g @ u) <= max(left, right) + slack:
+                raise GradcheckError(
+                    f"at the kink {point.name!r} the gradient gives {float(g @ u)!r} along a "
+                    f"direction where the one-sided derivatives are {left!r} and {right!r}"
+                )
+    return total
+
+
+def exactly_as_stated(function: Function, point: Point) -> int:
+    """The gradients for a cotangent of ones are those that the point pins.
+
+    No floating-point trap may spring on the way where all that is pinned is finite.
+    """
+    stated = [np.asarray(g) for g in point.grads or () if g is not None]
+    finite = all(np.isfinite(g).all() for g in stated)
+    with np.errstate(all="raise" if finite else "ignore", under="ignore"):
+        try:
+            values = function.value(function.xs)
+            found = function.vjp(function.xs, [np.ones_like(y) for y in values])
+        except FloatingPointError as error:
+            raise GradcheckError(f"at {point.name!r}: a warning, {error}") from error
+    if len(stated) != len(found):
+        raise GradcheckError(
+            f"the point {point.name!r} states {len(stated)} gradients; the op has {len(found)}"
+        )
+    for position, g, expected in zip(function.positions, found, stated, strict=True):
+        expected = np.broadcast_to(expected, g.shape)
+        if not same_to_rounding(g, expected):
+            raise GradcheckError(
+                f"at {point.name!r} the gradient of argument {position} is {g.tolist()!r}, the "
+                f"stated convention is {expected.tolist()!r}"
+            )
+    return len(stated)
+
+
+def same_to_rounding(a: np.ndarray, b: np.ndarray, ulps: int = 4) -> bool:
+    """Equal, or within 4 ULP of the larger; NaN equals NaN, infinities by sign."""
+    with np.errstate(all="ignore"):
+        near = np.abs(a - b) <= ulps * np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        near &= (a == 0) == (b == 0)  # a stated zero is exact
+    return bool(((a == b) | near | (np.isnan(a) & np.isnan(b))).all())

@@ -1,0 +1,118 @@
+"""K15 and K16: rules in single and half precision; values and derivatives at 50 digits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import finfo
+from ..case import Case, Context, is_elementwise
+from ..errors import DoesNotApply, GradcheckError, Skipped
+from ..function import Function, is_smooth_array
+from ..spec import OpSpec
+from .base import check
+from .forward import widened
+
+
+@check("K15", "rules in narrow dtypes against the double-precision rule", per="narrow",
+       optional=True)  # fmt: skip
+def k15(case: Case) -> int:
+    """≤ 4 ULP of max(|d|, 1), times √n where n terms were summed; cotangents of ±1.
+
+    A complex product has twice a real one's rounding (Brent, Percival and Zimmermann 2007: √5
+    ULP/2), hence 8 ULP there.
+    """
+    function = case.function()
+    if not function.xs or not (values := function.value(function.xs)):
+        raise DoesNotApply("a sample without a gradient")
+    wide_args = [widened(x) for x in case.sample.args]
+    wide = Function(function.fn, wide_args, function.params, function.positions)
+    rng = case.rng("K15")
+    vs = [rng.choice([-1.0, 1.0], y.shape).astype(y.dtype) for y in values]
+    wide_vs = [widened(v) for v in vs]
+    if [y.shape for y in wide.value(wide.xs)] != [v.shape for v in wide_vs]:
+        raise DoesNotApply("a result whose shape depends on the dtype")
+    narrow = function.vjp(function.xs, vs)
+    exact = wide.vjp(wide.xs, wide_vs)
+    for i, (g, d) in enumerate(zip(narrow, exact, strict=True)):
+        ulps = 8 if any(x.dtype.kind == "c" for x in (d, *wide_vs)) else 4
+        allowed = ulps * _coarsest(case) * np.maximum(np.abs(d), 1) * np.sqrt(summed(case, g, vs))
+        wrong = ~(np.abs(widened(g) - d) <= allowed)
+        if wrong.any():
+            where = tuple(int(k) for k in np.argwhere(np.atleast_1d(wrong))[0])[: g.ndim]
+            raise GradcheckError(
+                f"the gradient of argument {i} at {list(where)} is {g[where]!r} in {g.dtype}, "
+                f"{d[where]!r} in double precision ({int(wrong.sum())} of {wrong.size} are off)"
+            )
+    return sum(g.size for g in narrow) or 1
+
+
+def _coarsest(case: Case) -> float:
+    """ε of the least precise floating argument or of the case's dtype."""
+    dtypes = [x.dtype for x in case.sample.args if is_smooth_array(x)]
+    return max(float(finfo(dtype).eps) for dtype in dtypes)
+
+
+def summed(case: Case, g: np.ndarray, vs: list) -> float:
+    """How many terms one entry of the gradient may be a sum of."""
+    sizes = max([v.size for v in vs] + [1])
+    if is_elementwise(case.spec):
+        return max(1.0, sizes / max(g.size, 1))
+    return max([np.size(x) for x in case.sample.args] + [sizes, 1])
+
+
+# Where GRADCHECK's table asks for relative accuracy of the derivative in the tails as well.
+_RELATIVE = {"expm1", "log1p", "sigmoid", "softplus"}
+
+
+@check("K16", "unary ops against mpmath at 50 digits", per="op", optional=True)
+def k16(spec: OpSpec, context: Context) -> int:
+    """On a logarithmic grid: values ≤ 4 ULP; derivatives ≤ 8 ε max(|d|, 1)."""
+    if spec.mp is None:
+        raise DoesNotApply("no mpmath function")
+    points = list(grid(spec.mp, context))
+    if not points:
+        raise DoesNotApply("mpmath's function is real nowhere on the grid")
+    x = np.array([p[0] for p in points])
+    exact = np.array([p[1] for p in points])
+    slopes = np.array([p[2] for p in points])
+    function = Function(spec.call, [x])
+    y = function.value([x])[0]
+    d = function.vjp([x], [np.ones_like(y)])[0]
+    eps = np.finfo(np.float64).eps
+    floor = 0.0 if spec.name in _RELATIVE else 1.0
+    _within(x, y, exact, 4 * np.spacing(np.abs(exact)), "value")
+    _within(x, d, slopes, 8 * eps * np.maximum(np.abs(slopes), floor), "derivative")
+    return 2 * len(points)
+
+
+def grid(f: Any, context: Context) -> Iterator[tuple[float, float, float]]:
+    """(x, f(x), f'(x)) for ±2^k (1 + r) where f is real and fits a float64, both ways."""
+    try:
+        import mpmath
+    except ImportError:
+        raise Skipped("mpmath is not installed") from None
+    rng = context.rng("grid")
+    exponents = np.linspace(-60, 20, 161 if context.full else 17)
+    with mpmath.workdps(50):
+        for x in (s * float(2.0**k * (1 + rng.random())) for k in exponents for s in (1, -1)):
+            try:
+                y, d = f(mpmath.mpf(x)), mpmath.diff(f, mpmath.mpf(x))
+            except (ValueError, ZeroDivisionError, OverflowError, mpmath.libmp.NoConvergence):
+                continue
+            real = [z for z in (y, d) if not isinstance(z, mpmath.mpc) and mpmath.isfinite(z)]
+            if len(real) == 2 and all(z == 0 or 1e-290 < abs(z) < 1e290 for z in real):
+                yield x, float(y), float(d)
+
+
+def _within(x: np.ndarray, a: np.ndarray, b: np.ndarray, allowed: np.ndarray, what: str) -> None:
+    wrong = ~(np.abs(a - b) <= allowed)
+    if wrong.any():
+        i = int(np.argmax(np.where(wrong, np.abs(a - b) / allowed, 0)))
+        raise GradcheckError(
+            f"the {what} at {float(x[i])!r} is {float(a[i])!r}, mpmath gives {float(b[i])!r}: "
+            f"{abs(a[i] - b[i]) / allowed[i]:.3g} times what is allowed "
+            f"({int(wrong.sum())} of {len(x)} points)"
+        )
+
+

@@ -1,0 +1,28 @@
+"""K13: the same computation gives the same bits, again and on every engine."""
+
+from ..case import Case
+from ..engines import available
+from ..errors import DoesNotApply
+from ..function import as_array
+from ..numeric import normal
+from .base import check
+from .nearness import require_same_bits
+
+
+@check("K13", "repeatable; every engine gives the same bits")
+def k13(case: Case) -> int:
+    function = case.function()
+    if not function.xs or not (values := function.value(function.xs)):
+        raise DoesNotApply("a sample without a gradient")
+    vs = normal(case.rng("K13"), values)
+    expected = function.vjp(function.xs, vs)
+    for y, again in zip(values, function.value(function.xs), strict=True):
+        require_same_bits(y, as_array(again), "a second call")
+    engines, missing = available()
+    for engine in missing:
+        case.context.note("K13", f"the {engine} engine is not there")
+    for name, engine in engines.items():
+        leaves, ys = function.record(function.xs)
+        for i, (a, b) in enumerate(zip(expected, engine(leaves, ys, vs), strict=True)):
+            require_same_bits(a, b, f"gradient of argument {i}, again ({name} engine)")
+    return len(values) + len(engines) * len(expected)

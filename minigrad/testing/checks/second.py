@@ -1,0 +1,71 @@
+"""K10: the rules can be differentiated, and both modes agree."""
+
+import numpy as np
+
+from ..case import Case
+from ..compare import check_direction
+from ..errors import DoesNotApply, GradcheckError, Skipped
+from ..function import Function, Pullback
+from ..numeric import normal, pack
+from .base import check
+
+_AGREE = 1e-12  # relative to the size of the terms: no finite differences in it
+
+
+@check("K10", "second order: the vjp by x and v; forward against reverse; symmetry")
+def k10(case: Case) -> int:
+    function = case.function()
+    xs, rng = function.xs, case.rng("K10")
+    if not xs or not function.value(xs):
+        raise DoesNotApply("a sample without a differentiable argument and result")
+    vs = normal(rng, function.value(xs))
+    pullback = Pullback(function)
+    point = [*xs, *vs]
+    same_value(function, pullback, vs)
+    pairs = 3 if case.context.full else 1
+    for _ in range(pairs):
+        us, ws = normal(rng, point), normal(rng, xs)
+        check_direction(pullback, point, us, ws, "second derivative (gradient of the gradient)")
+    symmetric(pullback, xs, vs, normal(rng, xs), normal(rng, xs))
+    forward_against_reverse(function, normal(rng, xs), vs)
+    return pairs + 3
+
+
+def same_value(function: Function, pullback: Pullback, vs: list) -> None:
+    """A rule read on tensors gives what it gives on arrays."""
+    plain = pack(function.vjp(function.xs, vs))
+    recorded = pack([g.data for g in pullback.record([*function.xs, *vs])[1]])
+    terms = np.abs(plain) + np.abs(recorded)
+    if not (np.abs(plain - recorded) <= 1e-13 * (terms + terms.max(initial=0.0))).all():
+        worst = int(np.argmax(np.abs(plain - recorded)))
+        raise GradcheckError(
+            f"the gradient with create_graph=True is {recorded[worst]!r} where it is "
+            f"{plain[worst]!r} without (coordinate {worst} of all arguments)"
+        )
+
+
+def symmetric(pullback: Pullback, xs: list, vs: list, us: list, ws: list) -> None:
+    """⟨u, Hw⟩ = ⟨w, Hu⟩ for the Hessian H of ⟨v, f⟩."""
+    point, n = [*xs, *vs], len(xs)
+    u, w = pack(us), pack(ws)
+    hu = pack(pullback.vjp(point, us)[:n])
+    hw = pack(pullback.vjp(point, ws)[:n])
+    _agree(u * hw, w * hu, "⟨u, Hw⟩ and ⟨w, Hu⟩ (the Hessian is not symmetric)")
+
+
+def forward_against_reverse(function: Function, us: list, vs: list) -> None:
+    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩ with Ju by forward mode."""
+    try:
+        tangents = function.jvp(function.xs, us)
+    except Skipped:
+        return
+    pulled = function.vjp(function.xs, vs)
+    _agree(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
+
+
+def _agree(a: np.ndarray, b: np.ndarray, what: str) -> None:
+    """Two sums of products are equal, relative to the size of their terms."""
+    left, right = float(np.sum(a)), float(np.sum(b))
+    size = float(np.sum(np.abs(a)) + np.sum(np.abs(b)))
+    if not abs(left - right) <= _AGREE * size:
+        raise GradcheckError(f"{what} differ: {left!r} and {right!r}, terms of size {size:.3g}")

@@ -1,0 +1,169 @@
+"""K17 and K18: every size of argument, every pair of broadcast shapes."""
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..case import Context, differentiated, is_elementwise
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function, as_array, results
+from ..numeric import normal
+from ..spec import OpSpec, Sample
+from .base import check
+from .forward import as_tensors
+
+SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
+BROADCASTS = (
+    (), (1,), (3,), (0,), (1, 1), (1, 3), (2, 1), (2, 3), (4, 1, 1), (4, 2, 1), (4, 2, 3), (2, 0),
+)  # fmt: skip
+
+
+@check("K17", "size matrix: 0-d, empty, one element, three axes", per="op", gradient=False,
+       optional=True)  # fmt: skip
+def k17(spec: OpSpec, context: Context) -> int:
+    """Exception parity with the reference; its shape and values; gradients of the inputs' shapes.
+
+    Values come from a sample, repeated to the size, so that they lie in the op's domain. An
+    elementwise op gets every combination of sizes, others one size for all arguments and each
+    argument's size changed alone.
+    """
+    sample = first_sample(spec, context)
+    count = 0
+    for shapes in shapes_of(spec, sample, context):
+        args = resized(sample, shapes)
+        count += as_reference_or_error(spec, args, sample.params, f"sizes {shapes}")
+        count += gradient_shapes(spec, args, sample.params, f"sizes {shapes}")
+    if not count:
+        raise DoesNotApply("no size of argument is accepted")
+    return count
+
+
+def first_sample(spec: OpSpec, context: Context) -> Sample:
+    """A sample with elements to draw values from."""
+    for dtype in spec.dtypes[:1]:
+        for sample in context.samples(spec, dtype):
+            arrays = [x for x in sample.args if isinstance(x, np.ndarray)]
+            if arrays and all(x.size for x in arrays):
+                return sample
+    raise DoesNotApply("no sample whose arguments are arrays with elements")
+
+
+def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]:
+    shapes = [np.shape(x) for x in sample.args]
+    if is_elementwise(spec) and len(shapes) <= 2:
+        yield from product(SIZES, repeat=len(shapes))
+        return
+    for size in SIZES:
+        yield (size,) * len(shapes)
+        if len(shapes) > 1:
+            for i in range(len(shapes)):
+                yield (*shapes[:i], size, *shapes[i + 1 :])
+
+
+def resized(sample: Sample, shapes: Iterable[tuple]) -> tuple:
+    """The sample's arguments in other sizes: their values repeated or cut."""
+    return tuple(
+        np.resize(x, shape) if isinstance(x, np.ndarray) else x
+        for x, shape in zip(sample.args, shapes, strict=True)
+    )
+
+
+def as_reference_or_error(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
+    """Where the reference raises the op raises; else shapes and values are equal to rounding."""
+    if spec.reference is None:
+        return 0
+    try:
+        expected = [np.asarray(y) for y in results(spec.reference(*args, **params))]
+    except Exception as error:
+        try:
+            spec.call(*as_tensors(args), **params)
+        except Exception:
+            return 1
+        raise GradcheckError(f"{what}: the reference raises {error!r}, the op does not") from error
+    try:
+        found = [as_array(y) for y in results(spec.call(*as_tensors(args), **params))]
+    except Exception as error:
+        raise GradcheckError(f"{what}: the op raises {error!r}, the reference does not") from error
+    for y, exact in zip(found, expected, strict=True):
+        if y.shape != exact.shape:
+            raise GradcheckError(f"{what}: shape {y.shape}, expected {exact.shape}")
+        scale = np.max(np.abs(exact), initial=0.0, where=np.isfinite(exact))
+        if not np.allclose(y, exact, rtol=1e-12, atol=1e-12 * scale, equal_nan=True):
+            raise GradcheckError(f"{what}: the values differ from the reference's")
+    return len(found)
+
+
+def gradient_shapes(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
+    """Every gradient has its argument's shape (Function.vjp sees to that), and nothing crashes."""
+    function = Function(spec.call, args, params, differentiated(spec, args))
+    try:
+        leaves, ys = function.record(function.xs)
+    except Exception:
+        return 0  # sizes that the op refuses
+    if not leaves or not any(isinstance(y, Tensor) and y.requires_grad for y in ys):
+        return 0
+    try:
+        function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
+    except Exception as error:
+        raise GradcheckError(f"{what}: the backward raises {error!r}") from error
+    return len(leaves)
+
+
+@check("K18", "broadcasting: all pairs of 12 shapes", per="op", gradient=False, optional=True)
+def k18(spec: OpSpec, context: Context) -> int:
+    """Values as the reference's, and the gradient is that of the broadcast arguments, summed.
+
+    The second is an oracle without finite differences: broadcasting first and summing the
+    gradient afterwards is what broadcasting means. Further arguments are 0-d.
+    """
+    sample = first_sample(spec, context)
+    count = len(sample.args)
+    if not is_elementwise(spec) or count < 2:
+        raise DoesNotApply("not an elementwise op of several arguments")
+    made = 0
+    for a, b in product(BROADCASTS, repeat=2):
+        args = resized(sample, [a, b, *[()] * (count - 2)])
+        made += as_reference_or_error(spec, args, sample.params, f"shapes {a}, {b}")
+        if compatible(a, b):
+            made += summed_gradient(spec, context, args, sample.params, f"shapes {a}, {b}")
+    return made
+
+
+def compatible(a: tuple, b: tuple) -> bool:
+    try:
+        np.broadcast_shapes(a, b)
+    except ValueError:
+        return False
+    return True
+
+
+def summed_gradient(
+    spec: OpSpec, context: Context, args: tuple, params: dict, what: str
+) -> int:
+    positions = differentiated(spec, args)
+    narrow = Function(spec.call, args, params, positions)
+    shape = np.broadcast_shapes(*[np.shape(x) for x in args])
+    wide = Function(spec.call, np.broadcast_arrays(*args), params, positions)
+    ys = narrow.value(narrow.xs)
+    if not ys or not positions:
+        return 0
+    vs = normal(context.rng(spec.name, what), ys)
+    found, expected = narrow.vjp(narrow.xs, vs), wide.vjp(wide.xs, vs)
+    for i, (g, full) in enumerate(zip(found, expected, strict=True)):
+        total = summed_to(full, g.shape)
+        terms = summed_to(np.abs(full), g.shape)
+        if not (np.abs(g - total) <= 1e-13 * (1 + np.sqrt(np.prod(shape))) * terms).all():
+            raise GradcheckError(
+                f"{what}: the gradient of argument {i} is not the sum over the broadcast axes"
+            )
+    return len(found)
+
+
+def summed_to(a: np.ndarray, shape: tuple) -> Any:
+    """a summed over the axes along which `shape` was broadcast to a.shape."""
+    extra = a.ndim - len(shape)
+    axes = [i for i in range(a.ndim) if i < extra or shape[i - extra] != a.shape[i]]
+    return a.sum(axis=tuple(axes), keepdims=True).reshape(shape)

@@ -1,0 +1,153 @@
+"""K12: infinities, NaN, signed zeros, subnormal, huge and tiny numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...core.tensor import Tensor
+from ..case import Context, differentiated, is_elementwise
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function, as_array, is_smooth_array, results
+from ..spec import OpSpec, Sample
+from .base import check
+from .forward import as_tensors
+
+
+def special_values(dtype: str) -> np.ndarray:
+    """The awkward numbers of a floating dtype, and a few ordinary ones."""
+    info = np.finfo(dtype)
+    tiny, huge = info.smallest_normal, info.max
+    some = [0.0, 1.0, 2.0, 0.5, 3.7, tiny, info.smallest_subnormal, huge, info.eps, huge / 4]
+    return np.array([np.inf, -np.inf, np.nan, *some, *[-x for x in some]], dtype=dtype)
+
+
+@check("K12", "special values: inf, nan, −0, subnormal, huge, tiny", per="op", gradient=False,
+       optional=True)  # fmt: skip
+def k12(spec: OpSpec, context: Context) -> int:
+    """Values as the reference's; the gradient is never NaN where argument and value are finite.
+
+    Elementwise ops get every combination of special values; others have one of them put into each
+    floating argument of a sample. The cases of testing/spec.py's Points are compared as well.
+    """
+    count = at_points(spec)
+    for dtype in ("float64", "float32"):
+        if spec.reference is None or dtype not in spec.dtypes:
+            continue
+        if is_elementwise(spec):
+            count += every_combination(spec, context, dtype)
+        else:
+            for sample, place in with_special(spec, context, dtype):
+                count += as_reference(spec, sample.args, sample.params, place)
+    if not count:
+        raise DoesNotApply("no reference and no points")
+    return count
+
+
+def at_points(spec: OpSpec) -> int:
+    """The values that the spec states."""
+    count = 0
+    for point in spec.points:
+        if point.value is None:
+            continue
+        args = [np.asarray(x) if isinstance(x, float | complex) else x for x in point.args]
+        found = results(spec.call(*as_tensors(tuple(args)), **point.params))
+        stated = point.value if isinstance(point.value, tuple) else (point.value,)
+        for y, expected in zip(found, stated, strict=True):
+            require_value(as_array(y), np.asarray(expected), f"at the point {point.name!r}", False)
+            count += 1
+    return count
+
+
+def every_combination(spec: OpSpec, context: Context, dtype: str) -> int:
+    """All tuples of special values, in one call."""
+    sample = context.samples(spec, dtype)[0]
+    places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
+    if not places:
+        return 0
+    values = special_values(dtype)
+    grid = [x.reshape(-1) for x in np.meshgrid(*[values] * len(places), indexing="ij")]
+    args = list(sample.args)
+    for i, x in enumerate(args):
+        if isinstance(x, np.ndarray):
+            args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].shape)
+    count = as_reference(spec, tuple(args), sample.params, "special values")
+    return count + gradient_is_a_number(spec, args, sample.params)
+
+
+def as_reference(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
+    """The op's values are the reference's, NaN for NaN; where that raises, the op raises."""
+    assert spec.reference is not None
+    tensors = as_tensors(args)
+    try:
+        expected = results(spec.reference(*args, **params))
+    except Exception as error:
+        try:
+            spec.call(*tensors, **params)
+        except Exception:
+            return 1
+        raise GradcheckError(f"{what}: the reference raises {error!r}, the op does not") from error
+    found = results(spec.call(*tensors, **params))
+    for y, exact in zip(found, expected, strict=True):
+        require_value(as_array(y), np.asarray(exact), what, is_elementwise(spec), args)
+    return sum(np.size(y) for y in expected) or 1
+
+
+def require_value(
+    y: np.ndarray, exact: np.ndarray, what: str, signed: bool, args: tuple = ()
+) -> None:
+    """Equal or near, NaN where NaN; with `signed`, zeros of the same sign."""
+    if y.shape != exact.shape:
+        raise GradcheckError(f"{what}: shape {y.shape}, expected {exact.shape}")
+    if y.dtype.kind not in "fc":
+        wrong = y != exact
+    else:
+        eps = np.finfo(y.dtype).eps
+        finite = np.isfinite(exact)
+        scale = np.max(np.abs(exact), where=finite, initial=0.0) if not signed else 0.0
+        near = np.abs(y - exact) <= 8 * eps * (np.abs(exact) + scale)
+        wrong = ~((y == exact) | (near & finite) | (np.isnan(y) & np.isnan(exact)))
+        if signed and y.dtype.kind == "f":
+            wrong |= (y == 0) & (exact == 0) & (np.signbit(y) != np.signbit(exact))
+    if wrong.any():
+        where = tuple(int(k) for k in np.argwhere(np.atleast_1d(wrong))[0])[: y.ndim]
+        given = [float(x[where]) for x in args if is_smooth_array(x) and x.shape == y.shape]
+        at = f" for {given}" if signed and given else f" at {list(where)}"
+        raise GradcheckError(f"{what}{at}: {y[where]!r}, expected {exact[where]!r}")
+
+
+def gradient_is_a_number(spec: OpSpec, args: list, params: dict) -> int:
+    """Where all arguments and the value are finite, no gradient is NaN."""
+    places = differentiated(spec, tuple(args))
+    function = Function(spec.call, args, params, places)
+    leaves, ys = function.record(function.xs)
+    if not any(isinstance(y, Tensor) and y.requires_grad for y in ys):
+        return 0
+    gs = function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
+    finite = np.all([np.isfinite(x) for x in args if is_smooth_array(x)], axis=0)
+    finite &= np.all([np.isfinite(y.data) for y in ys], axis=0)
+    for position, g in zip(places, gs, strict=True):
+        wrong = finite & np.isnan(g)
+        if wrong.any():
+            where = int(np.argmax(wrong))
+            point = [float(x[where]) for x in args if is_smooth_array(x)]
+            raise GradcheckError(
+                f"the gradient of argument {position} is NaN at {point}, where the value "
+                f"{ys[0].data[where]!r} is finite"
+            )
+    return len(gs) * finite.size
+
+
+def with_special(
+    spec: OpSpec, context: Context, dtype: str
+) -> Iterator[tuple[Sample, str]]:
+    """Samples in which one element of one argument is inf, −inf or NaN."""
+    samples = [s for s in context.samples(spec, dtype) if any(np.size(x) > 1 for x in s.args)]
+    for sample in samples if context.full else samples[:2]:
+        for i, x in enumerate(sample.args):
+            if not is_smooth_array(x) or not x.size:
+                continue
+            for value in (np.inf, -np.inf, np.nan):
+                changed = x.copy()
+                changed.reshape(-1)[x.size // 2] = value
+                args = (*sample.args[:i], changed, *sample.args[i + 1 :])
+                yield Sample(sample.name, args, sample.params), f"{sample.name} with {value}"

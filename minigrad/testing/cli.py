@@ -1,0 +1,171 @@
+"""minigrad-gradcheck: every check on every op, with a matrix at the end.
+
+Exit code 0: all passed. 1: something failed. 2: wrong usage. 130: interrupted.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+from .case import Context
+from .checks import CHECKS, Check
+from .progress import progress
+from .report import Report, failure_text, matrix, write
+from .run import Outcome, check_ops, op_names
+from .spec import specs
+
+
+def parser() -> argparse.ArgumentParser:
+    usage = argparse.ArgumentParser(
+        prog="minigrad-gradcheck",
+        description="Check the derivative rules of every op against finite differences, NumPy, "
+        "mpmath and each other.",
+    )
+    usage.add_argument("--ops", help="names, separated by commas (default: every op)")
+    usage.add_argument("--checks", help="ids, separated by commas, e.g. K2,K10 (default: all)")
+    usage.add_argument("--level", choices=("fast", "full"), default="fast")
+    usage.add_argument("--seed", type=int, default=0, help="of samples and directions")
+    usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
+    usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
+                       help="a module that registers ops of yours; may be repeated")  # fmt: skip
+    usage.add_argument("-j", "--jobs", type=int, default=1, help="processes (default 1)")
+    usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
+    usage.add_argument(
+        "--self-test", action="store_true", help="plant wrong rules and count those caught"
+    )
+    return usage
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    usage = parser()
+    try:
+        options = usage.parse_args(argv)
+    except SystemExit as stop:
+        return 2 if stop.code else 0
+    try:
+        if options.self_test:
+            from .selftest import run_self_test
+
+            return run_self_test(options.seed)
+        return _run(options)
+    except _UsageError as error:
+        print(f"minigrad-gradcheck: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: no report was written", file=sys.stderr)
+        return 130
+
+
+class _UsageError(Exception):
+    pass
+
+
+def _run(options: argparse.Namespace) -> int:
+    _import(options.modules)
+    names = _chosen(options.ops, op_names(), "op")
+    checks = [c for c in CHECKS if c.id in _chosen(options.checks, [c.id for c in CHECKS], "check")]
+    if options.list:
+        _list(names, checks)
+        return 0
+    if options.report and not Path(options.report).absolute().parent.is_dir():
+        raise _UsageError(f"--report: there is no folder {Path(options.report).parent}")
+    report = Report(options.level, options.seed)
+    start = perf_counter()
+    for outcomes, context in progress(_checked(options, names, checks), len(names), "gradcheck"):
+        report.outcomes += outcomes
+        report.notes += context.notes
+        for outcome in outcomes:
+            if outcome.status == "fail":
+                print(failure_text(outcome), flush=True)
+    report.seconds = perf_counter() - start
+    _finish(report, options.report)
+    return 1 if report.failed or not report.outcomes else 0
+
+
+def _import(modules: Sequence[str]) -> None:
+    sys.path.insert(0, "")  # as python -m does: a module beside the user is found
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise _UsageError(f"--import {module}: {error}") from error
+
+
+def _chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:
+    if given is None:
+        return list(known)
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise _UsageError(f"there is no {what} {', '.join(unknown) or given!r}; see --list")
+    return names
+
+
+def _list(names: Sequence[str], checks: Sequence[Check]) -> None:
+    for check in checks:
+        print(f"{check.id:4} {check.title}")
+    for name in names:
+        print(name if name in specs else f"{name} (no samples)")
+
+
+def _checked(
+    options: argparse.Namespace, names: Sequence[str], checks: Sequence[Check]
+) -> Iterator[tuple[list[Outcome], Context]]:
+    """Each op's outcomes, in order, by this process or by several."""
+    ids = [check.id for check in checks]
+    tasks = [(name, ids, options.level, options.seed) for name in names]
+    if options.jobs <= 1:
+        yield from map(check_one_op, tasks)
+        return
+    pool = ProcessPoolExecutor(
+        options.jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules,)
+    )
+    try:
+        yield from pool.map(check_one_op, tasks, chunksize=4)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _prepare(modules: Sequence[str]) -> None:
+    """A new process knows the same ops."""
+    _import(modules)
+    op_names()
+
+
+def check_one_op(task: tuple[str, list[str], str, int]) -> tuple[list[Outcome], Context]:
+    """All chosen checks of one op. At module level, so that another process can be sent it."""
+    name, ids, level, seed = task
+    context = Context(level, seed)
+    outcomes = list(check_ops([name], context, [check for check in CHECKS if check.id in ids]))
+    context.cache.clear()  # samples need not travel back
+    return outcomes, context
+
+
+def _finish(report: Report, path: str | None) -> None:
+    """The matrix, the skips and the last line, on stdout; the report in its file."""
+    _print_matrix(report)
+    for (check, reason), count in sorted(report.skips.items()):
+        print(f"skipped {check} ×{count}: {reason}")
+    print(report.summary())
+    if path:
+        write(report, path)
+        print(f"wrote {path}")
+
+
+def _print_matrix(report: Report) -> None:
+    rows = matrix(report.outcomes)
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        first, *rest = row
+        cells = [first.ljust(widths[0]), *[c.rjust(w) for c, w in zip(rest, widths[1:])]]
+        print(" ".join(cells).rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

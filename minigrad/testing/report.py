@@ -1,0 +1,135 @@
+"""What a run of the harness is told as: a matrix of ops by checks, in Markdown; JSON lines."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .run import Outcome
+
+_CELLS = {"pass": "✓", "fail": "✗", "skip": "s", "n/a": "·"}
+
+
+@dataclass
+class Report:
+    """Every outcome of one run."""
+
+    level: str
+    seed: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    notes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> list[Outcome]:
+        return [outcome for outcome in self.outcomes if outcome.status == "fail"]
+
+    @property
+    def skips(self) -> Counter[tuple[str, str]]:
+        """(check, reason) -> how many ops or samples: what could apply and was not made."""
+        counts = Counter(self.notes)
+        counts.update((o.check, o.reason) for o in self.outcomes if o.status == "skip")
+        return counts
+
+    @property
+    def comparisons(self) -> int:
+        return sum(outcome.comparisons for outcome in self.outcomes)
+
+    def summary(self) -> str:
+        """The last line of a run."""
+        ops = len({outcome.op for outcome in self.outcomes})
+        bad = len({outcome.op for outcome in self.failed})
+        text = f"{ops} ops, {len(self.outcomes)} checks, {self.comparisons:,} comparisons, "
+        text += f"{sum(self.skips.values())} skips, {self.seconds:.1f} s: "
+        return text + ("all passed" if not bad else f"{len(self.failed)} failures in {bad} ops")
+
+
+def matrix(outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """A head, then one row an op: its name, a sign for each check, its comparisons."""
+    checks = sorted(dict.fromkeys(o.check for o in outcomes if o.check != "samples"), key=_number)
+    rows = [["op", *checks, "comparisons"]]
+    by_op: dict[str, dict[str, Outcome]] = {}
+    for outcome in outcomes:
+        by_op.setdefault(outcome.op, {})[outcome.check] = outcome
+    for op, of in by_op.items():
+        cells = [_CELLS[of[check].status] if check in of else "✗" for check in checks]
+        rows.append([op, *cells, str(sum(outcome.comparisons for outcome in of.values()))])
+    return rows
+
+
+def _number(check: str) -> int:
+    return int(check.lstrip("K"))
+
+
+def failure_text(outcome: Outcome) -> str:
+    """One failing check as the terminal and the report tell it."""
+    lines = []
+    for sample, message, snippet in outcome.failures:
+        place = f" on sample {sample!r}" if sample else ""
+        lines.append(f"{outcome.op}, {outcome.check}{place}: {message}")
+        if snippet:
+            lines.append(f"  again:\n{snippet}")
+    return "\n".join(lines)
+
+
+def markdown(report: Report) -> str:
+    """The whole report: summary, matrix, failures, skips."""
+    head, *rows = matrix(report.outcomes)
+    lines = [
+        "# Gradcheck report",
+        "",
+        f"Level {report.level}, seed {report.seed}. {report.summary()}.",
+        "",
+        "✓ passed, ✗ failed, s skipped with a reason, · nothing to compare",
+        "",
+        f"| {' | '.join(head)} |",
+        "|" + "---|" * len(head),
+        *[f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows],
+    ]
+    if report.failed:
+        lines += ["", "## Failures", ""]
+        for outcome in report.failed:
+            lines += ["```text", failure_text(outcome), "```", ""]
+    if report.skips:
+        lines += ["", "## Skips", "", "| check | reason | count |", "|---|---|---|"]
+        for (check, reason), count in sorted(report.skips.items()):
+            lines.append(f"| {check} | {_cell(reason)} | {count} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def json_lines(report: Report) -> str:
+    """A header line, one line an outcome, one for the skips."""
+    head = {"format": "minigrad.gradcheck", "version": [1, 0], "level": report.level}
+    head |= {"seed": report.seed, "comparisons": report.comparisons, "failed": len(report.failed)}
+    skips = [
+        {"check": check, "reason": reason, "count": count}
+        for (check, reason), count in sorted(report.skips.items())
+    ]
+    lines: Iterable[dict] = [head, *map(asdict, report.outcomes), {"skips": skips}]
+    return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def write(report: Report, path: str) -> None:
+    """Write the report, as JSON lines where the path ends in .json or .jsonl, else Markdown."""
+    text = json_lines(report) if path.endswith((".json", ".jsonl")) else markdown(report)
+    write_whole(Path(path), text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file whole or not at all: to a neighbour first, then in its place."""
+    handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

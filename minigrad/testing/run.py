@@ -1,0 +1,175 @@
+"""Making the checks: which ops there are, each check on each, and what came out."""
+
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from ..core.registry import op as registry
+from .case import Case, Context, is_differentiable_op
+from .checks import CHECKS, Check
+from .checks.first import require_nonzero
+from .errors import DoesNotApply, GradcheckError, Skipped
+from .snippet import op_snippet
+from .spec import OpSpec, specs
+
+_FAILURES_TOLD = 3  # failing samples that one outcome describes
+_NARROW = ("float32", "float16", "bfloat16", "complex64")
+
+
+@dataclass
+class Outcome:
+    """One check of one op.
+
+    status        "pass", "fail", "skip" (could apply, was not made), "n/a" (nothing to compare)
+    comparisons   how many were made
+    reason        of a skip or n/a
+    failures      (sample, message, snippet) of the first failing samples
+    """
+
+    op: str
+    check: str
+    status: str = "pass"
+    comparisons: int = 0
+    reason: str = ""
+    failures: list[tuple[str, str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def load_samples() -> None:
+    """Import the samples of every op of this package."""
+    from . import samples  # noqa: F401
+
+
+def op_names() -> list[str]:
+    """Every op: registered entries (an alias counts once) and what third parties brought."""
+    load_samples()
+    seen: dict[int, str] = {}
+    for entry in registry:
+        seen.setdefault(id(entry), entry.__name__)
+    return [*seen.values(), *[name for name in specs if name not in set(seen.values())]]
+
+
+def check_ops(
+    names: Iterable[str], context: Context, checks: Sequence[Check] = CHECKS
+) -> Iterator[Outcome]:
+    """The outcome of each check on each op; an op without samples fails."""
+    for name in names:
+        if name in specs:
+            yield from check_spec(specs[name], context, checks)
+        else:
+            why = (
+                f"the op {name!r} has no samples: register_op({name!r}, samples, reference=...) "
+                "in minigrad/testing/samples/, so that its derivative is checked"
+            )
+            yield Outcome(name, "samples", "fail", failures=[("", why, "")])
+
+
+def check_spec(
+    spec: OpSpec, context: Context, checks: Sequence[Check] = CHECKS
+) -> Iterator[Outcome]:
+    """The outcome of each check on one op."""
+    try:
+        with np.errstate(all="ignore"):
+            smooth = is_differentiable_op(spec, context)
+    except Exception as error:
+        yield Outcome(spec.name, "samples", "fail", failures=[_told(spec, context, "", "", error)])
+        return
+    for check in checks:
+        yield check_one(spec, check, context, smooth)
+
+
+def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True) -> Outcome:
+    """One check on one op, on every sample it wants."""
+    outcome = Outcome(spec.name, check.id)
+    start = perf_counter()
+    if check.id in spec.skips:
+        outcome.status, outcome.reason = "skip", spec.skips[check.id]
+    elif check.gradient and not smooth:
+        outcome.status, outcome.reason = "n/a", "the op has no derivative"
+    else:
+        with np.errstate(all="ignore"):
+            _make(spec, check, context, outcome)
+    outcome.seconds = perf_counter() - start
+    return outcome
+
+
+def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> None:
+    calls = [("", (spec, context))]
+    if check.per != "op":
+        calls = [(case.name, (case,)) for case in cases_of(spec, check, context)]
+    for sample, args in calls:
+        try:
+            outcome.comparisons += check(*args)
+        except DoesNotApply as reason:
+            outcome.reason = outcome.reason or str(reason)
+        except Skipped as skipped:
+            outcome.status, outcome.reason = "skip", skipped.reason
+        except Exception as error:
+            outcome.failures.append(_told(spec, context, check.id, sample, error))
+            if len(outcome.failures) == _FAILURES_TOLD:
+                break
+    if check.id == "K3" and not outcome.failures:
+        try:
+            require_nonzero(spec, context)
+        except GradcheckError as error:
+            outcome.failures.append(_told(spec, context, check.id, "", error))
+    if outcome.failures:
+        outcome.status = "fail"
+    elif not outcome.comparisons and outcome.status != "skip":
+        _nothing_compared(check, outcome)
+
+
+def _nothing_compared(check: Check, outcome: Outcome) -> None:
+    if check.optional:
+        outcome.status, outcome.reason = "n/a", outcome.reason or "no sample of such a dtype"
+        return
+    outcome.status = "fail"
+    why = f"no comparison was made: {outcome.reason or 'the op has no sample'}"
+    outcome.failures.append(("", why, ""))
+
+
+def cases_of(spec: OpSpec, check: Check, context: Context) -> Iterator[Case]:
+    """The samples on which a check is made."""
+    if check.per == "double":
+        yield from context.doubles(spec)
+        return
+    for dtype in spec.dtypes:
+        if check.per == "every" or dtype in _NARROW:
+            yield from context.cases(spec, dtype)
+
+
+def _told(
+    spec: OpSpec, context: Context, check: str, sample: str, error: Exception
+) -> tuple[str, str, str]:
+    """(sample, message, snippet) of a failure; a crash is told with the place where it happened."""
+    message = str(error)
+    if not isinstance(error, GradcheckError):
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename}:{frame.lineno} in {frame.name}"
+        message = f"{type(error).__name__}: {error} ({place})"
+    snippet = op_snippet(spec.name, check, sample, context.seed, context.level, spec.module)
+    return sample, message, snippet if check else ""
+
+
+def run_check(
+    op: str, check: str, sample: str | None = None, seed: int = 0, level: str = "fast"
+) -> Outcome:
+    """Make one check of one op again; raises the error itself, so that a debugger can stop there."""
+    load_samples()
+    spec, context = specs[op], Context(level, seed)
+    [wanted] = [c for c in CHECKS if c.id == check]
+    outcome = Outcome(op, check)
+    with np.errstate(all="ignore"):
+        if wanted.per == "op":
+            outcome.comparisons = wanted(spec, context)
+            return outcome
+        for case in cases_of(spec, wanted, context):
+            if sample in (None, case.name):
+                try:
+                    outcome.comparisons += wanted(case)
+                except DoesNotApply as reason:
+                    outcome.reason = str(reason)
+    return outcome

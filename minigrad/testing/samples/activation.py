@@ -1,0 +1,293 @@
+"""Samples of minigrad/ops/activation.py. The references are the textbook formulas."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, Sample, register_op
+from .elements import REAL, both, from_mpmath, unary, uniform
+
+try:
+    from scipy import special
+except ImportError:
+    special = None
+
+NARROW = ("float64", "float32", "float16")
+
+
+def axes(*axis):
+    """Arrays of several shapes with each axis."""
+
+    def samples(rng, dtype):
+        for a in axis:
+            yield Sample(f"axis {a}", (uniform(rng, (3, 4), dtype, -2, 2),), {"axis": a})
+        yield Sample("one axis", (uniform(rng, (4,), dtype, -2, 2),))
+        yield Sample("three axes", (uniform(rng, (2, 4, 2), dtype, -2, 2),), {"axis": 1})
+
+    return samples
+
+
+def apart(*kinks, low=-6.0, high=6.0, **params):
+    """Values between low and high that keep a distance of 0.05 from the kinks."""
+
+    def samples(rng, dtype):
+        for shape in ((2, 5), (3,), (), (0,)):
+            x = rng.uniform(low, high, shape)
+            for kink in kinks:
+                x = np.where(np.abs(x - kink) < 0.05, kink + 0.1, x)
+            yield Sample(f"{shape}", (np.asarray(x).astype(dtype),), params)
+
+    return samples
+
+
+# -- pieces of straight lines ----------------------------------------------------------------
+
+register_op(
+    "relu",
+    apart(0),
+    reference=lambda x: np.maximum(x, 0),
+    dtypes=REAL,
+    points=[Point("0", (0.0,), 0.0, (0.0,), kink=True)],
+)
+register_op(
+    "relu6",
+    apart(0, 6, high=9.0),
+    reference=lambda x: np.minimum(np.maximum(x, 0), 6),
+    points=[
+        Point("0", (0.0,), 0.0, (0.0,), kink=True),
+        Point("6", (6.0,), 6.0, (0.0,), kink=True),
+    ],
+)
+register_op(
+    "hardtanh",
+    both(apart(-1, 1), apart(-2, 3, min_val=-2.0, max_val=3.0)),
+    reference=lambda x, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(x, min_val), max_val),
+    points=[Point("1", (1.0,), 1.0, (0.0,), kink=True)],
+)
+register_op(
+    "hardsigmoid",
+    apart(-3, 3),
+    reference=lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+    points=[
+        Point("3", (3.0,), 1.0, (0.0,), kink=True),
+        Point("−3", (-3.0,), 0.0, (0.0,), kink=True),
+    ],
+)
+register_op(
+    "hardswish",
+    apart(-3, 3),
+    reference=lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+    points=[
+        Point("3", (3.0,), 3.0, (1.0,), kink=True),
+        Point("−3", (-3.0,), 0.0, (0.0,), kink=True),
+    ],
+)
+
+
+def _leaky(x, slope=0.01):
+    return np.where(x > 0, x, slope * x)
+
+
+def slopes(rng, dtype):
+    x = np.array([[-1.5, 0.7, -0.4], [2.0, -0.8, 0.3]]) + rng.uniform(-0.1, 0.1, (2, 3))
+    for shape in ((), (3,), (2, 1)):
+        slope = np.asarray(rng.uniform(0.1, 0.5, shape)).astype(dtype)
+        yield Sample(f"slope {shape}", (x.astype(dtype), slope))
+
+
+def weights(rng, dtype):
+    x = rng.uniform(0.2, 1, (2, 3, 2)) * np.where(rng.random((2, 3, 2)) < 0.5, -1, 1)
+    yield Sample("one weight", (x.astype(dtype), np.array([0.25], dtype)))
+    yield Sample("a weight a channel", (x.astype(dtype), np.array([0.25, 0.1, 0.4], dtype)))
+    yield Sample("0-d weight", (x[0, 0].astype(dtype), np.array(0.25, dtype)))
+
+
+def _prelu(x, weight):
+    if weight.size > 1:
+        weight = weight.reshape(-1, *[1] * (x.ndim - 2))
+    return np.where(x > 0, x, weight * x)
+
+
+kink = Point("0", (0.0, np.array(0.25)), 0.0, (0.25, 0.0), kink=True)
+register_op("leaky", slopes, reference=_leaky, dtypes=REAL, points=[kink])
+register_op(
+    "leaky_relu",
+    both(apart(0), apart(0, negative_slope=0.2)),
+    reference=lambda x, negative_slope=0.01: _leaky(x, negative_slope),
+    points=[Point("0", (0.0,), 0.0, (0.01,), kink=True)],
+)
+register_op(
+    "prelu",
+    weights,
+    reference=_prelu,
+    points=[kink],
+    errors=[
+        ErrorSample("channels", (np.ones((2, 3)), np.ones(2)), ValueError, "3 channels"),
+    ],
+)
+
+
+# -- exponential below 0 ---------------------------------------------------------------------
+
+
+def _elu(x, alpha=1.0):
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+register_op(
+    "elu",
+    both(apart(0), apart(0, alpha=1.7)),
+    reference=_elu,
+    dtypes=REAL,
+    points=[
+        Point("0", (0.0,), 0.0, (1.0,)),
+        Point("0, alpha 2", (0.0,), 0.0, (1.0,), {"alpha": 2.0}, kink=True),
+        Point("0, alpha ½", (0.0,), 0.0, (0.5,), {"alpha": 0.5}, kink=True),
+    ],
+)
+register_op(
+    "selu",
+    apart(0),
+    reference=lambda x: 1.0507009873554805 * _elu(x, 1.6732632423543772),
+    points=[Point("0", (0.0,), 0.0, (1.0507009873554805,), kink=True)],
+)
+register_op(
+    "celu",
+    both(apart(0), apart(0, alpha=1.7)),
+    reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
+    points=[Point("0", (0.0,), 0.0, (1.0,))],
+)
+
+# -- smooth ----------------------------------------------------------------------------------
+
+
+def _mp(name):
+    return from_mpmath(name)
+
+
+register_op(
+    "softplus",
+    both(unary(-4, 4), unary(-4, 4, beta=2.0)),
+    reference=lambda x, beta=1.0: np.logaddexp(beta * x, 0) / beta,
+    dtypes=NARROW,
+    mp=lambda x: _mp("log1p")(_mp("exp")(x)),
+    points=[
+        Point("1000", (1000.0,), 1000.0, (1.0,)),
+        Point("−1000", (-1000.0,), 0.0, (0.0,)),
+    ],
+)
+register_op(
+    "logsigmoid",
+    unary(-4, 4),
+    reference=lambda x: -np.logaddexp(-x, 0),
+    mp=lambda x: -_mp("log1p")(_mp("exp")(-x)),
+    points=[
+        Point("1000", (1000.0,), 0.0, (0.0,)),
+        Point("−1000", (-1000.0,), -1000.0, (1.0,)),
+    ],
+)
+register_op("softsign", apart(0), reference=lambda x: x / (1 + np.abs(x)), dtypes=REAL)
+
+
+def _mp_sigmoid(x):
+    return 1 / (1 + _mp("exp")(-x))
+
+
+def _mp_mish(x):
+    return x * _mp("tanh")(_mp("log1p")(_mp("exp")(x)))
+
+
+def _mp_gelu(x):
+    return x * _mp("erfc")(-x / _mp("sqrt")(2)) / 2
+
+
+def _mp_slope(f):
+    return lambda x: _mp("diff")(f, x)
+
+
+register_op(
+    "silu",
+    unary(-4, 4),
+    reference=special and (lambda x: x * special.expit(x)),
+    dtypes=REAL,
+    mp=lambda x: x * _mp_sigmoid(x),
+)
+register_op("silu_derivative", unary(-4, 4), dtypes=REAL)
+register_op(
+    "mish",
+    unary(-4, 4),
+    reference=lambda x: x * np.tanh(np.logaddexp(x, 0)),
+    dtypes=NARROW,
+    mp=_mp_mish,
+)
+register_op("mish_derivative", unary(-4, 4), dtypes=REAL)
+
+
+def _gelu(x, approximate="none"):
+    if approximate == "none":
+        return x * special.ndtr(x)
+    with np.errstate(over="ignore"):
+        return x * special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x))
+
+
+forms = both(unary(-4, 4), unary(-4, 4, approximate="tanh"))
+register_op(
+    "gelu",
+    forms,
+    reference=special and _gelu,
+    dtypes=NARROW,
+    mp=_mp_gelu,
+    errors=[
+        ErrorSample(
+            "form", (np.ones(3),), ValueError, "'none' or 'tanh'", {"approximate": "sigmoid"}
+        )
+    ],
+    points=[Point("0", (0.0,), 0.0, (0.5,)), Point("1000", (1000.0,), 1000.0, (1.0,))],
+)
+register_op("gelu_derivative", forms)
+
+# -- over an axis ----------------------------------------------------------------------------
+
+INF = np.inf
+row = np.full((2, 3), -INF)
+row[1] = [0.0, 0.0, -INF]
+register_op(
+    "softmax",
+    axes(0, -1, 1, (0, 1)),
+    reference=special and special.softmax,
+    dtypes=REAL,
+    points=[
+        Point("a row all −∞", (row,), [[0, 0, 0], [0.5, 0.5, 0]], (np.zeros((2, 3)),)),
+        Point("[1000, 0]", (np.array([1000.0, 0.0]),), [1.0, 0.0], (np.zeros(2),)),
+    ],
+)
+half = -np.log(2)
+register_op(
+    "log_softmax",
+    axes(0, -1, 1, (0, 1)),
+    reference=special and special.log_softmax,
+    dtypes=REAL,
+    points=[
+        Point("a row all −∞", (row[:1],), row[:1], (np.zeros((1, 3)),)),
+        Point("[1000, 0]", (np.array([1000.0, 0.0]),), [0.0, -1000.0], (np.array([-1.0, 1.0]),)),
+    ],
+)
+
+# -- gated -----------------------------------------------------------------------------------
+
+
+def _halves(x, axis):
+    return np.split(x, 2, axis)
+
+
+def _glu(x, axis=-1):
+    a, b = _halves(x, axis)
+    return a / (1 + np.exp(-b))
+
+
+def _swiglu(x, axis=-1):
+    a, b = _halves(x, axis)
+    return a * b / (1 + np.exp(-a))
+
+
+odd = ErrorSample("odd size", (np.ones((2, 3)),), ValueError, r"must be even.*\(2, 3\)")
+register_op("glu", axes(-1, 1), reference=_glu, errors=[odd])
+register_op("swiglu", axes(-1, 1), reference=_swiglu, errors=[odd])

@@ -1,0 +1,119 @@
+"""Samples of minigrad/ops/elementwise/arithmetic.py."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, Sample, register_op
+from .elements import NUMBERS, REAL, binary, both, from_mpmath, several, unary
+
+NO_DERIVATIVE = (
+    "∂(aᵇ)/∂b does not exist for a negative real base, and is NaN there, while the value is finite "
+    "at whole b; the points and tests/ops/test_elementwise.py pin the values"
+)
+shapes_differ = ErrorSample("shapes", (np.ones(3), np.ones(4)), ValueError, r"\(3,\).*\(4,\)")
+
+for name, reference in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
+    register_op(name, binary(), reference=reference, dtypes=NUMBERS, errors=[shapes_differ])
+register_op("div", binary(b=(0.5, 2)), reference=np.divide, dtypes=NUMBERS, errors=[shapes_differ])
+register_op("neg", unary(), reference=np.negative, dtypes=NUMBERS)
+register_op("square", unary(), reference=np.square, dtypes=NUMBERS)
+register_op("reciprocal", unary(0.5, 2), reference=np.reciprocal, dtypes=NUMBERS)
+register_op(
+    "sqrt",
+    unary(0.5, 2),
+    reference=np.sqrt,
+    dtypes=NUMBERS,
+    mp=from_mpmath("sqrt"),
+    points=[Point("0", (0.0,), 0.0, (np.inf,))],
+)
+register_op("rsqrt", unary(0.5, 2), reference=lambda x: 1 / np.sqrt(x), dtypes=NUMBERS)
+register_op("cbrt", unary(0.5, 2), reference=np.cbrt, dtypes=REAL, mp=from_mpmath("cbrt"))
+
+
+# -- powers ----------------------------------------------------------------------------------
+
+
+def whole_exponents(rng, dtype):
+    """Bases of both signs with exponents that are integers: no logarithm is taken."""
+    a = rng.uniform(0.5, 1.5, (2, 5)) * np.array([[-1], [1]])
+    yield Sample("whole exponents", (a.astype(dtype), np.array([-2, 0, 1, 2, 3], np.int8)))
+
+
+register_op(
+    "pow",
+    both(binary((0.5, 2), (-2, 2)), whole_exponents),
+    reference=np.power,
+    dtypes=NUMBERS,
+    points=[
+        Point("x² at 0", (0.0, 2), 0.0, (0.0,)),
+        Point("x¹ at 0", (0.0, 1), 0.0, (1.0,)),
+        Point("x⁰ at 0", (0.0, 0), 1.0, (0.0,)),
+        Point("x⁰ at 0, array exponent", (0.0, np.array(0.0)), 1.0, (0.0, 0.0)),
+        Point("0 to the power 2", (0.0, np.array(2.0)), 0.0, (0.0, 0.0)),
+        Point("(−2)³", (-2.0, 3), -8.0, (12.0,)),
+        Point("0 as a number to the power 2", (0, np.array(2.0)), 0.0, (0.0,)),
+    ],
+    skips={"K12": NO_DERIVATIVE},
+)
+register_op(
+    "float_power",
+    binary((0.5, 2), (-2, 2)),
+    reference=np.float_power,
+    dtypes=("float64", "float32", "complex128"),
+    skips={"K12": NO_DERIVATIVE},
+)
+
+# -- division with a whole quotient ----------------------------------------------------------
+
+quotients = binary((-4, 4), (0.6, 2))
+register_op("floor_divide", quotients, reference=np.floor_divide, dtypes=REAL, zero_gradient=True)
+register_op("remainder", quotients, reference=np.remainder, dtypes=REAL)
+register_op("fmod", quotients, reference=np.fmod, dtypes=REAL)
+register_op("divmod", quotients, reference=np.divmod, dtypes=REAL)
+register_op("modf", unary(-4, 4), reference=np.modf, dtypes=REAL)
+
+# -- signs, angles, combinations -------------------------------------------------------------
+
+register_op(
+    "sign",
+    unary(),
+    reference=np.sign,
+    dtypes=NUMBERS,
+    zero_gradient=True,
+    points=[Point("0", (0.0,), 0.0, (0.0,))],
+)
+register_op(
+    "copysign",
+    binary(),
+    reference=np.copysign,
+    dtypes=REAL,
+    zero_gradient=(1,),
+    points=[Point("0", (0.0, np.array(-1.0)), -0.0, (0.0, 0.0), kink=True)],
+)
+register_op(
+    "hypot",
+    binary(),
+    reference=np.hypot,
+    dtypes=REAL,
+    points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0), kink=True)],
+)
+register_op(
+    "arctan2",
+    binary((0.5, 2), (-2, 2)),
+    reference=np.arctan2,
+    dtypes=REAL,
+    points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0))],
+)
+register_op("deg2rad", unary(-200, 200), reference=np.deg2rad)
+register_op("rad2deg", unary(), reference=np.rad2deg)
+register_op(
+    "fma",
+    several((-2, 2), (-2, 2), (-2, 2)),
+    reference=lambda a, b, c: a * b + c,
+    dtypes=NUMBERS,
+)
+register_op(
+    "lerp",
+    several((-2, 2), (-2, 2), (0, 1)),
+    reference=lambda a, b, weight: a + weight * (b - a),
+    dtypes=NUMBERS,
+)

@@ -1,0 +1,79 @@
+"""Samples of minigrad/ops/elementwise/compare.py."""
+
+import numpy as np
+
+from ..spec import Sample, register_op
+from .elements import NUMBERS, REAL, TWO, unary
+
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+LOGIC = ("logical_and", "logical_or", "logical_xor")
+BITS = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift")
+
+
+def few_values(rng, dtype):
+    """Values of which many are equal, and many 0."""
+    for shapes in TWO:
+        args = [np.asarray(rng.integers(-1, 2, s)).astype(dtype) for s in shapes]
+        yield Sample(f"{shapes[0]} with {shapes[1]}", tuple(args))
+
+
+def one_of_few(rng, dtype):
+    for shape in ((2, 3), ()):
+        yield Sample(f"{shape}", (np.asarray(rng.integers(-1, 2, shape)).astype(dtype),))
+
+
+def integers(rng, dtype):
+    for shapes in TWO:
+        args = [np.asarray(rng.integers(0, 7, s)) for s in shapes]
+        yield Sample(f"{shapes[0]} with {shapes[1]}", tuple(args))
+
+
+def one_integer(rng, dtype):
+    yield Sample("(2, 3)", (rng.integers(-7, 7, (2, 3)),))
+    yield Sample("bool", (rng.random((3,)) < 0.5,))
+
+
+for name in (*COMPARISONS, *LOGIC):
+    dtypes = NUMBERS if name in ("equal", "not_equal") else REAL
+    register_op(name, few_values, reference=getattr(np, name), dtypes=dtypes)
+for name in BITS:
+    register_op(name, integers, reference=getattr(np, name), dtypes=("float64",))
+register_op("bitwise_invert", one_integer, reference=np.invert, dtypes=("float64",))
+register_op("logical_not", one_of_few, reference=np.logical_not, dtypes=NUMBERS)
+for name in ("isfinite", "isinf", "isnan"):
+    register_op(name, unary(), reference=getattr(np, name), dtypes=NUMBERS)
+register_op("signbit", unary(), reference=np.signbit, dtypes=REAL)
+register_op("isclose", few_values, reference=np.isclose)
+
+
+def _as_array(truth):
+    """The harness compares arrays: allclose answers with a Python bool."""
+    return np.asarray(truth)
+
+
+def _on_tensors(name):
+    from ...core.registry import op
+    from ...core.tensor import Tensor
+
+    return lambda a, b: Tensor(_as_array(getattr(op, name)(a, b)))
+
+
+register_op("allclose", few_values, call=_on_tensors("allclose"), reference=np.allclose,
+            differentiable=False)  # fmt: skip
+register_op("array_equal", few_values, reference=np.array_equal)
+
+# -- rounding --------------------------------------------------------------------------------
+
+for name in ("floor", "ceil", "trunc", "rint", "fix"):
+    register_op(name, unary(-4, 4), reference=getattr(np, name), dtypes=REAL, zero_gradient=True)
+
+
+def decimals(rng, dtype):
+    for shape, places in (((2, 3), 0), ((3,), 1), ((), -1)):
+        x = np.asarray(rng.uniform(-40, 40, shape)).astype(dtype)
+        yield Sample(f"{places} decimals", (x,), {"decimals": places})
+
+
+register_op(
+    "round", decimals, reference=np.round, dtypes=("float64", "float32"), zero_gradient=True
+)

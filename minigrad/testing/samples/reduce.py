@@ -1,0 +1,372 @@
+"""Samples of the reductions: every form of axis and keepdims, hard points, errors."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .values import distinct, near_one, over
+
+REAL = ("float64", "float32", "float16", "bfloat16")
+COMPLEX = (*REAL, "complex128", "complex64")
+INF = np.inf
+
+AXES = [
+    ((5,), {}),
+    ((), {}),
+    ((3, 4), {"axis": 0}),
+    ((3, 4), {"axis": -1, "keepdims": True}),
+    ((2, 3, 4), {"axis": (0, 2)}),
+    ((2, 3, 2), {"axis": (-1, 0), "keepdims": True}),
+    ((2, 1, 3), {"axis": None, "keepdims": True}),
+    ((2, 1, 3), {"axis": 1}),
+    ((0, 3), {"axis": 1}),
+    ((3, 2), {"axis": ()}),
+]
+ONE_AXIS = [
+    ((5,), {}),
+    ((), {}),
+    ((3, 4), {"axis": 0}),
+    ((3, 4), {"axis": -1}),
+    ((2, 3, 2), {"axis": 1}),
+    ((3, 4), {"axis": None}),
+    ((0, 3), {"axis": 1}),
+]
+
+
+def along(name, axis=0):
+    """Error samples of any op with an axis."""
+    return ErrorSample(
+        f"axis {axis} of a vector",
+        (np.ones(3),),
+        np.exceptions.AxisError,
+        f"{name}.*float64 \\(3,\\).*axis 5 is out of bounds",
+        {"axis": 5},
+    )
+
+
+# -- sums ------------------------------------------------------------------------------------
+
+register_op(
+    "sum",
+    over([*AXES, ((0,), {}), ((3, 2), {"axis": 0, "dtype": np.float64})]),
+    reference=np.sum,
+    dtypes=COMPLEX,
+    errors=[along("sum")],
+    points=[Point("empty", (np.zeros((0, 2)),), 0.0, (np.zeros((0, 2)),))],
+)
+register_op(
+    "mean", over(AXES), reference=np.mean, dtypes=COMPLEX, errors=[along("mean")]
+)
+for _name, _reference in (("any", np.any), ("all", np.all), ("count_nonzero", np.count_nonzero)):
+    register_op(
+        _name,
+        over([form for form in AXES if form[1].get("axis") != ()]),
+        reference=_reference,
+        differentiable=False,
+        points=[Point("zeros and NaN", (np.array([0.0, np.nan, -0.0]),), _reference([0, 1, 0]))],
+    )
+
+# -- spread ----------------------------------------------------------------------------------
+
+_SPREAD = [
+    ((5,), {}),
+    ((3, 4), {"axis": 0}),
+    ((3, 4), {"axis": -1, "keepdims": True, "ddof": 1}),
+    ((2, 3, 4), {"axis": (0, 2)}),
+    ((2, 3, 2), {"correction": 1}),
+]
+register_op(
+    "var",
+    over(_SPREAD),
+    reference=np.var,
+    dtypes=COMPLEX,
+    errors=[along("var")],
+    points=[Point("constant", (np.full(3, 0.5),), 0.0, (np.zeros(3),))],
+)
+register_op(
+    "std",
+    over(_SPREAD),
+    reference=np.std,
+    dtypes=COMPLEX,
+    errors=[along("std")],
+    points=[
+        Point("constant", (np.full(3, 0.1),), 0.0, (np.zeros(3),), kink=True),
+        Point("one row constant", (np.array([[0.1] * 3, [1, 2, 3.0]]),), params={"axis": 1}),
+    ],
+)
+
+
+def _p_norm(x, axis=None, keepdims=False, p=2):
+    return np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=p)
+
+
+_ZERO = Point("zero vector", (np.zeros(3),), 0.0, (np.zeros(3),), kink=True)
+register_op(
+    "p_norm",
+    over(
+        [
+            *[form for form in AXES if form[0] != () and form[1].get("axis") != ()],
+            ((3, 4), {"axis": 1, "p": 3}),
+            ((4,), {"p": 1.5}),
+            ((4,), {"p": -1}),
+            ((2, 3), {"p": 4, "keepdims": True}),
+        ],
+        near_one,
+    ),
+    reference=_p_norm,
+    dtypes=COMPLEX,
+    points=[
+        _ZERO,
+        Point("a zero entry", (np.array([3.0, 0.0, 4.0]),), 5.0, ([0.6, 0.0, 0.8],)),
+        Point("p=3, a zero entry", (np.array([0.0, -2.0]),), 2.0, ([0.0, -1.0],), {"p": 3}),
+    ],
+)
+register_op(
+    "vector_norm",
+    over(
+        [
+            ((5,), {}),
+            ((3, 4), {"axis": 0, "ord": 1}),
+            ((3, 4), {"axis": 1, "ord": INF, "keepdims": True}),
+            ((3, 4), {"axis": 1, "ord": -INF}),
+            ((2, 3, 4), {"axis": (0, 2), "ord": 3}),
+            ((3, 4), {}),
+        ],
+        distinct,
+    ),
+    reference=np.linalg.vector_norm,
+    points=[
+        _ZERO,
+        Point("inf, ties", (np.array([2.0, -2.0, 1.0]),), 2.0, ([0.5, -0.5, 0.0],), {"ord": INF}),
+        Point("ord 1 at 0", (np.array([0.0, -3.0]),), 3.0, ([0.0, -1.0],), {"ord": 1}, kink=True),
+        Point("ord 0", (np.array([0.0, -3.0]),), 1.0, ([0.0, 0.0],), {"ord": 0}),
+    ],
+)
+register_op(
+    "norm",
+    over(
+        [
+            ((5,), {}),
+            ((3, 4), {}),
+            ((3, 4), {"ord": "fro"}),
+            ((2, 3, 4), {"axis": (1, 2), "keepdims": True}),
+            ((3, 4), {"axis": 0, "ord": 1}),
+            ((3, 4), {"axis": -1, "ord": INF}),
+            ((2, 3, 4), {}),
+        ],
+        distinct,
+    ),
+    reference=np.linalg.norm,
+    points=[_ZERO],
+    errors=[
+        ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, "3 axes", {"ord": 2}),
+        ErrorSample("fro of a vector", (np.ones(3),), ValueError, "two axes", {"ord": "fro"}),
+    ],
+)
+
+# -- extrema ---------------------------------------------------------------------------------
+
+_NO_ELEMENTS = ErrorSample("no elements", (np.zeros((0, 3)),), ValueError, "zero-size", {"axis": 0})
+_EXTREMUM_AXES = [form for form in AXES if form[1].get("axis") != ()]
+
+
+def _ties(value):
+    x = np.array([[2.0, value, value], [1.0, 0.5, 0.7]])
+    return Point("ties in a row", (x,), None, ([[0, 0.5, 0.5], [0, 0, 0]],), {"axis": None})
+
+
+for _name, _reference in (("max", np.max), ("amax", np.amax)):
+    register_op(
+        _name,
+        over(_EXTREMUM_AXES, distinct),
+        reference=_reference,
+        dtypes=REAL,
+        errors=[_NO_ELEMENTS, along("max")],
+        points=[
+            _ties(3.0),
+            Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
+            Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
+            Point("all −inf", (np.full(2, -INF),), -INF, ([0.5, 0.5],)),
+        ],
+    )
+for _name, _reference in (("min", np.min), ("amin", np.amin)):
+    register_op(
+        _name,
+        over(_EXTREMUM_AXES, distinct),
+        reference=_reference,
+        dtypes=REAL,
+        errors=[_NO_ELEMENTS, along("min")],
+        points=[
+            _ties(-3.0),
+            Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
+            Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
+        ],
+    )
+register_op("ptp", over([((5,), {}), ((3, 4), {"axis": 0})], distinct), reference=np.ptp)
+for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
+    register_op(
+        _name,
+        over([((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": -1, "keepdims": True})], distinct),
+        reference=_reference,
+        differentiable=False,
+        dtypes=REAL,
+        points=[Point("first of ties", (np.array([1.0, 1.0]),), 0)],
+        errors=[ErrorSample("no elements", (np.zeros(0),), ValueError, "empty sequence")],
+    )
+
+# -- order statistics ------------------------------------------------------------------------
+
+
+def _order_statistics(x, ranks=(0,)):
+    return np.moveaxis(np.sort(x, axis=-1)[..., list(ranks)], -1, 0)
+
+
+register_op(
+    "order_statistics",
+    over([((5,), {}), ((3, 4), {"ranks": (2, 0)}), ((2, 3, 4), {"ranks": (3,)})], distinct),
+    reference=_order_statistics,
+    dtypes=("float64", "float32", "float16"),
+    points=[Point("ties", (np.array([1.0, 1, 2]),), [1.0], ([0.5, 0.5, 0],), kink=True)],
+    errors=[ErrorSample("no elements", (np.zeros((2, 0)),), ValueError, "no elements")],
+    skips={"K12": "the reference, a sort, does not say NaN for a slice that has one"},
+)
+register_op(
+    "median",
+    over(
+        [((5,), {}), ((4,), {}), ((3, 4), {"axis": 0}), ((2, 3, 4), {"axis": (0, 2), "keepdims": True})],
+        distinct,
+    ),
+    reference=np.median,
+    points=[
+        Point("even count", (np.array([4.0, 1.0, 3.0, 2.0]),), 2.5, ([0, 0, 0.5, 0.5],)),
+        Point("odd count", (np.array([4.0, 1.0, 3.0]),), 3.0, ([0.0, 0.0, 1.0],)),
+        Point("ties share", (np.array([1.0, 1.0, 2.0]),), 1.0, ([0.5, 0.5, 0.0],)),
+        Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
+    ],
+)
+_QUANTILES = [
+    ((5,), {"q": 0.3}),
+    ((4, 3), {"q": [0.1, 0.5, 0.99], "axis": 0}),
+    ((2, 3, 4), {"q": [[0.2], [0.7]], "axis": (0, 2), "keepdims": True}),
+    *[((7,), {"q": 0.37, "method": m}) for m in ("lower", "higher", "nearest", "midpoint")],
+    *[((7,), {"q": 0.37, "method": m}) for m in ("hazen", "weibull", "median_unbiased")],
+    *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
+    ((6,), {"q": [0.0, 1.0]}),
+]
+register_op(
+    "quantile",
+    over(_QUANTILES, distinct),
+    reference=np.quantile,
+    errors=[
+        ErrorSample("q > 1", (np.ones(3), 1.5), ValueError, "between 0 and 1, got 1.5"),
+        ErrorSample("method", (np.ones(3), 0.5), ValueError, "not one of", {"method": "best"}),
+    ],
+)
+register_op(
+    "percentile",
+    over([((5,), {"q": 30}), ((4, 3), {"q": [10, 50], "axis": 0})], distinct),
+    reference=np.percentile,
+)
+
+# -- products and running forms --------------------------------------------------------------
+
+_ONE_ZERO, _TWO_ZEROS = np.array([2.0, 0.0, 3.0]), np.array([0.0, 2.0, 0.0])
+register_op(
+    "prod",
+    over(AXES, near_one),
+    reference=np.prod,
+    dtypes=COMPLEX,
+    errors=[along("prod")],
+    points=[
+        Point("one zero", (_ONE_ZERO,), 0.0, ([0.0, 6.0, 0.0],)),
+        Point("two zeros", (_TWO_ZEROS,), 0.0, ([0.0, 0.0, 0.0],)),
+        Point("empty", (np.zeros(0),), 1.0, (np.zeros(0),)),
+    ],
+)
+register_op(
+    "cumsum", over(ONE_AXIS), reference=np.cumsum, dtypes=COMPLEX, errors=[along("cumsum")]
+)
+register_op(
+    "cumprod",
+    over(ONE_AXIS, near_one),
+    reference=np.cumprod,
+    dtypes=COMPLEX,
+    errors=[along("cumprod")],
+    points=[
+        Point("one zero", (_ONE_ZERO,), [2.0, 0.0, 0.0], ([1.0, 2 + 6.0, 0.0],)),
+        Point("two zeros", (_TWO_ZEROS,), [0.0, 0.0, 0.0], ([1 + 2.0, 0.0, 0.0],)),
+    ],
+)
+_RUNNING = [((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": 1, "include_initial": True})]
+register_op("cumulative_sum", over(_RUNNING), reference=getattr(np, "cumulative_sum", None))
+register_op(
+    "cumulative_prod", over(_RUNNING, near_one), reference=getattr(np, "cumulative_prod", None)
+)
+
+
+def _recurrence(a, b, axis=-1, reverse=False):
+    a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
+    y, last = np.empty_like(b), 0
+    for k in range(len(b))[:: -1 if reverse else 1]:
+        y[k] = last = a[k] * last + b[k]
+    return np.moveaxis(y, 0, axis)
+
+
+register_op(
+    "linear_recurrence",
+    over(
+        [
+            ([(5,), (5,)], {}),
+            ([(7, 2), (7, 2)], {"axis": 0}),
+            ([(2, 3), (2, 3)], {"reverse": True}),
+            ([(1,), (1,)], {}),
+            ([(0,), (0,)], {}),
+        ],
+        near_one,
+    ),
+    reference=_recurrence,
+    dtypes=("float64", "float32", "float16", "complex128"),
+    errors=[ErrorSample("shapes", (np.ones(2), np.ones(3)), ValueError, "need one shape")],
+    skips={"K12": "the order of multiplications differs from the loop's: inf·0 may meet elsewhere"},
+)
+
+# -- exponentials ----------------------------------------------------------------------------
+
+
+def _logsumexp(x, axis=None, keepdims=False):
+    with np.errstate(divide="ignore"):
+        return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
+
+
+_MASKED = np.full(3, -INF)
+register_op(
+    "logsumexp",
+    over(AXES),
+    reference=_logsumexp,
+    dtypes=REAL,
+    errors=[along("logsumexp")],
+    points=[
+        Point("all −inf", (_MASKED,), -INF, (np.zeros(3),)),
+        Point("huge", (np.array([1000.0, 1000.0]),), 1000 + np.log(2), ([0.5, 0.5],)),
+        Point("a masked entry", (np.array([0.0, -INF]),), 0.0, ([1.0, 0.0],)),
+    ],
+)
+
+
+def _logcumsumexp(x, axis=-1):
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    with np.errstate(divide="ignore"):
+        return np.log(np.cumsum(np.exp(x), axis=axis))
+
+
+register_op(
+    "logcumsumexp",
+    over([form for form in ONE_AXIS if form[0] != ()]),
+    reference=_logcumsumexp,
+    dtypes=REAL,
+    points=[
+        Point("all −inf", (_MASKED,), _MASKED, (np.zeros(3),)),
+        Point("masked first", (np.array([-INF, 0.0]),), [-INF, 0.0], ([0.0, 1.0],)),
+    ],
+    skips={"K17": "the reference has no 0-d form"},
+)

@@ -1,0 +1,75 @@
+"""Samples of minigrad/ops/elementwise/special.py. The references are SciPy's."""
+
+import math
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .elements import REAL, both, from_mpmath, unary
+
+try:
+    import scipy.special as scipy_special
+except ImportError:
+    scipy_special = None
+
+
+def _scipy(name):
+    return getattr(scipy_special, name, None)
+
+
+# mpmath's own are for 50 digits: no cancellation is left to fear
+def _sigmoid(x):
+    return 1 / (1 + from_mpmath("exp")(-x))
+
+
+def _sigmoid_derivative(x):
+    return _sigmoid(x) * _sigmoid(-x)
+
+
+def _logit(x):
+    return from_mpmath("log")(x / (1 - x))
+
+
+register_op(
+    "sigmoid",
+    unary(-4, 4),
+    reference=_scipy("expit"),
+    dtypes=REAL,
+    mp=_sigmoid,
+    points=[
+        Point("1000", (1000.0,), 1.0, (0.0,)),
+        Point("−1000", (-1000.0,), 0.0, (0.0,)),
+        Point("40", (40.0,), 1.0, (math.exp(-40),)),
+        Point("−40", (-40.0,), math.exp(-40), (math.exp(-40),)),
+    ],
+)
+register_op("sigmoid_derivative", unary(-4, 4), dtypes=REAL, mp=_sigmoid_derivative)
+register_op("logit", unary(0.1, 0.9), reference=_scipy("logit"), dtypes=REAL, mp=_logit)
+
+register_op("erf", unary(), reference=_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))
+register_op("erfc", unary(), reference=_scipy("erfc"), dtypes=REAL)
+register_op("erfinv", unary(-0.9, 0.9), reference=_scipy("erfinv"), dtypes=REAL)
+
+register_op("gamma", unary(0.6, 3), reference=_scipy("gamma"), dtypes=REAL)
+register_op("lgamma", unary(0.6, 3), reference=_scipy("gammaln"), dtypes=REAL)
+register_op("digamma", unary(0.6, 3), reference=_scipy("digamma"), dtypes=REAL)
+register_op(
+    "polygamma_of",
+    both(unary(0.6, 3, order=1), unary(0.6, 3, order=2)),
+    reference=lambda x, order: _scipy("polygamma")(order, x),
+    dtypes=REAL,
+)
+register_op(
+    "polygamma",
+    both(unary(0.6, 3, n=0), unary(0.6, 3, n=1)),
+    call=lambda x, n: _polygamma(n, x),
+    reference=lambda x, n: _scipy("polygamma")(n, x),
+    dtypes=REAL,
+    errors=[ErrorSample("negative order", (np.ones(3),), ValueError, "0 or more", {"n": -1})],
+)
+
+
+def _polygamma(n, x):
+    from ...core.registry import op
+
+    return op.polygamma(n, x)

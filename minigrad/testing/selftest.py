@@ -1,0 +1,59 @@
+"""The tester tested: every planted wrong rule must be caught, its right twin must pass."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+from .case import Context
+from .plant import Plant
+from .planted import NAMED
+from .planted_more import MORE
+from .progress import progress
+from .run import Outcome, check_spec
+
+PLANTS = (*NAMED, *MORE)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the harness makes of one plant: the checks that fail on it, and on its right twin."""
+
+    plant: Plant
+    caught_by: tuple[str, ...]
+    twin_failures: tuple[Outcome, ...]
+
+    @property
+    def killed(self) -> bool:
+        return bool(self.caught_by) and not self.twin_failures
+
+
+def judge(plant: Plant, seed: int = 0, level: str = "fast") -> Verdict:
+    """Put the wrong op and the right one under every check."""
+    with plant.while_wrong():
+        wrong = [o for o in check_spec(plant.wrong, Context(level, seed)) if o.status == "fail"]
+    right = [o for o in check_spec(plant.right, Context(level, seed)) if o.status == "fail"]
+    excused = {outcome.check for outcome in right}
+    caught = tuple(outcome.check for outcome in wrong if outcome.check not in excused)
+    return Verdict(plant, caught, tuple(right))
+
+
+def verdicts(seed: int = 0) -> Iterator[Verdict]:
+    for plant in progress(PLANTS, len(PLANTS), "planted rules"):
+        yield judge(plant, seed)
+
+
+def run_self_test(seed: int = 0) -> int:
+    """Print what caught each plant, and the kill rate; 0 where it is 100 %."""
+    start, killed = perf_counter(), 0
+    for verdict in verdicts(seed):
+        killed += verdict.killed
+        caught = ", ".join(verdict.caught_by) or "NOT CAUGHT"
+        print(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}", flush=True)
+        for outcome in verdict.twin_failures:
+            print(f"  but its right twin fails {outcome.check}: {outcome.failures[0][1]}")
+    total = len(PLANTS)
+    rate = f"kill rate {killed}/{total} = {100 * killed / total:.0f} %"
+    print(f"{rate}, {perf_counter() - start:.1f} s")
+    sys.stdout.flush()
+    return 0 if killed == total else 1

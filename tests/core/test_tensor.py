@@ -1,0 +1,118 @@
+"""A tensor: what it is, what it refuses."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+
+def test_a_tensor_copies_the_data_it_is_made_of():
+    source = np.ones(3)
+    x = mg.tensor(source)
+    source[0] = 7
+    assert x.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint8"])
+def test_an_integer_or_bool_leaf_cannot_require_a_gradient(dtype):
+    with pytest.raises(TypeError, match=f"dtype {dtype} cannot require a gradient"):
+        mg.tensor([1, 0], dtype=dtype, requires_grad=True)
+
+
+def test_numpy_is_read_only_while_the_tensor_is_tracked():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(ValueError, match="read-only"):
+        x.numpy()[0] = 5
+    assert np.shares_memory(x.numpy(), x.data)
+
+
+def test_asarray_of_a_tracked_tensor_says_what_would_be_lost():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(TypeError, match="detach"):
+        np.asarray(x)
+    with mg.no_grad():
+        assert np.asarray(x).tolist() == [1, 2]
+    assert np.asarray(x.detach()).tolist() == [1, 2]
+
+
+def test_detach_shares_memory_and_drops_history():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = (x * 2).detach()
+    assert y.is_leaf and not y.requires_grad
+
+
+def test_requires_grad_cannot_be_switched_off_on_a_result():
+    y = mg.tensor([1.0], requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="detach"):
+        y.requires_grad = False
+
+
+def test_a_leaf_can_be_switched_on_and_off():
+    x = mg.tensor([1.0])
+    assert x.requires_grad_().requires_grad
+    x.requires_grad = False
+    assert not x.requires_grad
+
+
+def test_pickle_keeps_data_flag_and_gradient_and_makes_results_leaves():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    y.sum().backward()
+    again = pickle.loads(pickle.dumps(x))
+    assert again.tolist() == [1, 2] and again.requires_grad and again.grad.tolist() == [3, 3]
+    assert pickle.loads(pickle.dumps(y)).is_leaf
+
+
+def test_deepcopy_shares_nothing():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    again = copy.deepcopy(x)
+    assert not np.shares_memory(again.data, x.data)
+
+
+def test_repr_shows_values_dtype_and_history():
+    x = mg.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
+    assert repr(x) == "tensor([1., 2.], dtype=float32, requires_grad=True)"
+    assert "grad_fn=<mul #" in repr(x * x)
+
+
+def test_iteration_and_len_follow_the_first_axis():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert len(x) == 2 and [row.tolist() for row in x] == [[1, 2], [3, 4]]
+    with pytest.raises(TypeError, match="0-d"):
+        iter(mg.tensor(1.0))
+
+
+def test_numbers_come_out_of_one_element_tensors():
+    assert float(mg.tensor(2.5)) == 2.5 and int(mg.tensor(3)) == 3 and bool(mg.tensor(True))
+    assert [10, 20, 30][mg.tensor(1)] == 20
+
+
+def test_tensors_of_tensors_are_refused_with_the_way_out():
+    with pytest.raises(TypeError, match="stack"):
+        mg.tensor([mg.tensor(1.0), mg.tensor(2.0)])
+
+
+def test_creation_functions_follow_numpy():
+    assert mg.zeros(2, 3).shape == mg.zeros((2, 3)).shape == (2, 3)
+    assert mg.ones(2).dtype == np.float64
+    assert mg.full((2,), 7).tolist() == [7, 7]
+    assert mg.arange(4).tolist() == [0, 1, 2, 3]
+    assert mg.linspace(0, 1, 3).tolist() == [0, 0.5, 1]
+    assert mg.eye(2).tolist() == [[1, 0], [0, 1]]
+    assert mg.ones_like(mg.zeros(3, dtype="float32")).dtype == np.float32
+    assert mg.full_like(mg.zeros(2), 3.0, requires_grad=True).requires_grad
+
+
+def test_a_seed_makes_random_tensors_repeat():
+    mg.manual_seed(3)
+    first = mg.randn(4).tolist(), mg.rand(2).tolist(), mg.randint(10, size=3).tolist()
+    mg.manual_seed(3)
+    assert first == (mg.randn(4).tolist(), mg.rand(2).tolist(), mg.randint(10, size=3).tolist())
+
+
+def test_an_unknown_device_names_the_choices():
+    with pytest.raises(ValueError, match="use 'cpu' or 'cuda:0'"):
+        mg.zeros(2, device="tpu")

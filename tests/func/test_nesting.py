@@ -1,0 +1,157 @@
+"""Levels: transforms nest in any order, on ten ops of every kind."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.func import grad, jvp, vjp, vmap
+
+rng = np.random.default_rng(0)
+MATRIX = rng.normal(size=(3, 3))
+
+FUNCTIONS = {
+    "mul": lambda x: (x * x * x).sum(),
+    "div": lambda x: (x / (x * x + 2.0)).sum(),
+    "exp": lambda x: np.exp(x).sum(),
+    "tanh": lambda x: (np.tanh(x) * x).sum(),
+    "pow": lambda x: ((x * x + 1.0) ** 1.5).sum(),
+    "matmul": lambda x: (np.tanh(MATRIX @ x) * x).sum(),
+    "sum_of_squares": lambda x: np.sum(x * x, axis=0) ** 2,
+    "softmax": lambda x: (mg.softmax(x) * x * x).sum(),
+    "reshape": lambda x: (x.reshape(1, 3).T * x.reshape(3, 1) ** 2).sum(),
+    "max": lambda x: np.max(x * x) * x.sum(),
+    "getitem": lambda x: (x[1:] * x[:-1] ** 2).sum(),
+    "where": lambda x: (np.where(np.array([True, False, True]), x * x, np.sin(x)) * x).sum(),
+}
+every_function = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+def point():
+    return mg.tensor(rng.normal(size=3))
+
+
+def numeric_jvp(f, x, t, h=1e-6):
+    return (f(mg.tensor(x.data + h * t.data)).data - f(mg.tensor(x.data - h * t.data)).data) / (
+        2 * h
+    )
+
+
+@every_function
+def test_jvp_agrees_with_differences(f):
+    x, t = point(), point()
+    y, ty = jvp(f, (x,), (t,))
+    np.testing.assert_allclose(y.data, f(x).data)
+    np.testing.assert_allclose(ty.data, numeric_jvp(f, x, t), rtol=1e-6, atol=1e-8)
+
+
+@every_function
+def test_grad_agrees_with_backward(f):
+    x = point()
+    leaf = mg.tensor(x, requires_grad=True)
+    f(leaf).backward()
+    np.testing.assert_array_equal(grad(f)(x).data, leaf.grad.data)
+
+
+@every_function
+def test_forward_over_reverse_is_a_hessian_vector_product(f):
+    x, t = point(), point()
+    g, hv = jvp(grad(f), (x,), (t,))
+    np.testing.assert_allclose(g.data, grad(f)(x).data)
+    np.testing.assert_allclose(hv.data, numeric_jvp(grad(f), x, t), rtol=1e-5, atol=1e-7)
+
+
+@every_function
+def test_reverse_over_forward_is_the_same_product(f):
+    x, t = point(), point()
+    directional = grad(lambda x: jvp(f, (x,), (t,))[1])(x)
+    np.testing.assert_allclose(directional.data, jvp(grad(f), (x,), (t,))[1].data, atol=1e-12)
+
+
+@every_function
+def test_vmap_of_grad_gives_each_examples_gradient(f):
+    xs = mg.tensor(rng.normal(size=(4, 3)))
+    one_by_one = np.stack([grad(f)(x).data for x in xs])
+    np.testing.assert_allclose(vmap(grad(f))(xs).data, one_by_one, atol=1e-14)
+
+
+@every_function
+def test_grad_of_vmap_gives_the_same(f):
+    xs = mg.tensor(rng.normal(size=(4, 3)))
+    whole = grad(lambda xs: vmap(f)(xs).sum())(xs)
+    np.testing.assert_allclose(whole.data, vmap(grad(f))(xs).data, atol=1e-14)
+
+
+@every_function
+def test_vmap_of_jvp_of_grad(f):
+    xs, ts = mg.tensor(rng.normal(size=(4, 3))), mg.tensor(rng.normal(size=(4, 3)))
+    hvp = lambda x, t: jvp(grad(f), (x,), (t,))[1]
+    one_by_one = np.stack([hvp(x, t).data for x, t in zip(xs, ts)])
+    np.testing.assert_allclose(vmap(hvp)(xs, ts).data, one_by_one, atol=1e-13)
+
+
+@every_function
+def test_reverse_over_reverse_over_reverse(f):
+    x, u, v = point(), point(), point()
+    once = lambda x: (grad(f)(x) * u).sum()
+    twice = lambda x: (grad(once)(x) * v).sum()
+    np.testing.assert_allclose(
+        grad(twice)(x).data @ u.data, numeric_jvp(twice, x, u), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_an_inner_derivative_does_not_take_the_outer_variable_for_its_own():
+    one = mg.tensor(1.0)
+    inner = lambda x: grad(lambda y: x + y)(mg.tensor(2.0))
+    assert grad(lambda x: x * inner(x))(one).item() == 1.0
+    forward = lambda x: jvp(lambda y: x + y, (mg.tensor(2.0),), (one,))[1]
+    assert jvp(lambda x: x * forward(x), (one,), (one,))[1].item() == 1.0
+
+
+def test_transforms_see_tensors_tracked_outside():
+    w = mg.tensor([2.0, 3.0], requires_grad=True)
+    gx = grad(lambda x: (w * x * x).sum())(mg.tensor([1.0, 1.0]))
+    gx.sum().backward()
+    assert w.grad.tolist() == [2, 2]
+
+
+def test_grad_of_grad_through_a_tracked_argument():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    grad(lambda x: (x**3).sum())(x).sum().backward()
+    assert x.grad.tolist() == [6, 12]
+
+
+def test_vjp_can_be_pulled_back_more_than_once():
+    y, pull = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    assert y.tolist() == [1, 4]
+    assert pull(np.array([1.0, 0.0]))[0].tolist() == [2, 0]
+    assert pull(np.array([0.0, 1.0]))[0].tolist() == [0, 4]
+
+
+def test_grad_takes_trees_and_auxiliary_results():
+    params = {"w": mg.tensor([2.0]), "b": [mg.tensor([1.0])]}
+    loss = lambda p, x: (((p["w"] * x + p["b"][0]) ** 2).sum(), {"seen": x})
+    g, aux = grad(loss, has_aux=True)(params, mg.tensor([3.0]))
+    assert g["w"].tolist() == [42] and g["b"][0].tolist() == [14] and aux["seen"].tolist() == [3]
+
+
+def test_vmap_maps_over_chosen_axes():
+    x, y = mg.tensor(rng.normal(size=(3, 4))), mg.tensor(rng.normal(size=3))
+    result = vmap(lambda a, b: (a * b).sum(), in_axes=(1, None))(x, y)
+    np.testing.assert_allclose(result.data, (x.data * y.data[:, None]).sum(0))
+    moved = vmap(lambda a: a * 2, in_axes=1, out_axes=1)(x)
+    np.testing.assert_allclose(moved.data, x.data * 2)
+
+
+def test_a_function_with_no_scalar_result_is_refused_by_grad():
+    with pytest.raises(mg.errors.TransformError, match="one scalar result"):
+        grad(lambda x: x * 2)(mg.tensor([1.0, 2.0]))
+
+
+def test_the_truth_of_a_batched_tensor_is_refused():
+    with pytest.raises(mg.errors.TransformError, match=r"mg\.where"):
+        vmap(lambda x: x if x > 0 else -x)(mg.tensor([1.0, -1.0]))
+
+
+def test_jvp_names_a_tangent_of_wrong_shape():
+    with pytest.raises(mg.errors.TransformError, match=r"tangents\[0\] has shape \(3,\)"):
+        jvp(lambda x: x, (mg.tensor([1.0, 2.0]),), (mg.tensor([1.0, 2.0, 3.0]),))
