@@ -53,7 +53,8 @@ def grad(
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
-    `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor. An input that the outputs do not depend on
+    `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor. An input that the
+    outputs do not depend on
     is an error, or None with allow_unused=True.
     """
     places = [_place(x, "inputs") for x in _listed(inputs)]

@@ -41,7 +41,7 @@ class Linear(Module):
 
 
 class Conv2d(Module):
-    """y[n, o] = Σ_i w[o, i] ⋆ x[n, i] + b[o] ;  x (n, in, h, w), weight (out, in, kh, kw)"""
+    """y[n, o] = Σ_i w[o, i] ⋆ x[n, i] + b[o] ;  x (n, in, h, w), weight (out, in/groups, kh, kw)"""
 
     def __init__(
         self,
@@ -50,6 +50,8 @@ class Conv2d(Module):
         kernel_size: Pair,
         stride: Pair = 1,
         padding: Pair = 0,
+        dilation: Pair = 1,
+        groups: int = 1,
         bias: bool = True,
         device: str | None = None,
         dtype: Any = np.float32,
@@ -59,32 +61,53 @@ class Conv2d(Module):
         self.kernel_size = _pair(kernel_size)
         self.stride = _pair(stride)
         self.padding = _pair(padding)
-        fan_in = in_channels * math.prod(self.kernel_size)
-        shape = (out_channels, in_channels, *self.kernel_size)
+        self.dilation = _pair(dilation)
+        self.groups = groups
+        if in_channels % groups or out_channels % groups:
+            raise ValueError(
+                f"Conv2d: groups={groups} must divide in_channels={in_channels} and "
+                f"out_channels={out_channels}"
+            )
+        fan_in = in_channels // groups * math.prod(self.kernel_size)
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
         self.weight = _drawn(shape, fan_in, device, dtype)
         self.bias = _drawn((out_channels,), fan_in, device, dtype) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return op.conv2d(x, self.weight, self.bias, stride=self.stride, padding=self.padding)
+        return op.conv2d(
+            x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
+        )
 
     def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
         text += f", stride={self.stride}"
         text += f", padding={self.padding}" if self.padding != (0, 0) else ""
+        text += f", dilation={self.dilation}" if self.dilation != (1, 1) else ""
+        text += f", groups={self.groups}" if self.groups != 1 else ""
         return text + (", bias=False" if self.bias is None else "")
 
 
 class MaxPool2d(Module):
     """The largest value of each window ;  x (n, c, h, w). stride is kernel_size when left out."""
 
-    def __init__(self, kernel_size: Pair, stride: Pair | None = None, padding: Pair = 0):
+    def __init__(
+        self,
+        kernel_size: Pair,
+        stride: Pair | None = None,
+        padding: Pair = 0,
+        dilation: Pair = 1,
+        *,
+        ceil_mode: bool = False,
+    ):
         self.kernel_size = _pair(kernel_size)
         self.stride = self.kernel_size if stride is None else _pair(stride)
         self.padding = _pair(padding)
+        self.dilation = _pair(dilation)
+        self.ceil_mode = ceil_mode
 
     def forward(self, x: Tensor) -> Tensor:
         return op.max_pool2d(
-            x, kernel_size=self.kernel_size, stride=self.stride, padding=self.padding
+            x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode
         )
 
     def extra_repr(self) -> str:
@@ -161,7 +184,7 @@ class Dropout(Module):
         draws = (self.generator or random.generator()).random(x.shape, dtype=np.float32)
         keep = create.as_tensor(draws >= self.p, device=x.device)
         scale = 1 / (1 - self.p) if self.p < 1 else 0.0
-        return op.where(keep, x * scale, 0.0)
+        return op.where(keep, x, 0.0) * scale
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -38,7 +38,7 @@ def _rows(x):
 
 
 def _spread(g, x):
-    return np.broadcast_to(g.reshape((*g.shape, 1)), x.shape)
+    return np.broadcast_to(g.reshape((*g.shape, 1)), x.shape) if x.ndim else g
 
 
 def _add(a, b):

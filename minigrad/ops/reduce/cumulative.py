@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
-from ..axes import accumulate, array_like, axis_of, widen
+from ..axes import accumulate, axis_of, widen
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "linear_recurrence"]
 
@@ -116,8 +116,8 @@ def cumulative_prod(
 def _with_initial(
     running: Any, fill_like: Any, x: Any, axis: int | None, dtype: Any, include_initial: bool
 ) -> Any:
-    x = array_like(x)
-    if axis is None and x.ndim != 1:
+    x = op.atleast_1d(x)
+    if axis is None and x.ndim > 1:
         raise ValueError(f"{running.name}: axis is needed for an array of shape {x.shape}")
     axis = 0 if axis is None else axis
     y = running(x, axis=axis, dtype=dtype)

@@ -10,29 +10,29 @@ from ..axes import keep_axes, widen
 __all__ = ["logcumsumexp", "logsumexp"]
 
 
-@primitive
+@primitive(residuals=["top"])
 def logsumexp(x, axis=None, keepdims=False):
-    """y = log Σ exp x over `axis` ;  gx = g exp(x − y).
+    """y = log Σ exp x over `axis` ;  gx = g exp x / Σ exp x, all taken relative to the largest x.
 
     All −inf (also: no elements) gives −inf and the gradient 0.
     """
     z = widen(x)
-    top = np.max(z, axis=axis, keepdims=True) if z.size else z.dtype.type(0)
-    top = np.where(np.isfinite(top), top, z.dtype.type(0))
+    none = z.dtype.type(0)
+    top = np.max(z, axis=axis, keepdims=True) if z.size else none
+    top = np.where(np.isfinite(top), top, none)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         y = np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True)) + top
-    y = y if keepdims else np.squeeze(y, _axis(axis))
-    return y.astype(x.dtype)
-
-
-def _axis(axis):
-    return tuple(axis) if isinstance(axis, list) else axis
+    y = y if keepdims else np.squeeze(y, axis)
+    return y.astype(x.dtype), top
 
 
 @logsumexp.vjp("x")
-def logsumexp_dx(g, x, y, axis, keepdims):
-    g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
-    return g * np.exp(x - np.where(y == -np.inf, 0, y))  # −inf − (−inf) would be NaN
+def logsumexp_dx(g, x, top, axis, keepdims):
+    # not exp(x − y): the rounding of y, 0.25 for a float16 near 1,000, would be an exponent
+    e = np.exp(widen(x) - top)
+    total = op.sum(e, axis=axis, keepdims=True)
+    share = e / np.where(total == 0, 1, total)
+    return widen(keep_axes(g, x.shape, axis, keepdims)) * share
 
 
 @primitive
@@ -53,7 +53,10 @@ def logcumsumexp(x, axis=-1):
 
 @logcumsumexp.vjp("x")
 def logcumsumexp_dx(g, x, y, axis):
-    shape, x, y, g = x.shape, widen(x), widen(y), widen(g)
+    shape, z, g = x.shape, widen(x), widen(g)
+    if z.dtype != x.dtype:  # y was rounded to 16 bits, too coarse for an exponent
+        y = op.logcumsumexp(z, axis=axis)
+    x = z
     if axis is None:
         x, axis = x.reshape(-1), 0
     y = np.where(y == -np.inf, 0, y)  # nothing but −inf so far: exp(−inf − 0) = 0 is right

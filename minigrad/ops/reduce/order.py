@@ -38,17 +38,19 @@ def order_statistics_dx(g, x, y):
 def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The middle element; of an even count the mean of the two middle ones, half the gradient each.
 
-    axis None, an int or a tuple. Integers give float64. No elements: ValueError.
+    axis None, an int or a tuple. Integers give float64. Of no elements: NaN.
     """
     x = array_like(x)
     rows = _rows(x, axis)
     n = rows.shape[-1]
+    if n == 0:
+        return op.mean(x, axis=axis, keepdims=keepdims)
     ranks = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
     middle = op.mean(op.order_statistics(rows, ranks=ranks), axis=0)
     return _reduced(middle, x.shape, axis, keepdims)
 
 
-# method: (alpha, beta), rank = n q + alpha + q (1 − alpha − beta) − 1  (Hyndman and Fan 1996)
+# method: (alpha, beta), rank = q (n + 1 − alpha − beta) + alpha − 1  (Hyndman and Fan 1996)
 _CONTINUOUS = {
     "interpolated_inverted_cdf": (0, 1),
     "hazen": (0.5, 0.5),
@@ -75,24 +77,30 @@ def quantile(
     higher, nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
     interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights.
     """
-    x = array_like(x)
-    q = np.asarray(constant_array(q), dtype=np.float64)
+    x, q = array_like(x), constant_array(q)
+    dtype = x.dtype if isinstance(q, int | float) else np.result_type(x.dtype, np.asarray(q).dtype)
+    q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = _rows(x, axis)
     rank = _rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
-    weight = (rank - low).reshape((-1,) + (1,) * (rows.ndim - 1))
-    if rows.dtype.kind not in "biu":
-        weight = weight.astype(rows.dtype)
-    a = op.order_statistics(rows, ranks=tuple(low.tolist()))
-    if weight.any():
-        high = np.minimum(low + 1, rows.shape[-1] - 1)
-        b = op.order_statistics(rows, ranks=tuple(high.tolist()))
-        a = np.where(weight > 0, a + (b - a) * weight, a)  # weight 0 must not meet b = inf
-    elif rows.dtype.kind in "biu" and method in (*_CONTINUOUS, "midpoint"):
-        a = a.astype(np.float64)
-    return _reduced(a, x.shape, axis, keepdims, q.shape)
+    y = op.order_statistics(rows, ranks=tuple(low.tolist()))
+    if method in (*_CONTINUOUS, "midpoint"):
+        dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
+        weight = (rank - low).astype(dtype).reshape((-1, *(1,) * (rows.ndim - 1)))
+        y = _towards_next(y if y.dtype == dtype else y.astype(dtype), rows, low, weight)
+    return _reduced(y, x.shape, axis, keepdims, q.shape)
+
+
+def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: np.ndarray) -> Any:
+    """y, of rank `low`, moved by `weight` towards the element of the next rank."""
+    if not weight.any():
+        return y
+    ranks = np.minimum(low + 1, rows.shape[-1] - 1)
+    further = op.order_statistics(rows, ranks=tuple(ranks.tolist()))
+    # weight 0 selects: 0 times an infinite difference would be NaN
+    return np.where(weight > 0, y + (further - y) * weight, y)
 
 
 @composite(numpy=np.percentile)
@@ -100,8 +108,9 @@ def percentile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """quantile with q in percent, 0 to 100."""
-    q = np.asarray(constant_array(q), dtype=np.float64)
-    return quantile(x, q / 100, axis=axis, keepdims=keepdims, method=method)
+    q = constant_array(q)
+    q = q / 100 if isinstance(q, int | float) else np.asarray(q) / 100
+    return quantile(x, q, axis=axis, keepdims=keepdims, method=method)
 
 
 def _rank(q: np.ndarray, n: int, method: str) -> np.ndarray:
@@ -112,7 +121,7 @@ def _rank(q: np.ndarray, n: int, method: str) -> np.ndarray:
         known = ", ".join([*_CONTINUOUS, *_NEIGHBOUR])
         raise ValueError(f"quantile: method={method!r} is not one of {known}")
     alpha, beta = _CONTINUOUS[method]
-    return np.clip(n * q + alpha + q * (1 - alpha - beta) - 1, 0, n - 1)
+    return np.clip(q * (n + 1 - alpha - beta) + alpha - 1, 0, n - 1)
 
 
 def _rows(x: Any, axis: Any) -> Any:

@@ -1,0 +1,75 @@
+"""Fixtures of the viewer's tests: dumps made by hand, and the command run in this process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from minigrad_viz.cli import main
+from minigrad_viz.collapse import group_nodes
+from minigrad_viz.picture import picture_of
+from minigrad_viz.reader import graph_from
+
+
+def _load_dumps():
+    path = Path(__file__).with_name("dumps.py")
+    spec = importlib.util.spec_from_file_location("viz_test_dumps", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_DUMPS = _load_dumps()
+
+
+@pytest.fixture(scope="session")
+def dumps():
+    """The helpers that build dumps."""
+    return _DUMPS
+
+
+@pytest.fixture
+def save(tmp_path):
+    """save(document) -> the path of a dump file; a text or bytes is written as it is."""
+
+    def write(document, name="graph.json"):
+        path = tmp_path / name
+        if isinstance(document, dict):
+            document = json.dumps(document)
+        path.write_bytes(document if isinstance(document, bytes) else document.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def viz(capsys):
+    """viz(arguments...) -> (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def picture():
+    """picture(document, **how) -> the picture of a dump."""
+
+    def build(document, title="graph", **how):
+        graph = graph_from(document)
+        return picture_of(graph, group_nodes(graph, **how), title)
+
+    return build
+
+
+@pytest.fixture
+def no_dot(monkeypatch):
+    """A PATH without any program."""
+    monkeypatch.setenv("PATH", "")
+    assert sys.executable  # found without PATH

@@ -1,0 +1,154 @@
+"""The command: exit codes, one line on stderr, nothing half-written."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+BAD = {
+    "cut off": lambda d: json.dumps(d.tiny())[:-40],
+    "empty": lambda d: "",
+    "newer": lambda d: d.tiny() | {"version": [2, 0]},
+    "other format": lambda d: {"format": "other", "version": [1, 0]},
+    "wrong type": lambda d: d.tiny() | {"nodes": 7},
+    "unknown edge": lambda d: d.tiny() | {"roots": [77]},
+}
+
+
+@pytest.mark.parametrize("ending", ["svg", "html", "png"])
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_dump_gives_one_line_and_exit_2_and_writes_nothing(
+    case, ending, dumps, save, viz, tmp_path
+):
+    path, out = save(BAD[case](dumps)), tmp_path / f"o.{ending}"
+    out.write_text("what was there")
+    code, stdout, err = viz(path, "-o", out)
+    assert (code, stdout, err.count("\n")) == (2, "", 1)
+    assert err.startswith("minigrad-viz: ") and "graph.json" in err and "Traceback" not in err
+    assert out.read_text() == "what was there"
+    assert sorted(os.listdir(tmp_path)) == ["graph.json", out.name]
+
+
+def test_a_newer_dump_names_both_versions(dumps, save, viz, tmp_path):
+    _, _, err = viz(save(dumps.tiny() | {"version": [2, 0]}), "-o", tmp_path / "o.svg")
+    assert "written by a newer minigrad (format 2.0); this viewer reads 1.x: upgrade" in err
+
+
+def test_a_dump_beyond_max_bytes_is_refused(dumps, save, viz, tmp_path):
+    code, _, err = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", "--max-bytes", 64)
+    assert code == 2 and "larger than 64 bytes" in err
+
+
+@pytest.mark.parametrize("target", ["nowhere/o.svg", "file/o.svg", "folder.svg"])
+def test_a_target_that_cannot_be_written_gives_one_line(target, dumps, save, viz, tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder.svg").mkdir()
+    code, _, err = viz(save(dumps.tiny()), "-o", tmp_path / target)
+    assert code == 2 and err.count("\n") == 1 and "cannot be written" in err
+
+
+def test_a_full_disk_gives_one_line(dumps, save, viz):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full on this system")
+    code, _, err = viz(save(dumps.tiny()), "-o", "/dev/full", "--format", "svg")
+    assert code == 2 and "No space left" in err and stat.S_ISCHR(os.stat("/dev/full").st_mode)
+
+
+def test_a_failed_write_leaves_no_part_behind(dumps, save, viz, tmp_path, monkeypatch):
+    out = tmp_path / "o.svg"
+    out.write_text("what was there")
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fails)
+    assert viz(save(dumps.tiny()), "-o", out)[0] == 2
+    assert out.read_text() == "what was there"
+    assert sorted(os.listdir(tmp_path)) == ["graph.json", "o.svg"]
+
+
+def test_a_new_file_gets_usual_permissions_and_an_old_one_keeps_its_own(dumps, save, viz, tmp_path):
+    path, new, old = save(dumps.tiny()), tmp_path / "new.svg", tmp_path / "old.svg"
+    old.write_text("")
+    old.chmod(0o600)
+    viz(path, "-o", new)
+    viz(path, "-o", old)
+    assert stat.S_IMODE(new.stat().st_mode) == stat.S_IMODE(path.stat().st_mode)
+    assert stat.S_IMODE(old.stat().st_mode) == 0o600
+
+
+def test_a_link_is_followed_and_not_replaced(dumps, save, viz, tmp_path):
+    real, link = tmp_path / "real.svg", tmp_path / "link.svg"
+    real.write_text("")
+    link.symlink_to(real)
+    assert viz(save(dumps.tiny()), "-o", link)[0] == 0
+    assert link.is_symlink() and real.stat().st_size > 0
+
+
+def test_the_output_can_be_a_pipe(dumps, save, capfdbinary):
+    from minigrad_viz.cli import main
+
+    assert main([str(save(dumps.tiny())), "-o", "-", "--format", "mmd"]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"flowchart TD")
+
+
+@pytest.mark.parametrize("arguments", [[], ["g.json"], ["g.json", "-o", "x.bmp"], ["info"]])
+def test_a_wrong_call_gives_exit_2(arguments, viz):
+    assert viz(*arguments)[0] == 2
+
+
+def test_help_and_version_give_exit_0(viz):
+    assert "render" in viz("--help")[1]
+    assert viz("--version")[1].startswith("minigrad-viz ")
+
+
+def test_info_counts_what_is_there(dumps, save, viz):
+    code, out, _ = viz("info", save(dumps.convnet()))
+    assert code == 0
+    assert "25 nodes (15 ops, 8 parameters, 2 inputs)" in out
+    assert "backward      15 steps in 14.9 ms" in out
+
+
+def test_info_as_json_holds_the_same_numbers(dumps, save, viz):
+    numbers = json.loads(viz("info", save(dumps.convnet()), "--json")[1])
+    assert numbers["nodes"] == 25 and numbers["depth"] == 16
+    assert numbers["ops"]["relu"] == 3 and numbers["scopes"]["model/conv1"] == 2
+
+
+def test_an_interrupt_gives_exit_130_and_leaves_nothing(dumps, save, tmp_path):
+    path = save(dumps.tiny())
+    slow = (
+        "import sys, time, minigrad_viz.cli as cli\n"
+        "def render(*_): print('drawing', flush=True); time.sleep(30)\n"
+        "cli.render = render\n"
+        "sys.exit(cli.main(sys.argv[1:]))\n"
+    )
+    run = subprocess.Popen(
+        [sys.executable, "-c", slow, str(path), "-o", str(tmp_path / "o.svg")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+    )
+    assert run.stdout.readline() == "drawing\n"
+    time.sleep(0.05)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 130 and err == "minigrad-viz: interrupted, nothing was written\n"
+    assert os.listdir(tmp_path) == ["graph.json"]
+
+
+def test_the_viewer_never_imports_the_engine():
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys, minigrad_viz.cli; print('minigrad' in sys.modules)"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "False\n"

@@ -1,0 +1,125 @@
+"""The layered layout: nothing overlaps, data flows down, the same graph gives the same places."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minigrad_viz.layering import assign_layers
+from minigrad_viz.layout import place
+from minigrad_viz.ordering import crossings, order_rows
+
+
+@st.composite
+def graphs(draw):
+    count = draw(st.integers(1, 30))
+    widths = draw(st.lists(st.floats(10, 200), min_size=count, max_size=count))
+    heights = draw(st.lists(st.integers(20, 60), min_size=count, max_size=count))
+    ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1), st.integers(0, 1))
+    links = [link for link in draw(st.lists(ends, max_size=60)) if link[0] != link[1]]
+    return widths, heights, list(dict.fromkeys(links))
+
+
+def assert_no_overlap(layout, widths, heights):
+    boxes = sorted(zip(layout.y, layout.x, widths, heights, strict=True))
+    for _, row in itertools.groupby(boxes, key=lambda box: box[0]):
+        for (_, ax, aw, _), (_, bx, bw, _) in itertools.pairwise(row):
+            assert bx - ax >= (aw + bw) / 2 + 10
+    rows = sorted({(y, max(h for by, _, _, h in boxes if by == y)) for y in layout.y})
+    for (ay, ah), (by, bh) in itertools.pairwise(rows):
+        assert by - ay >= (ah + bh) / 2 + 30
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs())
+def test_boxes_never_overlap_even_with_cycles(graph):
+    widths, heights, links = graph
+    assert_no_overlap(place(widths, heights, links), widths, heights)
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs())
+def test_links_point_downwards_unless_marked_backward(graph):
+    widths, heights, links = graph
+    layout = place(widths, heights, links)
+    for (source, target, _), route, back in zip(links, layout.routes, layout.backward, strict=True):
+        assert (layout.y[source] > layout.y[target]) == back
+        ys = [y for _, y in (route[::-1] if back else route)]
+        assert ys == sorted(ys)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs())
+def test_an_acyclic_graph_has_no_backward_link(graph):
+    widths, heights, links = graph
+    forward = [(min(s, t), max(s, t), p) for s, t, p in links]
+    assert not any(place(widths, heights, forward).backward)
+
+
+@settings(max_examples=40, deadline=None)
+@given(graphs())
+def test_the_same_graph_gives_the_same_places(graph):
+    assert place(*graph) == place(*graph)
+
+
+def test_a_route_ends_on_the_top_of_its_target(picture, dumps):
+    drawn = picture(dumps.residual())
+    layout = drawn.layout()
+    for link, route in zip(drawn.links, layout.routes, strict=True):
+        assert route[-1][1] < layout.y[link.target]
+        assert abs(route[-1][0] - layout.x[link.target]) < 100
+
+
+def test_a_parameter_stands_just_above_its_consumer(picture, dumps):
+    drawn = picture(dumps.convnet())
+    layout = drawn.layout()
+    levels = sorted(set(layout.y))
+    place_of = {box.title: at for at, box in enumerate(drawn.boxes)}
+    consumer = next(k.target for k in drawn.links if k.source == place_of["model.fc2.bias"])
+    above = levels.index(layout.y[place_of["model.fc2.bias"]])
+    assert levels.index(layout.y[consumer]) == above + 1
+
+
+def test_a_chain_runs_straight_past_its_parameters(picture, dumps):
+    drawn = picture(dumps.convnet())
+    layout = drawn.layout()
+    ops = [x for x, box in zip(layout.x, drawn.boxes, strict=True) if box.kind == "op"]
+    assert max(ops) - min(ops) < 5
+
+
+def test_links_of_one_tensor_share_one_trunk():
+    links = [(0, 1, 0), (1, 2, 0), (2, 3, 0), (3, 4, 0), (0, 2, 0), (0, 3, 0), (0, 4, 0)]
+    assert len(assign_layers(5, links).row) == 5 + 3
+
+
+def test_a_leaf_used_everywhere_costs_one_waypoint_a_row(dumps, picture):
+    drawn = picture(dumps.deep_chain(400))
+    links = [(link.source, link.target, link.port) for link in drawn.links]
+    assert len(assign_layers(len(drawn.boxes), links).row) < 3 * len(drawn.boxes)
+    assert sum(map(len, drawn.layout().routes)) < 12 * len(drawn.links)
+
+
+def test_the_waypoint_budget_bounds_the_worst_case():
+    links = (
+        [(k, k + 1, 0) for k in range(300)] + [(k, 301, 1) for k in range(300)] + [(300, 301, 0)]
+    )
+    layers = assign_layers(302, links, budget=1000)
+    assert len(layers.row) <= 302 + 1000
+    assert any(layers.direct)
+
+
+def test_sweeps_remove_the_crossings_of_a_ladder():
+    rungs = [(0, 5, 0), (1, 4, 0), (2, 3, 0)]
+    layers = assign_layers(6, rungs)
+    assert crossings(order_rows(layers), layers) == 0
+
+
+def test_boxes_without_links_fill_a_square_and_not_a_line():
+    layout = place([50.0] * 400, [30.0] * 400, [])
+    assert layout.width < 2 * layout.height
+
+
+@pytest.mark.parametrize("count", [2, 5_000])
+def test_long_chains_are_laid_out_without_recursion(count):
+    layout = place([60.0] * count, [30.0] * count, [(k, k + 1, 0) for k in range(count - 1)])
+    assert max(layout.x) - min(layout.x) < 1

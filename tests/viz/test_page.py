@@ -1,0 +1,197 @@
+"""The interactive page in a real browser: it loads alone, finds, folds and keeps its address."""
+
+import random
+import shutil
+
+import pytest
+from minigrad_viz.layout import place
+from minigrad_viz.page import page_text
+from minigrad_viz.reader import graph_from
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """open_page(document) -> the loaded page; fails at the end on any error or request."""
+    contexts, trouble = [], []
+
+    def load(document, dark=False, **how):
+        path = tmp_path / "graph.html"
+        path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
+        context = browser.new_context(color_scheme="dark" if dark else "light")
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8_000)
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on(
+            "request",
+            lambda request: trouble.append(request.url) if trouble_from(request) else None,
+        )
+        page.goto(path.as_uri())
+        return page
+
+    def trouble_from(request):
+        return not request.url.startswith("file:") or not request.is_navigation_request()
+
+    yield load
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def boxes(page):
+    return page.evaluate("app.scene.boxes.length")
+
+
+def test_the_page_draws_every_node_and_asks_for_nothing(open_page, dumps):
+    page = open_page(dumps.convnet())
+    assert page.locator("g.node").count() == 25
+    assert page.locator("#status").inner_text() == "25 nodes in 25 boxes"
+
+
+def test_search_finds_a_node_and_shows_what_is_known_of_it(open_page, dumps):
+    page = open_page(dumps.convnet())
+    page.keyboard.press("/")
+    page.keyboard.type("conv2.weight")
+    assert page.locator("#found").inner_text() == "1 found"
+    page.keyboard.press("Enter")
+    assert page.locator("#panel h2").inner_text() == "model.conv2.weight"
+    assert "32×16×3×3 float32" in page.locator("#panel").inner_text()
+
+
+def test_a_chosen_op_shows_formula_site_saved_arrays_and_timing(open_page, dumps):
+    document = dumps.convnet()
+    document["nodes"][3]["formula"] = "y = x * w"
+    page = open_page(document)
+    page.evaluate("app.reveal(3)")
+    text = page.locator("#panel").inner_text()
+    for words in ("conv2d", "y = x * w", "/home/ada/digits/model.py:41", "x 64×10", "900 µs"):
+        assert words in text
+
+
+def test_folding_a_scope_changes_the_counts_and_opening_it_restores_them(open_page, dumps):
+    page = open_page(dumps.convnet())
+    page.evaluate("app.toggle('model/conv1')")
+    assert boxes(page) == 25 - 3
+    assert "2 ops, 2 parameters" in page.locator("g.scope").text_content()
+    assert page.locator("#status").inner_text() == "25 nodes in 22 boxes, 4 folded into scopes"
+    page.keyboard.press("Shift+E")
+    assert boxes(page) == 25
+    page.keyboard.press("Shift+C")
+    assert boxes(page) == 4
+
+
+def test_a_click_on_a_folded_scope_opens_it(open_page, dumps):
+    page = open_page(dumps.convnet(), depth=1)
+    assert boxes(page) == 4
+    page.locator("g.scope rect.box").last.click(force=True)
+    assert boxes(page) == 25
+
+
+def test_the_browser_folds_as_the_python_writers_do(open_page, dumps, picture):
+    for depth in (1, 2):
+        drawn = picture(dumps.wide_random(300, 8), depth=depth)
+        page = open_page(dumps.wide_random(300, 8), depth=depth)
+        assert boxes(page) == len(drawn.boxes)
+        assert page.evaluate("app.scene.links.length") == len(drawn.links)
+
+
+def test_the_browser_places_boxes_where_python_does(open_page, dumps):
+    page = open_page(dumps.tiny())
+    for seed, count in ((1, 8), (2, 60), (3, 400)):
+        chance = random.Random(seed)
+        links = {(chance.randrange(at), at, 0) for at in range(1, count) for _ in range(2)}
+        back = {(count - 1, 0, 0), (count - 2, 1, 1)}
+        links, widths = sorted(links | back), [float(40 + at % 7 * 10) for at in range(count)]
+        heights, exits = [float(30 + at % 3 * 13) for at in range(count)], [0.0] * len(links)
+        ours = place(widths, heights, links, exits)
+        theirs = page.evaluate("a => placeGraph(...a)", [widths, heights, links, exits])
+        assert theirs["x"] == pytest.approx(ours.x, abs=1e-3)
+        assert theirs["y"] == pytest.approx(ours.y, abs=1e-3)
+        for route, other in zip(ours.routes, theirs["routes"], strict=True):
+            assert [c for point in other for c in point] == pytest.approx(
+                [c for point in route for c in point], abs=1e-3
+            )
+
+
+def test_the_address_brings_back_what_was_looked_at(open_page, dumps):
+    page = open_page(dumps.convnet())
+    page.evaluate("app.toggle('model/fc1')")
+    page.evaluate("app.reveal(3)")
+    page.wait_for_timeout(300)
+    view = page.evaluate("app.view")
+    page.reload()
+    assert boxes(page) == 22
+    assert page.locator("#panel h2").inner_text() == "conv2d"
+    assert page.evaluate("app.view") == pytest.approx(view, rel=1e-3)
+
+
+def test_light_and_dark_follow_the_system_and_the_button(open_page, dumps):
+    page = open_page(dumps.tiny(), dark=True)
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.locator("#theme").click()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_colour_by_time_and_marks_of_nan(open_page, dumps):
+    document = dumps.convnet()
+    document["backward"]["steps"][0]["nonfinite"] = "nan"
+    page = open_page(document)
+    page.locator("#heat").select_option("time")
+    assert "color-mix" in page.locator("g.op rect.box").first.get_attribute("fill")
+    assert "⚠" in page.locator("g.node").last.text_content()
+
+
+def test_a_large_graph_opens_folded_and_is_drawn_on_canvas_when_opened(open_page, dumps):
+    page = open_page(dumps.wide_random(3000))
+    assert boxes(page) < 500
+    page.keyboard.press("Shift+E")
+    assert boxes(page) == 3000
+    assert page.locator("canvas").is_visible() and not page.locator("#stage > svg").is_visible()
+    page.keyboard.press("+")
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><script>document.title='owned'</script>", '"><img src=x>']
+)
+def test_hostile_names_do_nothing(open_page, dumps, name):
+    document = dumps.tiny()
+    for node in document["nodes"]:
+        node.update(name=name, scope=name, formula=name, op=name)
+    page = open_page(document)
+    page.evaluate("app.unfoldAll(); app.reveal(2)")
+    assert page.title() == "graph" and page.locator("img").count() == 0
+    assert page.locator("#panel h2").inner_text() == name
+
+
+def test_arrows_walk_along_the_links(open_page, dumps):
+    page = open_page(dumps.tiny())
+    page.evaluate("app.choose(0)")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#panel h2").inner_text() == "mul"
+    page.keyboard.press("Escape")
+    assert page.locator("#panel h2").inner_text() == "graph"

@@ -1,0 +1,82 @@
+"use strict";
+// Mouse, touch and keyboard.
+
+function boxAt(event) {
+  const frame = stage.getBoundingClientRect(), { x, y, k } = app.view;
+  const gx = (event.clientX - frame.left - x) / k, gy = (event.clientY - frame.top - y) / k;
+  return app.scene.boxes.find((box) => Math.abs(box.x - gx) <= box.w / 2 && Math.abs(box.y - gy) <= box.h / 2);
+}
+
+let held = null;
+stage.addEventListener("pointerdown", (event) => {
+  held = { x: event.clientX, y: event.clientY, view: { ...app.view }, moved: false };
+  stage.setPointerCapture(event.pointerId);
+});
+stage.addEventListener("pointermove", (event) => {
+  if (!held) return;
+  const dx = event.clientX - held.x, dy = event.clientY - held.y;
+  held.moved = held.moved || Math.hypot(dx, dy) > 4;
+  stage.classList.toggle("moving", held.moved);
+  if (held.moved) app.move({ x: held.view.x + dx, y: held.view.y + dy });
+});
+stage.addEventListener("pointerup", (event) => {
+  const click = held && !held.moved;
+  held = null;
+  stage.classList.remove("moving");
+  if (!click) return;
+  const box = boxAt(event);
+  if (box && box.scope) app.toggle(box.scope);
+  else app.choose(box ? box.members[0] : null);
+});
+stage.addEventListener("pointercancel", () => { held = null; });
+stage.addEventListener("wheel", (event) => {
+  event.preventDefault();
+  const frame = stage.getBoundingClientRect(), lines = event.deltaMode === 1 ? 30 : 1;
+  app.zoom(Math.exp(-event.deltaY * lines * 0.0016), event.clientX - frame.left, event.clientY - frame.top);
+}, { passive: false });
+
+function foldHere() {
+  if (app.chosen === null) return;
+  const open = prefixes(graph.nodes[app.chosen].scope).filter((scope) => !app.closed.has(scope));
+  if (open.length) app.toggle(open[open.length - 1]);
+}
+
+function openHere() {
+  if (app.chosen === null) return;
+  const { scope } = app.scene.boxes[app.scene.boxOf[app.chosen]];
+  if (scope) app.toggle(scope);
+}
+
+function arrowKey(key) {
+  if (app.chosen !== null && (key === "ArrowUp" || key === "ArrowDown")) return app.walk(key);
+  const [dx, dy] = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[key];
+  app.move({ x: app.view.x + dx, y: app.view.y + dy });
+}
+
+const KEYS = {
+  0: () => app.fit(), "+": () => app.zoom(1.25), "=": () => app.zoom(1.25), "-": () => app.zoom(0.8),
+  "/": () => $("search").focus(), t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
+  c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(), Escape: () => app.choose(null),
+};
+
+window.addEventListener("keydown", (event) => {
+  const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (typing) {
+    if (event.key === "Escape") { $("search").value = ""; app.search(""); stage.focus(); }
+    else if (event.key === "Enter" && event.target === $("search")) app.nextHit();
+    return;
+  }
+  const act = event.key.startsWith("Arrow") ? () => arrowKey(event.key) : KEYS[event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
+});
+
+$("search").addEventListener("input", (event) => app.search(event.target.value));
+$("heat").addEventListener("change", (event) => { warm(app.scene, event.target.value); app.paint(); });
+$("fold").addEventListener("click", () => app.foldAll());
+$("unfold").addEventListener("click", () => app.unfoldAll());
+$("fit").addEventListener("click", () => app.fit());
+$("theme").addEventListener("click", KEYS.t);
+window.addEventListener("resize", () => app.painter.move(app.view));

@@ -1,0 +1,64 @@
+"""Writing a result whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+
+from minigrad_viz.errors import ViewerError
+from minigrad_viz.escape import shown
+
+
+def write_whole(path: str, data: bytes) -> None:
+    """Puts `data` at `path` ("-" is standard output). On failure what was there stays as it was."""
+    try:
+        if path == "-":
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        elif _is_stream(path):
+            with open(path, "wb") as stream:
+                stream.write(data)
+        else:
+            _replace(os.path.realpath(path), data)
+    except BrokenPipeError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ViewerError(f"{shown(path, 200, 'tail')}: cannot be written ({reason})") from None
+
+
+def _is_stream(path: str) -> bool:
+    """Whether `path` is a device or a pipe, which is written into and never replaced."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(21, "it is a folder")
+    return not stat.S_ISREG(mode)
+
+
+def _replace(path: str, data: bytes) -> None:
+    folder, name = os.path.split(path)
+    handle, beside = tempfile.mkstemp(prefix=f".{name[:40]}.", suffix=".part", dir=folder or ".")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            os.fchmod(file.fileno(), _mode_for(path))
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _mode_for(path: str) -> int:
+    """The permissions of the file that is replaced, or those a new file gets."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(os.stat(path).st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

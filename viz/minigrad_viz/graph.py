@@ -1,0 +1,102 @@
+"""A dump in memory: plain records, edges by position in `nodes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Array:
+    """The outside of an array: no values."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Site:
+    """The user's line that made a node."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(slots=True)
+class Node:
+    """One node of the dump: an operation, a leaf or a parameter."""
+
+    id: int
+    kind: str
+    op: str
+    seq: int
+    outputs: tuple[Array, ...]
+    device: str = ""
+    scope: str = ""
+    site: Site | None = None
+    name: str = ""
+    saved: tuple[Array, ...] = ()
+    params: dict[str, str] = field(default_factory=dict)
+    formula: str = ""
+
+
+@dataclass(slots=True)
+class Edge:
+    """Output `output` of `producer` is input `slot` of `consumer` (positions, not ids)."""
+
+    producer: int
+    output: int
+    consumer: int
+    slot: int
+
+
+@dataclass(slots=True)
+class Step:
+    """One recorded step of backward: node `node` (a position) ran from t0 to t1 nanoseconds."""
+
+    node: int
+    order: int
+    worker: int
+    t0: int
+    t1: int
+    contributions: int
+    grad_norm: float | None
+    nonfinite: str | None
+
+
+@dataclass(slots=True)
+class Backward:
+    """A recorded backward pass."""
+
+    engine: str
+    workers: int
+    steps: list[Step]
+
+
+@dataclass(slots=True)
+class Graph:
+    """A dump that has been checked: every edge and root exists and there is no cycle."""
+
+    header: dict[str, str]
+    nodes: list[Node]
+    edges: list[Edge]
+    roots: list[int]
+    backward: Backward | None = None
+
+
+def topological_order(nodes: list[Node], edges: list[Edge]) -> list[int]:
+    """Positions, producers before consumers; nodes on or after a cycle are left out."""
+    waiting = [0] * len(nodes)
+    consumers: list[list[int]] = [[] for _ in nodes]
+    for edge in edges:
+        waiting[edge.consumer] += 1
+        consumers[edge.producer].append(edge.consumer)
+    order = [at for at, count in enumerate(waiting) if count == 0]
+    for at in order:  # grows while it is walked
+        for consumer in consumers[at]:
+            waiting[consumer] -= 1
+            if waiting[consumer] == 0:
+                order.append(consumer)
+    return order

@@ -1,0 +1,41 @@
+"""Mermaid flowcharts, for Markdown pages."""
+
+from __future__ import annotations
+
+from minigrad_viz.escape import mermaid_string
+from minigrad_viz.picture import Box, Picture
+
+EDGE_LIMIT = 500  # Mermaid's own default; a page must raise maxEdges beyond it
+_SHAPES = {"leaf": ("([", "])"), "parameter": ("(", ")"), "scope": ("[[", "]]")}
+_CLASSES = (
+    "classDef op fill:#ffffff,stroke:#7f9dc0,color:#1f2933",
+    "classDef leaf fill:#e4eaf1,stroke:#9aabbd,color:#1f2933",
+    "classDef parameter fill:#dff0e2,stroke:#7fb08b,color:#1f2933",
+    "classDef scope fill:#eef3fb,stroke:#5f83b3,color:#1f2933",
+    "classDef hidden fill:#f1eee8,stroke:#a99f8c,color:#1f2933",
+    "classDef root stroke:#33567f,stroke-width:4px",
+)
+
+
+def mermaid_text(picture: Picture) -> str:
+    """The whole flowchart."""
+    lines = ["flowchart TD", *(f"  {line}" for line in _CLASSES)]
+    lines.extend(_box(box) for box in picture.boxes)
+    for link in picture.links:
+        source, target = picture.boxes[link.source].key, picture.boxes[link.target].key
+        lines.append(f"  {_key(source)} -->|{mermaid_string(link.label)}| {_key(target)}")
+    roots = [_key(box.key) for box in picture.boxes if box.root]
+    if roots:
+        lines.append(f"  class {','.join(roots)} root")
+    return "\n".join(lines) + "\n"
+
+
+def _box(box: Box) -> str:
+    opening, closing = _SHAPES.get(box.kind, ("[", "]"))
+    words = "<br/>".join(mermaid_string(text)[1:-1] for text in (box.title, *box.lines))
+    return f'  {_key(box.key)}{opening}"{words}"{closing}:::{box.kind}'
+
+
+def _key(key: str) -> str:
+    """Mermaid ids take no minus sign; node ids may be negative."""
+    return key.replace("-", "m")

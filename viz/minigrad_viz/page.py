@@ -1,0 +1,97 @@
+"""The interactive page: one HTML file that needs no network. The drawing is done by the scripts in
+assets/; here the graph becomes data for them and everything is put into one file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import resources
+from typing import Any
+
+from minigrad_viz.escape import finite, json_in_script, shown, xml
+from minigrad_viz.graph import Array, Graph, Node
+from minigrad_viz.picture import summary_text
+from minigrad_viz.wording import array_text, byte_text, site_text
+
+_SCRIPTS = ("layout.js", "model.js", "paint.js", "panel.js", "app.js", "hands.js")
+
+
+def page_text(graph: Graph, title: str, depth: int | None, collapse: Iterable[str] = ()) -> str:
+    """The whole page; scopes at `depth` and those in `collapse` start folded."""
+    data = page_data(graph, title)
+    data["depth"] = depth
+    data["closed"] = sorted(collapse)
+    parts = {
+        "TITLE": xml(shown(title, 80)),
+        "STYLE": _asset("page.css"),
+        "SCRIPT": "\n".join(_asset(name) for name in _SCRIPTS),
+        "DATA": json_in_script(data),
+    }
+    # Each part is put in by place, not by search and replace: a name in the graph may well contain
+    # a marker of the template.
+    pieces = []
+    for piece in _asset("page.html").split("%%"):
+        pieces.append(parts.get(piece, piece))
+    return "".join(pieces)
+
+
+def page_data(graph: Graph, title: str) -> dict[str, Any]:
+    """What the scripts know of the graph; plain JSON, texts already fit to be shown."""
+    roots = set(graph.roots)
+    return {
+        "title": shown(title, 80),
+        "summary": summary_text(graph),
+        "nodes": [_node(node, at in roots) for at, node in enumerate(graph.nodes)],
+        "edges": [[e.producer, e.output, e.consumer, e.slot] for e in graph.edges],
+        "steps": _steps(graph),
+    }
+
+
+def _node(node: Node, root: bool) -> dict[str, Any]:
+    made = f"{shown(node.site.file, 160, 'tail')}:{node.site.line}" if node.site else ""
+    facts = {
+        "id": node.id,
+        "seq": node.seq,
+        "kind": node.kind,
+        "op": shown(node.op, 60),
+        "name": shown(node.name, 120, "tail"),
+        "scope": "/".join(shown(part, 60) for part in node.scope.split("/")[:40]),
+        "at": site_text(node),
+        "site": made,
+        "function": shown(node.site.function, 60) if node.site else "",
+        "device": shown(node.device, 20),
+        "formula": shown(node.formula, 400),
+        "outputs": [array_text(array) for array in node.outputs],
+        "bytes": [array.bytes for array in node.outputs],
+        "saved": [_array(array) for array in node.saved[:64]],
+        "params": [[shown(k, 40), shown(v, 120)] for k, v in list(node.params.items())[:64]],
+        "root": root,
+    }
+    return {key: value for key, value in facts.items() if value not in ("", [], False)}
+
+
+def _array(array: Array) -> str:
+    return f"{shown(array.name, 40)}  {array_text(array)} · {byte_text(array.bytes)}".strip()
+
+
+def _steps(graph: Graph) -> list[list[Any]]:
+    """[node, order, worker, t0, t1, contributions, gradient norm, NaN or Inf]; times from 0."""
+    if graph.backward is None:
+        return []
+    start = min((step.t0 for step in graph.backward.steps), default=0)
+    return [
+        [
+            step.node,
+            step.order,
+            step.worker,
+            step.t0 - start,
+            step.t1 - start,
+            step.contributions,
+            finite(step.grad_norm),
+            None if step.nonfinite is None else shown(step.nonfinite, 8),
+        ]
+        for step in graph.backward.steps
+    ]
+
+
+def _asset(name: str) -> str:
+    return resources.files("minigrad_viz").joinpath(f"assets/{name}").read_text("utf-8").strip()

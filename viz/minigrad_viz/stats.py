@@ -1,0 +1,85 @@
+"""Numbers about a graph, as text or as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from minigrad_viz.collapse import census
+from minigrad_viz.escape import shown
+from minigrad_viz.graph import Graph, topological_order
+from minigrad_viz.wording import byte_text, census_text, count_text, nanoseconds_text
+
+
+def statistics(graph: Graph) -> dict[str, Any]:
+    """Counts and sizes of a graph; every value is plain JSON."""
+    nodes = graph.nodes
+    # An array saved by two nodes is counted twice: the dump does not say that it is one.
+    result: dict[str, Any] = {
+        "written_by": {key: text for key, text in graph.header.items() if text},
+        "nodes": len(nodes),
+        "edges": len(graph.edges),
+        "roots": len(graph.roots),
+        "kinds": census(nodes),
+        "depth": depth(graph),
+        "parameter_bytes": sum(n.outputs[0].bytes for n in nodes if n.kind == "parameter"),
+        "result_bytes": sum(out.bytes for n in nodes if n.kind == "op" for out in n.outputs),
+        "saved_bytes": sum(array.bytes for n in nodes for array in n.saved),
+        "ops": dict(Counter(n.op for n in nodes if n.kind == "op").most_common()),
+        "scopes": dict(Counter(n.scope for n in nodes if n.scope).most_common()),
+        "backward": None,
+    }
+    if graph.backward is not None and graph.backward.steps:
+        steps = graph.backward.steps
+        result["backward"] = {
+            "engine": graph.backward.engine,
+            "workers": graph.backward.workers,
+            "steps": len(steps),
+            "elapsed_ns": max(step.t1 for step in steps) - min(step.t0 for step in steps),
+            "busy_ns": sum(step.t1 - step.t0 for step in steps),
+            "nonfinite": sum(step.nonfinite is not None for step in steps),
+        }
+    return result
+
+
+def depth(graph: Graph) -> int:
+    """Nodes on the longest path."""
+    length = [1] * len(graph.nodes)
+    inputs: list[list[int]] = [[] for _ in graph.nodes]
+    for edge in graph.edges:
+        inputs[edge.consumer].append(edge.producer)
+    for at in topological_order(graph.nodes, graph.edges):
+        length[at] = 1 + max((length[source] for source in inputs[at]), default=0)
+    return max(length, default=0)
+
+
+def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
+    """The numbers as a short text."""
+    kinds = census_text(numbers["kinds"])
+    rows = [
+        ("graph", f"{count_text(numbers['nodes'], 'node')} ({kinds})"),
+        ("", f"{count_text(numbers['edges'], 'edge')}, {count_text(numbers['roots'], 'root')}"),
+        ("longest path", count_text(numbers["depth"], "node")),
+        ("parameters", byte_text(numbers["parameter_bytes"])),
+        ("op results", byte_text(numbers["result_bytes"])),
+        ("saved arrays", byte_text(numbers["saved_bytes"])),
+        ("ops", _ranking(numbers["ops"], top)),
+        ("scopes", _ranking(numbers["scopes"], top)),
+        ("written by", _ranking(numbers["written_by"], 10)),
+    ]
+    if numbers["backward"]:
+        run = numbers["backward"]
+        words = f"{count_text(run['steps'], 'step')} in {nanoseconds_text(run['elapsed_ns'])}"
+        workers = f"{shown(run['engine'], 20)}, {count_text(run['workers'], 'worker')}"
+        bad = f", {run['nonfinite']} with NaN or Inf" if run["nonfinite"] else ""
+        rows.append(("backward", f"{words} ({workers}){bad}"))
+    return "\n".join(f"{name:<13} {text}" for name, text in rows if text) + "\n"
+
+
+def _ranking(counts: dict[str, Any], top: int) -> str:
+    shown_first = list(counts.items())[:top]
+    words = [
+        f"{shown(name, 30, 'tail') or '?'} {shown(str(value), 24)}" for name, value in shown_first
+    ]
+    more = len(counts) - len(shown_first)
+    return ", ".join(words) + (f", … {more:,} more" if more else "")

@@ -1,0 +1,61 @@
+"""How sizes, shapes and places read in a picture."""
+
+from __future__ import annotations
+
+import os.path
+
+from minigrad_viz.escape import shown
+from minigrad_viz.graph import Array, Node
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def byte_text(count: int) -> str:
+    """2560 -> '2.6 kB' (decimal units, as `ls --si` and drive makers use them)."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1000
+    return f"{count} B" if unit == "B" else f"{value:.3g} {unit}"
+
+
+def shape_text(shape: tuple[int, ...]) -> str:
+    """(64, 10) -> '64×10'; () -> 'scalar'."""
+    if len(shape) > 8:
+        return "×".join(map(str, shape[:7])) + "×…"
+    return "×".join(map(str, shape)) if shape else "scalar"
+
+
+def array_text(array: Array) -> str:
+    """'64×10 float32'."""
+    return f"{shown(shape_text(array.shape), 32)} {shown(array.dtype, 12)}".strip()
+
+
+def site_text(node: Node) -> str:
+    """'train.py:42', or nothing where the site was not recorded."""
+    if node.site is None:
+        return ""
+    return f"{shown(os.path.basename(node.site.file), 28, 'tail')}:{node.site.line}"
+
+
+def count_text(count: int, thing: str) -> str:
+    """1 -> '1 node'; 2000 -> '2,000 nodes'."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def nanoseconds_text(duration: int) -> str:
+    """1_500_000 -> '1.5 ms'."""
+    for limit, unit in ((1_000, "ns"), (1_000_000, "µs"), (1_000_000_000, "ms")):
+        if duration < limit:
+            return f"{duration / (limit // 1_000):.3g} {unit}"
+    return f"{duration / 1e9:.3g} s"
+
+
+_KIND_WORDS = {"op": "op", "parameter": "parameter", "leaf": "input"}
+
+
+def census_text(counts: dict[str, int], separator: str = ", ") -> str:
+    """{"op": 2, "leaf": 1, ...} -> '2 ops, 1 input'; kinds that are not there are left out."""
+    words = (count_text(count, _KIND_WORDS[kind]) for kind, count in counts.items() if count)
+    return separator.join(words)
