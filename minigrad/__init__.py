@@ -7,9 +7,16 @@
     tensor([2., 4., 6.])
 
 Read the source in this order: core (what an op, a node and a tensor are), ops (the calculus
-table), engine (how gradients flow back), func, instrument, nn.
+table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md is the map.
 """
 
+# The order matters where one name stands for two things: `elementwise` is the function that makes
+# an op, not the folder in ops/; `mg.sum`, `mg.max` ... are ops, not Python's.
+import numpy as _np
+
+from .ops import *
+from . import data, func, nn, ops, optim
+from .backends.dtypes import bfloat16
 from .backends.random import generator, manual_seed
 from .core import errors
 from .core.create import *
@@ -18,7 +25,15 @@ from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.primitive import composite, elementwise, primitive
 from .core.tensor import Tensor
 from .engine.api import backward, grad
-from .ops import *
-from . import func
+from .instrument import dump_graph, event_log, graph_dict, profile, record_backward
+from .instrument.environment import start as _start_instruments
+from .version import __version__, show_versions
 
-__version__ = "0.1.0"
+bool_, int8, int16, int32, int64, uint8 = (
+    _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64, _np.uint8,
+)  # fmt: skip
+float16, float32, float64 = _np.float16, _np.float32, _np.float64
+complex64, complex128 = _np.complex64, _np.complex128
+newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
+
+_start_instruments()

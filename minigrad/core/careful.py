@@ -39,15 +39,18 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
     return watch
 
 
-def tell_forward(op: Any, node: Any, args: tuple, y: Any, t0: int, t1: int) -> None:
+def tell_forward(
+    op: Any, kind: type[Tensor], node: Any, args: tuple, y: Any, t0: int, t1: int
+) -> None:
     """Tell the listeners that a call has run; of transforms, only the level that meets arrays."""
     if node is not None and events.wants_origin:
         node.origin = events.capture_origin()
-    outputs = y if isinstance(y, tuple) else (y,)
-    if not (outputs and isinstance(outputs[0], Tensor)):
-        event = ("forward", op.name, t0, t1, node, args, outputs)
-        for listener in events.listeners:
-            listener(event)
+    outputs = y if op.outputs else (y,)
+    if kind.level and isinstance(outputs[0], Tensor):
+        return
+    event = ("forward", op.name, t0, t1, node, args, outputs)
+    for hear in events.hearing:
+        hear(event)
 
 
 def _innermost(args: tuple) -> type[Tensor]:

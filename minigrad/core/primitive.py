@@ -164,7 +164,7 @@ class Primitive:
             node.saved = saved
             node.origin = None
         if listeners:
-            tell_forward(self, node, args, y, t0, t1)
+            tell_forward(self, kind, node, args, y, t0, t1)
 
         # wrap
         if self.outputs:

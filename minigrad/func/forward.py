@@ -55,7 +55,12 @@ def _push(op: Any, xs: list, ts: list, params: dict) -> tuple:
     """(y, ty) of one op."""
     if op.kind == "linear":
         y = op(*xs, **params)
-        return y, op(*[_or_zero(t, x) for t, x in zip(ts, xs, strict=True)], **params)
+        # constants (an index) stay as they are: the op is linear in the rest
+        pushed = [
+            _or_zero(t, x) if op.tracked >> i & 1 else x
+            for i, (t, x) in enumerate(zip(ts, xs, strict=True))
+        ]
+        return y, op(*pushed, **params)
     if op.kind == "multilinear":
         terms = [
             op(*[*xs[:i], t, *xs[i + 1 :]], **params) for i, t in enumerate(ts) if t is not None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
-from .elementwise.selection import clip, keep
+from .elementwise.selection import choose, clip, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
 from .elementwise.support import exp_as_quotient, in_float32, special_function
 
@@ -55,7 +55,7 @@ def hardswish(x: Any) -> Any:
 
 
 leaky = elementwise(
-    lambda x, slope: np.maximum(x, 0) + slope * np.minimum(x, 0),
+    lambda x, slope: choose(x > 0, x, slope * x),
     name="leaky",
     dx=lambda g, x, slope: keep(g, x > 0) + keep(g * slope, x <= 0),
     dslope=lambda g, x: keep(g, x <= 0) * np.minimum(x, 0),
@@ -249,8 +249,8 @@ def gelu(x, approximate="none"):
         z = _bounded(x)
         return _silu_like(x, 2 * TANH_SCALE * z * (1 + TANH_CUBIC * z * z))
     y = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
-    y *= x
     y *= 0.5
+    y *= x
     return y
 
 

@@ -36,7 +36,7 @@ class Function:
         if positions is None:
             positions = [i for i, x in enumerate(self.args) if is_smooth_array(x)]
         self.positions = tuple(positions)
-        self.xs: Arrays = [np.asarray(self.args[i]) for i in self.positions]
+        self.xs: Arrays = [as_array(self.args[i]) for i in self.positions]
         given = names or ()
         self.names = [given[i] if i < len(given) else f"x{i}" for i in range(len(self.args))]
 

@@ -126,8 +126,8 @@ def _prepare(fn: Callable, inputs: Any) -> Function:
     if not isinstance(inputs, tuple | list):
         inputs = (inputs,)
     wanted = [i for i, x in enumerate(inputs) if getattr(x, "requires_grad", False)]
-    arrays = [_double(x.data if isinstance(x, Tensor) else x) for x in inputs]
-    function = Function(fn, arrays, positions=wanted or None)
+    doubles = [Tensor(_double(x.data)) if isinstance(x, Tensor) else _double(x) for x in inputs]
+    function = Function(fn, doubles, positions=wanted or None)
     if not function.xs:
         raise ValueError("gradcheck needs an input of a floating or complex dtype")
     if not function.value(function.xs):

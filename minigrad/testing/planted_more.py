@@ -86,7 +86,7 @@ def _vague(x):
 
 
 def _above_zero(rng, dtype):
-    for sample in vectors(5, (2, 3000))(rng, dtype):
+    for sample in vectors(5, (2, 30_000))(rng, dtype):
         yield Sample(sample.name, (abs(sample.args[0]),))
 
 

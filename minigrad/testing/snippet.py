@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tensor import Tensor
 from .errors import Entry
-from .function import Function
+from .function import Function, as_array
 
 _LARGE = 64  # arrays beyond this are named by how to get them, not printed
 
@@ -28,7 +29,7 @@ def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
     names = []
     for i, x in enumerate(function.args):
         names.append(f"x{i}")
-        lines.append(f"x{i} = {literal(x)}")
+        lines.append(f"x{i} = {literal(as_array(x) if isinstance(x, Tensor) else x)}")
     lines.append(f"gradcheck(fn, ({', '.join(names)},))")
     if entry is not None and function.positions[0] <= entry.position < len(function.args):
         lines.append(

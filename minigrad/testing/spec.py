@@ -4,6 +4,7 @@ A spec sits in testing/samples/<family>.py, beside no hot code. `register_op` is
 party puts its own op under the same checks.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,7 @@ class OpSpec:
                 without an adapter its own `constants` are known
     zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
     differentiable  False: no result has a derivative. None: as the op itself shows
+    module      the module that registered it: importing that is how to get the op again
     """
 
     name: str
@@ -74,11 +76,7 @@ class OpSpec:
     constants: tuple[int, ...] = ()
     zero_gradient: bool | tuple[int, ...] = False
     differentiable: bool | None = None
-
-    @property
-    def module(self) -> str:
-        """The module that holds the samples, which is how to get the op again."""
-        return self.samples.__module__
+    module: str = ""
 
     def zero_at(self, position: int) -> bool:
         """Whether the gradient of this argument may be zero in every sample."""
@@ -106,5 +104,6 @@ def register_op(
     if name in specs:
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     call = call or getattr(op, name)
+    options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     specs[name] = OpSpec(name, call, reference, samples, tuple(errors), tuple(points), **options)
     return specs[name]

@@ -61,7 +61,8 @@ logaddexp2 = elementwise(
 
 def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
-    return a * logarithm(np.where((a == 0) & ~np.isnan(b), one, b))
+    zero = (a == 0) & ~np.isnan(b)
+    return np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
 
 
 def _origin(a: Any, b: Any, singular: float) -> Any:

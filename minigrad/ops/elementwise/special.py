@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
 from .support import exp_as_quotient, in_float32, special_function
 
@@ -87,11 +88,15 @@ erfinv = elementwise(
 # -- the gamma family ------------------------------------------------------------------------
 
 
+_polygamma = special_function("polygamma")
+
+
 @primitive(kind="elementwise")
+@in_float32
 def polygamma_of(x, order=1):
     """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
-    compute = special_function("polygamma")
-    return in_float32(lambda x: compute(order, x))(x)
+    y = _polygamma(order, x)
+    return y.astype(x.dtype) if is_differentiable(x.dtype) else y  # SciPy answers in float64
 
 
 @polygamma_of.vjp("x")

@@ -28,6 +28,9 @@ def plain_key(key: Any) -> Any:
     """The key with the arrays of its tensors."""
     if isinstance(key, tuple):
         return tuple([plain_key(item) for item in key])
+    if isinstance(key, list):
+        key = np.asarray([constant_array(item) for item in key])
+        return key if key.size else key.astype(np.intp)  # [] alone would be an array of floats
     return constant_array(key)
 
 

@@ -121,7 +121,7 @@ def _rank(q: np.ndarray, n: int, method: str) -> np.ndarray:
         known = ", ".join([*_CONTINUOUS, *_NEIGHBOUR])
         raise ValueError(f"quantile: method={method!r} is not one of {known}")
     alpha, beta = _CONTINUOUS[method]
-    return np.clip(q * (n + 1 - alpha - beta) + alpha - 1, 0, n - 1)
+    return np.clip(q * (n + 1 - alpha - beta) + (alpha - 1), 0, n - 1)
 
 
 def _rows(x: Any, axis: Any) -> Any:

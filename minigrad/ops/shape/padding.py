@@ -16,7 +16,7 @@ _FROM_X = ("reflect", "symmetric", "edge", "wrap")
 @linear
 def pad_zeros(x, widths=()):
     """x with zeros around it, widths = ((before, after) for each axis) ;  gx = the middle of g."""
-    return np.pad(x, widths)
+    return np.pad(x, widths) if x.ndim else x.copy()
 
 
 @pad_zeros.vjp("x")

@@ -137,22 +137,24 @@ def broadcast_arrays(*arrays: Any) -> tuple:
 @composite(numpy=np.atleast_1d)
 def atleast_1d(*arrays: Any) -> Any:
     """A 0-d array as (1,); others as they are. Several arrays give a tuple."""
-    return _each(arrays, lambda x: x if x.ndim >= 1 else x.reshape((1,)))
+    return _each(arrays, lambda shape: shape if len(shape) >= 1 else (1,))
 
 
 @composite(numpy=np.atleast_2d)
 def atleast_2d(*arrays: Any) -> Any:
     """Axes of length 1 put in front up to two: (n,) becomes (1, n)."""
-    return _each(arrays, lambda x: x if x.ndim >= 2 else x.reshape((1, x.size)))
+    return _each(arrays, lambda shape: shape if len(shape) >= 2 else (1, *(shape or (1,))))
 
 
 @composite(numpy=np.atleast_3d)
 def atleast_3d(*arrays: Any) -> Any:
     """Up to three axes: (n,) becomes (1, n, 1) and (m, n) becomes (m, n, 1)."""
-    shapes = {0: lambda s: (1, 1, 1), 1: lambda s: (1, *s, 1), 2: lambda s: (*s, 1)}
-    return _each(arrays, lambda x: x if x.ndim >= 3 else x.reshape(shapes[x.ndim](x.shape)))
+    fewer = {0: lambda shape: (1, 1, 1), 1: lambda shape: (1, *shape, 1), 2: lambda s: (*s, 1)}
+    return _each(arrays, lambda shape: fewer.get(len(shape), tuple)(shape))
 
 
 def _each(arrays: tuple, change: Any) -> Any:
-    results = tuple([change(array_like(x)) for x in arrays])
+    """Each array under the shape that `change` makes of its own; a view, also where they agree."""
+    arrays = [array_like(x) for x in arrays]
+    results = tuple([op.reshape(x, shape=change(x.shape)) for x in arrays])
     return results[0] if len(results) == 1 else results

@@ -7,7 +7,7 @@ from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, pulled_back
 from ..numeric import normal
 from .base import check
-from .nearness import broadcast_terms, layouts, repeated, require_near
+from .nearness import layouts, repeated, require_near
 
 
 def recorded(case: Case) -> tuple[Function, list, list, list]:
@@ -47,6 +47,7 @@ def k5(case: Case) -> int:
     """C order against Fortran, sliced, reversed, read-only and stride-0 cotangents."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K5"), values)
+    sizes = [max(y.size for y in values), *[np.size(x) for x in case.sample.args]]
     pairs = []
     for i, v in enumerate(vs):
         pairs += [(name, [*vs[:i], other, *vs[i + 1 :]], vs) for name, other in layouts(v)]
@@ -58,6 +59,5 @@ def k5(case: Case) -> int:
         found = pulled_back(leaves, ys, cotangents, retain_graph=True)
         expected = pulled_back(leaves, ys, plain, retain_graph=True)
         for i, (a, b) in enumerate(zip(expected, found, strict=True)):
-            terms = broadcast_terms(case.spec, a, values)
-            require_near(case.spec, a, b, f"gradient of argument {i}, cotangent {name}", terms)
+            require_near(case.spec, a, b, f"gradient of argument {i}, cotangent {name}", sizes)
     return len(pairs)

@@ -101,7 +101,9 @@ def weights(rng, dtype):
 
 
 def _prelu(x, weight):
-    if weight.size > 1:
+    if weight.size != 1:
+        if weight.shape != x.shape[1:2]:
+            raise ValueError("a weight a channel")
         weight = weight.reshape(-1, *[1] * (x.ndim - 2))
     return np.where(x > 0, x, weight * x)
 
@@ -159,8 +161,22 @@ register_op(
 # -- smooth ----------------------------------------------------------------------------------
 
 
-def _mp(name):
-    return from_mpmath(name)
+_exp, _log1p, _tanh = from_mpmath("exp"), from_mpmath("log1p"), from_mpmath("tanh")
+_erfc, _sqrt = from_mpmath("erfc"), from_mpmath("sqrt")
+
+
+def _mp_softplus(x):
+    return _log1p(_exp(x))
+
+
+def _mp_mish(x):
+    return x * _tanh(_log1p(_exp(x)))
+
+
+def _mp_gelu(x):
+    if x < -1.5:  # the rounding of x/√2 alone costs erfc x² ULP
+        raise ValueError("outside of what 4 ULP can be asked for")
+    return x * _erfc(-x / _sqrt(2)) / 2
 
 
 register_op(
@@ -168,7 +184,7 @@ register_op(
     both(unary(-4, 4), unary(-4, 4, beta=2.0)),
     reference=lambda x, beta=1.0: np.logaddexp(beta * x, 0) / beta,
     dtypes=NARROW,
-    mp=lambda x: _mp("log1p")(_mp("exp")(x)),
+    mp=_mp_softplus,
     points=[
         Point("1000", (1000.0,), 1000.0, (1.0,)),
         Point("−1000", (-1000.0,), 0.0, (0.0,)),
@@ -177,8 +193,8 @@ register_op(
 register_op(
     "logsigmoid",
     unary(-4, 4),
-    reference=lambda x: -np.logaddexp(-x, 0),
-    mp=lambda x: -_mp("log1p")(_mp("exp")(-x)),
+    reference=lambda x: 0 - np.logaddexp(-x, 0),
+    mp=lambda x: -_mp_softplus(-x),
     points=[
         Point("1000", (1000.0,), 0.0, (0.0,)),
         Point("−1000", (-1000.0,), -1000.0, (1.0,)),
@@ -187,28 +203,12 @@ register_op(
 register_op("softsign", apart(0), reference=lambda x: x / (1 + np.abs(x)), dtypes=REAL)
 
 
-def _mp_sigmoid(x):
-    return 1 / (1 + _mp("exp")(-x))
-
-
-def _mp_mish(x):
-    return x * _mp("tanh")(_mp("log1p")(_mp("exp")(x)))
-
-
-def _mp_gelu(x):
-    return x * _mp("erfc")(-x / _mp("sqrt")(2)) / 2
-
-
-def _mp_slope(f):
-    return lambda x: _mp("diff")(f, x)
-
-
 register_op(
     "silu",
     unary(-4, 4),
     reference=special and (lambda x: x * special.expit(x)),
     dtypes=REAL,
-    mp=lambda x: x * _mp_sigmoid(x),
+    mp=lambda x: x / (1 + _exp(-x)),
 )
 register_op("silu_derivative", unary(-4, 4), dtypes=REAL)
 register_op(
@@ -247,12 +247,23 @@ register_op("gelu_derivative", forms)
 # -- over an axis ----------------------------------------------------------------------------
 
 INF = np.inf
+
+
+def _log_softmax(x, axis=-1):
+    x = x - x.max(axis, keepdims=True, initial=-1e30)
+    return x - np.log(np.exp(x).sum(axis, keepdims=True))
+
+
+def _softmax(x, axis=-1):
+    return np.exp(_log_softmax(x, axis))
+
+
 row = np.full((2, 3), -INF)
 row[1] = [0.0, 0.0, -INF]
 register_op(
     "softmax",
     axes(0, -1, 1, (0, 1)),
-    reference=special and special.softmax,
+    reference=_softmax,
     dtypes=REAL,
     points=[
         Point("a row all −∞", (row,), [[0, 0, 0], [0.5, 0.5, 0]], (np.zeros((2, 3)),)),
@@ -263,7 +274,7 @@ half = -np.log(2)
 register_op(
     "log_softmax",
     axes(0, -1, 1, (0, 1)),
-    reference=special and special.log_softmax,
+    reference=_log_softmax,
     dtypes=REAL,
     points=[
         Point("a row all −∞", (row[:1],), row[:1], (np.zeros((1, 3)),)),

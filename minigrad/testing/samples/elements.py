@@ -69,10 +69,12 @@ def both(*generators: Samples) -> Samples:
     return samples
 
 
-def from_mpmath(name: str) -> Callable | None:
-    """The function of mpmath, or None where mpmath is not installed."""
-    try:
+def from_mpmath(name: str) -> Callable:
+    """The function of mpmath by name; mpmath is imported when it is called."""
+
+    def call(*args: Any) -> Any:
         import mpmath
-    except ImportError:
-        return None
-    return getattr(mpmath, name)
+
+        return getattr(mpmath, name)(*args)
+
+    return call

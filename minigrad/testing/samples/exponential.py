@@ -48,7 +48,7 @@ for name, reference in {"logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2}.
 
 register_op(
     "xlogy",
-    binary((-2, 2), (0.5, 2)),
+    binary((0.3, 2), (0.5, 2)),
     reference=_scipy("xlogy"),
     dtypes=(*REAL, "complex128"),
     points=[
@@ -58,7 +58,7 @@ register_op(
 )
 register_op(
     "xlog1py",
-    binary((-2, 2), (-0.5, 2)),
+    binary((0.3, 2), (-0.5, 2)),
     reference=_scipy("xlog1py"),
     dtypes=REAL,
     points=[

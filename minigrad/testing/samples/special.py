@@ -17,17 +17,19 @@ def _scipy(name):
     return getattr(scipy_special, name, None)
 
 
-# mpmath's own are for 50 digits: no cancellation is left to fear
+_exp, _log = from_mpmath("exp"), from_mpmath("log")
+
+
 def _sigmoid(x):
-    return 1 / (1 + from_mpmath("exp")(-x))
+    return 1 / (1 + _exp(-x))
 
 
 def _sigmoid_derivative(x):
-    return _sigmoid(x) * _sigmoid(-x)
+    return _exp(-abs(x)) / (1 + _exp(-abs(x))) ** 2
 
 
 def _logit(x):
-    return from_mpmath("log")(x / (1 - x))
+    return _log(x / (1 - x))
 
 
 register_op(
@@ -56,7 +58,7 @@ register_op("digamma", unary(0.6, 3), reference=_scipy("digamma"), dtypes=REAL)
 register_op(
     "polygamma_of",
     both(unary(0.6, 3, order=1), unary(0.6, 3, order=2)),
-    reference=lambda x, order: _scipy("polygamma")(order, x),
+    reference=lambda x, order: _scipy("polygamma")(order, x).astype(x.dtype),
     dtypes=REAL,
 )
 register_op(

@@ -1,0 +1,72 @@
+# On a machine with Python 3.11 or newer and make, `make demo` and `make test` need no other step.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+
+# What is installed depends on pyproject.toml and on where the checkout lies, so the stamps are
+# named by both: nothing is installed twice, and a complete $(VENV) needs no network.
+KEY := $(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
+DEMO := $(VENV)/.installed-demo-$(KEY)
+DEV := $(VENV)/.installed-dev-$(KEY)
+BENCH := $(VENV)/.installed-bench-$(KEY)
+
+.PHONY: help demo test test-fast lint format bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo       train, profile, draw and check a small network on real digits"
+	@echo "make test       all tests"
+	@echo "make test-fast  stop at the first failure, last failures first"
+	@echo "make lint       formatting, lint, types"
+	@echo "make format     write the formatting"
+	@echo "make bench      benchmarks beside PyTorch"
+	@echo "make clean      remove $(VENV), caches and the demo's output"
+	@echo "PYTHON=python3.12 chooses the interpreter"
+
+demo: $(DEMO)
+	@exec $(PY) tutorials/demo.py
+
+test: $(DEV)
+	$(PY) -m pytest -n 2
+
+test-fast: $(DEV)
+	$(PY) -m pytest -n 2 -x --ff
+
+lint: $(DEV)
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	$(PY) -m pyright --pythonpath $(PY)
+
+format: $(DEV)
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+bench: $(BENCH)
+	$(PY) -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist demo-output .pytest_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# -- the virtual environment ---------------------------------------------------------------------
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "minigrad needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	    "Say which one to use: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(DEMO): | $(PY)
+	@echo "Setting up $(VENV) (once; it needs the network) ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[profile]'
+	@touch $@
+
+$(DEV): | $(PY)
+	@echo "Setting up $(VENV) for development (once; it needs the network) ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(DEMO)
+
+$(BENCH): $(DEV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	@touch $@

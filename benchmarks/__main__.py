@@ -1,0 +1,27 @@
+"""All benchmarks, each in a process of its own: `python -m benchmarks`.
+
+OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset for them: where an environment pins these,
+NumPy's matrix product may run at half its speed, and a comparison would measure that.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BENCHMARKS = ("small_ops", "deep_chain")
+
+
+def main() -> int:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
+    for name in sys.argv[1:] or BENCHMARKS:
+        print(f"\n== {name}", flush=True)
+        script = Path(__file__).with_name(f"{name}.py")
+        done = subprocess.run([sys.executable, script], env=environment)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,318 @@
+"""The two file formats that tools depend on: `minigrad.graph` and `minigrad.events`.
+
+A graph dump is one JSON document, an event log is JSON lines; `graph.schema.json` and
+`events.schema.json` beside this file say exactly what stands in them. Both begin with the same
+header. Readers refuse a newer major version, keep fields they do not know, bound what they take
+into memory, and never execute anything; what is wrong with a file is said in one FormatError.
+"""
+
+import contextlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from ..core.errors import FormatError
+
+GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
+VERSION = (1, 0)
+MAX_GRAPH_BYTES = 512 << 20
+MAX_LINE_BYTES = 1 << 20
+MAX_NAME = 1000  # characters of an op's name
+MAX_DEFINITIONS = 1_000_000  # sites, scopes, signatures and threads that a log may name
+
+
+def header(format_name: str) -> dict[str, Any]:
+    """The fields every file begins with: what wrote it, and on what."""
+    cupy = sys.modules.get("cupy")
+    return {
+        "format": format_name,
+        "version": list(VERSION),
+        "minigrad": getattr(sys.modules["minigrad"], "__version__", "unknown"),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cupy": cupy.__version__ if cupy is not None else None,
+        "device": "cpu",
+        "clock": "perf_counter_ns",
+    }
+
+
+def json_text(value: Any) -> str:
+    """Compact JSON; NaN and Infinity, which JSON does not have, are refused."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file so that nobody ever sees half of it."""
+    with written_whole(path) as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def written_whole(path: str) -> Iterator[TextIO]:
+    """A file to write to, which takes its name only when the block ends without an error."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "w", encoding="utf-8") as file:
+            yield file
+        os.replace(partial, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+
+
+def parse_json(text: bytes | str, what: str) -> Any:
+    """The parsed document, or FormatError; `what` is what the message calls it."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise FormatError(f"{what}: nested too deeply") from None
+    except ValueError as error:
+        raise FormatError(f"{what}: not whole JSON ({str(error)[:100]})") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def check_header(document: Any, format_name: str, what: str) -> None:
+    """FormatError unless this is a header of that format in a version that we read."""
+    if not isinstance(document, dict) or document.get("format") != format_name:
+        raise FormatError(f'{what}: no "format": "{format_name}" at its start')
+    version = document.get("version")
+    if not isinstance(version, list) or len(version) != 2 or not all(map(is_count, version)):
+        raise FormatError(f'{what}: "version" should be two whole numbers such as [1, 0]')
+    if version[0] != VERSION[0]:
+        relation = "a newer" if version[0] > VERSION[0] else "an older"
+        raise FormatError(
+            f"{what}: written by {relation} minigrad (format {version[0]}.{version[1]}); this one "
+            f"reads {VERSION[0]}.x. Use the same version of minigrad-engine to read it"
+        )
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number from 0 to 2⁶³ − 1."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def cotangents_of(g: Any) -> list:
+    """The arrays in what a node's backward was given: of an op with several outputs, those used."""
+    if isinstance(g, dict):
+        g = list(g.values())
+    return [part for part in (g if isinstance(g, list | tuple) else [g]) if part is not None]
+
+
+# -- graph -----------------------------------------------------------------------------------------
+
+
+def read_graph(path: str, max_bytes: int = MAX_GRAPH_BYTES) -> dict[str, Any]:
+    """The graph dump in a file, its links checked; unknown fields are kept."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    if len(data) > max_bytes:
+        raise FormatError(f"{path}: larger than {max_bytes:,} bytes; raise max_bytes to read it")
+    document = parse_json(data, path)
+    check_header(document, GRAPH, path)
+    for key in ("nodes", "edges", "roots"):
+        if not isinstance(document.get(key), list):
+            raise FormatError(f'{path}: "{key}" should be a list')
+    _check_links(document, path)
+    return document
+
+
+def _check_links(document: dict, path: str) -> None:
+    """Every node has its own id, and every edge, root and step names a node."""
+    ids = set()
+    for at, node in enumerate(document["nodes"]):
+        identity = node.get("id") if isinstance(node, dict) else None
+        if not is_count(identity) or identity in ids:
+            raise FormatError(f"{path}: nodes[{at}] should have an id of its own, a whole number")
+        ids.add(identity)
+    backward = document.get("backward") or {}
+    steps = backward.get("steps", []) if isinstance(backward, dict) else None
+    if not isinstance(steps, list):
+        raise FormatError(f'{path}: "backward" should be an object with a list of steps')
+    named = [("edges", edge, key) for edge in document["edges"] for key in ("producer", "consumer")]
+    named += [("steps", step, "node") for step in steps]
+    for where, record, key in named:
+        if not isinstance(record, dict) or not _is_among(record.get(key), ids):
+            raise FormatError(f'{path}: one of the {where} has a "{key}" that is no node')
+    if not all(_is_among(root, ids) for root in document["roots"]):
+        raise FormatError(f"{path}: one of the roots is no node")
+
+
+def _is_among(identity: Any, ids: set) -> bool:
+    return is_count(identity) and identity in ids
+
+
+# -- event log -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One line of an event log, with what it refers to filled in.
+
+    kind     "forward", "backward", or "pass" for a whole backward
+    t0 t1    nanoseconds of the header's clock
+    seq      number of the graph node; the same in forward and backward; None: not recorded
+    arrays   {"inputs": [...], "outputs": [...]} with shape, dtype and bytes of each
+    site     {"file", "line", "function"} of the user's line, or None
+    """
+
+    kind: str
+    op: str
+    t0: int
+    t1: int
+    thread: int
+    seq: int | None
+    arrays: dict[str, Any]
+    bytes: int
+    scope: str
+    site: dict[str, Any] | None
+
+
+class EventReader:
+    """An event log read line by line: `header` at once, the events by iterating, once.
+
+    When they have all been read, `events` and `dropped` hold the log's own counts. Memory is
+    bounded by the definitions (sites, signatures ...), not by the number of events.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        self.events = self.dropped = 0
+        self.threads: dict[int, str] = {}
+        self._defined: dict[str, dict[int, Any]] = {
+            "site": {}, "scope": {}, "arrays": {}, "thread": {},
+        }  # fmt: skip
+        try:
+            self._file: BinaryIO = open(path, "rb")
+            self.header = self._line(1)
+        except OSError as error:
+            raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+        check_header(self.header, EVENTS, path)
+        if not is_count(self.header.get("base_ns")):
+            raise FormatError(f'{path}: "base_ns" should be a whole number')
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> "EventReader":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        number, count = 1, 0
+        while True:
+            number += 1
+            record = self._line(number, count)
+            kind = record.get("kind")
+            if kind in ("forward", "backward", "pass"):
+                count += 1
+                yield self._event(record, number)
+            elif kind == "define":
+                self._define(record, number)
+            elif kind == "end":
+                self.events, self.dropped = record.get("events", 0), record.get("dropped", 0)
+                if not (is_count(self.dropped) and is_count(self.events) and self.events <= count):
+                    raise FormatError(f"{self._at(number)}: the log's end does not fit its events")
+                return
+            # lines of other kinds come from newer minor versions: passed over
+
+    def _at(self, number: int) -> str:
+        return f"{self.path}, line {number}"
+
+    def _line(self, number: int, events: int = 0) -> dict[str, Any]:
+        line = self._file.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
+            raise FormatError(f"{self._at(number)}: longer than {MAX_LINE_BYTES:,} bytes")
+        if not line.endswith(b"\n"):
+            if number == 1:
+                check_header(parse_json(line, self.path), EVENTS, self.path)
+            raise FormatError(
+                f"{self.path}: cut off after {events:,} events (line {number}): the program that "
+                "wrote it was killed, or the disk was full"
+            )
+        record = parse_json(line, self._at(number) if number > 1 else self.path)
+        if not isinstance(record, dict):
+            raise FormatError(f"{self._at(number)}: should be a JSON object")
+        return record
+
+    def _define(self, record: dict, number: int) -> None:
+        what, identity = record.get("what"), record.get("id")
+        table = self._defined.get(what) if isinstance(what, str) else None
+        if table is None:
+            return
+        checked = _DEFINITIONS[what](record)
+        if not is_count(identity) or checked is None:
+            raise FormatError(f"{self._at(number)}: a {what} that is not whole")
+        if sum(map(len, self._defined.values())) >= MAX_DEFINITIONS:
+            raise FormatError(f"{self.path}: more than {MAX_DEFINITIONS:,} definitions")
+        table[identity] = checked
+        if what == "thread":
+            self.threads[identity] = checked
+
+    def _event(self, record: dict, number: int) -> Event:
+        get = record.get
+        op, t0, t1, seq = get("op"), get("t0"), get("t1"), get("seq")
+        if not (is_count(t0) and is_count(t1) and t0 <= t1):
+            raise FormatError(f"{self._at(number)}: an event needs t0 and t1, t0 not after t1")
+        if not isinstance(op, str) or len(op) > MAX_NAME:
+            raise FormatError(f'{self._at(number)}: "op" should be a text of at most {MAX_NAME}')
+        if seq is not None and not is_count(seq):
+            raise FormatError(f'{self._at(number)}: "seq" should be a whole number or null')
+        try:
+            thread, defined = record["thread"], self._defined
+            defined["thread"][thread]
+            arrays = defined["arrays"][get("arrays")] if "arrays" in record else _NO_ARRAYS
+            scope = defined["scope"][get("scope")] if "scope" in record else ""
+            site = defined["site"][get("site")] if "site" in record else None
+        except (KeyError, TypeError):
+            raise FormatError(f"{self._at(number)}: refers to something not defined") from None
+        return Event(record["kind"], op, t0, t1, thread, seq, arrays, arrays["bytes"], scope, site)
+
+
+_NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
+
+
+def _site(record: dict) -> dict | None:
+    file, line, function = record.get("file"), record.get("line"), record.get("function")
+    whole = isinstance(file, str) and is_count(line) and isinstance(function, str)
+    return {"file": file, "line": line, "function": function} if whole else None
+
+
+def _name(record: dict) -> str | None:
+    name = record.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _arrays(record: dict) -> dict | None:
+    """Inputs and outputs of a call, and the bytes of the outputs together."""
+    inputs, outputs = record.get("inputs"), record.get("outputs")
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        return None
+    if not all(map(_is_array, [*inputs, *outputs])):
+        return None
+    total = sum(array["bytes"] for array in outputs)
+    return {"inputs": inputs, "outputs": outputs, "bytes": total}
+
+
+def _is_array(array: Any) -> bool:
+    if not isinstance(array, dict) or not isinstance(array.get("dtype"), str):
+        return False
+    shape = array.get("shape")
+    return isinstance(shape, list) and all(map(is_count, shape)) and is_count(array.get("bytes"))
+
+
+_DEFINITIONS = {"site": _site, "scope": _name, "thread": _name, "arrays": _arrays}

@@ -1,0 +1,72 @@
+"""An event log as one lane per thread: which event ran inside which, and each one's own time.
+
+A log of a million events takes some 24 MB here: a lane keeps three numbers an event, in arrays.
+"""
+
+from array import array
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .formats import Event, EventReader
+
+
+class Lane:
+    """The events of one thread in the order in which they ended: t0, t1 and a key's number."""
+
+    __slots__ = ("name", "t0", "t1", "key")
+
+    def __init__(self, name: str):
+        self.name = name
+        self.t0, self.t1, self.key = array("q"), array("q"), array("q")
+
+
+class Lanes:
+    """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n."""
+
+    def __init__(self, path: str, key_of: Callable[[Event], Hashable]):
+        self.lanes: dict[int, Lane] = {}
+        self.keys: list[Any] = []
+        numbers: dict[Hashable, int] = {}
+        with EventReader(path) as reader:
+            self.header = reader.header
+            for event in reader:
+                lane = self.lanes.get(event.thread)
+                if lane is None:
+                    lane = self.lanes[event.thread] = Lane(reader.threads[event.thread])
+                key = key_of(event)
+                number = numbers.setdefault(key, len(numbers))
+                if number == len(self.keys):
+                    self.keys.append(key)
+                lane.t0.append(event.t0)
+                lane.t1.append(event.t1)
+                lane.key.append(number)
+            self.dropped = reader.dropped
+
+
+def walk(lane: Lane) -> Iterator[tuple[int, int, int | None, int]]:
+    """Openings and closings of a lane's events in time: (time, key number, own time, duration).
+
+    Own time is the duration less that of the events directly inside; it is None at an opening.
+    Events of one thread nest; where a damaged log says otherwise, an inner one ends with its outer.
+    """
+    t0s, t1s = np.asarray(lane.t0), np.asarray(lane.t1)
+    stack: list[list[int]] = []  # [start, end, key number, time of the events directly inside]
+
+    def closed() -> tuple[int, int, int, int]:
+        start, end, key, inside = stack.pop()
+        if stack:
+            stack[-1][3] += end - start
+        return end, key, end - start - inside, end - start
+
+    for i in np.lexsort((-t1s, t0s)).tolist():
+        t0, t1, key = lane.t0[i], lane.t1[i], lane.key[i]
+        while stack and stack[-1][1] <= t0:
+            yield closed()
+        if stack:
+            t1 = min(t1, stack[-1][1])
+        stack.append([t0, t1, key, 0])
+        yield t0, key, None, 0
+    while stack:
+        yield closed()

@@ -1,0 +1,114 @@
+"""An event log as a speedscope file (www.speedscope.app) and as folded stacks (flame graphs).
+
+A stack is the scopes, outermost first, then the op, then what ran inside it.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from .formats import Event, json_text, written_whole
+from .lanes import Lane, Lanes, walk
+
+_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
+
+
+def write_speedscope(log: str, out: str | os.PathLike) -> None:
+    """Convert the event log `log` into the speedscope file `out`: one evented profile a thread."""
+    lanes = Lanes(log, _key)
+    frames = _Frames()
+    top = {
+        "$schema": _SCHEMA,
+        "exporter": f"minigrad@{lanes.header.get('minigrad', '')}",
+        "name": os.path.basename(log),
+        "activeProfileIndex": 0,
+    }
+    with written_whole(os.fspath(out)) as file:
+        file.write(json_text(top)[:-1] + ',"profiles":[')
+        for at, lane in enumerate(lanes.lanes.values()):
+            file.write(",\n" if at else "\n")
+            _write_profile(lane, lanes, frames, file)
+        file.write(f'],"shared":{{"frames":{json_text(frames.records)}}}}}\n')
+
+
+def write_folded(log: str, out: str | os.PathLike) -> None:
+    """Convert the event log `log` into folded stacks: "scope;op;op nanoseconds" lines."""
+    lanes = Lanes(log, _key)
+    times: dict[tuple[str, ...], int] = {}
+    for lane in lanes.lanes.values():
+        stack: list[list[_Frame]] = []
+        for _, own, frames in _framed(lane, lanes):
+            if own is None:
+                stack.append(frames)
+            else:
+                names = tuple(name for part in stack for name, _, _ in part)
+                times[names] = times.get(names, 0) + own
+                stack.pop()
+    with written_whole(os.fspath(out)) as file:
+        for names, time in sorted(times.items()):
+            clean = [" ".join(name.replace(";", ":").split()) for name in names]
+            file.write(f"{';'.join(clean)} {time}\n")
+
+
+_Frame = tuple[str, str | None, int | None]  # name, file, line
+
+
+def _key(event: Event) -> tuple[str, str, _Frame]:
+    name = f"{event.op}.backward" if event.kind == "backward" else event.op
+    site = event.site or {}
+    return event.kind, event.scope, (name, site.get("file"), site.get("line"))
+
+
+def _framed(lane: Lane, lanes: Lanes) -> Iterator[tuple[int, int | None, list[_Frame]]]:
+    """`walk`, with the frames that each event opens or closes: (time, own time, frames).
+
+    An event brings the frames of its scope along unless another op encloses it.
+    """
+    stack: list[list[_Frame]] = []
+    ops = 0  # how many of them are ops, not whole backwards
+    for time, number, own, _ in walk(lane):
+        kind, scope, frame = lanes.keys[number]
+        if own is None:
+            scopes = scope.split("/") if scope and not ops else []
+            stack.append([*((name, None, None) for name in scopes), frame])
+            ops += kind != "pass"
+            yield time, None, stack[-1]
+        else:
+            ops -= kind != "pass"
+            yield time, own, stack.pop()
+
+
+class _Frames:
+    """The frames that stacks refer to by position."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self._places: dict[_Frame, int] = {}
+
+    def place(self, frame: _Frame) -> int:
+        if frame not in self._places:
+            self._places[frame] = len(self.records)
+            record = dict(zip(("name", "file", "line"), frame, strict=True))
+            self.records.append({key: value for key, value in record.items() if value is not None})
+        return self._places[frame]
+
+
+def _write_profile(lane: Lane, lanes: Lanes, frames: _Frames, file: TextIO) -> None:
+    """One thread, written as it is walked: a million events never stand in memory as text."""
+    base = lanes.header["base_ns"]
+    top = {
+        "type": "evented",
+        "name": lane.name,
+        "unit": "nanoseconds",
+        "startValue": min(lane.t0) - base,
+        "endValue": max(lane.t1) - base,
+    }
+    file.write(json_text(top)[:-1] + ',"events":[')
+    comma = ""
+    for time, own, opened in _framed(lane, lanes):
+        letter, order = ("O", opened) if own is None else ("C", reversed(opened))
+        for frame in order:
+            place = frames.place(frame)
+            file.write(f'{comma}{{"type":"{letter}","frame":{place},"at":{time - base}}}')
+            comma = ",\n"
+    file.write("]}")

@@ -1,0 +1,97 @@
+"""Tables as plain aligned text, and the numbers in them as people read them."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+_UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
+
+
+def duration(ns: float) -> str:
+    """Three digits and a unit: 950 ns, 12.3 µs, 4.56 ms, 12.3 s."""
+    for size, unit in _UNITS:
+        if ns >= 0.9995 * size:
+            return f"{_three_digits(ns / size)} {unit}"
+    return f"{round(ns)} ns"
+
+
+def size(count: float) -> str:
+    """Bytes in binary units: 512 B, 4.00 KiB, 1.50 MiB."""
+    units = ["B", "KiB", "MiB", "GiB", "TiB"]
+    while count >= 1000 and len(units) > 1:
+        count, units = count / 1024, units[1:]
+    return f"{round(count)} B" if units[0] == "B" else f"{_three_digits(count)} {units[0]}"
+
+
+def _three_digits(x: float) -> str:
+    return f"{x:.2f}" if x < 9.995 else f"{x:.1f}" if x < 99.95 else f"{x:,.0f}"
+
+
+def shares(values: Sequence[int]) -> list[float]:
+    """The values in percent of their sum, to one decimal, so that they add to exactly 100.0.
+
+    Each is rounded down to a tenth; the tenths that are left go to those that lost most.
+    """
+    total = sum(values)
+    if total <= 0:
+        return [0.0] * len(values)
+    tenths = [value * 1000 // total for value in values]
+    lost = sorted(range(len(values)), key=lambda i: -(values[i] * 1000 % total))
+    for i in lost[: 1000 - sum(tenths)]:
+        tenths[i] += 1
+    return [count / 10 for count in tenths]
+
+
+def shortened(text: str, width: int) -> str:
+    """At most `width` characters; what is cut out in the middle leaves "…"."""
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 3
+    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int = 80) -> str:
+    """Aligned text: columns whose title begins with "<" to the left, the others to the right.
+
+    The first column is shortened where the lines would be wider than `width`.
+    """
+    left = [title.startswith("<") for title in columns]
+    titles = [title.removeprefix("<") for title in columns]
+    others = sum(
+        2 + max(map(len, column)) for column in zip(titles[1:], *[row[1:] for row in rows])
+    )
+    rows = [[shortened(row[0], max(12, width - others)), *row[1:]] for row in rows]
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    lines = []
+    for cells in (titles, *rows):
+        fitted = [
+            cell.ljust(width) if to_left else cell.rjust(width)
+            for cell, width, to_left in zip(cells, widths, left, strict=True)
+        ]
+        lines.append("  ".join(fitted).rstrip())
+    return "\n".join(lines)
+
+
+def show(text: str, stream: TextIO) -> None:
+    """Write a table to a stream; on a terminal, with rich there, its second line (titles) in bold.
+
+    NO_COLOR is honoured (no-color.org).
+    """
+    lines = text.split("\n")
+    if len(lines) > 1 and stream.isatty() and not os.environ.get("NO_COLOR"):
+        console = _rich_console(stream)
+        if console is not None:
+            console.out(lines[0], highlight=False)
+            console.out(lines[1], style="bold", highlight=False)
+            lines = lines[2:]
+    stream.write("\n".join(lines) + "\n")
+    stream.flush()
+
+
+def _rich_console(stream: TextIO) -> Any:
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream)

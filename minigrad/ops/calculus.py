@@ -1,0 +1,318 @@
+"""Calculus on samples: differences, integrals, interpolation, polynomials, convolution, cross."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import accumulator
+from ..core.primitive import composite, multilinear, primitive
+from ..core.registry import op
+from .axes import array_like, axes_of, axis_of, constant_array, sum_to
+
+__all__ = [
+    "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
+    "trapezoid", "unwrap",
+]  # fmt: skip
+
+
+def _cut(x: Any, axis: int, *bounds: int | None) -> Any:
+    """x[start:stop] along one axis (counted from the front)."""
+    return x[(*(slice(None),) * axis, slice(*bounds))]
+
+
+# -- differences -----------------------------------------------------------------------------
+
+
+@composite(numpy=np.diff)
+def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """y_k = x_{k+1} − x_k along `axis`, n times, with `prepend` and `append` (numbers or arrays)."""
+    x = array_like(x)
+    if n < 0 or x.ndim == 0:
+        raise ValueError(f"diff: needs n ≥ 0 and at least one axis, got n={n}, shape {x.shape}")
+    axis = axis_of(axis, x.ndim)
+    parts = [_edge(prepend, x, axis), x, _edge(append, x, axis)]
+    parts = [part for part in parts if part is not None]
+    y = op.concatenate(parts, axis=axis) if len(parts) > 1 else x
+    for _ in range(n):
+        later, earlier = _cut(y, axis, 1, None), _cut(y, axis, None, -1)
+        y = later != earlier if y.dtype.kind == "b" else later - earlier
+    return y
+
+
+def _edge(value: Any, x: Any, axis: int) -> Any:
+    """What stands before or behind x: a number stands once in every line along the axis."""
+    if value is None:
+        return None
+    value = array_like(value)
+    if value.ndim == 0:
+        shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
+        return op.broadcast_to(value, shape=tuple(shape))
+    return value
+
+
+@composite(numpy=np.ediff1d)
+def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` behind."""
+    x = array_like(x).reshape(-1)
+    ends = [None if v is None else array_like(v).reshape(-1) for v in (to_begin, to_end)]
+    parts = [part for part in (ends[0], x[1:] - x[:-1], ends[1]) if part is not None]
+    return op.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+@composite(numpy=np.gradient)
+def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """Central differences inside, one-sided of order `edge_order` (1 or 2) at the ends.
+
+    spacing: one number for all axes, or for each axis a number or the coordinates (constants). A
+    list, one array for each axis, unless there is one axis.
+    """
+    f = array_like(f)
+    axes = axes_of(axis, f.ndim)
+    if len(spacing) not in (0, 1, len(axes)) or edge_order not in (1, 2):
+        raise ValueError(
+            f"gradient: needs no spacing, one, or one for each of {len(axes)} axes, and edge_order "
+            f"1 or 2; got {len(spacing)} spacings, edge_order={edge_order}"
+        )
+    steps = spacing or (1.0,)
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    f = f if f.dtype.kind in "fcV" else op.astype(f, dtype=np.float64)
+    ys = [_slope(f, i, constant_array(h), edge_order) for i, h in zip(axes, steps, strict=True)]
+    return ys[0] if len(ys) == 1 else ys
+
+
+def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
+    """The derivative along one axis, by second-order differences for unequal steps."""
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(
+            f"gradient: axis {axis} of shape {f.shape} needs at least {edge_order + 1} elements"
+        )
+    steps = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(np.asarray(h))
+    if steps.shape != (n - 1,):
+        raise ValueError(
+            f"gradient: axis {axis} has {n} elements, got {steps.size + 1} coordinates"
+        )
+
+    def line(values: np.ndarray) -> Any:
+        return values.astype(f.dtype).reshape([-1 if i == axis else 1 for i in range(f.ndim)])
+
+    def weighted(weights: list, *offsets: slice) -> Any:
+        terms = [
+            _cut(f, axis, s.start, s.stop) * line(np.atleast_1d(w))
+            for w, s in zip(weights, offsets)
+        ]
+        return sum(terms[1:], terms[0])
+
+    a, b = steps[:-1], steps[1:]  # the steps before and behind each inner element
+    inner = weighted(
+        [-b / (a * (a + b)), (b - a) / (a * b), a / (b * (a + b))],
+        slice(None, -2), slice(1, -1), slice(2, None),
+    )  # fmt: skip
+    first, last = _end_weights(steps[:2], edge_order), _end_weights(steps[::-1][:2], edge_order)
+    places = [slice(k, k + 1) for k in range(edge_order + 1)]
+    mirrored = [slice(n - 1 - k, n - k) for k in range(edge_order + 1)]
+    start = weighted(first, *places)
+    stop = weighted([-w for w in last], *mirrored)
+    return op.concatenate([start, inner, stop] if n > 2 else [start, stop], axis=axis)
+
+
+def _end_weights(steps: np.ndarray, edge_order: int) -> list:
+    """Weights of f at the end, and one and two places inside, for its derivative at the end."""
+    if edge_order == 1:
+        return [-1 / steps[0], 1 / steps[0]]
+    a, b = steps
+    return [-(2 * a + b) / (a * (a + b)), (a + b) / (a * b), -a / (b * (a + b))]
+
+
+# -- integrals and interpolation -------------------------------------------------------------
+
+
+@composite(numpy=np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Σ (x_{k+1} − x_k) (y_k + y_{k+1}) / 2 along `axis`; x of y's shape, or 1-d, or spacing dx."""
+    y = array_like(y)
+    axis = axis_of(axis, y.ndim)
+    if x is not None:
+        x = array_like(x)
+        dx = diff(x, axis=axis if x.ndim > 1 else 0)
+        if x.ndim == 1:
+            dx = dx.reshape([-1 if i == axis else 1 for i in range(y.ndim)])
+    return op.sum(dx * (_cut(y, axis, 1, None) + _cut(y, axis, None, -1)) * 0.5, axis=axis)
+
+
+@composite(numpy=np.interp)
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
+) -> Any:
+    """The polygon through (xp, fp), xp rising, at x; fp's ends (or left, right) outside.
+
+    Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
+    """
+    x, xp, fp = array_like(x), array_like(xp), array_like(fp)
+    if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
+        raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
+    if period is not None:
+        x, xp = op.remainder(x, period), op.remainder(xp, period)
+        order = np.argsort(constant_array(xp))
+        xp, fp = op.take(xp, order), op.take(fp, order)
+        xp = op.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+        fp = op.concatenate([fp[-1:], fp, fp[:1]])
+        left = right = None
+    last = xp.shape[0] - 1
+    below = np.searchsorted(constant_array(xp), constant_array(x), side="right") - 1
+    low = np.clip(below, 0, max(last - 1, 0))
+    x0, f0 = op.take(xp, low), op.take(fp, low)
+    x1, f1 = op.take(xp, np.minimum(low + 1, last)), op.take(fp, np.minimum(low + 1, last))
+    width = op.where(x1 == x0, 1, x1 - x0)
+    y = f0 + (x - x0) / width * (f1 - f0)
+    y = op.where(x < xp[0], fp[0] if left is None else left, y)
+    return op.where(
+        x >= xp[last], op.where(x > xp[last], fp[last] if right is None else right, fp[last]), y
+    )
+
+
+@primitive(numpy=np.unwrap)
+def unwrap(p, discont=None, axis=-1, period=2 * np.pi):
+    """p with multiples of the period added where it jumps by more than half of one ;  gx = g"""
+    return np.unwrap(p, discont=discont, axis=axis, period=period)
+
+
+@unwrap.vjp("p")
+def unwrap_dp(g):
+    return g
+
+
+# -- polynomials -----------------------------------------------------------------------------
+
+
+@primitive(numpy=np.polyval)
+def polyval(p, x):
+    """y = Σ_k p_k x^(n−1−k), highest power first ;  gp_k = Σ g x̄^(n−1−k), gx = g p′(x̄)
+
+    p (n,), x of any shape -> y of x's shape, by Horner's scheme.
+    """
+    if p.ndim != 1:
+        raise ValueError(f"the coefficients p must be a vector, got shape {p.shape}")
+    y = np.zeros_like(x, dtype=np.result_type(p, x))
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
+
+
+@polyval.vjp("p")
+def polyval_dp(g, x, p_shape):
+    powers = op.vander(x.conj().reshape(-1), p_shape[0])
+    return op.matmul(g.reshape(-1), powers)
+
+
+@polyval.vjp("x")
+def polyval_dx(g, p, x):
+    n = p.shape[0]
+    if n < 2:
+        return None
+    slopes = p[:-1] * np.arange(n - 1, 0, -1).astype(p.real.dtype)
+    return g * op.polyval(slopes, x).conj()
+
+
+# -- convolution of vectors ------------------------------------------------------------------
+
+
+@multilinear
+def convolve_full(a, v):
+    """y_n = Σ_k a_{n−k} v_k, n < len(a) + len(v) − 1 ;  ga = slide(g, v̄), gv = slide(g, ā)"""
+    return _in_wide(np.convolve, a, v)
+
+
+@convolve_full.vjp("a")
+def convolve_full_da(g, v):
+    return slide(g, v.conj())
+
+
+@convolve_full.vjp("v")
+def convolve_full_dv(g, a):
+    return slide(g, a.conj())
+
+
+@multilinear
+def slide(x, v):
+    """y_n = Σ_k x_{n+k} v_k, n ≤ len(x) − len(v) ;  gx = convolve_full(g, v̄), gv = slide(x̄, g)"""
+    return _in_wide(lambda x, v: np.convolve(x, v[::-1], "valid"), x, v)
+
+
+@slide.vjp("x")
+def slide_dx(g, v):
+    return convolve_full(g, v.conj())
+
+
+@slide.vjp("v")
+def slide_dv(g, x):
+    return slide(x.conj(), g)
+
+
+def _in_wide(function: Any, *arrays: Any) -> Any:
+    """function(*arrays), 16-bit floats added up in float32."""
+    dtype = np.result_type(*arrays)
+    wide = accumulator(dtype)
+    if wide is None:
+        return function(*arrays)
+    return function(*(x.astype(wide) for x in arrays)).astype(dtype)
+
+
+@composite(numpy=np.convolve)
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """y_n = Σ_k a_{n−k} v_k of two vectors; mode 'full', 'same' (the middle) or 'valid'."""
+    a, v = array_like(a), array_like(v)
+    if a.ndim > 1 or v.ndim > 1 or not (a.size and v.size):
+        raise ValueError(f"convolve: needs two non-empty vectors, got shapes {a.shape}, {v.shape}")
+    a, v = a.reshape(-1), v.reshape(-1)
+    long, short = (a, v) if a.size >= v.size else (v, a)
+    if mode == "valid":
+        return slide(long, op.flip(short))
+    y = convolve_full(long, short)
+    if mode == "full":
+        return y
+    if mode != "same":
+        raise ValueError(f"convolve: mode must be 'full', 'same' or 'valid', got {mode!r}")
+    start = (short.size - 1) // 2
+    return y[start : start + long.size]
+
+
+@composite(numpy=np.correlate)
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """y_k = Σ_n a_{n+k} conj(v_n) of two vectors; mode as in convolve."""
+    a, v = array_like(a), array_like(v)
+    if a.size >= v.size:
+        return convolve(a, op.flip(v.conj()), mode)
+    return op.flip(convolve(v.conj(), op.flip(a), mode))  # the longer one slides over the shorter
+
+
+# -- the cross product -----------------------------------------------------------------------
+
+
+@multilinear
+def cross_last(a, b):
+    """y = a × b along the last axis, of 3 ;  ga = b̄ × g, gb = g × ā"""
+    return np.cross(a, b)
+
+
+@cross_last.vjp("a")
+def cross_last_da(g, b, a_shape):
+    return sum_to(cross_last(b.conj(), g), a_shape)
+
+
+@cross_last.vjp("b")
+def cross_last_db(g, a, b_shape):
+    return sum_to(cross_last(g, a.conj()), b_shape)
+
+
+@composite(numpy=(np.cross, np.linalg.cross))
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+) -> Any:
+    """y = a × b of 3-vectors along `axis` (or axisa of a, axisb of b, axisc of y)."""
+    a, b = array_like(a), array_like(b)
+    axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
+    a, b = op.moveaxis(a, axisa, -1), op.moveaxis(b, axisb, -1)
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        raise ValueError(f"cross: needs vectors of length 3, got shapes {a.shape} and {b.shape}")
+    return op.moveaxis(cross_last(a, b), -1, axisc)

@@ -1,0 +1,240 @@
+"""einsum of any number of operands: an order of pairwise products, each of them one BLAS call.
+
+Three steps: `_parse` turns what users write into labels, `_contraction_order` finds a cheap order,
+`contract` multiplies two operands. What concerns one operand alone (a diagonal, a sum) is done to
+it before, so that in `contract` every label is shared by two of (a, b, y). Then its derivatives
+are contractions of the same kind.
+"""
+
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import composite, multilinear
+from ..core.registry import op
+from .matmul import as_array, product
+
+try:
+    import opt_einsum
+except ImportError:  # the extra `full` brings it; NumPy's order is as good for few operands
+    opt_einsum = None
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@multilinear
+def contract(a, b, *, labels=("", "", "")):
+    """y = Σ a b over the labels that y has not ;  ga = contract(g, b̄), gb = contract(ā, g)
+
+    labels (of a, of b, of y), each label in exactly two or in all three: ("ij", "jk", "ik") is the
+    matrix product. Labels in all three are batch axes.
+    """
+    a_labels, b_labels, y_labels = labels
+    batch = [i for i in y_labels if i in a_labels and i in b_labels]
+    rows = [i for i in y_labels if i not in b_labels]
+    columns = [i for i in y_labels if i not in a_labels]
+    inner = [i for i in a_labels if i not in y_labels]
+    if not inner:  # nothing to sum: a product of arrays with their axes aligned
+        return _aligned(a, a_labels, y_labels) * _aligned(b, b_labels, y_labels)
+    size = dict(zip(a_labels + b_labels, a.shape + b.shape, strict=True))
+    lengths = [[size[i] for i in part] for part in (batch, rows, inner, columns)]
+    n, m, k, p = (prod(part) for part in lengths)
+    left = a.transpose([a_labels.index(i) for i in batch + rows + inner]).reshape((n, m, k))
+    right = b.transpose([b_labels.index(i) for i in batch + inner + columns]).reshape((n, k, p))
+    y = product(left, right) if batch else product(left[0], right[0])
+    made = batch + rows + columns
+    y = y.reshape([size[i] for i in made])
+    return y.transpose([made.index(i) for i in y_labels])
+
+
+def _aligned(x, labels, y_labels):
+    """x with its axes in the order of y_labels, and axes of length 1 for those it has not."""
+    present = [i for i in y_labels if i in labels]
+    x = x.transpose([labels.index(i) for i in present])
+    return x[tuple(slice(None) if i in labels else None for i in y_labels)]
+
+
+@contract.vjp("a")
+def contract_da(g, b, labels):
+    return contract(g, b.conj(), labels=(labels[2], labels[1], labels[0]))
+
+
+@contract.vjp("b")
+def contract_db(g, a, labels):
+    return contract(a.conj(), g, labels=(labels[0], labels[2], labels[1]))
+
+
+@composite(numpy=np.einsum)
+def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
+    """Einstein summation, einsum("bij,bjk->bik", a, b), with ellipsis, diagonals, implicit output.
+
+    Any number of operands, multiplied pairwise in the order that opt_einsum (or NumPy) finds;
+    optimize=False goes from left to right. Also NumPy's form einsum(a, [0, 1], b, [1, 2], [0, 2]).
+    ValueError where subscripts and shapes do not fit.
+    """
+    if not isinstance(subscripts, str):
+        subscripts, operands = _from_lists((subscripts, *operands))
+    xs = [as_array(x) for x in operands]
+    terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))
+    parts = [
+        _single(x, term, y_labels, terms[:i] + terms[i + 1 :], size)
+        for i, (x, term) in enumerate(zip(xs, terms, strict=True))
+    ]
+    labels = tuple(term for _, term in parts)
+    order = _contraction_order(labels, y_labels, tuple(size.items()), bool(optimize))
+    for places in order:
+        chosen = [parts.pop(i) for i in sorted(places, reverse=True)][::-1]
+        kept = set(y_labels).union(*(term for _, term in parts))
+        while len(chosen) > 1:
+            (a, a_labels), (b, b_labels), *rest = chosen
+            wanted = kept.union(*(term for _, term in rest))
+            chosen = [_pair(a, a_labels, b, b_labels, wanted), *rest]
+        parts.append(chosen[0])
+    y, labels_y = parts[0]
+    y = _single(y, labels_y, y_labels, (), size)[0] if set(labels_y) - set(y_labels) else y
+    present = [labels_y.index(i) for i in y_labels if i in labels_y]
+    if present != sorted(present):
+        y = op.transpose(y, axes=tuple(present))
+    shape = tuple(size[i] for i in y_labels)
+    return y if y.shape == shape else op.broadcast_to(y, shape=shape)
+
+
+def _pair(a: Any, a_labels: str, b: Any, b_labels: str, wanted: set) -> tuple[Any, str]:
+    """The product of two operands, with the labels that are wanted later."""
+    shared = [i for i in a_labels if i in b_labels and i in wanted]
+    y_labels = "".join(
+        shared
+        + [i for i in a_labels if i not in b_labels]
+        + [i for i in b_labels if i not in a_labels]
+    )
+    return contract(a, b, labels=(a_labels, b_labels, y_labels)), y_labels
+
+
+def _single(x: Any, labels: str, y_labels: str, others: tuple, size: dict) -> tuple[Any, str]:
+    """One operand made ready: diagonals of repeated labels, sums over labels nobody else has.
+
+    Axes of length 1 that broadcast against a longer one are dropped: the other operand has it.
+    """
+    thin = [k for k, i in enumerate(labels) if x.shape[k] == 1 != size[i]]
+    if thin:
+        x = op.squeeze(x, axis=tuple(thin))
+        labels = "".join(i for k, i in enumerate(labels) if k not in thin)
+    for i in sorted(set(labels)):
+        while labels.count(i) > 1:
+            first = labels.index(i)
+            second = labels.index(i, first + 1)
+            x = op.diagonal(x, axis1=first, axis2=second)  # the diagonal becomes the last axis
+            labels = labels[:first] + labels[first + 1 : second] + labels[second + 1 :] + i
+    used = set(y_labels).union(*others)
+    alone = [k for k, i in enumerate(labels) if i not in used]
+    if alone:
+        x = op.sum(x, axis=tuple(alone))
+        labels = "".join(i for i in labels if i in used)
+    return x, labels
+
+
+# -- reading the subscripts ------------------------------------------------------------------
+
+
+def _from_lists(args: tuple) -> tuple[str, tuple]:
+    """NumPy's second form, operands with lists of axis numbers, as subscripts and operands."""
+
+    def term(axes: Any) -> str:
+        return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
+
+    pairs = len(args) // 2
+    text = ",".join(term(axes) for axes in args[1 : 2 * pairs : 2])
+    if len(args) % 2:
+        text += "->" + term(args[-1])
+    return text, args[: 2 * pairs : 2]
+
+
+@lru_cache(maxsize=256)
+def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[str, int]]:
+    """(labels of each operand, labels of the result, length of each label), no ellipses left."""
+    text = subscripts.replace(" ", "")
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(shapes):
+        raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(shapes)}")
+    free = [i for i in _LETTERS if i not in text]
+    hidden = max(
+        (
+            len(shape) - len(term) + 3
+            for term, shape in zip(terms, shapes, strict=True)
+            if "..." in term
+        ),
+        default=0,
+    )
+    ellipsis = "".join(free[: max(hidden, 0)])
+    written = []
+    for term, shape in zip(terms, shapes, strict=True):
+        covered = len(shape) - len(term.replace("...", ""))
+        if covered < 0 or ("..." not in term and covered):
+            raise ValueError(
+                f"einsum: the term {term!r} of {subscripts!r} does not fit the shape {shape}"
+            )
+        written.append(term.replace("...", ellipsis[len(ellipsis) - covered :]))
+    if not arrow:  # implicit: the ellipsis, then the labels that appear once, in order
+        once = sorted(i for i in set("".join(written)) if left.count(i) == 1)
+        right = "..." + "".join(once)
+    y_labels = right.replace("...", ellipsis)
+    unknown = [i for i in "".join(written) + y_labels if i not in _LETTERS]
+    if unknown or len(set(y_labels)) < len(y_labels) or set(y_labels) - set("".join(written)):
+        raise ValueError(
+            f"einsum: {subscripts!r} must be letters, with each label of the result once and "
+            "among those of the operands"
+        )
+    return tuple(written), y_labels, _lengths(subscripts, written, shapes)
+
+
+def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
+    """The length of each label; a length of 1 broadcasts."""
+    size: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        for i, n in zip(term, shape, strict=True):
+            if size.setdefault(i, n) == 1:
+                size[i] = n
+            elif n not in (1, size[i]):
+                raise ValueError(
+                    f"einsum: label {i!r} of {subscripts!r} is {size[i]} long in one place and "
+                    f"{n} in another; shapes {shapes}"
+                )
+    return size
+
+
+@lru_cache(maxsize=256)
+def _contraction_order(terms: tuple, y_labels: str, sizes: tuple, optimize: bool) -> list:
+    """Which operands to multiply next, as positions in a list that each product is put behind."""
+    if len(terms) <= 2 or not optimize:
+        return [(0, 1)] + [(0, i) for i in range(len(terms) - 2, 0, -1)] if len(terms) > 1 else []
+    size = dict(sizes)
+    shapes = [tuple(size[i] for i in term) for term in terms]
+    text = ",".join(terms) + "->" + y_labels
+    if opt_einsum is not None:
+        return opt_einsum.contract_path(text, *shapes, shapes=True)[0]
+    stand_ins = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
+    return np.einsum_path(text, *stand_ins, optimize="greedy")[0][1:]
+
+
+@composite(numpy=np.linalg.multi_dot)
+def multi_dot(arrays: Any) -> Any:
+    """y = the matrix product of all arrays, in the cheapest order; the ends may be 1-d."""
+    xs = [as_array(x) for x in arrays]
+    if len(xs) < 2 or any(x.ndim != 2 for x in xs[1:-1]) or not {xs[0].ndim, xs[-1].ndim} <= {1, 2}:
+        raise ValueError(
+            f"multi_dot needs two or more matrices (the ends may be 1-d), got shapes "
+            f"{[x.shape for x in xs]}"
+        )
+    terms = [_LETTERS[i : i + 2] for i in range(len(xs))]
+    if xs[0].ndim == 1:
+        terms[0] = terms[0][1]
+    if xs[-1].ndim == 1:
+        terms[-1] = terms[-1][0]
+    ends = (terms[0][0] if xs[0].ndim == 2 else "") + (terms[-1][-1] if xs[-1].ndim == 2 else "")
+    return einsum(",".join(terms) + "->" + ends, *xs)
+
+
+__all__ = ["contract", "einsum", "multi_dot"]

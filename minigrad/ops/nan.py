@@ -1,0 +1,183 @@
+"""Reductions that pass over NaN. A NaN is selected away first, so its gradient is exactly 0."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import composite, primitive
+from ..core.registry import op
+from .axes import array_like, axes_of, constant_array, count
+
+__all__ = [
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar",
+]  # fmt: skip
+
+
+def _without_nan(x: Any, value: float) -> Any:
+    """x with `value` for NaN."""
+    x = array_like(x)
+    return x if x.dtype.kind in "iub" else op.where(op.isnan(x), value, x)
+
+
+def _counted(x: Any, axis: Any, keepdims: bool) -> Any:
+    """How many elements are not NaN, in x's dtype: a constant that floats divide by."""
+    kept = op.logical_not(op.isnan(x))
+    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(x.dtype))
+
+
+def _real(dtype: Any) -> Any:
+    return (
+        np.zeros(0, dtype).real.dtype if dtype.kind in "fc" else np.result_type(dtype, np.float64)
+    )
+
+
+@composite(numpy=np.nansum)
+def nansum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """y = Σ x over the elements that are not NaN; 0 where there is none."""
+    return op.sum(_without_nan(x, 0), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@composite(numpy=np.nanprod)
+def nanprod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """y = Π x over the elements that are not NaN; 1 where there is none."""
+    return op.prod(_without_nan(x, 1), axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+@composite(numpy=np.nancumsum)
+def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """cumsum with 0 for NaN."""
+    return op.cumsum(_without_nan(x, 0), axis=axis, dtype=dtype)
+
+
+@composite(numpy=np.nancumprod)
+def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
+    """cumprod with 1 for NaN."""
+    return op.cumprod(_without_nan(x, 1), axis=axis, dtype=dtype)
+
+
+@composite(numpy=np.nanmean)
+def nanmean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """y = the mean of the elements that are not NaN; NaN where there is none."""
+    x = array_like(x)
+    total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
+    return total / _counted(x, axis, keepdims)
+
+
+@composite(numpy=np.nanvar)
+def nanvar(
+    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """y = Σ |x − nanmean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof."""
+    x = array_like(x)
+    centred = _without_nan(x - nanmean(x, axis=axis, dtype=dtype, keepdims=True), 0)
+    squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
+    degrees = _counted(x, axis, keepdims) - ddof
+    degrees = op.where(degrees > 0, degrees, np.nan)
+    return op.sum(squares, axis=axis, keepdims=keepdims) / degrees
+
+
+@composite(numpy=np.nanstd)
+def nanstd(
+    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
+) -> Any:
+    """y = √nanvar, of gradient 0 where all elements are equal."""
+    variance = nanvar(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+    positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
+    root = op.sqrt(op.where(positive, variance, 1))
+    return op.where(positive, root, variance)
+
+
+@composite(numpy=np.nanmax)
+def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """y = the largest element that is not NaN, ties sharing the gradient; NaN where there is none."""
+    return _nan_extremum(op.max, -np.inf, x, axis, keepdims)
+
+
+@composite(numpy=np.nanmin)
+def nanmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """y = the smallest element that is not NaN, ties sharing the gradient; NaN where there is none."""
+    return _nan_extremum(op.min, np.inf, x, axis, keepdims)
+
+
+def _nan_extremum(extremum: Any, filler: float, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = array_like(x)
+    y = extremum(_without_nan(x, filler), axis=axis, keepdims=keepdims)
+    if x.dtype.kind in "iub":
+        return y
+    return op.where(op.all(op.isnan(x), axis=axis, keepdims=keepdims), np.nan, y)
+
+
+@composite(numpy=np.nanargmax)
+def nanargmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Where the largest element that is not NaN stands. No gradient."""
+    return op.argmax(_without_nan(x, -np.inf), axis=axis, keepdims=keepdims)
+
+
+@composite(numpy=np.nanargmin)
+def nanargmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Where the smallest element that is not NaN stands. No gradient."""
+    return op.argmin(_without_nan(x, np.inf), axis=axis, keepdims=keepdims)
+
+
+# -- order statistics ------------------------------------------------------------------------
+
+
+@primitive(constants=["ranks"])
+def ranked(x, ranks):
+    """y = the element of rank ranks[...] of each row of x (..., n), NaN ranking last.
+
+    gx = g in equal shares to the elements equal to y.
+    """
+    return np.take_along_axis(np.sort(x, axis=-1), ranks[..., None], -1)[..., 0]
+
+
+@ranked.vjp("x")
+def ranked_dx(g, x, y):
+    ties = x == y.reshape((*y.shape, 1))
+    number = np.maximum(np.sum(ties, axis=-1, keepdims=True), 1).astype(g.dtype)
+    return np.where(ties, g.reshape((*g.shape, 1)) / number, 0)
+
+
+@composite(numpy=np.nanquantile)
+def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The value below which a share q of the elements lies that are not NaN, between two of them.
+
+    q: a number or an array, constants; its axes come first in the result. The gradient goes to the
+    two neighbours by their weights. NaN where all are NaN.
+    """
+    x, q = array_like(x), np.asarray(constant_array(q), dtype=np.float64)
+    if not ((q >= 0) & (q <= 1)).all():
+        raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
+    axes = axes_of(axis, x.ndim)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rows = op.transpose(x, axes=(*kept, *axes)) if x.ndim else x
+    rows = rows.reshape((*(x.shape[i] for i in kept), count(x.shape, axis)))
+    present = np.count_nonzero(~np.isnan(constant_array(rows)), axis=-1)
+    results = [_between(rows, present, share_below) for share_below in q.ravel()]
+    y = results[0] if q.ndim == 0 else op.stack(results)
+    shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
+    return y.reshape((*q.shape, *shape))
+
+
+def _between(rows: Any, present: np.ndarray, q: float) -> Any:
+    """The element of fractional rank q (present − 1) of each row."""
+    rank = q * np.maximum(present - 1, 0)
+    low = np.floor(rank).astype(np.intp)
+    high = np.minimum(low + 1, np.maximum(present - 1, 0))
+    weight = (rank - low).astype(_real(rows.dtype))
+    below, above = ranked(rows, low), ranked(rows, high)
+    # weight 0 selects: 0 times an infinite difference would be NaN
+    return op.where(weight > 0, below + (above - below) * weight, below)
+
+
+@composite(numpy=np.nanpercentile)
+def nanpercentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """nanquantile with q in percent."""
+    return nanquantile(x, np.asarray(constant_array(q)) / 100, axis=axis, keepdims=keepdims)
+
+
+@composite(numpy=np.nanmedian)
+def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The median of the elements that are not NaN; half the gradient each for an even count."""
+    return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)

@@ -1,0 +1,145 @@
+"""Weighted means, covariances and histograms."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import composite, linear
+from ..core.registry import op
+from .axes import array_like, axis_of, constant_array
+
+__all__ = ["average", "bincount", "corrcoef", "cov", "histogram"]
+
+
+@composite(numpy=np.average)
+def average(
+    x: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+) -> Any:
+    """y = Σ w x / Σ w over `axis`; with returned=True also Σ w, of y's shape.
+
+    weights: of x's shape, or 1-d along one axis; None: the mean.
+    """
+    x = array_like(x)
+    if weights is None:
+        y = op.mean(x, axis=axis, keepdims=keepdims)
+        total = np.full(y.shape, x.size / max(y.size, 1), dtype=y.dtype)
+    else:
+        w = array_like(weights)
+        if w.shape != x.shape:
+            if axis is None or np.ndim(axis) or w.shape != (x.shape[axis],):
+                raise ValueError(
+                    f"average: weights {w.shape} must have x's shape {x.shape}, or be 1-d along "
+                    f"one axis; got axis={axis}"
+                )
+            along = axis_of(axis, x.ndim)
+            w = w.reshape([n if i == along else 1 for i, n in enumerate(x.shape)])
+            w = op.broadcast_to(w, shape=x.shape)
+        total = op.sum(w, axis=axis, keepdims=keepdims)
+        y = op.sum(x * w, axis=axis, keepdims=keepdims) / total
+    return (y, op.broadcast_to(total, shape=y.shape)) if returned else y
+
+
+@composite(numpy=np.cov)
+def cov(
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Any:
+    """C = (X − mean) diag(w) (X − mean)ᴴ / f for variables in the rows of X = [m; y].
+
+    f = Σw − ddof Σ(w aweights)/Σw (Σw − ddof without aweights), where w = fweights · aweights are
+    constants; ddof is 1, or 0 with bias=True.
+    """
+    x = _variables(m, rowvar)
+    if y is not None:
+        x = op.concatenate([x, _variables(y, rowvar)], axis=0)
+    ddof = (0 if bias else 1) if ddof is None else ddof
+    n = x.shape[1]
+    if fweights is None and aweights is None:
+        centred = x - op.mean(x, axis=1, keepdims=True)
+        c, f = op.matmul(centred, centred.conj().T), n - ddof
+    else:
+        a = np.ones(n) if aweights is None else np.asarray(constant_array(aweights))
+        w = a if fweights is None else a * np.asarray(constant_array(fweights))
+        total = w.sum()
+        f = total - ddof * (1 if aweights is None else (w * a).sum() / total)
+        w = w.astype(x.dtype)
+        centred = x - op.sum(x * w, axis=1, keepdims=True) / total
+        c = op.matmul(centred * w, centred.conj().T)
+    c = c / f if f > 0 else c * np.nan
+    return op.squeeze(c) if c.shape == (1, 1) else c
+
+
+def _variables(m: Any, rowvar: bool) -> Any:
+    """The variables as rows: (variables, observations)."""
+    m = array_like(m)
+    if m.ndim > 2:
+        raise ValueError(f"cov: variables and observations are two axes, got shape {m.shape}")
+    if m.ndim < 2:
+        return m.reshape((1, -1))
+    return m if rowvar or m.shape[0] == 1 else m.T
+
+
+@composite(numpy=np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+    """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y)."""
+    c = cov(x, y, rowvar)
+    if c.ndim == 0:
+        return c / c
+    d = op.sqrt(op.real(op.diagonal(c)))
+    return c / d.reshape((-1, 1)) / d.reshape((1, -1))
+
+
+@linear(constants=["index"])
+def bin_sums(weights, index, *, bins=0):
+    """y_b = Σ weights over index = b ;  gw = g[index].  weights, index (n,) -> y (bins,)"""
+    if weights.dtype.kind == "c":
+        return bin_sums(weights.real, index, bins=bins) + 1j * bin_sums(
+            weights.imag, index, bins=bins
+        )
+    return np.bincount(index, weights, minlength=bins).astype(weights.dtype, copy=False)
+
+
+@bin_sums.vjp("weights")
+def bin_sums_gw(g, index):
+    return op.take(g, index)
+
+
+@composite(numpy=np.bincount)
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each integer of x (n,) occurs; with weights, the sum of theirs (differentiable)."""
+    index = np.asarray(constant_array(x))
+    if weights is None:
+        return np.bincount(index, minlength=minlength)
+    w = array_like(weights)
+    if w.shape != index.shape:
+        raise ValueError(f"bincount: weights {w.shape} must have the shape of x {index.shape}")
+    bins = max(minlength, int(index.max(initial=-1)) + 1)
+    return bin_sums(w if w.dtype.kind in "fc" else w.astype(np.float64), index, bins=bins)
+
+
+@composite(numpy=np.histogram)
+def histogram(
+    x: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Any, Any]:
+    """(y, edges): y_b = Σ weights of the x in bin b, the last bin with its right edge.
+
+    Differentiable in weights; x and the edges are constants. density divides by Σ y and the widths.
+    """
+    values = np.asarray(constant_array(x)).ravel()
+    bins = constant_array(bins)
+    if weights is None:
+        return np.histogram(values, bins, range, density)
+    w = array_like(weights)
+    if w.shape != np.shape(constant_array(x)):
+        raise ValueError(f"histogram: weights {w.shape} must have the shape of x, {np.shape(x)}")
+    edges = np.histogram_bin_edges(values, bins, range)
+    index = np.searchsorted(edges, values, side="right") - 1
+    index[values == edges[-1]] = len(edges) - 2
+    inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))
+    y = bin_sums(op.take(w.reshape(-1), inside), index[inside], bins=len(edges) - 1)
+    return (y / op.sum(y) / np.diff(edges).astype(y.dtype) if density else y), edges

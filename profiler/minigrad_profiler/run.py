@@ -1,0 +1,72 @@
+"""Running a script, unchanged, with an event log.
+
+The script finds what `python script.py args` would give it: sys.argv, sys.path[0], a module
+__main__ of its own. What it raises goes on to the interpreter, which then ends as it always does
+(traceback, exit code, the signal after Ctrl-C); only our own frames are cut from the traceback.
+"""
+
+import atexit
+import os
+import sys
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minigrad.instrument.event_log import MAX_EVENTS, event_log
+
+
+class CannotOpen(Exception):
+    """The script or the log cannot be opened; said in one line."""
+
+
+def run_script(
+    script: str,
+    args: Sequence[str],
+    log_path: str,
+    min_us: float,
+    max_events: int | None,
+    finished: Callable[[str, int, int], Any],
+) -> None:
+    """Run a script as __main__ and log its events until the interpreter ends.
+
+    finished(path, events, dropped) is called when the log is complete, after the script's threads
+    and its own exit handlers.
+    """
+    try:
+        with open(script, "rb") as file:
+            source = file.read()
+        log = event_log(
+            os.path.abspath(log_path), MAX_EVENTS if max_events is None else max_events, min_us
+        )
+        log.__enter__()
+    except OSError as error:
+        raise CannotOpen(f"{error.filename}: {error.strerror}") from None
+
+    def close(process: int = os.getpid()) -> None:
+        if os.getpid() == process:  # not in a forked child
+            log.close()
+            finished(log_path, log.events, log.dropped)
+
+    atexit.register(close)
+    _hide_own_frames()
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=script, __builtins__=__builtins__, __cached__=None)
+    sys.modules["__main__"] = main
+    sys.argv = [script, *args]
+    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    exec(compile(source, script, "exec"), main.__dict__)
+
+
+def _hide_own_frames() -> None:
+    """Let tracebacks begin in the script, as they would without us."""
+    print_traceback = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        first = trace
+        while (
+            first is not None and first.tb_frame.f_globals is not sys.modules["__main__"].__dict__
+        ):
+            first = first.tb_next
+        print_traceback(kind, error.with_traceback(first or trace), first or trace)
+
+    sys.excepthook = hook

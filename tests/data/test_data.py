@@ -1,0 +1,101 @@
+"""Data sets give rows, batches cover them, splits repeat, and the digits are the real ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad import data
+
+
+def test_a_row_is_the_tuple_of_the_arrays_rows():
+    x, y = data.ArrayDataset([[1, 2], [3, 4]], [5, 6])[1]
+    assert x.tolist() == [3, 4] and y == 6
+
+
+def test_arrays_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match=r"different lengths: \[2, 3\]"):
+        data.ArrayDataset(np.zeros(2), np.zeros(3))
+
+
+@given(n=st.integers(0, 40), size=st.integers(1, 12), shuffle=st.booleans(), drop=st.booleans())
+def test_batches_cover_every_row_once(n, size, shuffle, drop):
+    loader = data.DataLoader(
+        data.ArrayDataset(np.arange(n)), size, shuffle, drop_last=drop,
+        generator=np.random.default_rng(0),
+    )  # fmt: skip
+    taken = [x.tolist() for (x,) in loader]
+    rows = [row for batch in taken for row in batch]
+    assert len(taken) == len(loader)
+    assert all(len(batch) == size for batch in taken[: None if drop else -1])
+    assert len(set(rows)) == len(rows) == (n - n % size if drop else n)
+    assert shuffle or rows == list(range(len(rows)))
+
+
+def test_batches_are_tensors_with_the_arrays_dtypes():
+    x, y = next(data.batches(np.ones((3, 2), np.float32), np.arange(3), batch_size=2))
+    assert type(x) is type(y) is mg.Tensor
+    assert (x.dtype, y.dtype) == (np.float32, np.int64) and x.shape == (2, 2)
+
+
+def test_each_pass_is_shuffled_anew_and_the_seed_repeats_it():
+    def two_passes():
+        mg.manual_seed(0)
+        loader = data.DataLoader(data.ArrayDataset(np.arange(20)), 20, shuffle=True)
+        return [x.tolist() for _ in range(2) for (x,) in loader]
+
+    one, two = two_passes()
+    assert one != two
+    assert [one, two] == two_passes()
+
+
+def test_any_object_with_length_and_rows_can_be_loaded():
+    class Squares:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, i):
+            return np.float32(i), np.float32(i * i)
+
+    ((x, y),) = data.DataLoader(Squares(), batch_size=3)
+    assert x.tolist() == [0, 1, 2] and y.tolist() == [0, 1, 4]
+
+
+def test_a_batch_size_below_one_is_refused():
+    with pytest.raises(ValueError, match="batch_size must be 1 or more, got 0"):
+        data.DataLoader(data.ArrayDataset(np.arange(3)), 0)
+
+
+def test_a_split_holds_out_a_fifth_and_loses_nothing():
+    everything = data.ArrayDataset(np.arange(1797))
+    train, test = data.train_test_split(everything, test=0.2, seed=1)
+    assert (len(train), len(test)) == (1437, 360)
+    assert sorted([*train.arrays[0], *test.arrays[0]]) == list(range(1797))
+
+
+def test_a_split_repeats_for_its_seed():
+    everything = data.ArrayDataset(np.arange(50))
+    one, two, other = (data.train_test_split(everything, seed=s)[1].arrays[0] for s in (4, 4, 5))
+    assert np.array_equal(one, two) and not np.array_equal(one, other)
+
+
+def test_the_digits_are_all_there():
+    digits = data.load_digits()
+    images, labels = digits.arrays
+    assert images.shape == (1797, 1, 8, 8) and images.dtype == np.float32
+    assert images.min() == 0 and images.max() == 1
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+
+
+def test_the_digits_are_those_of_scikit_learn():
+    datasets = pytest.importorskip("sklearn.datasets")
+    images, labels = data.load_digits().arrays
+    reference = datasets.load_digits()
+    assert np.array_equal(images[:, 0] * 16, reference.images)
+    assert np.array_equal(labels, reference.target)
+
+
+def test_a_missing_file_is_explained(tmp_path):
+    with pytest.raises(FileNotFoundError, match="digits come with minigrad's checkout"):
+        data.load_digits(tmp_path / "digits.npz")

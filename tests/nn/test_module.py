@@ -1,0 +1,204 @@
+"""A module finds what it holds, names it, saves and loads it, and shows itself."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.core import events
+
+
+class Net(nn.Module):
+    def __init__(self):
+        self.features = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+        self.head = nn.Linear(3, 2, bias=False)
+        self.register_buffer("mean", mg.zeros(4, dtype="float32"))
+        self.register_buffer("cache", mg.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.head(self.features(x - self.mean))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        self.one = nn.Linear(2, 2, bias=False)
+        self.two = nn.Linear(2, 2, bias=False)
+        self.two.weight = self.one.weight
+
+
+@pytest.fixture
+def heard():
+    """The scope of every forward op that runs while the test does."""
+    scopes = []
+
+    def listener(event):
+        if event[0] == "forward":
+            scopes.append(mg.core.modes.state.scope)
+
+    events.listen(listener)
+    yield scopes
+    events.unlisten(listener)
+
+
+def test_parameters_are_found_below_in_order_of_definition():
+    names = [name for name, _ in Net().named_parameters()]
+    assert names == ["features.0.weight", "features.0.bias", "head.weight"]
+
+
+def test_modules_are_listed_parents_first():
+    assert [path for path, _ in Net().named_modules()] == [
+        "", "features", "features.0", "features.1", "head",
+    ]  # fmt: skip
+
+
+def test_children_are_the_direct_ones():
+    assert [type(child) for child in Net().children()] == [nn.Sequential, nn.Linear]
+
+
+def test_a_parameter_used_twice_is_listed_once_and_saved_under_both_names():
+    tied = Tied()
+    assert [name for name, _ in tied.named_parameters()] == ["one.weight"]
+    assert list(tied.state_dict()) == ["one.weight", "two.weight"]
+
+
+def test_parameters_know_their_path_in_the_outermost_module():
+    assert [p.name for p in Net().parameters()] == [path for path, _ in Net().named_parameters()]
+
+
+def test_a_slice_of_a_sequential_leaves_names_alone():
+    net = Net()
+    part = net.features[:1]
+    assert len(part) == 1 and part[0] is net.features[0]
+    assert part[0].weight.name == "features.0.weight"
+
+
+def test_ops_on_parameters_give_plain_tensors():
+    p = nn.Parameter(np.ones(3, np.float32))
+    assert type(p * 2) is mg.Tensor and type(p) is nn.Parameter
+    assert p.requires_grad and p.is_leaf and p.is_parameter
+
+
+def test_modules_in_a_plain_list_are_refused():
+    net = nn.Module()
+    with pytest.raises(TypeError, match=r"Module\.layers: modules in a plain list .* nn\.Sequent"):
+        net.layers = [nn.ReLU()]
+
+
+def test_forward_must_be_defined():
+    with pytest.raises(NotImplementedError, match="Module has no forward"):
+        nn.Module()(1)
+
+
+def test_train_and_eval_reach_every_module():
+    net = Net().eval()
+    assert not any(module.training for module in net.modules())
+    assert all(module.training for module in net.train().modules())
+
+
+def test_zero_grad_forgets_or_zeroes():
+    net = Net()
+    net(mg.ones(1, 4, dtype="float32")).sum().backward()
+    net.zero_grad(set_to_none=False)
+    assert all((p.grad.numpy() == 0).all() for p in net.parameters())
+    net.zero_grad()
+    assert all(p.grad is None for p in net.parameters())
+
+
+def test_frozen_parameters_receive_no_gradient():
+    net = Net()
+    net.features.requires_grad_(False)
+    net(mg.ones(1, 4, dtype="float32")).sum().backward()
+    assert net.features[0].weight.grad is None and net.head.weight.grad is not None
+
+
+def test_a_state_dict_is_a_copy_with_persistent_buffers():
+    net = Net()
+    state = net.state_dict()
+    assert list(state) == ["mean", "features.0.weight", "features.0.bias", "head.weight"]
+    before = state["head.weight"].numpy().copy()
+    net.head.weight.data[...] = 7
+    assert np.array_equal(state["head.weight"].numpy(), before)
+
+
+def test_a_loaded_state_gives_the_same_results():
+    one, two = Net(), Net()
+    x = mg.ones(2, 4, dtype="float32")
+    assert not np.array_equal(one(x).detach().numpy(), two(x).detach().numpy())
+    assert two.load_state_dict(one.state_dict()) == ([], [])
+    assert np.array_equal(one(x).detach().numpy(), two(x).detach().numpy())
+
+
+def test_loading_lists_every_fault_and_writes_nothing():
+    net = Net()
+    before = net.state_dict()
+    state = net.state_dict()
+    state["features.0.bias"] = mg.zeros(9, dtype="float32")
+    state["extra"] = state.pop("head.weight")
+    state["features.0.weight"] = mg.zeros(3, 4, dtype="float32")
+    with pytest.raises(ValueError) as caught:
+        net.load_state_dict(state)
+    for fault in [r"features.0.bias: float32 (9,) given, float32 (3,) needed",
+                  "missing: head.weight", "unexpected: extra", "strict=False"]:  # fmt: skip
+        assert fault in str(caught.value)
+    after = net.state_dict()
+    assert all(np.array_equal(before[path].numpy(), after[path].numpy()) for path in before)
+
+
+def test_loading_refuses_to_drop_imaginary_parts():
+    net = nn.Linear(1, 1, bias=False)
+    with pytest.raises(ValueError, match="weight: complex64"):
+        net.load_state_dict({"weight": np.array([[1j]], np.complex64)})
+
+
+def test_loading_without_strict_tells_what_did_not_match():
+    net = Net()
+    state = net.state_dict()
+    state["extra"] = state.pop("head.weight")
+    assert net.load_state_dict(state, strict=False) == (["head.weight"], ["extra"])
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_keep_values_names_and_requires_grad(clone):
+    net = Net()
+    twin = clone(net)
+    for p, q in zip(net.parameters(), twin.parameters(), strict=True):
+        assert type(q) is nn.Parameter and q.requires_grad and q.name == p.name
+        assert np.array_equal(p.detach().numpy(), q.detach().numpy())
+        assert not np.shares_memory(p.data, q.data)
+
+
+def test_scopes_are_attribute_names_under_the_class_name(heard):
+    Net()(mg.ones(1, 4, dtype="float32"))
+    assert heard == ["Net", "Net/features/0", "Net/features/1", "Net/head"]
+
+
+def test_no_scope_is_left_behind_by_an_error(heard):
+    with pytest.raises(Exception):  # noqa: B017 - whatever the op says of the wrong shape
+        Net()(mg.ones(1, 5, dtype="float32"))
+    mg.ones(1) + 1
+    assert heard[-1] == ""
+
+
+def test_repr_is_a_tree():
+    assert repr(Net()) == (
+        "Net(\n"
+        "  (features): Sequential(\n"
+        "    (0): Linear(in_features=4, out_features=3, bias=True)\n"
+        "    (1): ReLU()\n"
+        "  )\n"
+        "  (head): Linear(in_features=3, out_features=2, bias=False)\n"
+        ")"
+    )
+
+
+def test_three_thousand_nested_modules_are_walked_and_shown_without_recursion():
+    net = nn.Module()
+    for _ in range(3000):
+        outer = nn.Module()
+        vars(outer)["inner"] = net
+        net = outer
+    assert sum(1 for _ in net.modules()) == 3001
+    assert len(repr(net).splitlines()) == 2 * 3000 + 1

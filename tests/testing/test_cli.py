@@ -1,0 +1,104 @@
+"""The command minigrad-gradcheck."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from minigrad.testing import cli
+
+OPS = "exp,mul"
+
+
+def run(*options, **keywords):
+    command = [sys.executable, "-m", "minigrad.testing.cli", *options]
+    return subprocess.run(command, capture_output=True, text=True, **keywords)
+
+
+def test_right_ops_exit_with_0_and_a_matrix(capsys):
+    assert cli.main(["--ops", OPS]) == 0
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].split()[:3] == ["op", "K1", "K2"]
+    assert "2 ops" in printed
+    assert "comparisons" in printed
+
+
+def test_skips_are_counted_with_their_reason(capsys):
+    cli.main(["--ops", "exp", "--checks", "K13,K20"])
+    printed = capsys.readouterr().out
+    skipped = [line for line in printed.splitlines() if line.startswith("skipped")]
+    assert f"{sum(int(line.split('×')[1].split(':')[0]) for line in skipped)} skips" in printed
+
+
+def test_the_markdown_report_has_a_row_for_each_op(tmp_path):
+    path = tmp_path / "report.md"
+    assert cli.main(["--ops", OPS, "--report", str(path)]) == 0
+    rows = [line for line in path.read_text().splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[0] for row in rows[:3]] == ["| op", "| exp", "| mul"]
+    assert rows[1].count("✓") > 10
+
+
+def test_the_json_report_is_one_object_a_line(tmp_path):
+    path = tmp_path / "report.json"
+    cli.main(["--ops", "exp", "--report", str(path)])
+    head, *lines = map(json.loads, path.read_text().splitlines())
+    assert head["format"] == "minigrad.gradcheck"
+    assert {line["status"] for line in lines if "op" in line} <= {"pass", "n/a", "skip"}
+    assert head["comparisons"] == sum(line.get("comparisons", 0) for line in lines)
+
+
+def test_a_wrong_rule_of_a_third_party_exits_with_1(tmp_path):
+    (tmp_path / "wrong_rules.py").write_text(
+        "import numpy as np\n"
+        "from minigrad.testing import register_op\n"
+        "from minigrad.testing.plant import make, vectors\n"
+        "bad = make('bad', np.sin, {'x': lambda g, x: g * np.sin(x)}, {})\n"
+        "register_op('bad', vectors(5), call=bad, reference=np.sin)\n"
+    )
+    done = run("--import", "wrong_rules", "--ops", "bad,exp", "-j", "2", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "bad, K2 on sample 'shape 5'" in done.stdout
+    assert "analytic" in done.stdout and "numeric" in done.stdout
+    assert "import wrong_rules  # registers the op" in done.stdout
+    assert "failures in 1 ops" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--ops", "no_such_op"], "no_such_op"),
+        (["--checks", "K99"], "K99"),
+        (["--level", "slow"], "slow"),
+        (["--import", "no_such_module"], "no_such_module"),
+        (["--ops", "exp", "--report", "no/such/folder/r.md"], "no/such/folder"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_names_it(options, text, capsys):
+    assert cli.main(options) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_list_names_ops_and_checks(capsys):
+    assert cli.main(["--list"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert "exp" in printed
+    assert any(line.startswith("K10 ") for line in printed)
+
+
+def test_self_test_prints_the_kill_rate(capsys):
+    assert cli.main(["--self-test"]) == 0
+    assert "= 100 %" in capsys.readouterr().out
+
+
+def test_an_interrupt_exits_with_130_and_leaves_no_report(tmp_path):
+    command = [sys.executable, "-m", "minigrad.testing.cli", "--level", "full"]
+    command += ["--report", str(tmp_path / "report.md")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert list(tmp_path.iterdir()) == []

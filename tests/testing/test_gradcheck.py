@@ -1,0 +1,121 @@
+"""gradcheck, gradgradcheck and jvpcheck on functions of a user's own."""
+
+import re
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.primitive import Primitive
+from minigrad.testing import GradcheckError, Inconclusive, gradcheck, gradgradcheck, jvpcheck
+from minigrad.testing.plant import make
+
+X = np.array([0.3, -1.2, 0.7, 2.1])
+A = np.arange(12.0).reshape(3, 4) / 5 + 0.1
+
+
+def wrong_cube() -> Primitive:
+    """x³ whose second partial is 10 % off in the last place."""
+    factor = np.array([1.0, 1.0, 1.0, 1.1])
+    return make("cube", lambda x: x**3, {"x": lambda g, x: g * (3 * x * x * factor)}, {})
+
+
+def test_a_right_gradient_gives_true():
+    assert gradcheck(lambda a, x: (mg.exp(a) * x).sum(), (A, X)) is True
+
+
+def test_tensors_that_require_a_gradient_are_the_ones_checked():
+    a = mg.tensor(A, requires_grad=True)
+    x = mg.tensor(X)  # its gradient would be missing: fn detaches it
+    assert gradcheck(lambda a, x: a * x.detach(), (a, x))
+
+
+def test_float32_inputs_are_checked_in_double_precision():
+    assert gradcheck(mg.exp, X.astype(np.float32))
+
+
+def test_complex_inputs_are_checked_in_both_parts():
+    assert gradcheck(lambda z: z * z * 2j, X + 1j)
+
+
+def test_a_function_with_several_results_is_checked_in_each():
+    assert gradcheck(lambda x: (mg.exp(x), [x * x]), X)
+
+
+def test_large_inputs_are_checked_along_directions():
+    assert gradcheck(lambda x: mg.exp(x), np.linspace(-1, 1, 5000))
+
+
+def test_the_error_names_input_index_and_both_values():
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(lambda a, x: wrong_cube()(x) + a * 0, (X, X))
+    entry = caught.value.entry
+    assert (entry.position, entry.index) == (1, (3,))
+    assert entry.numeric == pytest.approx(3 * 2.1**2)
+    assert entry.analytic == pytest.approx(3.3 * 2.1**2)
+    assert "argument 1 (x1) at index [3]" in str(caught.value)
+
+
+def test_the_wrong_entry_of_a_large_input_is_found_by_halving():
+    factor = np.ones(5000)
+    factor[4321] = 1.5
+    cube = make("cube", lambda x: x**3, {"x": lambda g, x: g * (3 * x * x * factor)}, {})
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(cube, np.linspace(1, 2, 5000))
+    assert caught.value.entry.index == (4321,)
+
+
+def local_wrong_square(x):
+    square = make("square", np.square, {"x": lambda g, x: g * x}, {})
+    return square(x)
+
+
+def test_the_snippet_in_the_error_runs_and_shows_the_same_error():
+    with pytest.raises(GradcheckError) as caught:
+        gradcheck(local_wrong_square, X)
+    lines = [line.strip() for line in caught.value.snippet.splitlines()]
+    text = "\n".join(lines).replace(f"from {__name__} import local_wrong_square as fn", "")
+    with pytest.raises(GradcheckError, match=re.escape(str(caught.value.entry))):
+        exec(text, {"fn": local_wrong_square})
+
+
+def test_raise_exception_false_gives_false():
+    assert gradcheck(local_wrong_square, X, raise_exception=False) is False
+
+
+def test_a_kink_at_the_sample_is_inconclusive():
+    with pytest.raises(Inconclusive, match="kink"):
+        gradcheck(mg.abs, np.array([1.0, 1e-5]))
+
+
+def test_inputs_without_a_floating_dtype_are_an_error():
+    with pytest.raises(ValueError, match="floating or complex"):
+        gradcheck(lambda i: i, np.arange(3))
+
+
+def test_a_detached_saved_value_passes_gradcheck_and_fails_gradgradcheck():
+    cube = make(
+        "cube",
+        lambda x: x**3,
+        {"x": lambda g, x: g * (3 * np.square(getattr(x, "data", x) if hasattr(x, "node") else x))},
+        {},
+    )
+    assert gradcheck(cube, X)
+    with pytest.raises(GradcheckError, match="gradgradcheck"):
+        gradgradcheck(cube, X)
+
+
+def test_right_second_derivatives_give_true():
+    assert gradgradcheck(lambda a, x: mg.exp(a * x), (A, X))
+
+
+def test_right_tangents_give_true():
+    assert jvpcheck(lambda a, x: mg.exp(a * x), (A, X))
+
+
+def test_a_wrong_jvp_rule_is_caught_by_jvpcheck_alone():
+    sine = make("sine", np.sin, {"x": lambda g, x: g * np.cos(x)}, {})
+    sine.jvp(lambda x_t, x: x_t * np.sin(x))
+    assert gradcheck(sine, X)
+    with pytest.raises(GradcheckError, match="forward mode"):
+        jvpcheck(sine, X)

@@ -1,0 +1,61 @@
+"""The tester tested: every planted wrong rule is caught, and its right twin passes."""
+
+import numpy as np
+import pytest
+
+from minigrad.core.registry import op as registry
+from minigrad.testing.case import Context
+from minigrad.testing.checks import CHECKS
+from minigrad.testing.run import check_one
+from minigrad.testing.selftest import PLANTS, judge
+
+BY_NAME = {plant.name: plant for plant in PLANTS}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_wrong_rule_is_caught_and_its_right_twin_passes(name):
+    verdict = judge(BY_NAME[name])
+    assert not verdict.twin_failures
+    assert verdict.caught_by
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_verdict_does_not_hang_on_the_seed(name, seed):
+    assert judge(BY_NAME[name], seed).killed
+
+
+# Every check has a wrong rule that it catches, so that no check passes everything. K18 stands
+# beside K2 for a missing broadcast sum; it has a test of its own in test_sizes.
+@pytest.mark.parametrize(
+    "name, check",
+    [
+        ("forward", "K1"), ("factor", "K2"), ("one entry", "K3"), ("reversed", "K3"),
+        ("nonlinear", "K4"), ("memory order", "K5"), ("input order", "K6"), ("in place", "K7"),
+        ("shared memory", "K8"), ("promotion", "K9"), ("detached", "K10"), ("ties", "K11"),
+        ("subgradient", "K11"), ("NaN", "K12"), ("noise", "K13"), ("half sums", "K1"),
+        ("cancellation", "K16"), ("empty", "K17"), ("aliases", "K19"), ("in place", "K20"),
+        ("message", "K21"), ("leak", "K22"),
+    ],
+)  # fmt: skip
+def test_the_check_meant_for_a_fault_finds_it(name, check):
+    assert check in judge(BY_NAME[name]).caught_by
+
+
+def test_planted_ops_never_enter_the_registry():
+    names = {entry.__name__ for entry in registry}
+    assert not names & {spec.name for plant in PLANTS for spec in (plant.wrong, plant.right)}
+
+
+def test_the_message_names_the_one_wrong_entry():
+    [check] = [check for check in CHECKS if check.id == "K3"]
+    outcome = check_one(BY_NAME["one entry"].wrong, check, Context())
+    [(sample, message, snippet)] = outcome.failures
+    assert sample == "shape 1024"
+    assert "argument 0 (x) at index [700]" in message
+    assert "run_check('one entry (wrong)', 'K3', sample='shape 1024')" in snippet
+
+
+def test_there_are_at_least_the_named_plants_and_ten_more():
+    assert len(PLANTS) >= 29
+    assert len(np.unique([plant.name for plant in PLANTS])) == len(PLANTS)
