@@ -39,7 +39,7 @@ def test_a_short_run_trains_profiles_draws_and_checks(tmp_path):
     assert {words[0] for words in checked} == used
     assert all(words[1] == "passed" for words in checked)
     names = {node["name"] for node in graph["nodes"] if node["kind"] == "parameter"}
-    assert {"0.weight", "9.bias"} <= names
+    assert {"conv1.weight", "out.bias"} <= names
     assert "</svg>" in (out / "graph.svg").read_text()
     phases = {row["phase"] for row in json.loads((out / "profile.json").read_text())["rows"]}
     assert phases == {"forward", "backward"}

@@ -33,20 +33,23 @@ CHECKED = ("K1", "K2", "K3", "K10", "K11")  # value, first order, second order, 
 DIGITS = Path(__file__).parent / "data" / "digits.npz"
 
 
-def build() -> nn.Sequential:
-    """Two convolutions, a pooling, two linear layers: 1×8×8 images to 10 logits."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Dropout(0.25),
-        nn.Linear(32 * 4 * 4, 64),
-        nn.ReLU(),
-        nn.Linear(64, 10),
-    )
+class DigitNet(nn.Module):
+    """Two convolutions, a pooling, two linear layers: images (n, 1, 8, 8) to logits (n, 10)."""
+
+    def __init__(self) -> None:
+        self.conv1 = nn.Conv2d(1, 16, 3, padding=1)
+        self.conv2 = nn.Conv2d(16, 32, 3, padding=1)
+        self.dropout = nn.Dropout(0.25)
+        self.hidden = nn.Linear(32 * 4 * 4, 64)
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, x: mg.Tensor) -> mg.Tensor:
+        x = mg.relu(self.conv1(x))
+        x = mg.relu(self.conv2(x))
+        x = mg.max_pool2d(x, 2)
+        x = self.dropout(x.reshape(len(x), -1))
+        x = mg.relu(self.hidden(x))
+        return self.out(x)
 
 
 # -- training ------------------------------------------------------------------------------------
@@ -175,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
     out.mkdir(parents=True, exist_ok=True)
     training, held_out = data.train_test_split(data.load_digits(DIGITS), test=0.2, seed=SEED)
     mg.manual_seed(SEED)
-    model = build()
+    model = DigitNet()
     count = sum(p.size for p in model.parameters())
     print(f"{model}\n{count:,} parameters; {len(training)} images to train on, "
           f"{len(held_out)} held out", flush=True)  # fmt: skip

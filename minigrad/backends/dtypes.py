@@ -47,7 +47,9 @@ def weak_scalars(values: list) -> list:
 
 def finfo(dtype: Any) -> Any:
     """Limits of a floating dtype, bfloat16 included."""
-    return ml_dtypes.finfo(dtype) if dtype == bfloat16 else np.finfo(dtype)
+    if bfloat16 is not None and dtype == bfloat16:  # NumPy takes None for float64 in a comparison
+        return ml_dtypes.finfo(dtype)
+    return np.finfo(dtype)
 
 
 def resolve_dtype(dtype: Any) -> np.dtype | None:

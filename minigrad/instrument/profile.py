@@ -130,10 +130,10 @@ class profile:
     def _set_running(self, count: int) -> None:
         """In a plain backward only arrays are computed with, so nothing nests; see _own_time."""
         self._running = count
-        self._forward.may_nest = count > 0
-        self._backward.may_nest = count > 1
         if not count:
             self._nested.clear()
+        self._forward.may_nest = count > 0
+        self._backward.may_nest = count > 1 or bool(self._nested)
 
     def _own_time(self, kind: str, t0: int, spent: int) -> int:
         """The event's time without that of the events inside it.

@@ -143,7 +143,7 @@ logsigmoid = elementwise(
 softsign = elementwise(
     in_float32(lambda x: x / (1 + np.abs(x))),
     name="softsign",
-    dx=lambda x: 1 / np.square(1 + np.abs(x)),
+    dx=lambda x: np.square(1 / (1 + np.abs(x))),
     doc="y = x/(1 + |x|) ;  dy/dx = 1/(1 + |x|)²",
 )
 

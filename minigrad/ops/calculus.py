@@ -25,7 +25,7 @@ def _cut(x: Any, axis: int, *bounds: int | None) -> Any:
 
 @composite(numpy=np.diff)
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """y_k = x_{k+1} − x_k along `axis`, n times, with `prepend` and `append` (numbers or arrays)."""
+    """y_k = x_{k+1} − x_k along `axis`, n times; `prepend`, `append`: numbers or arrays."""
     x = array_like(x)
     if n < 0 or x.ndim == 0:
         raise ValueError(f"diff: needs n ≥ 0 and at least one axis, got n={n}, shape {x.shape}")
@@ -209,7 +209,7 @@ def polyval_dp(g, x, p_shape):
 def polyval_dx(g, p, x):
     n = p.shape[0]
     if n < 2:
-        return None
+        return np.zeros_like(g)
     slopes = p[:-1] * np.arange(n - 1, 0, -1).astype(p.real.dtype)
     return g * op.polyval(slopes, x).conj()
 

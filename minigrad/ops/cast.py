@@ -106,7 +106,7 @@ def contiguous_dx(g):
     return g
 
 
-for _op in (cast, discretize, device_copy, copy, positive):
+for _op in (cast, discretize, device_copy, copy, positive, contiguous):
     # one example or a batch of them: the same elements
     _op.batch(lambda op, xs, batched, params: op(*xs, **params))
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from ..core.primitive import composite, multilinear
 from ..core.registry import op
-from .matmul import as_array, product
+from .axes import array_like
+from .matmul import product
 
 try:
     import opt_einsum
@@ -76,7 +77,7 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
-    xs = [as_array(x) for x in operands]
+    xs = [array_like(x) for x in operands]
     terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))
     parts = [
         _single(x, term, y_labels, terms[:i] + terms[i + 1 :], size)
@@ -222,11 +223,14 @@ def _contraction_order(terms: tuple, y_labels: str, sizes: tuple, optimize: bool
 @composite(numpy=np.linalg.multi_dot)
 def multi_dot(arrays: Any) -> Any:
     """y = the matrix product of all arrays, in the cheapest order; the ends may be 1-d."""
-    xs = [as_array(x) for x in arrays]
-    if len(xs) < 2 or any(x.ndim != 2 for x in xs[1:-1]) or not {xs[0].ndim, xs[-1].ndim} <= {1, 2}:
+    xs = [array_like(x) for x in arrays]
+    shapes = [x.shape for x in xs]
+    fit = all(a[-1] == b[0] for a, b in zip(shapes, shapes[1:], strict=False) if a and b)
+    ends_fit = {len(shape) for shape in shapes[:1] + shapes[-1:]} <= {1, 2}
+    if len(xs) < 2 or not (fit and ends_fit) or any(len(shape) != 2 for shape in shapes[1:-1]):
         raise ValueError(
-            f"multi_dot needs two or more matrices (the ends may be 1-d), got shapes "
-            f"{[x.shape for x in xs]}"
+            "multi_dot needs two or more matrices (the ends may be 1-d), each with as many rows as "
+            f"the one before has columns; got shapes {shapes}"
         )
     terms = [_LETTERS[i : i + 2] for i in range(len(xs))]
     if xs[0].ndim == 1:

@@ -57,7 +57,7 @@ def _blocks_of(arrays: Any) -> list:
 
 
 def _joined(arrays: Any, depth: int, ndim: int) -> Any:
-    """The blocks of nested lists, joined along axis −depth (recursion as deep as the user's lists)."""
+    """The blocks of nested lists, joined along axis −depth: a recursion as deep as they are."""
     if not isinstance(arrays, list):
         x = array_like(arrays)
         return x.reshape((*(1,) * (ndim - x.ndim), *x.shape))

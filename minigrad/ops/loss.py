@@ -12,7 +12,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..core.primitive import composite, elementwise, linear, primitive
 from ..core.registry import op
-from .matmul import as_array
+from .axes import array_like
 
 
 def _check_reduction(name: str, reduction: str) -> None:
@@ -161,7 +161,9 @@ def smoothed_targets(
 ):
     """q (N, C, ...): (1 − ε) scale at the target, plus ε/C times each class's weight everywhere."""
     index, kept, scale = _targets(shape, dtype, target, weight, ignore_index, reduction)
-    per_class = 1 if weight is None else weight.reshape((1, -1, *(1,) * (len(shape) - 2)))
+    per_class = (
+        scale.dtype.type(1) if weight is None else weight.reshape((1, -1, *(1,) * (len(shape) - 2)))
+    )
     q = kept[:, None] * np.broadcast_to(per_class, shape) * (smoothing / shape[1])
     picked = np.take_along_axis(q, index, 1) + (1 - smoothing) * scale[:, None]
     np.put_along_axis(q, index, picked, 1)
@@ -184,7 +186,7 @@ def cross_entropy(
     equal to ignore_index count for nothing. 'mean' divides by the sum of the targets' weights (for
     probabilities: by the number of samples). ValueError for an index outside 0..C−1.
     """
-    x, target, weight = as_array(x), as_array(target), _maybe(weight)
+    x, target, weight = array_like(x), array_like(target), _maybe(weight)
     _check_reduction("cross_entropy", reduction)
     if x.ndim == 1:  # one sample
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
@@ -225,7 +227,7 @@ def nll(
 
     Arguments as in cross_entropy, which is nll of log_softmax.
     """
-    x, target, weight = as_array(x), as_array(target), _maybe(weight)
+    x, target, weight = array_like(x), array_like(target), _maybe(weight)
     _check_reduction("nll", reduction)
     if x.ndim == 1:
         x, target = x.reshape((1, -1)), target.reshape((1,))
@@ -235,7 +237,7 @@ def nll(
 
 
 def _maybe(x: Any) -> Any:
-    return None if x is None else as_array(x)
+    return None if x is None else array_like(x)
 
 
 # -- regression ------------------------------------------------------------------------------
@@ -243,7 +245,7 @@ def _maybe(x: Any) -> Any:
 
 def _difference(name: str, x: Any, target: Any) -> Any:
     """x − target, of one shape: a silent broadcast would make every pair an element."""
-    x, target = as_array(x), as_array(target)
+    x, target = array_like(x), array_like(target)
     if x.shape != target.shape:
         raise ValueError(
             f"{name}: x {x.shape} and target {target.shape} must have the same shape; reshape one "
@@ -297,7 +299,7 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 
     For logits use bce_with_logits, which loses nothing near 0 and 1.
     """
-    y = bce_terms(as_array(x), as_array(target))
+    y = bce_terms(array_like(x), array_like(target))
     return _reduced("bce", y if weight is None else y * weight, reduction)
 
 
@@ -306,7 +308,7 @@ def bce_with_logits(
     x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Any:
     """y = pos_weight t softplus(−x) + (1 − t) softplus(x): bce of sigmoid(x), without overflow."""
-    x, target = as_array(x), as_array(target)
+    x, target = array_like(x), array_like(target)
     positive = target if pos_weight is None else target * pos_weight
     y = positive * op.softplus(-x) + (1 - target) * op.softplus(x)
     return _reduced("bce_with_logits", y if weight is None else y * weight, reduction)
@@ -319,7 +321,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     target: probabilities t (0 log 0 = 0), or log t with log_target=True. The mathematical KL
     divergence of a batch is 'batchmean'; 'mean' divides by the number of elements.
     """
-    x, target = as_array(x), as_array(target)
+    x, target = array_like(x), array_like(target)
     if log_target:
         y = op.exp(target) * (target - x)
     else:
@@ -335,7 +337,10 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
 @composite
 def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """y = max(0, margin − target x) for targets ±1, of gradient 0 at the kink."""
-    return _reduced("hinge", op.relu(margin - as_array(target) * as_array(x)), reduction)
+    x, target = array_like(x), array_like(target)
+    if target.dtype.kind in "iub":  # whole numbers would promote a float32 x
+        target = op.astype(target, dtype=x.dtype)
+    return _reduced("hinge", op.relu(margin - target * x), reduction)
 
 
 @composite
@@ -347,7 +352,7 @@ def cosine_embedding(
     a, b (N, D) or (D,), target (N,) or (): cosines along the last axis, with 1e-12 added to the
     squared lengths.
     """
-    a, b, target = as_array(a), as_array(b), as_array(target)
+    a, b, target = array_like(a), array_like(b), array_like(target)
     eps = 1e-12
     lengths = (op.sum(a * a, axis=-1) + eps) * (op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / op.sqrt(lengths)
@@ -376,7 +381,9 @@ def triplet(
             return op.sqrt(op.sum(d * d, axis=-1))
         return op.sum(op.abs(d) ** p, axis=-1) ** (1 / p)
 
-    anchor, positive, negative = as_array(anchor), as_array(positive), as_array(negative)
+    anchor, positive, negative = array_like(anchor), array_like(positive), array_like(negative)
+    if anchor.ndim == 0:
+        raise ValueError("triplet: needs vectors along the last axis, got a number as anchor")
     y = op.relu(distance(anchor, positive) - distance(anchor, negative) + margin)
     return _reduced("triplet", y, reduction)
 

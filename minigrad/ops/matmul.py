@@ -11,6 +11,7 @@ import numpy as np
 from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
+from .axes import array_like, sum_to
 
 
 def product(a, b):
@@ -55,7 +56,7 @@ def matmul_da(g, b, a_shape):
     if len(a_shape) <= 2 < b.ndim:  # one a for the whole batch: contract batch and columns at once
         axes = (*range(b.ndim - 2), b.ndim - 1)
         return tensordot(g, b, (axes, axes)).reshape(a_shape)
-    return _sum_to(matmul(g, b.swapaxes(-1, -2)), a_shape)
+    return sum_to(matmul(g, b.swapaxes(-1, -2)), a_shape)
 
 
 @matmul.vjp("b")
@@ -66,7 +67,7 @@ def matmul_db(g, a, b_shape):
     a = a.conj() if a.ndim > 1 else a.conj().reshape((1, -1))
     if len(b_shape) <= 2:  # one b for the whole batch: batch and rows are one long axis
         return matmul(_rows(a).T, _rows(g)).reshape(b_shape)
-    return _sum_to(matmul(a.swapaxes(-1, -2), g), b_shape)
+    return sum_to(matmul(a.swapaxes(-1, -2), g), b_shape)
 
 
 def _with_unit_axes(g, a_ndim, b_ndim):
@@ -76,15 +77,6 @@ def _with_unit_axes(g, a_ndim, b_ndim):
     if a_ndim == 1:
         g = g.reshape((*g.shape[:-1], 1, g.shape[-1]))
     return g
-
-
-def _sum_to(c, shape):
-    """c summed over the batch axes along which an operand of this shape was broadcast."""
-    full = (1,) * (c.ndim - len(shape)) + tuple(shape)
-    axes = tuple(i for i in range(c.ndim - 2) if full[i] == 1 != c.shape[i])
-    if axes:
-        c = op.sum(c, axis=axes, keepdims=True)
-    return c if c.shape == shape else c.reshape(shape)
 
 
 @primitive(arrays="x w b")
@@ -125,18 +117,13 @@ def linear_db(g):
 # -- compositions ----------------------------------------------------------------------------
 
 
-def as_array(x: Any) -> Any:
-    """x if it is an array or a tensor, else the array of it."""
-    return x if hasattr(x, "dtype") else np.asarray(x)
-
-
 @composite(numpy=np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """y = Σ a b over pairs of axes: the last `axes` of a with the first of b, or two axis lists.
 
     The free axes of a come first in y, then those of b. ValueError where a pair's lengths differ.
     """
-    a, b = as_array(a), as_array(b)
+    a, b = array_like(a), array_like(b)
     if np.ndim(axes) == 0:
         pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))  # type: ignore[operator]
     else:
@@ -160,7 +147,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 @composite(numpy=np.dot)
 def dot(a: Any, b: Any) -> Any:
     """y = Σ_k a[..., k] b[..., k, :], NumPy's dot: a product for scalars, matmul up to 2-d."""
-    a, b = as_array(a), as_array(b)
+    a, b = array_like(a), array_like(b)
     if a.ndim == 0 or b.ndim == 0:
         return a * b
     if a.ndim <= 2 and b.ndim <= 2:
@@ -171,26 +158,26 @@ def dot(a: Any, b: Any) -> Any:
 @composite(numpy=np.inner)
 def inner(a: Any, b: Any) -> Any:
     """y = Σ_k a[..., k] b[..., k]; no conjugate."""
-    a, b = as_array(a), as_array(b)
+    a, b = array_like(a), array_like(b)
     return a * b if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, (-1, -1))
 
 
 @composite(numpy=np.outer)
 def outer(a: Any, b: Any) -> Any:
     """y[i, j] = a[i] b[j], a and b flattened."""
-    return as_array(a).reshape((-1, 1)) * as_array(b).reshape((1, -1))
+    return array_like(a).reshape((-1, 1)) * array_like(b).reshape((1, -1))
 
 
 @composite(numpy=np.vdot)
 def vdot(a: Any, b: Any) -> Any:
     """y = Σ conj(a) b, a and b flattened."""
-    return matmul(as_array(a).conj().reshape(-1), as_array(b).reshape(-1))
+    return matmul(array_like(a).conj().reshape(-1), array_like(b).reshape(-1))
 
 
 @composite(numpy=np.vecdot)
 def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     """y = Σ conj(a) b along one axis; the others broadcast."""
-    a, b = as_array(a), as_array(b)
+    a, b = array_like(a), array_like(b)
     if axis != -1:
         a, b = a.swapaxes(axis, -1), b.swapaxes(axis, -1)
     row = a.conj().reshape((*a.shape[:-1], 1, a.shape[-1]))
@@ -202,7 +189,7 @@ def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
 @composite(numpy=np.kron)
 def kron(a: Any, b: Any) -> Any:
     """y = the blocks a[i, j] b; the shorter shape gets ones in front, as in NumPy."""
-    a, b = as_array(a), as_array(b)
+    a, b = array_like(a), array_like(b)
     ndim = max(a.ndim, b.ndim)
     shape_a = (1,) * (ndim - a.ndim) + a.shape
     shape_b = (1,) * (ndim - b.ndim) + b.shape

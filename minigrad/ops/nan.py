@@ -90,13 +90,13 @@ def nanstd(
 
 @composite(numpy=np.nanmax)
 def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """y = the largest element that is not NaN, ties sharing the gradient; NaN where there is none."""
+    """y = the largest element that is not NaN, ties share the gradient; NaN if there is none."""
     return _nan_extremum(op.max, -np.inf, x, axis, keepdims)
 
 
 @composite(numpy=np.nanmin)
 def nanmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """y = the smallest element that is not NaN, ties sharing the gradient; NaN where there is none."""
+    """y = the smallest element that is not NaN, ties share the gradient; NaN if there is none."""
     return _nan_extremum(op.min, np.inf, x, axis, keepdims)
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
-from .matmul import as_array
+from ..core.tensor import Tensor
+from .axes import array_like
 from .windows import Windows, every, fold, inside, padded, per_axis, windows
 
 
@@ -165,15 +166,22 @@ def _padding_to_cover(how: Windows, size: tuple) -> tuple:
     return tuple(pairs)
 
 
+def _module_of(x: Any) -> Any:
+    """The array module of what lies below all levels of a tensor."""
+    while isinstance(x, Tensor):
+        x = x.data
+    return array_module(x)
+
+
 def _max_pool(dims, x, kernel_size, stride, padding, dilation, ceil_mode):
-    x = as_array(x)
+    x = array_like(x)
     name = f"max_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
     return max_pool(x, how=how)
 
 
 def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad):
-    x = as_array(x)
+    x = array_like(x)
     name = f"avg_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
     asked = windows(name, how.kernel, how.stride, padding).padding
@@ -181,7 +189,7 @@ def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pa
         return sum_pool(x, how=how) / prod(how.kernel)
     # windows at the border cover fewer places: count those inside x (or its asked-for padding)
     size = x.shape[-dims:]
-    ones = array_module(getattr(x, "data", x)).ones(size, dtype=x.dtype)
+    ones = _module_of(x).ones(size, dtype=x.dtype)
     if count_include_pad:
         extra = [(0, a - b) for (_, a), (_, b) in zip(how.padding, asked, strict=True)]
         ones = padded(ones, asked, 1)

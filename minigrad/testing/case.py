@@ -1,7 +1,6 @@
 """What a check is given: an op's spec, one of its samples, and numbers that repeat."""
 
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +22,7 @@ class Context:
 
     live     (op, position): arguments whose gradient was not zero in some sample
     dead     arguments whose gradient was zero in some sample
-    notes    (check, reason) of parts of checks that could not be made -> how often
+    notes    (op, check, reason) of parts of checks that could not be made
     """
 
     level: str = "fast"
@@ -31,11 +30,7 @@ class Context:
     live: set[tuple[str, int]] = field(default_factory=set)
     dead: set[tuple[str, int]] = field(default_factory=set)
     cache: dict[Any, list[Sample]] = field(default_factory=dict)
-    notes: Counter[tuple[str, str]] = field(default_factory=Counter)
-
-    def note(self, check: str, reason: str) -> None:
-        """Count a part of a check that was skipped."""
-        self.notes[check, reason] += 1
+    notes: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def full(self) -> bool:
@@ -98,6 +93,10 @@ class Case:
 
     def rng(self, *words: Any) -> np.random.Generator:
         return self.context.rng(self.spec.name, self.name, *words)
+
+    def note(self, check: str, reason: str) -> None:
+        """Count a part of a check that was skipped, once an op."""
+        self.context.notes.add((self.spec.name, check, reason))
 
     def function(self) -> Function:
         """The op at this sample, differentiated by its floating arguments."""

@@ -5,6 +5,8 @@ Exit code 0: all passed. 1: something failed. 2: wrong usage. 130: interrupted.
 
 import argparse
 import importlib
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +20,8 @@ from .progress import progress
 from .report import Report, failure_text, matrix, write
 from .run import Outcome, check_ops, op_names
 from .spec import specs
+
+_MANY = 40  # ops for which starting other processes pays
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,7 +37,9 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
                        help="a module that registers ops of yours; may be repeated")  # fmt: skip
-    usage.add_argument("-j", "--jobs", type=int, default=1, help="processes (default 1)")
+    usage.add_argument(
+        "-j", "--jobs", type=int, help="processes (default: one a core for many ops)"
+    )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
         "--self-test", action="store_true", help="plant wrong rules and count those caught"
@@ -79,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
     start = perf_counter()
     for outcomes, context in progress(_checked(options, names, checks), len(names), "gradcheck"):
         report.outcomes += outcomes
-        report.notes += context.notes
+        report.notes |= context.notes
         for outcome in outcomes:
             if outcome.status == "fail":
                 print(failure_text(outcome), flush=True)
@@ -120,11 +126,12 @@ def _checked(
     """Each op's outcomes, in order, by this process or by several."""
     ids = [check.id for check in checks]
     tasks = [(name, ids, options.level, options.seed) for name in names]
-    if options.jobs <= 1:
+    jobs = options.jobs or (1 if len(names) < _MANY else min(os.cpu_count() or 1, 8))
+    if jobs == 1:
         yield from map(check_one_op, tasks)
         return
     pool = ProcessPoolExecutor(
-        options.jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules,)
+        jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules,)
     )
     try:
         yield from pool.map(check_one_op, tasks, chunksize=4)
@@ -133,7 +140,8 @@ def _checked(
 
 
 def _prepare(modules: Sequence[str]) -> None:
-    """A new process knows the same ops."""
+    """A new process knows the same ops; an interrupt is for the first process to answer."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import(modules)
     op_names()
 

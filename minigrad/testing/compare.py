@@ -55,7 +55,9 @@ def _require_finite(ju: Slope, g: np.ndarray, what: str) -> None:
             "tell; choose a sample inside the domain"
         )
     if not np.isfinite(g).all():
-        raise GradcheckError(f"{what}: the gradient holds {g[~np.isfinite(g)][0]} at a finite point")
+        raise GradcheckError(
+            f"{what}: the gradient holds {g[~np.isfinite(g)][0]} at a finite point"
+        )
 
 
 def _inconclusive(what: str, noise: float, scale: float) -> Inconclusive:
@@ -66,9 +68,7 @@ def _inconclusive(what: str, noise: float, scale: float) -> Inconclusive:
     )
 
 
-def locate(
-    function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarray
-) -> Entry | None:
+def locate(function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarray) -> Entry | None:
     """The entry of Jᵀv that is most in error, found by halving the direction's support."""
     x, v = pack(xs), pack(vs)
     f = as_vectors(function, xs)
@@ -90,9 +90,7 @@ def locate(
     return _entry(function, xs, j, float(g[j]), float(v @ slope(f, x, unit).value))
 
 
-def _entry(
-    function: Function, xs: Sequence[Any], j: int, analytic: float, numeric: float
-) -> Entry:
+def _entry(function: Function, xs: Sequence[Any], j: int, analytic: float, numeric: float) -> Entry:
     which, index, part = coordinate(j, xs)
     position = function.positions[min(which, len(function.positions) - 1)]
     return Entry(position, function.names[position], index, analytic, numeric, part)

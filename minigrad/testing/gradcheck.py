@@ -1,9 +1,9 @@
 """gradcheck, gradgradcheck, jvpcheck: the harness's comparisons for any function of yours.
 
-    >>> import numpy as np
-    >>> from minigrad.testing import gradcheck
-    >>> gradcheck(lambda a, b: (a * b).sum(), (np.array([1.0, 2.0]), np.array([3.0, 4.0])))
-    True
+>>> import numpy as np
+>>> from minigrad.testing import gradcheck
+>>> gradcheck(lambda a, b: (a * b).sum(), (np.array([1.0, 2.0]), np.array([3.0, 4.0])))
+True
 """
 
 from collections.abc import Callable, Sequence
@@ -107,9 +107,7 @@ def check_tangent(function: Function, xs: Sequence[Any], us: Sequence[Any], what
         )
 
 
-def _run(
-    check: Callable, fn: Callable, inputs: Any, seed: int, raise_exception: bool
-) -> bool:
+def _run(check: Callable, fn: Callable, inputs: Any, seed: int, raise_exception: bool) -> bool:
     function = _prepare(fn, inputs)
     try:
         check(function, np.random.default_rng(seed))

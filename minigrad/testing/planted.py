@@ -45,7 +45,6 @@ def _add(a, b):
     return a + b
 
 
-
 NAMED: list[Plant] = [
     plant(
         "one entry", "one entry of 1,024 off by 50 %", forward=np.square,

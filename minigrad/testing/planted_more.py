@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..engine import serial
+from ..engine import contributions, serial
 from .plant import Plant, pairs, plant, vectors
 from .spec import ErrorSample, Point, Sample
 
@@ -119,6 +119,17 @@ def _shared_gradients() -> Iterator[None]:
         serial.private = private
 
 
+@contextmanager
+def _first_instead_of_sum() -> Iterator[None]:
+    """The engine takes the first entry along a broadcast axis where it should sum."""
+    right = contributions.unbroadcast
+    contributions.unbroadcast = lambda c, shape: right(c[(slice(0, 1),) * c.ndim], shape)
+    try:
+        yield
+    finally:
+        contributions.unbroadcast = right
+
+
 MORE: list[Plant] = [
     plant(
         "conjugate", "a complex cotangent times the partial instead of its conjugate",
@@ -152,6 +163,26 @@ MORE: list[Plant] = [
         forward=lambda x: x + 1, wrong={"x": lambda g: g}, right={"x": lambda g: g},
         samples=vectors(5),
         while_wrong=_shared_gradients,
+    ),
+    plant(
+        "unbroadcast",
+        "the engine does not sum over broadcast axes",
+        forward=np.multiply,
+        kind="elementwise",
+        wrong=_PRODUCT,
+        right=_PRODUCT,
+        samples=pairs(((5,), (5,)), ((3, 1), (4,))),
+        while_wrong=_first_instead_of_sum,
+    ),
+    plant(
+        "rounding",
+        "a rule that adds 64 and takes it away again",
+        forward=lambda x: x * x / 2,
+        kind="elementwise",
+        wrong={"x": lambda g, x: g * ((x + 64) - 64)},
+        right={"x": lambda g, x: g * x},
+        samples=vectors(5, 40),
+        dtypes=("float64", "float16"),
     ),
     plant(
         "NaN", "0/0 in the derivative of sin(x)/x at 0", forward=_sinc, kind="elementwise",

@@ -56,7 +56,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 
 class GradcheckCase:
-    """One op and one check. Calling it makes the check: it fails, skips with the reason, or passes."""
+    """One op and one check. Calling it makes the check: it fails, skips with a reason or passes."""
 
     def __init__(self, op: str, check: str, level: str, seed: int):
         self.op, self.check, self.level, self.seed = op, check, level, seed

@@ -20,7 +20,7 @@ class Report:
     level: str
     seed: int
     outcomes: list[Outcome] = field(default_factory=list)
-    notes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    notes: set[tuple[str, str, str]] = field(default_factory=set)
     seconds: float = 0.0
 
     @property
@@ -29,8 +29,8 @@ class Report:
 
     @property
     def skips(self) -> Counter[tuple[str, str]]:
-        """(check, reason) -> how many ops or samples: what could apply and was not made."""
-        counts = Counter(self.notes)
+        """(check, reason) -> how many ops: what could apply and was not made."""
+        counts = Counter((check, reason) for _, check, reason in self.notes)
         counts.update((o.check, o.reason) for o in self.outcomes if o.status == "skip")
         return counts
 

@@ -7,6 +7,7 @@ from time import perf_counter
 
 import numpy as np
 
+from ..backends.dtypes import bfloat16
 from ..core.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
@@ -137,7 +138,9 @@ def cases_of(spec: OpSpec, check: Check, context: Context) -> Iterator[Case]:
         yield from context.doubles(spec)
         return
     for dtype in spec.dtypes:
-        if check.per == "every" or dtype in _NARROW:
+        if dtype == "bfloat16" and bfloat16 is None:
+            context.notes.add((spec.name, check.id, "bfloat16: ml_dtypes is not installed"))
+        elif check.per == "every" or dtype in _NARROW:
             yield from context.cases(spec, dtype)
 
 
@@ -157,7 +160,7 @@ def _told(
 def run_check(
     op: str, check: str, sample: str | None = None, seed: int = 0, level: str = "fast"
 ) -> Outcome:
-    """Make one check of one op again; raises the error itself, so that a debugger can stop there."""
+    """Make one check of one op again; raises the error itself, for a debugger to stop at."""
     load_samples()
     spec, context = specs[op], Context(level, seed)
     [wanted] = [c for c in CHECKS if c.id == check]

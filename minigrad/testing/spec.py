@@ -103,7 +103,9 @@ def register_op(
 
     if name in specs:
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
-    call = call or getattr(op, name)
+    function: Callable = call or getattr(op, name)
     options.setdefault("module", sys._getframe(1).f_globals["__name__"])
-    specs[name] = OpSpec(name, call, reference, samples, tuple(errors), tuple(points), **options)
+    specs[name] = OpSpec(
+        name, function, reference, samples, tuple(errors), tuple(points), **options
+    )  # fmt: skip
     return specs[name]

@@ -1,7 +1,7 @@
 """Hypothesis strategies for array programs: shapes, broadcasts, axes, indices, dtypes, arrays.
 
-    @given(arrays(shapes()))
-    def test_sum(x): ...
+@given(arrays(shapes()))
+def test_sum(x): ...
 """
 
 from collections.abc import Sequence

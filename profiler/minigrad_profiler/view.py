@@ -49,7 +49,7 @@ SORT: dict[str, Callable[["Row"], Any]] = {
     "bytes": lambda row: -row.bytes,
     "name": lambda row: row.name,
 }
-_ENGINE = "(the engine's walk)"  # what a whole backward takes beside its nodes
+_ENGINE = "(engine and recording)"  # what a whole backward takes beside its ops
 
 
 @dataclass(slots=True)

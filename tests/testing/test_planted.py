@@ -25,8 +25,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
     assert judge(BY_NAME[name], seed).killed
 
 
-# Every check has a wrong rule that it catches, so that no check passes everything. K18 stands
-# beside K2 for a missing broadcast sum; it has a test of its own in test_sizes.
+# Every check has a wrong rule that it catches, so that no check passes everything.
 @pytest.mark.parametrize(
     "name, check",
     [
@@ -35,7 +34,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("shared memory", "K8"), ("promotion", "K9"), ("detached", "K10"), ("ties", "K11"),
         ("subgradient", "K11"), ("NaN", "K12"), ("noise", "K13"), ("half sums", "K1"),
         ("cancellation", "K16"), ("empty", "K17"), ("aliases", "K19"), ("in place", "K20"),
-        ("message", "K21"), ("leak", "K22"),
+        ("message", "K21"), ("leak", "K22"), ("rounding", "K15"), ("unbroadcast", "K18"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -7,7 +7,7 @@ import numpy as np
 
 from ...core.primitive import composite, elementwise, primitive
 from .selection import keep
-from .support import zero
+from .support import in_float32, zero
 
 __all__ = [
     "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
@@ -175,9 +175,9 @@ def sign_jvp(x_t, x, y):
     return sign_dx(x_t, x, y)  # the map is its own adjoint
 
 
-@sign.batch
-def sign_batch(op, xs, batched, params):
-    return op(*xs)
+for _op in (sign, modf):
+    # one example or a batch of them: the same elements
+    _op.batch(lambda op, xs, batched, params: op(*xs))
 
 
 copysign = elementwise(
@@ -209,14 +209,14 @@ arctan2 = elementwise(
     doc="y = the angle of (b, a) ;  ∂y/∂a = b/(a² + b²), ∂y/∂b = −a/(a² + b²), both 0 at (0, 0)",
 )
 deg2rad = elementwise(
-    lambda x: x * (math.pi / 180),
+    in_float32(lambda x: x * (math.pi / 180)),
     name="deg2rad",
     numpy=(np.deg2rad, np.radians),
     dx=lambda g: g * (math.pi / 180),
     doc="y = x π/180",
 )
 rad2deg = elementwise(
-    lambda x: x * (180 / math.pi),
+    in_float32(lambda x: x * (180 / math.pi)),
     name="rad2deg",
     numpy=(np.rad2deg, np.degrees),
     dx=lambda g: g * (180 / math.pi),

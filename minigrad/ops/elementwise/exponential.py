@@ -61,6 +61,8 @@ logaddexp2 = elementwise(
 
 def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
+    if not hasattr(b, "dtype"):
+        b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
     zero = (a == 0) & ~np.isnan(b)
     return np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
 

@@ -8,6 +8,7 @@ from ...backends.device import array_module
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import accumulate, axis_of, widen
+from ..batching import along, behind, full
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "linear_recurrence"]
 
@@ -61,6 +62,12 @@ def linear_recurrence_dx(g, a, y, axis, reverse, needs):
     return (r * before if needs[0] else None), r
 
 
+@linear_recurrence.batch
+def linear_recurrence_batch(op, xs, batched, params):
+    a, b = full(xs, batched)
+    return op(a, b, **{**params, "axis": behind(params["axis"], a.ndim - 1)})
+
+
 def _shifted(y: Any, axis: int, reverse: bool, fill_like: Any) -> Any:
     """y moved one place along, y_{k−1} in place k (y_{k+1} with reverse); the free end filled."""
     axis = axis_of(axis, y.ndim)
@@ -88,6 +95,10 @@ def cumprod_dx(g, x, axis):
         op.roll(x, -1, axis=axis).conj(), widen(g), axis=axis, reverse=True
     )
     return (product_before(x, axis).conj() * later).reshape(shape)
+
+
+cumsum.batch(along)
+cumprod.batch(along)
 
 
 def product_before(x: Any, axis: int, reverse: bool = False) -> Any:

@@ -6,6 +6,7 @@ from ...backends.device import array_module
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import keep_axes, widen
+from ..batching import along, reduction
 
 __all__ = ["logcumsumexp", "logsumexp"]
 
@@ -63,3 +64,7 @@ def logcumsumexp_dx(g, x, y, axis):
     ratio = np.exp(np.minimum(y - op.roll(y, -1, axis=axis), 0))  # the one that comes round: unread
     later = op.linear_recurrence(ratio, g, axis=axis, reverse=True)
     return (np.exp(x - y) * later).reshape(shape)
+
+
+logsumexp.batch(reduction)
+logcumsumexp.batch(along)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, primitive
 from ..axes import keep_axes, widen
+from ..batching import along, reduction
 
 __all__ = ["amax", "amin", "argmax", "argmin", "max", "min", "ptp"]
 
@@ -68,3 +69,7 @@ def argmax(x, axis=None, keepdims=False):
 def argmin(x, axis=None, keepdims=False):
     """Where the first of the smallest elements stands (flattened for axis=None). No gradient."""
     return np.argmin(x, axis=axis, keepdims=keepdims)
+
+
+for _op, _rule in ((max, reduction), (min, reduction), (argmax, along), (argmin, along)):
+    _op.batch(_rule)

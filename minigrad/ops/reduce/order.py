@@ -34,6 +34,11 @@ def order_statistics_dx(g, x, y):
     return op.sum(parts, axis=0)
 
 
+@order_statistics.batch
+def order_statistics_batch(op, xs, batched, params):
+    return np.swapaxes(op(*xs, **params), 0, 1)  # (ranks, batch, …) → (batch, ranks, …)
+
+
 @composite(numpy=np.median)
 def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The middle element; of an even count the mean of the two middle ones, half the gradient each.

@@ -8,6 +8,7 @@ import numpy as np
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import accumulate, axes_of, keep_axes, widen
+from ..batching import reduction
 from .cumulative import product_before
 
 __all__ = ["prod"]
@@ -26,6 +27,9 @@ def prod(x, axis=None, dtype=None, keepdims=False):
 @prod.vjp("x")
 def prod_dx(g, x, axis, keepdims):
     return keep_axes(widen(g), x.shape, axis, keepdims) * _others(widen(x), axis).conj()
+
+
+prod.batch(reduction)
 
 
 def _others(x: Any, axis: Any) -> Any:

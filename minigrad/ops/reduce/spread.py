@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import accumulate, array_like, count, keep_axes, widen
+from ..batching import reduction
 
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
 
@@ -142,3 +143,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if isinstance(ord, str):
         raise ValueError(f"norm: ord={ord!r} is a norm of matrices; give two axes")
     return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)
+
+
+for _op in (var, std, p_norm):
+    _op.batch(reduction)

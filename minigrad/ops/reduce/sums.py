@@ -4,6 +4,7 @@ import numpy as np
 
 from ...core.primitive import linear, primitive
 from ..axes import accumulate, count, spread, widen
+from ..batching import reduction
 
 __all__ = ["all", "any", "count_nonzero", "mean", "sum"]
 
@@ -50,3 +51,7 @@ def all(x, axis=None, keepdims=False):
 def count_nonzero(x, axis=None, keepdims=False):
     """How many elements are nonzero. No gradient."""
     return np.sum(x != 0, axis=axis, dtype=np.intp, keepdims=keepdims)
+
+
+for _op in (sum, mean, any, all, count_nonzero):
+    _op.batch(reduction)

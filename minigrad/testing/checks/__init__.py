@@ -1,4 +1,4 @@
-"""The checks K1–K22 of every op, one module for each idea; the list is in the order of GRADCHECK."""
+"""The checks K1–K22 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
     conditions,

@@ -29,7 +29,7 @@ class Check:
         return self.body(*args)
 
 
-def check(id: str, title: str, **options: Any) -> Callable:
+def check(id: str, title: str, **options: Any) -> Callable[[Callable[..., int]], Check]:
     """Decorator: make a Check of a function."""
 
     def make(body: Callable[..., int]) -> Check:

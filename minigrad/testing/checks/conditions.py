@@ -1,4 +1,4 @@
-"""K20: under hooks, in a checkpoint, beside no_grad, an op's gradient is the plain one, bit for bit."""
+"""K20: under hooks, in a checkpoint, beside no_grad, the gradient is the plain one, bit for bit."""
 
 from ...core.modes import enable_grad, no_grad
 from ...core.tensor import Tensor
@@ -44,13 +44,15 @@ def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> li
 def with_hooks(case: Case, function: Function, values: list, vs: list) -> list | None:
     """A hook on every argument and result sees each gradient once and changes nothing."""
     if not hasattr(Tensor, "register_hook"):
-        case.context.note("K20", "tensor hooks are not there")
+        case.note("K20", "tensor hooks are not there")
         return None
     leaves, ys = function.record(function.xs)
     seen: list[int] = []
     for k, x in enumerate([*leaves, *ys]):
         if isinstance(x, Tensor) and x.requires_grad:
-            x.register_hook(lambda g, k=k: seen.append(k))  # returns None: no replacement
+            x.register_hook(  # type: ignore[attr-defined]
+                lambda g, k=k: seen.append(k)
+            )  # returns None: no replacement
     found = pulled_back(leaves, ys, vs)
     if len(seen) != len(set(seen)):
         raise GradcheckError("a tensor hook was called twice in one backward")
@@ -62,7 +64,7 @@ def in_checkpoint(case: Case, function: Function, values: list, vs: list) -> lis
     try:
         from ...engine.checkpoint import checkpoint
     except ImportError:
-        case.context.note("K20", "checkpoint is not there")
+        case.note("K20", "checkpoint is not there")
         return None
     leaves = [Tensor(x, requires_grad=True) for x in function.xs]
     ys = floating_results(checkpoint(lambda *xs: tuple(function.call(xs)), *leaves))

@@ -1,28 +1,47 @@
-"""K11: at kinks the gradient lies between the one-sided derivatives, and is the stated one."""
+"""K11: hard points: between the one-sided derivatives at kinks; value and gradient as stated."""
 
 import numpy as np
 
+from ...backends.dtypes import finfo, is_differentiable
 from ..case import Context, argument_names, differentiated
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function
+from ..function import Function, as_array, results
 from ..numeric import normal, one_sided, pack, unpack
 from ..spec import OpSpec, Point
 from .base import check
+from .forward import as_tensors
 
 
-@check("K11", "kinks: between one-sided derivatives; as stated", per="op", optional=True)
+@check("K11", "hard points: at kinks between the one-sided derivatives; else as stated", per="op",
+       gradient=False, optional=True)  # fmt: skip
 def k11(spec: OpSpec, context: Context) -> int:
-    points = [point for point in spec.points if point.kink or point.grads is not None]
-    if not points:
-        raise DoesNotApply("the op names no kinks")
+    if not spec.points:
+        raise DoesNotApply("the op names no hard points")
     count = 0
-    for point in points:
-        function = at_point(spec, point)
+    for point in spec.points:
+        if point.value is not None:
+            count += value_as_stated(spec, point)
         if point.kink:
-            count += between_one_sided(function, point, context)
+            count += between_one_sided(at_point(spec, point), point, context)
         if point.grads is not None:
-            count += exactly_as_stated(function, point)
+            count += gradient_as_stated(at_point(spec, point), point)
     return count
+
+
+def value_as_stated(spec: OpSpec, point: Point) -> int:
+    """Every result is the stated value, in the result's dtype."""
+    args = tuple(np.asarray(x) if isinstance(x, float | complex) else x for x in point.args)
+    found = [as_array(y) for y in results(spec.call(*as_tensors(args), **point.params))]
+    stated = point.value if isinstance(point.value, tuple) else (point.value,)
+    if len(found) != len(stated):
+        raise GradcheckError(f"{point.name!r} states {len(stated)} values; there are {len(found)}")
+    for y, value in zip(found, stated, strict=True):
+        expected = np.broadcast_to(np.asarray(value).astype(y.dtype), y.shape)
+        if not same_to_rounding(y, expected):
+            raise GradcheckError(
+                f"at {point.name!r} the value is {y.tolist()!r}, stated is {expected.tolist()!r}"
+            )
+    return len(found)
 
 
 def at_point(spec: OpSpec, point: Point) -> Function:
@@ -58,7 +77,7 @@ def between_one_sided(function: Function, point: Point, context: Context) -> int
     return total
 
 
-def exactly_as_stated(function: Function, point: Point) -> int:
+def gradient_as_stated(function: Function, point: Point) -> int:
     """The gradients for a cotangent of ones are those that the point pins.
 
     No floating-point trap may spring on the way where all that is pinned is finite.
@@ -87,7 +106,10 @@ def exactly_as_stated(function: Function, point: Point) -> int:
 
 def same_to_rounding(a: np.ndarray, b: np.ndarray, ulps: int = 4) -> bool:
     """Equal, or within 4 ULP of the larger; NaN equals NaN, infinities by sign."""
+    if not is_differentiable(a.dtype):
+        return bool((a == b).all())
+    eps = float(finfo(a.dtype).eps)
     with np.errstate(all="ignore"):
-        near = np.abs(a - b) <= ulps * np.spacing(np.maximum(np.abs(a), np.abs(b)))
+        near = np.abs(a - b) <= ulps * eps * np.maximum(np.abs(a), np.abs(b))
         near &= (a == 0) == (b == 0)  # a stated zero is exact
     return bool(((a == b) | near | (np.isnan(a) & np.isnan(b))).all())

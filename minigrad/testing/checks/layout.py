@@ -39,9 +39,7 @@ def k6(case: Case) -> int:
 def all_of(case: Case, args: tuple) -> list[Any]:
     """Every result of the op, then every gradient for a fixed cotangent."""
     ys = [as_array(y) for y in case.call(*as_tensors(args))]
-    function = Function(
-        case.spec.call, args, case.sample.params, differentiated(case.spec, args)
-    )
+    function = Function(case.spec.call, args, case.sample.params, differentiated(case.spec, args))
     if not function.xs:
         return ys
     smooth = [y for y in ys if is_smooth_array(y)]

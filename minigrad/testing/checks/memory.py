@@ -33,7 +33,7 @@ def freed_by_backward(case: Case) -> int:
     """After the backward, while the results still stand, no array is alive for the rules alone."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K22"), values)
-    held = {id(x) for x in [*function.xs, *values, *arrays_in(case)]}
+    held = {id(x) for y in [*function.xs, *values, *arrays_in(case)] for x in with_bases(y)}
     saved = [(name, weakref.ref(x)) for name, x in saved_arrays(ys) if id(x) not in held]
     gradients(leaves, ys, vs)
     for name, array in saved:
@@ -51,6 +51,13 @@ def arrays_in(case: Case) -> Iterable[Any]:
             waiting.extend(x)
         elif isinstance(x, np.ndarray):
             yield x
+
+
+def with_bases(x: Any) -> Iterable[Any]:
+    """x and the arrays whose memory it is a view of: they live as long as it does."""
+    while x is not None:
+        yield x
+        x = getattr(x, "base", None)
 
 
 def freed_with_results(case: Case) -> int:

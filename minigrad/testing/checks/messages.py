@@ -15,7 +15,7 @@ from .sizes import first_sample, resized
 
 @check("K21", "error samples: the type and the text", per="op", gradient=False)
 def k21(spec: OpSpec, context: Context) -> int:
-    """The spec's error samples; and, for every op, no arguments and shapes that cannot broadcast."""
+    """The spec's error samples; for every op, no arguments, and shapes that do not broadcast."""
     for sample in spec.errors:
         try:
             spec.call(*as_tensors(sample.args), **sample.params)

@@ -20,7 +20,7 @@ def k13(case: Case) -> int:
         require_same_bits(y, as_array(again), "a second call")
     engines, missing = available()
     for engine in missing:
-        case.context.note("K13", f"the {engine} engine is not there")
+        case.note("K13", f"the {engine} engine is not there")
     for name, engine in engines.items():
         leaves, ys = function.record(function.xs)
         for i, (a, b) in enumerate(zip(expected, engine(leaves, ys, vs), strict=True)):

@@ -140,9 +140,7 @@ def compatible(a: tuple, b: tuple) -> bool:
     return True
 
 
-def summed_gradient(
-    spec: OpSpec, context: Context, args: tuple, params: dict, what: str
-) -> int:
+def summed_gradient(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> int:
     positions = differentiated(spec, args)
     narrow = Function(spec.call, args, params, positions)
     shape = np.broadcast_shapes(*[np.shape(x) for x in args])

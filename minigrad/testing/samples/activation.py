@@ -3,13 +3,9 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
-from .elements import REAL, both, from_mpmath, unary, uniform
+from .elements import REAL, both, from_mpmath, from_scipy, unary, uniform
 
-try:
-    from scipy import special
-except ImportError:
-    special = None
-
+_expit, _ndtr = from_scipy("expit"), from_scipy("ndtr")
 NARROW = ("float64", "float32", "float16")
 
 
@@ -206,7 +202,7 @@ register_op("softsign", apart(0), reference=lambda x: x / (1 + np.abs(x)), dtype
 register_op(
     "silu",
     unary(-4, 4),
-    reference=special and (lambda x: x * special.expit(x)),
+    reference=lambda x: x * _expit(x),
     dtypes=REAL,
     mp=lambda x: x / (1 + _exp(-x)),
 )
@@ -223,16 +219,16 @@ register_op("mish_derivative", unary(-4, 4), dtypes=REAL)
 
 def _gelu(x, approximate="none"):
     if approximate == "none":
-        return x * special.ndtr(x)
+        return x * _ndtr(x)
     with np.errstate(over="ignore"):
-        return x * special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x))
+        return x * _expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x * x * x))
 
 
 forms = both(unary(-4, 4), unary(-4, 4, approximate="tanh"))
 register_op(
     "gelu",
     forms,
-    reference=special and _gelu,
+    reference=_gelu,
     dtypes=NARROW,
     mp=_mp_gelu,
     errors=[

@@ -69,6 +69,17 @@ def both(*generators: Samples) -> Samples:
     return samples
 
 
+def from_scipy(name: str) -> Callable:
+    """The function of scipy.special by name; SciPy is imported when it is called."""
+
+    def call(*args: Any) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*args)
+
+    return call
+
+
 def from_mpmath(name: str) -> Callable:
     """The function of mpmath by name; mpmath is imported when it is called."""
 

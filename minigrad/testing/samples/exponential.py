@@ -5,16 +5,7 @@ import math
 import numpy as np
 
 from ..spec import Point, register_op
-from .elements import NUMBERS, REAL, binary, from_mpmath, unary
-
-
-def _scipy(name):
-    try:
-        import scipy.special
-    except ImportError:
-        return None
-    return getattr(scipy.special, name)
-
+from .elements import NUMBERS, REAL, binary, from_mpmath, from_scipy, unary
 
 register_op("exp", unary(), reference=np.exp, dtypes=NUMBERS, mp=from_mpmath("exp"))
 register_op("exp2", unary(), reference=np.exp2, dtypes=REAL, mp=lambda x: 2**x)
@@ -49,7 +40,7 @@ for name, reference in {"logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2}.
 register_op(
     "xlogy",
     binary((0.3, 2), (0.5, 2)),
-    reference=_scipy("xlogy"),
+    reference=from_scipy("xlogy"),
     dtypes=(*REAL, "complex128"),
     points=[
         Point("0 log 0", (0.0, 0.0), 0.0, (0.0, 0.0)),
@@ -59,7 +50,7 @@ register_op(
 register_op(
     "xlog1py",
     binary((0.3, 2), (-0.5, 2)),
-    reference=_scipy("xlog1py"),
+    reference=from_scipy("xlog1py"),
     dtypes=REAL,
     points=[
         Point("0 log(1 − 1)", (0.0, -1.0), 0.0, (0.0, 0.0)),

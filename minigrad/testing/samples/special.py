@@ -5,17 +5,7 @@ import math
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .elements import REAL, both, from_mpmath, unary
-
-try:
-    import scipy.special as scipy_special
-except ImportError:
-    scipy_special = None
-
-
-def _scipy(name):
-    return getattr(scipy_special, name, None)
-
+from .elements import REAL, both, from_mpmath, from_scipy, unary
 
 _exp, _log = from_mpmath("exp"), from_mpmath("log")
 
@@ -35,7 +25,7 @@ def _logit(x):
 register_op(
     "sigmoid",
     unary(-4, 4),
-    reference=_scipy("expit"),
+    reference=from_scipy("expit"),
     dtypes=REAL,
     mp=_sigmoid,
     points=[
@@ -46,26 +36,26 @@ register_op(
     ],
 )
 register_op("sigmoid_derivative", unary(-4, 4), dtypes=REAL, mp=_sigmoid_derivative)
-register_op("logit", unary(0.1, 0.9), reference=_scipy("logit"), dtypes=REAL, mp=_logit)
+register_op("logit", unary(0.1, 0.9), reference=from_scipy("logit"), dtypes=REAL, mp=_logit)
 
-register_op("erf", unary(), reference=_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))
-register_op("erfc", unary(), reference=_scipy("erfc"), dtypes=REAL)
-register_op("erfinv", unary(-0.9, 0.9), reference=_scipy("erfinv"), dtypes=REAL)
+register_op("erf", unary(), reference=from_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))
+register_op("erfc", unary(), reference=from_scipy("erfc"), dtypes=REAL)
+register_op("erfinv", unary(-0.9, 0.9), reference=from_scipy("erfinv"), dtypes=REAL)
 
-register_op("gamma", unary(0.6, 3), reference=_scipy("gamma"), dtypes=REAL)
-register_op("lgamma", unary(0.6, 3), reference=_scipy("gammaln"), dtypes=REAL)
-register_op("digamma", unary(0.6, 3), reference=_scipy("digamma"), dtypes=REAL)
+register_op("gamma", unary(0.6, 3), reference=from_scipy("gamma"), dtypes=REAL)
+register_op("lgamma", unary(0.6, 3), reference=from_scipy("gammaln"), dtypes=REAL)
+register_op("digamma", unary(0.6, 3), reference=from_scipy("digamma"), dtypes=REAL)
 register_op(
     "polygamma_of",
     both(unary(0.6, 3, order=1), unary(0.6, 3, order=2)),
-    reference=lambda x, order: _scipy("polygamma")(order, x).astype(x.dtype),
+    reference=lambda x, order: from_scipy("polygamma")(order, x).astype(x.dtype),
     dtypes=REAL,
 )
 register_op(
     "polygamma",
     both(unary(0.6, 3, n=0), unary(0.6, 3, n=1)),
     call=lambda x, n: _polygamma(n, x),
-    reference=lambda x, n: _scipy("polygamma")(n, x),
+    reference=lambda x, n: from_scipy("polygamma")(n, x),
     dtypes=REAL,
     errors=[ErrorSample("negative order", (np.ones(3),), ValueError, "0 or more", {"n": -1})],
 )

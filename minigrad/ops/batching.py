@@ -1,0 +1,57 @@
+"""Batch rules that many ops share: an op on examples, run once with a hidden batch axis in front.
+
+A rule gets the op, its inputs (the batch axis in front where `batched`) and its parameters, and
+returns the result with the batch axis in front. Axes of an example lie one further back in a batch.
+"""
+
+from typing import Any
+
+from ..core.registry import op as ops
+from .axes import axes_of, axis_of
+
+
+def behind(axis: Any, ndim: int) -> Any:
+    """An axis (int, tuple, None for all) of an example of ndim axes, as an axis of the batch."""
+    if axis is None:
+        return tuple(range(1, ndim + 1))
+    moved = tuple([a + 1 for a in axes_of(axis, ndim)])
+    return moved if isinstance(axis, tuple) else moved[0]
+
+
+def reduction(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """One array and an `axis` of which None means all axes: sum, max, flip ..."""
+    (x,) = xs
+    return op(x, **{**params, "axis": behind(params["axis"], x.ndim - 1)})
+
+
+def along(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """One array and one `axis`, of which None means the array flattened: cumsum, argmax ..."""
+    (x,), axis = xs, params["axis"]
+    if axis is None:
+        # argmax with keepdims keeps every axis of the example
+        ones = (1,) * (x.ndim - 2) if params.get("keepdims") else ()
+        x, axis = ops.reshape(x, shape=(x.shape[0], *ones, -1)), len(ones)
+        return op(x, **{**params, "axis": 1 + axis})
+    if x.ndim == 1:  # examples without axes, which NumPy takes for vectors of one element
+        return op(ops.reshape(x, shape=(-1, 1)), **{**params, "axis": 1})
+    return op(x, **{**params, "axis": behind(axis, x.ndim - 1)})
+
+
+def full(xs: list, batched: list[bool]) -> list:
+    """The inputs, those that all examples share repeated (as views) along a batch axis."""
+    size = next(x.shape[0] for x, b in zip(xs, batched) if b)
+    return [
+        x if b else ops.broadcast_to(x, shape=(size, *x.shape)) for x, b in zip(xs, batched)
+    ]
+
+
+def joining(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """Several arrays and an `axis` of the result."""
+    xs = full(xs, batched)
+    ndim = xs[0].ndim - (op.name == "concatenate_arrays")
+    return op(*xs, **{**params, "axis": 1 + axis_of(params["axis"], ndim)})
+
+
+def flat(x: Any) -> Any:
+    """Each example as one axis."""
+    return ops.reshape(x, shape=(x.shape[0], -1))

@@ -1,0 +1,229 @@
+"""Samples of convolutions in 1, 2 and 3 dimensions, and of their transposes."""
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ...ops.windows import Windows, windows
+from ..spec import ErrorSample, register_op
+from .forms import COMPLEX, of_several
+
+
+def _views(x, how):
+    """All windows of x (N, C, *size) as (N, C, *out, *kernel)."""
+    x = np.pad(x, ((0, 0), (0, 0), *how.padding))
+    dims = len(how.kernel)
+    spans = [d * (k - 1) + 1 for k, d in zip(how.kernel, how.dilation)]
+    v = sliding_window_view(x, spans, tuple(range(2, 2 + dims)))
+    strides = [slice(None, None, s) for s in how.stride]
+    return v[(slice(None), slice(None), *strides, *(slice(None, None, d) for d in how.dilation))]
+
+
+def _conv(x, w, b=None, *, how, groups=1):
+    dims = len(how.kernel)
+    out, kernel = "xyz"[:dims], "pqr"[:dims]
+    v = _views(x, how)
+    v = v.reshape((len(x), groups, v.shape[1] // groups, *v.shape[2:]))
+    w = w.reshape((groups, len(w) // groups, *w.shape[1:]))
+    y = np.einsum(f"ngc{out}{kernel},goc{kernel}->ngo{out}", v, w)
+    y = y.reshape((len(x), y.shape[1] * y.shape[2], *y.shape[3:]))
+    return y if b is None else y + b.reshape((-1, *(1,) * dims))
+
+
+def _conv_dw(a, x, *, how, groups=1):
+    dims = len(how.kernel)
+    out, kernel = "xyz"[:dims], "pqr"[:dims]
+    v = _views(x, how)
+    v = v.reshape((len(x), groups, -1, *v.shape[2:]))
+    a = a.reshape((len(a), groups, -1, *a.shape[2:]))
+    y = np.einsum(f"ngo{out},ngc{out}{kernel}->goc{kernel}", a, v)
+    return y.reshape((-1, *y.shape[2:]))
+
+
+def _public(dims):
+    """The reference of conv1d, conv2d, conv3d: their arguments made into windows."""
+
+    def reference(x, w, b=None, stride=1, padding=0, dilation=1, groups=1):
+        if x.ndim == dims + 1:
+            return reference(x[None], w, b, stride, padding, dilation, groups)[0]
+        if x.shape[1] != w.shape[1] * groups or b is not None and b.shape != w.shape[:1]:
+            raise ValueError("channels differ")
+        how = windows("reference", w.shape[2:], stride, padding, dilation)
+        y = _conv(x, w, b, how=how, groups=groups)
+        return y.astype(np.result_type(x, w))
+
+    return reference
+
+
+WINDOWS = [
+    Windows((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)),
+    Windows((3, 2), (2, 1), ((0, 1), (2, 0)), (1, 2)),
+    Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
+]
+
+# -- what users call -------------------------------------------------------------------------
+
+register_op(
+    "conv2d",
+    of_several(
+        [
+            (((1, 1, 4, 3), (1, 1, 2, 2), (1,)), {"padding": (0, 1)}),
+            (((2, 3, 5, 4), (4, 3, 3, 3), (4,)), {"padding": 1}),
+            (((2, 3, 5, 4), (4, 3, 3, 3)), {}),
+            (((2, 2, 5, 6), (3, 2, 2, 3), (3,)), {"stride": 2}),
+            (((1, 2, 6, 5), (2, 2, 2, 3)), {"stride": (2, 1), "padding": (1, 2)}),
+            (((1, 2, 7, 6), (2, 2, 3, 2)), {"dilation": 2, "padding": 1}),
+            (((2, 4, 4, 4), (6, 2, 3, 3), (6,)), {"groups": 2, "padding": 1}),
+            (((2, 3, 4, 4), (3, 1, 3, 3)), {"groups": 3}),
+            (((2, 3, 4, 5), (2, 3, 1, 1), (2,)), {}),
+            (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "same"}),
+            (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "valid"}),
+            (((1, 2, 4, 5), (2, 2, 3, 3)), {"padding": ((0, 2), (1, 0))}),
+            (((2, 5, 5), (3, 2, 3, 3), (3,)), {}),
+            (((1, 2, 9, 9), (2, 2, 2, 2)), {}),  # enough windows for a product per image
+            (((0, 2, 4, 4), (3, 2, 3, 3)), {}),
+        ]
+    ),
+    reference=_public(2),
+    dtypes=COMPLEX,
+    errors=[
+        ErrorSample(
+            "channels that do not divide by groups",
+            (np.ones((1, 3, 5, 5)), np.ones((4, 1, 3, 3))),
+            ValueError,
+            r"conv2d: with groups=2, x \(1, 3, 5, 5\) of 3 channels needs w of shape \(O, 3/2",
+            {"groups": 2},
+        ),
+        ErrorSample(
+            "outputs that do not divide by groups",
+            (np.ones((1, 4, 5, 5)), np.ones((3, 2, 3, 3))),
+            ValueError,
+            r"O divisible by groups; got w \(3, 2, 3, 3\)",
+            {"groups": 2},
+        ),
+        ErrorSample(
+            "kernel larger than padded input",
+            (np.ones((1, 2, 3, 3)), np.ones((1, 2, 6, 2))),
+            ValueError,
+            r"conv2d: the kernel \(6, 2\).*larger than the padded input \(size \(3, 3\), padding "
+            r"\(\(1, 1\), \(1, 1\)\)",
+            {"padding": 1},
+        ),
+        ErrorSample(
+            "w of another dimension",
+            (np.ones((1, 2, 3, 3)), np.ones((1, 2, 3))),
+            ValueError,
+            r"conv2d: x must have 4 axes.*got x \(1, 2, 3, 3\), w \(1, 2, 3\)",
+        ),
+        ErrorSample(
+            "'same' with a stride",
+            (np.ones((1, 2, 5, 5)), np.ones((1, 2, 3, 3))),
+            ValueError,
+            r"padding 'same' needs stride 1, got \(2, 2\)",
+            {"padding": "same", "stride": 2},
+        ),
+        ErrorSample(
+            "stride 0",
+            (np.ones((1, 2, 5, 5)), np.ones((1, 2, 3, 3))),
+            ValueError,
+            "stride must be an int ≥ 1, or 2 of them, got 0",
+            {"stride": 0},
+        ),
+        ErrorSample(
+            "bias of another length",
+            (np.ones((1, 2, 5, 5)), np.ones((1, 2, 3, 3)), np.ones(2)),
+            ValueError,
+            r"b must have shape \(1,\), got \(2,\)",
+        ),
+    ],
+)
+register_op(
+    "conv1d",
+    of_several(
+        [
+            (((1, 2, 5), (2, 2, 3), (2,)), {}),
+            (((2, 3, 6), (4, 3, 3), (4,)), {"padding": 1}),
+            (((2, 4, 7), (2, 2, 2)), {"stride": 2, "groups": 2}),
+            (((3, 8), (2, 3, 2), (2,)), {"dilation": 2}),
+        ]
+    ),
+    reference=_public(1),
+    dtypes=COMPLEX,
+)
+register_op(
+    "conv3d",
+    of_several(
+        [
+            (((1, 1, 2, 3, 3), (1, 1, 1, 2, 2), (1,)), {}),
+            (((1, 2, 3, 4, 4), (2, 2, 2, 3, 2), (2,)), {"padding": 1}),
+            (((1, 2, 4, 4, 5), (2, 1, 2, 2, 3)), {"stride": (2, 1, 2), "groups": 2}),
+        ]
+    ),
+    reference=_public(3),
+    dtypes=COMPLEX,
+)
+
+# -- the three primitives --------------------------------------------------------------------
+
+
+def _in_dtype(function):
+    def reference(*arrays, **params):
+        return function(*arrays, **params).astype(np.result_type(*arrays))
+
+    return reference
+
+
+_BAD_SIZES = "the shapes of a primitive are checked by conv1d, conv2d, conv3d, which users call"
+register_op(
+    "conv",
+    of_several(
+        [
+            (((1, 1, 4, 3), (1, 1, 2, 2), (1,)), {"how": WINDOWS[2]}),
+            (((2, 3, 5, 4), (4, 3, 3, 3), (4,)), {"how": WINDOWS[0]}),
+            (((1, 4, 5, 4), (2, 2, 3, 2)), {"how": WINDOWS[1], "groups": 2}),
+            (((2, 2, 4, 4), (3, 2, 2, 2)), {"how": WINDOWS[2]}),
+        ]
+    ),
+    reference=_in_dtype(_conv),
+    dtypes=COMPLEX,
+    skips={"K17": _BAD_SIZES},
+)
+
+
+def _conv_dx(a, w, *, size, how, groups=1):
+    """The transpose of `_conv`, by applying it to every unit image."""
+    channels = w.shape[1] * groups
+    units = np.eye(channels * int(np.prod(size))).reshape((-1, channels, *size))
+    responses = _conv(units, w, how=how, groups=groups)
+    return np.tensordot(a, responses, (range(1, a.ndim), range(1, a.ndim))).reshape(
+        (len(a), channels, *size)
+    )
+
+
+register_op(
+    "conv_dx",
+    of_several(
+        [
+            (((1, 1, 2, 1), (1, 1, 2, 2)), {"size": (5, 3), "how": WINDOWS[2]}),
+            (((2, 4, 5, 4), (4, 3, 3, 3)), {"size": (5, 4), "how": WINDOWS[0]}),
+            (((1, 2, 2, 4), (2, 2, 3, 2)), {"size": (5, 4), "how": WINDOWS[1], "groups": 2}),
+            (((2, 3, 2, 2), (3, 2, 2, 2)), {"size": (5, 4), "how": WINDOWS[2]}),
+        ]
+    ),
+    reference=_in_dtype(_conv_dx),
+    dtypes=COMPLEX,
+    skips={"K17": _BAD_SIZES, "K12": "the reference's matrix has zeros that make NaN of inf"},
+)
+register_op(
+    "conv_dw",
+    of_several(
+        [
+            (((1, 1, 2, 1), (1, 1, 5, 3)), {"how": WINDOWS[2]}),
+            (((2, 4, 5, 4), (2, 3, 5, 4)), {"how": WINDOWS[0]}),
+            (((1, 2, 2, 4), (1, 4, 5, 4)), {"how": WINDOWS[1], "groups": 2}),
+            (((2, 3, 2, 2), (2, 2, 4, 4)), {"how": WINDOWS[2]}),
+        ]
+    ),
+    reference=_in_dtype(_conv_dw),
+    dtypes=COMPLEX,
+    skips={"K17": _BAD_SIZES},
+)

@@ -1,0 +1,226 @@
+"""Samples of pooling: windows that touch, overlap, leave gaps, reach into the padding."""
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ...ops.windows import Windows, windows
+from ..spec import ErrorSample, Point, register_op
+from .forms import REAL, distinct, normal, of_several, over
+
+
+def _views(x, how, fill):
+    """All windows of x (..., *size) as (..., *out, window)."""
+    dims = len(how.kernel)
+    x = np.pad(x.astype(float), (*((0, 0),) * (x.ndim - dims), *how.padding), constant_values=fill)
+    spans = [d * (k - 1) + 1 for k, d in zip(how.kernel, how.dilation)]
+    v = sliding_window_view(x, spans, tuple(range(x.ndim - dims, x.ndim)))
+    v = v[(..., *(slice(None, None, s) for s in how.stride), *(slice(None),) * dims)]
+    v = v[(..., *(slice(None, None, d) for d in how.dilation))]
+    return v.reshape((*v.shape[:-dims], int(np.prod(how.kernel))))
+
+
+def _how(dims, kernel_size, stride, padding, dilation=1):
+    kernel = (kernel_size,) * dims if np.ndim(kernel_size) == 0 else tuple(kernel_size)
+    return windows("reference", kernel, kernel if stride is None else stride, padding, dilation)
+
+
+def _max(dims):
+    def reference(x, kernel_size, stride=None, padding=0, dilation=1):
+        how = _how(dims, kernel_size, stride, padding, dilation)
+        return _views(x, how, -np.inf).max(-1).astype(x.dtype)
+
+    return reference
+
+
+def _mean(dims):
+    def reference(x, kernel_size, stride=None, padding=0, count_include_pad=True):
+        how = _how(dims, kernel_size, stride, padding)
+        counted = _views(np.ones_like(x), how, 1 if count_include_pad else 0).sum(-1)
+        return (_views(x, how, 0).sum(-1) / counted).astype(x.dtype)
+
+    return reference
+
+
+TWO = [
+    ((2, 2, 4, 6), {"kernel_size": 2}),
+    ((1, 2, 5, 5), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    ((1, 1, 5, 4), {"kernel_size": (2, 3), "stride": 1}),
+    ((3, 5, 4), {"kernel_size": 2, "stride": (3, 2)}),
+    ((4, 4), {"kernel_size": (2, 1)}),
+    ((0, 1, 4, 4), {"kernel_size": 2}),
+]
+DILATED = ((1, 2, 6, 5), {"kernel_size": 2, "dilation": 2, "stride": 1})
+
+
+def _too_large(name, *shape):
+    return ErrorSample(
+        "window larger than x",
+        (np.ones(shape),),
+        ValueError,
+        rf"{name}: the kernel .*larger than the padded input",
+        {"kernel_size": 5},
+    )
+
+
+register_op(
+    "max_pool2d",
+    over([*TWO, DILATED], distinct),
+    reference=_max(2),
+    dtypes=REAL,
+    errors=[
+        _too_large("max_pool2d", 1, 3, 3),
+        ErrorSample(
+            "too much padding",
+            (np.ones((1, 4, 4)),),
+            ValueError,
+            r"max_pool2d: padding \(\(2, 2\), \(2, 2\)\) may be at most half of the kernel",
+            {"kernel_size": 2, "padding": 2},
+        ),
+        ErrorSample(
+            "too few axes",
+            (np.ones(4),),
+            ValueError,
+            r"max_pool2d: x must have at least 2 axes, got \(4,\)",
+            {"kernel_size": 2},
+        ),
+    ],
+    points=[
+        Point(
+            "ties share equally",
+            (np.array([[1.0, 1.0, 0.0, 3.0], [1.0, 0.0, 3.0, 2.0]]),),
+            [[1.0, 3.0]],
+            ([[1 / 3, 1 / 3, 0, 0.5], [1 / 3, 0, 0.5, 0]],),
+            {"kernel_size": 2},
+            kink=True,
+        ),
+        Point(
+            "padding never wins",
+            (-np.ones((2, 2)),),
+            -np.ones((2, 2)),
+            (np.ones((2, 2)),),
+            {"kernel_size": 2, "padding": 1},
+        ),
+        Point(
+            "ceil_mode adds a partial window",
+            (np.arange(3.0).reshape(1, 3),),
+            [[1.0, 2.0]],
+            ([[0.0, 1.0, 1.0]],),
+            {"kernel_size": (1, 2), "ceil_mode": True},
+        ),
+    ],
+)
+register_op(
+    "max_pool1d",
+    over([((2, 3, 6), {"kernel_size": 2}), ((7,), {"kernel_size": 3, "stride": 2})], distinct),
+    reference=_max(1),
+    dtypes=REAL,
+    errors=[_too_large("max_pool1d", 3)],
+)
+register_op(
+    "max_pool3d",
+    over(
+        [((2, 2, 4, 4), {"kernel_size": 2}), ((3, 3, 3), {"kernel_size": 2, "stride": 1})], distinct
+    ),
+    reference=_max(3),
+    dtypes=REAL,
+    errors=[_too_large("max_pool3d", 3, 3, 3)],
+)
+register_op(
+    "avg_pool2d",
+    over([*TWO, ((1, 5, 5), {"kernel_size": 3, "padding": 1, "count_include_pad": False})]),
+    reference=_mean(2),
+    dtypes=REAL,
+    errors=[_too_large("avg_pool2d", 3, 3)],
+    points=[
+        Point(
+            "a partial window of ceil_mode counts what is there",
+            (np.array([[1.0, 3.0, 5.0]]),),
+            [[2.0, 5.0]],
+            ([[0.5, 0.5, 1.0]],),
+            {"kernel_size": (1, 2), "ceil_mode": True},
+        )
+    ],
+)
+register_op(
+    "avg_pool1d",
+    over([((2, 3, 6), {"kernel_size": 2}), ((7,), {"kernel_size": 3, "stride": 2, "padding": 1})]),
+    reference=_mean(1),
+    dtypes=REAL,
+)
+register_op(
+    "avg_pool3d",
+    over([((2, 2, 4, 4), {"kernel_size": 2}), ((3, 3, 3), {"kernel_size": 2, "stride": 1})]),
+    reference=_mean(3),
+    dtypes=REAL,
+)
+
+# -- the primitives --------------------------------------------------------------------------
+
+WINDOWS = [
+    Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
+    Windows((3, 2), (1, 2), ((1, 1), (0, 1)), (1, 1)),
+]
+_BAD_SIZES = "the shapes of a primitive are checked by max_pool2d and its like, which users call"
+
+
+def _pooled(rng, dtype, how):
+    """(x, its maxima) for sizes (4, 5)."""
+    x = distinct(rng, dtype, (2, 4, 5))
+    return x, _views(x, how, -np.inf).max(-1).astype(dtype)
+
+
+register_op(
+    "max_pool",
+    over([((2, 4, 5), {"how": how}) for how in WINDOWS], distinct),
+    reference=lambda x, how: _views(x, how, -np.inf).max(-1).astype(x.dtype),
+    dtypes=REAL,
+    skips={"K17": _BAD_SIZES},
+)
+
+
+def _spread_samples(rng, dtype):
+    from ..spec import Sample
+
+    for i, how in enumerate(WINDOWS):
+        x, y_max = _pooled(rng, dtype, how)
+        yield Sample(f"windows {i}", (normal(rng, dtype, y_max.shape), x, y_max), {"how": how})
+
+
+def _pick_samples(rng, dtype):
+    from ..spec import Sample
+
+    for i, how in enumerate(WINDOWS):
+        x, y_max = _pooled(rng, dtype, how)
+        yield Sample(f"windows {i}", (normal(rng, dtype, x.shape), x, y_max), {"how": how})
+
+
+def _pick(a, x, y_max, how):
+    hits = _views(x, how, np.nan) == y_max[..., None]
+    return (np.where(hits, _views(a, how, 0), 0).sum(-1) / np.maximum(hits.sum(-1), 1)).astype(a.dtype)
+
+
+register_op(
+    "max_pool_dx",
+    _spread_samples,
+    dtypes=REAL,
+    skips={"K17": _BAD_SIZES, "K1": "see max_pool_pick"},
+)
+register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
+register_op(
+    "sum_pool",
+    over([((2, 4, 5), {"how": how}) for how in WINDOWS]),
+    reference=lambda x, how: _views(x, how, 0).sum(-1).astype(x.dtype),
+    dtypes=REAL,
+    skips={"K17": _BAD_SIZES},
+)
+register_op(
+    "sum_pool_dx",
+    of_several(
+        [
+            (((2, 2, 2),), {"size": (4, 5), "how": WINDOWS[0]}),
+            (((2, 4, 3),), {"size": (4, 5), "how": WINDOWS[1]}),
+        ]
+    ),
+    dtypes=REAL,
+    skips={"K17": _BAD_SIZES, "K1": "its transpose sum_pool has the reference"},
+)

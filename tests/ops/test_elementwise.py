@@ -1,0 +1,291 @@
+"""Arithmetic, powers, exponentials and trigonometry: what the harness's samples do not say."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.registry import op
+
+DTYPES = ["float16", "float32", "float64", "bfloat16"]
+
+
+def leaf(x, dtype=None):
+    return mg.tensor(x, dtype=dtype, requires_grad=True)
+
+
+def gradient(f, x):
+    """f'(x) for a scalar x."""
+    x = leaf(float(x))
+    return mg.grad(f(x), x).item()
+
+
+def second(f, x):
+    x = leaf(float(x))
+    return mg.grad(mg.grad(f(x), x, create_graph=True), x).item()
+
+
+# -- dtypes ----------------------------------------------------------------------------------
+
+UNARY = [
+    "abs", "arccosh", "arcsinh", "arctan", "cbrt", "ceil", "cos", "cosh", "deg2rad", "digamma",
+    "erf", "erfc", "exp", "exp2", "expm1", "floor", "gamma", "lgamma", "log", "log10", "log1p",
+    "log2", "nan_to_num", "neg", "positive", "rad2deg", "reciprocal", "rint", "round", "rsqrt",
+    "sigmoid", "sign", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+]  # fmt: skip
+BINARY = [
+    "add", "arctan2", "copysign", "div", "floor_divide", "fmax", "fmin", "fmod", "heaviside",
+    "hypot", "logaddexp", "logaddexp2", "maximum", "minimum", "mul", "pow", "remainder", "sub",
+    "xlog1py", "xlogy",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_a_unary_op_keeps_the_dtype_of_its_argument_and_of_its_gradient(name, dtype):
+    x = leaf([1.25, 1.5], dtype)
+    y = getattr(op, name)(x)
+    y.backward(np.ones(2))
+    assert y.dtype == x.dtype == x.grad.dtype
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_python_scalars_are_weak(name, dtype):
+    x = leaf([1.25, 1.5], dtype)
+    for y in (getattr(op, name)(x, 2.0), getattr(op, name)(2.0, x)):
+        assert y.dtype == x.dtype
+
+
+def test_a_float64_scalar_of_numpy_promotes_the_result_but_not_the_gradient():
+    x = leaf([1.0, 2.0], "float32")
+    y = x * np.float64(2)
+    y.backward(np.ones(2))
+    assert y.dtype == np.float64
+    assert x.grad.dtype == np.float32
+
+
+def test_an_integer_tensor_passes_through_a_real_function_as_in_numpy():
+    assert mg.exp(mg.tensor([1, 2])).dtype == np.float64
+
+
+# -- powers ----------------------------------------------------------------------------------
+
+
+def test_the_square_at_zero_has_derivatives_0_and_2():
+    assert gradient(lambda x: x**2, 0) == 0
+    assert second(lambda x: x**2, 0) == 2
+
+
+@pytest.mark.parametrize("exponent", [0, 0.0, np.array(0.0), np.array(0)])
+def test_the_zeroth_power_has_derivative_0_also_at_0_and_infinity(exponent):
+    for x in (0, 3, -2, np.inf):
+        assert gradient(lambda x: x**exponent, x) == 0
+
+
+def test_a_negative_base_with_a_whole_exponent_is_exact_and_takes_no_logarithm():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = leaf([-2.0, -3.0])
+        y = x ** np.array([3, 2])
+        y.backward(np.ones(2))
+    assert y.tolist() == [-8, 9]
+    assert x.grad.tolist() == [12, -6]
+
+
+def test_zero_to_a_positive_power_has_derivative_0_in_the_exponent():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert gradient(lambda b: mg.pow(np.array(0.0), b), 2) == 0
+        assert gradient(lambda b: 0**b, 2) == 0
+
+
+def test_a_number_as_base_keeps_the_dtype_of_the_exponent():
+    b = leaf([1.0, 2.0], "float32")
+    y = 2**b
+    y.backward(np.ones(2))
+    assert y.dtype == b.grad.dtype == np.float32
+    np.testing.assert_allclose(b.grad.numpy(), [2 * math.log(2), 4 * math.log(2)], rtol=1e-6)
+
+
+def test_mixed_second_derivatives_of_a_power_agree_also_where_the_exponent_is_zero():
+    a, b = leaf(1.5), leaf(0.0)
+    ga, gb = mg.grad(a**b, [a, b], create_graph=True)
+    assert mg.grad(ga, b, retain_graph=True).item() == pytest.approx(1 / 1.5)
+    assert mg.grad(gb, a).item() == pytest.approx(1 / 1.5)
+
+
+# -- division with a whole quotient ----------------------------------------------------------
+
+
+def test_the_remainder_uses_the_quotient_that_floor_divide_gives():
+    a, b = leaf(1.0), leaf(0.1)
+    ga, gb = mg.grad(a % b, [a, b])
+    assert (ga.item(), gb.item()) == (1, -(1.0 // 0.1))
+
+
+def test_floor_division_has_a_gradient_of_zeros_not_none():
+    x = leaf([3.5, -2.5])
+    assert mg.grad(x // 2, x, np.array([np.inf, 1.0])).tolist() == [0, 0]
+
+
+def test_divmod_and_modf_give_two_tensors():
+    x = leaf([3.75, -2.25])
+    whole, rest = np.divmod(x, 2)
+    assert (whole.tolist(), rest.tolist()) == ([1, -2], [1.75, 1.75])
+    fraction, integral = np.modf(x)
+    assert (fraction.tolist(), integral.tolist()) == ([0.75, -0.25], [3, -2])
+    assert mg.grad(fraction, x, np.ones(2), retain_graph=True).tolist() == [1, 1]
+    assert mg.grad(integral, x, np.ones(2)).tolist() == [0, 0]
+
+
+# -- awkward points --------------------------------------------------------------------------
+
+
+def test_hypot_and_arctan2_have_gradient_zero_at_the_origin():
+    for f in (mg.hypot, mg.arctan2):
+        a, b = leaf(0.0), leaf(0.0)
+        assert [g.item() for g in mg.grad(f(a, b), [a, b])] == [0, 0]
+
+
+def test_arctan2_neither_overflows_nor_vanishes():
+    for size in (1e200, 1e-200):
+        a, b = leaf(size), leaf(size)
+        ga, gb = mg.grad(mg.arctan2(a, b), [a, b])
+        assert ga.item() == pytest.approx(0.5 / size)
+        assert gb.item() == pytest.approx(-0.5 / size)
+
+
+def test_expm1_and_log1p_have_accurate_derivatives_where_1_would_swallow_them():
+    assert gradient(mg.expm1, -50) == pytest.approx(math.exp(-50), rel=1e-14)
+    assert gradient(mg.log1p, 1e-20) == 1
+
+
+def test_logaddexp_of_two_masked_values_is_minus_infinity_with_gradient_zero():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        a, b = leaf(-np.inf), leaf(-np.inf)
+        y = mg.logaddexp(a, b)
+        assert y.item() == -np.inf
+        assert [g.item() for g in mg.grad(y, [a, b])] == [0, 0]
+
+
+def test_xlogy_is_zero_at_the_origin_with_gradient_zero():
+    a, b = leaf(0.0), leaf(0.0)
+    y = mg.xlogy(a, b)
+    assert y.item() == 0
+    assert [g.item() for g in mg.grad(y, [a, b])] == [0, 0]
+
+
+def test_the_mixed_derivative_of_xlogy_at_a_zero_factor_is_one_over_b():
+    a, b = leaf(0.0), leaf(4.0)
+    gb = mg.grad(mg.xlogy(a, b), b, create_graph=True)
+    assert mg.grad(gb, a).item() == 0.25
+
+
+def test_sinc_has_all_its_derivatives_at_zero():
+    x = leaf(0.0)
+    derivatives = [mg.sinc(x)]
+    for _ in range(4):
+        derivatives.append(mg.grad(derivatives[-1], x, create_graph=True))
+    expected = [1, 0, -(math.pi**2) / 3, 0, math.pi**4 / 5]
+    np.testing.assert_allclose([d.item() for d in derivatives], expected, rtol=1e-14)
+
+
+def test_sinc_has_the_same_derivatives_on_both_sides_of_the_switch_of_formulas():
+    mpmath = pytest.importorskip("mpmath")
+    for order in (1, 2, 3):
+        for x in (0.02, 0.4, (2 + order) / math.pi - 1e-9, (2 + order) / math.pi + 1e-9, 3.3):
+            y = op.sinc_derivative(np.array(x), order=order)
+            exact = mpmath.diff(lambda x: mpmath.sincpi(x), x, order)
+            assert y == pytest.approx(float(exact), abs=2e-13)
+
+
+def test_sigmoid_does_not_warn_and_keeps_relative_accuracy_in_both_tails():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = leaf([-1000.0, -40.0, 40.0, 1000.0])
+        y = mg.sigmoid(x)
+        y.backward(np.ones(4))
+    small = math.exp(-40)
+    np.testing.assert_allclose(y.numpy(), [0, small, 1, 1], rtol=1e-15)
+    np.testing.assert_allclose(x.grad.numpy(), [0, small, small, 0], rtol=1e-14)
+
+
+def test_logit_undoes_sigmoid_also_near_one_half():
+    x = np.array([-30.0, -1.0, -1e-9, 0.0, 1e-9, 1.0])
+    # sigmoid rounds to 10⁻¹⁶ near ½, where logit multiplies by 4
+    y = mg.logit(mg.sigmoid(mg.tensor(x))).numpy()
+    np.testing.assert_allclose(y, x, rtol=1e-13, atol=1e-15)
+    assert mg.logit(mg.tensor(0.5 + 2.0**-50)).item() == pytest.approx(2.0**-48, rel=1e-15)
+
+
+# -- other -----------------------------------------------------------------------------------
+
+
+def test_lerp_and_fma_are_what_their_formulas_say():
+    a, b, w = leaf(1.0), leaf(3.0), leaf(0.25)
+    y = mg.lerp(a, b, w)
+    assert y.item() == 1.5
+    assert [g.item() for g in mg.grad(y, [a, b, w])] == [0.75, 0.25, 2]
+    assert mg.fma(a, b, w).item() == 3.25
+
+
+def test_polygamma_of_order_0_is_digamma_and_a_negative_order_is_refused():
+    x = mg.tensor([0.5, 2.0])
+    assert mg.polygamma(0, x).tolist() == mg.digamma(x).tolist()
+    with pytest.raises(ValueError, match="polygamma: the order n must be 0 or more, got -1"):
+        mg.polygamma(-1, x)
+
+
+def test_a_function_of_scipy_says_what_to_install_when_scipy_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ImportError, match=r"erf comes from scipy.special.*minigrad-engine\[full\]"):
+        mg.erf(mg.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: np.exp(t),
+        lambda t: np.power(t, 2),
+        lambda t: np.true_divide(t, 3),
+        lambda t: np.mod(t, 2),
+        lambda t: np.float_power(t, 1.5),
+        lambda t: np.sinc(t),
+        lambda t: np.degrees(t),
+        lambda t: np.absolute(t),
+        lambda t: np.fabs(t),
+        lambda t: np.cbrt(t),
+        lambda t: np.heaviside(t, 0.5),
+    ],
+)
+def test_numpys_own_functions_are_recorded_and_give_numpys_values(call):
+    x = np.array([0.5, 1.5, 2.5])
+    t = leaf(x)
+    y = call(t)
+    assert y.requires_grad
+    np.testing.assert_allclose(y.numpy(), call(x), rtol=1e-15)
+
+
+def test_python_operators_reach_the_ops_from_both_sides():
+    t, a = mg.tensor([2.0, 3.0]), np.array([1.0, 2.0])
+    pairs = [
+        (a + t, a + t.numpy()),
+        (a - t, a - t.numpy()),
+        (a * t, a * t.numpy()),
+        (a / t, a / t.numpy()),
+        (a // t, a // t.numpy()),
+        (a % t, a % t.numpy()),
+        (a**t, a ** t.numpy()),
+        (-t, -t.numpy()),
+        (+t, t.numpy()),
+        (abs(-t), t.numpy()),
+    ]
+    for y, expected in pairs:
+        assert isinstance(y, mg.Tensor)
+        np.testing.assert_array_equal(y.numpy(), expected)

@@ -1,0 +1,109 @@
+"""Complex numbers: the gradient of a real loss is 2 ∂L/∂z̄, as PyTorch has it."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.registry import op
+
+Z = np.array([0.6 + 0.3j, -0.4 + 0.7j, 0.2 - 0.8j])
+HOLOMORPHIC = [
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "cos", "cosh", "exp", "expm1",
+    "log", "log10", "log1p", "reciprocal", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh",
+]  # fmt: skip
+
+
+def leaf(x):
+    return mg.tensor(x, requires_grad=True)
+
+
+def gradient_by_differences(f, z, h=1e-6):
+    """∂L/∂Re z + i ∂L/∂Im z of a real function of each element."""
+    by_real = (f(z + h) - f(z - h)) / (2 * h)
+    by_imag = (f(z + 1j * h) - f(z - 1j * h)) / (2 * h)
+    return by_real + 1j * by_imag
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+@pytest.mark.parametrize("part", [np.real, np.imag, np.abs])
+def test_the_gradient_of_a_real_part_of_a_holomorphic_function_is_both_real_derivatives(name, part):
+    z = leaf(Z)
+    g = mg.grad(part(getattr(op, name)(z)), z, np.ones(3))
+    expected = gradient_by_differences(lambda z: part(getattr(op, name)(z)), Z)
+    np.testing.assert_allclose(g.numpy(), expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["mul", "div", "pow", "sub", "xlogy"])
+def test_both_arguments_of_a_binary_op_get_their_conjugate_gradient(name):
+    a, b = leaf(Z), leaf(Z[::-1] + 1)
+    for i, x in enumerate((a, b)):
+        g = mg.grad(np.imag(getattr(op, name)(a, b)), x, np.ones(3))
+
+        def loss(z, i=i):
+            return np.imag(getattr(op, name)(*((z, b.data), (a.data, z))[i]))
+
+        np.testing.assert_allclose(
+            g.numpy(), gradient_by_differences(loss, x.data), rtol=1e-7, atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("f", [np.abs, np.angle, np.real, np.imag, np.conj, np.sign])
+def test_functions_that_are_not_holomorphic_have_rules_of_their_own(f):
+    z = leaf(Z)
+    g = mg.grad(np.real(f(z) * (0.3 + 0.4j)), z, np.ones(3))
+    expected = gradient_by_differences(lambda z: np.real(f(z) * (0.3 + 0.4j)), Z)
+    np.testing.assert_allclose(g.numpy(), expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("f", [np.abs, np.angle, np.real, np.imag, np.conj, np.sign])
+def test_their_forward_mode_agrees_with_differences(f):
+    t = np.array([0.3 - 1j, 1 + 0.2j, -0.5 + 0.5j])
+    y, ty = mg.func.jvp(f, (mg.tensor(Z),), (mg.tensor(t),))
+    h = 1e-6
+    np.testing.assert_allclose(y.numpy(), f(Z))
+    np.testing.assert_allclose(ty.numpy(), (f(Z + h * t) - f(Z - h * t)) / (2 * h), atol=1e-8)
+
+
+@pytest.mark.parametrize("f", [np.abs, np.angle, np.real, np.imag, np.conj, np.sign, np.exp])
+@pytest.mark.filterwarnings("error")
+def test_vmap_runs_them_once_for_the_whole_batch(f):
+    np.testing.assert_array_equal(mg.func.vmap(f)(mg.tensor(Z)).numpy(), f(Z))
+
+
+def test_abs_and_angle_have_gradient_zero_at_zero():
+    for f in (np.abs, np.angle):
+        z = leaf(np.array(0j))
+        assert mg.grad(f(z), z).item() == 0
+
+
+def test_a_real_leaf_gets_the_real_part_of_its_gradient():
+    x, z = leaf(np.array([1.0, 2.0])), np.array([1 + 2j, 3 - 1j])
+    g = mg.grad(np.real(x * z), x, np.ones(2))
+    assert g.dtype == np.float64
+    assert g.tolist() == [1, 3]
+
+
+def test_the_angle_is_in_degrees_when_asked():
+    z = leaf(np.array([1j, 1 + 1j]))
+    y = np.angle(z, deg=True)
+    np.testing.assert_allclose(y.numpy(), [90, 45])
+    np.testing.assert_allclose(
+        mg.grad(y, z, np.ones(2)).numpy(), np.degrees(1) * 1j * Z_over_square(z.data)
+    )
+
+
+def Z_over_square(z):
+    return z / np.abs(z) ** 2
+
+
+@pytest.mark.parametrize("name", [n for n in HOLOMORPHIC if n not in ("sinc", "arccosh")])
+def test_gradients_are_those_of_pytorch(name):
+    torch = pytest.importorskip("torch")
+    names = {"arccos": "acos", "arcsin": "asin", "arctan": "atan", "arcsinh": "asinh",
+             "arctanh": "atanh"}  # fmt: skip
+    function = getattr(torch, names.get(name, name))
+    t = torch.tensor(Z, requires_grad=True)
+    (function(t) * (0.3 + 0.4j)).abs().sum().backward()
+    z = leaf(Z)
+    g = mg.grad(np.abs(getattr(op, name)(z) * (0.3 + 0.4j)), z, np.ones(3))
+    np.testing.assert_allclose(g.numpy(), t.grad.numpy(), rtol=1e-12, atol=1e-14)

@@ -1,0 +1,191 @@
+"""Comparison, rounding, selection: exact gradients at ties, bounds and infinities."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.registry import op
+from minigrad.ops.elementwise.selection import choose
+
+INF, NAN = np.inf, np.nan
+
+
+def leaf(x, dtype=None):
+    return mg.tensor(x, dtype=dtype, requires_grad=True)
+
+
+# -- selection -------------------------------------------------------------------------------
+
+
+def test_where_passes_exactly_zero_to_the_side_not_taken_even_for_an_infinite_cotangent():
+    a, b = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    y = mg.where(np.array([True, False]), a, b)
+    ga, gb = mg.grad(y, [a, b], np.array([INF, -INF]))
+    assert ga.tolist() == [INF, 0]
+    assert gb.tolist() == [0, -INF]
+
+
+def test_the_double_where_idiom_keeps_a_singular_branch_out():
+    x = leaf([0.0, 4.0])
+    safe = mg.where(x > 0, x, 1.0)
+    y = mg.where(x > 0, mg.sqrt(safe), 0.0)
+    assert mg.grad(y, x, np.ones(2)).tolist() == [0, 0.25]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128"])
+def test_choosing_by_bits_is_np_where_bit_for_bit(dtype):
+    a = np.array([INF, NAN, -0.0, 1.5, 0.0], dtype)
+    b = np.array([1.0, -INF, NAN, -0.0, 7.0], dtype)
+    for condition in (a == a, np.array([[True], [False]])):
+        expected = np.where(condition, a, b)
+        assert choose(condition, a, b).tobytes() == expected.tobytes()
+        assert op.keep(a, condition).tobytes() == np.where(condition, a, a.dtype.type(0)).tobytes()
+
+
+def test_where_takes_conditions_that_are_numbers_or_one_truth_value():
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    assert mg.where(np.array([0, 2]), mg.tensor(a), b).tolist() == [3, 2]
+    assert mg.where(True, mg.tensor(a), b).tolist() == [1, 2]
+
+
+def test_where_keeps_bfloat16_beside_python_numbers():
+    x = leaf([1.0, 2.0], "bfloat16")
+    assert mg.where(x > 1, x, 0.0).dtype == x.dtype
+    assert np.where(np.array([True, False]), x, -INF).dtype == x.dtype
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
+def test_a_tie_is_shared_equally(name):
+    a, b = leaf(2.0), leaf(2.0)
+    assert [g.item() for g in mg.grad(getattr(mg, name)(a, b), [a, b])] == [0.5, 0.5]
+
+
+def test_maximum_with_zero_gives_one_half_at_zero_while_relu_gives_zero():
+    x = leaf(0.0)
+    assert mg.grad(np.maximum(x, 0), x).item() == 0.5
+    assert mg.grad(mg.relu(x), x).item() == 0
+
+
+def test_an_infinite_cotangent_reaches_only_the_larger():
+    a, b = leaf(2.0), leaf(1.0)
+    ga, gb = mg.grad(mg.maximum(a, b), [a, b], np.array(INF))
+    assert (ga.item(), gb.item()) == (INF, 0)
+
+
+def test_fmax_gives_the_gradient_to_the_number_beside_a_nan():
+    a, b = leaf([NAN, 1.0, NAN]), leaf([2.0, NAN, NAN])
+    ga, gb = mg.grad(mg.fmax(a, b), [a, b], np.ones(3))
+    assert (ga.tolist(), gb.tolist()) == ([0, 1, 1], [1, 0, 1])
+
+
+# -- clip ------------------------------------------------------------------------------------
+
+
+def test_clip_passes_the_gradient_strictly_inside_and_zero_at_a_bound():
+    x = leaf([-2.0, -1.0, 0.0, 1.0, 2.0])
+    assert mg.grad(mg.clip(x, -1, 1), x, np.full(5, INF)).tolist() == [0, 0, INF, 0, 0]
+
+
+def test_the_bounds_of_clip_get_what_x_does_not():
+    x, low, high = leaf([-2.0, -1.0, 0.0, 1.0, 2.0]), leaf(-1.0), leaf(1.0)
+    gx, glow, ghigh = mg.grad(mg.clip(x, low, high), [x, low, high], np.ones(5))
+    assert (gx.tolist(), glow.item(), ghigh.item()) == ([0, 0, 1, 0, 0], 2, 2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda t: np.clip(t, 0, 1),
+        lambda t: np.clip(t, a_min=0, a_max=1),
+        lambda t: np.clip(t, min=0, max=1),
+        lambda t: np.clip(t, None, 1) * (t > 0),
+        lambda t: mg.clip(t, min=0, max=1),
+        lambda t: mg.clip(t, 0, 1),
+        lambda t: mg.tensor(t).clip(0, 1),
+    ],
+)
+def test_clip_has_all_of_numpys_spellings(call):
+    assert call(mg.tensor([-1.0, 0.5, 2.0])).tolist() == [0, 0.5, 1]
+
+
+def test_clip_with_one_bound_differentiates_by_that_bound():
+    x, low = leaf([1.0, 2.0, -3.0]), leaf(0.0)
+    assert [g.tolist() for g in mg.grad(mg.clip(x, min=low), [x, low], np.ones(3))] == [
+        [1, 1, 0],
+        1,
+    ]
+    x, high = leaf([1.0, 2.0, -3.0]), leaf(1.5)
+    y = mg.clip(x, max=high)
+    assert [g.tolist() for g in mg.grad(y, [x, high], np.ones(3))] == [[1, 0, 1], 1]
+
+
+def test_clip_keeps_bfloat16():
+    assert mg.clip(leaf([0.5, 2.0], "bfloat16"), 0, 1).dtype == mg.tensor(0, "bfloat16").dtype
+
+
+# -- no gradient, or zero --------------------------------------------------------------------
+
+
+def test_comparisons_and_logic_give_constants():
+    x = leaf([1.0, 2.0])
+    for y in (x == 1, x != 1, x < 2, x <= 2, x > 1, x >= 1, np.isfinite(x), np.logical_not(x > 1)):
+        assert y.dtype == bool
+        assert not y.requires_grad
+
+
+@pytest.mark.parametrize("f", [mg.floor, mg.ceil, mg.trunc, mg.rint, mg.round, np.fix, np.around])
+def test_rounding_has_a_gradient_of_zeros_not_none(f):
+    x = leaf([0.4, -1.6])
+    assert mg.grad(f(x), x, np.array([INF, 1.0])).tolist() == [0, 0]
+
+
+def test_round_takes_decimals_by_position_and_by_name():
+    x = leaf([1.2345])
+    assert np.round(x, 2).tolist() == np.round(x, decimals=2).tolist() == [1.23]
+
+
+def test_nan_to_num_has_gradient_one_on_finite_values_only():
+    x = leaf([NAN, INF, -INF, 1.0])
+    y = np.nan_to_num(x, nan=5.0)
+    assert y.tolist()[0] == 5
+    assert mg.grad(y, x, np.ones(4)).tolist() == [0, 0, 0, 1]
+
+
+def test_heaviside_gives_the_gradient_to_its_value_at_zero():
+    a, b = leaf([-1.0, 0.0, 2.0]), leaf(0.5)
+    ga, gb = mg.grad(np.heaviside(a, b), [a, b], np.ones(3))
+    assert (ga.tolist(), gb.item()) == ([0, 0, 0], 1)
+
+
+def test_bitwise_ops_work_on_integers_and_booleans():
+    a, b = mg.tensor([1, 2, 3]), mg.tensor([3, 1, 1])
+    assert np.bitwise_and(a, b).tolist() == [1, 0, 1]
+    assert np.bitwise_or(a, b).tolist() == [3, 3, 3]
+    assert np.bitwise_xor(a, b).tolist() == [2, 3, 2]
+    assert np.left_shift(a, b).tolist() == [8, 4, 6]
+    assert np.invert(mg.tensor([True, False])).tolist() == [False, True]
+
+
+def test_isclose_and_allclose_compare_as_numpy_does():
+    a, b = leaf([1.0, NAN]), mg.tensor([1.0 + 1e-9, NAN])
+    assert np.isclose(a, b).tolist() == [True, False]
+    assert np.allclose(a, b, equal_nan=True) is True
+    assert mg.allclose(a, b) is False
+    assert bool(np.array_equal(a, b)) is False
+
+
+# -- the derivative of the derivative --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: mg.maximum(x, 0.5) ** 2,
+        lambda x: mg.clip(x, -1.0, 1.0) ** 2,
+        lambda x: mg.where(x > 0, x * x, -x * x),
+    ],
+)
+def test_selection_selects_in_the_second_derivative_too(f):
+    x = leaf([0.7, 0.9])
+    g = mg.grad(f(x), x, np.ones(2), create_graph=True)
+    assert mg.grad(g, x, np.ones(2)).tolist() == [2, 2]

@@ -1,0 +1,299 @@
+"""Indexing: NumPy's values, gradients that add up, writes of which the last wins, order."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import minigrad as mg
+from minigrad.ops.index import scattering
+from minigrad.testing import gradcheck, gradgradcheck
+
+few = settings(max_examples=60, deadline=None)
+
+
+def leaf(values, dtype=np.float64):
+    return mg.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def counted(shape):
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float64).reshape(shape)
+
+
+def require_read(key, shape):
+    """x[key] is NumPy's, and its gradient is np.add.at's."""
+    x = counted(shape)
+    t = leaf(x)
+    y = t[key]
+    np.testing.assert_array_equal(y.numpy(), x[key])
+    g = counted(y.shape) + 1
+    expected = np.zeros(shape)
+    np.add.at(expected, key, g)
+    np.testing.assert_array_equal(mg.grad(y, t, mg.tensor(g)).numpy(), expected)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+@given(data=st.data(), shape=hnp.array_shapes(max_dims=4, max_side=4))
+@few
+def test_basic_indices(data, shape):
+    key = data.draw(hnp.basic_indices(shape, allow_newaxis=True, allow_ellipsis=True))
+    require_read(key, shape)
+
+
+@given(data=st.data(), shape=hnp.array_shapes(min_dims=1, max_dims=4, max_side=4))
+@few
+def test_integer_arrays_with_duplicates(data, shape):
+    require_read(data.draw(hnp.integer_array_indices(shape)), shape)
+
+
+@given(data=st.data(), shape=hnp.array_shapes(min_dims=2, max_dims=4, max_side=4))
+@few
+def test_mixed_slices_integers_arrays_and_none(data, shape):
+    """Each axis by a slice, an integer or an array; None in between: NumPy's placement rules."""
+    key = []
+    for n in shape:
+        if data.draw(st.booleans(), label="None before"):
+            key.append(None)
+        indices = st.integers(-n, n - 1)
+        kind = data.draw(st.sampled_from(["slice", "integer", "array"]))
+        if kind == "slice":
+            key.append(data.draw(st.slices(n)))
+        elif kind == "integer":
+            key.append(data.draw(indices))
+        else:
+            key.append(np.array(data.draw(st.lists(indices, min_size=2, max_size=2))))
+    require_read(tuple(key), shape)
+
+
+@given(data=st.data(), shape=hnp.array_shapes(max_dims=3, max_side=4))
+@few
+def test_boolean_masks(data, shape):
+    require_read(data.draw(hnp.arrays(bool, shape)), shape)
+
+
+def test_tensors_in_the_index_stand_for_their_values():
+    x = leaf(counted((4, 3)))
+    rows = mg.tensor([0, 2, 2])
+    mask = x > 4
+    np.testing.assert_array_equal(x[rows].numpy(), x.numpy()[[0, 2, 2]])
+    np.testing.assert_array_equal(x[mask].numpy(), x.numpy()[x.numpy() > 4])
+    np.testing.assert_array_equal(x[rows, mg.tensor(1)].numpy(), x.numpy()[[0, 2, 2], 1])
+
+
+def test_large_row_gradients_equal_np_add_at():
+    """Above the size from which a sparse product does the work."""
+    rng = np.random.default_rng(0)
+    rows, values = rng.integers(0, 50, 1000), rng.standard_normal((1000, 16))
+    expected = np.zeros((50, 16))
+    np.add.at(expected, rows, values)
+    np.testing.assert_allclose(scattering.sum_rows(values, rows, 50), expected, rtol=1e-12)
+
+
+def test_large_row_gradients_do_not_need_scipy(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows, values = rng.integers(0, 50, 1000), rng.standard_normal((1000, 16))
+    fast = scattering.sum_rows(values, rows, 50)
+    monkeypatch.setattr(scattering, "sparse", None)
+    np.testing.assert_allclose(scattering.sum_rows(values, rows, 50), fast, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, "bfloat16"])
+def test_16_bit_gradients_of_repeated_rows_add_up_in_float32(dtype):
+    weight = mg.ones(2, 1, dtype=dtype, requires_grad=True)
+    y = mg.embedding(np.zeros(4096, int), weight)
+    g = mg.grad(y, weight, mg.ones(4096, 1, dtype=dtype))
+    assert g.dtype == weight.dtype
+    assert g.tolist() == [[4096], [0]]
+
+
+def test_16_bit_scatter_add_counts_beyond_2048():
+    x = mg.zeros(1, dtype=np.float16)
+    y = mg.scatter_add(x, 0, np.zeros(3000, int), mg.ones(3000, dtype=np.float16))
+    assert y.item() == 3000
+
+
+@pytest.mark.parametrize("mode", ["raise", "wrap", "clip"])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_take_is_numpys_and_its_gradient_adds_up(mode, axis):
+    x, indices = counted((3, 3)), np.array([[0, 2], [2, -1]])
+    if mode != "raise":
+        indices = indices * 3 + 1
+    t = leaf(x)
+    y = mg.take(t, indices, axis=axis, mode=mode)
+    np.testing.assert_array_equal(y.numpy(), np.take(x, indices, axis, mode=mode))
+    places = np.take(np.arange(9).reshape(3, 3), indices, axis, mode=mode)
+    expected = np.bincount(places.ravel(), minlength=9).reshape(3, 3)
+    np.testing.assert_array_equal(mg.grad(y.sum(), t).numpy(), expected)
+
+
+def test_embedding_gives_no_gradient_to_the_padding_row():
+    weight = leaf(counted((3, 2)))
+    y = mg.embedding([0, 1, 1, 2], weight, padding_idx=1)
+    np.testing.assert_array_equal(y.numpy(), weight.numpy()[[0, 1, 1, 2]])
+    assert mg.grad(y.sum(), weight).numpy().tolist() == [[1, 1], [0, 0], [1, 1]]
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def test_the_last_of_two_writes_wins_and_it_alone_gets_the_gradient():
+    x, values = leaf([1.0, 2.0, 3.0]), leaf([10.0, 20.0, 30.0])
+    y = mg.index_put(x, (np.array([1, 1, 2]),), values)
+    assert y.numpy().tolist() == [1, 20, 30]
+    gx, gvalues = mg.grad((y * y).sum(), [x, values])
+    assert gx.numpy().tolist() == [2, 0, 0]
+    assert gvalues.numpy().tolist() == [0, 40, 60]
+
+
+def test_writes_that_accumulate_all_get_their_gradient():
+    x, values = leaf([1.0, 2.0]), leaf([10.0, 20.0])
+    y = mg.index_put(x, (np.array([1, 1]),), values, accumulate=True)
+    assert y.numpy().tolist() == [1, 32]
+    gx, gvalues = mg.grad((y * y).sum(), [x, values])
+    assert gx.numpy().tolist() == [2, 64]
+    assert gvalues.numpy().tolist() == [64, 64]
+
+
+def test_writing_leaves_the_argument_as_it_was():
+    x = leaf([1.0, 2.0])
+    mg.setitem(x, 5.0, index=0)
+    assert x.numpy().tolist() == [1, 2]
+
+
+def test_a_broadcast_value_gets_the_sum_of_the_gradients():
+    x, value = leaf(counted((2, 3))), leaf(7.0)
+    y = mg.masked_fill(x, x.numpy() > 2, value)
+    gx, gvalue = mg.grad(y, [x, value], mg.tensor(counted((2, 3))))
+    assert gx.numpy().tolist() == [[0, 1, 2], [0, 0, 0]]
+    assert gvalue.item() == 3 + 4 + 5
+
+
+def test_masked_fill_selects_so_infinities_stay_out():
+    x = leaf([np.inf, 1.0])
+    y = mg.masked_fill(x, np.array([True, False]), 0.0)
+    assert y.numpy().tolist() == [0, 1]
+    assert mg.grad(y.sum(), x).numpy().tolist() == [0, 1]
+
+
+def test_masked_fill_keeps_the_dtype_of_x():
+    x = mg.ones(2, dtype=np.float16)
+    assert mg.masked_fill(x, np.array([True, False]), mg.tensor(2.0)).dtype == np.float16
+
+
+# -- order -----------------------------------------------------------------------------------
+
+
+@given(x=hnp.arrays(np.float64, (4, 5), elements=st.integers(-3, 3)), axis=st.sampled_from([0, 1]))
+@few
+def test_sort_carries_the_gradient_through_the_stable_permutation(x, axis):
+    t, w = leaf(x), counted((4, 5))
+    y = mg.sort(t, axis=axis)
+    np.testing.assert_array_equal(y.numpy(), np.sort(x, axis))
+    back = np.argsort(np.argsort(x, axis, kind="stable"), axis)
+    expected = np.take_along_axis(w, back, axis)
+    np.testing.assert_array_equal(mg.grad(y, t, mg.tensor(w)).numpy(), expected)
+
+
+@given(x=hnp.arrays(np.float64, 6, elements=st.integers(-3, 3)), k=st.integers(0, 6),
+       largest=st.booleans())  # fmt: skip
+@few
+def test_topk_gives_values_in_order_and_where_they_stand(x, k, largest):
+    values, places = mg.topk(mg.tensor(x), k, largest=largest)
+    expected = np.sort(x)[::-1][:k] if largest else np.sort(x)[:k]
+    np.testing.assert_array_equal(values.numpy(), expected)
+    np.testing.assert_array_equal(x[places.numpy()], expected)
+    loose, _ = mg.topk(mg.tensor(x), k, largest=largest, sorted=False)
+    np.testing.assert_array_equal(np.sort(loose.numpy()), np.sort(expected))
+
+
+def test_topk_gives_gradients_to_the_values_it_chose():
+    x = leaf([3.0, 1.0, 2.0])
+    values, places = mg.topk(x, 2)
+    assert places.tolist() == [0, 2] and not places.requires_grad
+    assert mg.grad(values, x, mg.tensor([5.0, 7.0])).numpy().tolist() == [5, 0, 7]
+
+
+def test_descending_argsort_is_stable():
+    assert mg.argsort(mg.tensor([1.0, 2.0, 1.0, 2.0]), descending=True).tolist() == [1, 3, 0, 2]
+
+
+# -- second order, errors --------------------------------------------------------------------
+
+TWICE = np.array([0, 2, 2])
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x[TWICE] ** 2,
+        lambda x: x[:, TWICE[1:]] ** 2,
+        lambda x: mg.take(x, TWICE, axis=0) ** 3,
+        lambda x: mg.take_along_axis(x, np.array([[0, 2, 2]]), axis=1) * x[:1],
+        lambda x: mg.gather(x, 0, TWICE[None, :]) ** 2,
+        lambda x: mg.scatter(x * x, 0, TWICE[None, :], x[:1] ** 3),
+        lambda x: mg.scatter_add(x * x, 0, TWICE[None, :], x[:1] ** 3) ** 2,
+        lambda x: mg.index_put(x * x, (TWICE,), x**3) ** 2,
+        lambda x: mg.tril(x) @ mg.triu(x, 1),
+        lambda x: mg.diag(mg.diag(x) ** 2) * mg.trace(x),
+        lambda x: mg.sort(x * x, axis=0) ** 2,
+        lambda x: mg.topk(x * x, 2)[0] ** 2,
+        lambda x: mg.masked_select(x, np.eye(3) == 0) ** 2,
+        lambda x: mg.index_add(x, 0, TWICE, x * x) ** 2,
+    ],
+)
+def test_first_and_second_derivatives(fn):
+    x = np.random.default_rng(0).standard_normal((3, 3))
+    assert gradcheck(fn, x)
+    assert gradgradcheck(fn, x)
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda x: x[5], IndexError, r"getitem\(x: float64 \(2, 3\).*out of bounds"),
+        (lambda x: x[1.5], IndexError, "only integers"),
+        (lambda x: mg.take(x, [7], axis=0), IndexError, r"take\(x: float64 \(2, 3\)"),
+        (lambda x: mg.gather(x, 0, np.array([0])), ValueError, "same number of axes"),
+        (lambda x: mg.topk(x, 4), ValueError, r"k=4 of 3 elements along axis -1"),
+        (lambda x: mg.diag(x.reshape(2, 3, 1)), ValueError, "diag_embed"),
+        (lambda x: mg.masked_fill(x, np.ones((2, 2, 3), bool), 0), ValueError, "no larger than x"),
+    ],
+)
+def test_errors_name_the_op_and_the_shapes(call, error, text):
+    with pytest.raises(error, match=text):
+        call(leaf(counted((2, 3))))
+
+
+def test_numpys_functions_mean_these_ops():
+    x = leaf(counted((3, 3)))
+    for y in (
+        np.take(x, [0, 1], axis=1), np.take_along_axis(x, np.array([[0, 1, 2]]), 0), np.sort(x),
+        np.tril(x), np.diagonal(x), np.trace(x), np.diag(x),
+    ):  # fmt: skip
+        assert y.requires_grad
+    assert np.argsort(x).dtype == np.intp
+    assert [i.tolist() for i in np.nonzero(x > 6)] == [[2, 2], [1, 2]]
+
+
+# -- PyTorch ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gather", "scatter", "scatter_add", "index_add", "index_select"])
+def test_values_and_gradients_agree_with_pytorch(name):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x, src = rng.standard_normal((4, 5)), rng.standard_normal((3, 5))
+    index = rng.permuted(np.tile(np.arange(4)[:, None], 5), axis=0)[:3]  # no two writes meet
+    if name.startswith("index"):
+        index = np.array([2, 0, 2])
+    arguments = [0, index] + ([src] if name in ("scatter", "scatter_add", "index_add") else [])
+    a, b = leaf(x), torch.tensor(x, requires_grad=True)
+    y = getattr(mg, name)(a, *arguments)
+    tensors = [torch.tensor(v) if isinstance(v, np.ndarray) else v for v in arguments]
+    z = getattr(torch, name)(b, *tensors)
+    np.testing.assert_allclose(y.numpy(), z.detach().numpy(), rtol=1e-13)
+    (gb,) = torch.autograd.grad((z**3).sum(), b)
+    np.testing.assert_allclose(mg.grad((y**3).sum(), a).numpy(), gb.numpy(), rtol=1e-12)

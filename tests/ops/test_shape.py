@@ -1,0 +1,210 @@
+"""Shape ops: values as NumPy's, views share memory, gradients go back to where they came from."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import minigrad as mg
+from minigrad.testing import gradcheck, gradgradcheck
+
+few = settings(max_examples=40, deadline=None)
+SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
+
+
+def leaf(values):
+    return mg.tensor(values, dtype=np.float64, requires_grad=True)
+
+
+def counted(shape):
+    """Every element another number, so that a misplaced one shows."""
+    return np.arange(np.prod(shape, dtype=int), dtype=np.float64).reshape(shape)
+
+
+def require_moved_back(fn, reference, x):
+    """Values are the reference's; the gradient of Σ w·y counts, in x's places, the w read there."""
+    t = leaf(x)
+    y = fn(t)
+    np.testing.assert_array_equal(y.numpy(), reference(x))
+    w = counted(y.shape) + 1
+    g = mg.grad(y, t, mg.tensor(w)).numpy()
+    places = reference(np.arange(x.size).reshape(x.shape))
+    expected = np.bincount(places.ravel(), w.ravel(), x.size).reshape(x.shape)
+    np.testing.assert_array_equal(g, expected)
+
+
+@given(data=st.data(), shape=SHAPES)
+@few
+def test_transpose_moves_elements_and_gradients(data, shape):
+    axes = tuple(data.draw(st.permutations(range(len(shape)))))
+    require_moved_back(lambda t: mg.transpose(t, axes), lambda x: x.transpose(axes), counted(shape))
+
+
+@given(data=st.data(), shape=SHAPES)
+@few
+def test_moveaxis_moves_elements_and_gradients(data, shape):
+    axis = st.integers(-len(shape), len(shape) - 1)
+    source, destination = data.draw(axis), data.draw(axis)
+    require_moved_back(
+        lambda t: mg.moveaxis(t, source, destination),
+        lambda x: np.moveaxis(x, source, destination),
+        counted(shape),
+    )
+
+
+@given(data=st.data(), shape=SHAPES)
+@few
+def test_flip_and_roll_move_elements_and_gradients(data, shape):
+    axis = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+    shift = data.draw(st.integers(-5, 5))
+    x = counted(shape)
+    require_moved_back(lambda t: mg.flip(t, axis), lambda x: np.flip(x, axis), x)
+    require_moved_back(lambda t: mg.roll(t, shift, axis), lambda x: np.roll(x, shift, axis), x)
+
+
+@given(data=st.data(), shape=SHAPES)
+@few
+def test_broadcast_to_sums_the_gradients_of_the_copies(data, shape):
+    shapes = hnp.broadcastable_shapes(shape, min_side=0, max_dims=5, max_side=4)
+    wide = data.draw(shapes)
+    wide = np.broadcast_shapes(shape, wide)
+    require_moved_back(
+        lambda t: mg.broadcast_to(t, wide), lambda x: np.broadcast_to(x, wide), counted(shape)
+    )
+
+
+@given(data=st.data(), shape=SHAPES)
+@few
+def test_tile_and_repeat_sum_the_gradients_of_the_copies(data, shape):
+    reps = tuple(data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=4)))
+    axis = data.draw(st.none() | st.integers(0, len(shape) - 1))
+    x = counted(shape)
+    require_moved_back(lambda t: mg.tile(t, reps), lambda x: np.tile(x, reps), x)
+    require_moved_back(
+        lambda t: mg.repeat(t, reps[0], axis), lambda x: np.repeat(x, reps[0], axis), x
+    )
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "edge", "wrap"])
+@given(data=st.data(), shape=hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4))
+@few
+def test_pad_repeats_elements_as_numpy_and_sums_their_gradients(mode, data, shape):
+    widths = [tuple(data.draw(st.tuples(*[st.integers(0, 6)] * 2))) for _ in shape]
+    require_moved_back(
+        lambda t: mg.pad(t, widths, mode=mode), lambda x: np.pad(x, widths, mode), counted(shape)
+    )
+
+
+def test_pad_with_a_constant_gives_the_middle_of_the_gradient():
+    x = leaf([1.0, 2.0])
+    y = mg.pad(x, (1, 2), constant_values=9)
+    assert y.numpy().tolist() == [9, 1, 2, 9, 9]
+    assert mg.grad(y, x, mg.tensor(counted(5))).numpy().tolist() == [1, 2]
+
+
+@given(data=st.data(), n=st.integers(1, 9))
+@few
+def test_unfold_gives_windows_and_sums_their_gradients(data, n):
+    size, step = data.draw(st.integers(1, n)), data.draw(st.integers(1, 4))
+    require_moved_back(
+        lambda t: mg.unfold(t, 0, size, step),
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, size, 0)[::step],
+        counted((n, 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.reshape(3, 2),
+        lambda x: x.ravel(),
+        lambda x: x.T,
+        lambda x: x.swapaxes(0, 1),
+        lambda x: mg.squeeze(mg.expand_dims(x, 0)),
+        lambda x: mg.broadcast_to(x, (4, 2, 3)),
+        lambda x: mg.flip(x, 1),
+        lambda x: mg.moveaxis(x, 0, 1),
+        lambda x: x[1:, ::2],
+        lambda x: mg.narrow(x, 1, 1, 2),
+        lambda x: mg.split(x, 3, axis=1)[1],
+        lambda x: mg.chunk(x, 2)[1],
+        lambda x: mg.unstack(x)[0],
+        lambda x: mg.diagonal(x),
+        lambda x: mg.unfold(x, 1, 2),
+        lambda x: mg.atleast_3d(x),
+    ],
+)
+def test_views_share_memory(view):
+    x = leaf(counted((2, 3)))
+    assert np.shares_memory(view(x).data, x.data)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 6, [1, 4], [0, 0, 6], [8]])
+def test_split_gives_numpys_pieces_and_concatenate_undoes_it(parts):
+    x = leaf(counted((6, 2)))
+    pieces = mg.split(x, parts)
+    for piece, expected in zip(pieces, np.split(x.numpy(), parts), strict=True):
+        np.testing.assert_array_equal(piece.numpy(), expected)
+    whole = np.concatenate(pieces)
+    w = counted((6, 2))
+    np.testing.assert_array_equal(mg.grad(whole, x, mg.tensor(w)).numpy(), w)
+
+
+@pytest.mark.parametrize("function", [np.concatenate, np.stack, np.vstack, np.hstack, np.dstack])
+def test_joining_a_list_by_numpys_function_is_recorded(function):
+    a, b = leaf([[1.0, 2.0]]), leaf([[3.0, 4.0]])
+    y = function([a, np.ones((1, 2)), b])
+    np.testing.assert_array_equal(y.numpy(), function([a.numpy(), np.ones((1, 2)), b.numpy()]))
+    ga, gb = mg.grad((y * y).sum(), [a, b])
+    np.testing.assert_array_equal(ga.numpy(), 2 * a.numpy())
+    np.testing.assert_array_equal(gb.numpy(), 2 * b.numpy())
+
+
+def test_one_tensor_joined_to_itself_gets_both_gradients():
+    x = leaf([1.0, 2.0])
+    y = mg.stack([x, x])
+    assert mg.grad(y, x, mg.tensor([[1.0, 2.0], [10.0, 20.0]])).numpy().tolist() == [11, 22]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: mg.concatenate([x, x * x], axis=1),
+        lambda x: mg.stack([x, x * x], axis=-1),
+        lambda x: mg.pad(x * x, 2, mode="reflect"),
+        lambda x: mg.unfold(x, 1, 2) ** 2,
+        lambda x: mg.tile(x, (2, 2)) ** 3,
+        lambda x: mg.roll(x, 1) * x,
+        lambda x: mg.reshape(x, (3, 2), order="F") @ x,
+    ],
+)
+def test_first_and_second_derivatives(fn):
+    x = np.random.default_rng(0).standard_normal((2, 3))
+    assert gradcheck(fn, x)
+    assert gradgradcheck(fn, x)
+
+
+def test_float16_copies_sum_their_gradients_in_float32():
+    x = mg.tensor([1.0], dtype=np.float16, requires_grad=True)
+    y = mg.broadcast_to(x, (4096,))
+    assert mg.grad(y, x, mg.ones(4096, dtype=np.float16)).item() == 4096
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda x: x.reshape(4, 2), ValueError, r"reshape\(x: float64 \(2, 3\).*cannot reshape"),
+        (lambda x: mg.split(x, 2, axis=1), ValueError, "array_split"),
+        (lambda x: mg.narrow(x, 1, 2, 2), IndexError, "start=2, length=2 leaves axis 1"),
+        (lambda x: mg.concatenate([x, x[0]]), ValueError, "concatenate.*dimensions"),
+        (lambda x: mg.stack([]), ValueError, "at least one array"),
+        (lambda x: mg.squeeze(x, 0), ValueError, "squeeze"),
+        (lambda x: mg.swapaxes(x, 0, 5), np.exceptions.AxisError, "out of bounds"),
+        (lambda x: mg.pad(x, 1, mode="mean"), ValueError, "choose 'constant'"),
+        (lambda x: mg.unfold(x, 0, 3), ValueError, r"size=3.*does not fit axis 0 of shape \(2, 3\)"),
+    ],
+)
+def test_errors_name_the_op_and_the_shapes(call, error, text):
+    with pytest.raises(error, match=text):
+        call(leaf(counted((2, 3))))

@@ -1,0 +1,151 @@
+"""What makes a check fail, skip or not apply, apart from a wrong rule."""
+
+import numpy as np
+import pytest
+
+from minigrad.core.errors import RuleError
+from minigrad.testing import ErrorSample, GradcheckError, OpSpec, Point, Sample, run_check
+from minigrad.testing.case import Context
+from minigrad.testing.checks import CHECKS
+from minigrad.testing.plant import make, numbers, pairs, vectors
+from minigrad.testing.report import Report
+from minigrad.testing.run import check_ops, check_spec, op_names
+
+BY_ID = {check.id: check for check in CHECKS}
+SINE = {"x": lambda g, x: g * np.cos(x)}
+
+
+def outcome_of(check, forward=np.sin, rules=SINE, samples=vectors(5), reference=None, **fields):
+    options = {key: fields.pop(key) for key in ("kind", "defaults") if key in fields}
+    op = make("op", forward, rules, options)
+    fields.setdefault("dtypes", ("float64",))
+    spec = OpSpec("op", fields.pop("call", op), reference or forward, samples, **fields)
+    [outcome] = check_spec(spec, Context(), [BY_ID[check]])
+    return outcome
+
+
+def message(outcome):
+    assert outcome.status == "fail"
+    return outcome.failures[0][1]
+
+
+def test_an_op_without_samples_fails_and_is_told_what_to_write():
+    [outcome] = check_ops(["no_such_op"], Context())
+    assert "register_op('no_such_op', samples" in message(outcome)
+
+
+def test_every_registered_entry_is_listed_once():
+    names = op_names()
+    assert len(names) == len(set(names))
+    assert {"exp", "mul", "sum"} <= set(names)
+
+
+def test_a_gradient_that_is_zero_in_every_sample_fails():
+    stairs = {"x": lambda g, x: g * np.zeros_like(x)}
+    outcome = outcome_of("K3", np.floor, stairs, vectors(5, 7))
+    assert "argument 0 is zero in every sample" in message(outcome)
+
+
+def test_a_gradient_stated_to_be_zero_passes():
+    stairs = {"x": lambda g, x: g * np.zeros_like(x)}
+    assert outcome_of("K3", np.floor, stairs, zero_gradient=True).status == "pass"
+
+
+def test_an_op_whose_every_sample_is_too_large_for_a_jacobian_fails_k2():
+    assert "at most 400 entries" in message(outcome_of("K2", samples=vectors(50)))
+
+
+def test_a_sample_on_a_kink_is_inconclusive_and_fails():
+    def on_a_kink(rng, dtype):
+        yield Sample("near zero", (np.array([1e-6, 1.0], dtype),))
+
+    outcome = outcome_of("K3", np.abs, {"x": lambda g, x: g * np.sign(x)}, on_a_kink)
+    assert "inconclusive" in message(outcome)
+
+
+def test_a_spec_that_skips_a_check_is_counted_with_its_reason():
+    outcome = outcome_of("K16", skips={"K16": "mpmath has no such function"})
+    report = Report("fast", 0, [outcome])
+    assert report.skips == {("K16", "mpmath has no such function"): 1}
+
+
+def test_a_crash_in_a_rule_is_told_with_its_place():
+    def broken(g, x):
+        raise ZeroDivisionError("on purpose")
+
+    text = message(outcome_of("K3", rules={"x": broken}))
+    assert "ZeroDivisionError: on purpose" in text
+    assert "test_checks.py" in text
+
+
+def test_two_samples_of_one_name_fail():
+    def twins(rng, dtype):
+        yield Sample("same", (numbers(rng, dtype, 3),))
+        yield Sample("same", (numbers(rng, dtype, 4),))
+
+    assert "same name" in message(outcome_of("K1", samples=twins))
+
+
+def test_a_result_of_another_dtype_than_numpys_fails_k1():
+    outcome = outcome_of(
+        "K1", lambda x: np.sin(x).astype(np.float64), SINE, reference=np.sin, dtypes=("float32",)
+    )
+    assert "dtype float64, expected float32" in message(outcome)
+
+
+def test_an_op_that_accepts_what_numpy_refuses_fails_k17():
+    lenient = lambda a, b: np.resize(a, np.shape(b)) + b
+    rules = {"a": lambda g: g, "b": lambda g: g}
+    outcome = outcome_of("K17", lenient, rules, pairs(((3,), (3,))), reference=np.add)
+    assert "the reference raises" in message(outcome)
+
+
+def test_an_error_of_the_wrong_type_fails_k21():
+    wanted = ErrorSample("strings", (np.array(["a"]),), ValueError, "numbers")
+    assert "expected ValueError" in message(outcome_of("K21", errors=(wanted,)))
+
+
+def test_an_error_that_is_not_raised_fails_k21():
+    wanted = ErrorSample("zero", (np.array(0.0),), ValueError, "zero")
+    assert "no ValueError was raised" in message(outcome_of("K21", errors=(wanted,)))
+
+
+def test_a_wrong_stated_value_at_a_point_fails_k11():
+    outcome = outcome_of("K11", points=(Point("zero", (0.0,), value=1.0),))
+    assert "at 'zero' the value is 0.0, stated is 1.0" in message(outcome)
+
+
+def test_a_rounded_zero_is_not_an_exact_zero_at_a_point():
+    outcome = outcome_of("K11", points=(Point("pi", (np.pi,), value=0.0),))
+    assert outcome.status == "fail"
+
+
+def test_an_overflow_warning_at_a_finite_point_fails_k11():
+    sigmoid = lambda x: 1 / (1 + np.exp(-x))
+    rules = {"x": lambda g, y: g * y * (1 - y)}
+    point = Point("far left", (-1000.0,), grads=(0.0,))
+    assert "overflow" in message(outcome_of("K11", sigmoid, rules, points=(point,)))
+
+
+def test_a_missing_rule_fails_with_the_engines_own_error():
+    text = message(
+        outcome_of(
+            "K3", np.sin, {}, samples=vectors(3), call=make("op", np.sin, {}, {"arrays": ("x",)})
+        )
+    )
+    assert RuleError.__name__ in text
+
+
+def test_run_check_raises_the_error_of_the_sample_named():
+    with pytest.raises(KeyError):
+        run_check("no such op", "K1")
+    assert run_check("exp", "K3").comparisons >= 1
+
+
+def test_the_report_counts_comparisons_of_all_outcomes():
+    first, second = outcome_of("K1"), outcome_of("K3")
+    assert Report("fast", 0, [first, second]).comparisons == first.comparisons + second.comparisons
+
+
+def test_gradcheck_error_is_an_assertion_error():
+    assert issubclass(GradcheckError, AssertionError)
