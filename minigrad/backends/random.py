@@ -24,7 +24,7 @@ def generator() -> np.random.Generator:
 
 def get_state() -> dict[str, Any]:
     """The generator's state, to hand to `set_state` later."""
-    return _generator.bit_generator.state
+    return dict(_generator.bit_generator.state)
 
 
 def set_state(state: dict[str, Any]) -> None:

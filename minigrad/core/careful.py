@@ -3,7 +3,6 @@
 `enter` says how a call is to run, before it runs; `tell_forward` tells the listeners, after.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from . import events, modes
@@ -15,7 +14,7 @@ class Watch:
 
     __slots__ = ("args", "forward", "kind", "recording", "result", "transformed")
 
-    def __init__(self, recording: bool, args: tuple = (), forward: Callable | None = None):
+    def __init__(self, recording: bool, args: tuple = (), forward: Any = None):
         self.recording = recording
         self.transformed = forward is not None  # whether a transform takes part
         self.args = args
@@ -31,7 +30,7 @@ _RECORDED, _UNRECORDED = Watch(True), Watch(False)
 def enter(op: Any, args: tuple, params: dict) -> Watch:
     """How this call runs under the thread's modes; its result, if a transform takes it over."""
     state = modes.state
-    top = _innermost(args) if state.level else Tensor
+    top: Any = _innermost(args) if state.level else Tensor
     if not top.level:
         return _RECORDED if state.recording else _UNRECORDED
     watch = Watch(state.recording, args, op.forward)
@@ -53,7 +52,7 @@ def tell_forward(
         hear(event)
 
 
-def _innermost(args: tuple) -> type[Tensor]:
+def _innermost(args: tuple) -> Any:
     """The class of the argument that belongs to the innermost transform (the highest level)."""
     top = Tensor
     for x in args:

@@ -36,6 +36,7 @@ from .tensor import Tensor
 
 _new = object.__new__
 _AS_THEY_ARE = (float, int, complex, bool, type(None))  # Python scalars stay weak
+_ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
 
@@ -81,6 +82,9 @@ class Primitive:
         self.residuals = tuple(residuals)
         self.variadic = variadic
         self.view = view
+        self.__signature__ = inspect.Signature(
+            [inspect.Parameter(name, _ANY_WAY) for name in self.arrays]
+        )
         self.rules: dict[str, Rule] = {}
         self.joint: Rule | None = None
         self.jvp_rule: Rule | None = None
@@ -201,7 +205,7 @@ class Primitive:
         plan = self.plans[self.variadic or pattern] = Plan(self, pattern)
         return plan
 
-    def _wrap_outputs(self, ys: tuple, node: Node | None, kind: type) -> tuple:
+    def _wrap_outputs(self, ys: Any, node: Node | None, kind: type) -> tuple:
         results = []
         for index, y in enumerate(ys):
             result = _new(kind)

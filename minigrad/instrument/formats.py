@@ -249,7 +249,7 @@ class EventReader:
             raise FormatError(f"{self._at(number)}: should be a JSON object")
         return record
 
-    def _define(self, record: dict, number: int) -> None:
+    def _define(self, record: dict[str, Any], number: int) -> None:
         what, identity = record.get("what"), record.get("id")
         table = self._defined.get(what) if isinstance(what, str) else None
         if table is None:
@@ -263,7 +263,7 @@ class EventReader:
         if what == "thread":
             self.threads[identity] = checked
 
-    def _event(self, record: dict, number: int) -> Event:
+    def _event(self, record: dict[str, Any], number: int) -> Event:
         get = record.get
         op, t0, t1, seq = get("op"), get("t0"), get("t1"), get("seq")
         if not (is_count(t0) and is_count(t1) and t0 <= t1):

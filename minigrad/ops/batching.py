@@ -6,6 +6,8 @@ returns the result with the batch axis in front. Axes of an example lie one furt
 
 from typing import Any
 
+import numpy as np
+
 from ..core.registry import op as ops
 from .axes import axes_of, axis_of
 
@@ -41,7 +43,7 @@ def full(xs: list, batched: list[bool]) -> list:
     """The inputs, those that all examples share repeated (as views) along a batch axis."""
     size = next(x.shape[0] for x, b in zip(xs, batched) if b)
     return [
-        x if b else ops.broadcast_to(x, shape=(size, *x.shape)) for x, b in zip(xs, batched)
+        x if b else ops.broadcast_to(x, shape=(size, *np.shape(x))) for x, b in zip(xs, batched)
     ]
 
 

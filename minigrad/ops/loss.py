@@ -99,8 +99,8 @@ def cross_entropy_dx(a, x, lse, index):
     a = a.reshape((len(a), 1, *a.shape[1:]))
     y = np.subtract(x, lse)
     np.exp(y, out=y)
-    y *= a
-    np.put_along_axis(y, index, np.take_along_axis(y, index, 1) - a, 1)
+    np.put_along_axis(y, index, np.take_along_axis(y, index, 1) - 1, 1)
+    y = y * a if y.dtype != np.result_type(y, a) else np.multiply(y, a, out=y)
     if not a.all():
         y = np.where(a == 0, 0, y)
     return y.astype(x.dtype, copy=False)
@@ -353,6 +353,8 @@ def cosine_embedding(
     squared lengths.
     """
     a, b, target = array_like(a), array_like(b), array_like(target)
+    if a.ndim == 0:
+        raise ValueError("cosine_embedding: needs vectors along the last axis, got a number as a")
     eps = 1e-12
     lengths = (op.sum(a * a, axis=-1) + eps) * (op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / op.sqrt(lengths)

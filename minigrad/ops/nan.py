@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from .axes import array_like, axes_of, constant_array, count
@@ -27,9 +28,10 @@ def _counted(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _real(dtype: Any) -> Any:
-    return (
-        np.zeros(0, dtype).real.dtype if dtype.kind in "fc" else np.result_type(dtype, np.float64)
-    )
+    """The dtype in which numbers are counted beside values of this one."""
+    if dtype.kind == "c":
+        return np.zeros(0, dtype).real.dtype
+    return dtype if is_floating(dtype) else np.dtype(np.float64)
 
 
 @composite(numpy=np.nansum)
@@ -129,7 +131,9 @@ def ranked(x, ranks):
 
     gx = g in equal shares to the elements equal to y.
     """
-    return np.take_along_axis(np.sort(x, axis=-1), ranks[..., None], -1)[..., 0]
+    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)  # bfloat16 sorts NaN anywhere
+    y = np.take_along_axis(np.sort(wide, axis=-1), ranks[..., None], -1)[..., 0]
+    return y.astype(x.dtype)
 
 
 @ranked.vjp("x")
@@ -153,6 +157,8 @@ def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any
     kept = [i for i in range(x.ndim) if i not in axes]
     rows = op.transpose(x, axes=(*kept, *axes)) if x.ndim else x
     rows = rows.reshape((*(x.shape[i] for i in kept), count(x.shape, axis)))
+    if rows.shape[-1] == 0:
+        rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     present = np.count_nonzero(~np.isnan(constant_array(rows)), axis=-1)
     results = [_between(rows, present, share_below) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)

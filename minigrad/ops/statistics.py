@@ -65,8 +65,8 @@ def cov(
     else:
         a = np.ones(n) if aweights is None else np.asarray(constant_array(aweights))
         w = a if fweights is None else a * np.asarray(constant_array(fweights))
-        total = w.sum()
-        f = total - ddof * (1 if aweights is None else (w * a).sum() / total)
+        total = float(w.sum())
+        f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)
         w = w.astype(x.dtype)
         centred = x - op.sum(x * w, axis=1, keepdims=True) / total
         c = op.matmul(centred * w, centred.conj().T)

@@ -59,7 +59,7 @@ def source_of(fn: Any) -> str:
 def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: str) -> str:
     """How to make one check of one op again."""
     lines = ["from minigrad.testing import run_check"]
-    if not module.startswith("minigrad.testing.samples"):
+    if module and not module.startswith("minigrad.testing."):
         lines.append(f"import {module}  # registers the op")
     options = f", sample={sample!r}" if sample else ""
     options += f", seed={seed}" if seed else ""

@@ -49,12 +49,13 @@ def run_script(
 
     atexit.register(close)
     _hide_own_frames()
+    path = os.path.abspath(script)
     main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=script, __builtins__=__builtins__, __cached__=None)
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __cached__=None)
     sys.modules["__main__"] = main
     sys.argv = [script, *args]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
-    exec(compile(source, script, "exec"), main.__dict__)
+    sys.path[0] = os.path.dirname(path)
+    exec(compile(source, path, "exec"), main.__dict__)
 
 
 def _hide_own_frames() -> None:
@@ -62,11 +63,12 @@ def _hide_own_frames() -> None:
     print_traceback = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        script = sys.modules["__main__"].__dict__
         first = trace
-        while (
-            first is not None and first.tb_frame.f_globals is not sys.modules["__main__"].__dict__
-        ):
+        while first is not None and first.tb_frame.f_globals is not script:
             first = first.tb_next
-        print_traceback(kind, error.with_traceback(first or trace), first or trace)
+        if first is None and not isinstance(error, SyntaxError):
+            first = trace  # it came from us
+        print_traceback(kind, error.with_traceback(first), first)
 
     sys.excepthook = hook

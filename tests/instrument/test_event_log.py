@@ -7,15 +7,18 @@ import threading
 from importlib import resources
 
 import jsonschema
-import minigrad as mg
 import numpy as np
 import pytest
+
+import minigrad as mg
 from minigrad.core import events, modes
 from minigrad.core.events import scope
 from minigrad.instrument import event_log
 from minigrad.instrument.formats import EventReader
 
-SCHEMA = json.loads(resources.files("minigrad.instrument").joinpath("events.schema.json").read_text())
+SCHEMA = json.loads(
+    resources.files("minigrad.instrument").joinpath("events.schema.json").read_text()
+)
 
 
 def leaf(*shape):

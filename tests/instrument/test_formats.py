@@ -3,14 +3,19 @@
 import json
 
 import pytest
+
 from minigrad.core.errors import FormatError
 from minigrad.instrument import formats
 from minigrad.instrument.formats import EventReader, read_graph, write_whole
 
 NODE = {"id": 1, "kind": "leaf", "op": None, "seq": 1, "shape": [], "dtype": "float32", "bytes": 4}
 GRAPH = {
-    **{"format": "minigrad.graph", "version": [1, 0]},
-    **{"nodes": [NODE], "edges": [], "roots": [1], "backward": None},
+    "format": "minigrad.graph",
+    "version": [1, 0],
+    "nodes": [NODE],
+    "edges": [],
+    "roots": [1],
+    "backward": None,
 }
 HEADER = {"format": "minigrad.events", "version": [1, 0], "base_ns": 0}
 THREAD = {"kind": "define", "what": "thread", "id": 0, "name": "MainThread"}

@@ -5,15 +5,18 @@ import math
 from importlib import resources
 
 import jsonschema
-import minigrad as mg
 import numpy as np
 import pytest
+
+import minigrad as mg
 from minigrad.core.events import listen, scope, unlisten
 from minigrad.core.primitive import Primitive, primitive
 from minigrad.instrument import dump_graph, graph_dict, record_backward
 from minigrad.instrument.formats import read_graph
 
-SCHEMA = json.loads(resources.files("minigrad.instrument").joinpath("graph.schema.json").read_text())
+SCHEMA = json.loads(
+    resources.files("minigrad.instrument").joinpath("graph.schema.json").read_text()
+)
 
 
 def valid(document):
@@ -76,7 +79,7 @@ def test_a_constant_argument_leaves_its_slot_empty():
 def test_variadic_ops_tell_which_argument_came_from_where():
     x, y = leaf(2), leaf(2)
     document = valid(graph_dict(mg.concatenate([mg.tensor([1.0]), x, y]).sum()))
-    slots = [edge[3] for edge in edges(document) if edge[2] == "concatenate"]
+    slots = [edge[3] for edge in edges(document) if edge[2].startswith("concatenate")]
     assert sorted(slots) == [1, 2]
 
 

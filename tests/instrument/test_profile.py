@@ -3,9 +3,10 @@
 import json
 import threading
 
-import minigrad as mg
 import numpy as np
 import pytest
+
+import minigrad as mg
 from minigrad.core import events, modes
 from minigrad.instrument import profile
 

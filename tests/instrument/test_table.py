@@ -4,6 +4,7 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from minigrad.instrument.table import duration, shares, shortened, show, size, text_table
 
 
@@ -13,7 +14,12 @@ def test_a_duration_has_three_digits_and_a_unit():
 
 
 def test_a_size_is_in_binary_units():
-    assert [size(n) for n in (0, 999, 1024, 1536 * 1024)] == ["0 B", "999 B", "1.00 KiB", "1.50 MiB"]
+    assert [size(n) for n in (0, 999, 1024, 1536 * 1024)] == [
+        "0 B",
+        "999 B",
+        "1.00 KiB",
+        "1.50 MiB",
+    ]
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1).filter(any))

@@ -58,7 +58,7 @@ def test_gradient_has_the_shape_of_x_for_every_axis(name, case):
 @given(case=arrays_and_axes())
 @few
 def test_gradients_of_one_slice_add_up_to_its_cotangent(name, case):
-    """Moving all of x by c moves these by c, whatever ties there are: the gradients sum to g."""
+    """x + c moves mean, max and min by c and the sum by n c, whatever ties there are."""
     x, axis, _ = case
     g = gradient(lambda t: getattr(mg, name)(t, axis=axis, keepdims=True), x)
     expected = np.ones_like(g).sum(axis=axis) if name == "sum" else 1.0
@@ -316,4 +316,6 @@ def test_values_and_two_derivatives_agree_with_pytorch(name, options):
     np.testing.assert_allclose(ga.detach().numpy(), gb.detach().numpy(), rtol=1e-9, atol=1e-9)
     ha = mg.grad((ga * ga).sum(), a)
     (hb,) = torch.autograd.grad((gb * gb).sum(), b)
-    np.testing.assert_allclose(ha.numpy(), hb.numpy(), rtol=1e-8, atol=1e-12 * np.abs(hb.numpy()).max())
+    np.testing.assert_allclose(
+        ha.numpy(), hb.numpy(), rtol=1e-8, atol=1e-12 * np.abs(hb.numpy()).max()
+    )

@@ -202,7 +202,11 @@ def test_float16_copies_sum_their_gradients_in_float32():
         (lambda x: mg.squeeze(x, 0), ValueError, "squeeze"),
         (lambda x: mg.swapaxes(x, 0, 5), np.exceptions.AxisError, "out of bounds"),
         (lambda x: mg.pad(x, 1, mode="mean"), ValueError, "choose 'constant'"),
-        (lambda x: mg.unfold(x, 0, 3), ValueError, r"size=3.*does not fit axis 0 of shape \(2, 3\)"),
+        (
+            lambda x: mg.unfold(x, 0, 3),
+            ValueError,
+            r"size=3.*does not fit axis 0 of shape \(2, 3\)",
+        ),
     ],
 )
 def test_errors_name_the_op_and_the_shapes(call, error, text):

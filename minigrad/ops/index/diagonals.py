@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, sum_to
+from ..batching import behind
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
 
@@ -36,6 +37,15 @@ def triu_dx(g, k, x_shape):
     return sum_to(op.triu(g, k), x_shape)
 
 
+@tril.batch
+@triu.batch
+def triangle_batch(op, xs, batched, params):
+    (x,) = xs
+    if x.ndim == 2:  # vectors stand for matrices of equal rows
+        x = np.broadcast_to(np.expand_dims(x, 1), (x.shape[0], x.shape[1], x.shape[1]))
+    return op(x, **params)
+
+
 @linear(numpy=(np.diagonal, np.linalg.diagonal), view=True)
 def diagonal(x, offset=0, axis1=0, axis2=1):
     """The elements with column − row = offset, on a last axis of their own: a read-only view.
@@ -48,6 +58,13 @@ def diagonal(x, offset=0, axis1=0, axis2=1):
 @diagonal.vjp("x")
 def diagonal_dx_rule(g, offset, axis1, axis2, x_shape):
     return op.diagonal_dx(g, offset=offset, axis1=axis1, axis2=axis2, shape=x_shape)
+
+
+@diagonal.batch
+def diagonal_batch(op, xs, batched, params):
+    (x,) = xs
+    axes = {name: behind(params[name], x.ndim - 1) for name in ("axis1", "axis2")}
+    return op(x, **{**params, **axes})
 
 
 @linear
@@ -64,6 +81,13 @@ def diagonal_dx(x, *, offset=0, axis1=0, axis2=1, shape):
 @diagonal_dx.vjp("x")
 def diagonal_dx_dx(g, offset, axis1, axis2):
     return op.diagonal(g, offset=offset, axis1=axis1, axis2=axis2)
+
+
+@diagonal_dx.batch
+def diagonal_dx_batch(op, xs, batched, params):
+    (x,), shape = xs, params["shape"]
+    axes = {name: behind(params[name], len(shape)) for name in ("axis1", "axis2")}
+    return op(x, **{**params, **axes, "shape": (x.shape[0], *shape)})
 
 
 @composite

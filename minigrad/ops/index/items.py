@@ -7,7 +7,8 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, sum_to
-from .scattering import add_at, last_writes, plain_key
+from ..batching import full
+from .scattering import add_at, batched_key, last_writes, plain_key
 
 __all__ = ["getitem", "index_put", "masked_fill", "masked_select", "setitem"]
 
@@ -66,6 +67,36 @@ def written(c: Any, won: Any, shape: tuple) -> Any:
         c = np.where(won, c, 0)
     ones = max(len(shape) - c.ndim, 0)  # x[i] = v ignores axes of length 1 in front of v
     return sum_to(c, shape[ones:]).reshape(shape)
+
+
+@getitem.batch
+def getitem_batch(op, xs, batched, params):
+    (x,) = xs
+    key, place = batched_key(plain_key(params["index"]), x.ndim - 1)
+    return np.moveaxis(op(x, index=key), place, 0)
+
+
+@getitem_dx.batch
+def getitem_dx_batch(op, xs, batched, params):
+    (x,), shape = xs, params["shape"]
+    key, place = batched_key(plain_key(params["index"]), len(shape))
+    return op(np.moveaxis(x, 0, place), index=key, shape=(x.shape[0], *shape))
+
+
+@setitem.batch
+def setitem_batch(op, xs, batched, params):
+    x, value = xs
+    key, place = batched_key(plain_key(params["index"]), np.ndim(x) - batched[0])
+    if not batched[0]:
+        x = full(xs, batched)[0]
+    if batched[1]:
+        # value (batch, …) against x[key]: its examples broadcast from the last axis, and axes of
+        # length 1 that they have in front of x[key]'s do not count
+        ndim = np.empty(x.shape, bool)[key].ndim
+        size, *rest = value.shape
+        rest = (1,) * (ndim - value.ndim) + tuple(rest[max(value.ndim - ndim, 0) :])
+        value = np.moveaxis(value.reshape((size, *rest)), 0, place)
+    return op(x, value, index=key)
 
 
 @composite

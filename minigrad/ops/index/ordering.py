@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like, axis_of
+from ..batching import along, full
 
 __all__ = [
     "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk", "unique",
@@ -73,10 +74,23 @@ def argpartition(x, kth=0, axis=-1):
     return np.argpartition(x, min(max(kth, -n), n - 1), axis) if n else np.argsort(x, axis)
 
 
+argsort.batch(along)
+argpartition.batch(along)
+
+
 @primitive(numpy=np.searchsorted, arrays="a v", differentiable=False)
 def searchsorted(a, v, side="left"):
     """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient."""
     return np.searchsorted(a, v, side)
+
+
+@searchsorted.batch
+def searchsorted_batch(op, xs, batched, params):
+    a, v = xs
+    if not batched[0]:
+        return op(a, v, **params)
+    a, v = full(xs, batched)
+    return np.stack([op(row, x, **params) for row, x in zip(a, v)])  # NumPy searches one row
 
 
 @primitive(numpy=np.argwhere, differentiable=False)

@@ -56,6 +56,19 @@ def reads_once(key: Any) -> bool:
     )
 
 
+def batched_key(key: Any, ndim: int) -> tuple[tuple, int]:
+    """The key that reads `key` in each example of a batch, and where x[that] has its batch axis.
+
+    In front, but behind the arrays' own axes where NumPy puts those first.
+    """
+    items = key if isinstance(key, tuple) else (key,)
+    place = 0
+    if not is_basic(key):
+        *_, arrays, front = _parts(key, ndim)
+        place = np.broadcast(*arrays).ndim if front else 0
+    return (slice(None), *items), place
+
+
 def add_at(g: Any, key: Any, shape: tuple) -> Any:
     """Zeros of `shape` with g added at `key`; repeated places add up, 16-bit floats in float32."""
     if reads_once(key):

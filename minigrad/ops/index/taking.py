@@ -1,5 +1,6 @@
 """Reading and writing by an array of indices, along one axis. The indices carry no gradient."""
 
+from math import prod as size_of
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of
+from ..batching import behind, flat, full
 from .items import written
 from .scattering import add_at, along_key, last_writes
 
@@ -39,7 +41,7 @@ def take_dx_rule(g, indices, axis, mode, x_shape):
 def take_dx(x, indices, *, axis, mode="raise", shape):
     """Zeros of `shape` with x added at the indices along `axis`: the transpose of take."""
     if axis is None:
-        n = int(np.prod(shape))
+        n = size_of(shape)
         return add_at(x, (within(indices, n, mode),), (n,)).reshape(shape)
     axis = axis_of(axis, len(shape))
     key = (*(slice(None),) * axis, within(indices, shape[axis], mode))
@@ -49,6 +51,47 @@ def take_dx(x, indices, *, axis, mode="raise", shape):
 @take_dx.vjp("x")
 def take_dx_dg(g, indices, axis, mode):
     return op.take(g, indices, axis=axis, mode=mode)
+
+
+@take.batch
+def take_batch(op, xs, batched, params):
+    """One set of indices for all examples is a take; one for each is a read along an axis."""
+    x, indices = xs
+    if not batched[1]:
+        if params["axis"] is None:
+            return op(flat(x), indices, **{**params, "axis": 1})
+        return op(x, indices, **{**params, "axis": behind(params["axis"], x.ndim - 1)})
+    x, indices = full(xs, batched)
+    x = flat(x) if params["axis"] is None else x
+    axis = 0 if params["axis"] is None else axis_of(params["axis"], x.ndim - 1)
+    rows = np.moveaxis(x, 1 + axis, 1)
+    rest = rows.shape[2:]
+    places = within(indices, rows.shape[1], params["mode"])
+    read = np.take_along_axis(rows, _column(places, len(rest)), 1)
+    read = read.reshape((*indices.shape, *rest))
+    k = indices.ndim - 1
+    return np.moveaxis(read, tuple(range(1, 1 + k)), tuple(range(1 + axis, 1 + axis + k)))
+
+
+@take_dx.batch
+def take_dx_batch(op, xs, batched, params):
+    """take_batch the other way round."""
+    (x, indices), shape = full(xs, batched), params["shape"]
+    whole = params["axis"] is None
+    lengths = (size_of(shape),) if whole else shape
+    axis = 0 if whole else axis_of(params["axis"], len(shape))
+    k, size = indices.ndim - 1, x.shape[0]
+    x = np.moveaxis(x, tuple(range(1 + axis, 1 + axis + k)), tuple(range(1, 1 + k)))
+    rest = (*lengths[:axis], *lengths[axis + 1 :])
+    column = _column(within(indices, lengths[axis], params["mode"]), len(rest))
+    x = x.reshape((size, column.shape[1], *rest))
+    y = add_along_axis(x, column, axis=1, shape=(size, lengths[axis], *rest))
+    return np.moveaxis(y, 1, 1 + axis).reshape((size, *shape))
+
+
+def _column(indices: Any, rest: int) -> Any:
+    """Each example's indices as one axis, with axes of length 1 for the rest of a row."""
+    return indices.reshape((indices.shape[0], size_of(indices.shape[1:]), *(1,) * rest))
 
 
 def within(indices: Any, n: int, mode: str) -> Any:
@@ -109,7 +152,7 @@ def take_along_axis_dx(g, indices, axis, x_shape):
 def add_along_axis(x, indices, *, axis, shape):
     """Zeros of `shape` with x added at the indices: the transpose of take_along_axis."""
     if axis is None:
-        return add_at(x, (indices,), (int(np.prod(shape)),)).reshape(shape)
+        return add_at(x, (indices,), (size_of(shape),)).reshape(shape)
     return add_at(x, along_key(indices, axis, shape), shape)
 
 
@@ -138,6 +181,33 @@ def put_along_axis_dx(g, indices, axis):
 def put_along_axis_dvalues(g, indices, axis, x_shape, values_shape, xp):
     won = last_writes(along_key(indices, axis, x_shape), x_shape, xp)
     return written(op.take_along_axis(g, indices, axis=axis), won, values_shape)
+
+
+@take_along_axis.batch
+def take_along_axis_batch(op, xs, batched, params):
+    x, indices = full(xs, batched)
+    if params["axis"] is None:
+        return op(flat(x), indices, axis=1)
+    return op(x, indices, axis=behind(params["axis"], x.ndim - 1))
+
+
+@add_along_axis.batch
+def add_along_axis_batch(op, xs, batched, params):
+    (x, indices), shape = full(xs, batched), params["shape"]
+    if params["axis"] is None:
+        y = op(x, indices, axis=1, shape=(x.shape[0], size_of(shape)))
+        return y.reshape((x.shape[0], *shape))
+    return op(x, indices, axis=behind(params["axis"], len(shape)), shape=(x.shape[0], *shape))
+
+
+@put_along_axis.batch
+def put_along_axis_batch(op, xs, batched, params):
+    *_, values = xs
+    x, indices = full(xs, batched)[:2]
+    if batched[2]:  # its examples broadcast from the last axis
+        ones = (1,) * (x.ndim - values.ndim)
+        values = values.reshape((values.shape[0], *ones, *values.shape[1:]))
+    return op(x, indices, values, axis=behind(params["axis"], x.ndim - 1))
 
 
 @composite

@@ -8,6 +8,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of
+from ..batching import joining
 
 __all__ = ["append", "column_stack", "concatenate", "dstack", "hstack", "stack", "vstack"]
 
@@ -40,6 +41,10 @@ def stack_arrays(*arrays, axis=0):
 def stack_arrays_dx(g, axis, needs):
     before = (slice(None),) * axis_of(axis, g.ndim)
     return [g[(*before, i)] if need else None for i, need in enumerate(needs)]
+
+
+concatenate_arrays.batch(joining)
+stack_arrays.batch(joining)
 
 
 @composite(numpy=np.concatenate)

@@ -24,6 +24,11 @@ def pad_zeros_dx(g, widths, x_shape):
     return g[tuple([slice(a, a + n) for (a, _), n in zip(widths, x_shape)])]
 
 
+@pad_zeros.batch
+def pad_zeros_batch(op, xs, batched, params):
+    return op(*xs, widths=((0, 0), *params["widths"]))
+
+
 @composite(numpy=np.pad)
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0, **other) -> Any:
     """x with elements added around it: NumPy's pad.

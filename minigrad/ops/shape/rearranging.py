@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, constant_array
+from ..batching import behind, flat, reduction
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "tile"]
 
@@ -23,6 +24,9 @@ def flip(x, axis=None):
 @flip.vjp("x")
 def flip_dx(g, axis):
     return op.flip(g, axis=axis)
+
+
+flip.batch(reduction)
 
 
 @composite(numpy=np.flipud)
@@ -50,6 +54,14 @@ def roll(x, shift, axis=None):
 def roll_dx(g, shift, axis):
     back = tuple([-s for s in shift]) if np.iterable(shift) else -shift
     return op.roll(g, back, axis=axis)
+
+
+@roll.batch
+def roll_batch(op, xs, batched, params):
+    (x,), shift, axis = xs, params["shift"], params["axis"]
+    if axis is None:
+        return op(flat(x), shift, axis=1).reshape(x.shape)
+    return op(x, shift, axis=behind(axis, x.ndim - 1))
 
 
 @composite(numpy=np.tile)

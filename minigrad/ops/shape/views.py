@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axes_of, sum_to
+from ..batching import behind
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
@@ -29,6 +30,21 @@ def reshape(x, shape, order="C"):
 @reshape.vjp("x")
 def reshape_dx(g, x_shape, order):
     return op.reshape(g, shape=x_shape, order=order)
+
+
+@reshape.batch
+def reshape_batch(op, xs, batched, params):
+    (x,), shape = xs, params["shape"]
+    shape = tuple(shape) if np.iterable(shape) else (shape,)
+    if params["order"] == "C":
+        return op(x, shape=(x.shape[0], *shape))
+    # column-major is row-major with the axes of each example reversed, before and after
+    y = op(_examples_reversed(x), shape=(x.shape[0], *shape[::-1]))
+    return _examples_reversed(y)
+
+
+def _examples_reversed(x: Any) -> Any:
+    return np.transpose(x, (0, *range(x.ndim - 1, 0, -1)))
 
 
 @composite(numpy=np.ravel)
@@ -99,6 +115,14 @@ def squeeze(x, axis=None):
 @squeeze.vjp("x")
 def squeeze_dx(g, x_shape):
     return g.reshape(x_shape)
+
+
+@squeeze.batch
+def squeeze_batch(op, xs, batched, params):
+    (x,), axis = xs, params["axis"]
+    if axis is None:
+        return op(x, axis=tuple([i for i, n in enumerate(x.shape) if i and n == 1]))
+    return op(x, axis=behind(axis, x.ndim - 1))
 
 
 @linear(arrays="x", numpy=np.expand_dims, view=True)

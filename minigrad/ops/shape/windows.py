@@ -8,6 +8,7 @@ from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axes_of, axis_of, widen
+from ..batching import behind
 
 __all__ = ["sliding_window_view", "unfold"]
 
@@ -34,6 +35,11 @@ def unfold_dx_rule(g, axis, size, step, x_shape):
     return op.unfold_dx(g, axis=axis, size=size, step=step, shape=x_shape)
 
 
+@unfold.batch
+def unfold_batch(op, xs, batched, params):
+    return op(*xs, **{**params, "axis": behind(params["axis"], xs[0].ndim - 1)})
+
+
 @linear
 def unfold_dx(x, *, axis, size, step, shape):
     """Zeros of `shape` with each window in x added in its place: the transpose of unfold.
@@ -57,6 +63,13 @@ def unfold_dx(x, *, axis, size, step, shape):
 @unfold_dx.vjp("x")
 def unfold_dx_dx(g, axis, size, step):
     return op.unfold(g, axis=axis, size=size, step=step)
+
+
+@unfold_dx.batch
+def unfold_dx_batch(op, xs, batched, params):
+    (x,), shape = xs, params["shape"]
+    axis = behind(params["axis"], len(shape))
+    return op(x, **{**params, "axis": axis, "shape": (x.shape[0], *shape)})
 
 
 @composite(numpy=np.lib.stride_tricks.sliding_window_view)

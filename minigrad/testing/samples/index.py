@@ -253,9 +253,7 @@ register_op(
     reference=np.take_along_axis,
     dtypes=COMPLEX,
     errors=[
-        ErrorSample(
-            "axes", (np.ones((2, 3)), ints(0)), ValueError, "take_along_axis", {"axis": 0}
-        )
+        ErrorSample("axes", (np.ones((2, 3)), ints(0)), ValueError, "take_along_axis", {"axis": 0})
     ],
 )
 
@@ -341,7 +339,9 @@ _ERROR = ErrorSample(
 _ONE_SIZE = {"K17": "the index is made for one size"}
 register_op(
     "gather",
-    of_several([(((4, 3), 0, _GATHER), {}), (((4, 5), 1, _GATHER), {}), (((4, 4), 0, _GATHER), {})]),
+    of_several(
+        [(((4, 3), 0, _GATHER), {}), (((4, 5), 1, _GATHER), {}), (((4, 4), 0, _GATHER), {})]
+    ),
     reference=lambda x, axis, index: x.reshape(-1)[_places(x, axis, index)],
     dtypes=COMPLEX,
     errors=[
@@ -380,7 +380,9 @@ for _name, _reference in (("tril", np.tril), ("triu", np.triu)):
         over([((3, 3), {}), ((2, 3, 4), {"k": 1}), ((3, 2), {"k": -1}), ((3,), {})]),
         reference=_reference,
         dtypes=COMPLEX,
-        points=[Point("inf is cut off", (np.full((2, 2), np.inf),), _reference(np.full((2, 2), np.inf)))],
+        points=[
+            Point("inf is cut off", (np.full((2, 2), np.inf),), _reference(np.full((2, 2), np.inf)))
+        ],
     )
 _DIAGONALS = [
     ((3, 3), {}),
@@ -442,7 +444,9 @@ register_op(
     dtypes=COMPLEX,
     errors=[ErrorSample("3-d", (np.ones((2, 2, 2)),), ValueError, "a vector or a matrix")],
 )
-register_op("diagflat", over([((2, 2), {}), ((3,), {"k": 1})]), reference=np.diagflat, dtypes=COMPLEX)
+register_op(
+    "diagflat", over([((2, 2), {}), ((3,), {"k": 1})]), reference=np.diagflat, dtypes=COMPLEX
+)
 
 # -- ordering --------------------------------------------------------------------------------
 
@@ -491,6 +495,8 @@ register_op(
     errors=[ErrorSample("k", (np.ones(3),), ValueError, "k=4 of 3 elements", {"k": 4})],
     skips={"K12": "NaN counts as the largest here, as in np.sort; the reference negates it"},
 )
+
+
 def _argpartition(x, kth=0, axis=-1):
     return np.argpartition(x, kth, axis)
 
@@ -505,7 +511,9 @@ register_op(
 )
 register_op(
     "searchsorted",
-    of_several([((np.array([0.0, 1.0, 2.0]), (4,)), {}), ((np.array([0.0, 1.0]), ()), {"side": "right"})]),
+    of_several(
+        [((np.array([0.0, 1.0, 2.0]), (4,)), {}), ((np.array([0.0, 1.0]), ()), {"side": "right"})]
+    ),
     reference=np.searchsorted,
     differentiable=False,
 )

@@ -464,6 +464,8 @@ def _cosine_samples(rng, dtype):
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
+    if a.ndim == 0:
+        raise ValueError("vectors along the last axis")
     dtype, a, b = a.dtype, a.astype(float), b.astype(float)
     cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
     y = np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin))

@@ -51,9 +51,7 @@ register_op(
     errors=[along("sum")],
     points=[Point("empty", (np.zeros((0, 2)),), 0.0, (np.zeros((0, 2)),))],
 )
-register_op(
-    "mean", over(AXES), reference=np.mean, dtypes=COMPLEX, errors=[along("mean")]
-)
+register_op("mean", over(AXES), reference=np.mean, dtypes=COMPLEX, errors=[along("mean")])
 for _name, _reference in (("any", np.any), ("all", np.all), ("count_nonzero", np.count_nonzero)):
     register_op(
         _name,
@@ -203,7 +201,9 @@ register_op("ptp", over([((5,), {}), ((3, 4), {"axis": 0})], distinct), referenc
 for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
     register_op(
         _name,
-        over([((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": -1, "keepdims": True})], distinct),
+        over(
+            [((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": -1, "keepdims": True})], distinct
+        ),
         reference=_reference,
         differentiable=False,
         dtypes=REAL,
@@ -230,7 +230,12 @@ register_op(
 register_op(
     "median",
     over(
-        [((5,), {}), ((4,), {}), ((3, 4), {"axis": 0}), ((2, 3, 4), {"axis": (0, 2), "keepdims": True})],
+        [
+            ((5,), {}),
+            ((4,), {}),
+            ((3, 4), {"axis": 0}),
+            ((2, 3, 4), {"axis": (0, 2), "keepdims": True}),
+        ],
         distinct,
     ),
     reference=np.median,
@@ -286,9 +291,7 @@ register_op(
         Point("empty", (np.zeros(0),), 1.0, (np.zeros(0),)),
     ],
 )
-register_op(
-    "cumsum", over(ONE_AXIS), reference=np.cumsum, dtypes=COMPLEX, errors=[along("cumsum")]
-)
+register_op("cumsum", over(ONE_AXIS), reference=np.cumsum, dtypes=COMPLEX, errors=[along("cumsum")])
 register_op(
     "cumprod",
     over(ONE_AXIS, near_one),

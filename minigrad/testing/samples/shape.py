@@ -249,9 +249,7 @@ shaped(
         ((5, 2), {"axis": 0, "size": 4}),
     ],
     _unfold,
-    errors=[
-        ErrorSample("size", (np.ones(3),), ValueError, "does not fit", {"axis": 0, "size": 4})
-    ],
+    errors=[ErrorSample("size", (np.ones(3),), ValueError, "does not fit", {"axis": 0, "size": 4})],
     skips={"K17": "the reference takes its last axis for the first at other numbers of axes"},
 )
 shaped(

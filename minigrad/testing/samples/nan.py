@@ -1,0 +1,164 @@
+"""Samples of reductions that pass over NaN: rows with none, some, and nothing but NaN."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from ..spec import Point, Sample, register_op
+from .forms import REAL, distinct, near_one
+
+NAN = np.nan
+
+
+def with_holes(forms, make=distinct):
+    """Samples (x, mask, parameters): NaN stands where the mask is set, in no row everywhere."""
+
+    def samples(rng, dtype):
+        for shape, params in forms:
+            x = make(rng, dtype, shape)
+            mask = np.zeros(shape, bool)
+            mask.reshape(-1)[1::4] = True
+            yield Sample(f"{shape} {params}", (x, mask), params)
+
+    return samples
+
+
+def _call(name):
+    """The op of x with NaN where the mask is set: the finite differences then see numbers."""
+
+    def call(x, mask, **params):
+        from ...core.registry import op
+
+        return getattr(op, name)(op.where(mask, NAN, x), **params)
+
+    return call
+
+
+def _reference(function):
+    def reference(x, mask, **params):
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            y = function(np.where(mask, NAN, x.astype(float)), **params)
+        return np.asarray(y).astype(x.dtype if np.asarray(y).dtype.kind == "f" else np.intp)
+
+    return reference
+
+
+AXES = [
+    ((5,), {}),
+    ((4, 3), {"axis": 0}),
+    ((4, 3), {"axis": -1, "keepdims": True}),
+    ((2, 3, 4), {"axis": (0, 2)}),
+    ((3, 2), {}),
+    ((), {}),
+]
+RUNNING = [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1}), ((3, 2), {})]
+EMPTY_ROW = (np.array([[NAN, NAN], [1.0, 3.0]]),)
+NO_GRADIENT = np.array([[0.0, 0.0], [0.5, 0.5]])
+
+_SIZES = "x and its mask have one shape, which the size matrix draws separately"
+
+
+def register(name, forms, make=distinct, **options):
+    """The op under its own name on samples with holes, and on points that hold NaN."""
+    points = options.pop("points", ())
+    register_op(
+        name,
+        with_holes(forms, make),
+        call=_call(name),
+        reference=_reference(getattr(np, name)),
+        points=[_masked(point) for point in points],
+        skips={"K17": _SIZES, **options.pop("skips", {})},
+        dtypes=REAL,
+        **options,
+    )
+
+
+def _masked(point):
+    """A point that holds NaN as one with a mask."""
+    x = np.asarray(point.args[0])
+    return replace(point, args=(np.nan_to_num(x), np.isnan(x)))
+
+
+register(
+    "nansum",
+    AXES,
+    points=[Point("a row of NaN", EMPTY_ROW, [0.0, 4.0], ([[0, 0], [1, 1]],), {"axis": 1})],
+)
+register("nanprod", AXES, near_one)
+register("nancumsum", RUNNING)
+register("nancumprod", RUNNING, near_one)
+register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})])
+register("nanvar", [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1})])
+register(
+    "nanstd",
+    AXES[:-1],
+    points=[
+        Point("equal elements", (np.array([0.5, NAN, 0.5]),), 0.0, (np.zeros(3),), kink=True),
+    ],
+)
+register(
+    "nanmax",
+    AXES,
+    points=[
+        Point("a row of NaN", EMPTY_ROW, [NAN, 3.0], ([[0, 0], [0, 1]],), {"axis": 1}),
+        Point("ties", (np.array([2.0, NAN, 2.0]),), 2.0, ([0.5, 0.0, 0.5],), kink=True),
+    ],
+)
+register(
+    "nanmin",
+    AXES,
+    points=[Point("ties", (np.array([2.0, NAN, 2.0]),), 2.0, ([0.5, 0.0, 0.5],), kink=True)],
+)
+register(
+    "nanmedian",
+    AXES,
+    points=[
+        Point("an even count", (np.array([4.0, NAN, 1.0]),), 2.5, ([0.5, 0.0, 0.5],)),
+        Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1}),
+    ],
+)
+for _name in ("nanargmax", "nanargmin"):
+    register(
+        _name,
+        [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1, "keepdims": True})],
+        differentiable=False,
+    )
+
+
+def _shares(scale):
+    return [
+        ((6,), {"q": 0.3 * scale}),
+        ((4, 3), {"q": [0.1 * scale, 0.75 * scale], "axis": 0}),
+        ((3, 4), {"q": 0.5 * scale, "axis": -1, "keepdims": True}),
+    ]
+
+
+_LERP = {"K12": "NumPy multiplies an infinite difference by 0, which makes NaN"}
+register("nanquantile", _shares(1), skips=_LERP)
+register("nanpercentile", _shares(100), skips=_LERP)
+
+
+def _ranked_samples(rng, dtype):
+    yield Sample("rows", (distinct(rng, dtype, (3, 4)), np.array([0, 3, 2])))
+
+
+register_op(
+    "ranked",
+    _ranked_samples,
+    reference=lambda x, ranks: np.take_along_axis(np.sort(x, -1), ranks[..., None], -1)[..., 0],
+    dtypes=REAL,
+    points=[
+        Point(
+            "NaN ranks last", (np.array([[NAN, 2.0, 1.0]]), np.array([1])), [2.0], ([[0, 1, 0]],)
+        ),
+        Point(
+            "ties",
+            (np.array([[1.0, 2.0, 1.0]]), np.array([1])),
+            [1.0],
+            ([[0.5, 0, 0.5]],),
+            kink=True,
+        ),
+    ],
+    skips={"K17": "a rank must fit the length of the rows, which the size matrix changes"},
+)

@@ -1,0 +1,184 @@
+"""Samples of weighted means, covariances and histograms."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Sample, register_op
+from .forms import COMPLEX, REAL, normal, of_several
+
+
+def _in_dtype(function):
+    """The NumPy function in the dtype of its first argument."""
+
+    def reference(x, *rest, **params):
+        wide = np.result_type(x, np.float64)
+        y = function(x.astype(wide), *rest, **params)
+        return np.asarray(y).astype(x.dtype)
+
+    return reference
+
+
+def _positive(rng, dtype, shape):
+    return rng.uniform(0.5, 1.5, shape).astype(dtype)
+
+
+def _average(x, weights=None, axis=None, keepdims=False):
+    from ...core.registry import op
+
+    return op.average(x, axis=axis, weights=weights, keepdims=keepdims)
+
+
+@_in_dtype
+def _average_reference(x, weights=None, axis=None, keepdims=False):
+    if weights is None:  # np.average raises ZeroDivisionError where the mean is NaN or empty
+        return np.mean(x, axis=axis, keepdims=keepdims)
+    return np.average(x, axis=axis, weights=weights, keepdims=keepdims)
+
+
+register_op(
+    "average",
+    of_several(
+        [
+            (((3, 4),), {"axis": 0}),
+            (((3, 4), (3, 4)), {}),
+            (((3, 4), (3, 4)), {"axis": 1, "keepdims": True}),
+            (((3, 4), (4,)), {"axis": 1}),
+            (((2, 3, 2), (2, 3, 2)), {"axis": (0, 2)}),
+        ],
+        _positive,
+    ),
+    call=_average,
+    reference=_average_reference,
+    dtypes=REAL,
+    errors=[
+        ErrorSample(
+            "weights that do not fit",
+            (np.ones((3, 4)), np.ones(3)),
+            ValueError,
+            r"average: weights \(3,\) must have x's shape \(3, 4\)",
+        )
+    ],
+)
+
+_FEW = "the spread of fewer than two observations is NaN, and not a function to differentiate"
+register_op(
+    "cov",
+    of_several(
+        [
+            (((5,),), {}),
+            (((3, 5),), {}),
+            (((2, 5), (2, 5)), {}),
+            (((4, 3),), {"rowvar": False}),
+            (((3, 5),), {"bias": True}),
+            (((3, 5),), {"ddof": 2}),
+            (((2, 3),), {"fweights": np.array([1, 2, 1]), "aweights": np.array([0.5, 1.0, 2.0])}),
+        ]
+    ),
+    reference=_in_dtype(np.cov),
+    dtypes=COMPLEX,
+    skips={"K17": _FEW},
+    errors=[
+        ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, r"two axes, got shape \(2, 2")
+    ],
+)
+register_op(
+    "corrcoef",
+    of_several([(((3, 5),), {}), (((2, 5), (1, 5)), {}), (((6, 2),), {"rowvar": False})]),
+    reference=_in_dtype(np.corrcoef),
+    dtypes=("float64", "float32", "complex128"),
+    skips={"K17": _FEW},
+)
+
+# -- histograms ------------------------------------------------------------------------------
+
+VALUES = np.random.default_rng(5).standard_normal(12)
+
+
+def _histogram(weights, x, **params):
+    from ...core.registry import op
+
+    return op.histogram(x, weights=weights, **params)[0]
+
+
+def _histogram_reference(weights, x, **params):
+    wide = np.result_type(weights, np.float64)
+    return np.histogram(x, weights=weights.astype(wide), **params)[0].astype(weights.dtype)
+
+
+register_op(
+    "histogram",
+    of_several(
+        [
+            (((12,), VALUES), {}),
+            (((12,), VALUES), {"bins": 5}),
+            (((12,), VALUES), {"bins": [-1.0, 0.0, 0.5, 2.0]}),
+            (((12,), VALUES), {"bins": 4, "range": (-1, 1)}),
+            (((3, 4), VALUES.reshape(3, 4)), {"bins": 3}),
+            (((12,), VALUES), {"bins": 4, "density": True}),
+        ],
+        lambda rng, dtype, shape: _positive(rng, dtype, shape),
+    ),
+    call=_histogram,
+    reference=_histogram_reference,
+    constants=(1,),
+    dtypes=("float64", "float32", "float16"),
+    skips={"K12": "NumPy takes differences of running sums here, where inf makes NaN"},
+    errors=[
+        ErrorSample(
+            "weights of another shape",
+            (np.ones(3), VALUES),
+            ValueError,
+            r"histogram: weights \(3,\) must have the shape of x, \(12,\)",
+        )
+    ],
+)
+
+
+def _bin_samples(rng, dtype):
+    yield Sample("five bins", (normal(rng, dtype, (7,)), rng.integers(0, 4, 7)), {"bins": 5})
+    yield Sample("no weights", (normal(rng, dtype, (0,)), np.zeros(0, int)), {"bins": 2})
+
+
+def _bin_sums(weights, index, bins):
+    return (weights.astype(weights.dtype)[:, None] * (index[:, None] == np.arange(bins))).sum(0)
+
+
+register_op(
+    "bin_sums",
+    _bin_samples,
+    reference=_bin_sums,
+    dtypes=("float64", "float32", "float16", "complex128"),
+    skips={
+        "K12": "the reference multiplies by zeros, which makes NaN of inf",
+        "K17": "an index stands for each weight",
+    },
+)
+
+
+def _bincount_samples(rng, dtype):
+    index = rng.integers(0, 5, 9)
+    yield Sample("weights", (normal(rng, dtype, (9,)), index), {"minlength": 6})
+
+
+def _bincount(weights, x, minlength=0):
+    from ...core.registry import op
+
+    return op.bincount(x, weights, minlength)
+
+
+register_op(
+    "bincount",
+    _bincount_samples,
+    call=_bincount,
+    reference=lambda weights, x, minlength=0: np.bincount(x, weights, minlength).astype(
+        weights.dtype
+    ),
+    skips={"K17": "NumPy takes weights of any length for no x"},
+    errors=[
+        ErrorSample(
+            "weights of another shape",
+            (np.ones(2), np.array([0, 1, 2])),
+            ValueError,
+            r"bincount: weights \(2,\) must have the shape of x \(3,\)",
+        )
+    ],
+)

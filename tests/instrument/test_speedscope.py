@@ -1,0 +1,64 @@
+"""The speedscope file and the folded stacks."""
+
+import json
+
+import numpy as np
+
+import minigrad as mg
+from minigrad.core.events import scope
+from minigrad.instrument import event_log
+from minigrad.instrument.speedscope import write_folded, write_speedscope
+
+
+def recorded(tmp_path):
+    with event_log(tmp_path / "run.jsonl"):
+        x = mg.tensor(np.ones((3, 3)), requires_grad=True)
+        with scope("model"), scope("act; 1"):
+            y = mg.tanh(x)
+        (g,) = mg.grad((y * y).sum(), [x], create_graph=True)
+        (g * g).sum().backward()
+    return str(tmp_path / "run.jsonl")
+
+
+def document(tmp_path):
+    write_speedscope(recorded(tmp_path), str(tmp_path / "out.json"))
+    return json.loads((tmp_path / "out.json").read_text())
+
+
+def test_openings_and_closings_balance_and_time_never_goes_back(tmp_path):
+    for profile in document(tmp_path)["profiles"]:
+        stack, last = [], profile["startValue"]
+        for event in profile["events"]:
+            assert event["at"] >= last
+            last = event["at"]
+            if event["type"] == "O":
+                stack.append(event["frame"])
+            else:
+                assert event["type"] == "C" and stack.pop() == event["frame"]
+        assert stack == [] and last <= profile["endValue"]
+
+
+def test_the_file_has_the_fields_that_speedscope_asks_for(tmp_path):
+    found = document(tmp_path)
+    assert found["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    (profile,) = found["profiles"]
+    assert (profile["type"], profile["unit"]) == ("evented", "nanoseconds")
+    frames = found["shared"]["frames"]
+    assert all(isinstance(frame["name"], str) and "line" not in frame or frame["line"] > 0
+               for frame in frames)  # fmt: skip
+    assert max(event["frame"] for event in profile["events"]) < len(frames)
+
+
+def test_frames_tell_the_users_line(tmp_path):
+    frames = document(tmp_path)["shared"]["frames"]
+    assert {frame.get("file") for frame in frames if frame["name"] == "tanh"} == {__file__}
+
+
+def test_a_stack_is_scopes_then_op_then_what_ran_inside_it(tmp_path):
+    write_folded(recorded(tmp_path), str(tmp_path / "out.txt"))
+    lines = [line.rpartition(" ") for line in (tmp_path / "out.txt").read_text().splitlines()]
+    stacks = {stack: int(time) for stack, _, time in lines}
+    assert "model;act: 1;tanh" in stacks
+    assert "backward;model;act: 1;tanh.backward" in stacks
+    assert "backward;mul.backward;mul" in stacks
+    assert all(time >= 0 for time in stacks.values())

@@ -1,0 +1,143 @@
+"""`minigrad-profile run`: an unchanged script behaves as it would without it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minigrad.instrument.formats import EventReader
+
+ROOT = Path(__file__).parents[2]
+TRAIN = """
+import minigrad as mg
+x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+mg.tanh(x @ x).sum().backward()
+"""
+
+
+def environment():
+    paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "viz", "profiler"))
+    clean = {name: value for name, value in os.environ.items() if "MINIGRAD" not in name}
+    return {**clean, "PYTHONPATH": paths}
+
+
+def start(folder, *command):
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def both_ways(tmp_path, code, *args):
+    """The script run by Python, then by the profiler."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "script.py").write_text(code, encoding="utf-8")
+    plain = start(tmp_path, "sub/script.py", *args)
+    options = ("-m", "minigrad_profiler", "run", "--quiet", "-o", "log.jsonl")
+    return plain, start(tmp_path, *options, "sub/script.py", *args)
+
+
+def events(tmp_path, name="log.jsonl"):
+    with EventReader(str(tmp_path / name)) as reader:
+        return list(reader)
+
+
+def same(plain, profiled):
+    assert (profiled.returncode, profiled.stdout) == (plain.returncode, plain.stdout)
+    assert profiled.stderr == plain.stderr
+
+
+def test_a_script_finds_what_python_gives_it(tmp_path):
+    code = TRAIN + (
+        "import sys, os, pickle\n"
+        "class Thing: pass\n"
+        "print(__name__, __file__, sys.argv, sys.path[0])\n"
+        "print(type(pickle.loads(pickle.dumps(Thing()))))\n"
+        "print(sys.modules['__main__'].Thing is Thing, __doc__, __spec__, __package__)\n"
+    )
+    plain, profiled = both_ways(tmp_path, code, "--out", "-o", "--", "a b", "view")
+    same(plain, profiled)
+    assert [event.kind for event in events(tmp_path)].count("forward") == 3
+
+
+def test_modules_beside_the_script_can_be_imported(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "helper.py").write_text("value = 7")
+    (tmp_path / "sub" / "script.py").write_text(TRAIN + "import helper; print(helper.value)")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "sub/script.py")
+    assert done.stdout == "7\n" and "minigrad-profile.jsonl" in done.stderr
+
+
+@pytest.mark.parametrize("ending", ["sys.exit(3)", "sys.exit('gone')", "sys.exit()", "exit(4)"])
+def test_exit_codes_are_the_scripts_own(tmp_path, ending):
+    same(*both_ways(tmp_path, TRAIN + "import sys\n" + ending))
+    assert len(events(tmp_path)) == 7
+
+
+def test_an_exception_ends_it_with_the_same_traceback(tmp_path):
+    code = TRAIN + "def f(): raise KeyError('lost')\ntry:\n    1 / 0\nexcept Exception:\n    f()\n"
+    plain, profiled = both_ways(tmp_path, code)
+    same(plain, profiled)
+    assert "KeyError: 'lost'" in profiled.stderr and len(events(tmp_path)) == 7
+
+
+def test_a_syntax_error_is_the_scripts_own(tmp_path):
+    plain, profiled = both_ways(tmp_path, "def f(:\n")
+    assert profiled.returncode == plain.returncode == 1
+    assert "SyntaxError" in profiled.stderr and "minigrad_profiler" not in profiled.stderr
+    assert events(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_it_as_it_ends_python_and_the_log_is_whole(tmp_path):
+    code = TRAIN + "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)\n"
+    plain, profiled = both_ways(tmp_path, code)
+    same(plain, profiled)
+    assert profiled.returncode == -signal.SIGINT and len(events(tmp_path)) == 7
+
+
+def test_threads_and_exit_handlers_that_outlive_the_script_are_in_the_log(tmp_path):
+    code = TRAIN + (
+        "import atexit, threading, time\n"
+        "atexit.register(lambda: x + 1)\n"
+        "threading.Thread(target=lambda: (time.sleep(0.2), x - 1)).start()\n"
+    )
+    both_ways(tmp_path, code)
+    assert {"add", "sub"} <= {event.op for event in events(tmp_path)}
+
+
+def test_lines_are_those_of_the_script(tmp_path):
+    both_ways(tmp_path, TRAIN)
+    lines = {event.op: event.site["line"] for event in events(tmp_path) if event.site}
+    assert lines["matmul"] == 4
+
+
+@pytest.mark.parametrize("wanted", ["chrome", "speedscope"])
+def test_the_log_can_be_converted_at_once(tmp_path, wanted):
+    (tmp_path / "script.py").write_text(TRAIN)
+    done = start(
+        tmp_path, "-m", "minigrad_profiler", "run", "--format", wanted, "-o", "t.json", "script.py"
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["script.py", "t.json"]
+    json.loads((tmp_path / "t.json").read_text())
+
+
+def test_a_script_that_is_not_there_is_one_line(tmp_path):
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "missing.py")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "missing.py" in done.stderr
+
+
+def test_a_log_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tmp_path):
+    (tmp_path / "script.py").write_text("print('ran')")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "no/log.jsonl", "script.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "no/log.jsonl" in done.stderr

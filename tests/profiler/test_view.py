@@ -1,0 +1,155 @@
+"""`minigrad-profile view` and `export`: tables whose numbers agree, and clear refusals."""
+
+import json
+
+import numpy as np
+import pytest
+from minigrad_profiler.cli import main
+from minigrad_profiler.view import BY, SORT, summary
+
+import minigrad as mg
+from minigrad.core.events import scope
+from minigrad.instrument import event_log
+
+
+@pytest.fixture
+def log(tmp_path):
+    """A run with scopes, two shapes and a second derivative."""
+    path = tmp_path / "run.jsonl"
+    with event_log(path):
+        for n in (2, 3):
+            x = mg.tensor(np.ones((n, n)), requires_grad=True)
+            with scope("model"):
+                y = mg.tanh(x @ x)
+            (g,) = mg.grad(y.sum(), [x], create_graph=True)
+            (g * g).sum().backward()
+    return str(path)
+
+
+@pytest.mark.parametrize("by", list(BY))
+def test_however_events_are_grouped_the_sums_agree(log, by):
+    rows, ops = summary(log, by).rows, summary(log, "op").rows
+    for field in ("calls", "self_ns", "bytes"):
+        assert sum(getattr(row, field) for row in rows) == sum(getattr(row, field) for row in ops)
+    assert round(sum(row.share for row in rows), 6) == 100.0
+
+
+@pytest.mark.parametrize("by", list(BY))
+def test_own_time_is_not_negative_and_splits_into_forward_and_backward(log, by):
+    for row in summary(log, by).rows:
+        assert 0 <= row.self_ns <= row.total_ns
+        assert row.forward_ns + row.backward_ns == row.self_ns
+
+
+def test_own_times_add_to_the_time_in_outermost_events(log):
+    found = summary(log, "op")
+    lines = [json.loads(line) for line in open(log, encoding="utf-8")]
+    events = [line for line in lines if line.get("kind") in ("forward", "backward", "pass")]
+    spans = sorted((event["t0"], event["t1"]) for event in events)
+    covered, end = 0, 0
+    for t0, t1 in spans:
+        covered += max(0, t1 - max(t0, end))
+        end = max(end, t1)
+    assert sum(row.self_ns for row in found.rows) == covered
+
+
+def test_forward_and_backward_of_an_op_stand_in_one_row(log):
+    (row,) = [row for row in summary(log, "op").rows if row.name == "tanh"]
+    assert row.calls == 6 and row.forward_ns > 0 and row.backward_ns > 0  # 2 forward, 4 backward
+
+
+def test_shapes_lines_and_scopes_are_told_apart(log):
+    names = {by: {row.name for row in summary(log, by).rows} for by in BY}
+    assert {"matmul (2,2) (2,2)", "matmul (3,3) (3,3)"} <= names["shape"]
+    assert any(name.startswith(f"{__file__}:") for name in names["line"])
+    assert "model" in names["scope"] and "MainThread (0)" in names["thread"]
+
+
+@pytest.mark.parametrize("sort", list(SORT))
+def test_rows_can_be_sorted(log, sort):
+    rows = summary(log, "op", sort).rows
+    keys = [SORT[sort](row) for row in rows]
+    assert keys == sorted(keys)
+
+
+def test_the_table_fits_80_columns(log, capsys):
+    for by in BY:
+        assert main(["view", log, "--by", by]) == 0
+        assert all(len(line) <= 80 for line in capsys.readouterr().out.splitlines())
+
+
+def test_top_shows_the_first_rows_and_sums_the_others(log, capsys):
+    main(["view", log, "--top", "2"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 + 2 + 1 + 1 and "more rows" in lines[4]
+
+
+def test_json_holds_every_row(log, capsys):
+    main(["view", log, "--json", "--by", "scope"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["format"] == "minigrad.view" and document["by"] == "scope"
+    assert document["events"] == sum(row["calls"] for row in document["rows"])
+
+
+def test_the_same_program_twice_agrees_in_counts(tmp_path):
+    seen = []
+    for name in ("a", "b"):
+        with event_log(tmp_path / name):
+            mg.tanh(mg.tensor(np.ones(3), requires_grad=True)).sum().backward()
+        rows = summary(str(tmp_path / name), "op").rows
+        seen.append(sorted((row.name, row.calls, row.bytes) for row in rows))
+    assert seen[0] == seen[1]
+
+
+def test_export_writes_what_is_asked_for(log, tmp_path, capsys):
+    wanted = {name: str(tmp_path / name) for name in ("chrome", "speedscope", "folded")}
+    arguments = [word for name, path in wanted.items() for word in (f"--{name}", path)]
+    assert main(["export", log, *arguments]) == 0
+    error = capsys.readouterr().err
+    assert all(path in error for path in wanted.values())
+    assert json.loads((tmp_path / "chrome").read_text())["traceEvents"]
+    assert json.loads((tmp_path / "speedscope").read_text())["profiles"]
+    assert "model;tanh " in (tmp_path / "folded").read_text()
+
+
+def test_export_to_nothing_says_what_to_say(log, capsys):
+    assert main(["export", log]) == 2
+    assert "--chrome" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["view"], ["export", "--chrome", "out.json"]])
+@pytest.mark.parametrize("damage", ["cut", "binary", "empty", "newer", "missing", "graph"])
+def test_a_log_that_cannot_be_used_is_one_line_and_exit_code_2(
+    log, damage, command, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    text = open(log, encoding="utf-8").read()
+    contents = {
+        "cut": text[:-60].encode(),
+        "binary": b"\x80\x04pickle\x00\n\x1b[31m",
+        "empty": b"",
+        "newer": text.replace('"version":[1,0]', '"version":[9,0]').encode(),
+        "graph": text.replace("minigrad.events", "minigrad.graph").encode(),
+    }
+    bad = tmp_path / "bad.jsonl"
+    if damage in contents:
+        bad.write_bytes(contents[damage])
+    assert main([command[0], str(bad), *command[1:]]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "bad.jsonl" in error and "\x1b" not in error
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_hostile_names_cannot_move_the_cursor(tmp_path, capsys):
+    with event_log(tmp_path / "run.jsonl") as recording:
+        recording.hear(("forward", "\x1b[2J\r\n" + "x" * 300, 5, 9, None, (), ()))
+    assert main(["view", str(tmp_path / "run.jsonl")]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out and "\r" not in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_help_ends_with_0_and_a_wrong_call_with_2(capsys):
+    assert main(["--help"]) == 0
+    assert main(["view"]) == 2
+    assert main([]) == 2
