@@ -12,6 +12,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import contextlib
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -137,7 +138,8 @@ def draw(model: nn.Module, held_out: data.ArrayDataset, out: Path) -> list[str]:
         arguments = [str(graph), "-o", str(graph.with_suffix(f".{ending}")), "--title", title]
         if minigrad_viz.cli.main(arguments) == 130:
             raise KeyboardInterrupt
-    return sorted({node["op"] for node in recorded.graph["nodes"] if node["op"]})
+    nodes = recorded.graph["nodes"] if recorded.graph else []
+    return sorted({node["op"] for node in nodes if node["op"]})
 
 
 def gradcheck(names: Sequence[str]) -> bool:
@@ -160,15 +162,17 @@ def gradcheck(names: Sequence[str]) -> bool:
 
 def closing(out: Path) -> str:
     """What was written, and how to look at it."""
-    viewer = Path(sys.executable).parent / "minigrad-viz"
+    commands = Path(sys.executable).parent
     with contextlib.suppress(ValueError):
-        viewer = viewer.relative_to(Path.cwd())
+        commands = commands.relative_to(Path.cwd())
+    graph, log = shlex.quote(f"{out}/graph.json"), shlex.quote(f"{out}/events.jsonl")
     return (
         f"wrote {out}/\n"
         "  graph.html    one training step, interactive: open it in a browser (works offline)\n"
         "  graph.svg     the same as a picture: open it in a browser\n"
-        f"  graph.json    its data; draw it otherwise: {viewer} {out}/graph.json -o graph.dot\n"
-        "  events.jsonl  every op of the last epoch, with times, shapes and source lines\n"
+        f"  graph.json    its data; draw it otherwise: {commands}/minigrad-viz {graph} -o g.dot\n"
+        "  events.jsonl  every op of the last epoch, with times, shapes and source lines:\n"
+        f"                {commands}/minigrad-profile view {log} --by scope\n"
         "  profile.json  the table above as data"
     )
 
@@ -199,7 +203,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    usage = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    usage = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     usage.add_argument("--epochs", type=int, default=15, help="passes over the data (default 15)")
     usage.add_argument("--out", type=Path, default=Path("demo-output"), help="folder to write into")
     usage.add_argument("--target", type=float, default=97, help="accuracy to reach, in percent")

@@ -94,6 +94,8 @@ def _push_by_rule(op: Any, xs: list, ts: list, params: dict) -> tuple:
     y = op(*xs, **params)
     known = {**op.defaults, **params, **dict(zip(op.arrays, xs, strict=False)), "y": y}
     known |= {f"{name}_t": t for name, t in zip(op.arrays, ts, strict=False)}
+    for name in op.arrays[len(xs) :]:  # optional inputs that were left out
+        known[name] = known[f"{name}_t"] = None
     return y, op.jvp_rule.fn(*[known[asked] for asked in op.jvp_rule.names])
 
 

@@ -213,7 +213,7 @@ class EventReader:
         self.close()
 
     def __iter__(self) -> Iterator[Event]:
-        number, count = 1, 0
+        number, count = 1, 0  # lines, events
         while True:
             number += 1
             record = self._line(number, count)
@@ -250,7 +250,8 @@ class EventReader:
         return record
 
     def _define(self, record: dict[str, Any], number: int) -> None:
-        what, identity = record.get("what"), record.get("id")
+        what: Any = record.get("what")
+        identity: Any = record.get("id")
         table = self._defined.get(what) if isinstance(what, str) else None
         if table is None:
             return
@@ -264,7 +265,7 @@ class EventReader:
             self.threads[identity] = checked
 
     def _event(self, record: dict[str, Any], number: int) -> Event:
-        get = record.get
+        get: Any = record.get
         op, t0, t1, seq = get("op"), get("t0"), get("t1"), get("seq")
         if not (is_count(t0) and is_count(t1) and t0 <= t1):
             raise FormatError(f"{self._at(number)}: an event needs t0 and t1, t0 not after t1")

@@ -8,20 +8,23 @@
 and MINIGRAD_GRAPH_OUT=graph.json for every backward of an unchanged program.
 """
 
+import linecache
 import math
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..backends.device import array_module, device_of
+from ..backends.device import device_of
 from ..core import events
 from ..core.graph import Leaf, Port, reachable
 from ..core.tensor import Tensor, raw
 from . import formats
-from .formats import cotangents_of
+from .numbers import arrived, norm, owner, small_values
 
 _LONGEST_TEXT = 200  # of a parameter's repr
 
@@ -35,7 +38,9 @@ def graph_dict(tensors: Tensor | Sequence[Tensor]) -> dict[str, Any]:
                 "graph_dict: there is no graph behind a value that requires no gradient; make "
                 "the inputs with requires_grad=True, and call it before leaving the forward"
             )
-    document = _document(reachable([root.node for root in roots]), [root.node for root in roots])
+    places = [root.node for root in roots]
+    values = {root.node: small_values(root) for root in roots}
+    document = _document(reachable(places), places, values)
     document["device"] = roots[0].device if roots else "cpu"
     return document
 
@@ -45,14 +50,20 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
     formats.write_whole(os.fspath(path), formats.json_text(graph_dict(tensors)))
 
 
-def _document(order: Iterable, roots: Iterable) -> dict[str, Any]:
-    """The document for these nodes, leaves and ports; ports fold into (producer, output)."""
+def _document(order: Iterable, roots: Iterable, values: Mapping) -> dict[str, Any]:
+    """The document for these nodes, leaves and ports; ports fold into (producer, output).
+
+    values: the numbers of small results, by node, as far as they are known.
+    """
     nodes, edges = [], []
+    memory: dict[int, int] = {}  # the owner of an array's memory -> its number in the dump
     for node in order:
         if node.__class__ is Leaf:
-            nodes.append(_leaf_record(node))
+            nodes.append(_leaf_record(node, memory))
         elif node.__class__ is not Port:
-            nodes.append(_node_record(node))
+            nodes.append(_node_record(node, memory))
+            if values.get(node) is not None:
+                nodes[-1]["values"] = values[node]
             for slot, parent in zip(_slots(node), node.parents, strict=True):
                 producer, output = _source(parent)
                 edges.append(
@@ -90,10 +101,10 @@ def _array_record(shape: tuple, dtype: Any) -> dict[str, Any]:
     return {"shape": [int(n) for n in shape], "dtype": str(dtype), "bytes": size}
 
 
-def _leaf_record(leaf: Leaf) -> dict[str, Any]:
+def _leaf_record(leaf: Leaf, memory: dict[int, int]) -> dict[str, Any]:
     tensor = leaf.tensor()
     name = getattr(tensor, "name", None)
-    return {
+    record = {
         "id": leaf.number,
         "kind": "parameter" if getattr(tensor, "is_parameter", False) else "leaf",
         "op": None,
@@ -102,17 +113,28 @@ def _leaf_record(leaf: Leaf) -> dict[str, Any]:
         "device": "cpu" if tensor is None else tensor.device,
         "scope": "",
         "site": None,
-        "name": name if isinstance(name, str) else None,
+        "name": name if isinstance(name, str) and name else None,
         "saved": [],
         "params": {},
         "formula": "",
     }
+    if tensor is not None:
+        record["buffer"] = _buffer(tensor, memory)
+        values = small_values(tensor)
+        if values is not None:
+            record["values"] = values
+    return record
 
 
-def _node_record(node: Any) -> dict[str, Any]:
+def _buffer(x: Any, memory: dict[int, int]) -> int:
+    """The number, in this dump, of the memory that an array shows."""
+    return memory.setdefault(owner(x), len(memory))
+
+
+def _node_record(node: Any, memory: dict[int, int]) -> dict[str, Any]:
     several = isinstance(node.dtype, tuple)
     outputs = list(zip(node.shape, node.dtype)) if several else [(node.shape, node.dtype)]
-    saved, params, device = _saved(node)
+    saved, params, device = _saved(node, memory)
     record = {
         "id": node.number,
         "kind": "op",
@@ -121,7 +143,7 @@ def _node_record(node: Any) -> dict[str, Any]:
         **_array_record(*outputs[0]),
         "device": device,
         "scope": node.origin[2] if node.origin else "",
-        "site": events.site_of(node.origin),
+        "site": _site(node.origin),
         "name": None,
         "saved": saved,
         "params": params,
@@ -132,7 +154,17 @@ def _node_record(node: Any) -> dict[str, Any]:
     return record
 
 
-def _saved(node: Any) -> tuple[list[dict], dict[str, str], str]:
+def _site(origin: tuple | None) -> dict[str, Any] | None:
+    """The user's line that made a node, with its text where the file can still be read."""
+    site = events.site_of(origin)
+    if site is not None:
+        text = linecache.getline(site["file"], site["line"]).strip()
+        if text:
+            site["text"] = text[:_LONGEST_TEXT]
+    return site
+
+
+def _saved(node: Any, memory: dict[int, int]) -> tuple[list[dict], dict[str, str], str]:
     """The arrays that a node keeps for its rules, its static parameters, and where it lives."""
     saved, params, device = [], {}, "cpu"
     for name, value in zip(node.plan.names, node.saved or (), strict=False):
@@ -141,7 +173,8 @@ def _saved(node: Any) -> tuple[list[dict], dict[str, str], str]:
         for index, part in parts:
             if _is_array(part):
                 label = name if index is None else f"{name}[{index}]"
-                saved.append({"name": label, **_array_record(part.shape, part.dtype)})
+                record = _array_record(part.shape, part.dtype)
+                saved.append({"name": label, **record, "buffer": _buffer(part, memory)})
                 device = device_of(raw(part))
         if not several and name in node.op.defaults and not _is_array(value):
             params[name] = _text(value)
@@ -167,14 +200,39 @@ def _text(value: Any) -> str:
 class _Pass:
     """One backward while it runs: its graph, and the steps so far."""
 
-    def __init__(self, order: list, roots: list):
-        self.document = _document(order, roots)
-        self.numbers = {record["id"] for record in self.document["nodes"]}
+    def __init__(self, order: list, roots: list, values: Mapping):
+        self.document = _document(order, roots, values)
+        self.records = {record["id"]: record for record in self.document["nodes"]}
+        self.inputs: dict[int, list[dict]] = {}  # the edges into a node, in the order of parents
+        for edge in self.document["edges"]:
+            self.inputs.setdefault(edge["consumer"], []).append(edge)
+        self.leaves = [(leaf, _grad_of(leaf)) for leaf in order if leaf.__class__ is Leaf]
         self.thread = threading.get_ident()
         self.steps: list[dict[str, Any]] = []
         self.workers: dict[int, int] = {}
 
+    def sent(self, node: Any, contributions: Sequence) -> list[dict[str, Any]]:
+        """What the node gave to each input that received something."""
+        found = []
+        edges = self.inputs.get(node.number, ())
+        for edge, parent, c in zip(edges, node.parents, contributions, strict=False):
+            if c is None:
+                continue
+            c = arrived(c, parent.shape, parent.dtype)
+            place = {key: edge[key] for key in ("producer", "output", "slot")}
+            size = math.prod(c.shape) * c.dtype.itemsize
+            found.append({**place, "shape": list(c.shape), "bytes": size, **_numbers(c)})
+        return found
+
     def finished(self) -> dict[str, Any]:
+        for leaf, before in self.leaves:
+            after = _grad_of(leaf)
+            if after is before or after is None:
+                continue  # the pass gave this leaf nothing, or was one of mg.grad
+            record = self.records[leaf.number]
+            record["grad"] = _numbers(after)
+            if before is not None:
+                record["grad_before"] = _numbers(before)
         self.document["backward"] = {
             "engine": "serial" if len(self.workers) < 2 else "parallel",
             "workers": max(1, len(self.workers)),
@@ -183,15 +241,31 @@ class _Pass:
         return self.document
 
 
+def _grad_of(leaf: Leaf) -> Any:
+    tensor = leaf.tensor()
+    return None if tensor is None else tensor.grad
+
+
+def _numbers(g: Any) -> dict[str, Any]:
+    """{"grad_norm", "nonfinite"} of a gradient, and its "values" if they are few."""
+    size, nonfinite = norm(g)
+    values = small_values(g)
+    told = {"grad_norm": size, "nonfinite": nonfinite}
+    return told if values is None else {**told, "values": values}
+
+
 class record_backward:
     """Record the graph and the steps of every backward while entered; `graph` is the latest.
 
-    Reading the cotangents' norms costs about a pass over each: this is for looking, not for timing.
+    Reading the norms costs about a pass over each cotangent and contribution: this is for looking,
+    not for timing. Each step tells the time it took to look at it. With the forward inside the
+    block too, the dump also holds source lines, scopes and the values of small results.
     """
 
     def __init__(self) -> None:
         self.graph: dict[str, Any] | None = None
         self._passes: list[_Pass] = []
+        self._values: WeakKeyDictionary[Any, list] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def __enter__(self) -> "record_backward":
@@ -215,7 +289,7 @@ class record_backward:
         self.graph = graph
 
     def graph_ready(self, order: list, roots: list) -> None:
-        started = _Pass(order, roots)
+        started = _Pass(order, roots, self._values)
         with self._lock:
             self._passes.append(started)
 
@@ -229,40 +303,35 @@ class record_backward:
 
     def hear(self, event: tuple) -> None:
         kind, _, t0, t1, node, inputs, outputs = event
-        if kind != "backward":
-            return
-        norm, nonfinite = _norm(inputs[0])
+        if kind == "backward":
+            self._hear_step(t0, t1, node, inputs[0], outputs)
+        elif node is not None and node.__class__ is not Port:
+            values = small_values(outputs[0])
+            if values is not None:
+                self._values[node] = values
+
+    def _hear_step(self, t0: int, t1: int, node: Any, g: Any, contributions: tuple) -> None:
+        began = perf_counter_ns()
         with self._lock:
-            running = [p for p in self._passes if node.number in p.numbers]
-            if not running:
-                return
+            running = [p for p in self._passes if node.number in p.records]
+        if not running:
+            return
+        size, nonfinite = norm(g)
+        step = {
+            "node": node.number,
+            "t0": t0,
+            "t1": t1,
+            "contributions": sum(c is not None for c in contributions),
+            "grad_norm": size,
+            "nonfinite": nonfinite,
+            "sent": running[-1].sent(node, contributions),
+        }
+        values = None if isinstance(g, tuple | list | dict) else small_values(g)
+        if values is not None:
+            step["values"] = values
+        with self._lock:
             steps, workers = running[-1].steps, running[-1].workers
-            steps.append(
-                {
-                    "node": node.number,
-                    "order": len(steps),
-                    "worker": workers.setdefault(threading.get_ident(), len(workers)),
-                    "t0": t0,
-                    "t1": t1,
-                    "contributions": sum(y is not None for y in outputs),
-                    "grad_norm": norm,
-                    "nonfinite": nonfinite,
-                }
-            )
-
-
-def _norm(g: Any) -> tuple[float | None, str | None]:
-    """(2-norm, None) of a cotangent, or (None, "nan" or "inf") if it is not finite."""
-    square, found_inf = 0.0, False
-    for part in cotangents_of(g):
-        x = raw(part)
-        xp = array_module(x)
-        x = xp.asarray(x)
-        wide = xp.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)).ravel()
-        if bool(xp.isnan(wide).any()):
-            return None, "nan"
-        found_inf = found_inf or bool(xp.isinf(wide).any())
-        square += 0.0 if found_inf else float(xp.dot(wide, wide))
-    if found_inf or math.isinf(square):
-        return None, "inf" if found_inf else None
-    return math.sqrt(square), None
+            step["order"] = len(steps)
+            step["worker"] = workers.setdefault(threading.get_ident(), len(workers))
+            step["looking"] = perf_counter_ns() - began
+            steps.append(step)

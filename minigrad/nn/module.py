@@ -82,7 +82,7 @@ class Module:
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """(path, module) of this module ("") and all below it, parents first."""
         seen: set[int] = set()
-        stack = [(prefix, self)]
+        stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
             if id(module) in seen:

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from ..backends.device import array_module
 from ..backends.dtypes import accumulator, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, raw
 
 
 def array_like(x: Any) -> Any:
     """x itself if it has a shape (an array, a tensor), else the NumPy array of it."""
     return x if hasattr(x, "shape") else np.asarray(x)
+
+
+def module_of(x: Any) -> Any:
+    """The array module (numpy, cupy) of an array or of the array inside a tensor."""
+    return array_module(raw(x))
 
 
 def constant_array(x: Any) -> Any:

@@ -8,6 +8,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import array_like, axes_of, axis_of, constant_array, sum_to
+from .batching import behind
 
 __all__ = [
     "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
@@ -43,6 +44,8 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
     """What stands before or behind x: a number stands once in every line along the axis."""
     if value is None:
         return None
+    if isinstance(value, int | float | complex):
+        value = x.dtype.type(value)  # a number takes x's dtype
     value = array_like(value)
     if value.ndim == 0:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
@@ -99,28 +102,31 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
     def weighted(weights: list, *offsets: slice) -> Any:
         terms = [
             _cut(f, axis, s.start, s.stop) * line(np.atleast_1d(w))
-            for w, s in zip(weights, offsets)
+            for w, s in zip(weights, offsets, strict=True)
         ]
         return sum(terms[1:], terms[0])
 
+    ends = range(edge_order + 1)
+    start = weighted(_end_weights(steps, edge_order), *(slice(k, k + 1) for k in ends))
+    last = [-w for w in _end_weights(steps[::-1], edge_order)]
+    stop = weighted(last, *(slice(n - 1 - k, n - k) for k in ends))
+    if n == 2:
+        return op.concatenate([start, stop], axis=axis)
     a, b = steps[:-1], steps[1:]  # the steps before and behind each inner element
-    inner = weighted(
-        [-b / (a * (a + b)), (b - a) / (a * b), a / (b * (a + b))],
-        slice(None, -2), slice(1, -1), slice(2, None),
-    )  # fmt: skip
-    first, last = _end_weights(steps[:2], edge_order), _end_weights(steps[::-1][:2], edge_order)
-    places = [slice(k, k + 1) for k in range(edge_order + 1)]
-    mirrored = [slice(n - 1 - k, n - k) for k in range(edge_order + 1)]
-    start = weighted(first, *places)
-    stop = weighted([-w for w in last], *mirrored)
-    return op.concatenate([start, inner, stop] if n > 2 else [start, stop], axis=axis)
+    before, between, behind = -b / (a * (a + b)), (b - a) / (a * b), a / (b * (a + b))
+    if between.any():
+        inner = [before, between, behind]
+        middle = weighted(inner, slice(None, -2), slice(1, -1), slice(2, None))
+    else:  # equal steps: the element between has weight 0, and is left out lest it be infinite
+        middle = weighted([before, behind], slice(None, -2), slice(2, None))
+    return op.concatenate([start, middle, stop], axis=axis)
 
 
 def _end_weights(steps: np.ndarray, edge_order: int) -> list:
     """Weights of f at the end, and one and two places inside, for its derivative at the end."""
     if edge_order == 1:
         return [-1 / steps[0], 1 / steps[0]]
-    a, b = steps
+    a, b = steps[:2]
     return [-(2 * a + b) / (a * (a + b)), (a + b) / (a * b), -a / (b * (a + b))]
 
 
@@ -153,16 +159,17 @@ def interp(
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
     if period is not None:
         x, xp = op.remainder(x, period), op.remainder(xp, period)
-        order = np.argsort(constant_array(xp))
+        order = op.argsort(xp)
         xp, fp = op.take(xp, order), op.take(fp, order)
         xp = op.concatenate([xp[-1:] - period, xp, xp[:1] + period])
         fp = op.concatenate([fp[-1:], fp, fp[:1]])
         left = right = None
     last = xp.shape[0] - 1
-    below = np.searchsorted(constant_array(xp), constant_array(x), side="right") - 1
-    low = np.clip(below, 0, max(last - 1, 0))
+    below = op.searchsorted(xp, x, side="right") - 1
+    low = op.clip(below, 0, max(last - 1, 0))
+    high = op.minimum(low + 1, last)
     x0, f0 = op.take(xp, low), op.take(fp, low)
-    x1, f1 = op.take(xp, np.minimum(low + 1, last)), op.take(fp, np.minimum(low + 1, last))
+    x1, f1 = op.take(xp, high), op.take(fp, high)
     width = op.where(x1 == x0, 1, x1 - x0)
     y = f0 + (x - x0) / width * (f1 - f0)
     y = op.where(x < xp[0], fp[0] if left is None else left, y)
@@ -201,8 +208,8 @@ def polyval(p, x):
 
 @polyval.vjp("p")
 def polyval_dp(g, x, p_shape):
-    powers = op.vander(x.conj().reshape(-1), p_shape[0])
-    return op.matmul(g.reshape(-1), powers)
+    powers = np.arange(p_shape[0] - 1, -1, -1).astype(x.dtype)
+    return op.matmul(g.reshape(-1), x.conj().reshape((-1, 1)) ** powers)
 
 
 @polyval.vjp("x")
@@ -210,7 +217,7 @@ def polyval_dx(g, p, x):
     n = p.shape[0]
     if n < 2:
         return np.zeros_like(g)
-    slopes = p[:-1] * np.arange(n - 1, 0, -1).astype(p.real.dtype)
+    slopes = p[:-1] * np.arange(n - 1, 0, -1).astype(p.dtype)
     return g * op.polyval(slopes, x).conj()
 
 
@@ -281,9 +288,19 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """y_k = Σ_n a_{n+k} conj(v_n) of two vectors; mode as in convolve."""
     a, v = array_like(a), array_like(v)
+    if a.ndim != 1 or v.ndim != 1:
+        raise ValueError(f"correlate: needs two vectors, got shapes {a.shape}, {v.shape}")
     if a.size >= v.size:
         return convolve(a, op.flip(v.conj()), mode)
     return op.flip(convolve(v.conj(), op.flip(a), mode))  # the longer one slides over the shorter
+
+
+# -- batch rules -----------------------------------------------------------------------------
+
+
+@unwrap.batch
+def unwrap_batch(op_, xs, batched, params):
+    return unwrap(xs[0], **{**params, "axis": behind(params["axis"], xs[0].ndim - 1)})
 
 
 # -- the cross product -----------------------------------------------------------------------
@@ -303,6 +320,17 @@ def cross_last_da(g, b, a_shape):
 @cross_last.vjp("b")
 def cross_last_db(g, a, b_shape):
     return sum_to(cross_last(g, a.conj()), b_shape)
+
+
+@cross_last.batch
+def cross_last_batch(op_, xs, batched, params):
+    """Unit axes behind the batch axis, where one operand has fewer axes than the other."""
+    ndim = max(x.ndim - b for x, b in zip(xs, batched, strict=True))
+    xs = [
+        op.reshape(x, shape=(x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:])) if b else x
+        for x, b in zip(xs, batched, strict=True)
+    ]
+    return cross_last(*xs)
 
 
 @composite(numpy=(np.cross, np.linalg.cross))

@@ -67,6 +67,16 @@ def contract_db(g, a, labels):
     return contract(a.conj(), g, labels=(labels[0], labels[2], labels[1]))
 
 
+@contract.batch
+def contract_batch(op_, xs, batched, params):
+    """The batch axis is one more label, of those operands that have it."""
+    used = "".join(params["labels"])
+    new = next(letter for letter in _LETTERS if letter not in used)
+    a, b, y = params["labels"]
+    labels = (new + a if batched[0] else a, new + b if batched[1] else b, new + y)
+    return contract(*xs, labels=labels)
+
+
 @composite(numpy=np.einsum)
 def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     """Einstein summation, einsum("bij,bjk->bik", a, b), with ellipsis, diagonals, implicit output.

@@ -114,6 +114,27 @@ def linear_db(g):
     return op.sum(g, axis=tuple(range(g.ndim - 1)))
 
 
+@linear.jvp
+def linear_jvp(x, w, x_t, w_t, b_t):
+    t = 0 if b_t is None else b_t
+    t = t if x_t is None else t + linear(x_t, w)
+    return t if w_t is None else t + linear(x, w_t)
+
+
+@linear.batch
+def linear_batch(op_, xs, batched, params):
+    x, w, *b = xs
+    if not any(batched[1:]):
+        return linear(*xs)
+    size = next(a.shape[0] for a, is_batch in zip(xs, batched, strict=True) if is_batch)
+    rows = op.broadcast_to(x, shape=(size, *x.shape)) if not batched[0] else x
+    flat = op.reshape(rows, shape=(size, prod(rows.shape[1:-1]), rows.shape[-1]))
+    y = matmul(flat, op.swapaxes(w, axis1=-1, axis2=-2))
+    if b and b[0] is not None:
+        y = y + (op.expand_dims(b[0], axis=1) if batched[2] else b[0])
+    return op.reshape(y, shape=(*rows.shape[:-1], y.shape[-1]))
+
+
 # -- compositions ----------------------------------------------------------------------------
 
 

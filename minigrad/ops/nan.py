@@ -8,6 +8,7 @@ from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from .axes import array_like, axes_of, constant_array, count
+from .batching import full
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -72,7 +73,8 @@ def nanvar(
 ) -> Any:
     """y = Σ |x − nanmean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof."""
     x = array_like(x)
-    centred = _without_nan(x - nanmean(x, axis=axis, dtype=dtype, keepdims=True), 0)
+    centred = x - nanmean(x, axis=axis, dtype=dtype, keepdims=True)
+    centred = op.where(op.isnan(x), 0, centred)
     squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
     degrees = _counted(x, axis, keepdims) - ddof
     degrees = op.where(degrees > 0, degrees, np.nan)
@@ -143,6 +145,11 @@ def ranked_dx(g, x, y):
     return np.where(ties, g.reshape((*g.shape, 1)) / number, 0)
 
 
+@ranked.batch
+def ranked_batch(op_, xs, batched, params):
+    return ranked(*full(xs, batched))
+
+
 @composite(numpy=np.nanquantile)
 def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The value below which a share q of the elements lies that are not NaN, between two of them.
@@ -159,19 +166,20 @@ def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any
     rows = rows.reshape((*(x.shape[i] for i in kept), count(x.shape, axis)))
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
-    present = np.count_nonzero(~np.isnan(constant_array(rows)), axis=-1)
+    present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
     results = [_between(rows, present, share_below) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)
     shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
     return y.reshape((*q.shape, *shape))
 
 
-def _between(rows: Any, present: np.ndarray, q: float) -> Any:
+def _between(rows: Any, present: Any, q: float) -> Any:
     """The element of fractional rank q (present − 1) of each row."""
-    rank = q * np.maximum(present - 1, 0)
-    low = np.floor(rank).astype(np.intp)
-    high = np.minimum(low + 1, np.maximum(present - 1, 0))
-    weight = (rank - low).astype(_real(rows.dtype))
+    last = op.maximum(present - 1, 0)
+    rank = last * float(q)
+    low = op.astype(op.floor(rank), dtype=np.intp)
+    high = op.minimum(low + 1, last)
+    weight = op.astype(rank - low, dtype=_real(rows.dtype))
     below, above = ranked(rows, low), ranked(rows, high)
     # weight 0 selects: 0 times an infinite difference would be NaN
     return op.where(weight > 0, below + (above - below) * weight, below)

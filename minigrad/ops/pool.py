@@ -16,6 +16,7 @@ from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
 from .axes import array_like
+from .batching import full
 from .windows import Windows, every, fold, inside, padded, per_axis, windows
 
 
@@ -133,6 +134,15 @@ def sum_pool_dx(a, *, size=(), how=None):
 @sum_pool_dx.vjp("a")
 def sum_pool_dx_ga(g, how):
     return sum_pool(g, how=how)
+
+
+def _leading(op_, xs, batched, params):
+    """All of these take any number of leading axes; the batch is one more."""
+    return op_(*full(xs, batched), **params)
+
+
+for _op in (max_pool, max_pool_dx, max_pool_pick, sum_pool, sum_pool_dx):
+    _op.batch(_leading)
 
 
 # -- what users call -------------------------------------------------------------------------

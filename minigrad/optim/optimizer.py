@@ -19,7 +19,7 @@ class Optimizer:
         self.param_groups: list[dict[str, Any]] = []
         self._state: dict[int, dict[str, Any]] = {}  # by id: tensors compare elementwise
         self._scratch: dict[Any, Any] = {}
-        entries = [params] if isinstance(params, Tensor | Mapping) else list(params)
+        entries: list[Any] = [params] if isinstance(params, Tensor | Mapping) else list(params)
         if not entries:
             raise ValueError(f"{type(self).__name__} got no parameters to optimise")
         if not isinstance(entries[0], Mapping):

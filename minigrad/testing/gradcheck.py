@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.dtypes import is_floating
 from ..core.tensor import Tensor
-from .compare import RTOL, as_vectors, check_direction, check_jacobian, random_pair
+from .compare import RTOL, as_vectors, check_direction, check_jacobian, finite, random_pair
 from .errors import GradcheckError
 from .function import Function, Pullback, is_smooth_array
 from .numeric import ROUNDING, normal, pack, slope
@@ -97,7 +97,7 @@ def check_tangent(function: Function, xs: Sequence[Any], us: Sequence[Any], what
     tangent = pack(function.jvp(xs, us))
     scale = float(np.linalg.norm(ju.value)) / max(1, np.sqrt(ju.value.size))
     tolerance = RTOL * (np.abs(ju.value) + scale) + 10 * np.abs(ju.change)
-    tolerance += ROUNDING * (ju.size + np.linalg.norm(pack(xs)))
+    tolerance += ROUNDING * (ju.size + np.linalg.norm(finite(pack(xs))))
     excess = np.abs(tangent - ju.value) - tolerance
     if not (excess <= 0).all():
         worst = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))

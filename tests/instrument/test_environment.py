@@ -17,7 +17,6 @@ x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
 for _ in range(3):
     mg.tanh(x @ x).sum().backward()
 """
-START = "from minigrad.instrument.environment import start; start()\n"
 
 
 def run(code, tmp_path, expect=0, **env):
@@ -25,7 +24,7 @@ def run(code, tmp_path, expect=0, **env):
     clean = {name: value for name, value in os.environ.items() if "MINIGRAD" not in name}
     paths = os.pathsep.join(str(ROOT / folder) for folder in (".", "viz", "profiler"))
     done = subprocess.run(
-        [sys.executable, "-c", START + code],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env={**clean, "PYTHONPATH": paths, **env},
         capture_output=True,

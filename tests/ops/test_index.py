@@ -83,6 +83,13 @@ def test_tensors_in_the_index_stand_for_their_values():
     np.testing.assert_array_equal(x[rows, mg.tensor(1)].numpy(), x.numpy()[[0, 2, 2], 1])
 
 
+@pytest.mark.parametrize(
+    "key", [([0, 1], [1, 2]), ((0, 1), slice(None)), [0, 0], [], np.array(1), (True,), True]
+)
+def test_sequences_and_single_values_in_the_index(key):
+    require_read(key, (3, 3))
+
+
 def test_large_row_gradients_equal_np_add_at():
     """Above the size from which a sparse product does the work."""
     rng = np.random.default_rng(0)

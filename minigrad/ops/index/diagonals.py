@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, sum_to
@@ -71,9 +72,12 @@ def diagonal_batch(op, xs, batched, params):
 def diagonal_dx(x, *, offset=0, axis1=0, axis2=1, shape):
     """Zeros of `shape` with x (…, n) on a diagonal: the transpose of diagonal."""
     y = np.zeros_like(x, shape=shape)
+    room = np.diagonal(y, offset, axis1, axis2).shape
+    if x.shape != room:
+        raise ValueError(f"x has shape {x.shape}, that diagonal {room}")
     axis1, axis2 = axis_of(axis1, y.ndim), axis_of(axis2, y.ndim)
     matrices = np.moveaxis(y, (axis1, axis2), (0, 1))
-    i = np.arange(x.shape[-1])
+    i = array_module(x).arange(x.shape[-1])
     matrices[i + max(-offset, 0), i + max(offset, 0)] = np.moveaxis(x, -1, 0)
     return y
 

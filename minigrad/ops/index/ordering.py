@@ -62,16 +62,17 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
     if sorted:
         places = op.narrow(op.argsort(x, axis=axis, descending=largest), axis, 0, k)
     else:
-        places = op.argpartition(x, kth=n - k if largest else k - 1, axis=axis)
-        places = op.narrow(places, axis, n - k if largest else 0, k)
+        first = n - k if largest else 0
+        rank = min(first if largest else k - 1, n - 1)  # k = 0 takes none, whatever the rank
+        places = op.argpartition(x, kth=rank, axis=axis) if n else op.argsort(x, axis=axis)
+        places = op.narrow(places, axis, first, k)
     return op.take_along_axis(x, places, axis=axis), places
 
 
 @primitive(numpy=np.argpartition, differentiable=False)
 def argpartition(x, kth=0, axis=-1):
     """Where elements stand once rank kth is in place, smaller ones before it. No gradient."""
-    n = x.shape[axis]
-    return np.argpartition(x, min(max(kth, -n), n - 1), axis) if n else np.argsort(x, axis)
+    return np.argpartition(x, kth, axis)
 
 
 argsort.batch(along)
@@ -79,9 +80,9 @@ argpartition.batch(along)
 
 
 @primitive(numpy=np.searchsorted, arrays="a v", differentiable=False)
-def searchsorted(a, v, side="left"):
+def searchsorted(a, v, side: Any = "left"):
     """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient."""
-    return np.searchsorted(a, v, side)
+    return np.searchsorted(a, v, side=side)
 
 
 @searchsorted.batch
@@ -102,13 +103,16 @@ def argwhere(x):
 @composite(numpy=np.nonzero)
 def nonzero(x: Any) -> tuple:
     """The positions of nonzero elements as a tuple, one array for each axis: x[nonzero(x)]."""
-    return op.unstack(op.argwhere(op.atleast_1d(x)), axis=1)
+    x = array_like(x)
+    if x.ndim == 0:
+        raise ValueError("nonzero: a 0-d array has no positions; use mg.atleast_1d(x)")
+    return op.unstack(op.argwhere(x), axis=1)
 
 
 @composite(numpy=np.flatnonzero)
 def flatnonzero(x: Any) -> Any:
     """The positions of nonzero elements in x flattened."""
-    return nonzero(op.reshape(x, shape=-1))[0]
+    return op.reshape(op.argwhere(op.reshape(x, shape=-1)), shape=-1)
 
 
 @primitive(numpy=getattr(np, "unique_all", ()), outputs=4, differentiable=False)
@@ -124,5 +128,5 @@ def unique(
 ) -> Any:
     """The distinct elements, sorted; on demand first positions, inverse and counts. No gradient."""
     wanted = (True, return_index, return_inverse, return_counts)
-    found = tuple([y for y, want in zip(op.unique_all(x), wanted) if want])
-    return found if len(found) > 1 else found[0]
+    found = [y for y, want in zip(op.unique_all(x), wanted) if want]
+    return tuple(found) if len(found) > 1 else found[0]

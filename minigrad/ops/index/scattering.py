@@ -25,35 +25,37 @@ _MANY = 4096  # fewer numbers than this are added before a sparse matrix is even
 
 
 def plain_key(key: Any) -> Any:
-    """The key with the arrays of its tensors."""
-    if isinstance(key, tuple):
-        return tuple([plain_key(item) for item in key])
-    if isinstance(key, list):
-        key = np.asarray([constant_array(item) for item in key])
-        return key if key.size else key.astype(np.intp)  # [] alone would be an array of floats
-    return constant_array(key)
+    """The key with arrays in the place of its tensors and lists."""
+    return tuple([_plain_item(item) for item in key]) if type(key) is tuple else _plain_item(key)
+
+
+def _plain_item(item: Any) -> Any:
+    if isinstance(item, list | tuple):
+        item = np.asarray([constant_array(entry) for entry in item])
+        return item if item.size else item.astype(np.intp)  # [] alone would hold floats
+    return constant_array(item)
 
 
 def is_basic(key: Any) -> bool:
     """Whether x[key] is a view: integers, slices, None and Ellipsis alone."""
     items = key if isinstance(key, tuple) else (key,)
-    return all(
-        item is None
-        or item is Ellipsis
-        or isinstance(item, slice | np.integer)
-        or (isinstance(item, int) and not isinstance(item, bool))
-        for item in items
-    )
+    return all(_is_basic_item(item) for item in items)
+
+
+def _is_basic_item(item: Any) -> bool:
+    if item is None or item is Ellipsis or isinstance(item, slice | np.integer):
+        return True
+    return isinstance(item, int) and not isinstance(item, bool)
 
 
 def reads_once(key: Any) -> bool:
     """Whether no place can be read twice: basic keys, and keys whose arrays are all masks."""
     items = key if isinstance(key, tuple) else (key,)
-    return all(
-        is_basic(item) or (not np.isscalar(item) and np.asarray(item).dtype == bool)
-        for item in items
-        if not hasattr(item, "get") or item.dtype != bool  # a CuPy mask stays on its device
-    )
+    return all(_is_basic_item(item) or _is_mask(item) for item in items)
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, bool) or (hasattr(item, "dtype") and item.dtype.kind == "b")
 
 
 def batched_key(key: Any, ndim: int) -> tuple[tuple, int]:
@@ -65,7 +67,7 @@ def batched_key(key: Any, ndim: int) -> tuple[tuple, int]:
     place = 0
     if not is_basic(key):
         *_, arrays, front = _parts(key, ndim)
-        place = np.broadcast(*arrays).ndim if front else 0
+        place = len(np.broadcast_shapes(*[a.shape for a in arrays])) if front else 0
     return (slice(None), *items), place
 
 
@@ -114,11 +116,9 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
     """
     items = []
     for item in key if isinstance(key, tuple) else (key,):
-        if not is_basic(item):
-            item = np.asarray(item)
-            items += item.nonzero() if item.dtype == bool else [item]
-        else:
-            items.append(item)
+        if isinstance(item, bool | np.bool_):
+            raise IndexError("a bare True or False beside index arrays is not supported")
+        items += item.nonzero() if _is_mask(item) else [item]
     used = len([item for item in items if item is not None and item is not Ellipsis])
     missing = [slice(None)] * (ndim - used)
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
@@ -131,7 +131,7 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
         slices.append(item if is_slice else slice(None))
         if not is_slice:
             axes.append(axis)
-            arrays.append(np.asarray(item))
+            arrays.append(item if hasattr(item, "shape") else np.asarray(item))
     front = axes != list(range(axes[0], axes[0] + len(axes)))
     return tuple(slices), axes, arrays, front
 

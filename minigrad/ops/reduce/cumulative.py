@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.dtypes import accumulator
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
-from ..axes import accumulate, axis_of, widen
+from ..axes import accumulate, axis_of, module_of, widen
 from ..batching import along, behind, full
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "linear_recurrence"]
@@ -40,11 +40,11 @@ def linear_recurrence(a, b, axis=-1, reverse=False):
     """
     if a.shape != b.shape:
         raise ValueError(f"a {a.shape} and b {b.shape} need one shape")
-    dtype = np.result_type(a, b)
+    dtype = np.result_type(a.dtype, b.dtype)
     a, b = (np.moveaxis(widen(x), axis, 0) for x in (a, b))
     if reverse:
         a, b = a[::-1], b[::-1]
-    a, b = a.copy(), b.astype(widen(np.empty(0, dtype)).dtype)
+    a, b = a.copy(), b.astype(accumulator(dtype) or dtype)
     d = 1
     while d < len(b):
         b[d:] = b[d:] + a[d:] * b[:-d]
@@ -135,5 +135,5 @@ def _with_initial(
     if not include_initial:
         return y
     shape = [1 if i == axis_of(axis, x.ndim) else n for i, n in enumerate(y.shape)]
-    first = array_module(x).empty(shape, dtype=y.dtype)
+    first = module_of(x).empty(shape, dtype=y.dtype)
     return np.concatenate([fill_like(first), y], axis=axis)

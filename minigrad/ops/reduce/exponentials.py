@@ -18,9 +18,9 @@ def logsumexp(x, axis=None, keepdims=False):
     All −inf (also: no elements) gives −inf and the gradient 0.
     """
     z = widen(x)
-    none = z.dtype.type(0)
-    top = np.max(z, axis=axis, keepdims=True) if z.size else none
-    top = np.where(np.isfinite(top), top, none)
+    # of no elements there is no largest; their sum, 0, has the right shape
+    top = (np.max if z.size else np.sum)(z, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         y = np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True)) + top
     y = y if keepdims else np.squeeze(y, axis)
@@ -42,14 +42,14 @@ def logcumsumexp(x, axis=-1):
 
     gx_k = exp(x_k − y_k) s_k,  s_k = g_k + exp(y_k − y_{k+1}) s_{k+1}: no exponent is positive.
     """
-    z, along = (widen(x).reshape(-1), 0) if axis is None else (widen(x), axis)
+    z, axis = (widen(x).reshape(-1), 0) if axis is None or x.ndim == 0 else (widen(x), axis)
     if array_module(x) is np:
-        return np.logaddexp.accumulate(z, along).astype(x.dtype)
-    z, d = np.moveaxis(z, along, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps
+        return np.logaddexp.accumulate(z, axis).astype(x.dtype)
+    z, d = np.moveaxis(z, axis, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps
     while d < len(z):
         z[d:] = np.logaddexp(z[d:], z[:-d])
         d *= 2
-    return np.moveaxis(z, 0, along).astype(x.dtype)
+    return np.moveaxis(z, 0, axis).astype(x.dtype)
 
 
 @logcumsumexp.vjp("x")
@@ -58,7 +58,7 @@ def logcumsumexp_dx(g, x, y, axis):
     if z.dtype != x.dtype:  # y was rounded to 16 bits, too coarse for an exponent
         y = op.logcumsumexp(z, axis=axis)
     x = z
-    if axis is None:
+    if axis is None or x.ndim == 0:
         x, axis = x.reshape(-1), 0
     y = np.where(y == -np.inf, 0, y)  # nothing but −inf so far: exp(−inf − 0) = 0 is right
     ratio = np.exp(np.minimum(y - op.roll(y, -1, axis=axis), 0))  # the one that comes round: unread

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like
+from ..axes import array_like, module_of
 
 __all__ = ["pad", "pad_zeros"]
 
@@ -16,6 +16,8 @@ _FROM_X = ("reflect", "symmetric", "edge", "wrap")
 @linear
 def pad_zeros(x, widths=()):
     """x with zeros around it, widths = ((before, after) for each axis) ;  gx = the middle of g."""
+    if len(widths) != x.ndim:
+        raise ValueError(f"widths={widths!r} must hold a pair for each of {x.ndim} axes")
     return np.pad(x, widths) if x.ndim else x.copy()
 
 
@@ -46,7 +48,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         for axis, (before, after) in enumerate(widths):
             if before or after:
                 places = np.pad(np.arange(x.shape[axis]), (before, after), mode)
-                x = op.take(x, places, axis=axis)
+                x = op.take(x, module_of(x).asarray(places), axis=axis)
         return x
     if mode != "constant":
         raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(_FROM_X)}")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, axis_of, constant_array
+from ..axes import array_like, axis_of, constant_array, module_of
 from ..batching import behind, flat, reduction
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "tile"]
@@ -91,7 +91,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     n = x.shape[axis]
     repeats = np.asarray(constant_array(repeats))
     if repeats.size != 1:
-        return op.take(x, np.repeat(np.arange(n), repeats), axis=axis)
+        places = module_of(x).asarray(np.repeat(np.arange(n), repeats))
+        return op.take(x, places, axis=axis)
     times = int(repeats.item())
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     y = op.reshape(x, shape=(*before, n, 1, *after))

@@ -179,6 +179,5 @@ def atleast_3d(*arrays: Any) -> Any:
 
 def _each(arrays: tuple, change: Any) -> Any:
     """Each array under the shape that `change` makes of its own; a view, also where they agree."""
-    arrays = [array_like(x) for x in arrays]
-    results = tuple([op.reshape(x, shape=change(x.shape)) for x in arrays])
+    results = tuple([op.reshape(x, shape=change(np.shape(x))) for x in map(array_like, arrays)])
     return results[0] if len(results) == 1 else results

@@ -49,7 +49,9 @@ def unfold_dx(x, *, axis, size, step, shape):
     """
     axis = axis_of(axis, len(shape))
     y = np.zeros_like(widen(x), shape=shape)
-    windows = x.shape[axis]
+    windows = (shape[axis] - size) // step + 1
+    if x.shape != (*shape[:axis], windows, *shape[axis + 1 :], size):
+        raise ValueError(f"x has shape {x.shape}, which are not the windows of {shape}")
     before = (slice(None),) * axis
     if size <= windows:
         for k in range(size):

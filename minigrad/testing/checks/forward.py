@@ -82,7 +82,7 @@ def _compare(case: Case, i: int, y: np.ndarray, exact: np.ndarray, same: Any, so
         raise GradcheckError(f"result {i} has shape {y.shape}, {source} {exact.shape}")
     wanted = expected_dtypes(case, exact, same)
     if y.dtype not in wanted:
-        allowed = " or ".join(str(dtype) for dtype in wanted)
+        allowed = " or ".join(dict.fromkeys(str(dtype) for dtype in wanted))
         raise GradcheckError(f"result {i} has dtype {y.dtype}, expected {allowed}")
     if not is_differentiable(y.dtype):
         wrong = ~np.atleast_1d(y == exact)

@@ -227,3 +227,86 @@ register_op(
     dtypes=COMPLEX,
     skips={"K17": _BAD_SIZES},
 )
+
+# -- transposed ------------------------------------------------------------------------------
+
+
+def _transpose(dims):
+    def reference(x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+        if x.ndim == dims + 1:
+            args = (stride, padding, output_padding, groups, dilation)
+            return reference(x[None], w, b, *args)[0]
+        if x.shape[1] != w.shape[0] or b is not None and b.shape != (w.shape[1] * groups,):
+            raise ValueError("channels differ")
+        how = windows("reference", w.shape[2:], stride, padding, dilation)
+        more = np.broadcast_to(output_padding, dims)
+        size = tuple(
+            int((n - 1) * s - sum(p) + d * (k - 1) + 1 + m)
+            for n, (k, s, p, d), m in zip(x.shape[2:], how.axes(), more)
+        )
+        y = _conv_dx(x, w, size=size, how=how, groups=groups)
+        y = y if b is None else y + b.reshape((-1, *(1,) * dims))
+        return y.astype(np.result_type(x, w))
+
+    return reference
+
+
+_DENSE = "the reference's matrix has zeros that make NaN of inf"
+register_op(
+    "conv_transpose2d",
+    of_several(
+        [
+            (((1, 1, 2, 2), (1, 1, 2, 2), (1,)), {}),
+            (((2, 3, 3, 2), (3, 2, 3, 3), (2,)), {"stride": 2, "padding": 1}),
+            (((1, 2, 3, 2), (2, 2, 3, 3)), {"stride": 2, "padding": 1, "output_padding": 1}),
+            (((1, 4, 3, 2), (4, 1, 2, 3)), {"groups": 2, "dilation": 2}),
+            (((2, 3, 3), (2, 3, 2, 2), (3,)), {}),
+        ]
+    ),
+    reference=_transpose(2),
+    dtypes=COMPLEX,
+    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+    errors=[
+        ErrorSample(
+            "channels differ",
+            (np.ones((1, 3, 4, 4)), np.ones((2, 1, 3, 3))),
+            ValueError,
+            r"conv_transpose2d: with groups=1, x \(1, 3, 4, 4\) needs w of shape \(C, O/groups",
+        ),
+        ErrorSample(
+            "output_padding as large as the stride",
+            (np.ones((1, 2, 4, 4)), np.ones((2, 1, 3, 3))),
+            ValueError,
+            r"output_padding \(2, 2\) must be smaller than the stride \(2, 2\)",
+            {"stride": 2, "output_padding": 2},
+        ),
+        ErrorSample(
+            "bias of another length",
+            (np.ones((1, 2, 4, 4)), np.ones((2, 1, 3, 3)), np.ones(2)),
+            ValueError,
+            r"b must have shape \(1,\), got \(2,\)",
+        ),
+    ],
+)
+register_op(
+    "conv_transpose1d",
+    of_several(
+        [
+            (((1, 2, 3), (2, 1, 2), (1,)), {}),
+            (((2, 3, 4), (3, 2, 3), (2,)), {"stride": 2, "padding": 1}),
+        ]
+    ),
+    reference=_transpose(1),
+    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+)
+register_op(
+    "conv_transpose3d",
+    of_several(
+        [
+            (((1, 1, 2, 1, 2), (1, 1, 1, 2, 2), (1,)), {}),
+            (((1, 2, 2, 3, 2), (2, 1, 2, 2, 2)), {"stride": (2, 1, 2), "padding": (1, 0, 0)}),
+        ]
+    ),
+    reference=_transpose(3),
+    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+)

@@ -230,7 +230,7 @@ register_op(
     _dx_samples,
     call=_cross_entropy_dx,
     reference=_cross_entropy_dx_reference,
-    skips={"K17": _SIZES},
+    skips={"K17": _SIZES, "K12": "softmax of inf is NaN in all its row, here in its own place"},
 )
 
 
@@ -464,7 +464,7 @@ def _cosine_samples(rng, dtype):
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
-    if a.ndim == 0:
+    if not (a.ndim and b.ndim):
         raise ValueError("vectors along the last axis")
     dtype, a, b = a.dtype, a.astype(float), b.astype(float)
     cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))

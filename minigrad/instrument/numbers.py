@@ -1,0 +1,72 @@
+"""What a graph dump keeps of an array: its norm, whether it is finite, and the numbers if few.
+
+A dump never holds large arrays. The numbers of the small ones are what a student follows by hand.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..backends.dtypes import accumulator
+from ..core.tensor import raw
+from .formats import cotangents_of
+
+SMALL = 16  # elements up to which the numbers themselves are kept
+
+
+def norm(g: Any) -> tuple[float | None, str | None]:
+    """(2-norm, None) of a cotangent, or (None, "nan" or "inf") if it is not finite."""
+    square, found_inf = 0.0, False
+    for part in cotangents_of(g):
+        x = raw(part)
+        xp = array_module(x)
+        x = xp.asarray(x)
+        wide = xp.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)).ravel()
+        if bool(xp.isnan(wide).any()):
+            return None, "nan"
+        found_inf = found_inf or bool(xp.isinf(wide).any())
+        square += 0.0 if found_inf else float(xp.dot(wide, wide))
+    if found_inf or math.isinf(square):
+        return None, "inf" if found_inf else None
+    return math.sqrt(square), None
+
+
+def small_values(x: Any) -> list[float | str] | None:
+    """The numbers of a real array of at most SMALL elements, row by row; None for any other.
+
+    JSON has no words for NaN and infinities: they stand as "nan", "inf" and "-inf".
+    """
+    x = raw(x)
+    if not hasattr(x, "dtype") or not 0 < x.size <= SMALL or x.dtype.kind in "cOUS":
+        return None
+    numbers = array_module(x).asarray(x).astype(np.float64).ravel().tolist()
+    return [number if math.isfinite(number) else str(number) for number in numbers]
+
+
+def arrived(c: Any, shape: tuple, dtype: Any) -> Any:
+    """A rule's result as it is added at its parent: real part, broadcast axes summed, dtype.
+
+    What engine/contributions.py does for the engine, here on plain arrays and unseen by listeners.
+    """
+    c = raw(c)
+    if c.shape == shape and c.dtype == dtype:
+        return c
+    xp = array_module(c)
+    if c.dtype.kind == "c" and dtype.kind != "c":
+        c = c.real
+    if c.shape != shape:
+        c = xp.broadcast_to(c, np.broadcast_shapes(c.shape, shape))
+        extra = c.ndim - len(shape)
+        axes = tuple(i for i in range(c.ndim) if i < extra or shape[i - extra] != c.shape[i])
+        c = c.sum(axis=axes, keepdims=True, dtype=accumulator(c.dtype)).reshape(shape)
+    return c.astype(dtype)
+
+
+def owner(x: Any) -> int:
+    """A number that two arrays share while they show the same memory."""
+    x = raw(x)
+    while getattr(x, "base", None) is not None and hasattr(x.base, "dtype"):
+        x = x.base
+    return id(x)

@@ -1,0 +1,6 @@
+"""Convolution (B10): primitives.py has the mathematics, images.py the layouts, calls.py the API."""
+
+from . import calls
+from .calls import *
+
+__all__ = [*calls.__all__]

@@ -1,0 +1,130 @@
+"""conv1d, conv2d, conv3d and their transposes: arguments checked and made into `Windows`."""
+
+from typing import Any
+
+from ...core.primitive import composite
+from ..axes import array_like
+from ..windows import per_axis, windows
+from .primitives import conv, conv_dx
+
+__all__ = [
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+]  # fmt: skip
+
+
+def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
+    """conv with its arguments checked; an image without batch axis gets one for the while."""
+    x, w = array_like(x), array_like(w)
+    if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
+        raise ValueError(
+            f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "
+            f"(O, C/groups, *kernel); got x {x.shape}, w {w.shape}"
+        )
+    channels = x.shape[-dims - 1]
+    if channels != w.shape[1] * groups or w.shape[0] % groups:
+        raise ValueError(
+            f"{name}: with groups={groups}, x {x.shape} of {channels} channels needs w of shape "
+            f"(O, {channels}/{groups}, *kernel) with O divisible by groups; got w {w.shape}"
+        )
+    if b is not None and b.shape != (w.shape[0],):
+        raise ValueError(f"{name}: b must have shape ({w.shape[0]},), got {b.shape}")
+    how = windows(name, w.shape[2:], stride, padding, dilation)
+    how.count(name, x.shape[-dims:])
+    if x.ndim == dims + 2:
+        return conv(x, w, b, how=how, groups=groups)
+    y = conv(x.reshape((1, *x.shape)), w, b, how=how, groups=groups)
+    return y.reshape(y.shape[1:])
+
+
+@composite
+def conv1d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+    """conv2d's form in one dimension: x (N, C, W), w (O, C/groups, kw) -> (N, O, ow)."""
+    return _convolve("conv1d", 1, x, w, b, stride, padding, dilation, groups)
+
+
+@composite
+def conv2d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+    """y[n,o,i] = b[o] + Σ_{c,k} w[o,c,k] x[n,c, stride·i + dilation·k − padding], no flip.
+
+    x (N, C, H, W) or (C, H, W), w (O, C/groups, kh, kw), b (O,) -> (N, O, oh, ow). stride and
+    dilation: an int or one for each axis; padding: these, (before, after) pairs, 'same' (stride 1;
+    an odd total has the extra zero at the end) or 'valid'. ValueError names what does not fit.
+    """
+    return _convolve("conv2d", 2, x, w, b, stride, padding, dilation, groups)
+
+
+@composite
+def conv3d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+    """conv2d's form in three dimensions: x (N, C, D, H, W), w (O, C/groups, kd, kh, kw)."""
+    return _convolve("conv3d", 3, x, w, b, stride, padding, dilation, groups)
+
+
+# -- transposed ------------------------------------------------------------------------------
+
+
+def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, dilation):
+    """conv_dx with its arguments checked: the map whose gradient in its image is conv."""
+    x, w = array_like(x), array_like(w)
+    if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
+        raise ValueError(
+            f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "
+            f"(C, O/groups, *kernel); got x {x.shape}, w {w.shape}"
+        )
+    if x.shape[-dims - 1] != w.shape[0] or w.shape[0] % groups:
+        raise ValueError(
+            f"{name}: with groups={groups}, x {x.shape} needs w of shape (C, O/groups, *kernel) "
+            f"with C = {x.shape[-dims - 1]} divisible by groups; got w {w.shape}"
+        )
+    if b is not None and b.shape != (w.shape[1] * groups,):
+        raise ValueError(f"{name}: b must have shape ({w.shape[1] * groups},), got {b.shape}")
+    how = windows(name, w.shape[2:], stride, padding, dilation)
+    extra = per_axis(name, "output_padding", output_padding, dims, least=0)
+    size = tuple(
+        (n - 1) * stride - sum(pair) + dilation * (kernel - 1) + 1 + more
+        for n, (kernel, stride, pair, dilation), more in zip(
+            x.shape[-dims:], how.axes(), extra, strict=True
+        )
+    )
+    if min(size) < 1 or how.count(name, size) != x.shape[-dims:]:
+        raise ValueError(
+            f"{name}: output_padding {extra} must be smaller than the stride {how.stride} (or the "
+            f"dilation), and padding {how.padding} leave something of the result {size}"
+        )
+    images = x if x.ndim == dims + 2 else x.reshape((1, *x.shape))
+    y = conv_dx(images, w, size=size, how=how, groups=groups)
+    y = y if x.ndim == dims + 2 else y.reshape(y.shape[1:])
+    return y if b is None else y + b.reshape((-1, *(1,) * dims))
+
+
+@composite
+def conv_transpose1d(
+    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+) -> Any:
+    """conv_transpose2d's form in one dimension: x (N, C, W), w (C, O/groups, kw)."""
+    return _transposed(
+        "conv_transpose1d", 1, x, w, b, stride, padding, output_padding, groups, dilation
+    )
+
+
+@composite
+def conv_transpose2d(
+    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+) -> Any:
+    """y = the transpose of conv2d applied to x: every entry of x spreads a kernel over y.
+
+    x (N, C, H, W) or (C, H, W), w (C, O/groups, kh, kw), b (O,). An axis of n entries becomes
+    (n − 1) stride − padding before and after + dilation (kernel − 1) + 1 + output_padding long.
+    """
+    return _transposed(
+        "conv_transpose2d", 2, x, w, b, stride, padding, output_padding, groups, dilation
+    )
+
+
+@composite
+def conv_transpose3d(
+    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+) -> Any:
+    """conv_transpose2d's form in three dimensions: x (N, C, D, H, W)."""
+    return _transposed(
+        "conv_transpose3d", 3, x, w, b, stride, padding, output_padding, groups, dilation
+    )

@@ -1,0 +1,100 @@
+"""How images become matrices and back, on plain arrays: the layouts behind every convolution."""
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from ...backends.dtypes import accumulator
+from ..windows import Windows, columns, fold
+
+BLOCK_BYTES = 1 << 22  # of columns made at a time: a few MB measured best with 1 MB of L2
+FEW_WINDOWS = 64  # images with fewer windows than this are multiplied together, not one by one
+
+
+class Images:
+    """Images (n, groups · c, *size) as matrices whose columns are places.
+
+    One matrix (c, places) for each image and group; or, where an image has few places, one for
+    each group with the places of all images side by side: a product of tiny matrices is slow.
+    """
+
+    def __init__(self, groups: int, places: int):
+        self.groups = groups
+        self.merged = places < FEW_WINDOWS
+        self.at = 2 if self.merged else 3  # where the kernel's axes go: behind the channels
+
+    def split(self, x):
+        """(n, groups, c, *size), or (groups, c, n, *size) where images are merged. A view."""
+        x = x.reshape((len(x), self.groups, x.shape[1] // self.groups, *x.shape[2:]))
+        return x.transpose((1, 2, 0, *range(3, x.ndim))) if self.merged else x
+
+    def matrix(self, x):
+        """(n, groups, c, places) or (groups, c, n · places)."""
+        x = self.split(x)
+        lead = x.shape[: self.at]
+        return x.reshape((*lead, prod(x.shape[self.at :])))
+
+    def columns(self, x, how: Windows, out: tuple):
+        """The windows of x, one column each: (n, groups, c · kernel, windows) or merged."""
+        cols = columns(self.split(x), how, out, self.at)
+        lead, rest = cols.shape[: self.at - 1], cols.shape[self.at + len(out) :]
+        return cols.reshape((*lead, cols.shape[self.at - 1] * prod(how.kernel), prod(rest)))
+
+    def product(self, weight, cols, y) -> None:
+        """y = weight · cols, in the images' own order."""
+        if self.merged:
+            view = self.split(y)
+            view[...] = (weight @ cols).reshape(view.shape)
+        else:
+            lead = (len(y), self.groups, y.shape[1] // self.groups)
+            np.matmul(weight, cols, out=y.reshape((*lead, prod(y.shape[2:]))))
+
+    def fold(self, cols, how: Windows, middle: tuple, y) -> None:
+        """y = the images that `columns` would take these columns from, windows added up."""
+        view = self.split(y)
+        lead, batch = view.shape[: self.at], view.shape[self.at : -len(middle)]
+        x = cols.reshape((*lead, *how.kernel, *batch, *middle))
+        view[...] = fold(x, how, y.shape[2:], self.at)
+
+
+def transposed_windows(how: Windows, out: tuple, size: tuple) -> tuple:
+    """How conv_dx goes along each axis: (flips, windows to gather, windows to scatter, the size
+    between the two), where a flip says that the axis is gathered.
+    """
+    flips, gather, scatter, middle = [], [], [], []
+    idle = (1, 1, (0, 0), 1)
+    for i, (kernel, stride, (before, after), dilation) in enumerate(how.axes()):
+        span = dilation * (kernel - 1)
+        mirrored = (span - before, span - after)
+        flip = stride == 1 and min(mirrored) >= 0 and i < len(out) - 1
+        flips.append(flip)
+        gather.append((kernel, 1, mirrored, dilation) if flip else idle)
+        scatter.append(idle if flip else (kernel, stride, (before, after), dilation))
+        middle.append(size[i] if flip else out[i])
+    return flips, Windows.from_axes(gather), Windows.from_axes(scatter), tuple(middle)
+
+
+def transposed_weight(w, flips: list, groups: int):
+    """w (groups · o, c, *kernel) as (groups, c · scattered kernel, o · flipped gathered kernel)."""
+    o, c, kernel = len(w) // groups, w.shape[1], w.shape[2:]
+    w = w[(..., *(slice(None, None, -1 if flip else 1) for flip in flips))]
+    w = w.reshape((groups, o, c, *kernel))
+    gathered = [3 + i for i, flip in enumerate(flips) if flip]
+    scattered = [3 + i for i, flip in enumerate(flips) if not flip]
+    w = w.transpose((0, 2, *scattered, 1, *gathered))
+    rows = c * prod(kernel[i - 3] for i in scattered)
+    return w.reshape((groups, rows, -1))
+
+
+def blocks(count: int, nbytes: int) -> Iterator[slice]:
+    """Slices of the batch whose columns take about BLOCK_BYTES each."""
+    step = max(1, BLOCK_BYTES // max(1, nbytes))
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
+def widened(*arrays):
+    """(arrays in one dtype that BLAS multiplies, the dtype of the result): 16 bits go to 32."""
+    dtype = np.result_type(*arrays)
+    wide = accumulator(dtype) or dtype
+    return [x.astype(wide, copy=False) for x in arrays], dtype

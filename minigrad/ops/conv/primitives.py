@@ -1,0 +1,183 @@
+"""Convolution in any number of dimensions, and its two transposes.
+
+    y  = conv(x, w)          y[o,i] = Σ_{c,k} w[o,c,k] x[c, stride·i + dilation·k − padding]
+    gx = conv_dx(g, w)       its transpose in x
+    gw = conv_dw(g, x)       its transpose in w
+
+Windows are copied into the columns of a matrix, then there is one matrix product. Each of the
+three is linear in each of its arguments, and their derivatives are the three again: the family is
+closed, so derivatives of any order come from these rules.
+
+The columns are made in blocks of the batch that stay in the cache. They are kernel-size times as
+large as x, so the backward computes them again rather than save them.
+"""
+
+from math import prod
+
+from ...backends.device import array_module
+from ...core.primitive import multilinear, primitive
+from ...core.registry import op
+from ..batching import full
+from .images import Images, blocks, transposed_weight, transposed_windows, widened
+
+
+@primitive(arrays="x w b")
+def conv(x, w, b=None, *, how=None, groups=1):
+    """y[n,o,i] = Σ_{c,k} w[o,c,k] x[n,c, stride·i + dilation·k − padding] + b[o]
+
+    gx = conv_dx(g, w̄), gw = conv_dw(g, x̄), gb = Σ g over batch and space
+    x (N, C, *size), w (O, C/groups, *kernel), b (O,) -> y (N, O, *out)
+    """
+    (x, w), dtype = widened(x, w)
+    out = how.count("conv", x.shape[2:])
+    y = array_module(x).empty((len(x), len(w), *out), dtype=x.dtype)
+    weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
+    images = Images(groups, prod(out))
+    for block in blocks(len(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize):
+        images.product(weight, images.columns(x[block], how, out), y[block])
+    if b is not None:
+        y += b.reshape((-1, *(1,) * len(out)))
+    return y.astype(dtype, copy=False)
+
+
+@conv.vjp("x")
+def conv_gx(g, w, x_shape, how, groups):
+    return conv_dx(g, w.conj(), size=x_shape[2:], how=how, groups=groups)
+
+
+@conv.vjp("w")
+def conv_gw(g, x, how, groups):
+    return conv_dw(g, x.conj(), how=how, groups=groups)
+
+
+@conv.vjp("b")
+def conv_gb(g):
+    return op.sum(g, axis=(0, *range(2, g.ndim)))
+
+
+@conv.jvp
+def conv_jvp(x, w, x_t, w_t, b_t, how, groups):
+    t = 0 if b_t is None else b_t.reshape((-1, *(1,) * len(how.kernel)))
+    t = t if x_t is None else t + conv(x_t, w, None, how=how, groups=groups)
+    return t if w_t is None else t + conv(x, w_t, None, how=how, groups=groups)
+
+
+@multilinear
+def conv_dx(a, w, *, size=(), how=None, groups=1):
+    """y[n,c,j] = Σ a[n,o,i] w[o,c,k] over all stride·i + dilation·k − padding = j
+
+    ga = conv(g, w̄), gw = conv_dw(ā, g);  a (N, O, *out), w (O, C/groups, *kernel) -> (N, C, *size)
+
+    The transpose of conv in x. Along an axis of stride 1 that is again a window sum, with the
+    kernel flipped. It is taken so along all such axes but the last, and by `fold` along the others:
+    so neither side of the product exceeds its image by more than one axis of the kernel.
+    """
+    (a, w), dtype = widened(a, w)
+    flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], size)
+    channels = w.shape[1] * groups
+    y = array_module(a).empty((len(a), channels, *size), dtype=a.dtype)
+    weight = transposed_weight(w, flips, groups)
+    images = Images(groups, prod(middle))
+    widest = max(a.shape[1] * prod(gather.kernel), channels * prod(scatter.kernel))
+    for block in blocks(len(a), widest * prod(middle) * a.itemsize):
+        cols = weight @ images.columns(a[block], gather, middle)
+        images.fold(cols, scatter, middle, y[block])
+    return y.astype(dtype, copy=False)
+
+
+@conv_dx.vjp("a")
+def conv_dx_ga(g, w, how, groups):
+    return conv(g, w.conj(), None, how=how, groups=groups)
+
+
+@conv_dx.vjp("w")
+def conv_dx_gw(g, a, how, groups):
+    return conv_dw(a.conj(), g, how=how, groups=groups)
+
+
+@multilinear
+def conv_dw(a, x, *, how=None, groups=1):
+    """y[o,c,k] = Σ_{n,i} a[n,o,i] x[n,c, stride·i + dilation·k − padding]
+
+    ga = conv(x̄, g), gx = conv_dx(ā, g);  a (N, O, *out), x (N, C, *size) -> (O, C/groups, *kernel)
+    """
+    (a, x), dtype = widened(a, x)
+    out = a.shape[2:]
+    inputs = x.shape[1] // groups
+    y = array_module(x).zeros((groups, a.shape[1] // groups, inputs * prod(how.kernel)), x.dtype)
+    images = Images(groups, prod(out))
+    for block in blocks(len(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize):
+        cols = images.columns(x[block], how, out)
+        part = images.matrix(a[block]) @ cols.swapaxes(-1, -2)
+        y += part if images.merged else part.sum(0)
+    return y.reshape((a.shape[1], inputs, *how.kernel)).astype(dtype, copy=False)
+
+
+@conv_dw.vjp("a")
+def conv_dw_ga(g, x, how, groups):
+    return conv(x.conj(), g, None, how=how, groups=groups)
+
+
+@conv_dw.vjp("x")
+def conv_dw_gx(g, a, x_shape, how, groups):
+    return conv_dx(a.conj(), g, size=x_shape[2:], how=how, groups=groups)
+
+
+# -- batch rules: examples as more images of the batch, or, with their own weights, as groups ---
+
+
+def _merged(x):
+    """(B, N, ...) as (B N, ...)."""
+    return op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
+
+
+def _as_channels(x):
+    """(B, N, C, ...) as (N, B C, ...)."""
+    x = op.swapaxes(x, axis1=0, axis2=1)
+    return op.reshape(x, shape=(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:]))
+
+
+def _from_channels(y, size):
+    """(N, B C, ...) as (B, N, C, ...)."""
+    y = op.reshape(y, shape=(y.shape[0], size, y.shape[1] // size, *y.shape[2:]))
+    return op.swapaxes(y, axis1=0, axis2=1)
+
+
+def _split_batch(y, size):
+    """(B N, ...) as (B, N, ...)."""
+    return op.reshape(y, shape=(size, y.shape[0] // size, *y.shape[1:]))
+
+
+@conv.batch
+def conv_batch(op_, xs, batched, params):
+    x, w, *b = xs
+    if b and b[0] is not None:
+        y = conv_batch(op_, [x, w], batched[:2], params)
+        dims = y.ndim - 3
+        lead = b[0].shape[:1] if batched[2] else (1,)
+        return y + op.reshape(b[0], shape=(*lead, 1, -1, *(1,) * dims))
+    return _image_batch(conv, x, w, batched, params)
+
+
+@conv_dx.batch
+def conv_dx_batch(op_, xs, batched, params):
+    return _image_batch(conv_dx, *xs, batched, params)
+
+
+def _image_batch(which, x, w, batched, params):
+    """conv or conv_dx of images x with weights w."""
+    if not batched[1]:
+        return _split_batch(which(_merged(x), w, **params), x.shape[0])
+    x, w = full([x, w], batched)
+    size = x.shape[0]
+    groups = params["groups"] * size
+    y = which(_as_channels(x), _merged(w), **{**params, "groups": groups})
+    return _from_channels(y, size)
+
+
+@conv_dw.batch
+def conv_dw_batch(op_, xs, batched, params):
+    a, x = full(xs, batched)
+    groups = params["groups"] * a.shape[0]
+    y = conv_dw(_as_channels(a), _as_channels(x), **{**params, "groups": groups})
+    return _split_batch(y, a.shape[0])

@@ -1,0 +1,7 @@
+"""Losses (B12). Each takes `reduction`: 'mean' (the default), 'sum', or 'none' for one a sample."""
+
+from . import classes, elements
+from .classes import *
+from .elements import *
+
+__all__ = [*classes.__all__, *elements.__all__]

@@ -1,0 +1,16 @@
+"""What every loss does last: the mean, the sum, or nothing."""
+
+from typing import Any
+
+from ...core.registry import op
+
+
+def check_reduction(name: str, reduction: str) -> None:
+    if reduction not in ("mean", "sum", "none"):
+        raise ValueError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def reduced(name: str, y: Any, reduction: str) -> Any:
+    """The losses y, or their mean or sum."""
+    check_reduction(name, reduction)
+    return y if reduction == "none" else op.mean(y) if reduction == "mean" else op.sum(y)

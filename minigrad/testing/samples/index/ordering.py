@@ -1,0 +1,177 @@
+"""Samples of diagonals, of sorting and searching."""
+
+import numpy as np
+
+from ...spec import ErrorSample, Point, register_op
+from ..forms import COMPLEX, REAL, distinct, of_several, over
+from . import MASK, added, ints
+
+# -- diagonals -------------------------------------------------------------------------------
+
+for _name, _reference in (("tril", np.tril), ("triu", np.triu)):
+    register_op(
+        _name,
+        over([((3, 3), {}), ((2, 3, 4), {"k": 1}), ((3, 2), {"k": -1}), ((3,), {})]),
+        reference=_reference,
+        dtypes=COMPLEX,
+        points=[
+            Point("inf is cut off", (np.full((2, 2), np.inf),), _reference(np.full((2, 2), np.inf)))
+        ],
+    )
+_DIAGONALS = [
+    ((3, 3), {}),
+    ((3, 4), {"offset": 1}),
+    ((4, 3), {"offset": -2}),
+    ((2, 3, 4), {"axis1": 1, "axis2": -1}),
+    ((3, 2, 4), {"axis1": 2, "axis2": 0, "offset": 1}),
+    ((2, 2), {"offset": 2}),
+]
+register_op(
+    "diagonal",
+    over(_DIAGONALS),
+    reference=np.diagonal,
+    dtypes=COMPLEX,
+    errors=[ErrorSample("vector", (np.ones(3),), ValueError, "diagonal")],
+)
+register_op("trace", over(_DIAGONALS), reference=np.trace, dtypes=COMPLEX)
+
+
+def _diagonal_dx(x, *, offset=0, axis1=0, axis2=1, shape):
+    places = np.arange(np.prod(shape, dtype=int)).reshape(shape)
+    return added(x, np.diagonal(places, offset, axis1, axis2), shape)
+
+
+register_op(
+    "diagonal_dx",
+    over(
+        [
+            (np.diagonal(np.zeros(shape), **params).shape, {**params, "shape": shape})
+            for shape, params in _DIAGONALS
+        ]
+    ),
+    reference=_diagonal_dx,
+    dtypes=COMPLEX,
+)
+
+
+def _diag_embed(x, offset=0):
+    n = x.shape[-1] + abs(offset)
+    y = np.zeros((*x.shape[:-1], n, n), x.dtype)
+    i = np.arange(x.shape[-1])
+    y[..., i + max(-offset, 0), i + max(offset, 0)] = x
+    return y
+
+
+register_op(
+    "diag_embed",
+    over([((3,), {}), ((2, 3), {"offset": -1}), ((2,), {"offset": 1})]),
+    reference=_diag_embed,
+    dtypes=COMPLEX,
+)
+register_op(
+    "diag",
+    over([((3,), {}), ((3,), {"k": -1}), ((3, 4), {"k": 1})]),
+    reference=np.diag,
+    dtypes=COMPLEX,
+    errors=[ErrorSample("3-d", (np.ones((2, 2, 2)),), ValueError, "a vector or a matrix")],
+)
+register_op(
+    "diagflat", over([((2, 2), {}), ((3,), {"k": 1})]), reference=np.diagflat, dtypes=COMPLEX
+)
+
+# -- ordering --------------------------------------------------------------------------------
+
+_SORTED = [((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": None}), ((2, 0), {})]
+_TIED = np.array([2.0, 1.0, 2.0, np.nan, 1.0])
+
+
+def _argsort(x, axis=-1):
+    return np.argsort(x, axis=axis, kind="stable")
+
+
+register_op(
+    "sort",
+    over(_SORTED, distinct),
+    reference=np.sort,
+    dtypes=REAL,
+    points=[Point("ties and NaN", (_TIED,), np.sort(_TIED), (np.ones(5),))],
+)
+register_op(
+    "argsort",
+    over(_SORTED, distinct),
+    reference=_argsort,
+    dtypes=REAL,
+    differentiable=False,
+    points=[
+        Point("stable", (_TIED,), [1, 4, 0, 2, 3]),
+        Point("descending", (_TIED,), [3, 0, 2, 1, 4], params={"descending": True}),
+    ],
+    errors=[ErrorSample("fields", (np.ones(2),), TypeError, "structured", {"order": "f0"})],
+)
+
+
+def _topk(x, k, axis=-1, largest=True, sorted=True):
+    keys = np.where(np.isnan(x), np.inf, x)  # NaN is the largest, as in np.sort
+    places = np.argsort(-keys if largest else keys, axis=axis, kind="stable")
+    places = np.take(places, np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+register_op(
+    "topk",
+    over(
+        [((5,), {"k": 2}), ((3, 4), {"k": 1, "axis": 0}), ((3, 4), {"k": 3, "largest": False})],
+        distinct,
+    ),
+    reference=_topk,
+    errors=[ErrorSample("k", (np.ones(3),), ValueError, "k=4 of 3 elements", {"k": 4})],
+)
+
+
+def _argpartition(x, kth=0, axis=-1):
+    return np.argpartition(x, kth, axis)
+
+
+register_op(
+    "argpartition",
+    over([((5,), {"kth": 0}), ((3, 4), {"kth": 3})], distinct),
+    reference=_argpartition,
+    dtypes=("float64",),  # NumPy states no order on either side of rank kth
+    differentiable=False,
+)
+register_op(
+    "searchsorted",
+    of_several(
+        [((np.array([0.0, 1.0, 2.0]), (4,)), {}), ((np.array([0.0, 1.0]), ()), {"side": "right"})]
+    ),
+    reference=np.searchsorted,
+    differentiable=False,
+)
+for _name, _reference in (
+    ("argwhere", np.argwhere), ("nonzero", np.nonzero), ("flatnonzero", np.flatnonzero)
+):  # fmt: skip
+    register_op(
+        _name,
+        of_several([((MASK,), {}), ((np.array([0.0, 2.0, np.nan]),), {}), (((3,),), {})]),
+        reference=_reference,
+        differentiable=False,
+    )
+_REPEATED = ints([3, 1, 3], [2, 1, 1])
+
+
+def _unique_all(x):
+    return tuple(np.unique_all(x))
+
+
+register_op(
+    "unique_all",
+    of_several([((_REPEATED,), {}), (((4,),), {})]),
+    reference=_unique_all,
+    differentiable=False,
+)
+register_op(
+    "unique",
+    of_several([((_REPEATED,), {}), ((_REPEATED,), {"return_counts": True}), (((4,),), {})]),
+    reference=np.unique,
+    differentiable=False,
+)
