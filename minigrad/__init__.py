@@ -15,7 +15,7 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 import numpy as _np
 
 from .ops import *
-from . import data, func, nn, ops, optim
+from . import array_api, data, func, nn, ops, optim
 from .backends.dtypes import bfloat16
 from .backends.random import generator, manual_seed
 from .core import errors
@@ -25,13 +25,19 @@ from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.primitive import composite, elementwise, primitive
 from .core.tensor import Tensor
 from .engine.api import backward, grad
-from .instrument import dump_graph, event_log, graph_dict, profile, record_backward
+from .instrument import (
+    dump_graph,
+    event_log,
+    graph_dict,
+    graph_text,
+    profile,
+    record_backward,
+)
 from .instrument.environment import start as _start_instruments
 from .version import __version__, show_versions
 
-bool_, int8, int16, int32, int64, uint8 = (
-    _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64, _np.uint8,
-)  # fmt: skip
+bool_, int8, int16, int32, int64 = _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64
+uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
 complex64, complex128 = _np.complex64, _np.complex128
 newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan

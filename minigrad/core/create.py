@@ -16,8 +16,8 @@ from .registry import op
 from .tensor import Tensor
 
 __all__ = [
-    "arange", "as_tensor", "empty", "empty_like", "eye", "full", "full_like", "linspace", "ones",
-    "ones_like", "rand", "randint", "randn", "tensor", "zeros", "zeros_like",
+    "arange", "as_tensor", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
+    "linspace", "ones", "ones_like", "rand", "randint", "randn", "tensor", "zeros", "zeros_like",
 ]  # fmt: skip
 
 Shape = int | Sequence[int]
@@ -47,6 +47,24 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
         return data
     source = data.data if isinstance(data, Tensor) else data
     return Tensor(resolve(device or device_of(source)).asarray(source, dtype=resolve_dtype(dtype)))
+
+
+def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:
+    """The array of another library (NumPy, CuPy, PyTorch ...) as a constant tensor, by DLPack.
+
+    Memory is shared unless copy=True, and stays read-only where it was. BufferError where x is a
+    tensor that requires a gradient: pass x.detach().
+    """
+    kind, number = x.__dlpack_device__()
+    source = f"cuda:{number}" if kind == _DLPACK_CUDA else "cpu"
+    if device is not None and device != source:
+        raise ValueError(f"from_dlpack: x is on {source}; take it over, then use .to({device!r})")
+    if copy:  # CuPy's from_dlpack has no copy=
+        return Tensor(resolve(source).from_dlpack(x).copy())
+    return Tensor(resolve(source).from_dlpack(x))
+
+
+_DLPACK_CUDA = 2
 
 
 def _holds_tensor(items: Any) -> bool:

@@ -53,6 +53,12 @@ class Methods:
     def __rmod__(self, a: Any) -> Any:
         return op.remainder(a, self)
 
+    def __divmod__(self, b: Any) -> Any:
+        return op.divmod(self, b)
+
+    def __rdivmod__(self, a: Any) -> Any:
+        return op.divmod(a, self)
+
     def __pow__(self, b: Any) -> Any:
         return op.pow(self, b)
 
@@ -91,6 +97,39 @@ class Methods:
 
     def __ge__(self, b: Any) -> Any:
         return op.greater_equal(self, b)
+
+    def __and__(self, b: Any) -> Any:
+        return op.bitwise_and(self, b)
+
+    def __rand__(self, a: Any) -> Any:
+        return op.bitwise_and(a, self)
+
+    def __or__(self, b: Any) -> Any:
+        return op.bitwise_or(self, b)
+
+    def __ror__(self, a: Any) -> Any:
+        return op.bitwise_or(a, self)
+
+    def __xor__(self, b: Any) -> Any:
+        return op.bitwise_xor(self, b)
+
+    def __rxor__(self, a: Any) -> Any:
+        return op.bitwise_xor(a, self)
+
+    def __lshift__(self, b: Any) -> Any:
+        return op.bitwise_left_shift(self, b)
+
+    def __rlshift__(self, a: Any) -> Any:
+        return op.bitwise_left_shift(a, self)
+
+    def __rshift__(self, b: Any) -> Any:
+        return op.bitwise_right_shift(self, b)
+
+    def __rrshift__(self, a: Any) -> Any:
+        return op.bitwise_right_shift(a, self)
+
+    def __invert__(self) -> Any:
+        return op.bitwise_invert(self)
 
     def __getitem__(self, index: Any) -> Any:
         return op.getitem(self, index=index)

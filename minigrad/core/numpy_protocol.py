@@ -1,14 +1,30 @@
-"""NumPy speaks to tensors: np.exp(t) is mg.exp(t), recorded; an unknown function says so.
+"""NumPy speaks to tensors: np.exp(t) is mg.exp(t), recorded; what has no meaning here says so.
 
-`numpy_table` maps a NumPy function to what it means here; ops fill it as they are defined.
+`numpy_table` maps a NumPy function to what it means here; ops fill it as they are defined. An
+option that is not supported is refused by name, never dropped.
 """
 
+import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from .registry import numpy_table
+from .registry import numpy_table, op
+
+
+def _array(x: Any) -> Any:
+    """The plain array of a tensor of any level; anything else as it is."""
+    while hasattr(x, "node"):
+        x = x.data
+    return x
+
+
+def _dtype(x: Any) -> Any:
+    """The dtype of a tensor; anything else as it is."""
+    return x.dtype if hasattr(x, "node") else x
+
 
 # Questions about an array that NumPy asks through functions; a tensor answers them itself.
 _QUESTIONS: dict[Callable, Callable] = {
@@ -17,45 +33,182 @@ _QUESTIONS: dict[Callable, Callable] = {
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
     np.iscomplexobj: lambda x: x.dtype.kind == "c",
     np.isrealobj: lambda x: x.dtype.kind != "c",
+    np.iscomplex: lambda x: op.not_equal(op.imag(x), 0),
+    np.isreal: lambda x: op.equal(op.imag(x), 0),
+    np.result_type: lambda *xs: np.result_type(*map(_dtype, xs)),
+    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_dtype(from_), to, casting),
+    np.shares_memory: lambda a, b, max_work=-1: np.shares_memory(_array(a), _array(b), max_work),
+    np.may_share_memory: lambda a, b: np.may_share_memory(_array(a), _array(b)),
+    np.array_repr: lambda arr: repr(arr),
+    np.array_str: lambda a: str(a),
+    np.array2string: lambda a, **options: np.array2string(_array(a), **options),
 }
 
-_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min"}
+
+# -- ufuncs ----------------------------------------------------------------------------------
+
+# The op that a ufunc's reduce and accumulate mean, by the ufunc's name.
+_REDUCE = {
+    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
+    "fmax": "nanmax", "fmin": "nanmin", "logaddexp": "logsumexp",
+    "logical_and": "all", "logical_or": "any",
+}  # fmt: skip
+_ACCUMULATE = {
+    "add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin",
+    "logaddexp": "logcumsumexp",
+}  # fmt: skip
+_INSTEAD = {
+    "at": "mg.index_add(x, axis, index, source) or mg.index_put(x, indices, values, "
+    "accumulate=True), which give a changed copy",
+    "reduceat": "one reduction of each slice, or mg.index_add with the number of each segment",
+}
 
 
-def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`Tensor.__array_ufunc__`: calls of ufuncs, and reduce where a reduction of ours means it."""
-    if kwargs.pop("out", None) is not None:
+def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
+    name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    _refuse_options(name, options)
+    if method == "reduce":
+        return _reduce(ufunc, name, *inputs, **options)
+    if method == "accumulate":
+        return _accumulate(ufunc, name, *inputs, **options)
+    if method in _INSTEAD:
+        raise TypeError(f"np.{name} is not recorded; use {_INSTEAD[method]}")
+    entry = numpy_table.get(ufunc)
+    if entry is None:
+        raise _unknown(name)
+    dtype = options.pop("dtype", None)
+    if dtype is not None:
+        inputs = _in_dtype(entry, name, inputs, dtype)
+    if method == "outer":
+        a, b = inputs
+        inputs = op.reshape(a, shape=(*np.shape(a), *(1,) * np.ndim(b))), b
+    return entry(*inputs, **options)
+
+
+def _refuse_options(name: str, options: dict) -> None:
+    """Take out the options that change nothing, refuse those that would."""
+    if options.pop("out", None) is not None:
         raise TypeError(
-            f"np.{ufunc.__name__}: out= (also `array += tensor`) would write a tensor's values "
+            f"np.{name}: out= (also `array += tensor`) would write a tensor's values "
             "where no gradient can follow; write y = ... instead"
         )
-    if kwargs.pop("where", True) is not True:
-        raise TypeError(f"np.{ufunc.__name__}: where= is not recorded; use mg.where(mask, a, b)")
-    if method == "__call__":
-        entry = numpy_table.get(ufunc)
-    elif method == "reduce":
-        entry = numpy_table.get(getattr(np, _REDUCTIONS.get(ufunc.__name__, ""), ufunc))
-        kwargs.setdefault("axis", 0)
-        kwargs.pop("initial", None)
-    else:
-        entry = None
-    if entry is None:
-        dotted = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-        raise _unknown(dotted)
-    kwargs.pop("casting", None)
-    return entry(*inputs, **kwargs)
+    if options.pop("where", True) is not True:
+        raise TypeError(
+            f"np.{name}: where= is not recorded; use mg.where(mask, a, b), before a reduction with "
+            "a value b that changes nothing"
+        )
+    for option, usual in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
+        if options.pop(option, usual) != usual:
+            raise TypeError(
+                f"np.{name}: {option}= other than {usual!r} is not supported on tensors"
+            )
+    for option in ("signature", "axes"):
+        if option in options:
+            raise TypeError(f"np.{name}: {option}= is not supported on tensors")
+
+
+def _in_dtype(entry: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
+    """The inputs cast to `dtype`, in which NumPy would compute."""
+    if not getattr(entry, "rules", True):  # comparisons: dtype= is that of the result there
+        raise TypeError(f"np.{name}: dtype= is not supported on tensors; use y.astype(dtype)")
+    return tuple([op.astype(x, dtype) if hasattr(x, "dtype") else x for x in inputs])
+
+
+def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
+    """ufunc.reduce: along the first axis unless told otherwise, `initial` combined at the end."""
+    entry = _op_named(_REDUCE, ufunc, name)
+    initial, dtype = options.pop("initial", None), options.pop("dtype", None)
+    options.setdefault("axis", 0)
+    y = entry(_as_computed(ufunc, x, dtype), **options)
+    return y if initial is None else ufunc(y, initial)
+
+
+def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:
+    """ufunc.accumulate along one axis, the first unless told otherwise."""
+    return _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
+
+
+def _as_computed(ufunc: Any, x: Any, dtype: Any) -> Any:
+    """x in the dtype in which the reduction runs: `dtype`, or float64 for logaddexp of integers."""
+    if dtype is None and ufunc is np.logaddexp and x.dtype.kind in "biu":
+        dtype = np.float64
+    return x if dtype is None else op.astype(x, dtype)
+
+
+def _op_named(table: dict[str, str], ufunc: Any, name: str) -> Callable:
+    entry = table.get(ufunc.__name__, "")
+    if entry not in op:
+        raise _unknown(name)
+    return getattr(op, entry)
+
+
+# -- functions -------------------------------------------------------------------------------
 
 
 def array_function(self: Any, function: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
     """`Tensor.__array_function__`: functions such as np.sum, np.concatenate, np.linalg.inv."""
     entry = numpy_table.get(function) or _QUESTIONS.get(function)
+    module = function.__module__.removeprefix("numpy").lstrip(".")
+    name = f"{module}.{function.__name__}" if module else function.__name__
     if entry is None:
-        module = function.__module__.removeprefix("numpy").lstrip(".")
-        raise _unknown(f"{module}.{function.__name__}" if module else function.__name__)
-    kwargs = {
-        name: value for name, value in kwargs.items() if not (name == "out" and value is None)
-    }
+        raise _unknown(name)
+    spelling = _spelling(function, entry)
+    if spelling is not None and (kwargs or len(args) > spelling.alike):
+        args, kwargs = (), spelling.translate(name, args, kwargs)
     return entry(*args, **kwargs)
+
+
+class _Spelling:
+    """How NumPy's parameters of a function are called here.
+
+    theirs   NumPy's names, in order
+    ours     the names of the entry's parameters
+    renamed  NumPy's name -> ours, for parameters in the same place (np.sum's a is x here)
+    alike    how many leading parameters stand in the same places, so that they need no names
+    """
+
+    def __init__(self, theirs: list[str], ours: list[str]):
+        self.theirs, self.ours = theirs, set(ours)
+        self.renamed, self.alike = {}, 0
+        for a, b in zip(theirs, ours, strict=False):
+            if a != b and (a in ours or b in theirs or a == "out"):
+                break
+            self.renamed[a] = b
+            self.alike += 1
+
+    def translate(self, name: str, args: tuple, kwargs: dict) -> dict:
+        """NumPy's arguments by our names; an option that we do not have is refused."""
+        given = dict(zip(self.theirs, args, strict=False)) | kwargs
+        if given.pop("out", None) is not None:
+            raise TypeError(
+                f"np.{name}: out= would write a tensor's values where no gradient can follow; "
+                "write y = ... instead"
+            )
+        given = {self.renamed.get(key, key): value for key, value in given.items()}
+        unknown = sorted(given.keys() - self.ours)
+        if unknown:
+            raise TypeError(
+                f"np.{name}: {', '.join(f'{key}=' for key in unknown)} is not supported on "
+                f"tensors; this function takes {', '.join(sorted(self.ours))}. In the place of "
+                "where=, give mg.where(mask, x, 0) to it; of initial=, combine its result with it."
+            )
+        return given
+
+
+@cache
+def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
+    """The names of both sides; None where one of them takes any number of arguments."""
+    try:
+        theirs = inspect.signature(function).parameters.values()
+        ours = inspect.signature(entry).parameters.values()
+    except (TypeError, ValueError):  # written in C, without a signature
+        return None
+    if any(p.kind in (p.VAR_POSITIONAL,) for p in (*theirs, *ours)):
+        return None
+    if any(p.kind is p.VAR_KEYWORD for p in ours):
+        return None
+    return _Spelling([p.name for p in theirs], [p.name for p in ours])
 
 
 def _unknown(name: str) -> TypeError:

@@ -43,7 +43,7 @@ class Plan:
              a single one, which returns a contribution for every input, where the rule is joint
     """
 
-    __slots__ = ("op", "slots", "names", "pick", "extras", "pulls", "joint")
+    __slots__ = ("op", "slots", "names", "pick", "extras", "shapes", "pulls", "joint")
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
@@ -58,6 +58,8 @@ class Plan:
             at_hand |= {name: i for i, name in enumerate(op.arrays)}
         direct = [name for name in names if name in at_hand]
         self.extras = [name for name in names if name not in at_hand]
+        sizes = {} if op.variadic else {f"{name}_shape": i for i, name in enumerate(op.arrays)}
+        self.shapes = [sizes.get(name, -1) for name in self.extras]
         self.names = (*direct, *self.extras)
         self.pick = _picker([at_hand[name] for name in direct])
         place = {name: i for i, name in enumerate(("g", *self.names))}
@@ -65,6 +67,8 @@ class Plan:
 
     def gather(self, arrays: list, params: dict, residuals: list | tuple, pattern: int) -> tuple:
         """The saved values that are not simply an input or the result; arrays is [*inputs, y]."""
+        if -1 not in self.shapes:  # shapes alone, as for products and reshapes: the short way
+            return tuple([np.shape(arrays[i]) for i in self.shapes])
         op, (*inputs, y) = self.op, arrays
         known: dict[str, Any] = {**op.defaults, **params}
         known |= zip(op.residuals, residuals, strict=True)

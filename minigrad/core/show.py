@@ -1,23 +1,59 @@
-"""How a tensor looks in the terminal."""
+"""How a tensor looks in the terminal and in a notebook. Nothing here may raise: errors show tensors."""
 
+import html
 from typing import Any
 
 import numpy as np
 
 from .graph import Leaf
 
+_PREFIX = "tensor("
+_PLAIN = frozenset(
+    map(np.dtype, (bool, int, float, complex))
+)  # dtypes that values show by themselves
+
 
 def tensor_text(x: Any) -> str:
-    """NumPy's print of the values, then what NumPy does not know: dtype, device, history."""
+    """NumPy's print of the values, then what NumPy does not know: dtype, device, history.
+
+    The notes go on a line of their own where they would pass NumPy's line width.
+    """
+    body, *notes = _parts(x)
+    text = ", ".join([_PREFIX + body, *notes])
+    width = np.get_printoptions()["linewidth"]
+    if notes and len(text) - text.rfind("\n") > width:
+        text = f"{_PREFIX}{body},\n{' ' * len(_PREFIX)}{', '.join(notes)}"
+    return text + ")"
+
+
+def tensor_html(x: Any) -> str:
+    """The same text for a notebook, under a line with shape, dtype, device and history."""
+    try:
+        facts = [f"shape {x.shape}", str(x.dtype), x.device, f"{x.nbytes:,} bytes", _history(x)]
+        head = html.escape(" · ".join(fact for fact in facts if fact))
+        return f"<small>{head}</small><pre>{html.escape(_parts(x)[0])}</pre>"
+    except Exception:  # a notebook shows a traceback in the place of every value that raises
+        return f"<pre>{html.escape(object.__repr__(x))}</pre>"
+
+
+def _parts(x: Any) -> list[str]:
+    """The values, then the notes. A tensor of a transform holds, as its values, another tensor."""
     notes = []
-    if x.level == 0 and hasattr(x.data, "__array_interface__"):
-        body = np.array2string(x.data, separator=", ", prefix="tensor(")
-        if x.dtype not in (np.dtype(float), np.dtype(int), np.dtype(bool), np.dtype(complex)):
-            notes.append(f"dtype={x.dtype}")
-    else:
+    if x.level:
         body = repr(x.data)
-    if x.level == 0 and x.device != "cpu":
-        notes.append(f"device={x.device}")
-    if x.node is not None:
-        notes.append("requires_grad=True" if x.node.__class__ is Leaf else f"grad_fn={x.node!r}")
-    return f"tensor({', '.join([body, *notes])})"
+    else:
+        values = x.data.get() if x.device != "cpu" else x.data
+        body = np.array2string(values, separator=", ", prefix=_PREFIX)
+        if not x.size and x.ndim != 1:
+            notes.append(f"shape={x.shape}")
+        if x.dtype not in _PLAIN or not x.size:
+            notes.append(f"dtype={x.dtype}")
+        if x.device != "cpu":
+            notes.append(f"device={x.device}")
+    return [body, *notes, *filter(None, [_history(x)])]
+
+
+def _history(x: Any) -> str:
+    if x.node is None:
+        return ""
+    return "requires_grad=True" if x.node.__class__ is Leaf else f"grad_fn={x.node!r}"

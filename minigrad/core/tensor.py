@@ -10,8 +10,8 @@ from . import modes
 from .graph import Leaf, Node
 from .methods import Methods
 from .numpy_protocol import array_function, array_ufunc
-from .registry import engine
-from .show import tensor_text
+from .registry import engine, op
+from .show import tensor_html, tensor_text
 
 
 class Tensor(Methods):
@@ -105,6 +105,20 @@ class Tensor(Methods):
     def __repr__(self) -> str:
         return tensor_text(self)
 
+    def _repr_html_(self) -> str:
+        return tensor_html(self)
+
+    def __format__(self, spec: str) -> str:
+        """f"{loss:.3f}" formats the one value of a 0-d tensor; f"{x}" is its text."""
+        if not spec:
+            return str(self)
+        if self.ndim:
+            raise TypeError(
+                f"the format {spec!r} is for one number, and this tensor has shape {self.shape}; "
+                "reduce it first, or use np.array2string(x.detach().numpy(), precision=...)"
+            )
+        return format(self.item(), spec)
+
     # -- out of the graph --------------------------------------------------------------------
 
     def detach(self) -> "Tensor":
@@ -132,6 +146,8 @@ class Tensor(Methods):
                 "NumPy asks for a plain array, which would drop this tensor's history in silence. "
                 "Say x.detach() for the values, or use mg.stack([...]) to build a tensor of them."
             )
+        if dtype is not None and np.dtype(dtype).kind == "O":
+            raise TypeError("an object array of tensors is never made; use a list, or mg.stack")
         return np.array(self.data, dtype=dtype, copy=copy)
 
     __array_ufunc__ = array_ufunc
@@ -167,6 +183,65 @@ class Tensor(Methods):
         """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
         return _restore, (type(self), self.data, self.requires_grad, self.grad)
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """x[index] = value writes into the data of a constant, as NumPy does.
+
+        Refused with a TypeError where x or value requires a gradient: y = mg.setitem(x, value,
+        index=index) is the changed copy that carries gradients. An op that has saved this
+        constant, or memory that it shares (x.detach(), a view), sees the new values, so write
+        before the tensor is used.
+        """
+        tracked = self.node is not None or isinstance(value, Tensor) and value.node is not None
+        if tracked or self.level or isinstance(value, Tensor) and value.level:
+            raise TypeError(
+                "x[index] = value writes into memory where no gradient can follow. Use "
+                "y = mg.setitem(x, value, index=index) or mg.index_put(x, indices, values), which "
+                "give a changed copy; x.detach()[index] = value if no gradient is meant."
+            )
+        self.data[_plain_key(index)] = raw(value)
+
+    # -- exchange with other libraries ---------------------------------------------------------
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """minigrad.array_api, the functions of the Python array API standard."""
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(
+                f"version {api_version!r} of the array API standard is not implemented; "
+                "2024.12 and the versions before it are"
+            )
+        return engine.array_namespace
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> "Tensor":
+        """The array API's spelling of x.to(device)."""
+        if stream is not None:
+            raise ValueError("to_device: stream= is not supported; enter the stream with CuPy")
+        return op.to(self, device)
+
+    def __dlpack__(
+        self,
+        /,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """The data for another library by DLPack, shared unless copy=True: torch.from_dlpack(x).
+
+        BufferError for a tensor that requires a gradient, whose history would be lost in silence.
+        """
+        if self.node is not None or self.level:
+            raise BufferError(
+                "this tensor requires a gradient, which DLPack cannot carry; hand over x.detach()"
+            )
+        return self.data.__dlpack__(
+            stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+        )
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(kind, number) of the device: (1, 0) is the CPU, (2, i) GPU i."""
+        return raw(self).__dlpack_device__()
+
     # -- derivatives -------------------------------------------------------------------------
 
     def backward(
@@ -193,6 +268,11 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x.data
     return x
+
+
+def _plain_key(index: Any) -> Any:
+    """The index with arrays in the place of its tensors."""
+    return tuple([raw(i) for i in index]) if type(index) is tuple else raw(index)
 
 
 def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:

@@ -29,8 +29,26 @@ from .numbers import arrived, norm, owner, small_values
 _LONGEST_TEXT = 200  # of a parameter's repr
 
 
-def graph_dict(tensors: Tensor | Sequence[Tensor]) -> dict[str, Any]:
-    """The graph behind one or several tensors, as the document that a dump holds."""
+class _Known:
+    """What nodes do not tell: small results' numbers, names given by the user, shared memory."""
+
+    def __init__(self, values: Mapping, names: Mapping[str, Tensor] | None):
+        self.values = values  # node -> numbers
+        self.names = {tensor.node: name for name, tensor in (names or {}).items()}
+        self._buffers: dict[int, int] = {}
+
+    def buffer(self, x: Any) -> int:
+        """The number, in this dump, of the memory that an array shows."""
+        return self._buffers.setdefault(owner(x), len(self._buffers))
+
+
+def graph_dict(
+    tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
+) -> dict[str, Any]:
+    """The graph behind one or several tensors, as the document that a dump holds.
+
+    names: what to call some of its tensors, as in {"a": a, "b": b}.
+    """
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     for root in roots:
         if not isinstance(root, Tensor) or root.node is None:
@@ -40,7 +58,7 @@ def graph_dict(tensors: Tensor | Sequence[Tensor]) -> dict[str, Any]:
             )
     places = [root.node for root in roots]
     values = {root.node: small_values(root) for root in roots}
-    document = _document(reachable(places), places, values)
+    document = _document(reachable(places), places, _Known(values, names))
     document["device"] = roots[0].device if roots else "cpu"
     return document
 
@@ -50,20 +68,14 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
     formats.write_whole(os.fspath(path), formats.json_text(graph_dict(tensors)))
 
 
-def _document(order: Iterable, roots: Iterable, values: Mapping) -> dict[str, Any]:
-    """The document for these nodes, leaves and ports; ports fold into (producer, output).
-
-    values: the numbers of small results, by node, as far as they are known.
-    """
+def _document(order: Iterable, roots: Iterable, known: _Known) -> dict[str, Any]:
+    """The document for these nodes, leaves and ports; ports fold into (producer, output)."""
     nodes, edges = [], []
-    memory: dict[int, int] = {}  # the owner of an array's memory -> its number in the dump
     for node in order:
         if node.__class__ is Leaf:
-            nodes.append(_leaf_record(node, memory))
+            nodes.append(_leaf_record(node, known))
         elif node.__class__ is not Port:
-            nodes.append(_node_record(node, memory))
-            if values.get(node) is not None:
-                nodes[-1]["values"] = values[node]
+            nodes.append(_node_record(node, known))
             for slot, parent in zip(_slots(node), node.parents, strict=True):
                 producer, output = _source(parent)
                 edges.append(
@@ -101,9 +113,9 @@ def _array_record(shape: tuple, dtype: Any) -> dict[str, Any]:
     return {"shape": [int(n) for n in shape], "dtype": str(dtype), "bytes": size}
 
 
-def _leaf_record(leaf: Leaf, memory: dict[int, int]) -> dict[str, Any]:
+def _leaf_record(leaf: Leaf, known: _Known) -> dict[str, Any]:
     tensor = leaf.tensor()
-    name = getattr(tensor, "name", None)
+    name = known.names.get(leaf) or getattr(tensor, "name", None)
     record = {
         "id": leaf.number,
         "kind": "parameter" if getattr(tensor, "is_parameter", False) else "leaf",
@@ -119,22 +131,17 @@ def _leaf_record(leaf: Leaf, memory: dict[int, int]) -> dict[str, Any]:
         "formula": "",
     }
     if tensor is not None:
-        record["buffer"] = _buffer(tensor, memory)
+        record["buffer"] = known.buffer(tensor)
         values = small_values(tensor)
         if values is not None:
             record["values"] = values
     return record
 
 
-def _buffer(x: Any, memory: dict[int, int]) -> int:
-    """The number, in this dump, of the memory that an array shows."""
-    return memory.setdefault(owner(x), len(memory))
-
-
-def _node_record(node: Any, memory: dict[int, int]) -> dict[str, Any]:
+def _node_record(node: Any, known: _Known) -> dict[str, Any]:
     several = isinstance(node.dtype, tuple)
     outputs = list(zip(node.shape, node.dtype)) if several else [(node.shape, node.dtype)]
-    saved, params, device = _saved(node, memory)
+    saved, params, device = _saved(node, known)
     record = {
         "id": node.number,
         "kind": "op",
@@ -144,13 +151,15 @@ def _node_record(node: Any, memory: dict[int, int]) -> dict[str, Any]:
         "device": device,
         "scope": node.origin[2] if node.origin else "",
         "site": _site(node.origin),
-        "name": None,
+        "name": known.names.get(node),
         "saved": saved,
         "params": params,
         "formula": (node.op.__doc__ or "").strip().partition("\n")[0],
     }
     if several:
         record["outputs"] = [_array_record(*output) for output in outputs]
+    if known.values.get(node) is not None:
+        record["values"] = known.values[node]
     return record
 
 
@@ -164,7 +173,7 @@ def _site(origin: tuple | None) -> dict[str, Any] | None:
     return site
 
 
-def _saved(node: Any, memory: dict[int, int]) -> tuple[list[dict], dict[str, str], str]:
+def _saved(node: Any, known: _Known) -> tuple[list[dict], dict[str, str], str]:
     """The arrays that a node keeps for its rules, its static parameters, and where it lives."""
     saved, params, device = [], {}, "cpu"
     for name, value in zip(node.plan.names, node.saved or (), strict=False):
@@ -174,7 +183,7 @@ def _saved(node: Any, memory: dict[int, int]) -> tuple[list[dict], dict[str, str
             if _is_array(part):
                 label = name if index is None else f"{name}[{index}]"
                 record = _array_record(part.shape, part.dtype)
-                saved.append({"name": label, **record, "buffer": _buffer(part, memory)})
+                saved.append({"name": label, **record, "buffer": known.buffer(part)})
                 device = device_of(raw(part))
         if not several and name in node.op.defaults and not _is_array(value):
             params[name] = _text(value)
@@ -200,8 +209,8 @@ def _text(value: Any) -> str:
 class _Pass:
     """One backward while it runs: its graph, and the steps so far."""
 
-    def __init__(self, order: list, roots: list, values: Mapping):
-        self.document = _document(order, roots, values)
+    def __init__(self, order: list, roots: list, known: _Known):
+        self.document = _document(order, roots, known)
         self.records = {record["id"]: record for record in self.document["nodes"]}
         self.inputs: dict[int, list[dict]] = {}  # the edges into a node, in the order of parents
         for edge in self.document["edges"]:
@@ -259,11 +268,13 @@ class record_backward:
 
     Reading the norms costs about a pass over each cotangent and contribution: this is for looking,
     not for timing. Each step tells the time it took to look at it. With the forward inside the
-    block too, the dump also holds source lines, scopes and the values of small results.
+    block too, the dump also holds source lines, scopes and the values of small results. `names`
+    says what to call some of the tensors; more may be added: rec.names["hidden"] = h.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[str, Tensor] | None = None) -> None:
         self.graph: dict[str, Any] | None = None
+        self.names = dict(names or {})
         self._passes: list[_Pass] = []
         self._values: WeakKeyDictionary[Any, list] = WeakKeyDictionary()
         self._lock = threading.Lock()
@@ -289,7 +300,7 @@ class record_backward:
         self.graph = graph
 
     def graph_ready(self, order: list, roots: list) -> None:
-        started = _Pass(order, roots, self._values)
+        started = _Pass(order, roots, _Known(self._values, self.names))
         with self._lock:
             self._passes.append(started)
 

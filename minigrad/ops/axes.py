@@ -84,7 +84,8 @@ def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -
 
     2048 + 1 is 2048 in float16, and 256 + 1 is 256 in bfloat16: a running sum would stop there.
     """
-    dtype = resolve_dtype(dtype)
+    if dtype is not None:
+        dtype = resolve_dtype(dtype)
     result = x.dtype if dtype is None else dtype
     wide = accumulator(result)
     if wide is None:

@@ -8,7 +8,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import array_like, axes_of, axis_of, constant_array, sum_to
-from .batching import behind
+from .batching import behind, full
 
 __all__ = [
     "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
@@ -301,6 +301,32 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 @unwrap.batch
 def unwrap_batch(op_, xs, batched, params):
     return unwrap(xs[0], **{**params, "axis": behind(params["axis"], xs[0].ndim - 1)})
+
+
+@slide.batch
+def slide_batch(op_, xs, batched, params):
+    """Each example's windows as the rows of a matrix."""
+    x, v = full(xs, batched)
+    rows = op.unfold(x, axis=1, size=v.shape[1])
+    return op.squeeze(op.matmul(rows, op.expand_dims(v, axis=2)), axis=2)
+
+
+@convolve_full.batch
+def convolve_full_batch(op_, xs, batched, params):
+    a, v = full(xs, batched)
+    ends = v.shape[1] - 1
+    padded = op.pad_zeros(a, widths=((0, 0), (ends, ends)))
+    return slide_batch(slide, [padded, op.flip(v, axis=1)], [True, True], {})
+
+
+@polyval.batch
+def polyval_batch(op_, xs, batched, params):
+    p, x = full(xs, batched)
+    p = op.reshape(p, shape=(*p.shape, *(1,) * (x.ndim - 1)))
+    y = np.zeros_like(x)
+    for k in range(p.shape[1]):
+        y = y * x + p[:, k]
+    return y
 
 
 # -- the cross product -----------------------------------------------------------------------

@@ -19,8 +19,8 @@ F = torch.nn.functional
 
 UNARY = """abs exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal square sin cos tan sinh
 cosh tanh arcsin arccos arctan arcsinh arccosh arctanh sinc sigmoid erf erfc erfinv lgamma
-digamma logit floor ceil trunc rad2deg deg2rad sign nan_to_num angle real conj relu silu mish softplus
-logsigmoid softsign hardswish selu relu6 tril triu ravel""".split()
+digamma logit floor ceil trunc rad2deg deg2rad sign nan_to_num angle real conj relu silu mish
+softplus logsigmoid softsign hardswish selu relu6 tril triu ravel""".split()
 BINARY = """add sub mul div pow hypot arctan2 fmod remainder maximum minimum fmax fmin logaddexp
 logaddexp2 xlogy matmul inner vdot dot outer kron copysign""".split()
 RENAMED = {

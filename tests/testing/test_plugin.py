@@ -1,5 +1,6 @@
 """The pytest plugin: third parties' rules under every check."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -29,14 +30,16 @@ def run_pytest(folder, factor=2, marker="", *options):
     (folder / "test_rules.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "minigrad.testing.plugin", "-v", "-rs"]
     command += ["-p", "no:cacheprovider", *options, "test_rules.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    # Where the package is installed its entry point would load the plugin a second time.
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=alone)
 
 
 def test_a_right_rule_gets_one_passing_item_for_each_check(tmp_path):
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "test_rules[twice_2-K3] PASSED" in done.stdout
-    assert "n/a: no mpmath function" in done.stdout
+    assert "n/a: not an elementwise op of several arguments" in done.stdout
 
 
 def test_a_wrong_rule_fails_with_the_entry_named(tmp_path):

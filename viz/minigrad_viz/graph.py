@@ -13,6 +13,19 @@ class Array:
     dtype: str
     bytes: int
     name: str = ""
+    buffer: int | None = None  # arrays with the same number show the same memory
+
+
+Numbers = tuple[float | str, ...]  # of a small array, row by row; "nan", "inf", "-inf" as words
+
+
+@dataclass(slots=True)
+class Gradient:
+    """What is known of a gradient: its 2-norm, "nan" or "inf" if it holds one, a few numbers."""
+
+    norm: float | None
+    nonfinite: str | None
+    values: Numbers | None = None
 
 
 @dataclass(slots=True)
@@ -22,11 +35,16 @@ class Site:
     file: str
     line: int
     function: str
+    text: str = ""
 
 
 @dataclass(slots=True)
 class Node:
-    """One node of the dump: an operation, a leaf or a parameter."""
+    """One node of the dump: an operation, a leaf or a parameter.
+
+    `grad` is what stood in a leaf's .grad after the recorded backward, `before` what stood there
+    before; `values` the numbers of a small result.
+    """
 
     id: int
     kind: str
@@ -40,6 +58,11 @@ class Node:
     saved: tuple[Array, ...] = ()
     params: dict[str, str] = field(default_factory=dict)
     formula: str = ""
+    values: Numbers | None = None
+    buffer: int | None = None
+    grad: Gradient | None = None
+    before: Gradient | None = None
+    flops: float | None = None
 
 
 @dataclass(slots=True)
@@ -53,8 +76,22 @@ class Edge:
 
 
 @dataclass(slots=True)
+class Contribution:
+    """What a step added to the gradient of output `output` of `producer` (a position)."""
+
+    producer: int
+    output: int
+    slot: int
+    bytes: int
+    gradient: Gradient
+
+
+@dataclass(slots=True)
 class Step:
-    """One recorded step of backward: node `node` (a position) ran from t0 to t1 nanoseconds."""
+    """One recorded step of backward: node `node` (a position) ran from t0 to t1 nanoseconds.
+
+    `looking` is the time that recording took afterwards; `sent` is None where it was not recorded.
+    """
 
     node: int
     order: int
@@ -64,6 +101,10 @@ class Step:
     contributions: int
     grad_norm: float | None
     nonfinite: str | None
+    values: Numbers | None = None
+    looking: int = 0
+    sent: tuple[Contribution, ...] | None = None
+    flops: float | None = None
 
 
 @dataclass(slots=True)

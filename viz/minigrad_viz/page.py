@@ -8,18 +8,35 @@ from importlib import resources
 from typing import Any
 
 from minigrad_viz.escape import finite, json_in_script, shown, xml
-from minigrad_viz.graph import Array, Graph, Node
+from minigrad_viz.graph import Array, Gradient, Graph, Node, Step
 from minigrad_viz.picture import summary_text
 from minigrad_viz.wording import array_text, byte_text, site_text
 
-_SCRIPTS = ("layout.js", "model.js", "paint.js", "panel.js", "app.js", "hands.js")
+_SCRIPTS = (
+    "layout.js",
+    "model.js",
+    "paint.js",
+    "panel.js",
+    "app.js",
+    "hands.js",
+)
 
 
-def page_text(graph: Graph, title: str, depth: int | None, collapse: Iterable[str] = ()) -> str:
-    """The whole page; scopes at `depth` and those in `collapse` start folded."""
+def page_text(
+    graph: Graph,
+    title: str,
+    depth: int | None,
+    collapse: Iterable[str] = (),
+    **start: Any,
+) -> str:
+    """The whole page; scopes at `depth` and those in `collapse` start folded.
+
+    `start` says how it opens: mode="step" (the step-through), heat="time" ...
+    """
     data = page_data(graph, title)
     data["depth"] = depth
     data["closed"] = sorted(collapse)
+    data["start"] = start
     parts = {
         "TITLE": xml(shown(title, 80)),
         "STYLE": _asset("page.css"),
@@ -58,15 +75,30 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "at": site_text(node),
         "site": made,
         "function": shown(node.site.function, 60) if node.site else "",
+        "text": shown(node.site.text, 160) if node.site else "",
         "device": shown(node.device, 20),
         "formula": shown(node.formula, 400),
         "outputs": [array_text(array) for array in node.outputs],
         "bytes": [array.bytes for array in node.outputs],
         "saved": [_array(array) for array in node.saved[:64]],
+        "holds": [[array.bytes, array.buffer] for array in node.saved],
+        "buffer": -1 if node.buffer is None else node.buffer,
+        "values": list(node.values or ()),
+        "grad": _gradient(node.grad),
+        "before": _gradient(node.before),
+        "flops": finite(node.flops),
         "params": [[shown(k, 40), shown(v, 120)] for k, v in list(node.params.items())[:64]],
         "root": root,
     }
-    return {key: value for key, value in facts.items() if value not in ("", [], False)}
+    return {key: value for key, value in facts.items() if value not in ("", [], False, None)}
+
+
+def _gradient(gradient: Gradient | None) -> list[Any] | None:
+    """[norm, "nan" or "inf", numbers], None for what is not known."""
+    if gradient is None:
+        return None
+    bad = None if gradient.nonfinite is None else shown(gradient.nonfinite, 8)
+    return [finite(gradient.norm), bad, gradient.values and list(gradient.values)]
 
 
 def _array(array: Array) -> str:
@@ -74,22 +106,30 @@ def _array(array: Array) -> str:
 
 
 def _steps(graph: Graph) -> list[list[Any]]:
-    """[node, order, worker, t0, t1, contributions, gradient norm, NaN or Inf]; times from 0."""
+    """A row for each step; recording.js says what stands where. Times count from 0."""
     if graph.backward is None:
         return []
     start = min((step.t0 for step in graph.backward.steps), default=0)
+    return [_step(step, start) for step in graph.backward.steps]
+
+
+def _step(step: Step, start: int) -> list[Any]:
+    sent = step.sent and [
+        [c.producer, c.output, c.slot, c.bytes, *(_gradient(c.gradient) or ())] for c in step.sent
+    ]
     return [
-        [
-            step.node,
-            step.order,
-            step.worker,
-            step.t0 - start,
-            step.t1 - start,
-            step.contributions,
-            finite(step.grad_norm),
-            None if step.nonfinite is None else shown(step.nonfinite, 8),
-        ]
-        for step in graph.backward.steps
+        step.node,
+        step.order,
+        step.worker,
+        step.t0 - start,
+        step.t1 - start,
+        step.contributions,
+        finite(step.grad_norm),
+        None if step.nonfinite is None else shown(step.nonfinite, 8),
+        step.values and list(step.values),
+        step.looking,
+        finite(step.flops),
+        sent,
     ]
 
 

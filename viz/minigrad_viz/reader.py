@@ -7,6 +7,7 @@ harm. Each field in use has its type checked; fields that are not known are pass
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections import Counter
@@ -15,7 +16,19 @@ from typing import Any
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Array, Backward, Edge, Graph, Node, Site, Step, topological_order
+from minigrad_viz.graph import (
+    Array,
+    Backward,
+    Contribution,
+    Edge,
+    Gradient,
+    Graph,
+    Node,
+    Numbers,
+    Site,
+    Step,
+    topological_order,
+)
 
 FORMAT = "minigrad.graph"
 MAJOR = 1
@@ -23,6 +36,8 @@ MAX_BYTES = 512 * 1024 * 1024
 _HEADER = ("minigrad", "python", "numpy", "cupy", "device", "clock")
 _LONGEST_TEXT = 4096  # of a text kept in memory; writers cut further
 _LARGEST = 2**63 - 1
+_MOST_NUMBERS = 16
+_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
@@ -90,7 +105,7 @@ def graph_from(document: Any) -> Graph:
         nodes=nodes,
         edges=edges,
         roots=list(dict.fromkeys(roots)),
-        backward=None if backward is None else _backward(backward, place),
+        backward=None if backward is None else _backward(backward, place, nodes),
     )
 
 
@@ -130,6 +145,11 @@ def _node(record: Any, at: int) -> Node:
         saved=_optional(record, "saved", _arrays, (), where),
         params=_optional(record, "params", _texts, {}, where),
         formula=_optional(record, "formula", _text, "", where),
+        values=_optional(record, "values", _numbers, None, where),
+        buffer=_optional(record, "buffer", _count, None, where),
+        grad=_optional(record, "grad", _gradient, None, where),
+        before=_optional(record, "grad_before", _gradient, None, where),
+        flops=_optional(record, "flops", _number, None, where),
     )
 
 
@@ -151,17 +171,17 @@ def _placed(identity: Any, place: dict[int, int], where: str) -> int:
     return place[identity]
 
 
-def _backward(record: Any, place: dict[int, int]) -> Backward:
+def _backward(record: Any, place: dict[int, int], nodes: list[Node]) -> Backward:
     if not isinstance(record, dict):
         raise _wrong("backward", "it", "an object", record)
     return Backward(
         engine=_optional(record, "engine", _text, "", "backward"),
         workers=_optional(record, "workers", _count, 1, "backward"),
-        steps=[_step(step, at, place) for at, step in enumerate(_list(record, "steps"))],
+        steps=[_step(step, at, place, nodes) for at, step in enumerate(_list(record, "steps"))],
     )
 
 
-def _step(record: Any, at: int, place: dict[int, int]) -> Step:
+def _step(record: Any, at: int, place: dict[int, int], nodes: list[Node]) -> Step:
     where = f"backward step {at}"
     if not isinstance(record, dict):
         raise _wrong(where, "it", "an object", record)
@@ -174,10 +194,36 @@ def _step(record: Any, at: int, place: dict[int, int]) -> Step:
         contributions=_optional(record, "contributions", _count, 0, where),
         grad_norm=_optional(record, "grad_norm", _number, None, where),
         nonfinite=_optional(record, "nonfinite", _text, None, where),
+        values=_optional(record, "values", _numbers, None, where),
+        looking=_optional(record, "looking", _count, 0, where),
+        flops=_optional(record, "flops", _number, None, where),
     )
+    sent = record.get("sent")
+    if sent is not None:
+        if not isinstance(sent, list):
+            raise _wrong(where, '"sent"', "a list", sent)
+        step.sent = tuple([_contribution(item, place, nodes, where) for item in sent])
     if step.t1 < step.t0:
         raise ViewerError(f"{where}: it ends before it begins")
     return step
+
+
+def _contribution(
+    record: Any, place: dict[int, int], nodes: list[Node], where: str
+) -> Contribution:
+    if not isinstance(record, dict):
+        raise _wrong(where, "a contribution", "an object", record)
+    producer = _placed(record.get("producer"), place, where)
+    output = _optional(record, "output", _count, 0, where)
+    if output >= len(nodes[producer].outputs):
+        raise ViewerError(f"{where}: node {nodes[producer].id} has no output {output}")
+    return Contribution(
+        producer=producer,
+        output=output,
+        slot=_optional(record, "slot", _count, 0, where),
+        bytes=_optional(record, "bytes", _count, 0, where),
+        gradient=_gradient(record),
+    )
 
 
 # -- kinds of values: each takes a raw value and gives the checked one, or raises TypeError --------
@@ -215,6 +261,27 @@ def _text(value: Any) -> str:
     return value if len(value) <= _LONGEST_TEXT else value[: _LONGEST_TEXT - 1] + "…"
 
 
+def _numbers(value: Any) -> Numbers:
+    if not isinstance(value, list) or len(value) > _MOST_NUMBERS:
+        raise TypeError(f"a list of at most {_MOST_NUMBERS} numbers")
+    return tuple([item if item in _NOT_FINITE else _finite_or_word(item) for item in value])
+
+
+def _finite_or_word(value: Any) -> float | str:
+    number = _number(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def _gradient(value: Any) -> Gradient:
+    if not isinstance(value, dict):
+        raise TypeError("an object with grad_norm and nonfinite")
+    return Gradient(
+        norm=_optional(value, "grad_norm", _number, None, "a gradient"),
+        nonfinite=_optional(value, "nonfinite", _text, None, "a gradient"),
+        values=_optional(value, "values", _numbers, None, "a gradient"),
+    )
+
+
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise TypeError("an object of texts")
@@ -228,6 +295,7 @@ def _site(value: Any) -> Site:
         file=_field(value, "file", _text, "a site"),
         line=_field(value, "line", _count, "a site"),
         function=_optional(value, "function", _text, "", "a site"),
+        text=_optional(value, "text", _text, "", "a site"),
     )
 
 
@@ -246,6 +314,7 @@ def _array(record: dict, where: str) -> Array:
         dtype=_field(record, "dtype", _text, where),
         bytes=_optional(record, "bytes", _count, 0, where),
         name=_optional(record, "name", _text, "", where),
+        buffer=_optional(record, "buffer", _count, None, where),
     )
 
 

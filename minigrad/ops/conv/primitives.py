@@ -152,7 +152,10 @@ def _split_batch(y, size):
 def conv_batch(op_, xs, batched, params):
     x, w, *b = xs
     if b and b[0] is not None:
-        y = conv_batch(op_, [x, w], batched[:2], params)
+        if any(batched[:2]):
+            y = _image_batch(conv, x, w, batched, params)
+        else:
+            y = op.expand_dims(conv(x, w, None, **params), axis=0)
         dims = y.ndim - 3
         lead = b[0].shape[:1] if batched[2] else (1,)
         return y + op.reshape(b[0], shape=(*lead, 1, -1, *(1,) * dims))

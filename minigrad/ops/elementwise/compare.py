@@ -11,8 +11,8 @@ __all__ = [
     "allclose", "array_equal", "bitwise_and", "bitwise_invert", "bitwise_left_shift",
     "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "equal", "fix",
     "floor", "greater", "greater_equal", "isclose", "isfinite", "isinf", "isnan", "less",
-    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "not_equal", "rint",
-    "round", "signbit", "trunc",
+    "less_equal", "logical_and", "logical_not", "logical_or", "logical_xor", "nextafter",
+    "not_equal", "rint", "round", "signbit", "trunc",
 ]  # fmt: skip
 
 # -- no gradient: the result is not a function that varies with its arguments ------------------
@@ -44,6 +44,9 @@ isfinite = elementwise(np.isfinite, dx=None, doc="y = x is neither ∞ nor NaN, 
 isinf = elementwise(np.isinf, dx=None, doc="y = x is ∞ or −∞, no gradient")
 isnan = elementwise(np.isnan, dx=None, doc="y = x is NaN, no gradient")
 signbit = elementwise(np.signbit, dx=None, doc="y = x has its sign bit set (also −0), no gradient")
+nextafter = elementwise(
+    np.nextafter, da=None, db=None, doc="y = the next number after a towards b, no gradient"
+)
 
 
 @primitive(numpy=np.isclose, differentiable=False)

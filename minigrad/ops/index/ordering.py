@@ -116,9 +116,12 @@ def flatnonzero(x: Any) -> Any:
 
 
 @primitive(numpy=getattr(np, "unique_all", ()), outputs=4, differentiable=False)
-def unique_all(x):
-    """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient."""
-    values, first, inverse, counts = np.unique(x, True, True, True)
+def unique_all(x, *, equal_nan=False):
+    """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient.
+
+    NaNs are distinct from one another, unless equal_nan.
+    """
+    values, first, inverse, counts = np.unique(x, True, True, True, equal_nan=equal_nan)
     return values, first, inverse.reshape(x.shape), counts
 
 
@@ -128,5 +131,5 @@ def unique(
 ) -> Any:
     """The distinct elements, sorted; on demand first positions, inverse and counts. No gradient."""
     wanted = (True, return_index, return_inverse, return_counts)
-    found = [y for y, want in zip(op.unique_all(x), wanted) if want]
+    found = [y for y, want in zip(op.unique_all(x, equal_nan=True), wanted) if want]
     return tuple(found) if len(found) > 1 else found[0]

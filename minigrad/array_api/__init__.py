@@ -1,0 +1,32 @@
+"""The Python array API standard, version 2024.12: `x.__array_namespace__()` is this module.
+
+    >>> import minigrad.array_api as xp
+    >>> x = xp.asarray([3.0, 4.0])
+    >>> xp.sqrt(xp.sum(x * x))
+    tensor(5.)
+
+The package `minigrad` keeps NumPy's signatures and PyTorch's names; where the standard spells a
+function otherwise (`zeros(shape)` and not `zeros(2, 3)`, `var(correction=)`, `unique_counts`), this
+module has the standard's spelling. The functions are the same ops, so code written for the
+standard is recorded and differentiated. Tensors of both are one class.
+"""
+
+import sys
+
+from ..core.registry import engine
+from . import creation, dtypes, elementwise, linear_algebra, manipulation, reductions
+from .creation import *
+from .dtypes import *
+from .elementwise import *
+from .linear_algebra import *
+from .manipulation import *
+from .reductions import *
+
+__array_api_version__ = "2024.12"
+
+__all__ = [
+    "__array_api_version__", *creation.__all__, *dtypes.__all__, *elementwise.__all__,
+    *linear_algebra.__all__, *manipulation.__all__, *reductions.__all__,
+]  # fmt: skip
+
+engine.register("array_namespace", sys.modules[__name__])  # Tensor.__array_namespace__ asks for it
