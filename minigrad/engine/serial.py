@@ -62,6 +62,7 @@ def run(
                 add_into(cotangents, parent, c)
             else:
                 cotangents[parent] = c
+        contributions = c = None  # so that only `cotangents` holds what has arrived
 
 
 def _leading_to(order: list, wanted: set) -> set:

@@ -236,3 +236,18 @@ def test_a_real_leaf_in_complex_arithmetic_gets_a_real_gradient():
     x = leaf([3.0])
     (x * (2 + 1j)).real.sum().backward()
     assert x.grad.dtype == np.float64 and x.grad.tolist() == [2]
+
+
+def test_a_gradient_that_only_the_engine_holds_is_handed_over_without_a_copy():
+    made = []
+    op = mg.primitive(lambda x: x * 2, name="doubles_and_shows_its_gradient")
+
+    @op.vjp("x")
+    def dx(g):
+        gx = g * 2
+        made.append(gx.__array_interface__["data"][0])
+        return gx
+
+    x = leaf(np.ones(1000))
+    op(x).backward(np.ones(1000))
+    assert x.grad.data.__array_interface__["data"][0] == made[0]
