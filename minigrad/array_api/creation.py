@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from ..backends.device import device_of, resolve
 from ..backends.dtypes import resolve_dtype
 from ..core import create
@@ -129,9 +127,7 @@ def eye(
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> list:
-    """Coordinate arrays of a grid of 1-d arrays of one dtype."""
-    if len({np.dtype(x.dtype) for x in arrays}) > 1:
-        raise ValueError(f"meshgrid: one dtype is needed, got {[str(x.dtype) for x in arrays]}")
+    """Coordinate arrays of a grid of 1-d arrays."""
     return list(op.meshgrid(*arrays, indexing=indexing))
 
 

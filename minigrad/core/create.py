@@ -55,6 +55,8 @@ def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> 
     Memory is shared unless copy=True, and stays read-only where it was. BufferError where x is a
     tensor that requires a gradient: pass x.detach().
     """
+    if not hasattr(x, "__dlpack_device__"):
+        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use mg.tensor(data)")
     kind, number = x.__dlpack_device__()
     source = f"cuda:{number}" if kind == _DLPACK_CUDA else "cpu"
     if device is not None and device != source:

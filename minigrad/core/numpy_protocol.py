@@ -159,6 +159,13 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     return entry(*args, **kwargs)
 
 
+_IN_PLACE_OF = {
+    "where": "Instead of where=, reduce mg.where(mask, x, b) with a b that changes nothing.",
+    "initial": "Instead of initial=, combine the result with that value.",
+    "sorter": "Instead of sorter=, search in a[sorter].",
+}
+
+
 class _Spelling:
     """How NumPy's parameters of a function are called here.
 
@@ -188,10 +195,10 @@ class _Spelling:
         given = {self.renamed.get(key, key): value for key, value in given.items()}
         unknown = sorted(given.keys() - self.ours)
         if unknown:
+            hints = " ".join(_IN_PLACE_OF[key] for key in unknown if key in _IN_PLACE_OF)
             raise TypeError(
                 f"np.{name}: {', '.join(f'{key}=' for key in unknown)} is not supported on "
-                f"tensors; this function takes {', '.join(sorted(self.ours))}. In the place of "
-                "where=, give mg.where(mask, x, 0) to it; of initial=, combine its result with it."
+                f"tensors; this function takes {', '.join(sorted(self.ours))}. {hints}"
             )
         return given
 

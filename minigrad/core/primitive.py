@@ -35,7 +35,8 @@ from .registry import op as registry
 from .tensor import Tensor
 
 _new = object.__new__
-_AS_THEY_ARE = (float, int, complex, bool, type(None))  # Python scalars stay weak
+_NUMBERS = (float, int, complex, bool)
+_AS_THEY_ARE = (*_NUMBERS, type(None))  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
@@ -133,8 +134,8 @@ class Primitive:
             else:
                 arrays.append(x if hasattr(x, "dtype") else np.asarray(x))
             bit <<= 1
-        if weak and tensors:
-            arrays = weak_scalars(arrays)
+        if weak:
+            arrays = weak_scalars(arrays) if tensors else _scalars_as_arrays(self, arrays)
 
         # run
         try:
@@ -290,6 +291,13 @@ class Primitive:
                 f'@{self.name}.vjp("{name}"), or pass that input detached'
             )
         return self.rules[name]
+
+
+def _scalars_as_arrays(op: Primitive, values: list) -> list:
+    """mg.sum(2.0): without a tensor beside it, a Python number is a 0-d array to all but ufuncs."""
+    if op.kind == "elementwise":
+        return values
+    return [np.asarray(x) if type(x) in _NUMBERS else x for x in values]
 
 
 def _argument_names(fn: Callable) -> tuple[str, ...]:

@@ -27,11 +27,10 @@ def tensor_text(x: Any) -> str:
 
 
 def tensor_html(x: Any) -> str:
-    """The same text for a notebook, under a line with shape, dtype, device and history."""
+    """The same text for a notebook, under a line with shape, dtype, device and size."""
     try:
-        facts = [f"shape {x.shape}", str(x.dtype), x.device, f"{x.nbytes:,} bytes", _history(x)]
-        head = html.escape(" · ".join(fact for fact in facts if fact))
-        return f"<small>{head}</small><pre>{html.escape(_parts(x)[0])}</pre>"
+        head = f"shape {x.shape} · {x.dtype} · {x.device} · {x.nbytes:,} bytes"
+        return f"<small>{html.escape(head)}</small><pre>{html.escape(tensor_text(x))}</pre>"
     except Exception:  # a notebook shows a traceback in the place of every value that raises
         return f"<pre>{html.escape(object.__repr__(x))}</pre>"
 

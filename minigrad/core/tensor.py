@@ -169,7 +169,9 @@ class Tensor(Methods):
         return self.data.__index__()
 
     def __len__(self) -> int:
-        return len(self.data)
+        if self.ndim == 0:
+            raise TypeError("a 0-d tensor has no length; x.item() gives its value")
+        return self.shape[0]
 
     def __iter__(self) -> Any:
         if self.ndim == 0:
@@ -196,7 +198,7 @@ class Tensor(Methods):
             raise TypeError(
                 "x[index] = value writes into memory where no gradient can follow. Use "
                 "y = mg.setitem(x, value, index=index) or mg.index_put(x, indices, values), which "
-                "give a changed copy; x.detach()[index] = value if no gradient is meant."
+                "give a changed copy; if no gradient is meant, write into x.detach().copy()."
             )
         self.data[_plain_key(index)] = raw(value)
 

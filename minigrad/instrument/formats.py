@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, TextIO
 import numpy as np
 
 from ..core.errors import FormatError
+from ..version import __version__
 
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)
@@ -33,7 +34,7 @@ def header(format_name: str) -> dict[str, Any]:
     return {
         "format": format_name,
         "version": list(VERSION),
-        "minigrad": getattr(sys.modules["minigrad"], "__version__", "unknown"),
+        "minigrad": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "cupy": cupy.__version__ if cupy is not None else None,
@@ -61,9 +62,11 @@ def written_whole(path: str) -> Iterator[TextIO]:
         with open(partial, "w", encoding="utf-8") as file:
             yield file
         os.replace(partial, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
+        if isinstance(error, OSError) and error.filename == partial:
+            error.filename = str(path)  # name the file that the user asked for
         raise
 
 

@@ -108,22 +108,27 @@ def _hits(x: Any, y_max: Any, how: Windows) -> tuple[list, Any]:
 
 
 @linear
-def sum_pool(x, *, how=None):
-    """y = Σ of each window (padding counts as 0);  gx = g added to every place of its window"""
+def sum_pool(x, *, how=None, divisor=1):
+    """y = Σ of each window / divisor, padding counts as 0 ;  gx = g / divisor, spread over windows
+
+    16-bit floats are added up and divided in float32: a sum may be out of range, its mean not.
+    """
     wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
     out = how.count("sum_pool", x.shape[-len(how.kernel) :])
-    return _slide(np.add, padded(wide, how.padding), how, out).astype(x.dtype, copy=False)
+    y = _slide(np.add, padded(wide, how.padding), how, out)
+    return (y if divisor == 1 else y / divisor).astype(x.dtype, copy=False)
 
 
 @sum_pool.vjp("x")
-def sum_pool_gx(g, x_shape, how):
-    return sum_pool_dx(g, size=x_shape[-len(how.kernel) :], how=how)
+def sum_pool_gx(g, x_shape, how, divisor):
+    return sum_pool_dx(g, size=x_shape[-len(how.kernel) :], how=how, divisor=divisor)
 
 
 @linear
-def sum_pool_dx(a, *, size=(), how=None):
-    """Every entry of a, added to all places of its window: the transpose of sum_pool."""
+def sum_pool_dx(a, *, size=(), how=None, divisor=1):
+    """Every entry of a / divisor, added to all places of its window: the transpose of sum_pool."""
     wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
+    wide = wide if divisor == 1 else wide / divisor
     lead, out = a.shape[: -len(size)], a.shape[-len(size) :]
     ones = (1,) * len(size)
     spread = np.broadcast_to(wide.reshape((*lead, *ones, *out)), (*lead, *how.kernel, *out))
@@ -132,8 +137,8 @@ def sum_pool_dx(a, *, size=(), how=None):
 
 
 @sum_pool_dx.vjp("a")
-def sum_pool_dx_ga(g, how):
-    return sum_pool(g, how=how)
+def sum_pool_dx_ga(g, how, divisor):
+    return sum_pool(g, how=how, divisor=divisor)
 
 
 def _leading(op_, xs, batched, params):
@@ -194,17 +199,18 @@ def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pa
     x = array_like(x)
     name = f"avg_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
+    full = prod(how.kernel)
+    y = sum_pool(x, how=how, divisor=full)
     asked = windows(name, how.kernel, how.stride, padding).padding
     if how.padding == asked and (count_include_pad or not any(map(any, asked))):
-        return sum_pool(x, how=how) / prod(how.kernel)
-    # windows at the border cover fewer places: count those inside x (or its asked-for padding)
-    size = x.shape[-dims:]
-    ones = _module_of(x).ones(size, dtype=x.dtype)
+        return y
+    # windows at the border cover fewer places: count those in x, or in x and the padding asked for
+    ones = _module_of(x).ones(x.shape[-dims:], dtype=y.dtype)
+    ends = how.padding
     if count_include_pad:
-        extra = [(0, a - b) for (_, a), (_, b) in zip(how.padding, asked, strict=True)]
         ones = padded(ones, asked, 1)
-        return sum_pool(x, how=how) / sum_pool(ones, how=how._replace(padding=tuple(extra)))
-    return sum_pool(x, how=how) / sum_pool(ones, how=how)
+        ends = tuple((0, b - a) for (_, b), (_, a) in zip(ends, asked, strict=True))
+    return y / sum_pool(ones, how=how._replace(padding=ends), divisor=full)
 
 
 @composite

@@ -42,7 +42,10 @@ def parser() -> argparse.ArgumentParser:
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
-        "--self-test", action="store_true", help="plant wrong rules and count those caught"
+        "--self-test",
+        action="store_true",
+        help="plant wrong rules and count those caught; with "
+        "--level full mutate every op's own rules too",
     )
     return usage
 
@@ -58,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.self_test:
             from .selftest import run_self_test
 
-            return run_self_test(options.seed)
+            return run_self_test(options.seed, options.level)
         return _run(options)
     except _UsageError as error:
         print(f"minigrad-gradcheck: {error}", file=sys.stderr)

@@ -1,11 +1,14 @@
-"""The tester tested: every planted wrong rule must be caught, its right twin must pass."""
+"""The tester tested: every planted wrong rule must be caught, its right twin must pass.
 
-import sys
+At the full level every rule of every op is mutated as well, and every mutant must be caught.
+"""
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
 from .case import Context
+from .mutate import mutants
 from .plant import Plant
 from .planted import NAMED
 from .planted_more import MORE
@@ -43,7 +46,7 @@ def verdicts(seed: int = 0) -> Iterator[Verdict]:
         yield judge(plant, seed)
 
 
-def run_self_test(seed: int = 0) -> int:
+def run_self_test(seed: int = 0, level: str = "fast") -> int:
     """Print what caught each plant, and the kill rate; 0 where it is 100 %."""
     start, killed = perf_counter(), 0
     for verdict in verdicts(seed):
@@ -52,8 +55,22 @@ def run_self_test(seed: int = 0) -> int:
         print(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}", flush=True)
         for outcome in verdict.twin_failures:
             print(f"  but its right twin fails {outcome.check}: {outcome.failures[0][1]}")
-    total = len(PLANTS)
-    rate = f"kill rate {killed}/{total} = {100 * killed / total:.0f} %"
-    print(f"{rate}, {perf_counter() - start:.1f} s")
-    sys.stdout.flush()
-    return 0 if killed == total else 1
+    print(f"planted: {_rate(killed, len(PLANTS))}, {perf_counter() - start:.1f} s", flush=True)
+    survivors = run_mutants(seed) if level == "full" else 0
+    return 0 if killed == len(PLANTS) and not survivors else 1
+
+
+def run_mutants(seed: int) -> int:
+    """Print the mutants of the ops' own rules that no check caught; how many they are."""
+    start, made, survived = perf_counter(), 0, 0
+    for mutant in mutants(seed=seed):
+        made += mutant.differs
+        if mutant.survived:
+            survived += 1
+            print(f"NOT CAUGHT: {mutant.op}, rule for {mutant.rule}, {mutant.mutation}", flush=True)
+    print(f"mutants: {_rate(made - survived, made)}, {perf_counter() - start:.1f} s")
+    return survived
+
+
+def _rate(killed: int, total: int) -> str:
+    return f"kill rate {killed}/{total} = {100 * killed / max(total, 1):.1f} %"

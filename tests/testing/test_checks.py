@@ -167,3 +167,12 @@ def test_a_nan_in_a_sample_hides_no_wrong_rule():
     for check in ("K2", "K3"):
         assert outcome_of(check, np.nansum, right, with_nan).status == "pass"
         assert outcome_of(check, np.nansum, wrong, with_nan).status == "fail"
+
+
+def test_the_full_level_says_which_skips_can_go():
+    op = make("op", np.sin, SINE, {})
+    fields = {"dtypes": ("float64",), "skips": {"K3": "some reason", "K2": "too large"}}
+    spec = OpSpec("op", op, np.sin, vectors(50), **fields)
+    k2, k3 = check_spec(spec, Context("full"), [BY_ID["K2"], BY_ID["K3"]])
+    assert (k2.status, k2.reason) == ("skip", "too large")
+    assert (k3.status, k3.reason) == ("skip", "some reason [the check passes: this skip can go]")

@@ -90,7 +90,7 @@ def test_list_names_ops_and_checks(capsys):
 
 def test_self_test_prints_the_kill_rate(capsys):
     assert cli.main(["--self-test"]) == 0
-    assert "= 100 %" in capsys.readouterr().out
+    assert "= 100.0 %" in capsys.readouterr().out
 
 
 def test_an_interrupt_exits_with_130_and_leaves_no_report(tmp_path):

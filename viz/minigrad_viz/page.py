@@ -14,6 +14,7 @@ from minigrad_viz.wording import array_text, byte_text, site_text
 
 _SCRIPTS = (
     "layout.js",
+    "words.js",
     "model.js",
     "paint.js",
     "panel.js",

@@ -66,7 +66,7 @@ def allclose(
 @primitive(numpy=np.array_equal, differentiable=False)
 def array_equal(a, b, equal_nan=False):
     """Whether a and b have the same shape and elements, as a 0-d boolean."""
-    return np.array_equal(a, b, equal_nan=equal_nan)
+    return np.asarray(np.array_equal(a, b, equal_nan=equal_nan))
 
 
 # -- rounding: piecewise constant, so the gradient is 0 ----------------------------------------

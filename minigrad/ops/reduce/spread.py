@@ -40,7 +40,7 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     if x.size == 0:
         return y
     varies = np.max(x, axis=axis, keepdims=keepdims) != np.min(x, axis=axis, keepdims=keepdims)
-    return (y * varies).astype(y.dtype)
+    return np.where(np.logical_or(varies, ~np.isfinite(y)), y, 0).astype(y.dtype)
 
 
 @std.vjp("x")

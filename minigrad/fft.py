@@ -1,0 +1,45 @@
+"""mg.fft: discrete Fourier transforms, by NumPy's names and conventions (see ops/fft.py)."""
+
+from typing import Any
+
+from .backends.device import resolve
+from .backends.dtypes import resolve_dtype
+from .core.tensor import Tensor
+from .ops.fft import (
+    fft,
+    fft2,
+    fftn,
+    fftshift,
+    hfft,
+    ifft,
+    ifft2,
+    ifftn,
+    ifftshift,
+    ihfft,
+    irfft,
+    irfft2,
+    irfftn,
+    rfft,
+    rfft2,
+    rfftn,
+)  # fmt: skip
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+
+def fftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+    """The frequencies, in cycles per unit, of fft's n results for samples d apart: a constant."""
+    return _made("fftfreq", n, d, dtype, device)
+
+
+def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = None) -> Tensor:
+    """The frequencies of rfft's n//2 + 1 results: a constant."""
+    return _made("rfftfreq", n, d, dtype, device)
+
+
+def _made(name: str, n: int, d: float, dtype: Any, device: str | None) -> Tensor:
+    frequencies = getattr(resolve(device).fft, name)(n, d)
+    return Tensor(frequencies if dtype is None else frequencies.astype(resolve_dtype(dtype)))

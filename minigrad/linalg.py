@@ -1,0 +1,56 @@
+"""mg.linalg: linear algebra by NumPy's names (see ops/linalg/).
+
+Stacks of matrices hold them in their last two axes. Real and complex, float32 and float64; 16-bit
+floats raise a TypeError, as in NumPy.
+"""
+
+from typing import Any
+
+from .core.registry import op
+from .ops.calculus import cross
+from .ops.einsum import multi_dot
+from .ops.linalg import (
+    cholesky,
+    cond,
+    det,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    inv,
+    lstsq,
+    matrix_exp,
+    matrix_norm,
+    matrix_power,
+    matrix_rank,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    svd,
+    svdvals,
+    tensorinv,
+    tensorsolve,
+    triangular_solve,
+)  # fmt: skip
+from .ops.matmul import matmul, outer, tensordot, vecdot
+from .ops.reduce import norm, vector_norm
+from .ops.shape import matrix_transpose
+
+__all__ = [
+    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
+    "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
+    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
+    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vecdot",
+    "vector_norm",
+]  # fmt: skip
+
+
+def diagonal(x: Any, *, offset: int = 0) -> Any:
+    """The diagonal of each matrix of x (…, m, n)."""
+    return op.diagonal(x, offset=offset, axis1=-2, axis2=-1)
+
+
+def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The trace of each matrix of x (…, m, n)."""
+    return op.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)

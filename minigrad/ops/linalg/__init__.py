@@ -1,0 +1,18 @@
+"""Linear algebra (B9). Its public names are those of the namespace mg.linalg, minigrad/linalg.py."""
+
+from .decompose import cholesky, qr, svd, svdvals
+from .det import det, slogdet
+from .eigen import eig, eigh, eigvals, eigvalsh
+from .functions import cond, matrix_exp, matrix_norm, matrix_rank
+from .solve import (
+    inv,
+    lstsq,
+    matrix_power,
+    pinv,
+    solve,
+    tensorinv,
+    tensorsolve,
+    triangular_solve,
+)  # fmt: skip
+
+__all__: list[str] = []  # not names of mg itself

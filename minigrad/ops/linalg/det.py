@@ -1,0 +1,118 @@
+"""Determinants, with derivatives of every order also where the matrix is singular.
+
+det is a polynomial in the entries of x, so all its derivatives exist everywhere. Away from singular
+matrices they follow from ∂det/∂x = det(x) x⁻ᵀ. Near one that loses all digits (0 · ∞), and another
+exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong to the q smallest singular values.
+Then t ↦ det(x + t W) has degree at most q, because W has rank q, so its value at 0 is its mean over
+the q + 1 roots t_k of unity, times any radius r:
+
+    det(x) = 1/(q + 1) Σ_k det(x + t_k W)        for every x, with W and r held fixed
+
+Every matrix on the right is far from singular, so its derivatives follow from the first formula, and
+those of the left, of every order, from the right. For one small singular value t is ±r, all real.
+"""
+
+from math import pi
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import array_like
+from .matrices import adjoint, lapack, stack_batch
+
+
+@primitive(numpy=np.linalg.det)
+def det(x):
+    """y = det x ;  gx = g times the conjugate of the cofactors of x, exact for a singular x too
+
+    x (…, n, n) -> y (…).
+    """
+    return np.linalg.det(lapack(x))
+
+
+@det.vjp("x")
+def det_dx(g, x, y):
+    shifts = op.det_shifts(x)
+    if not shifts.shape[-3]:
+        return (g * y.conj())[..., None, None] * adjoint(op.inv(x))
+    shifted = x[..., None, :, :] + shifts
+    cofactors = op.det(shifted).conj()[..., None, None] * adjoint(op.inv(shifted))
+    return g[..., None, None] * op.mean(cofactors, axis=-3)
+
+
+@primitive(differentiable=False)
+def det_shifts(x):
+    """The t_k W of this file's head, (…, q + 1, n, n), where a matrix of x (…, n, n) is singular.
+
+    Nearly singular, that is: a singular value below ε^¼ of the largest, where det(x) x⁻ᵀ would
+    begin to lose digits that count. (…, 0, n, n) if all matrices are far from it.
+    """
+    limit = float(np.finfo(np.result_type(x, np.float32)).eps) ** 0.25
+    none = np.zeros_like(x, shape=(*x.shape[:-2], 0, *x.shape[-2:]))
+    if x.size == 0 or not np.isfinite(x).all() or _far_from_singular(x, limit):
+        return none
+    u, s, vh = np.linalg.svd(x)
+    small = s <= limit * s[..., :1]
+    q = int(small.sum(axis=-1).max())
+    if q == 0:
+        return none
+    w = (u * small[..., None, :]) @ vh
+    # Twice the smallest of the others: no |s_i + t_k| of a small s_i is smaller than that.
+    least = np.where(small, np.inf, s).min(axis=-1)
+    radius = np.where(np.isfinite(least), 2 * least, 1)[..., None, None, None]
+    k = array_module(x).arange(q + 1).reshape((-1, 1, 1))
+    roots = 1 - 2 * k if q == 1 else np.exp(2j * pi / (q + 1) * k)
+    shifts = radius * roots * w[..., None, :, :]
+    return shifts.astype(np.result_type(x, np.complex64) if q > 1 else np.result_type(x, 0.0))
+
+
+def _far_from_singular(x, limit):
+    """Whether |x| |x⁻¹| < 1/limit for every matrix: cheaper than singular values, and enough."""
+    try:
+        inverse = np.linalg.inv(x)
+    except np.linalg.LinAlgError:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.linalg.norm(x, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+    return bool((size * limit < 1).all())
+
+
+class SlogdetResult(NamedTuple):
+    """det = sign · exp(logabsdet)."""
+
+    sign: Any
+    logabsdet: Any
+
+
+@primitive(outputs=2)
+def slogdet_parts(x):
+    """sign = det/|det|, l = log |det| ;  gx = (g_l − i Im(conj(g_sign) sign)) x⁻ᴴ
+
+    The sign of a real matrix is locally constant. At a singular matrix l is −∞ and has no
+    derivative: the backward raises LinAlgError.
+    """
+    return tuple(np.linalg.slogdet(lapack(x)))
+
+
+@slogdet_parts.vjp("x")
+def slogdet_parts_dx(g, x, y):
+    (g_sign, g_log), (sign, _) = g, y
+    if g_sign is not None and sign.dtype.kind == "c":
+        turn = (g_sign.conj() * sign).imag * -1j
+        g_log = turn if g_log is None else g_log + turn
+    if g_log is None:
+        return None
+    return g_log[..., None, None] * adjoint(op.inv(x))
+
+
+@composite(numpy=np.linalg.slogdet)
+def slogdet(x: Any) -> SlogdetResult:
+    """(sign, logabsdet) of x (…, n, n): the determinant where its size would overflow."""
+    return SlogdetResult(*slogdet_parts(array_like(x)))
+
+
+for _op in (det, det_shifts, slogdet_parts):
+    _op.batch(stack_batch)

@@ -1,0 +1,116 @@
+"""Eigenvalues and eigenvectors. Seeger et al. (2017), arXiv:1710.08717, §4.2; Giles (2008), §3.1.
+
+An eigenvector is determined up to a factor, those of a repeated eigenvalue up to a basis of their
+space. Gradients are right for functions that do not depend on that choice.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import array_like
+from .matrices import adjoint, diagonal_of, hermitian_part, lapack, reciprocal_gaps, stack_batch
+
+
+class EighResult(NamedTuple):
+    """eigenvalues, rising; eigenvectors in columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+class EigResult(NamedTuple):
+    """eigenvalues in LAPACK's order; eigenvectors, of length 1, in columns."""
+
+    eigenvalues: Any
+    eigenvectors: Any
+
+
+@primitive(outputs=2)
+def eigh_pairs(x, *, UPLO="L"):
+    """x v = v diag(w) ;  gx = Hermitian part of v [diag(gw) + F∘(vᴴ gv)] vᴴ, F_ij = 1/(w_j − w_i)
+
+    Where eigenvalues are equal (to rounding) F is 0: finite, and right where the loss does not
+    depend on the basis of their common space nor tells them apart.
+    """
+    return tuple(np.linalg.eigh(lapack(x), UPLO))
+
+
+@eigh_pairs.vjp("x")
+def eigh_pairs_dx(g, y):
+    (gw, gv), (w, v) = g, y
+    left = 0 if gw is None else v * gw[..., None, :]
+    if gv is not None:
+        left = v @ (reciprocal_gaps(w) * (adjoint(v) @ gv)) + left
+    return hermitian_part(left @ adjoint(v))
+
+
+@composite(numpy=np.linalg.eigh)
+def eigh(x: Any, UPLO: str = "L") -> EighResult:
+    """Eigenvalues (…, n), rising, and orthonormal eigenvectors (…, n, n) of a Hermitian x.
+
+    Only the triangle UPLO of x is read; the gradient is Hermitian nevertheless: that of a function
+    of Hermitian matrices. Derivatives at repeated eigenvalues: see `eigh_pairs`.
+    """
+    return EighResult(*eigh_pairs(array_like(x), UPLO=UPLO))
+
+
+@primitive(numpy=np.linalg.eigvalsh)
+def eigvalsh(x, UPLO="L"):
+    """w, the eigenvalues of a Hermitian x (…, n, n), rising ;  gx = v diag(g) vᴴ
+
+    The backward computes v. Repeated values: right for functions symmetric in them. Of a repeated
+    value the second derivative leaves out how its eigenvectors turn (exact where g is the same for
+    the equal values and does not change with x).
+    """
+    return np.linalg.eigvalsh(lapack(x), UPLO)
+
+
+@eigvalsh.vjp("x")
+def eigvalsh_dx(g, x, UPLO):
+    _, v = op.eigh_pairs(x, UPLO=UPLO)
+    return hermitian_part((v * g[..., None, :]) @ adjoint(v))
+
+
+@primitive(outputs=2)
+def eig_pairs(x):
+    """x v = v diag(w) ;  gx = v⁻ᴴ [diag(gw) + F̄∘(c − vᴴ v diag(c))] vᴴ, c = vᴴ gv
+
+    F as in `eigh_pairs`; C. Boeddeker et al. (2017), arXiv:1701.00392, §4. Columns of v have length
+    1, and their phase is taken not to turn: vᴴ dv = 0 for each. The backward raises LinAlgError for
+    a matrix that has no basis of eigenvectors.
+    """
+    return tuple(np.linalg.eig(lapack(x)))
+
+
+@eig_pairs.vjp("x")
+def eig_pairs_dx(g, y):
+    (gw, gv), (w, v) = g, y
+    vh = adjoint(v)
+    right = 0 if gw is None else gw[..., :, None] * vh
+    if gv is not None:
+        c = vh @ gv
+        c = c - (vh @ v) * diagonal_of(c)[..., None, :]
+        right = (reciprocal_gaps(w).conj() * c) @ vh + right
+    return op.solve(vh, right)
+
+
+@composite(numpy=np.linalg.eig)
+def eig(x: Any) -> EigResult:
+    """Eigenvalues (…, n) and eigenvectors (…, n, n) of any square x.
+
+    As NumPy's: a real x gives real results if all its eigenvalues are real, complex ones else.
+    """
+    return EigResult(*eig_pairs(array_like(x)))
+
+
+@composite(numpy=np.linalg.eigvals)
+def eigvals(x: Any) -> Any:
+    """The eigenvalues of any square x (…, n, n), in the order of eig."""
+    return eig(x).eigenvalues
+
+
+for _op in (eigh_pairs, eigvalsh, eig_pairs):
+    _op.batch(stack_batch)

@@ -1,0 +1,94 @@
+"""Functions of matrices: exponential, norms, condition number, rank."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import array_like
+from .matrices import adjoint, lapack, scipy_function, stack_batch
+
+
+@primitive
+def matrix_exp(x):
+    """y = eˣ = Σ xᵏ/k! ;  gx = L(xᴴ, g), the derivative of the exponential at xᴴ along g
+
+    exp [[a, e], [0, a]] = [[eᵃ, L(a, e)], [0, eᵃ]] (R. Mathias 1996; N. J. Higham, "Functions of
+    Matrices", §3.2), so the derivative is an exponential too, of twice the size, with derivatives
+    of every order. x (…, n, n); needs SciPy (the extra `full`).
+    """
+    lapack(x)
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
+    return scipy_function("expm", x)(x)
+
+
+@matrix_exp.vjp("x")
+def matrix_exp_dx(g, x):
+    n, a = x.shape[-1], adjoint(x)
+    top = op.concatenate((a, g), axis=-1)
+    bottom = op.concatenate((np.zeros_like(a), a), axis=-1)
+    return matrix_exp(op.concatenate((top, bottom), axis=-2))[..., :n, n:]
+
+
+@composite(numpy=np.linalg.matrix_norm)
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """The norm of each matrix of x (…, m, n).
+
+    ord "fro": root of the sum of squares; "nuc": sum of singular values; 2, −2: the largest,
+    smallest; 1, −1: largest, smallest column sum of |x|; inf, −inf: row sum. Gradients: equal
+    candidates of an extremum share; 0 at the zero matrix.
+    """
+    x = array_like(x)
+    if x.ndim < 2:
+        raise ValueError(f"matrix_norm: x must be (…, m, n), got shape {x.shape}")
+    if x.dtype.kind in "biu":
+        x = x.astype(np.float64)
+    if ord in ("fro", "f", None):
+        return op.vector_norm(x, axis=(-2, -1), keepdims=keepdims)
+    if ord == "nuc":
+        y = op.sum(op.svdvals(x), axis=-1)
+    elif ord in (2, -2):
+        y = _extreme(op.svdvals(x), ord)
+    elif ord in (1, -1, np.inf, -np.inf):
+        y = _extreme(op.sum(op.abs(x), axis=-2 if abs(ord) == 1 else -1), ord)
+    else:
+        raise ValueError(
+            f"matrix_norm: ord={ord!r}; choose 'fro', 'nuc', 2, -2, 1, -1, inf or -inf"
+        )
+    return y[..., None, None] if keepdims else y
+
+
+def _extreme(x: Any, ord: float) -> Any:
+    """The largest for a positive ord (0 if there is none), the smallest for a negative one."""
+    if ord < 0:
+        return op.min(x, axis=-1)
+    return op.max(x, axis=-1) if x.shape[-1] else op.sum(x, axis=-1)
+
+
+@composite(numpy=np.linalg.cond)
+def cond(x: Any, p: Any = None) -> Any:
+    """|x| |x⁻¹| in the norm p of matrix_norm; None: the largest over the smallest singular value.
+
+    inf for a singular matrix with p None, 2 or −2; with other norms the inverse raises LinAlgError.
+    """
+    x = array_like(x)
+    if x.size == 0:
+        raise np.linalg.LinAlgError("cond: it is not defined for empty matrices")
+    if p in (None, 2, -2):
+        s = op.svdvals(x)
+        with np.errstate(divide="ignore"):
+            return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+    return matrix_norm(x, ord=p) * matrix_norm(op.inv(x), ord=p)
+
+
+@primitive(numpy=np.linalg.matrix_rank, differentiable=False)
+def matrix_rank(x, tol=None, hermitian=False, rtol=None):
+    """How many singular values exceed tol, or rtol (ε max(m, n)) times the largest. No gradient."""
+    options = {} if rtol is None else {"rtol": rtol}
+    return np.asarray(np.linalg.matrix_rank(lapack(x), tol, hermitian, **options))
+
+
+for _op in (matrix_exp, matrix_rank):
+    _op.batch(stack_batch)

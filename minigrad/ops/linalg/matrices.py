@@ -1,0 +1,108 @@
+"""What the linear algebra ops share: adjoints, safe reciprocals of differences, stacks under vmap.
+
+A stack of matrices holds them in its last two axes; the axes before count the matrices.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...backends.dtypes import is_floating
+from ...core.primitive import primitive
+from ...core.registry import op as ops
+
+
+def lapack(x: Any) -> Any:
+    """x as it is; TypeError for a 16-bit float (of which NumPy would make float64, or refuse it)."""
+    if x.dtype.itemsize == 2 and is_floating(x.dtype):
+        raise TypeError(
+            f"there is no linear algebra in {x.dtype}: LAPACK has 32- and 64-bit routines. Compute "
+            "in float32, x.astype(mg.float32)"
+        )
+    return x
+
+
+def scipy_function(name: str, x: Any) -> Callable:
+    """The function of scipy.linalg (cupyx.scipy.linalg for an array on a GPU)."""
+    module = "scipy.linalg" if array_module(x) is np else "cupyx.scipy.linalg"
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError:
+        raise ImportError(
+            f"{name} comes from {module}, which is not installed: "
+            "pip install 'minigrad-engine[full]' from the checkout"
+        ) from None
+
+
+def adjoint(x: Any) -> Any:
+    """xᴴ, the conjugate transpose of each matrix."""
+    return x.conj().swapaxes(-1, -2)
+
+
+def hermitian_part(x: Any) -> Any:
+    """(x + xᴴ)/2: what a derivative by a Hermitian matrix is, whichever triangle was read."""
+    return (x + adjoint(x)) * 0.5
+
+
+def triangle(x: Any, lower: bool, k: int = 0) -> Any:
+    """The lower or upper triangle, |k| diagonals away from the middle, zeros elsewhere."""
+    return ops.tril(x, k=-k) if lower else ops.triu(x, k=k)
+
+
+def diagonal_of(x: Any) -> Any:
+    """The diagonal of each matrix, as a last axis."""
+    return ops.diagonal(x, axis1=-2, axis2=-1)
+
+
+@primitive(differentiable=False)
+def identity_like(x):
+    """Identity matrices in the shape of x (…, n, n), on its device. No gradient."""
+    return np.zeros_like(x) + array_module(x).eye(x.shape[-1], dtype=x.dtype)
+
+
+def reciprocal(x: Any, zero: Any) -> Any:
+    """1/x, and 0 where `zero` holds; there the derivative is 0 as well."""
+    return np.where(zero, 0, 1 / np.where(zero, 1, x))
+
+
+def rounding_of(values: Any) -> Any:
+    """How far LAPACK's eigenvalues or singular values (…, n) may be off: (…, 1)."""
+    eps = float(np.finfo(values.dtype).eps)
+    return 4 * eps * np.sum(np.abs(values), axis=-1, keepdims=True)
+
+
+def reciprocal_gaps(values: Any) -> Any:
+    """F_ij = 1/(v_j − v_i), and 0 where the two are equal to rounding, and so on the diagonal."""
+    gaps = values[..., None, :] - values[..., :, None]
+    return reciprocal(gaps, np.abs(gaps) <= rounding_of(values)[..., None])
+
+
+# -- vmap: the hidden batch axis is one more axis that counts matrices -------------------------
+
+
+def stack_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """One stack of matrices."""
+    return op(*xs, **params)
+
+
+def equation_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """Matrices and right-hand sides; a vector on the right becomes a matrix of one column."""
+    a, b = xs
+    vector = b.ndim - batched[1] == 1
+    if vector:
+        b = b[..., None]
+    ndim = max(a.ndim - batched[0], b.ndim - batched[1])
+    a, b = (_behind_batch(x, ndim) if is_batch else x for x, is_batch in zip((a, b), batched))
+    y = op(a, b, **params)
+    return y[..., 0] if vector else y
+
+
+def _behind_batch(x: Any, ndim: int) -> Any:
+    """A batch whose examples have `ndim` axes: axes of length 1 follow the batch axis."""
+    return x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
+
+
+identity_like.batch(stack_batch)

@@ -1,0 +1,275 @@
+"""Inverses and linear equations. M. B. Giles, "Collected matrix derivative results" (2008), §2."""
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import composite, primitive
+from ...core.registry import op
+from ..axes import array_like, sum_to
+from .matrices import (
+    adjoint,
+    equation_batch,
+    hermitian_part,
+    identity_like,
+    lapack,
+    reciprocal,
+    scipy_function,
+    stack_batch,
+    triangle,
+)  # fmt: skip
+
+
+@primitive(numpy=np.linalg.inv)
+def inv(x):
+    """y = x⁻¹ ;  gx = −yᴴ g yᴴ
+
+    x (…, n, n) -> y (…, n, n). LinAlgError for a singular matrix.
+    """
+    return np.linalg.inv(lapack(x))
+
+
+@inv.vjp("x")
+def inv_dx(g, y):
+    yh = adjoint(y)
+    return -(yh @ g @ yh)
+
+
+@primitive(numpy=np.linalg.solve)
+def solve(a, b):
+    """a y = b ;  gb = a⁻ᴴ g, ga = −gb yᴴ, each summed over the axes its input was broadcast on
+
+    a (…, n, n); b (n,), one vector for all, or (…, n, k); leading axes broadcast. LinAlgError for
+    a singular a.
+    """
+    return np.linalg.solve(lapack(a), lapack(b))
+
+
+@solve.vjp
+def solve_dx(g, a, y, b_shape, needs):
+    gb = solve(adjoint(a), _columns(g, b_shape))
+    return _equation_gradients(-gb @ _row(y, b_shape), gb, a.shape, b_shape, needs)
+
+
+def _columns(x, b_shape):
+    """A right-hand side or solution as matrices; vectors become one column."""
+    return x[..., None] if len(b_shape) == 1 else x
+
+
+def _row(y, b_shape):
+    """yᴴ for the outer product that a's gradient is."""
+    return adjoint(_columns(y, b_shape))
+
+
+def _equation_gradients(ga, gb, a_shape, b_shape, needs):
+    """Both gradients in their inputs' shapes, None for one that is not wanted."""
+    gb = gb[..., 0] if len(b_shape) == 1 else gb
+    return sum_to(ga, a_shape) if needs[0] else None, sum_to(gb, b_shape) if needs[1] else None
+
+
+@primitive
+def triangular_solve(a, b, lower=False, unit_diagonal=False):
+    """a y = b with one triangle of a, the other never read ;  gb = a⁻ᴴ g, ga = −(gb yᴴ)'s triangle
+
+    a (…, n, n); b (n,) or (…, n, k). unit_diagonal: ones stand on the diagonal, whatever a holds,
+    which then gets no gradient. LinAlgError for a zero on the diagonal.
+    """
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise np.linalg.LinAlgError(f"a must hold square matrices (…, n, n), got shape {a.shape}")
+    lapack(a)
+    columns = _columns(lapack(b), b.shape)
+    if columns.ndim < 2 or columns.shape[-2] != a.shape[-1]:
+        raise ValueError(f"b must be (n,) or (…, n, k) with n = {a.shape[-1]}, got {b.shape}")
+    y = _substitute(a, columns, lower, unit_diagonal)
+    return y[..., 0] if b.ndim == 1 else y
+
+
+def _substitute(a, b, lower, unit_diagonal):
+    """SciPy for one matrix or for large ones, else NumPy's solver on the whole stack.
+
+    SciPy goes through a stack in Python: 5 µs a matrix, dearer than NumPy's elimination of a
+    triangle below n = 32, which skips nothing but loops in C. Without SciPy NumPy does it all.
+    """
+    n, k = b.shape[-2:]
+    single = a.ndim == b.ndim == 2
+    try:
+        substitute = scipy_function("solve_triangular", a)
+    except ImportError:
+        substitute = None
+    if substitute is not None and n and k and (single or n >= 32):
+        options = {"lower": lower, "unit_diagonal": unit_diagonal, "check_finite": False}
+        if single:
+            return substitute(a, b, **options)
+        stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        pairs = [
+            np.broadcast_to(x, (*stack, *x.shape[-2:])).reshape((-1, *x.shape[-2:])) for x in (a, b)
+        ]
+        ys = [substitute(*pair, **options) for pair in zip(*pairs, strict=True)]
+        if ys:
+            return np.stack(ys).reshape((*stack, n, k))
+    if unit_diagonal:
+        eye = array_module(a).eye(n, dtype=a.dtype)
+        return np.linalg.solve(triangle(a, lower, 1) + eye, b)
+    return np.linalg.solve(triangle(a, lower), b)
+
+
+@triangular_solve.vjp
+def triangular_solve_dx(g, a, y, b_shape, lower, unit_diagonal, needs):
+    gb = triangular_solve(
+        adjoint(a), _columns(g, b_shape), lower=not lower, unit_diagonal=unit_diagonal
+    )
+    ga = triangle(-gb @ _row(y, b_shape), lower, k=int(unit_diagonal)) if needs[0] else None
+    return _equation_gradients(ga, gb, a.shape, b_shape, needs)
+
+
+@primitive
+def pseudoinverse(x, *, rcond=1e-15, hermitian=False):
+    """y = x⁺ ;  gx = −yᴴ g yᴴ + (1 − x y) gᴴ y yᴴ + yᴴ y gᴴ (1 − y x)
+
+    G. H. Golub and V. Pereyra (1973), for a rank that stays the same near x: where it does not, x⁺
+    jumps and has no derivative.
+    """
+    return np.linalg.pinv(lapack(x), rcond, hermitian)
+
+
+@pseudoinverse.vjp("x")
+def pseudoinverse_dx(g, x, y, hermitian):
+    gh, yh = adjoint(g), adjoint(y)
+    tall = gh @ (y @ yh)
+    wide = (yh @ y) @ gh
+    gx = (tall - x @ (y @ tall)) + (wide - (wide @ y) @ x) - yh @ g @ yh
+    return hermitian_part(gx) if hermitian else gx
+
+
+@composite(numpy=np.linalg.pinv)
+def pinv(x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-15) -> Any:
+    """The Moore-Penrose inverse of x (…, m, n): (…, n, m).
+
+    Singular values up to rcond (or rtol; None there: ε max(m, n)) times the largest count as 0.
+    hermitian=True reads the lower triangle of a Hermitian x; the gradient is then Hermitian.
+    """
+    x = array_like(x)
+    if rcond is None:
+        rcond = rtol
+    if rcond is None:
+        rcond = max(x.shape[-2:]) * np.finfo(x.dtype).eps
+    return pseudoinverse(x, rcond=rcond, hermitian=hermitian)
+
+
+@primitive
+def least_squares(a, b, *, rcond):
+    """The shortest y of those with the least |a y − b| ;  with r = b − a y and p = a⁺:
+
+    gb = pᴴ g ;  ga = −gb yᴴ + r (p gb)ᴴ + (pᴴ y) (g − p a g)ᴴ
+
+    a (…, m, n), b (…, m, k) -> y (…, n, k). Singular values of a up to rcond times the largest
+    count as 0. Golub and Pereyra (1973), as pinv; but p b is not formed, it would lose digits.
+    """
+    u, s, vh = np.linalg.svd(lapack(a), full_matrices=False)
+    c = adjoint(u) @ lapack(b)
+    return adjoint(vh) @ (reciprocal(s, s <= rcond * s[..., :1])[..., None] * c)
+
+
+@least_squares.vjp
+def least_squares_dx(g, a, b, y, rcond, needs):
+    p = op.pseudoinverse(a, rcond=rcond)
+    gb = adjoint(p) @ g
+    ga = None
+    if needs[0]:
+        residual, beyond = b - a @ y, g - p @ (a @ g)
+        ga = residual @ adjoint(p @ gb) + (adjoint(p) @ y) @ adjoint(beyond) - gb @ adjoint(y)
+    return _equation_gradients(ga, gb, a.shape, b.shape, needs)
+
+
+class LstsqResult(NamedTuple):
+    """solution (n,) or (…, n, k); sums of squared residuals; rank and singular values of a."""
+
+    x: Any
+    residuals: Any
+    rank: Any
+    singular_values: Any
+
+
+@composite(numpy=np.linalg.lstsq)
+def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
+    """The least-squares solution of a x = b, the shortest where there are several.
+
+    a (…, m, n); b (m,) or (…, m, k). rcond: singular values up to this share of the largest count
+    as 0 (None: ε max(m, n)). residuals is empty, as NumPy's, where m ≤ n or the one matrix a has
+    not full rank. Derivatives hold while the rank does not change.
+    """
+    a, b = array_like(a), array_like(b)
+    if a.ndim < 2 or b.ndim < 1 or a.shape[-2] != (b.shape[0] if b.ndim == 1 else b.shape[-2]):
+        raise np.linalg.LinAlgError(
+            f"lstsq: a must be (…, m, n) and b (m,) or (…, m, k) with the same m; got {a.shape} "
+            f"and {b.shape}"
+        )
+    m, n = a.shape[-2:]
+    s = op.svdvals(a)
+    rcond = max(m, n) * np.finfo(s.dtype).eps if rcond is None else rcond
+    rank = op.count_nonzero(s > rcond * s[..., :1], axis=-1)
+    columns = _columns(b, b.shape)
+    x = least_squares(a, columns, rcond=rcond)
+    r = columns - a @ x
+    residuals = op.sum((r * r.conj()).real, axis=-2)
+    if m <= n or (a.ndim == 2 and int(rank) < n):
+        residuals = residuals[..., :0].reshape(-1) if a.ndim == 2 else residuals[..., :0]
+    return LstsqResult(x[..., 0] if b.ndim == 1 else x, residuals, rank, s)
+
+
+@composite(numpy=np.linalg.matrix_power)
+def matrix_power(x: Any, n: int) -> Any:
+    """xⁿ for an int n, by squaring; a negative n takes the inverse. x⁰ is the identity, constant."""
+    x = array_like(x)
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"matrix_power: {x.shape} is not (…, n, n), square matrices")
+    if not hasattr(n, "__index__"):
+        raise TypeError(f"matrix_power: the exponent must be an integer, got {n!r}")
+    n = n.__index__()
+    if n == 0:
+        return identity_like(x)
+    power, n = (inv(x) if n < 0 else lapack(x)), abs(n)
+    y = None
+    while n:
+        if n & 1:
+            y = power if y is None else y @ power
+        n >>= 1
+        power = power @ power if n else power
+    return y.copy() if y is x else y
+
+
+@composite(numpy=np.linalg.tensorsolve)
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """y with Σ a y = b, summed over all axes of y, which are the last ones of a.
+
+    axes: those of a that are moved to the end first.
+    """
+    a, b = array_like(a), array_like(b)
+    if axes is not None:
+        moved = [axis % a.ndim for axis in axes]
+        a = a.transpose([axis for axis in range(a.ndim) if axis not in moved] + moved)
+    shape = a.shape[b.ndim :]
+    if prod(shape) != b.size or prod(a.shape[: b.ndim]) != b.size:
+        raise np.linalg.LinAlgError(
+            f"tensorsolve: the axes of a {a.shape} beyond those of b {b.shape} must count as many "
+            "elements as b has"
+        )
+    return solve(a.reshape((b.size, b.size)), b.reshape(-1)).reshape(shape)
+
+
+@composite(numpy=np.linalg.tensorinv)
+def tensorinv(x: Any, ind: int = 2) -> Any:
+    """The inverse of x as a linear map from its last axes to its first `ind` ones."""
+    x = array_like(x)
+    if ind <= 0:
+        raise ValueError(f"tensorinv: ind={ind} must be positive")
+    rows, columns = x.shape[:ind], x.shape[ind:]
+    return inv(x.reshape((prod(rows), prod(columns)))).reshape((*columns, *rows))
+
+
+for _op in (inv, pseudoinverse):
+    _op.batch(stack_batch)
+for _op in (solve, triangular_solve, least_squares):
+    _op.batch(equation_batch)

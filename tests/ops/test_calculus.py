@@ -1,0 +1,92 @@
+"""Calculus on samples: NumPy's values, gradients in every argument that is differentiable."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad.testing import gradcheck, gradgradcheck
+
+RNG = np.random.default_rng(0)
+
+
+@given(st.integers(1, 7), st.integers(1, 7), st.sampled_from(["full", "same", "valid"]))
+@settings(max_examples=80, deadline=None)
+def test_convolve_and_correlate_are_numpys_for_all_lengths(n, m, mode):
+    a, v = RNG.standard_normal(n), RNG.standard_normal(m) + 1j * RNG.standard_normal(m)
+    np.testing.assert_allclose(mg.convolve(a, v, mode), np.convolve(a, v, mode), atol=1e-13)
+    np.testing.assert_allclose(mg.correlate(a, v, mode), np.correlate(a, v, mode), atol=1e-13)
+
+
+@given(
+    st.integers(3, 6), st.sampled_from([1, 2]), st.sampled_from(["uniform", "coordinates", "none"])
+)
+@settings(max_examples=30, deadline=None)
+def test_gradient_is_numpys(n, edge_order, spacing):
+    x = RNG.standard_normal((3, n))
+    steps = {"uniform": (0.3,), "coordinates": (np.cumsum(RNG.uniform(0.1, 1, n)),), "none": ()}
+    options = {"axis": 1, "edge_order": edge_order}
+    ours = mg.gradient(x, *steps[spacing], **options)
+    np.testing.assert_allclose(ours, np.gradient(x, *steps[spacing], **options), rtol=1e-10)
+
+
+def test_the_gradient_of_a_parabola_is_exact_inside_for_unequal_steps():
+    t = np.array([0.0, 0.1, 0.5, 2.0])
+    np.testing.assert_allclose(mg.gradient(t**2, t)[1:-1], 2 * t[1:-1], rtol=1e-12)
+
+
+@given(st.lists(st.floats(-6, 6), min_size=1, max_size=8), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_interp_is_numpys(points, periodic):
+    xp, fp = np.array([-2.0, -0.5, 1.0, 2.5]), RNG.standard_normal(4)
+    period = 5.0 if periodic else None
+    x = np.array(points)
+    np.testing.assert_allclose(
+        mg.interp(x, xp, fp, period=period), np.interp(x, xp, fp, period=period), atol=1e-12
+    )
+
+
+def test_interp_has_gradients_in_all_three_arguments():
+    x, xp = np.array([-1.0, 0.3, 1.7, 9.0]), np.array([0.0, 1.0, 2.5, 4.0])
+    assert gradcheck(mg.interp, (x, xp, RNG.standard_normal(4)))
+    assert gradgradcheck(mg.interp, (x, xp, RNG.standard_normal(4)))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_trapezoid_is_numpys_and_differentiable_in_x(axis):
+    y, x = RNG.standard_normal((3, 4)), np.cumsum(RNG.uniform(0.1, 1, (3, 4)[axis]))
+    np.testing.assert_allclose(mg.trapezoid(y, x, axis=axis), np.trapezoid(y, x, axis=axis))
+    assert gradcheck(lambda y, x: mg.trapezoid(y, x, axis=axis), (y, x))
+
+
+def test_diff_prepend_of_a_number_keeps_the_dtype():
+    assert mg.diff(mg.tensor(np.ones(3, np.float32)), prepend=0.0).dtype == np.float32
+
+
+def test_unwrap_passes_its_gradient_on():
+    p = mg.tensor(np.array([0.0, 3.0, -3.0, 0.5]), requires_grad=True)
+    y = mg.unwrap(p)
+    np.testing.assert_array_equal(y.numpy(), np.unwrap(p.numpy()))
+    g = np.arange(4.0)
+    np.testing.assert_array_equal(mg.grad(y, p, g).numpy(), g)
+
+
+def test_polyval_gradients_are_powers_and_slopes():
+    p, x = mg.tensor([2.0, 3.0, 5.0], requires_grad=True), mg.tensor(0.0, requires_grad=True)
+    gp, gx = mg.grad(mg.polyval(p, x), [p, x])
+    np.testing.assert_array_equal(gp.numpy(), [0.0, 0.0, 1.0])
+    assert gx.item() == 3.0
+
+
+def test_cross_of_parallel_vectors_is_zero_with_a_gradient():
+    a = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = mg.cross(a, 2 * np.array([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(y.numpy(), 0.0)
+    assert np.abs(mg.grad(y, a, np.array([1.0, 0, 0])).numpy()).sum() > 0
+
+
+def test_long_vectors_are_convolved_without_a_matrix_of_windows():
+    a, v = (mg.tensor(RNG.standard_normal(20_000), requires_grad=True) for _ in range(2))
+    saved = [x for x in mg.convolve(a, v).node.saved if isinstance(x, np.ndarray)]
+    assert sum(x.nbytes for x in saved) == a.nbytes + v.nbytes

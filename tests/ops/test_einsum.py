@@ -1,0 +1,102 @@
+"""einsum: NumPy's values for any subscripts, one product at a time, gradients of every operand."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad.core.graph import reachable
+from minigrad.testing import gradcheck, gradgradcheck
+
+module = import_module("minigrad.ops.einsum")  # the package's attribute of this name is the op
+
+
+@st.composite
+def contractions(draw):
+    """Subscripts over few labels, with diagonals and sums, and arrays that fit them."""
+    size = {i: draw(st.integers(1, 3)) for i in "abcd"}
+    terms = draw(st.lists(st.text("abcd", max_size=3), min_size=1, max_size=4))
+    present = sorted(set("".join(terms)))
+    labels = draw(st.permutations(present))[: draw(st.integers(0, len(present)))]
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    arrays = [rng.standard_normal([size[i] for i in term]) for term in terms]
+    return ",".join(terms) + "->" + "".join(labels), arrays
+
+
+@given(contractions())
+@settings(max_examples=150, deadline=None)
+def test_value_is_numpys(case):
+    subscripts, arrays = case
+    np.testing.assert_allclose(
+        mg.einsum(subscripts, *arrays), np.einsum(subscripts, *arrays), rtol=1e-10, atol=1e-12
+    )
+
+
+@given(contractions())
+@settings(max_examples=25, deadline=None)
+def test_gradients_agree_with_finite_differences(case):
+    subscripts, arrays = case
+    assert gradcheck(lambda *xs: mg.einsum(subscripts, *xs), tuple(arrays))
+
+
+def test_second_order():
+    rng = np.random.default_rng(0)
+    xs = tuple(rng.standard_normal(s) for s in ((2, 3), (3, 4), (4, 2)))
+    assert gradgradcheck(lambda a, b, c: mg.einsum("ij,jk,ki->i", a, b, c), xs)
+
+
+def test_the_order_does_not_need_opt_einsum(monkeypatch):
+    monkeypatch.setattr(module, "opt_einsum", None)
+    module._contraction_order.cache_clear()
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal(s) for s in ((2, 3), (3, 4), (4, 5), (5, 2))]
+    y = mg.einsum("ij,jk,kl,lm->im", *xs)
+    module._contraction_order.cache_clear()
+    np.testing.assert_allclose(y, np.linalg.multi_dot(xs), rtol=1e-12)
+
+
+def test_a_chain_is_multiplied_in_the_cheap_order():
+    a, b, c = (mg.tensor(np.ones(s), requires_grad=True) for s in ((50, 2), (2, 50), (50, 1)))
+    nodes = reachable([mg.einsum("ij,jk,kl->il", a, b, c).node])
+    made = [node.shape for node in nodes if getattr(node, "op", None) is not None]
+    assert (50, 50) not in made
+
+
+def test_each_pair_is_one_node():
+    a, b = (mg.tensor(np.ones((2, 3)), requires_grad=True) for _ in range(2))
+    y = mg.einsum("ij,kj->ik", a, b)
+    assert [p.__class__.__name__ for p in y.node.parents] == ["Leaf", "Leaf"]
+
+
+def test_plans_are_bounded():
+    for cache in (module._parse, module._contraction_order):
+        assert cache.cache_info().maxsize == 256
+
+
+def test_lists_of_axes_are_understood():
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(mg.einsum(a, [0, 1], b, [1, 2], [0, 2]), a @ b)
+    np.testing.assert_array_equal(mg.einsum(a, [5, 1], b, [1, 2]), np.einsum(a, [5, 1], b, [1, 2]))
+    np.testing.assert_array_equal(
+        mg.einsum(a, [Ellipsis, 0], [Ellipsis]), np.einsum(a, [Ellipsis, 0], [Ellipsis])
+    )
+
+
+def test_numpys_einsum_records():
+    a = mg.tensor(np.eye(2), requires_grad=True)
+    assert np.einsum("ij,jk", a, np.eye(2)).grad_fn is not None
+
+
+def test_multi_dot_is_the_chain():
+    rng = np.random.default_rng(0)
+    xs = tuple(rng.standard_normal(s) for s in ((3,), (3, 4), (4, 5), (5,)))
+    np.testing.assert_allclose(mg.multi_dot(xs), np.linalg.multi_dot(xs), rtol=1e-12)
+    assert gradcheck(lambda *arrays: mg.multi_dot(arrays), xs)
+
+
+def test_multi_dot_does_not_broadcast():
+    with pytest.raises(ValueError, match=r"as many rows as.*got shapes \[\(2, 1\), \(3, 2\)\]"):
+        mg.multi_dot([np.ones((2, 1)), np.ones((3, 2))])

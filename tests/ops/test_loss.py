@@ -1,0 +1,173 @@
+"""Losses: against PyTorch over their parameters, safe ends, second order, ignored samples."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck, gradgradcheck
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.uniform(0.5, 2, 5)
+SHAPES = [(5,), (7, 5), (3, 5, 4), (2, 5, 3, 2)]
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def leaf(x):
+    return mg.tensor(x, requires_grad=True)
+
+
+def agree(ours, theirs, *args, rtol=1e-9, **options):
+    """Value and gradients of every floating argument are PyTorch's."""
+    torch = pytest.importorskip("torch")
+
+    def theirs_of(x):
+        return torch.tensor(x, requires_grad=x.dtype.kind == "f")
+
+    xs = [leaf(x) if x.dtype.kind == "f" else x for x in args]
+    ts = [theirs_of(x) for x in args]
+    plain = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    y, yt = ours(*xs, **options), theirs(*ts, **plain)
+    assert y.shape == tuple(yt.shape)
+    np.testing.assert_allclose(y.numpy(), yt.detach().numpy(), rtol=1e-10, atol=1e-12)
+    g = np.cos(np.arange(y.size)).reshape(y.shape)
+    ours_in = [x for x in xs if isinstance(x, mg.Tensor)]
+    theirs_in = [t for t in ts if t.requires_grad]
+    expected = torch.autograd.grad(yt, theirs_in, torch.tensor(g), allow_unused=True)
+    for a, b in zip(mg.grad(y, ours_in, g, allow_unused=True), expected, strict=True):
+        if b is not None:
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=rtol, atol=1e-11)
+
+
+def functional():
+    return pytest.importorskip("torch").nn.functional
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cross_entropy_on_indices_is_pytorchs(shape):
+    x = RNG.standard_normal(shape)
+    t = np.asarray(RNG.integers(0, 5, () if len(shape) == 1 else (shape[0], *shape[2:])))
+    if t.ndim:
+        t.flat[1] = -100
+    for reduction, weight, smoothing in itertools.product(REDUCTIONS, (None, WEIGHT), (0.0, 0.1)):
+        options = {"reduction": reduction, "weight": weight, "label_smoothing": smoothing}
+        agree(mg.cross_entropy, functional().cross_entropy, x, t, **options)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_cross_entropy_on_probabilities_is_pytorchs(shape):
+    x = RNG.standard_normal(shape)
+    q = np.exp(RNG.standard_normal(shape))
+    q /= q.sum(0 if x.ndim == 1 else 1, keepdims=True)
+    for reduction, weight, smoothing in itertools.product(REDUCTIONS, (None, WEIGHT), (0.0, 0.1)):
+        options = {"reduction": reduction, "weight": weight, "label_smoothing": smoothing}
+        agree(mg.cross_entropy, functional().cross_entropy, x, q, **options)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nll_is_pytorchs(shape):
+    x = RNG.standard_normal(shape)
+    t = np.asarray(RNG.integers(0, 5, () if len(shape) == 1 else (shape[0], *shape[2:])))
+    for reduction, weight in itertools.product(REDUCTIONS, (None, WEIGHT)):
+        agree(mg.nll, functional().nll_loss, x, t, reduction=reduction, weight=weight)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_losses_of_elements_are_pytorchs(reduction):
+    f = functional()
+    x, b = RNG.standard_normal((3, 4)), RNG.standard_normal((3, 4))
+    p, q = RNG.uniform(0.1, 0.9, (3, 4)), RNG.uniform(0.1, 0.9, (3, 4))
+    agree(mg.mse, f.mse_loss, x, b, reduction=reduction)
+    agree(mg.l1, f.l1_loss, x, b, reduction=reduction)
+    agree(mg.huber, f.huber_loss, x, b, reduction=reduction, delta=0.7)
+    agree(mg.kl_div, f.kl_div, np.log(p), q, reduction=reduction)
+    agree(mg.kl_div, f.kl_div, np.log(p), np.log(q), reduction=reduction, log_target=True)
+    agree(
+        mg.bce_with_logits, f.binary_cross_entropy_with_logits, x, q,
+        reduction=reduction, weight=p, pos_weight=q[0],
+    )  # fmt: skip
+    # PyTorch guards its division by p (1 − p) with a float32 constant
+    agree(mg.bce, f.binary_cross_entropy, p, q, reduction=reduction, rtol=1e-7)
+    sign = np.array([1, -1, 1])
+    agree(mg.cosine_embedding, f.cosine_embedding_loss, x, b, sign, reduction=reduction, margin=0.1)
+    agree(mg.triplet, f.triplet_margin_loss, x, b, p, reduction=reduction)
+    agree(mg.triplet, f.triplet_margin_loss, x, b, p, reduction=reduction, p=3)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"weight": WEIGHT, "reduction": "none"}, {"label_smoothing": 0.1}]
+)
+def test_cross_entropy_second_order(options):
+    x, t = RNG.standard_normal((3, 5, 2)), RNG.integers(0, 5, (3, 2))
+    assert gradcheck(lambda x: mg.cross_entropy(x, t, **options), (x,))
+    assert gradgradcheck(lambda x: mg.cross_entropy(x, t, **options), (x,))
+
+
+def test_cross_entropy_third_order_is_that_of_logsumexp():
+    x, t = leaf(RNG.standard_normal((1, 4))), np.array([2])
+    u = RNG.standard_normal((1, 4))
+
+    def third(y):
+        for _ in range(3):
+            y = (mg.grad(y, x, create_graph=True) * u).sum()
+        return y.item()
+
+    fused = third(mg.cross_entropy(x, t))
+    np.testing.assert_allclose(fused, third(mg.logsumexp(x)), rtol=1e-10)
+
+
+def test_large_logits_do_not_overflow():
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        y = mg.cross_entropy(leaf(np.array([[1e4, 0.0], [0.0, 1e4]])), np.array([0, 0]))
+        y.backward()
+    assert y.item() == 5e3
+
+
+def test_an_ignored_sample_has_gradient_zero_whatever_it_holds():
+    x = leaf(np.array([[np.nan, np.inf], [0.0, 0.0]]))
+    with np.errstate(invalid="ignore"):
+        mg.cross_entropy(x, np.array([-100, 0])).backward()
+    np.testing.assert_array_equal(x.grad.numpy(), [[0.0, 0.0], [-0.5, 0.5]])
+
+
+def test_a_batch_of_ignored_samples_has_no_mean():
+    assert np.isnan(mg.cross_entropy(np.zeros((2, 3)), np.array([-100, -100])))
+
+
+def test_a_float16_mean_over_many_samples_is_exact():
+    n = 70_000  # more than float16 can count, and 1/n is below its smallest normal number
+    x = leaf(np.zeros((n, 2), np.float16))
+    y = mg.cross_entropy(x, np.zeros(n, int))
+    y.backward(np.array(1024, np.float16))
+    assert y.dtype == x.grad.dtype == np.float16
+    np.testing.assert_allclose(float(y.item()), np.log(2), rtol=1e-3)
+    np.testing.assert_allclose(x.grad.numpy()[0].astype(float), [-512 / n, 512 / n], rtol=1e-3)
+
+
+def test_per_sample_gradients_by_vmap():
+    x, t = RNG.standard_normal((4, 5)), np.array([0, 1, 4, 2])
+    per_sample = mg.func.vmap(mg.func.grad(mg.cross_entropy))(x, t)
+    leaves = leaf(x)
+    mg.cross_entropy(leaves, t, reduction="sum").backward()
+    np.testing.assert_allclose(per_sample.numpy(), leaves.grad.numpy(), rtol=1e-12)
+
+
+def test_a_target_out_of_range_is_named():
+    with pytest.raises(ValueError, match=r"indices from 0 to 5, but x \(2, 5\) has 5 classes"):
+        mg.cross_entropy(leaf(np.zeros((2, 5))), np.array([0, 5]))
+
+
+def test_regression_refuses_shapes_that_would_broadcast():
+    with pytest.raises(ValueError, match=r"mse: x \(3, 1\) and target \(3,\) must have the same"):
+        mg.mse(leaf(np.zeros((3, 1))), np.zeros(3))
+
+
+def test_bce_with_logits_keeps_digits_that_a_sigmoid_loses():
+    y = mg.bce_with_logits(np.array([40.0, -40.0]), np.array([1.0, 0.0]), reduction="none")
+    np.testing.assert_allclose(y, np.exp(-40.0), rtol=1e-15)
+
+
+def test_kl_div_of_a_zero_probability_is_zero():
+    y = mg.kl_div(np.log([0.5, 0.5]), np.array([0.0, 1.0]), reduction="sum")
+    np.testing.assert_allclose(y, np.log(2), rtol=1e-15)

@@ -1,0 +1,81 @@
+"""Reductions over values with NaN: NumPy's values, gradients that are 0 at every NaN."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+
+REDUCTIONS = ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin", "nanmedian"]
+
+
+@st.composite
+def holed(draw):
+    """An array of up to three axes in which any elements may be NaN, and an axis."""
+    shape = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    x = rng.standard_normal(shape)
+    x[rng.random(shape) < draw(st.floats(0, 0.6))] = np.nan
+    return x, draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@given(case=holed(), keepdims=st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_value_is_numpys(name, case, keepdims):
+    x, axis = case
+    with warnings.catch_warnings(action="ignore"):
+        expected = getattr(np, name)(x, axis=axis, keepdims=keepdims)
+    with np.errstate(all="ignore"):
+        y = getattr(mg, name)(x, axis=axis, keepdims=keepdims)
+    np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nancumsum"])
+@given(case=holed())
+@settings(max_examples=20, deadline=None)
+def test_gradient_is_zero_at_every_nan(name, case):
+    x = mg.tensor(case[0], requires_grad=True)
+    y = getattr(mg, name)(x, axis=case[1])
+    g = mg.grad(y, x, np.ones(y.shape)).numpy()
+    assert np.isfinite(g).all()
+    assert (g[np.isnan(case[0])] == 0).all()
+
+
+@pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmean", "nanvar", "nanmax", "nanmedian"])
+def test_without_nan_it_is_the_plain_reduction(name):
+    x = mg.tensor(np.random.default_rng(0).standard_normal((3, 4)), requires_grad=True)
+    plain, passing = (getattr(mg, n)(x, axis=1) for n in (name[3:], name))
+    np.testing.assert_allclose(passing.numpy(), plain.numpy(), rtol=1e-13)
+    g = np.arange(1.0, 4)
+    np.testing.assert_allclose(
+        mg.grad(passing, x, g).numpy(), mg.grad(plain, x, g).numpy(), rtol=1e-12
+    )
+
+
+def test_quantiles_of_rows_with_different_counts():
+    x = np.array([[1.0, np.nan, 3.0, 2.0], [np.nan, np.nan, 5.0, np.nan]])
+    np.testing.assert_allclose(
+        mg.nanquantile(x, [0.25, 1.0], axis=1), np.nanquantile(x, [0.25, 1.0], axis=1)
+    )
+    np.testing.assert_allclose(mg.nanpercentile(x, 40, axis=1), np.nanpercentile(x, 40, axis=1))
+
+
+def test_a_quantile_between_two_elements_shares_its_gradient_by_weight():
+    x = mg.tensor([0.0, np.nan, 10.0], requires_grad=True)
+    mg.nanquantile(x, 0.25).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [0.75, 0.0, 0.25])
+
+
+def test_a_share_outside_0_to_1_is_refused():
+    with pytest.raises(ValueError, match="q must lie between 0 and 1, got 1.5"):
+        mg.nanquantile(np.ones(3), 1.5)
+
+
+def test_numpys_functions_record():
+    x = mg.tensor([1.0, np.nan], requires_grad=True)
+    assert np.nanmean(x).item() == 1.0
+    assert np.nanmean(x).grad_fn is not None

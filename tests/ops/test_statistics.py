@@ -1,0 +1,80 @@
+"""Weighted means, covariances, histograms: NumPy's values, gradients in data and weights."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck, gradgradcheck
+
+RNG = np.random.default_rng(0)
+
+
+def test_average_is_numpys_and_differentiable_in_its_weights():
+    x, w = RNG.standard_normal((3, 4)), RNG.uniform(0.5, 1, (3, 4))
+    np.testing.assert_allclose(mg.average(x, weights=w), np.average(x, weights=w))
+    assert gradcheck(lambda x, w: mg.average(x, axis=1, weights=w), (x, w))
+    assert gradgradcheck(lambda x, w: mg.average(x, axis=1, weights=w), (x, w))
+
+
+def test_average_returns_the_sum_of_weights_of_the_results_shape():
+    x, w = RNG.standard_normal((3, 4)), RNG.uniform(0.5, 1, 4)
+    for ours, theirs in zip(
+        mg.average(x, axis=1, weights=w, returned=True),
+        np.average(x, axis=1, weights=w, returned=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"bias": True},
+        {"ddof": 0},
+        {"fweights": np.array([1, 2, 1, 3])},
+        {"aweights": np.array([0.5, 1, 2, 1])},
+        {"fweights": np.array([1, 2, 1, 3]), "aweights": np.array([0.5, 1, 2, 1])},
+    ],
+)
+def test_cov_is_numpys(options):
+    x = RNG.standard_normal((3, 4))
+    np.testing.assert_allclose(mg.cov(x, **options), np.cov(x, **options), rtol=1e-12)
+
+
+def test_cov_of_complex_variables_is_hermitian_and_numpys():
+    x = RNG.standard_normal((2, 5)) + 1j * RNG.standard_normal((2, 5))
+    c = mg.cov(x)
+    np.testing.assert_allclose(c, np.cov(x), rtol=1e-12)
+    np.testing.assert_allclose(c, c.conj().T, rtol=1e-12)
+
+
+def test_correlation_does_not_change_with_scale():
+    x = mg.tensor(RNG.standard_normal((2, 6)), requires_grad=True)
+    y = mg.corrcoef(x)
+    np.testing.assert_allclose(y.numpy(), np.corrcoef(x.numpy()), rtol=1e-12)
+    g = mg.grad(y[0, 1], x).numpy()
+    np.testing.assert_allclose((g * x.numpy()).sum(1), 0, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"bins": 4}, {"bins": [-1.0, 0, 0.5, 2]}, {"bins": 3, "range": (-1, 1), "density": True}],
+)
+def test_histogram_is_numpys_and_differentiable_in_weights(options):
+    x, w = RNG.standard_normal(40), RNG.uniform(0.5, 1, 40)
+    ours, theirs = mg.histogram(x, weights=w, **options), np.histogram(x, weights=w, **options)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-12)
+    np.testing.assert_array_equal(ours[1], theirs[1])
+    assert gradcheck(lambda w: mg.histogram(x, weights=w, **options)[0], (w,))
+
+
+def test_the_last_bin_has_its_right_edge_and_nothing_outside_counts():
+    y, _ = mg.histogram([0.0, 1.0, 2.0, 5.0], bins=[0, 1, 2], weights=mg.tensor(np.ones(4)))
+    np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])
+
+
+def test_numpys_histogram_takes_a_tensor_of_weights():
+    w = mg.tensor(np.ones(3), requires_grad=True)
+    y, _ = np.histogram([0.1, 0.2, 0.9], bins=2, weights=w)
+    np.testing.assert_array_equal(mg.grad(y, w, np.array([1.0, 7.0])).numpy(), [1.0, 1.0, 7.0])

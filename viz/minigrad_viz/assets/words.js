@@ -1,0 +1,48 @@
+"use strict";
+// How sizes, times, numbers and names read; the same words as wording.py.
+
+const FONT = '"Inter","Segoe UI",system-ui,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif';
+const KIND_WORD = { op: "op", parameter: "parameter", leaf: "input" };
+const pen = document.createElement("canvas").getContext("2d");
+
+function textWidth(text, size, weight) {
+  pen.font = `${weight} ${size}px ${FONT}`;
+  return pen.measureText(text).width;
+}
+
+function byteText(count) {
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let value = count, unit = 0;
+  while (value >= 999.5 && unit < 5) { value /= 1000; unit += 1; }
+  return `${unit ? Number(value.toPrecision(3)) : count} ${units[unit]}`;
+}
+
+function timeText(ns) {
+  for (const [limit, unit] of [[1e3, "ns"], [1e6, "µs"], [1e9, "ms"]])
+    if (ns < limit) return `${Number((ns / (limit / 1e3)).toPrecision(3))} ${unit}`;
+  return `${Number((ns / 1e9).toPrecision(3))} s`;
+}
+
+function countText(count, word) {
+  return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+}
+
+// 4 significant digits, a true minus sign.
+function numberText(value) {
+  if (!Number.isFinite(Number(value))) return String(value).replace("-", "−");
+  const size = Math.abs(value);
+  const plain = size === 0 || (size >= 1e-3 && size < 1e5);
+  const text = plain ? String(Number(Number(value).toPrecision(4))) : Number(value).toExponential(2);
+  return text.replaceAll("-", "−");
+}
+
+// [1, 2, 3]; a single number stands alone; at most `most` of them.
+function valuesText(values, most = 4) {
+  if (values.length === 1) return numberText(values[0]);
+  const shown = values.slice(0, most).map(numberText).join(", ");
+  return `[${shown}${values.length > most ? ", …" : ""}]`;
+}
+
+function shorten(text, limit) {
+  return text.length > limit ? "…" + text.slice(1 - limit) : text;
+}
