@@ -22,7 +22,7 @@ from .ops.fft import (
     rfft,
     rfft2,
     rfftn,
-)  # fmt: skip
+)
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",

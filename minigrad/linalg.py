@@ -6,7 +6,9 @@ floats raise a TypeError, as in NumPy.
 
 from typing import Any
 
-from .core.registry import op
+import numpy as np
+
+from .core.registry import numpy_table, op
 from .ops.calculus import cross
 from .ops.einsum import multi_dot
 from .ops.linalg import (
@@ -32,7 +34,7 @@ from .ops.linalg import (
     tensorinv,
     tensorsolve,
     triangular_solve,
-)  # fmt: skip
+)
 from .ops.matmul import matmul, outer, tensordot, vecdot
 from .ops.reduce import norm, vector_norm
 from .ops.shape import matrix_transpose
@@ -54,3 +56,10 @@ def diagonal(x: Any, *, offset: int = 0) -> Any:
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The trace of each matrix of x (…, m, n)."""
     return op.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+
+
+# NumPy's namespace has functions of its own for these, which differ from its top-level ones.
+numpy_table |= {
+    np.linalg.diagonal: diagonal, np.linalg.trace: trace, np.linalg.matmul: matmul,
+    np.linalg.outer: outer, np.linalg.tensordot: tensordot, np.linalg.vecdot: vecdot,
+}  # fmt: skip

@@ -9,16 +9,17 @@ The package `minigrad` keeps NumPy's signatures and PyTorch's names; where the s
 function otherwise (`zeros(shape)` and not `zeros(2, 3)`, `var(correction=)`, `unique_counts`), this
 module has the standard's spelling. The functions are the same ops, so code written for the
 standard is recorded and differentiated. Tensors of both are one class.
+The extensions are here too, as `linalg` and `fft`.
 """
 
 import sys
 
 from ..core.registry import engine
-from . import creation, dtypes, elementwise, linear_algebra, manipulation, reductions
+from . import creation, dtypes, elementwise, fft, linalg, manipulation, reductions
 from .creation import *
 from .dtypes import *
 from .elementwise import *
-from .linear_algebra import *
+from .linalg import matmul, matrix_transpose, tensordot, vecdot
 from .manipulation import *
 from .reductions import *
 
@@ -26,7 +27,8 @@ __array_api_version__ = "2024.12"
 
 __all__ = [
     "__array_api_version__", *creation.__all__, *dtypes.__all__, *elementwise.__all__,
-    *linear_algebra.__all__, *manipulation.__all__, *reductions.__all__,
+    *manipulation.__all__, *reductions.__all__, "fft", "linalg", "matmul", "matrix_transpose",
+    "tensordot", "vecdot",
 ]  # fmt: skip
 
 engine.register("array_namespace", sys.modules[__name__])  # Tensor.__array_namespace__ asks for it

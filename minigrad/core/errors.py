@@ -21,6 +21,36 @@ class SeedError(MinigradError, ValueError):
     """The cotangent that starts a backward is missing or does not fit its root."""
 
 
+class InPlaceError(MinigradError, RuntimeError):
+    """Memory that a backward needs was changed in place, or a change cannot be recorded."""
+
+
+class HookError(MinigradError, RuntimeError):
+    """A hook was put where none can run, or it returned something that is no gradient there."""
+
+
+class GraphInUseError(MinigradError, RuntimeError):
+    """Two threads ran backward on one graph at once, and one of them frees what it has used."""
+
+
+class AnomalyError(MinigradError, RuntimeError):
+    """An op made a NaN or an Inf under detect_anomaly.
+
+    op     the op's name
+    phase  "forward" or "backward"
+    value  "NaN" or "Inf"
+    stack  where the forward call was made: (file, line, function), innermost user frame first
+    """
+
+    def __init__(self, message: str, op: str, phase: str, value: str, stack: list):
+        super().__init__(message)
+        self.op, self.phase, self.value, self.stack = op, phase, value, stack
+
+
+class CheckpointError(MinigradError, RuntimeError):
+    """A checkpointed function did something else when it was computed again for the backward."""
+
+
 class TransformError(MinigradError, RuntimeError):
     """A function transform (jvp, vmap, grad) was used in a way it cannot honour."""
 

@@ -281,6 +281,7 @@ class Primitive:
 
         twin.rules = {name: fed_from_outputs(rule) for name, rule in self.rules.items()}
         twin.joint = fed_from_outputs(self.joint) if self.joint else None
+        twin.batch_rule = self.batch_rule  # it calls the op it is given, and so has all outputs
         return twin
 
     def rule_for(self, name: str) -> Rule:

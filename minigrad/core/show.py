@@ -1,4 +1,4 @@
-"""How a tensor looks in the terminal and in a notebook. Errors show tensors: nothing here raises."""
+"""How a tensor looks in the terminal and in a notebook. Nothing here may raise."""
 
 import html
 from typing import Any

@@ -8,13 +8,13 @@ from ..backends.device import device_of
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .graph import Leaf, Node
-from .methods import Methods
+from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
 from .show import tensor_html, tensor_text
 
 
-class Tensor(Methods):
+class Tensor(InPlace):
     """`mg.tensor(data)` makes one from data; ops make the others.
 
     data   the array (NumPy's, or CuPy's); memory changed through it is not seen by the engine
@@ -185,23 +185,6 @@ class Tensor(Methods):
         """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
         return _restore, (type(self), self.data, self.requires_grad, self.grad)
 
-    def __setitem__(self, index: Any, value: Any) -> None:
-        """x[index] = value writes into the data of a constant, as NumPy does.
-
-        Refused with a TypeError where x or value requires a gradient: y = mg.setitem(x, value,
-        index=index) is the changed copy that carries gradients. An op that has saved this
-        constant, or memory that it shares (x.detach(), a view), sees the new values, so write
-        before the tensor is used.
-        """
-        tracked = self.node is not None or isinstance(value, Tensor) and value.node is not None
-        if tracked or self.level or isinstance(value, Tensor) and value.level:
-            raise TypeError(
-                "x[index] = value writes into memory where no gradient can follow. Use "
-                "y = mg.setitem(x, value, index=index) or mg.index_put(x, indices, values), which "
-                "give a changed copy; if no gradient is meant, write into x.detach().copy()."
-            )
-        self.data[_plain_key(index)] = raw(value)
-
     # -- exchange with other libraries ---------------------------------------------------------
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
@@ -270,11 +253,6 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x.data
     return x
-
-
-def _plain_key(index: Any) -> Any:
-    """The index with arrays in the place of its tensors."""
-    return tuple([raw(i) for i in index]) if type(index) is tuple else raw(index)
 
 
 def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:

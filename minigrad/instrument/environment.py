@@ -13,13 +13,6 @@ makes no sense gives one line on stderr and is ignored.
 """
 
 import os
-import sys
-from collections.abc import Callable
-from typing import Any
-
-_OFF = ("", "0", "false", "no", "off")
-_ON = ("1", "true", "yes", "on")
-
 
 _started = False
 
@@ -28,44 +21,7 @@ def start() -> None:
     """Read the environment, once, and start what it asks for. A second call does nothing."""
     global _started
     if not _started and any(name.startswith("MINIGRAD_") for name in os.environ):
-        from .switches import start_switches
+        from .switches import start_switches  # the tools load only for those who ask for them
 
         _started = True
         start_switches()
-
-
-def complain(message: str) -> None:
-    """One line on stderr; never an error, even where there is no stderr."""
-    if sys.stderr is not None:
-        try:
-            print(f"minigrad: {message}", file=sys.stderr, flush=True)
-        except (OSError, ValueError):
-            pass
-
-
-def switch(name: str) -> bool | None:
-    """True, False, or None where the variable is not set or makes no sense."""
-    text = os.environ.get(name)
-    if text is None:
-        return None
-    if text.strip().lower() in _OFF:
-        return False
-    if text.strip().lower() in _ON:
-        return True
-    complain(f"{name}={text!r} is ignored: say 1 or 0")
-    return None
-
-
-def number(name: str, kind: Callable[[str], Any], least: Any, what: str) -> Any:
-    """The variable as a number, or None where it is not set or makes no sense."""
-    text = os.environ.get(name)
-    if not text:
-        return None
-    try:
-        value = kind(text)
-        if not least <= value < float("inf"):
-            raise ValueError
-    except ValueError:
-        complain(f"{name}={text!r} is ignored: it should be {what}")
-        return None
-    return value

@@ -215,6 +215,7 @@ class _Pass:
         self.inputs: dict[int, list[dict]] = {}  # the edges into a node, in the order of parents
         for edge in self.document["edges"]:
             self.inputs.setdefault(edge["consumer"], []).append(edge)
+        self.order = order
         self.leaves = [(leaf, _grad_of(leaf)) for leaf in order if leaf.__class__ is Leaf]
         self.thread = threading.get_ident()
         self.steps: list[dict[str, Any]] = []
@@ -246,6 +247,7 @@ class _Pass:
             "engine": "serial" if len(self.workers) < 2 else "parallel",
             "workers": max(1, len(self.workers)),
             "steps": self.steps,
+            "released": any(node.saved is None for node in self.order),
         }
         return self.document
 

@@ -7,11 +7,11 @@ import tempfile
 from typing import Any, TextIO
 
 from . import formats
-from .environment import complain, number, switch
 from .event_log import MAX_EVENTS, event_log
 from .graph_dump import record_backward
 from .profile import profile
 from .table import show
+from .variables import complain, number, switch
 
 SUFFIXES = {
     "table": ".txt",

@@ -12,6 +12,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import array_module
 from ..core.tensor import Tensor
+from ..core.versions import note_write
 
 Generator = np.random.Generator | None
 
@@ -29,6 +30,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
     tensor.data[...] = val
+    note_write(tensor.data, "nn.init")
     return tensor
 
 
@@ -112,4 +114,5 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
     tensor.data[...] = array_module(tensor.data).asarray(values)
+    note_write(tensor.data, "nn.init")
     return tensor

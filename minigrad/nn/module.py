@@ -5,6 +5,7 @@ from typing import Any
 
 from ..core import events
 from ..core.tensor import Tensor
+from ..core.versions import note_write
 from .parameter import Parameter
 from .state import copies_of, fill
 
@@ -148,6 +149,7 @@ class Module:
                 parameter.grad = None
             elif parameter.grad is not None:
                 parameter.grad.data[...] = 0
+                note_write(parameter.grad.data, "zero_grad()")
 
     # -- saving ------------------------------------------------------------------------------
 

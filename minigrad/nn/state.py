@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core.tensor import Tensor
+from ..core.versions import note_write
 
 
 def copies_of(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -40,6 +41,7 @@ def fill(
     for path, value in values.items():
         target = live[path].data
         target[...] = array_module(target).asarray(value)
+        note_write(target, f"{owner}.load_state_dict")
     return missing, unexpected
 
 

@@ -1,10 +1,10 @@
 """B14: discrete Fourier transforms. Their public names are those of the namespace mg.fft.
 
 Three linear primitives do the work, on axes of full length: `dft` (complex to complex), `rdft`
-(real to half of a spectrum), `irdft` (back). NumPy's functions cut or pad their input (`n`, `s`) and
-call one of them. The transpose of each is a transform in the other direction: with the unscaled
-matrix F_kn = e^(−2πi kn/N), Fᴴ is the inverse transform without its 1/N, that is, with the opposite
-`norm`.
+(real to half of a spectrum), `irdft` (back). NumPy's functions cut or pad their input (`n`, `s`)
+and call one of them. The transpose of each is a transform in the other direction: with the unscaled
+matrix F_kn = e^(−2πi kn/N), Fᴴ is the inverse transform without its 1/N, that is, with the
+opposite `norm`.
 """
 
 from collections.abc import Sequence
@@ -61,6 +61,8 @@ def irdft(x, *, n, axes, norm="backward"):
     x has n//2 + 1 frequencies there; imaginary parts at 0 and n/2 have no effect. gx = rdft(g),
     doubled at the frequencies between, which stand for their conjugates as well.
     """
+    if x.shape[axes[-1]] != n // 2 + 1:
+        raise ValueError(f"n={n} needs {n // 2 + 1} frequencies in the last of axes={axes}")
     lengths = [x.shape[axis] for axis in axes[:-1]]
     return np.fft.irfftn(widen(x), s=[*lengths, n], axes=axes, norm=norm)
 
@@ -232,7 +234,7 @@ def irfft2(x: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None)
 
 @composite(numpy=np.fft.hfft)
 def hfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-    """The real spectrum, n long, of a signal of which x holds the first half, the rest conjugate."""
+    """The real spectrum, n long, of a signal of which x holds the first half (the rest: conj)."""
     norm = _arguments(x, _one(n), (axis,), norm)[-1]
     return irfft(op.conj(x), n, axis, _OPPOSITE[norm])
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..backends.device import array_module
 from ..core.tensor import Tensor
+from ..core.versions import note_write
 
 
 class Optimizer:
@@ -61,6 +62,7 @@ class Optimizer:
                 p.grad = None
             elif p.grad is not None:
                 p.grad.data[...] = 0
+                note_write(p.grad.data, f"{type(self).__name__}.zero_grad()")
 
     def step(self) -> None:
         """Change every parameter that has a gradient, in place; the gradients stay as they are."""
@@ -68,6 +70,7 @@ class Optimizer:
             for p in group["params"]:
                 if p.grad is not None:
                     self.update(p.data, p.grad.data, self._state.setdefault(id(p), {}), group)
+                    note_write(p.data, f"{type(self).__name__}.step()")
 
     def update(self, x: Any, g: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
         """Change the array x in place, from its gradient g, its state and its group's options."""

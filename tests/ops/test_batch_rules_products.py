@@ -13,9 +13,20 @@ from minigrad.testing.run import load_samples
 from minigrad.testing.spec import specs
 
 load_samples()
-FAMILIES = {"matmul", "einsum", "conv", "pool", "loss", "nan", "calculus", "statistics", "layout"}
+FAMILIES = {
+    "matmul",
+    "einsum",
+    "conv",
+    "pool",
+    "loss_classes",
+    "loss_elements",
+    "nan",
+    "calculus",
+    "statistics",
+    "layout",
+}
 # the bins are those of all values together; the index is a static one
-WITHOUT = {"histogram", "bincount", "bin_sums", "smoothed_targets"}
+WITHOUT = {"histogram", "bincount", "bin_sums", "class_targets", "smoothed_targets"}
 NAMES = sorted(
     spec.name
     for spec in specs.values()

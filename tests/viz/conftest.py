@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from minigrad_viz.cli import main
 from minigrad_viz.collapse import group_nodes
+from minigrad_viz.page import page_text
 from minigrad_viz.picture import picture_of
 from minigrad_viz.reader import graph_from
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 
 
 def _load_dumps():
@@ -73,3 +88,47 @@ def no_dot(monkeypatch):
     """A PATH without any program."""
     monkeypatch.setenv("PATH", "")
     assert sys.executable  # found without PATH
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """open_page(document) -> the loaded page; fails at the end on any error or request."""
+    contexts, trouble = [], []
+
+    def load(document, dark=False, still=False, **how):
+        path = tmp_path / "graph.html"
+        path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
+        context = browser.new_context(
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce" if still else "no-preference",
+        )
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(8_000)
+        page.on("console", lambda message: trouble.append(message.text))
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on(
+            "request",
+            lambda request: trouble.append(request.url) if trouble_from(request) else None,
+        )
+        page.goto(path.as_uri())
+        return page
+
+    def trouble_from(request):
+        return not request.url.startswith("file:") or not request.is_navigation_request()
+
+    yield load
+    for context in contexts:
+        context.close()
+    assert trouble == []

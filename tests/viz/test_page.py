@@ -1,66 +1,9 @@
 """The interactive page in a real browser: it loads alone, finds, folds and keeps its address."""
 
 import random
-import shutil
 
 import pytest
 from minigrad_viz.layout import place
-from minigrad_viz.page import page_text
-from minigrad_viz.reader import graph_from
-
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-sync",
-    "--disable-background-networking",
-    "--disable-component-update",
-]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if BROWSER is None:
-        pytest.skip("no Chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def open_page(browser, tmp_path):
-    """open_page(document) -> the loaded page; fails at the end on any error or request."""
-    contexts, trouble = [], []
-
-    def load(document, dark=False, **how):
-        path = tmp_path / "graph.html"
-        path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
-        context = browser.new_context(color_scheme="dark" if dark else "light")
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(8_000)
-        page.on("console", lambda message: trouble.append(message.text))
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on(
-            "request",
-            lambda request: trouble.append(request.url) if trouble_from(request) else None,
-        )
-        page.goto(path.as_uri())
-        return page
-
-    def trouble_from(request):
-        return not request.url.startswith("file:") or not request.is_navigation_request()
-
-    yield load
-    for context in contexts:
-        context.close()
-    assert trouble == []
 
 
 def boxes(page):

@@ -18,14 +18,16 @@ from minigrad_viz import __version__, raster
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
 from minigrad_viz.files import write_whole
+from minigrad_viz.page import page_text
 from minigrad_viz.reader import MAX_BYTES, read
 from minigrad_viz.render import FORMATS, Options, format_of, render
 from minigrad_viz.stats import statistics, statistics_text
 
-_COMMANDS = ("render", "info")
+_COMMANDS = ("render", "step", "info")
 _EXAMPLES = """examples:
   minigrad-viz graph.json -o graph.html          interactive page, one file, works offline
   minigrad-viz graph.json -o graph.svg --depth 2 one box for each scope two levels down
+  minigrad-viz step graph.json -o step.html      plays the recorded backward, step by step
   minigrad-viz info graph.json                   counts, sizes, the most frequent operations
 """
 
@@ -81,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"minigrad-viz {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_render(commands.add_parser("render", help="draw a graph (also without this word)"))
+    _add_step(commands.add_parser("step", help="a page that plays the recorded backward"))
     _add_info(commands.add_parser("info", help="print statistics of a graph"))
     return parser
 
@@ -103,6 +106,15 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     )
     add("--time-limit", type=float, default=10.0, metavar="S", help="seconds given to Graphviz")
     add("--layout-limit", type=_count, default=1_500, metavar="N", help="boxes given to Graphviz")
+
+
+def _add_step(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=_step)
+    _add_input(parser)
+    add = parser.add_argument
+    add("-o", "--out", required=True, metavar="FILE", help="the page; - is standard output")
+    add("--title", default="", help="heading of the page (default: the name of the dump)")
+    add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
 
 
 def _add_info(parser: argparse.ArgumentParser) -> None:
@@ -147,6 +159,19 @@ def _render(options: argparse.Namespace) -> int:
     for note in drawing.notes:
         print(f"minigrad-viz: {note}", file=sys.stderr)
     return 0 if drawing.format == wanted else 1
+
+
+def _step(options: argparse.Namespace) -> int:
+    graph = read(options.dump, options.max_bytes)
+    if graph.backward is None or not graph.backward.steps:
+        raise ViewerError(
+            f"{shown(options.dump, 120, 'tail')}: holds no recorded backward; record one with "
+            "`with mg.record_backward() as rec: loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
+        )
+    title = options.title or shown(os.path.basename(options.dump), 60, "tail")
+    page = page_text(graph, title, options.depth, mode="step")
+    write_whole(options.out, page.encode("utf-8"))
+    return 0
 
 
 def _other_name(out: str, ending: str, notes: list[str]) -> str:

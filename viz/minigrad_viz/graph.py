@@ -109,11 +109,12 @@ class Step:
 
 @dataclass(slots=True)
 class Backward:
-    """A recorded backward pass."""
+    """A recorded backward pass; `released`: saved arrays were let go as nodes had run."""
 
     engine: str
     workers: int
     steps: list[Step]
+    released: bool = True
 
 
 @dataclass(slots=True)

@@ -18,6 +18,12 @@ _SCRIPTS = (
     "model.js",
     "paint.js",
     "panel.js",
+    "recording.js",
+    "paths.js",
+    "flow.js",
+    "dock.js",
+    "now.js",
+    "player.js",
     "app.js",
     "hands.js",
 )
@@ -61,6 +67,7 @@ def page_data(graph: Graph, title: str) -> dict[str, Any]:
         "nodes": [_node(node, at in roots) for at, node in enumerate(graph.nodes)],
         "edges": [[e.producer, e.output, e.consumer, e.slot] for e in graph.edges],
         "steps": _steps(graph),
+        "released": graph.backward is None or graph.backward.released,
     }
 
 

@@ -129,7 +129,7 @@ def _box(graph: Graph, group: Group, roots: set[int]) -> Box:
 
 def _node_box(node: Node, root: bool) -> Box:
     if node.kind == "op":
-        title = shown(node.op, 28) or "op"
+        title = shown(f"{node.name} = {node.op}" if node.name else node.op, 28) or "op"
         lines = [text for text in (shown(node.scope, 26, "tail"), site_text(node)) if text]
     else:
         title = shown(node.name, 30, "tail") or ("input" if node.kind == "leaf" else "parameter")

@@ -178,6 +178,7 @@ def _backward(record: Any, place: dict[int, int], nodes: list[Node]) -> Backward
         engine=_optional(record, "engine", _text, "", "backward"),
         workers=_optional(record, "workers", _count, 1, "backward"),
         steps=[_step(step, at, place, nodes) for at, step in enumerate(_list(record, "steps"))],
+        released=record.get("released") is not False,
     )
 
 

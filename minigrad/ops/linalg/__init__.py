@@ -1,4 +1,4 @@
-"""Linear algebra (B9). Its public names are those of the namespace mg.linalg, minigrad/linalg.py."""
+"""B9: linear algebra. Its public names are those of the namespace mg.linalg."""
 
 from .decompose import cholesky, qr, svd, svdvals
 from .det import det, slogdet
@@ -13,6 +13,6 @@ from .solve import (
     tensorinv,
     tensorsolve,
     triangular_solve,
-)  # fmt: skip
+)
 
 __all__: list[str] = []  # not names of mg itself

@@ -21,7 +21,7 @@ from .matrices import (
     reciprocal_gaps,
     rounding_of,
     stack_batch,
-)  # fmt: skip
+)
 
 
 @primitive(numpy=np.linalg.cholesky)
@@ -109,8 +109,8 @@ def qr(x: Any, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(
-            f"qr: mode={mode!r} has no derivative; choose 'reduced', 'complete' or 'r', or decompose "
-            "x.detach().numpy()"
+            f"qr: mode={mode!r} has no derivative; choose 'reduced', 'complete' or 'r', or "
+            "decompose x.detach().numpy()"
         )
     x = array_like(x)
     if x.ndim < 2:

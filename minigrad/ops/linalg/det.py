@@ -1,15 +1,16 @@
 """Determinants, with derivatives of every order also where the matrix is singular.
 
-det is a polynomial in the entries of x, so all its derivatives exist everywhere. Away from singular
+det is a polynomial in the entries of x, so all its derivatives exist everywhere. Far from singular
 matrices they follow from ∂det/∂x = det(x) x⁻ᵀ. Near one that loses all digits (0 · ∞), and another
-exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong to the q smallest singular values.
-Then t ↦ det(x + t W) has degree at most q, because W has rank q, so its value at 0 is its mean over
-the q + 1 roots t_k of unity, times any radius r:
+exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong to the q smallest singular
+values. Then t ↦ det(x + t W) is a polynomial of degree q at most, because W has rank q; so its
+value at 0 is its mean over the q + 1 roots of unity, times any radius:
 
-    det(x) = 1/(q + 1) Σ_k det(x + t_k W)        for every x, with W and r held fixed
+    det(x) = 1/(q + 1) Σ_k det(x + t_k W)        for every x, with W and the t_k held fixed
 
-Every matrix on the right is far from singular, so its derivatives follow from the first formula, and
-those of the left, of every order, from the right. For one small singular value t is ±r, all real.
+All matrices on the right are far from singular, so the derivatives of the right, of every order,
+follow from the first formula, and they are those of the left. For one small singular value the t_k
+are ±r, and real.
 """
 
 from math import pi

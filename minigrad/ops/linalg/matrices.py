@@ -16,7 +16,7 @@ from ...core.registry import op as ops
 
 
 def lapack(x: Any) -> Any:
-    """x as it is; TypeError for a 16-bit float (of which NumPy would make float64, or refuse it)."""
+    """x as it is; TypeError for 16-bit floats (NumPy refuses float16 and widens bfloat16)."""
     if x.dtype.itemsize == 2 and is_floating(x.dtype):
         raise TypeError(
             f"there is no linear algebra in {x.dtype}: LAPACK has 32- and 64-bit routines. Compute "

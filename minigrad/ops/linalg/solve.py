@@ -19,7 +19,7 @@ from .matrices import (
     scipy_function,
     stack_batch,
     triangle,
-)  # fmt: skip
+)
 
 
 @primitive(numpy=np.linalg.inv)
@@ -221,7 +221,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
 
 @composite(numpy=np.linalg.matrix_power)
 def matrix_power(x: Any, n: int) -> Any:
-    """xⁿ for an int n, by squaring; a negative n takes the inverse. x⁰ is the identity, constant."""
+    """xⁿ for an int n, by squaring; n < 0 takes the inverse. x⁰ is the identity, a constant."""
     x = array_like(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: {x.shape} is not (…, n, n), square matrices")

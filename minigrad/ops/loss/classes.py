@@ -15,28 +15,32 @@ from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import array_like
 from ..batching import full
-from .reduction import check_reduction
+from .reduction import check_reduction, reduced
 
 __all__ = ["cross_entropy", "nll"]
 
 
-def _targets(x_shape, dtype, target, weight, ignore_index, reduction):
-    """(index, kept, scale): which class a sample picks, and what its loss is multiplied by.
+@primitive(arrays="target weight", differentiable=False, outputs=3)
+def class_targets(
+    target, weight=None, *, shape=(), dtype=None, ignore_index=-100, reduction="mean"
+):
+    """(index, kept, scale): which class a sample of x picks, and what its loss is multiplied by.
 
-    index (N, 1, ...), 0 for ignored samples; kept (N, ...), 0 for these and 1 for the others;
-    scale, kept times the target's weight. For the mean, both are divided by the sum of scale.
+    target (N, ...), weight (C,), shape and dtype of x (N, C, ...) -> index (N, 1, ...), 0 for
+    ignored samples; kept (N, ...), 0 for these and 1 for the others; scale, kept times the weight
+    of the target's class. For the mean, both are divided by the sum of scale.
     """
-    if target.shape != (*x_shape[:1], *x_shape[2:]):
+    classes = shape[1]
+    if target.shape != (*shape[:1], *shape[2:]):
         raise ValueError(
-            f"target must have shape {(*x_shape[:1], *x_shape[2:])}, one class index for each "
-            f"sample of x {tuple(x_shape)} (classes along axis 1); got {target.shape}"
+            f"target must have shape {(*shape[:1], *shape[2:])}, one class index for each sample "
+            f"of x {tuple(shape)} (classes along axis 1); got {target.shape}"
         )
-    classes = x_shape[1]
     chosen = target != ignore_index
     index = np.where(chosen, target, 0).astype(np.intp, copy=False)
     if index.size and not (0 <= index.min() and index.max() < classes):
         raise ValueError(
-            f"target has indices from {index.min()} to {index.max()}, but x {tuple(x_shape)} has "
+            f"target has indices from {index.min()} to {index.max()}, but x {tuple(shape)} has "
             f"{classes} classes: an index must lie in 0..{classes - 1}, or be "
             f"ignore_index={ignore_index}"
         )
@@ -50,29 +54,20 @@ def _targets(x_shape, dtype, target, weight, ignore_index, reduction):
     return index[:, None], kept, scale
 
 
-def _total(y, reduction, dtype):
-    """The scaled losses, added up unless one for each sample is wanted."""
-    return (y if reduction == "none" else y.sum()).astype(dtype, copy=False)
+@primitive(constants=["index", "scale"], residuals=["lse"])
+def cross_entropy_index(x, index, scale, *, total=True):
+    """y = Σ_n scale_n (log Σ_c exp x_nc − x_n,index) ;  gx = g scale (softmax x − onehot index)
 
-
-@primitive(
-    arrays="x target weight",
-    constants=["target", "weight"],
-    residuals=["lse", "index", "scale"],
-)
-def cross_entropy_index(x, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    """y = Σ_n scale_n (log Σ_c exp x_nc − x_n,target) ;  gx = g scale (softmax x − onehot target)
-
-    x (N, C, ...), target (N, ...). An ignored sample has gradient 0, whatever x holds.
+    x (N, C, ...), index and scale as class_targets gives them; with total=False one y a sample,
+    in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds.
     """
-    index, _, scale = _targets(x.shape, x.dtype, target, weight, ignore_index, reduction)
     wide = x.astype(scale.dtype, copy=False)
     top = wide.max(1, keepdims=True)
     e = wide - top
     picked = np.take_along_axis(e, index, 1)
     lse = np.log(np.exp(e, out=e).sum(1, keepdims=True))
     y = np.where(scale == 0, 0, (lse - picked)[:, 0] * scale)
-    return _total(y, reduction, x.dtype), lse + top, index, scale
+    return (y.sum() if total else y), lse + top
 
 
 @cross_entropy_index.vjp("x")
@@ -109,12 +104,11 @@ def cross_entropy_dx_gx(g, a, x):
     return a * p * (g - op.sum(p * g, axis=1, keepdims=True))
 
 
-@primitive(arrays="x target weight", constants=["target", "weight"], residuals=["index", "scale"])
-def nll_index(x, target, weight=None, *, ignore_index=-100, reduction="mean"):
-    """y = −Σ_n scale_n x_n,target ;  gx = −g scale onehot target ;  x (N, C, ...)"""
-    index, _, scale = _targets(x.shape, x.dtype, target, weight, ignore_index, reduction)
+@linear(constants=["index", "scale"])
+def nll_index(x, index, scale, *, total=True):
+    """y = −Σ_n scale_n x_n,index ;  gx = −g scale onehot index ;  arguments as those above"""
     y = np.where(scale == 0, 0, -np.take_along_axis(x, index, 1)[:, 0] * scale)
-    return _total(y, reduction, x.dtype), index, scale
+    return y.sum() if total else y
 
 
 @nll_index.vjp("x")
@@ -146,60 +140,78 @@ def nll_spread_ga(g, index):
     return nll_pick(g, index)
 
 
+@primitive(arrays="index kept scale weight", differentiable=False)
+def smoothed_targets(index, kept, scale, weight=None, *, classes=0, smoothing=0.0):
+    """q (N, C, ...): (1 − ε) scale at the index, plus ε/C times each class's weight everywhere."""
+    shape = (len(kept), classes, *kept.shape[1:])
+    per_class = (
+        scale.dtype.type(1) if weight is None else weight.reshape((-1, *(1,) * (kept.ndim - 1)))
+    )
+    q = kept[:, None] * np.broadcast_to(per_class, shape) * (smoothing / classes)
+    picked = np.take_along_axis(q, index, 1) + (1 - smoothing) * scale[:, None]
+    np.put_along_axis(q, index, picked, 1)
+    return q
+
+
+# -- batch rules: the examples are more samples ------------------------------------------------
+
+
 def _merged(x):
     """(B, N, ...) as (B N, ...)."""
     return op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
 
 
-def _rowwise(op_, xs, batched, params):
-    """Ops that treat every sample alike: the examples are more samples."""
+def _apart(y, like):
+    """(B N, ...) as (B, N, ...)."""
+    return op.reshape(y, shape=(*like.shape[:2], *y.shape[1:]))
+
+
+def _samplewise(op_, xs, batched, params):
+    """Ops that treat every sample alike."""
     xs = full(xs, batched)
-    y = op_(*map(_merged, xs), **params)
-    return op.reshape(y, shape=(*xs[0].shape[:2], *y.shape[1:]))
+    return _apart(op_(*map(_merged, xs), **params), xs[0])
+
+
+def _totals(op_, xs, batched, params):
+    """The same, with the losses added up for each example; a residual may come along."""
+    xs = full(xs, batched)
+    ys = op_(*map(_merged, xs), total=False)
+    y, *residuals = [_apart(y, xs[0]) for y in (ys if isinstance(ys, tuple) else (ys,))]
+    if params["total"]:
+        y = op.sum(y, axis=tuple(range(1, y.ndim)))
+    return (y, *residuals) if residuals else y
 
 
 for _op in (cross_entropy_dx, nll_pick, nll_spread):
-    _op.batch(_rowwise)
+    _op.batch(_samplewise)
+for _op in (cross_entropy_index, nll_index):
+    _op.batch(_totals)
 
 
-@cross_entropy_index.batch
-@nll_index.batch
-def class_loss_batch(op_, xs, batched, params):
-    """One loss for each sample of all examples; then what `reduction` asks, example by example."""
-    x, target, *weight = xs
-    if weight and weight[0] is not None:
-        if batched[2]:
-            raise TransformError(f"{op_.name}: vmap takes one weight for all examples")
-    x, target = full([x, target], batched[:2])
-    each = {**params, "reduction": "none"}
-    y = op_(_merged(x), _merged(target), *weight, **each)
-    y = op.reshape(y, shape=(*x.shape[:2], *y.shape[1:]))
-    if params["reduction"] == "none":
-        return y
-    axes = tuple(range(1, y.ndim))
-    total = op.sum(y, axis=axes)
-    if params["reduction"] == "sum":
-        return total
-    kept = op.not_equal(target, params["ignore_index"])
-    scale = op.astype(kept, dtype=y.dtype)
-    if weight and weight[0] is not None:
-        scale = scale * op.take(weight[0], op.where(kept, target, 0))
-    return total / op.sum(scale, axis=axes)
+@class_targets.batch
+def class_targets_batch(op_, xs, batched, params):
+    target, *weight = xs
+    if any(batched[1:]) or not batched[0]:
+        raise TransformError("class weights must be the same for all examples of vmap")
+    shape = (target.shape[0] * params["shape"][0], *params["shape"][1:])
+    single = {**params, "shape": shape, "reduction": "none"}
+    index, kept, scale = (_apart(y, target) for y in op_(_merged(target), *weight, **single))
+    if params["reduction"] == "mean":
+        total = op.sum(scale, axis=tuple(range(1, scale.ndim)), keepdims=True)
+        kept, scale = kept / total, scale / total
+    return index, kept, scale
 
 
-@primitive(arrays="target weight", differentiable=False)
-def smoothed_targets(
-    target, weight=None, *, shape=(), dtype=None, ignore_index=-100, reduction="mean", smoothing=0.0
-):
-    """q (N, C, ...): (1 − ε) scale at the target, plus ε/C times each class's weight everywhere."""
-    index, kept, scale = _targets(shape, dtype, target, weight, ignore_index, reduction)
-    per_class = (
-        scale.dtype.type(1) if weight is None else weight.reshape((1, -1, *(1,) * (len(shape) - 2)))
-    )
-    q = kept[:, None] * np.broadcast_to(per_class, shape) * (smoothing / shape[1])
-    picked = np.take_along_axis(q, index, 1) + (1 - smoothing) * scale[:, None]
-    np.put_along_axis(q, index, picked, 1)
-    return q
+@smoothed_targets.batch
+def smoothed_targets_batch(op_, xs, batched, params):
+    *samples, weight = (*xs, None)[:4]
+    if any(batched[3:]):
+        raise TransformError("class weights must be the same for all examples of vmap")
+    samples = full(samples, batched[:3])
+    return _apart(op_(*map(_merged, samples), weight, **params), samples[0])
+
+
+# -- what users call -------------------------------------------------------------------------
 
 
 @composite
@@ -224,31 +236,34 @@ def cross_entropy(
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
         return y.reshape(()) if reduction == "none" else y
-    indices = target.dtype.kind in "iub"
-    rules = {"ignore_index": ignore_index, "reduction": reduction}
-    if indices and label_smoothing == 0:
-        return cross_entropy_index(x, target, weight, **rules)
-    count = 1
-    if indices:
-        q = smoothed_targets(
-            target, weight, shape=x.shape, dtype=x.dtype, smoothing=label_smoothing, **rules
-        )
-    elif target.shape != x.shape:
+    if target.dtype.kind not in "iub":
+        return _cross_entropy_of(x, target, weight, reduction, label_smoothing)
+    index, kept, scale = class_targets(
+        target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
+    )
+    total = reduction != "none"
+    if label_smoothing == 0:
+        y = cross_entropy_index(x, index, scale, total=total)
+    else:
+        options = {"classes": x.shape[1], "smoothing": label_smoothing}
+        q = smoothed_targets(index, kept, scale, weight, **options)
+        y = -op.sum(op.log_softmax(x, axis=1) * q, axis=None if total else 1)
+    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+
+
+def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: float) -> Any:
+    """Cross entropy with the probabilities q, in which it is differentiable too."""
+    if q.shape != x.shape:
         raise ValueError(
             f"cross_entropy: target must hold class indices, or probabilities of x's shape "
-            f"{x.shape}; got {target.dtype} {target.shape}"
+            f"{x.shape}; got {q.dtype} {q.shape}"
         )
-    else:
-        count = x.size // x.shape[1] if reduction == "mean" else 1
-        q = (
-            target
-            if label_smoothing == 0
-            else target * (1 - label_smoothing) + (label_smoothing / x.shape[1])
-        )
-        q = q if weight is None else q * weight.reshape((-1, *(1,) * (x.ndim - 2)))
+    if smoothing != 0:
+        q = q * (1 - smoothing) + smoothing / x.shape[1]
+    if weight is not None:
+        q = q * weight.reshape((-1, *(1,) * (x.ndim - 2)))
     y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
-    y = y if reduction == "none" else op.sum(y)
-    return op.astype(y if count == 1 else y / count, dtype=x.dtype)
+    return reduced("cross_entropy", y, reduction)
 
 
 @composite
@@ -265,7 +280,11 @@ def nll(
         x, target = x.reshape((1, -1)), target.reshape((1,))
         y = nll(x, target, weight, ignore_index, reduction)
         return y.reshape(()) if reduction == "none" else y
-    return nll_index(x, target, weight, ignore_index=ignore_index, reduction=reduction)
+    index, _, scale = class_targets(
+        target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
+    )
+    y = nll_index(x, index, scale, total=reduction != "none")
+    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
 
 
 def _maybe(x: Any) -> Any:

@@ -106,11 +106,11 @@ def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) 
     x = array_like(x)
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
-    if ord == np.inf:
+    if ord == np.inf and count(x.shape, axis):  # of nothing: 0, the empty sum below
         return op.max(op.abs(x), axis=axis, keepdims=keepdims)
     if ord == -np.inf:
         return op.min(op.abs(x), axis=axis, keepdims=keepdims)
-    if ord == 1:
+    if ord in (1, np.inf):
         return op.sum(op.abs(x), axis=axis, keepdims=keepdims)
     if ord == 0:
         nonzero = op.count_nonzero(x, axis=axis, keepdims=keepdims)

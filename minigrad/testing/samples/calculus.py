@@ -80,7 +80,6 @@ register_op(
     reference=_gradients_reference,
     constants=(1, 2),
     dtypes=("float64", "float32", "complex128"),
-    skips={"K17": "the coordinates are as many as x has elements along their axis"},
     errors=[
         ErrorSample(
             "one element",
@@ -126,10 +125,7 @@ register_op(
     _interp_samples,
     reference=in_dtype(np.interp),
     dtypes=FLOATS,
-    skips={
-        "K12": "np.interp tries a segment that reaches to infinity from its other end too",
-        "K17": "xp rises and is as long as fp, which random values of any size are not",
-    },
+    skips={"K12": "np.interp tries a segment that reaches to infinity from its other end too"},
     errors=[
         ErrorSample(
             "xp and fp of different length",

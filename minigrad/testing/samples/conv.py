@@ -265,7 +265,7 @@ register_op(
     ),
     reference=_transpose(2),
     dtypes=COMPLEX,
-    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+    skips={"K12": _DENSE},
     errors=[
         ErrorSample(
             "channels differ",
@@ -297,7 +297,7 @@ register_op(
         ]
     ),
     reference=_transpose(1),
-    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+    skips={"K12": _DENSE},
 )
 register_op(
     "conv_transpose3d",
@@ -308,5 +308,5 @@ register_op(
         ]
     ),
     reference=_transpose(3),
-    skips={"K12": _DENSE, "K17": "the reference does not notice a channel count of 0"},
+    skips={"K12": _DENSE},
 )

@@ -174,7 +174,6 @@ register_op(
     over([((2, 4, 5), {"how": how}) for how in WINDOWS], distinct),
     reference=lambda x, how: _views(x, how, -np.inf).max(-1).astype(x.dtype),
     dtypes=REAL,
-    skips={"K17": _BAD_SIZES},
 )
 
 
@@ -196,14 +195,16 @@ def _pick_samples(rng, dtype):
 
 def _pick(a, x, y_max, how):
     hits = _views(x, how, np.nan) == y_max[..., None]
-    return (np.where(hits, _views(a, how, 0), 0).sum(-1) / np.maximum(hits.sum(-1), 1)).astype(a.dtype)
+    return (np.where(hits, _views(a, how, 0), 0).sum(-1) / np.maximum(hits.sum(-1), 1)).astype(
+        a.dtype
+    )
 
 
 register_op(
     "max_pool_dx",
     _spread_samples,
     dtypes=REAL,
-    skips={"K17": _BAD_SIZES, "K1": "see max_pool_pick"},
+    skips={"K17": _BAD_SIZES},
 )
 register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
 register_op(
@@ -211,7 +212,6 @@ register_op(
     over([((2, 4, 5), {"how": how}) for how in WINDOWS]),
     reference=lambda x, how: _views(x, how, 0).sum(-1).astype(x.dtype),
     dtypes=REAL,
-    skips={"K17": _BAD_SIZES},
 )
 register_op(
     "sum_pool_dx",
@@ -222,5 +222,5 @@ register_op(
         ]
     ),
     dtypes=REAL,
-    skips={"K17": _BAD_SIZES, "K1": "its transpose sum_pool has the reference"},
+    skips={"K17": _BAD_SIZES},
 )

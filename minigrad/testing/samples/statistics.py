@@ -59,7 +59,6 @@ register_op(
     ],
 )
 
-_FEW = "the spread of fewer than two observations is NaN, and not a function to differentiate"
 register_op(
     "cov",
     of_several(
@@ -75,7 +74,6 @@ register_op(
     ),
     reference=_in_dtype(np.cov),
     dtypes=COMPLEX,
-    skips={"K17": _FEW},
     errors=[
         ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, r"two axes, got shape \(2, 2")
     ],
@@ -85,7 +83,6 @@ register_op(
     of_several([(((3, 5),), {}), (((2, 5), (1, 5)), {}), (((6, 2),), {"rowvar": False})]),
     reference=_in_dtype(np.corrcoef),
     dtypes=("float64", "float32", "complex128"),
-    skips={"K17": _FEW},
 )
 
 # -- histograms ------------------------------------------------------------------------------

@@ -12,16 +12,33 @@ class App {
     this.painters = {};
     this.hits = [];
     this.hit = -1;
+    this.player = graph.steps.length ? new Player(this) : null;
   }
 
   start() {
     $("title").textContent = graph.title;
     $("summary").textContent = graph.summary;
-    this.setTheme(this.fromHash().get("theme") || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"), false);
+    $("step").hidden = !this.player;
+    const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    this.setTheme(this.fromHash().get("theme") || system, false);
+    $("heat").value = graph.start.heat || "";
     this.closed = this.firstClosed();
     this.layOut();
     this.restore();
-    window.addEventListener("hashchange", () => { if (location.hash !== this.hash) this.restore(true); });
+    window.addEventListener("hashchange", () => {
+      if (location.hash !== this.hash) this.restore(true);
+    });
+  }
+
+  get stepping() {
+    return this.player !== null && this.player.on;
+  }
+
+  toggleStepping() {
+    if (!this.player) return;
+    if (this.stepping) this.player.leave(); else this.player.enter();
+    $("step").setAttribute("aria-pressed", String(this.stepping));
+    this.remember();
   }
 
   // -- what is folded ---------------------------------------------------------------------------
@@ -30,9 +47,10 @@ class App {
     const given = this.fromHash().get("closed");
     if (given !== null) return new Set(JSON.parse(given));
     const closed = new Set(graph.closed.filter((scope) => scopes.has(scope)));
-    const deep = (depth) => [...scopes.keys()].filter((scope) => scope.split("/").length === depth);
-    if (graph.depth) deep(graph.depth).forEach((scope) => closed.add(scope));
-    else if (graph.nodes.length > CANVAS_FROM && !closed.size) deep(1).forEach((scope) => closed.add(scope));
+    const close = (depth) => [...scopes.keys()].filter((scope) => scope.split("/").length === depth)
+      .forEach((scope) => closed.add(scope));
+    if (graph.depth) close(graph.depth);
+    else if (graph.nodes.length > CANVAS_FROM && !closed.size) close(1);
     return closed;
   }
 
@@ -54,7 +72,8 @@ class App {
 
   // Lays out again and keeps what was under the eye where it was.
   refold(scope) {
-    const anchor = this.chosen !== null ? this.chosen : graph.nodes.findIndex((node) => prefixes(node.scope).includes(scope));
+    const inside = (node) => prefixes(node.scope).includes(scope);
+    const anchor = this.chosen !== null ? this.chosen : graph.nodes.findIndex(inside);
     const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]];
     const at = before && [this.view.x + before.x * this.view.k, this.view.y + before.y * this.view.k];
     this.layOut();
@@ -67,11 +86,13 @@ class App {
   }
 
   layOut() {
-    this.scene = buildScene(this.closed);
+    this.scene = buildScene(this.closed, this.stepping ? gradientRoom(this.player.recording) : null);
     warm(this.scene, $("heat").value);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
-    if (!this.painters[name]) this.painters[name] = name === "svg" ? new SvgPainter(stage) : new CanvasPainter(stage);
-    for (const [key, painter] of Object.entries(this.painters)) painter.root.style.display = key === name ? "" : "none";
+    const kind = name === "svg" ? SvgPainter : CanvasPainter;
+    if (!this.painters[name]) this.painters[name] = new kind(stage);
+    for (const [key, painter] of Object.entries(this.painters))
+      painter.root.style.display = key === name ? "" : "none";
     this.painter = this.painters[name];
     this.paint();
     this.describe();
@@ -98,22 +119,26 @@ class App {
   }
 
   describe() {
-    if (this.chosen === null) showOverview(this);
+    if (this.chosen === null && this.stepping) this.player.now.enter();
+    else if (this.chosen === null) showOverview(this);
     else {
       const box = this.scene.boxes[this.scene.boxOf[this.chosen]];
       if (box.scope) showScope(this, box);
       else showNode(this, this.chosen);
     }
-    const folded = this.scene.boxes.filter((box) => box.scope).reduce((sum, box) => sum + box.members.length, 0);
-    $("status").textContent = `${countText(graph.nodes.length, "node")} in ${this.scene.boxes.length.toLocaleString("en")} boxes` + (folded ? `, ${folded.toLocaleString("en")} folded into scopes` : "");
+    const { boxes } = this.scene, number = (count) => count.toLocaleString("en");
+    const folded = boxes.reduce((sum, box) => sum + (box.scope ? box.members.length : 0), 0);
+    $("status").textContent = `${countText(graph.nodes.length, "node")} in ${number(boxes.length)} boxes`
+      + (folded ? `, ${number(folded)} folded into scopes` : "");
   }
 
   // Along the links: up to an input, down to a user.
   walk(key) {
     const box = this.scene.boxOf[this.chosen];
-    const link = this.scene.links.find((one) => (key === "ArrowUp" ? one.target === box : one.source === box));
+    const up = key === "ArrowUp";
+    const link = this.scene.links.find((one) => (up ? one.target : one.source) === box);
     if (!link) return;
-    const next = this.scene.boxes[key === "ArrowUp" ? link.source : link.target];
+    const next = this.scene.boxes[up ? link.source : link.target];
     this.centre(next);
     this.choose(next.members[0]);
   }
@@ -122,7 +147,8 @@ class App {
     const wanted = text.trim().toLowerCase();
     this.hits = !wanted ? [] : bySeq.filter((at) => {
       const node = graph.nodes[at];
-      return [node.op, node.name, node.scope, node.site, "#" + node.id].some((word) => word && word.toLowerCase().includes(wanted));
+      return [node.op, node.name, node.scope, node.site, "#" + node.id]
+        .some((word) => word && word.toLowerCase().includes(wanted));
     });
     this.hit = -1;
     $("found").textContent = wanted ? `${this.hits.length.toLocaleString("en")} found` : "";
@@ -140,15 +166,23 @@ class App {
 
   paint() {
     const chosen = this.chosen === null ? -1 : this.scene.boxOf[this.chosen], links = new Set();
-    this.scene.links.forEach((link, at) => { if (link.source === chosen || link.target === chosen) links.add(at); });
+    this.scene.links.forEach((link, at) => {
+      if (link.source === chosen || link.target === chosen) links.add(at);
+    });
     const bright = this.hits.length ? new Set(this.hits.map((at) => this.scene.boxOf[at])) : null;
-    this.painter.show(this.scene, { chosen, links, faded: (box) => bright !== null && !bright.has(box) });
+    const faded = (box) => bright !== null && !bright.has(box);
+    this.painter.show(this.scene, { chosen, links, faded });
+    this.drawView();
+  }
+
+  drawView() {
     this.painter.move(this.view);
+    if (this.stepping) this.player.refresh();
   }
 
   move(view) {
     Object.assign(this.view, view);
-    if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.painter.move(this.view); });
+    if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.drawView(); });
     clearTimeout(this.later);
     this.later = setTimeout(() => this.remember(), 250);
   }
@@ -167,8 +201,8 @@ class App {
   // The first look: the whole graph, or its top where the whole would be too small to read.
   begin() {
     this.fit();
-    const k = 0.8, { width } = this.scene;
-    if (this.view.k < k && width * k < stage.clientWidth - 60) this.move({ k, x: (stage.clientWidth - width * k) / 2, y: 30 });
+    const k = 0.8, { width } = this.scene, room = stage.clientWidth;
+    if (this.view.k < k && width * k < room - 60) this.move({ k, x: (room - width * k) / 2, y: 30 });
   }
 
   centre(box) {
@@ -178,6 +212,7 @@ class App {
 
   setTheme(theme, repaint = true) {
     this.theme = document.documentElement.dataset.theme = theme === "dark" ? "dark" : "light";
+    if (this.player) this.player.setTheme();
     if (repaint) { this.paint(); this.remember(); }
   }
 
@@ -188,10 +223,12 @@ class App {
   }
 
   remember() {
-    const { x, y, k } = this.view, words = new URLSearchParams({ at: [x, y, k].map((v) => Number(v.toPrecision(5))).join(",") });
+    const { x, y, k } = this.view, words = new URLSearchParams();
+    words.set("at", [x, y, k].map((value) => Number(value.toPrecision(5))).join(","));
     if (this.chosen !== null) words.set("node", graph.nodes[this.chosen].id);
     words.set("closed", JSON.stringify([...this.closed]));
     words.set("theme", this.theme);
+    if (this.stepping) words.set("step", `${this.player.axis},${Number(this.player.at.toFixed(4))}`);
     this.hash = "#" + words;
     if (this.hash.length < 8000) history.replaceState(null, "", this.hash);
   }
@@ -201,11 +238,25 @@ class App {
     if (again) { this.closed = this.firstClosed(); this.layOut(); }
     const node = graph.nodes.findIndex((one) => String(one.id) === words.get("node"));
     if (node >= 0) this.chosen = node;
-    if (at.length === 3 && at.every(Number.isFinite) && at[2] > 0) this.move({ x: at[0], y: at[1], k: at[2] });
+    const stepped = this.restoreStep(words.get("step"));
+    if (at.length === 3 && at.every(Number.isFinite) && at[2] > 0)
+      this.move({ x: at[0], y: at[1], k: at[2] });
+    else if (stepped) this.player.firstLook();
     else if (node >= 0) this.reveal(node);
     else this.begin();
     this.describe();
     this.paint();
+  }
+
+  // Enters the step-through where the address, or the file, asks for it: "node,12.5".
+  restoreStep(words) {
+    const wanted = words !== null || (graph.start.mode === "step" && !location.hash);
+    if (!this.player || !wanted) return false;
+    const [axis, at] = (words || "node,0").split(",");
+    if (!this.stepping) this.toggleStepping();
+    this.player.axis = axis === "time" ? "time" : "node";
+    this.player.seek(Number.isFinite(Number(at)) ? Number(at) : 0);
+    return true;
   }
 }
 

@@ -196,17 +196,17 @@ class Flow {
 
   drawBusy(box, step, u) {
     const { pen } = this, colour = this.worker(step.lane), glow = Math.min(1, u / 0.15);
-    for (const [grow, alpha] of [[11, 0.07], [7, 0.12], [3.5, 0.22]]) {
-      this.outline(box, grow);
+    pen.strokeStyle = pen.fillStyle = colour;
+    for (const [grow, alpha] of [[9, 0.1], [6, 0.16], [3, 0.3]]) {
+      this.outline(box, grow / 2);
       pen.globalAlpha = alpha * glow;
-      pen.fillStyle = colour;
-      pen.fill();
+      pen.lineWidth = grow;
+      pen.stroke();
     }
     this.outline(box);
-    pen.globalAlpha = 0.2;
+    pen.globalAlpha = 0.16;
     pen.fill();
     pen.globalAlpha = 1;
-    pen.strokeStyle = colour;
     pen.lineWidth = Math.max(2.4, 2 / this.view.k);
     pen.stroke();
   }
@@ -265,7 +265,7 @@ class Flow {
 
   // How many contributions are still missing, at the lower left corner.
   drawPending(box) {
-    const { pen, recording, moment } = this, x = box.x - box.w / 2, y = box.y + box.h / 2;
+    const { pen, recording, moment } = this, x = box.x - box.w / 2, y = box.y + box.h / 2 - 5;
     if (box.kind === "scope") return;
     const at = box.members[0], { due, step } = recording.nodes[at];
     const left = recording.pending(at, moment.n), ready = recording.whole(at, moment.n);
@@ -297,10 +297,11 @@ class Flow {
   // What a node keeps for its rules, at the upper right corner; it fades as the node lets it go.
   drawSaved(box, busy) {
     const { pen, recording, moment, view } = this;
-    const kept = box.members.filter((at) => graph.nodes[at].holds && !recording.done(at, moment.n));
-    const bytes = kept.reduce((sum, at) => sum + heldBytes(at), 0);
+    const gone = (at) => graph.released && recording.done(at, moment.n);
+    const bytes = box.members.reduce((sum, at) => sum + (gone(at) ? 0 : recording.held[at]), 0);
     if (!bytes) return;
-    const fade = busy && box.kind !== "scope" && graph.released !== false ? 1 - smooth((busy[1] - 0.55) / 0.4) : 1;
+    const going = busy && box.kind !== "scope" && graph.released;
+    const fade = going ? 1 - smooth((busy[1] - 0.55) / 0.4) : 1;
     const x = box.x + box.w / 2, y = box.y - box.h / 2 - 5 * (1 - fade);
     pen.globalAlpha = fade;
     if (view.k < NUMBERS_FROM) this.disc(x, y, 4, this.ink.saved);
@@ -326,22 +327,22 @@ class Flow {
   }
 }
 
-function heldBytes(at) {
-  return (graph.nodes[at].holds || []).reduce((sum, [bytes]) => sum + bytes, 0);
-}
-
 // The gradient at a node after n steps, in the words of its box.
 function gradientText(recording, at, n) {
   const found = recording.gradient(at, n);
   if (!found) return "";
-  if (found.values && found.values.length <= 4) return "grad " + valuesText(found.values);
+  const more = recording.pending(at, n) ? " + …" : "";
+  if (found.values && found.values.length <= 4) return `grad ${valuesText(found.values)}${more}`;
   if (found.bad) return "grad has " + (found.bad === "nan" ? "NaN" : "Inf");
-  if (recording.pending(at, n)) return `${recording.arrived(at, n)} of ${recording.nodes[at].due.length}`;
+  if (more) return `${recording.arrived(at, n)} of ${recording.nodes[at].due.length}`;
   return found.norm === null ? "grad ✓" : "‖g‖ " + numberText(found.norm);
 }
 
-// The widest words that a box will hold while stepping.
+// The words that a box will hold while stepping: after its first few arrivals and at the end.
 function gradientRoom(recording) {
-  return (box) => (box.kind === "scope" ? ["999 of 999 done"]
-    : [gradientText(recording, box.members[0], recording.steps.length)]);
+  return ({ kind, members: [at] }) => {
+    if (kind === "scope") return ["999 of 999 done"];
+    const moments = recording.nodes[at].arrivals.slice(0, 8).map((arrival) => arrival.k + 1);
+    return [...moments, recording.steps.length].map((n) => gradientText(recording, at, n));
+  };
 }

@@ -4,7 +4,8 @@
 function boxAt(event) {
   const frame = stage.getBoundingClientRect(), { x, y, k } = app.view;
   const gx = (event.clientX - frame.left - x) / k, gy = (event.clientY - frame.top - y) / k;
-  return app.scene.boxes.find((box) => Math.abs(box.x - gx) <= box.w / 2 && Math.abs(box.y - gy) <= box.h / 2);
+  const inside = (box) => Math.abs(box.x - gx) <= box.w / 2 && Math.abs(box.y - gy) <= box.h / 2;
+  return app.scene.boxes.find(inside);
 }
 
 let held = null;
@@ -17,7 +18,9 @@ stage.addEventListener("pointermove", (event) => {
   const dx = event.clientX - held.x, dy = event.clientY - held.y;
   held.moved = held.moved || Math.hypot(dx, dy) > 4;
   stage.classList.toggle("moving", held.moved);
-  if (held.moved) app.move({ x: held.view.x + dx, y: held.view.y + dy });
+  if (!held.moved) return;
+  if (app.stepping) app.player.follows = false;
+  app.move({ x: held.view.x + dx, y: held.view.y + dy });
 });
 stage.addEventListener("pointerup", (event) => {
   const click = held && !held.moved;
@@ -32,7 +35,8 @@ stage.addEventListener("pointercancel", () => { held = null; });
 stage.addEventListener("wheel", (event) => {
   event.preventDefault();
   const frame = stage.getBoundingClientRect(), lines = event.deltaMode === 1 ? 30 : 1;
-  app.zoom(Math.exp(-event.deltaY * lines * 0.0016), event.clientX - frame.left, event.clientY - frame.top);
+  const factor = Math.exp(-event.deltaY * lines * 0.0016);
+  app.zoom(factor, event.clientX - frame.left, event.clientY - frame.top);
 }, { passive: false });
 
 function foldHere() {
@@ -49,34 +53,53 @@ function openHere() {
 
 function arrowKey(key) {
   if (app.chosen !== null && (key === "ArrowUp" || key === "ArrowDown")) return app.walk(key);
-  const [dx, dy] = { ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0] }[key];
+  const [dx, dy] = {
+    ArrowUp: [0, 60], ArrowDown: [0, -60], ArrowLeft: [60, 0], ArrowRight: [-60, 0],
+  }[key];
   app.move({ x: app.view.x + dx, y: app.view.y + dy });
 }
 
 const KEYS = {
-  0: () => app.fit(), "+": () => app.zoom(1.25), "=": () => app.zoom(1.25), "-": () => app.zoom(0.8),
-  "/": () => $("search").focus(), t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
-  c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(), Escape: () => app.choose(null),
+  0: () => app.fit(), "+": () => app.zoom(1.25), "=": () => app.zoom(1.25),
+  "-": () => app.zoom(0.8), "/": () => $("search").focus(),
+  t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
+  c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(),
+  s: () => app.toggleStepping(), Escape: () => app.choose(null),
 };
 
+// While stepping the player's keys come first; on a focused button, space presses the button.
+function actFor(event) {
+  if (app.stepping) {
+    if (event.key === " " && event.target instanceof HTMLButtonElement) return null;
+    const act = app.player.key(event.key);
+    if (act) return act;
+  }
+  return event.key.startsWith("Arrow") ? () => arrowKey(event.key) : KEYS[event.key];
+}
+
 window.addEventListener("keydown", (event) => {
-  const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
+  const { target } = event;
+  const typing = target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (typing) {
     if (event.key === "Escape") { $("search").value = ""; app.search(""); stage.focus(); }
-    else if (event.key === "Enter" && event.target === $("search")) app.nextHit();
+    else if (event.key === "Enter" && target === $("search")) app.nextHit();
     return;
   }
-  const act = event.key.startsWith("Arrow") ? () => arrowKey(event.key) : KEYS[event.key];
+  const act = actFor(event);
   if (!act) return;
   event.preventDefault();
   act();
 });
 
 $("search").addEventListener("input", (event) => app.search(event.target.value));
-$("heat").addEventListener("change", (event) => { warm(app.scene, event.target.value); app.paint(); });
+$("heat").addEventListener("change", (event) => {
+  warm(app.scene, event.target.value);
+  app.paint();
+});
+$("step").addEventListener("click", KEYS.s);
 $("fold").addEventListener("click", () => app.foldAll());
 $("unfold").addEventListener("click", () => app.unfoldAll());
 $("fit").addEventListener("click", () => app.fit());
 $("theme").addEventListener("click", KEYS.t);
-window.addEventListener("resize", () => app.painter.move(app.view));
+window.addEventListener("resize", () => app.drawView());

@@ -132,7 +132,7 @@ function dress(box, room) {
 
 function titleOf(box, node) {
   if (box.kind === "scope") return shorten(box.scope, 32);
-  if (box.kind === "op") return shorten(node.op || "op", 28);
+  if (box.kind === "op") return shorten(node.name ? `${node.name} = ${node.op}` : node.op || "op", 28);
   return shorten(node.name || KIND_WORD[box.kind], 30);
 }
 

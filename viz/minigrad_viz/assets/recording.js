@@ -15,7 +15,8 @@ function lowerBound(list, value, of = (item) => item) {
 
 class Recording {
   constructor() {
-    this.steps = graph.steps.map((row) => this.decode(row)).sort((a, b) => a.t1 - b.t1 || a.order - b.order);
+    this.steps = graph.steps.map((row) => this.decode(row));
+    this.steps.sort((a, b) => a.t1 - b.t1 || a.order - b.order);
     this.steps.forEach((step, k) => { step.k = k; });
     this.lanes = [...new Set(this.steps.map((step) => step.worker))].sort((a, b) => a - b);
     this.setClock();
@@ -97,12 +98,15 @@ class Recording {
   // What a leaf shows is the user's own memory and is not counted.
   buffers() {
     const leaves = new Set(graph.nodes.map((node) => node.buffer)), found = new Map();
+    this.held = graph.nodes.map(() => 0); // by each node, though another may hold it too
     graph.nodes.forEach((node, at) => (node.holds || []).forEach(([bytes, buffer], k) => {
       if (buffer !== null && leaves.has(buffer)) return;
       const key = buffer === null ? `${at}:${k}` : buffer, last = found.get(key);
-      const step = graph.released === false ? -1 : this.nodes[at].step;
-      const till = last && (last.till < 0 || step < 0) ? -1 : Math.max(step, last ? last.till : step);
-      found.set(key, { bytes: Math.max(bytes, last ? last.bytes : 0), till });
+      const step = graph.released ? this.nodes[at].step : -1;
+      const kept = step < 0 || (last && last.till < 0);
+      this.held[at] += bytes;
+      found.set(key, { bytes: Math.max(bytes, last ? last.bytes : 0),
+        till: kept ? -1 : Math.max(step, last ? last.till : step) });
     }));
     return found.values();
   }

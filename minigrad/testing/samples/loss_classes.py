@@ -1,9 +1,9 @@
-"""Samples of losses: every reduction, weights, ignored samples, smoothing, and the safe ends."""
+"""Samples of losses on classes: every reduction, weights, ignored samples, smoothing."""
 
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
-from .forms import REAL, normal, of_several
+from .forms import REAL, normal
 
 REDUCTIONS = ({}, {"reduction": "sum"}, {"reduction": "none"})
 
@@ -13,7 +13,7 @@ def _log_softmax(x):
     return z - np.log(np.exp(z).sum(1, keepdims=True))
 
 
-def _reduced(y, reduction, count=None):
+def reduced(y, reduction, count=None):
     if reduction == "none":
         return y
     return y.sum() / (1 if reduction == "sum" else y.size if count is None else count)
@@ -32,7 +32,7 @@ def _nll(x, target, weight=None, ignore_index=-100, reduction="mean"):
     index = np.where(kept, target, 0)
     w = kept * (1 if weight is None else weight[index])
     y = np.where(w == 0, 0, -w * np.take_along_axis(x, index[:, None], 1)[:, 0])
-    return _reduced(y, reduction, w.sum())
+    return reduced(y, reduction, w.sum())
 
 
 def _smooth(x, target, weight, ignore_index, reduction):
@@ -40,7 +40,7 @@ def _smooth(x, target, weight, ignore_index, reduction):
     kept = target != ignore_index
     w = np.ones(x.shape[1]) if weight is None else weight
     y = -1 * kept * np.tensordot(x, w / x.shape[1], (1, 0))
-    return _reduced(y, reduction, (kept * w[np.where(kept, target, 0)]).sum())
+    return reduced(y, reduction, (kept * w[np.where(kept, target, 0)]).sum())
 
 
 def _cross_entropy(
@@ -62,7 +62,7 @@ def _cross_entropy(
     if weight is not None:
         q = q * weight.reshape((-1, *(1,) * (x.ndim - 2)))
     y = -(q * x).sum(1)
-    return np.asarray(_reduced(y, reduction, x.size / x.shape[1])).astype(dtype)
+    return np.asarray(reduced(y, reduction, x.size / x.shape[1])).astype(dtype)
 
 
 def _with_indices(rng, dtype, smoothing):
@@ -146,7 +146,6 @@ register_op(
     reference=_cross_entropy,
     dtypes=REAL,
     constants=(2,),
-    skips={"K17": _SIZES},
     errors=[
         *_target_errors("cross_entropy"),
         ErrorSample(
@@ -188,20 +187,43 @@ register_op(
 )
 
 
-def _primitive_samples(rng, dtype):
-    for name, args, params in _with_indices(rng, dtype, smoothing=False):
-        if args[0].ndim > 1:
-            yield Sample(name, args, params)
+def _prepared(rng, dtype):
+    """(x, index, scale) with one sample that is ignored."""
+    for shape in ((4, 3), (2, 4, 3)):
+        size = (shape[0], *shape[2:])
+        scale = rng.uniform(0.5, 1.5, size).astype(dtype)
+        scale.flat[1] = 0
+        yield normal(rng, dtype, shape), rng.integers(0, shape[1], size)[:, None], scale
+
+
+def _prepared_samples(rng, dtype):
+    for x, index, scale in _prepared(rng, dtype):
+        for total in (True, False):
+            yield Sample(f"{x.shape} {total}", (x, index, scale), {"total": total})
+
+
+def _scaled(function):
+    def reference(x, index, scale, total=True):
+        y = -scale * np.take_along_axis(function(x.astype(float)), index, 1)[:, 0]
+        return np.asarray(y.sum() if total else y).astype(x.dtype)
+
+    return reference
 
 
 register_op(
     "cross_entropy_index",
-    _primitive_samples,
-    reference=_cross_entropy,
-    dtypes=REAL,
+    _prepared_samples,
+    reference=_scaled(_log_softmax),
+    dtypes=("float64", "float32"),
     skips={"K17": _SIZES},
 )
-register_op("nll_index", _primitive_samples, reference=_nll, skips={"K17": _SIZES})
+register_op(
+    "nll_index",
+    _prepared_samples,
+    reference=_scaled(np.asarray),
+    dtypes=("float64", "float32"),
+    skips={"K17": _SIZES},
+)
 
 
 def _dx_samples(rng, dtype):
@@ -257,254 +279,54 @@ register_op(
     _pick_samples,
     reference=lambda x, index: -np.take_along_axis(x, index, 1)[:, 0],
     dtypes=REAL,
-    skips={"K17": _SIZES},
 )
 register_op(
     "nll_spread", _spread_samples, reference=_nll_spread, dtypes=REAL, skips={"K17": _SIZES}
 )
 
 
-def _smoothed_samples(rng, dtype):
-    target = np.array([0, 2, 1])
-    params = {"shape": (3, 4), "dtype": np.dtype(dtype), "smoothing": 0.2}
-    yield Sample("targets", (target,), params)
+def _class_samples(rng, dtype):
+    target, weight = np.array([0, 2, -100]), rng.uniform(0.5, 1.5, 4).astype(dtype)
+    for reduction in ("mean", "sum"):
+        params = {"shape": (3, 4), "dtype": np.dtype(dtype), "reduction": reduction}
+        yield Sample(reduction, (target, weight), params)
+
+
+def _class_targets(target, weight, shape, dtype, reduction):
+    kept = (target != -100).astype(dtype)
+    index = np.where(target == -100, 0, target)
+    scale = kept * weight[index]
+    total = scale.sum() if reduction == "mean" else 1
+    return index[:, None], (kept / total).astype(dtype), (scale / total).astype(dtype)
 
 
 register_op(
-    "smoothed_targets",
-    _smoothed_samples,
-    reference=lambda target, shape, dtype, smoothing: (
-        (np.eye(4)[target] * (1 - smoothing) + smoothing / 4) / 3
-    ).astype(dtype),
+    "class_targets",
+    _class_samples,
+    reference=_class_targets,
     dtypes=("float64", "float32"),
     differentiable=False,
     skips={"K17": _SIZES},
 )
 
-# -- regression ------------------------------------------------------------------------------
+
+def _smoothed_samples(rng, dtype):
+    for _, index, scale in _prepared(rng, dtype):
+        kept = (scale != 0).astype(dtype)
+        yield Sample(f"{scale.shape}", (index, kept, scale), {"classes": 5, "smoothing": 0.2})
 
 
-def over_reductions(*shapes, make=normal, **params):
-    return of_several([(shapes, {**params, **reduction}) for reduction in REDUCTIONS], make)
-
-
-def _same_shape(function):
-    def reference(x, target, reduction="mean", **params):
-        if x.shape != target.shape:
-            raise ValueError("shapes differ")
-        y = function(x.astype(float), target.astype(float), **params)
-        return np.asarray(_reduced(y, reduction)).astype(x.dtype)
-
-    return reference
-
-
-def _broadcast(name):
-    return ErrorSample(
-        "shapes that would broadcast",
-        (np.ones((3, 1)), np.ones(3)),
-        ValueError,
-        rf"{name}: x \(3, 1\) and target \(3,\) must have the same shape",
-    )
-
-
-def _huber(x, target, delta=1.0):
-    d = np.abs(x - target)
-    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
+def _smoothed(index, kept, scale, classes, smoothing):
+    places = np.arange(classes).reshape((1, -1, *(1,) * (kept.ndim - 1)))
+    q = (places == index) * (1 - smoothing) * scale[:, None] + smoothing / classes * kept[:, None]
+    return q.astype(scale.dtype)
 
 
 register_op(
-    "mse",
-    over_reductions((3, 4), (3, 4)),
-    reference=_same_shape(lambda x, t: (x - t) ** 2),
-    dtypes=REAL,
-    errors=[_broadcast("mse")],
-)
-register_op(
-    "l1",
-    over_reductions((3, 4), (3, 4)),
-    reference=_same_shape(lambda x, t: np.abs(x - t)),
-    dtypes=REAL,
-    errors=[_broadcast("l1")],
-    points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, (np.zeros(2), np.zeros(2)), kink=True)],
-)
-register_op(
-    "huber",
-    over_reductions((3, 4), (3, 4), delta=0.7),
-    reference=_same_shape(_huber),
-    dtypes=REAL,
-    errors=[_broadcast("huber")],
-    points=[
-        Point(
-            "at delta and beyond",
-            (np.array([1.0, 3.0]), np.zeros(2)),
-            [0.5, 2.5],
-            ([1.0, 1.0], [-1.0, -1.0]),
-            {"reduction": "none"},
-        )
-    ],
-)
-
-# -- probabilities ---------------------------------------------------------------------------
-
-
-def _probabilities(rng, dtype, shape):
-    return rng.uniform(0.1, 0.9, shape).astype(dtype)
-
-
-def _bce(x, target, weight=None, reduction="mean"):
-    y = -target * np.log(x) - (1 - target) * np.log1p(-x)
-    return np.asarray(_reduced(y if weight is None else y * weight, reduction)).astype(x.dtype)
-
-
-def _bce_terms(p, t):
-    return _bce(p.astype(float), t.astype(float), reduction="none").astype(p.dtype)
-
-
-_ENDS = Point(
-    "the ends are finite",
-    (np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0, 0.0])),
-    [0.0, 0.0, 100.0, 100.0],
-    params={"reduction": "none"},
-)
-_CLAMPED = "NumPy's logarithm is infinite where the loss ends at 100"
-register_op(
-    "bce_terms",
-    of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {})], _probabilities),
-    reference=_bce_terms,
-    skips={"K12": _CLAMPED, "K17": "the size matrix draws values outside 0..1"},
-)
-register_op(
-    "bce",
-    over_reductions((3, 4), (3, 4), make=_probabilities),
-    reference=_bce,
-    points=[_ENDS],
-    skips={"K12": _CLAMPED, "K17": "the size matrix draws values outside 0..1"},
-)
-
-
-def _bce_with_logits(x, target, weight=None, reduction="mean", pos_weight=None):
-    x, t = x.astype(float), target.astype(float)
-    positive = t if pos_weight is None else t * pos_weight
-    y = positive * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x)
-    y = y if weight is None else y * weight
-    return np.asarray(_reduced(y, reduction)).astype(target.dtype)
-
-
-register_op(
-    "bce_with_logits",
-    of_several(
-        [
-            *[(((3, 4), (3, 4)), params) for params in REDUCTIONS],
-            (((3, 4), (3, 4), (4,)), {}),
-            (((3, 4), (3, 4)), {"pos_weight": 2.0}),
-        ]
-    ),
-    reference=_bce_with_logits,
-    points=[
-        Point(
-            "far ends",
-            (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
-            [0.0, 0.0, 1000.0, 1000.0],
-            ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
-            {"reduction": "none"},
-        )
-    ],
-)
-
-
-def _kl_div(x, target, reduction="mean", log_target=False):
-    x, t = x.astype(float), target.astype(float)
-    y = np.exp(t) * (t - x) if log_target else t * (np.log(t) - x)
-    y = y.sum() / len(x) if reduction == "batchmean" else _reduced(y, reduction)
-    return np.asarray(y).astype(target.dtype)
-
-
-register_op(
-    "kl_div",
-    of_several(
-        [
-            (((3, 4), (3, 4)), params)
-            for params in (*REDUCTIONS, {"reduction": "batchmean"}, {"log_target": True})
-        ],
-        _probabilities,
-    ),
-    reference=_kl_div,
-    points=[Point("0 log 0", (np.array([-1.0]), np.array([0.0])), 0.0)],
-    skips={
-        "K12": "NumPy gives NaN for the 0 log 0 that is 0 here",
-        "K17": "the size matrix draws negative targets, whose logarithm is NaN",
-    },
-)
-
-# -- margins ---------------------------------------------------------------------------------
-
-
-def _hinge_samples(rng, dtype):
-    for params in (*REDUCTIONS, {"margin": 0.5}):
-        x = normal(rng, dtype, (3, 4))
-        yield Sample(f"{params}", (x, rng.choice([-1, 1], (3, 4))), params)
-
-
-register_op(
-    "hinge",
-    _hinge_samples,
-    reference=lambda x, target, margin=1.0, reduction="mean": np.asarray(
-        _reduced(np.maximum(0, margin - target * x.astype(float)), reduction)
-    ).astype(x.dtype),
-    points=[
-        Point("at the kink", (np.array([1.0]), np.array([1])), 0.0, ([0.0],), kink=True),
-    ],
-)
-
-
-def _cosine_samples(rng, dtype):
-    for params in REDUCTIONS:
-        a, b = normal(rng, dtype, (4, 3)), normal(rng, dtype, (4, 3))
-        yield Sample(f"{params}", (a, b, np.array([1, -1, 1, -1])), {"margin": -2.0, **params})
-
-
-def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
-    if not (a.ndim and b.ndim):
-        raise ValueError("vectors along the last axis")
-    dtype, a, b = a.dtype, a.astype(float), b.astype(float)
-    cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
-    y = np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin))
-    return np.asarray(_reduced(y, reduction)).astype(dtype)
-
-
-register_op(
-    "cosine_embedding",
-    _cosine_samples,
-    reference=_cosine_embedding,
-    skips={"K19": "the cosine of a vector with itself is 1: its gradient is rounding alone"},
-    points=[
-        Point(
-            "a zero vector",
-            (np.zeros((1, 2)), np.ones((1, 2)), np.array([1])),
-            1.0,
-        )
-    ],
-)
-
-
-def _triplet(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, reduction="mean"):
-    if anchor.ndim == 0:
-        raise ValueError("vectors along the last axis")
-
-    def distance(a, b):
-        return (np.abs(a.astype(float) - b.astype(float) + eps) ** p).sum(-1) ** (1 / p)
-
-    y = np.maximum(0, distance(anchor, positive) - distance(anchor, negative) + margin)
-    return np.asarray(_reduced(y, reduction)).astype(anchor.dtype)
-
-
-register_op(
-    "triplet",
-    of_several(
-        [
-            *[(((3, 4), (3, 4), (3, 4)), {"margin": 4.0, **params}) for params in REDUCTIONS],
-            (((3, 4), (3, 4), (3, 4)), {"margin": 4.0, "p": 3.0}),
-        ]
-    ),
-    reference=_triplet,
+    "smoothed_targets",
+    _smoothed_samples,
+    reference=_smoothed,
+    dtypes=("float64", "float32"),
+    differentiable=False,
+    skips={"K12": "weights are finite", "K17": _SIZES},
 )

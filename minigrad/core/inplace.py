@@ -1,0 +1,187 @@
+"""x[index] = v, x += v and their kin: in place where that is safe, recorded where it can be.
+
+Three cases:
+
+- Nothing is tracked (or under no_grad): the memory is written, as in NumPy, so views see it. The
+  write is noted (versions.py): a backward that needs the old values raises InPlaceError.
+- x or v is tracked: x becomes the result of the op `setitem` or `add`, in an array of its own, and
+  gradients flow. What was computed from x before keeps the old values, so nothing is corrupted.
+  That is possible only if nobody else looks at x's memory: a view would go on showing the old
+  values. CPython's reference count says whether somebody does; then it is an InPlaceError.
+- x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
+"""
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import modes, versions
+from .errors import InPlaceError, describe
+from .graph import Leaf
+from .methods import Methods
+from .registry import op
+
+
+class InPlace(Methods):
+    """Base of Tensor: the methods that change a tensor."""
+
+    __slots__ = ()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """x[index] = value, in NumPy's meaning; with a gradient where x or value has one."""
+        _write(self, index, value, "x[index] = value")
+
+    def copy_(self, value: Any) -> Any:
+        """Put value, broadcast, in the place of every element; returns x."""
+        return _write(self, ..., value, "x.copy_(value)")
+
+    def fill_(self, value: Any) -> Any:
+        """Set every element to one number; returns x."""
+        if np.ndim(value):
+            raise ValueError(f"fill_ takes one number, got {describe(value)}; use x.copy_(value)")
+        return _write(self, ..., value, "x.fill_(value)")
+
+    def zero_(self) -> Any:
+        """Set every element to 0; returns x."""
+        return _write(self, ..., 0, "x.zero_()")
+
+    def __iadd__(self, b: Any) -> Any:
+        return _update(self, op.add, b, "x += b")
+
+    def __isub__(self, b: Any) -> Any:
+        return _update(self, op.sub, b, "x -= b")
+
+    def __imul__(self, b: Any) -> Any:
+        return _update(self, op.mul, b, "x *= b")
+
+    def __itruediv__(self, b: Any) -> Any:
+        return _update(self, op.div, b, "x /= b")
+
+    def __ifloordiv__(self, b: Any) -> Any:
+        return _update(self, op.floor_divide, b, "x //= b")
+
+    def __imod__(self, b: Any) -> Any:
+        return _update(self, op.remainder, b, "x %= b")
+
+    def __ipow__(self, b: Any) -> Any:
+        return _update(self, op.pow, b, "x **= b")
+
+    def __imatmul__(self, b: Any) -> Any:
+        return _update(self, op.matmul, b, "x @= b")
+
+    def __iand__(self, b: Any) -> Any:
+        return _update(self, op.bitwise_and, b, "x &= b")
+
+    def __ior__(self, b: Any) -> Any:
+        return _update(self, op.bitwise_or, b, "x |= b")
+
+    def __ixor__(self, b: Any) -> Any:
+        return _update(self, op.bitwise_xor, b, "x ^= b")
+
+    def __ilshift__(self, b: Any) -> Any:
+        return _update(self, op.bitwise_left_shift, b, "x <<= b")
+
+    def __irshift__(self, b: Any) -> Any:
+        return _update(self, op.bitwise_right_shift, b, "x >>= b")
+
+
+def _write(x: Any, index: Any, value: Any, what: str) -> Any:
+    """x with x[index] = value: recorded, or in x's memory."""
+    if _is_recorded(x, value, what):
+        y = op.setitem(x, _with_dtype_of(x, value, what), index=index)
+        return _become(x, y)
+    x.data[_plain(index)] = _plain(value)
+    versions.note_write(x.data, f"`{what}`")
+    return x
+
+
+def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
+    """x with x = arithmetic(x, b), in x's shape and dtype: recorded, or in x's memory."""
+    recorded = _is_recorded(x, b, what)
+    y = _with_dtype_of(x, arithmetic(x, b), what)
+    if y.shape != x.shape:
+        raise ValueError(f"{what}: the result has shape {y.shape}, x has {x.shape}; use x = ...")
+    if recorded:
+        return _become(x, y)
+    x.data[...] = y.data
+    versions.note_write(x.data, f"`{what}`")
+    return x
+
+
+def _is_recorded(x: Any, value: Any, what: str) -> bool:
+    """Whether this change needs a node; an error if it cannot be made."""
+    of_transform = x.level or getattr(value, "level", 0)
+    tracked = x.node is not None or getattr(value, "node", None) is not None
+    if not of_transform and not (tracked and modes.state.recording):
+        return False
+    instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
+    if of_transform:
+        raise TypeError(f"{what}: inside a transform of mg.func tensors are not changed; {instead}")
+    if x.node.__class__ is Leaf:
+        raise InPlaceError(
+            f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a leaf that is "
+            "changed by a recorded op would no longer be one. To set its values, do it under "
+            f"mg.no_grad(); to compute with changed values, {instead}"
+        )
+    if not _seen_by_x_alone(x):
+        raise InPlaceError(
+            f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
+            "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
+            "x.detach(), x.numpy() or a saved array of it is alive, which would keep showing the "
+            f"old values. {instead}; write x[i] = x[i] + b for x[i] += b"
+        )
+    return True
+
+
+def _seen_by_x_alone(x: Any) -> bool:
+    """Whether no view and no other tensor can see x's memory, by CPython's reference counts.
+
+    The node that made x may have saved the array as its result: it never shows it to anybody.
+    """
+    if type(x.data) is not np.ndarray:
+        return x.data.base is None  # CuPy: only views are told apart
+    saved = getattr(x.node, "saved", None)
+    own = sum(value is x.data for value in saved) if type(saved) is tuple else 0
+    if sys.getrefcount(x.data) > _ALONE + own:
+        return False
+    base = x.data.base
+    return base is None or type(base) is np.ndarray and sys.getrefcount(base) <= _BASE_ALONE
+
+
+class _Holder:
+    __slots__ = ("data",)
+
+
+def _count_alone() -> tuple[int, int]:
+    """The counts this interpreter shows: for an array in one slot; for its base, named here."""
+    x = _Holder()
+    x.data = np.empty(4).reshape(2, 2)
+    base = x.data.base
+    return sys.getrefcount(x.data), sys.getrefcount(base)
+
+
+_ALONE, _BASE_ALONE = _count_alone()
+
+
+def _become(x: Any, y: Any) -> Any:
+    """Let the tensor x stand for the result y from now on."""
+    x.data, x.node = y.data, y.node
+    return x
+
+
+def _with_dtype_of(x: Any, value: Any, what: str) -> Any:
+    """value in x's dtype, where NumPy would cast it in an assignment like this."""
+    dtype = getattr(value, "dtype", None)
+    if dtype is None or dtype == x.dtype:
+        return value
+    if not np.can_cast(dtype, x.dtype, "same_kind") and {dtype.kind, x.dtype.kind} != {"f", "V"}:
+        raise TypeError(f"{what}: {dtype} values do not fit into x, {describe(x)}; cast one first")
+    return op.astype(value, dtype=x.dtype)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays in the place of tensors, in an index or a value."""
+    if type(value) is tuple:
+        return tuple([_plain(part) for part in value])
+    return value.data if isinstance(value, InPlace) else value

@@ -1,0 +1,124 @@
+"""Who wrote into which memory, and when: how a backward notices that a saved array was changed.
+
+Nodes are numbered by a clock (`graph.next_number`), and a write in place takes a number from the
+same clock. A node is stale if memory that it saved was written after the node was made: nothing is
+stored per node, and a forward pays nothing. The record belongs to the owner of the memory, the
+array at the end of the `.base` chain, so views share it; a write covers the bytes it may have
+touched, so rows of one buffer do not disturb one another.
+
+"Version" is the number of writes: a fresh array has version 0. Writes through raw NumPy arrays
+(`x.data[...] = v` and the like) are not seen.
+"""
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from . import events
+from .errors import InPlaceError
+from .graph import next_number
+
+last_write = 0  # the clock of the newest write; nodes made later cannot be stale
+_KEPT = 64  # writes remembered one by one; older ones count as touching all of the memory
+_writes: dict[int, "_Writes"] = {}  # by id of the owner, for as long as it lives
+_lock = threading.Lock()
+
+
+class _Writes:
+    """The writes into one owner's memory: how many, and the newest as (clock, low, high, ...)."""
+
+    __slots__ = ("owner", "count", "recent", "forgotten")
+
+    def __init__(self, owner: Any):
+        key = id(owner)
+        self.owner = weakref.ref(owner, lambda _: _writes.pop(key, None))
+        self.count = 0
+        self.recent: deque = deque(maxlen=_KEPT)
+        self.forgotten = 0  # clock of the newest write that is no longer in `recent`
+
+
+def owner_of(array: Any) -> Any:
+    """The array that owns the memory this one looks at."""
+    while (base := getattr(array, "base", None)) is not None and hasattr(base, "shape"):
+        array = base
+    return array
+
+
+def note_write(array: Any, what: str) -> None:
+    """Record that `array` was just written in place; `what` names the write in errors."""
+    global last_write
+    owner, origin = owner_of(array), events.capture_origin()
+    with _lock:
+        writes = _writes.get(id(owner))
+        if writes is None:
+            writes = _writes[id(owner)] = _Writes(owner)
+        if len(writes.recent) == _KEPT:
+            writes.forgotten = writes.recent[0][0]
+        last_write = next_number()
+        writes.count += 1
+        writes.recent.append((last_write, *_span(array), what, origin))
+
+
+def _span(array: Any) -> tuple[int, int]:
+    """The addresses between which the array's elements lie."""
+    pointer = getattr(array.data, "ptr", None)  # CuPy
+    low = high = array.ctypes.data if pointer is None else pointer
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + array.itemsize
+
+
+def written_after(array: Any, clock: int) -> tuple[int, int, str, tuple] | None:
+    """(version at `clock`, version now, last write, its origin) if array was written since."""
+    writes = _writes.get(id(owner_of(array)))
+    if writes is None:
+        return None
+    low, high = _span(array)
+    after = [write for write in list(writes.recent) if write[0] > clock]
+    touching = [write for write in after if write[1] < high and low < write[2]]
+    if not touching and writes.forgotten < clock:
+        return None
+    *_, what, origin = (touching or after)[-1]
+    return writes.count - len(after), writes.count, what, origin
+
+
+def refuse_changed(nodes: Iterable) -> None:
+    """InPlaceError if memory that one of the nodes has saved was written after it was made.
+
+    Called before any rule runs, so that nothing is changed by a backward that cannot be right.
+    """
+    for node in nodes:
+        if node.number < last_write and type(node.saved) is tuple:
+            for name, value in zip(node.plan.names, node.saved, strict=True) if node.saved else ():
+                for array in arrays_in(value):
+                    refuse_if_changed(array, node.number, node.op.name, name)
+
+
+def refuse_if_changed(array: Any, clock: int, op: str, argument: str) -> None:
+    """InPlaceError if array, which `op` saved as `argument` at `clock`, was written since."""
+    found = written_after(array, clock)
+    if found is None:
+        return
+    then, now, what, origin = found
+    site = events.site_of(origin) or {}
+    raise InPlaceError(
+        f"{op}: {'its result' if argument == 'y' else f'its argument {argument!r}'} "
+        f"{array.dtype} {array.shape}, which its derivative needs, was changed in place: it was at "
+        f"version {then} when {op} ran and is at version {now} now. The last change was {what} at "
+        f"{site.get('file')}:{site.get('line')} in {site.get('function')}. Call backward before "
+        f"the change, or change a copy (x.copy()), or give {op} the copy."
+    )
+
+
+def arrays_in(value: Any) -> Iterator[Any]:
+    """The arrays in one saved value: itself, inside a tensor, or in a list of several."""
+    for part in value if isinstance(value, tuple | list) else (value,):
+        while hasattr(part, "requires_grad"):  # a tensor of a transform, down to its array
+            part = part.data
+        if hasattr(part, "strides") and getattr(part, "ndim", None) is not None:
+            yield part

@@ -1,0 +1,6 @@
+"""B13: attention, plain and in blocks, and rotary position embedding."""
+
+from .calls import scaled_dot_product_attention
+from .rotary import rotary, rotary_angles
+
+__all__ = ["rotary", "rotary_angles", "scaled_dot_product_attention"]

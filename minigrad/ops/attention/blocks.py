@@ -1,0 +1,160 @@
+"""Attention that never holds the whole matrix of scores: blocks of queries by blocks of keys.
+
+The forward walks the keys block by block with a running maximum and a running sum (Milakov and
+Gimelshein, Online normalizer calculation for softmax, 2018). The backward makes each block of
+probabilities again from the log-sum-exp of its rows (Dao et al., FlashAttention, 2022). Memory is
+that of the arguments and one block.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import primitive
+from ...core.registry import op
+from ..axes import widen
+from ..batching import full
+from ..blocks import part, spans
+from .words import probabilities, pull_gradients
+
+BLOCK_SCORES = 1 << 19  # scores made at a time
+NARROWEST = 64  # queries or keys in a block, at least: products of thinner ones are slow
+
+
+def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[slice]]:
+    """Spans of queries and of keys; of `block_size`, or so that BLOCK_SCORES is not exceeded."""
+    size = block_size
+    if size is None:
+        size = max(NARROWEST, int((BLOCK_SCORES / max(prod(q.shape[:-2]), 1)) ** 0.5))
+    return spans(q.shape[-2], size), spans(k.shape[-2], size)
+
+
+class Scores:
+    """Blocks of scale q kᵀ + mask, −∞ where a query may not take a key."""
+
+    def __init__(self, q: Any, k: Any, mask: Any, is_causal: bool, scale: float):
+        self.q, self.k = q * scale, k
+        self.mask, self.is_causal = mask, is_causal
+        self.xp = array_module(q)
+
+    def hidden(self, rows: slice, columns: slice) -> bool:
+        """Whether no query of the block may take any of its keys, for they all come later."""
+        return self.is_causal and columns.start >= rows.stop
+
+    def __call__(self, rows: slice, columns: slice) -> Any:
+        s = self.q[..., rows, :] @ self.k[..., columns, :].swapaxes(-1, -2)
+        if self.is_causal and columns.stop > rows.start + 1:
+            queries, keys = (self.xp.arange(n.start, n.stop) for n in (rows, columns))
+            np.copyto(s, -np.inf, where=keys > queries[:, None])
+        if self.mask is not None:
+            piece = (*(slice(None),) * (s.ndim - 2), rows, columns)
+            mask = part(self.mask, piece)
+            if mask.dtype.kind == "b":
+                np.copyto(s, -np.inf, where=~mask)
+            else:
+                s += mask
+        return s
+
+
+@primitive(arrays="q k v mask", constants=["mask"], residuals=["lse"])
+def attention_blocks(q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
+    """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv) = attention_grads(g, q, k, v)
+
+    q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
+    takes part) or added. A query that may take no key gives 0, gradient 0.
+    """
+    dtype, xp = q.dtype, array_module(q)
+    q, k, v = widen(q), widen(k), widen(v)
+    scores = Scores(q, k, mask, is_causal, scale)
+    y = xp.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    lse = xp.empty((*q.shape[:-1], 1), q.dtype)
+    queries, keys = _blocks(q, k, block_size)
+    for rows in queries:
+        top = xp.full((*q.shape[:-2], rows.stop - rows.start, 1), -np.inf, q.dtype)
+        total = xp.zeros_like(top)
+        taken = xp.zeros((*top.shape[:-1], v.shape[-1]), q.dtype)
+        for columns in keys:
+            if scores.hidden(rows, columns):
+                break
+            s = scores(rows, columns)
+            higher = np.maximum(top, s.max(-1, keepdims=True))
+            safe = np.where(higher == -np.inf, 0, higher)  # a row all −∞ so far stays at 0
+            s -= safe
+            p = np.exp(s, out=s)
+            shrink = np.exp(top - safe)
+            total = total * shrink + p.sum(-1, keepdims=True)
+            taken *= shrink
+            taken += p @ v[..., columns, :]
+            top = higher
+        none = total == 0
+        y[..., rows, :] = taken / (total + none)
+        lse[..., rows, :] = np.where(none, np.inf, top + np.log(total + none))
+    return y.astype(dtype, copy=False), lse
+
+
+@attention_blocks.vjp
+def attention_gqkv(g, q, k, v, mask, y, lse, is_causal, scale, block_size):
+    how = {"is_causal": is_causal, "scale": scale, "block_size": block_size}
+    return *attention_grads(g, q, k, v, mask, y, lse, **how), None
+
+
+# o and lse, the results of the forward, are taken along to save work. To the rules of
+# attention_grads they are functions of q and k; these rules hold the whole matrix of scores.
+
+
+@primitive(arrays="a q k v mask o lse", constants=["mask", "o", "lse"], outputs=3)
+def attention_grads(
+    a, q, k, v, mask=None, o=None, lse=None, *, is_causal=False, scale=1.0, block_size=None
+):
+    """(dq, dk, dv) = (scale dS k, scale dSᵀ q, Pᵀ a),  dS = P ∘ (a vᵀ − Σ a o),  P = e^(S − lse)
+
+    a (..., L, F) is the cotangent of attention's result o. Rules: see words.pull_gradients.
+    """
+    dtypes = q.dtype, k.dtype, v.dtype
+    a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
+    scores = Scores(q, k, mask, is_causal, scale)
+    dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    queries, keys = _blocks(q, k, block_size)
+    for rows in queries:
+        a_rows, q_rows = a[..., rows, :], scores.q[..., rows, :]
+        delta = (a_rows * o[..., rows, :]).sum(-1, keepdims=True)
+        for columns in keys:
+            if scores.hidden(rows, columns):
+                break
+            p = scores(rows, columns)
+            p -= lse[..., rows, :]
+            np.exp(p, out=p)
+            dv[..., columns, :] += p.swapaxes(-1, -2) @ a_rows
+            ds = a_rows @ v[..., columns, :].swapaxes(-1, -2)
+            ds -= delta
+            ds *= p
+            dq[..., rows, :] += ds @ k[..., columns, :]
+            dk[..., columns, :] += ds.swapaxes(-1, -2) @ q_rows
+    dq *= scale
+    return tuple([d.astype(t, copy=False) for d, t in zip((dq, dk, dv), dtypes, strict=True)])
+
+
+@attention_grads.vjp
+def attention_grads_rule(g, a, q, k, v, mask, is_causal, scale):
+    p = probabilities(q, k, mask, is_causal, scale)
+    return *pull_gradients(g, a, q, k, v, p, scale), None, None, None
+
+
+@attention_blocks.batch
+@attention_grads.batch
+def attention_batch(op_, xs, batched, params):
+    """The examples are one more leading axis."""
+    place = 3 if op_ is attention_blocks else 4
+    mask, own = xs[place], batched[place]
+    arrays = [x for i, x in enumerate(xs) if i != place]
+    arrays = (
+        full(arrays, [b for i, b in enumerate(batched) if i != place])
+        if any(b for i, b in enumerate(batched) if i != place)
+        else [op.broadcast_to(x, shape=(mask.shape[0], *x.shape)) for x in arrays]
+    )
+    if own:
+        ndim = arrays[0].ndim
+        mask = op.reshape(mask, shape=(mask.shape[0], *(1,) * (ndim - mask.ndim), *mask.shape[1:]))
+    return op_(*arrays[:place], mask, *arrays[place:], **params)

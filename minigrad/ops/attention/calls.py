@@ -1,0 +1,110 @@
+"""scaled_dot_product_attention: what users call; it chooses between the two forms."""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import is_floating
+from ...core.errors import describe
+from ...core.primitive import composite
+from ...core.registry import op
+from ...core.tensor import Tensor
+from ..axes import array_like
+from ..dropout import dropout
+from .blocks import attention_blocks
+from .words import probabilities
+
+MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
+
+
+@composite
+def scaled_dot_product_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    block_size: int | None = None,
+) -> Any:
+    """y = softmax(scale q kᵀ + mask) v ;  q (..., L, E), k (..., S, E), v (..., S, F) -> (..., L, F)
+
+    attn_mask   broadcasts against (..., L, S); boolean (True: takes part) or added to the scores.
+                A query that may take no key gives 0, and its gradients are 0
+    dropout_p   the probability with which each weight is dropped, here and now (0 in evaluation)
+    is_causal   query i takes the keys 0 … i; not together with attn_mask
+    scale       1/√E when left out
+    block_size  queries and keys in a block of the form that never holds all scores. Left out, that
+                form is taken where there would be more than 4 million scores. Dropout, and an added
+                mask that carries a gradient, take the plain form, which holds them
+
+    Leading axes broadcast. Derivatives of second order hold all scores. Vaswani et al. 2017.
+    """
+    q, k, v = (array_like(x) for x in (q, k, v))
+    mask = None if attn_mask is None else array_like(attn_mask)
+    scores = _check(q, k, v, mask, is_causal)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    in_blocks = block_size is not None or prod(scores) > MOST_SCORES
+    if dropout_p or _carries_gradient(mask) or not in_blocks:
+        p = probabilities(q, k, mask, is_causal, scale)
+        return op.matmul(dropout(p, dropout_p), v)
+    q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
+    return attention_blocks(
+        q, k, v, mask, is_causal=is_causal, scale=scale, block_size=block_size
+    )  # fmt: skip
+
+
+def _carries_gradient(mask: Any) -> bool:
+    """Whether a mask may be differentiated, here or by a transform."""
+    if not isinstance(mask, Tensor) or not is_floating(mask.dtype):
+        return False
+    return bool(mask.requires_grad or mask.level)
+
+
+def _led(x: Any, lead: tuple) -> Any:
+    """x with the leading axes that all three share; a view."""
+    return x if x.shape[:-2] == lead else op.broadcast_to(x, shape=(*lead, *x.shape[-2:]))
+
+
+def _check(q: Any, k: Any, v: Any, mask: Any, is_causal: bool) -> tuple:
+    """The shape of the scores, (..., L, S)."""
+    name = "scaled_dot_product_attention"
+    given = f"q {q.shape}, k {k.shape}, v {v.shape}"
+    for argument, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim < 2 or not is_floating(x.dtype):
+            raise ValueError(
+                f"{name}: {argument} must be a floating array (..., length, features), got "
+                f"{describe(x)}"
+            )
+    if q.shape[-1] != k.shape[-1]:
+        raise ValueError(f"{name}: q and k must have the same number of features; got {given}")
+    if k.shape[-2] != v.shape[-2]:
+        raise ValueError(f"{name}: k and v must have the same length; got {given}")
+    try:
+        lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    except ValueError:
+        raise ValueError(f"{name}: the leading axes must broadcast; got {given}") from None
+    scores = (*lead, q.shape[-2], k.shape[-2])
+    if mask is None:
+        return scores
+    if is_causal:
+        raise ValueError(
+            f"{name}: give attn_mask or is_causal=True, not both; mask the later keys in attn_mask"
+        )
+    if mask.dtype.kind != "b" and not is_floating(mask.dtype):
+        raise TypeError(
+            f"{name}: attn_mask is boolean (True: takes part) or floating (added); got "
+            f"{describe(mask)}"
+        )
+    try:
+        fits = np.broadcast_shapes(mask.shape, scores) == scores
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"{name}: attn_mask {mask.shape} must broadcast against the scores {scores}, "
+            f"(..., L, S); got {given}"
+        )
+    return scores

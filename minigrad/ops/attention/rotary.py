@@ -1,0 +1,72 @@
+"""Rotary position embedding: pairs of features turned by an angle that grows with the position."""
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import accumulator
+from ...core.errors import describe
+from ...core.primitive import composite
+from ...core.registry import op
+from ..axes import array_like, constant_array, module_of
+
+__all__ = ["rotary", "rotary_angles"]
+
+
+def rotary_angles(positions: Any, size: int, base: float = 10000.0) -> tuple:
+    """(cos, sin) of position · base^(−2i/size), i = 0 … size/2 − 1: positions (...) → (..., size/2)
+
+    In float64; constants. ValueError for an odd size.
+    """
+    if size % 2:
+        raise ValueError(f"rotary_angles: size must be even, features turn in pairs; got {size}")
+    positions = constant_array(array_like(positions))
+    xp = module_of(positions)
+    speeds = base ** (xp.arange(0, size, 2) / -size)
+    angles = positions[..., None] * speeds
+    return xp.cos(angles), xp.sin(angles)
+
+
+@composite
+def rotary(
+    x: Any,
+    positions: Any = None,
+    base: float = 10000.0,
+    cos: Any = None,
+    sin: Any = None,
+    interleaved: bool = False,
+) -> Any:
+    """y = (a cos − b sin, a sin + b cos) for each pair (a, b) of features ;  x (..., T, d), d even
+
+    Pairs are feature i with i + d/2, or with interleaved=True 2i with 2i + 1 (as in the paper).
+    positions (T,) or any shape that broadcasts against x's without d; left out, 0 … T − 1. Or give
+    cos and sin (..., d/2) themselves. The product of two rotated vectors depends on the difference
+    of their positions alone. Su et al., RoFormer, 2021.
+    """
+    x = array_like(x)
+    if x.ndim < 2 or x.shape[-1] % 2:
+        raise ValueError(
+            f"rotary: x must be (..., T, d) with an even d, features turn in pairs; got {describe(x)}"
+        )
+    if (cos is None) != (sin is None):
+        raise ValueError("rotary: give both cos and sin, or neither and positions")
+    if cos is None:
+        positions = module_of(x).arange(x.shape[-2]) if positions is None else positions
+        cos, sin = rotary_angles(positions, x.shape[-1], base)
+    half = x.shape[-1] // 2
+    dtype = x.dtype
+    wide = accumulator(dtype) or dtype
+    cos, sin = (op.astype(array_like(c), dtype=wide) for c in (cos, sin))
+    for name, c in (("cos", cos), ("sin", sin)):
+        if c.shape[-1] != half:
+            raise ValueError(
+                f"rotary: {name} must have one entry for each pair of features, {half} of x "
+                f"{x.shape}; got shape {c.shape}"
+            )
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    turned = a * cos - b * sin, a * sin + b * cos
+    if interleaved:
+        y = op.reshape(op.stack(turned, axis=-1), shape=(*turned[0].shape[:-1], 2 * half))
+    else:
+        y = op.concatenate(turned, axis=-1)
+    return y if y.dtype == dtype else op.astype(y, dtype=dtype)

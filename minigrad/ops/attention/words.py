@@ -1,0 +1,72 @@
+"""Attention in the words of other ops: the plain form, and the derivatives of the gradients.
+
+S = scale q kᵀ + mask,  P = softmax S along the keys,  y = P v
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.registry import op
+from ..axes import module_of
+
+
+def transposed(x: Any) -> Any:
+    """The last two axes swapped."""
+    return op.swapaxes(x, axis1=-1, axis2=-2)
+
+
+def probabilities(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> Any:
+    """P (..., L, S): what each query takes of each value; 0 in a row that may take none."""
+    s = op.matmul(q * scale, transposed(k))
+    if is_causal:
+        s = op.where(visible(module_of(q), s.shape[-2], s.shape[-1]), s, -np.inf)
+    if mask is not None:
+        s = op.where(mask, s, -np.inf) if mask.dtype.kind == "b" else s + mask
+    return op.softmax(s, axis=-1)
+
+
+def visible(xp: Any, queries: int, keys: int) -> Any:
+    """The causal mask: query i sees the keys 0 … i."""
+    return xp.arange(keys) <= xp.arange(queries)[:, None]
+
+
+def softmax_pullback(p: Any, c: Any) -> Any:
+    """The gradient of S from c, that of P: P ∘ (c − Σ P c). Its own transpose."""
+    pc = p * c
+    return pc - p * op.sum(pc, axis=-1, keepdims=True)
+
+
+def pull_gradients(g: list, a: Any, q: Any, k: Any, v: Any, p: Any, scale: float) -> tuple:
+    """What (dq, dk, dv) of attention hand back to (a, q, k, v), given cotangents g (or None).
+
+    With dP = a vᵀ and dS = P ∘ (dP − δ), δ = Σ P dP:  dq = scale dS k, dk = scale dSᵀ q, dv = Pᵀ a.
+    The cotangent of dS is D; of dP, E = P ∘ (D − Σ P D); of P, W; of S, Z = P ∘ (W − Σ P W).
+    """
+    gdq, gdk, gdv = (None if c is None else c * s for c, s in zip(g, (scale, scale, 1)))
+    dp = op.matmul(a, transposed(v))
+    ds = softmax_pullback(p, dp)
+    d = _total(
+        None if gdq is None else op.matmul(gdq, transposed(k)),
+        None if gdk is None else op.matmul(q, transposed(gdk)),
+    )
+    w = None if gdv is None else op.matmul(a, transposed(gdv))
+    e = None if d is None else softmax_pullback(p, d)
+    if d is not None:
+        delta = op.sum(p * dp, axis=-1, keepdims=True)
+        w = _total(w, d * (dp - delta) - dp * op.sum(d * p, axis=-1, keepdims=True))
+    z = softmax_pullback(p, w) * scale
+    ga = _total(None if e is None else op.matmul(e, v), None if gdv is None else op.matmul(p, gdv))
+    gq = _total(op.matmul(z, k), None if gdk is None else op.matmul(ds, gdk))
+    gk = _total(
+        op.matmul(transposed(z), q), None if gdq is None else op.matmul(transposed(ds), gdq)
+    )
+    gv = None if e is None else op.matmul(transposed(e), a)
+    return ga, gq, gk, gv
+
+
+def _total(a: Any, b: Any) -> Any:
+    """a + b, where None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b

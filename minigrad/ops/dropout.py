@@ -1,0 +1,111 @@
+"""B11: dropout. A mask is drawn once a call, kept for the backward, and selects, never multiplies.
+
+Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..backends.device import array_module
+from ..core.primitive import composite, primitive
+from ..core.registry import op
+from .axes import array_like
+from .batching import behind, full
+from .elementwise.selection import keep
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d"]
+
+
+@primitive(residuals=["mask"])
+def drop(x, *, p, shared=(), generator=None):
+    """y = x/(1 − p) where kept, else 0; each place is kept with probability 1 − p ;  gx likewise
+
+    One draw counts for all places along the axes `shared`.
+    """
+    shape = [1 if k in shared else n for k, n in enumerate(x.shape)]
+    draws = (generator or random.generator()).random(shape, dtype=np.float32)
+    mask = array_module(x).asarray(draws >= p)
+    return _kept(x, mask, p), mask
+
+
+@drop.vjp("x")
+def drop_gx(g, mask, p):
+    return _kept(g, mask, p)
+
+
+def _kept(x: Any, mask: Any, p: float) -> Any:
+    """x/(1 − p) where the mask holds, else 0; for p = 1 nothing is kept."""
+    y = keep(x, mask)
+    return y if p == 1 else (y * (1 / (1 - p))).astype(x.dtype, copy=False)
+
+
+@drop.batch
+def drop_batch(op_, xs, batched, params):
+    """A mask of its own for every example."""
+    (x,) = full(xs, batched)
+    shared = behind(tuple(params["shared"]), x.ndim - 1)
+    return op_(x, **{**params, "shared": shared})
+
+
+def _checked(name: str, x: Any, p: float) -> Any:
+    if not 0 <= p <= 1:
+        raise ValueError(f"{name}: p is the probability of 0, from 0 to 1; got p={p}")
+    return array_like(x)
+
+
+@composite
+def dropout(
+    x: Any, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None
+) -> Any:
+    """y = 0 with probability p, else x/(1 − p), so that the mean stays ;  gx = g/(1 − p) where kept
+
+    training=False or p=0: x itself. The mask comes from `generator`, or from the library's
+    (mg.manual_seed). ValueError for p outside [0, 1].
+    """
+    x = _checked("dropout", x, p)
+    return drop(x, p=p, generator=generator) if training and p else x
+
+
+@composite
+def dropout1d(
+    x: Any, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None
+) -> Any:
+    """Dropout of whole channels: x (N, C, L) or (C, L), each channel of an example kept or 0."""
+    return _of_channels("dropout1d", x, 1, p, training, generator)
+
+
+@composite
+def dropout2d(
+    x: Any, p: float = 0.5, training: bool = True, generator: np.random.Generator | None = None
+) -> Any:
+    """Dropout of whole channels: x (N, C, H, W) or (C, H, W), each of an example kept or 0."""
+    return _of_channels("dropout2d", x, 2, p, training, generator)
+
+
+def _of_channels(name: str, x: Any, dims: int, p: float, training: bool, generator: Any) -> Any:
+    x = _checked(name, x, p)
+    if x.ndim not in (dims + 1, dims + 2):
+        raise ValueError(f"{name}: x must have {dims + 1} or {dims + 2} axes, got shape {x.shape}")
+    shared = tuple(range(x.ndim - dims, x.ndim))
+    return drop(x, p=p, shared=shared, generator=generator) if training and p else x
+
+
+@composite
+def alpha_dropout(
+    x: Any, p: float = 0.5, training: bool = False, generator: np.random.Generator | None = None
+) -> Any:
+    """y = a (x where kept, else α) + b, with a and b that keep mean 0 and variance 1 after selu
+
+    α = −λα of selu, its limit at −∞ (Klambauer et al., Self-normalizing networks, 2017).
+    """
+    x = _checked("alpha_dropout", x, p)
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return drop(x, p=1.0)
+    low = -1.7580993408473766
+    kept = drop(op.ones_like(x), p=p, generator=generator) != 0
+    a = ((1 - p) * (1 + p * low * low)) ** -0.5
+    return op.where(kept, x, low) * a - a * p * low

@@ -1,0 +1,231 @@
+"""Samples of losses of numbers and vectors: every reduction, kinks, and the safe ends."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, Sample, register_op
+from .forms import REAL, normal, of_several
+from .loss_classes import REDUCTIONS, reduced
+
+# -- regression ------------------------------------------------------------------------------
+
+
+def over_reductions(*shapes, make=normal, **params):
+    return of_several([(shapes, {**params, **reduction}) for reduction in REDUCTIONS], make)
+
+
+def _same_shape(function):
+    def reference(x, target, reduction="mean", **params):
+        if x.shape != target.shape:
+            raise ValueError("shapes differ")
+        y = function(x.astype(float), target.astype(float), **params)
+        return np.asarray(reduced(y, reduction)).astype(x.dtype)
+
+    return reference
+
+
+def _broadcast(name):
+    return ErrorSample(
+        "shapes that would broadcast",
+        (np.ones((3, 1)), np.ones(3)),
+        ValueError,
+        rf"{name}: x \(3, 1\) and target \(3,\) must have the same shape",
+    )
+
+
+def _huber(x, target, delta=1.0):
+    d = np.abs(x - target)
+    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
+
+
+register_op(
+    "mse",
+    over_reductions((3, 4), (3, 4)),
+    reference=_same_shape(lambda x, t: (x - t) ** 2),
+    dtypes=REAL,
+    errors=[_broadcast("mse")],
+)
+register_op(
+    "l1",
+    over_reductions((3, 4), (3, 4)),
+    reference=_same_shape(lambda x, t: np.abs(x - t)),
+    dtypes=REAL,
+    errors=[_broadcast("l1")],
+    points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, (np.zeros(2), np.zeros(2)), kink=True)],
+)
+register_op(
+    "huber",
+    over_reductions((3, 4), (3, 4), delta=0.7),
+    reference=_same_shape(_huber),
+    dtypes=REAL,
+    errors=[_broadcast("huber")],
+    points=[
+        Point(
+            "at delta and beyond",
+            (np.array([1.0, 3.0]), np.zeros(2)),
+            [0.5, 2.5],
+            ([1.0, 1.0], [-1.0, -1.0]),
+            {"reduction": "none"},
+        )
+    ],
+)
+
+# -- probabilities ---------------------------------------------------------------------------
+
+
+def _probabilities(rng, dtype, shape):
+    return rng.uniform(0.1, 0.9, shape).astype(dtype)
+
+
+def _bce(x, target, weight=None, reduction="mean"):
+    y = -target * np.log(x) - (1 - target) * np.log1p(-x)
+    return np.asarray(reduced(y if weight is None else y * weight, reduction)).astype(x.dtype)
+
+
+def _bce_terms(p, t):
+    return _bce(p.astype(float), t.astype(float), reduction="none").astype(p.dtype)
+
+
+_ENDS = Point(
+    "the ends are finite",
+    (np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0, 0.0])),
+    [0.0, 0.0, 100.0, 100.0],
+    params={"reduction": "none"},
+)
+_CLAMPED = "NumPy's logarithm is infinite where the loss ends at 100"
+register_op(
+    "bce_terms",
+    of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {})], _probabilities),
+    reference=_bce_terms,
+    skips={"K12": _CLAMPED},
+)
+register_op(
+    "bce",
+    over_reductions((3, 4), (3, 4), make=_probabilities),
+    reference=_bce,
+    points=[_ENDS],
+)
+
+
+def _bce_with_logits(x, target, weight=None, reduction="mean", pos_weight=None):
+    x, t = x.astype(float), target.astype(float)
+    positive = t if pos_weight is None else t * pos_weight
+    y = positive * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x)
+    y = y if weight is None else y * weight
+    return np.asarray(reduced(y, reduction)).astype(target.dtype)
+
+
+register_op(
+    "bce_with_logits",
+    of_several(
+        [
+            *[(((3, 4), (3, 4)), params) for params in REDUCTIONS],
+            (((3, 4), (3, 4), (4,)), {}),
+            (((3, 4), (3, 4)), {"pos_weight": 2.0}),
+        ]
+    ),
+    reference=_bce_with_logits,
+    points=[
+        Point(
+            "far ends",
+            (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
+            [0.0, 0.0, 1000.0, 1000.0],
+            ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
+            {"reduction": "none"},
+        )
+    ],
+)
+
+
+def _kl_div(x, target, reduction="mean", log_target=False):
+    x, t = x.astype(float), target.astype(float)
+    y = np.exp(t) * (t - x) if log_target else t * (np.log(t) - x)
+    y = y.sum() / len(x) if reduction == "batchmean" else reduced(y, reduction)
+    return np.asarray(y).astype(target.dtype)
+
+
+register_op(
+    "kl_div",
+    of_several(
+        [
+            (((3, 4), (3, 4)), params)
+            for params in (*REDUCTIONS, {"reduction": "batchmean"}, {"log_target": True})
+        ],
+        _probabilities,
+    ),
+    reference=_kl_div,
+    points=[Point("0 log 0", (np.array([-1.0]), np.array([0.0])), 0.0)],
+    skips={"K12": "NumPy gives NaN for the 0 log 0 that is 0 here"},
+)
+
+# -- margins ---------------------------------------------------------------------------------
+
+
+def _hinge_samples(rng, dtype):
+    for params in (*REDUCTIONS, {"margin": 0.5}):
+        x = normal(rng, dtype, (3, 4))
+        yield Sample(f"{params}", (x, rng.choice([-1, 1], (3, 4))), params)
+
+
+register_op(
+    "hinge",
+    _hinge_samples,
+    reference=lambda x, target, margin=1.0, reduction="mean": np.asarray(
+        reduced(np.maximum(0, margin - target * x.astype(float)), reduction)
+    ).astype(x.dtype),
+    points=[
+        Point("at the kink", (np.array([1.0]), np.array([1])), 0.0, ([0.0],), kink=True),
+    ],
+)
+
+
+def _cosine_samples(rng, dtype):
+    for params in REDUCTIONS:
+        a, b = normal(rng, dtype, (4, 3)), normal(rng, dtype, (4, 3))
+        yield Sample(f"{params}", (a, b, np.array([1, -1, 1, -1])), {"margin": -2.0, **params})
+
+
+def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
+    if not (a.ndim and b.ndim):
+        raise ValueError("vectors along the last axis")
+    dtype, a, b = a.dtype, a.astype(float), b.astype(float)
+    cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
+    y = np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin))
+    return np.asarray(reduced(y, reduction)).astype(dtype)
+
+
+register_op(
+    "cosine_embedding",
+    _cosine_samples,
+    reference=_cosine_embedding,
+    skips={"K19": "the cosine of a vector with itself is 1: its gradient is rounding alone"},
+    points=[
+        Point(
+            "a zero vector",
+            (np.zeros((1, 2)), np.ones((1, 2)), np.array([1])),
+            1.0,
+        )
+    ],
+)
+
+
+def _triplet(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, reduction="mean"):
+    if anchor.ndim == 0:
+        raise ValueError("vectors along the last axis")
+
+    def distance(a, b):
+        return (np.abs(a.astype(float) - b.astype(float) + eps) ** p).sum(-1) ** (1 / p)
+
+    y = np.maximum(0, distance(anchor, positive) - distance(anchor, negative) + margin)
+    return np.asarray(reduced(y, reduction)).astype(anchor.dtype)
+
+
+register_op(
+    "triplet",
+    of_several(
+        [
+            *[(((3, 4), (3, 4), (3, 4)), {"margin": 4.0, **params}) for params in REDUCTIONS],
+            (((3, 4), (3, 4), (3, 4)), {"margin": 4.0, "p": 3.0}),
+        ]
+    ),
+    reference=_triplet,
+)

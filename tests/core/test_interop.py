@@ -1,0 +1,127 @@
+"""Memory shared with other libraries, and the refusal to share what has a history."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+
+@pytest.fixture
+def tracked():
+    return mg.tensor([1.0, 2.0], requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint16", "uint64", "float32", "complex128"])
+def test_numpy_takes_a_tensor_without_a_copy(dtype):
+    x = mg.tensor([1, 0, 1], dtype=dtype)
+    array = np.from_dlpack(x)
+    assert array.dtype == x.dtype and np.shares_memory(array, x)
+
+
+def test_a_tensor_takes_an_array_without_a_copy():
+    array = np.arange(6.0).reshape(2, 3).T
+    x = mg.from_dlpack(array)
+    assert x.tolist() == array.tolist() and np.shares_memory(x, array)
+    assert not np.shares_memory(mg.from_dlpack(array, copy=True), array)
+
+
+def test_read_only_memory_stays_read_only():
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    x = mg.from_dlpack(array)
+    with pytest.raises(ValueError, match="read-only"):
+        x[0] = 1.0
+    assert not np.from_dlpack(mg.broadcast_to(mg.zeros(1), (3,))).flags.writeable
+
+
+def test_torch_and_a_tensor_share_memory_both_ways():
+    torch = pytest.importorskip("torch")
+    x = mg.tensor([1.0, 2.0])
+    theirs = torch.from_dlpack(x)
+    theirs[0] = 5.0
+    assert x.tolist() == [5, 2]
+    y = mg.from_dlpack(theirs)
+    y[1] = 7.0
+    assert x.tolist() == [5, 7] and theirs.tolist() == [5, 7]
+
+
+def test_a_torch_tensor_with_a_history_is_refused_by_torch():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(BufferError, match="require gradient"):
+        mg.from_dlpack(torch.ones(2, requires_grad=True))
+
+
+def test_a_tracked_tensor_is_not_exported(tracked):
+    for x in (tracked, tracked * 2):
+        with pytest.raises(BufferError, match=r"x\.detach\(\)"):
+            np.from_dlpack(x)
+    assert np.shares_memory(np.from_dlpack(tracked.detach()), tracked)
+
+
+def test_a_tensor_inside_a_transform_is_not_exported():
+    def f(x):
+        with pytest.raises(BufferError):
+            np.from_dlpack(x)
+        return x.sum()
+
+    mg.func.grad(f)(mg.tensor([1.0]))
+
+
+def test_the_device_is_told_in_dlpacks_numbers():
+    assert mg.tensor([1.0]).__dlpack_device__() == (1, 0)
+    with pytest.raises(ValueError, match="x is on cpu"):
+        mg.from_dlpack(np.ones(2), device="cuda:0")
+    with pytest.raises(TypeError, match=r"list has no __dlpack__; use mg\.tensor"):
+        mg.from_dlpack([1.0])
+
+
+def test_to_device_is_the_standards_spelling_of_to(tracked):
+    assert tracked.to_device("cpu") is tracked
+    with pytest.raises(ValueError, match="stream="):
+        tracked.to_device("cpu", stream=1)
+
+
+# -- writing into a constant ------------------------------------------------------------------
+
+
+def test_a_constant_is_written_in_place():
+    x = mg.zeros((2, 3))
+    x[0, 1] = 4
+    x[1] = mg.tensor([1.0, 2.0, 3.0])
+    x[x == 2] = -1
+    x[(mg.tensor([0]), mg.tensor([2]))] = 9
+    assert x.tolist() == [[0, 4, 9], [1, -1, 3]]
+
+
+def test_writing_into_a_tracked_tensor_names_the_functional_form(tracked):
+    with pytest.raises(TypeError, match=r"mg\.setitem\(x, value, index=index\)"):
+        tracked[0] = 3.0
+    assert mg.setitem(tracked, 3.0, index=0).tolist() == [3, 2]
+
+
+def test_a_value_with_a_history_is_not_written_into_a_constant(tracked):
+    x = mg.zeros(2)
+    with pytest.raises(TypeError, match=r"mg\.index_put"):
+        x[0] = tracked[0]
+    assert x.tolist() == [0, 0]
+
+
+def test_writing_inside_a_transform_is_refused():
+    constant = mg.zeros(2)
+
+    def f(x):
+        with pytest.raises(TypeError, match="setitem"):
+            x[0] = 1.0
+        with pytest.raises(TypeError, match="setitem"):
+            constant[0] = x[0]
+        return x, x
+
+    mg.func.jvp(lambda x: f(x)[0], (mg.tensor([1.0, 2.0]),), (mg.tensor([1.0, 0.0]),))
+
+
+def test_in_place_operators_make_a_new_tensor(tracked):
+    y = before = tracked * 1
+    y += 1
+    y *= 2
+    assert y is not before and before.tolist() == [1, 2] and y.tolist() == [4, 6]
+    assert mg.grad(y.sum(), tracked).tolist() == [2, 2]

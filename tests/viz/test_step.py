@@ -1,0 +1,243 @@
+"""The step-through in a real browser: it plays what the engine recorded, and ends where it did."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+
+def recorded(forward, **leaves):
+    """(dump, leaves) of one backward of the scalar forward(**leaves)."""
+    tensors = {name: mg.tensor(np.array(x), requires_grad=True) for name, x in leaves.items()}
+    with mg.record_backward(tensors) as rec:
+        forward(**tensors).backward()
+    return json.loads(json.dumps(rec.graph)), tensors
+
+
+def formula(a, b, c):
+    d = a * b + c
+    return mg.tanh(d) * d + a
+
+
+@pytest.fixture(scope="module")
+def scalars():
+    return recorded(formula, a=0.5, b=-0.3, c=0.7)
+
+
+@pytest.fixture(scope="module")
+def layers():
+    chance = np.random.default_rng(0)
+    shapes = {"w1": (3, 4), "b1": (4,), "w2": (4, 2)}
+    arrays = {name: chance.normal(size=shape) for name, shape in shapes.items()}
+    x = chance.normal(size=(5, 3))
+
+    def network(w1, b1, w2):
+        hidden = mg.tanh(x @ w1 + b1)
+        return ((hidden @ w2) ** 2).sum() + (w1 * w1).sum() * 0.1
+
+    return recorded(network, **arrays)
+
+
+def shown_gradients(page):
+    """{name: gradient at the end} as the page knows it, and {name: its words in the panel}."""
+    known = page.evaluate(
+        """graph.nodes.flatMap((node, at) => node.kind === "op" ? [] :
+           [[node.name, app.player.recording.gradient(at, app.player.recording.steps.length)]])"""
+    )
+    words = page.evaluate(
+        """[...document.querySelectorAll("[data-leaf]")].map((row) =>
+           [row.querySelector("b").textContent, row.querySelector("span").textContent])"""
+    )
+    return dict(known), dict(words)
+
+
+def test_stepping_to_the_end_leaves_every_leaf_with_the_engines_gradient(open_page, scalars):
+    document, leaves = scalars
+    page = open_page(document, mode="step", still=True)
+    for _ in document["backward"]["steps"]:
+        page.keyboard.press("ArrowRight")
+    known, words = shown_gradients(page)
+    for name, tensor in leaves.items():
+        assert known[name]["values"] == [tensor.grad.item()]
+        assert float(words[name].replace("−", "-")) == pytest.approx(tensor.grad.item(), rel=1e-3)
+    assert page.locator("#count").inner_text() == f"{len(document['backward']['steps'])} of 6 steps"
+
+
+def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page, layers):
+    document, leaves = layers
+    page = open_page(document, mode="step")
+    page.keyboard.press("End")
+    added = page.evaluate(
+        """graph.nodes.flatMap((node, at) => node.kind === "op" ? [] : [[node.name,
+           app.player.recording.sum(app.player.recording.nodes[at].arrivals.map((a) => a.part))]])"""
+    )
+    for name, gradient in added:
+        expected = leaves[name].grad.numpy().ravel()
+        assert gradient["values"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_large_gradient_is_told_by_its_norm(open_page):
+    document, leaves = recorded(lambda w: (mg.tanh(w) ** 2).sum(), w=np.linspace(-1, 1, 40))
+    page = open_page(document, mode="step")
+    page.keyboard.press("End")
+    known, words = shown_gradients(page)
+    norm = float(np.linalg.norm(leaves["w"].grad.numpy()))
+    assert known["w"]["norm"] == pytest.approx(norm) and known["w"]["values"] is None
+    assert words["w"] == f"‖·‖ {norm:.4g}"
+
+
+def test_a_gradient_that_was_there_before_is_added_to(open_page):
+    a = mg.tensor(2.0, requires_grad=True)
+    (a * 5).backward()
+    with mg.record_backward({"a": a}) as rec:
+        (a * a).backward()
+    page = open_page(json.loads(json.dumps(rec.graph)), mode="step")
+    told = page.evaluate("[0, 1].map((n) => app.player.recording.gradient(0, n).values)")
+    assert told == [[5.0], [9.0]]
+
+
+def test_counts_of_missing_contributions_fall_to_zero_as_consumers_run(open_page, scalars):
+    page = open_page(scalars[0], mode="step")
+    pending = page.evaluate(
+        """graph.nodes.map((_, at) => Array.from({length: 7}, (_, n) =>
+           app.player.recording.pending(at, n)))"""
+    )
+    consumers = page.evaluate("outgoing.map((edges) => edges.length)")
+    assert [counts[0] for counts in pending] == consumers
+    assert all(a >= b for counts in pending for a, b in pairwise(counts))
+    assert all(counts[-1] == 0 for counts in pending)
+
+
+def test_live_bytes_begin_with_what_is_saved_and_end_with_the_gradients(open_page, layers):
+    page = open_page(layers[0], mode="step")
+    memory = page.evaluate(
+        """Object.fromEntries(Object.entries(app.player.recording.memory)
+           .map(([kind, list]) => [kind, [...list].slice(0, -1)]))"""
+    )
+    assert memory["saved"][0] > 0 and memory["saved"][-1] == 0
+    assert memory["moving"][0] == 8 and memory["moving"][-1] == 0
+    assert memory["grads"][0] == 0
+    assert memory["grads"][-1] == sum(t.grad.nbytes for t in layers[1].values())
+
+
+def test_play_runs_to_the_end_by_itself_and_space_pauses(open_page, scalars):
+    page = open_page(scalars[0], mode="step")
+    page.evaluate("app.player.speed = 32")
+    page.keyboard.press("Space")
+    page.wait_for_function("app.player.at === app.player.end() && !app.player.playing")
+    page.keyboard.press("Home")
+    page.evaluate("app.player.speed = 0.25")
+    page.keyboard.press("Space")
+    page.wait_for_function("app.player.at > 0")
+    page.keyboard.press("Space")
+    assert page.evaluate("!app.player.playing && app.player.at < app.player.end()")
+
+
+def test_the_scrubber_jumps_by_node_and_by_wall_clock(open_page, scalars):
+    page = open_page(scalars[0], mode="step")
+    strip = page.locator("#strip").bounding_box()
+    middle = strip["x"] + strip["width"] / 2, strip["y"] + strip["height"] / 2
+    page.mouse.click(*middle)
+    assert page.evaluate("app.player.at") == pytest.approx(3, abs=0.1)
+    page.keyboard.press("n")
+    page.mouse.click(*middle)
+    elapsed = page.evaluate("app.player.recording.elapsed")
+    assert page.evaluate("app.player.at") == pytest.approx(elapsed / 2, rel=0.02)
+    assert page.locator("#strip").get_attribute("aria-valuenow").isdigit()
+
+
+def test_the_users_line_stands_beside_what_runs(open_page, scalars):
+    page = open_page(scalars[0], mode="step", still=True)
+    page.keyboard.press("ArrowRight")
+    panel = page.locator("#panel")
+    assert "return mg.tanh(d) * d + a" in panel.locator(".card .source").inner_text()
+    assert panel.locator(".program .now code").inner_text() == "return mg.tanh(d) * d + a"
+
+
+def test_workers_of_a_parallel_recording_run_side_by_side(open_page, dumps):
+    document = dumps.residual(4)
+    document["backward"] = dumps.backward(document, workers=2)
+    for step in document["backward"]["steps"]:
+        step["t1"] += 900_000  # each overlaps the next, on the other worker
+    page = open_page(document, mode="step")
+    page.evaluate("app.player.setAxis('time'); app.player.seek(2_300_000)")
+    running = page.evaluate("app.player.moment().running.map(([step]) => step.worker)")
+    assert sorted(running) == [0, 1]
+    assert page.locator("#panel .card").count() == 2
+
+
+def test_the_address_brings_back_the_moment(open_page, scalars):
+    page = open_page(scalars[0])
+    page.locator("#step").click()
+    page.evaluate("app.player.seek(2.5)")
+    page.wait_for_timeout(350)
+    page.reload()
+    assert page.evaluate("app.stepping && app.player.at") == 2.5
+
+
+def test_a_moving_gradient_is_painted_and_nothing_moves_where_motion_is_unwanted(
+    open_page, scalars
+):
+    painted = "app.player.flow.pen.getImageData(0, 0, 900, 600).data.reduce((a, b) => a + b, 0)"
+    page = open_page(scalars[0], mode="step")
+    page.evaluate("app.player.seek(1.6)")
+    early = page.evaluate(painted)
+    page.evaluate("app.player.seek(1.8)")
+    assert page.evaluate(painted) != early
+    page = open_page(scalars[0], mode="step", still=True)
+    page.evaluate("app.player.play(); app.player.at = 1.6")
+    assert page.evaluate("app.player.moment().running") == []
+
+
+def test_folded_scopes_tell_how_much_of_them_is_done(open_page, dumps):
+    page = open_page(dumps.convnet(), mode="step", depth=2)
+    page.keyboard.press("End")
+    assert page.evaluate("app.scene.boxes.filter((box) => box.kind === 'scope').length") == 4
+    assert page.locator("#count").inner_text() == "15 of 15 steps"
+
+
+def test_an_old_recording_without_contributions_still_plays(open_page, dumps):
+    page = open_page(dumps.convnet(), mode="step")
+    page.keyboard.press("End")
+    assert page.evaluate("app.player.recording.pending(0, 15)") == 0
+
+
+def test_a_recording_that_makes_no_sense_does_no_harm(open_page, scalars):
+    document = json.loads(json.dumps(scalars[0]))
+    leaf, steps = document["nodes"][0]["id"], document["backward"]["steps"]
+    steps[0]["sent"] = [{"producer": leaf, "output": 0, "slot": 9, "values": ["nan", 1e308]}] * 3
+    steps[1].update(node=leaf, t0=0, t1=2**62, worker=2**62, sent=[])
+    steps[2]["node"] = steps[3]["node"]
+    page = open_page(document, mode="step")
+    for at in (0.5, 1.5, 2.5, 6):
+        page.evaluate(f"app.player.seek({at})")
+    page.evaluate("app.player.setAxis('time'); app.player.seek(1e18)")
+
+
+@pytest.mark.parametrize(
+    "name", ["</script><script>document.title='owned'</script>", "<img src=x>"]
+)
+def test_hostile_names_and_lines_do_nothing(open_page, scalars, name):
+    document = json.loads(json.dumps(scalars[0]))
+    for node in document["nodes"]:
+        site = {"file": name, "line": 3, "function": name, "text": name}
+        node.update(name=name, op=node["op"] and name, formula=name, site=site)
+    page = open_page(document, mode="step", still=True)
+    for key in ("ArrowRight", "ArrowRight", "End"):
+        page.keyboard.press(key)
+    assert page.title() == "graph" and page.locator("img").count() == 0
+    assert name in page.locator("#panel").inner_text()
+
+
+def test_the_command_writes_the_page(dumps, save, viz, tmp_path):
+    out = tmp_path / "step.html"
+    assert viz("step", save(dumps.convnet()), "-o", out) == (0, "", "")
+    assert '"mode":"step"' in out.read_text()
+
+
+def test_a_dump_without_a_recorded_backward_says_how_to_record_one(dumps, save, viz, tmp_path):
+    code, _, err = viz("step", save(dumps.tiny()), "-o", tmp_path / "step.html")
+    assert code == 2 and "mg.record_backward()" in err and err.count("\n") == 1
