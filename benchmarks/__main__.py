@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("small_ops", "deep_chain")
+BENCHMARKS = ("small_ops", "deep_chain", "layers")
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 import numpy as _np
 
 from .ops import *
-from . import array_api, data, func, nn, ops, optim
+from . import array_api, data, fft, func, linalg, nn, ops, optim
 from .backends.dtypes import bfloat16
 from .backends.random import generator, manual_seed
 from .core import errors

@@ -96,7 +96,7 @@ class NamespaceInfo:
         return {
             "boolean indexing": True,
             "data-dependent shapes": True,
-            "max dimensions": np.__array_namespace_info__().capabilities()["max dimensions"],
+            "max dimensions": 64,  # NumPy's
         }
 
     def default_device(self) -> str:
@@ -108,9 +108,9 @@ class NamespaceInfo:
         gpus = cupy.cuda.runtime.getDeviceCount() if cupy is not None else 0
         return ["cpu", *[f"cuda:{i}" for i in range(gpus)]]
 
-    def default_dtypes(self, *, device: str | None = None) -> dict[str, np.dtype]:
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
         """The dtypes of results where none is given, by kind."""
-        return np.__array_namespace_info__().default_dtypes()
+        return {**np.__array_namespace_info__().default_dtypes()}
 
     def dtypes(self, *, device: str | None = None, kind: Any = None) -> dict[str, np.dtype]:
         """The standard's dtypes by name; with `kind`, those of that kind (see isdtype)."""

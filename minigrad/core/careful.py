@@ -41,7 +41,10 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
 def tell_forward(
     op: Any, kind: type[Tensor], node: Any, args: tuple, y: Any, t0: int, t1: int
 ) -> None:
-    """Tell the listeners that a call has run; of transforms, only the level that meets arrays."""
+    """Tell the listeners that a call has run; of transforms, only the level that meets arrays.
+
+    Then what the node saves goes to whoever takes it over (saved-tensor hooks, checkpoints).
+    """
     if node is not None and events.wants_origin:
         node.origin = events.capture_origin()
     outputs = y if op.outputs else (y,)
@@ -50,6 +53,8 @@ def tell_forward(
     event = ("forward", op.name, t0, t1, node, args, outputs)
     for hear in events.hearing:
         hear(event)
+    if node is not None and not kind.level and modes.state.saving is not None:
+        modes.state.saving.save(node, y)
 
 
 def _innermost(args: tuple) -> Any:

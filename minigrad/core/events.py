@@ -68,6 +68,7 @@ def tell(method: str, *args: Any) -> None:
             handler(*args)
 
 
+_DEEPEST = 40  # frames of a captured stack
 _PACKAGE = __name__.partition(".")[0]
 _OWN_PACKAGES = {_PACKAGE, "numpy"}
 _known: dict[Any, bool] = {}  # module name -> whether it is ours; cutting the name costs 0.1 µs
@@ -93,11 +94,33 @@ def capture_origin() -> tuple:
     return frame.f_code, frame.f_lasti, modes.state.scope
 
 
+def capture_stack() -> tuple:
+    """An origin with the frames that have called it behind: (code, instruction, scope, *frames).
+
+    Each frame is (code, instruction), innermost first, without those of the library and of NumPy.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    frames = []
+    while frame is not None and len(frames) < _DEEPEST:
+        if not _is_own(frame):
+            frames.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    if not frames:
+        return capture_origin()
+    return (*frames[0], modes.state.scope, *frames)
+
+
+def stack_of(origin: tuple | None) -> list[tuple[str, int, str]]:
+    """(file, line, function) of the frames of a captured stack, innermost first."""
+    frames = () if origin is None else origin[3:] or (origin[:2],)
+    return [(code.co_filename, _line_of(code, at), code.co_qualname) for code, at in frames]
+
+
 def site_of(origin: tuple | None) -> dict[str, Any] | None:
     """{file, line, function} of a captured origin."""
     if origin is None:
         return None
-    code, instruction, _ = origin
+    code, instruction = origin[:2]
     return {
         "file": code.co_filename,
         "line": _line_of(code, instruction),

@@ -19,17 +19,21 @@ from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any
 
+from .hooks import NodeHooks
+
 next_number = itertools.count().__next__  # one C call, so two threads never share a number
 
 
-class Node:
+class Node(NodeHooks):
     """One recorded call. `saved` is what its rules need; it is None once a backward has used it.
 
-    `origin` is (site, scope) while a listener wants them, else None.
+    `origin` is (code, instruction, scope) while a listener wants it, else None. `hooks` stays unset
+    until there is one, here as in leaves and ports: hooks.py reads it, and a forward pays nothing.
     """
 
     __slots__ = (
-        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "__weakref__",
+        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "hooks",
+        "__weakref__",
     )  # fmt: skip
 
     number: int
@@ -48,7 +52,7 @@ class Node:
 class Leaf:
     """The place where a leaf's gradient arrives. It knows its tensor weakly: no cycle."""
 
-    __slots__ = ("number", "tensor", "shape", "dtype", "__weakref__")
+    __slots__ = ("number", "tensor", "shape", "dtype", "hooks", "__weakref__")
     parents = ()
     saved = ()
 
@@ -62,10 +66,10 @@ class Leaf:
         return f"<leaf #{self.number}>"
 
 
-class Port:
+class Port(NodeHooks):
     """Output `index` of a node with several; it hands its cotangent to the node."""
 
-    __slots__ = ("number", "parents", "index", "shape", "dtype", "__weakref__")
+    __slots__ = ("number", "parents", "index", "shape", "dtype", "hooks", "__weakref__")
     saved = ()
 
     def __init__(self, node: Node, index: int, y: Any):

@@ -24,6 +24,9 @@ def add_reason(count: int = 1) -> None:
 
 class _State(threading.local):
     recording = True  # False under no_grad
+    inference = False  # True under inference_mode: recording cannot be switched on
+    anomaly: Any = None  # what detect_anomaly looks for
+    saving: Any = None  # who takes over what nodes save (saved_tensors_hooks, checkpoint)
     level = 0  # how many function transforms this thread is inside
     scope = ""  # "model/conv1" while a listener wants scopes
 
@@ -40,6 +43,11 @@ class _RecordingMode:
         self._previous: list[bool] = []
 
     def __enter__(self) -> "_RecordingMode":
+        if self.recording and state.inference:
+            raise RuntimeError(
+                "inside inference_mode nothing can be recorded: no enable_grad, create_graph or "
+                "mg.func transform. Leave inference_mode first, or use no_grad in its place."
+            )
         self._previous.append(state.recording)
         state.recording = self.recording
         add_reason()
@@ -64,6 +72,20 @@ class no_grad(_RecordingMode):
     recording = False
 
 
+class inference_mode(no_grad):
+    """no_grad that nothing inside can lift: a model that records for itself is an error here."""
+
+    def __enter__(self) -> "inference_mode":
+        super().__enter__()
+        self._previous.append(state.inference)
+        state.inference = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.inference = self._previous.pop()
+        super().__exit__(*exc)
+
+
 class enable_grad(_RecordingMode):
     """Inside, ops are recorded again, also within `no_grad`. Also a decorator."""
 
@@ -79,6 +101,11 @@ class set_grad_enabled(_RecordingMode):
 
     def __call__(self, fn: Callable) -> Callable:
         return (enable_grad if self.recording else no_grad)()(fn)
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is inside inference_mode."""
+    return state.inference
 
 
 def is_grad_enabled() -> bool:

@@ -36,8 +36,8 @@ _QUESTIONS: dict[Callable, Callable] = {
     np.iscomplex: lambda x: op.not_equal(op.imag(x), 0),
     np.isreal: lambda x: op.equal(op.imag(x), 0),
     np.result_type: lambda *xs: np.result_type(*map(_dtype, xs)),
-    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_dtype(from_), to, casting),
-    np.shares_memory: lambda a, b, max_work=-1: np.shares_memory(_array(a), _array(b), max_work),
+    np.can_cast: lambda from_, *to: np.can_cast(_dtype(from_), *to),
+    np.shares_memory: lambda a, b, *work: np.shares_memory(_array(a), _array(b), *work),
     np.may_share_memory: lambda a, b: np.may_share_memory(_array(a), _array(b)),
     np.array_repr: lambda arr: repr(arr),
     np.array_str: lambda a: str(a),
@@ -67,7 +67,8 @@ _INSTEAD = {
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-    _refuse_options(name, options)
+    if options:
+        _refuse_options(name, options)
     if method == "reduce":
         return _reduce(ufunc, name, *inputs, **options)
     if method == "accumulate":
@@ -211,9 +212,9 @@ def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
         ours = inspect.signature(entry).parameters.values()
     except (TypeError, ValueError):  # written in C, without a signature
         return None
-    if any(p.kind in (p.VAR_POSITIONAL,) for p in (*theirs, *ours)):
+    if any(p.kind is p.VAR_POSITIONAL for p in theirs):
         return None
-    if any(p.kind is p.VAR_KEYWORD for p in ours):
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
         return None
     return _Spelling([p.name for p in theirs], [p.name for p in ours])
 

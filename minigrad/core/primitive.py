@@ -113,7 +113,8 @@ class Primitive:
         if len(args) != self.arity:
             args, params = self._bind(args, params)
         if modes.active:
-            watch, listeners = enter(self, args, params), events.listeners
+            watch = enter(self, args, params)
+            listeners = events.listeners or modes.state.saving  # who wants to know afterwards
             if watch.result is not None:
                 return watch.result
             if watch.transformed:

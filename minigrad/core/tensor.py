@@ -8,13 +8,14 @@ from ..backends.device import device_of
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .graph import Leaf, Node
+from .hooks import TensorHooks
 from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
 from .show import tensor_html, tensor_text
 
 
-class Tensor(InPlace):
+class Tensor(InPlace, TensorHooks):
     """`mg.tensor(data)` makes one from data; ops make the others.
 
     data   the array (NumPy's, or CuPy's); memory changed through it is not seen by the engine

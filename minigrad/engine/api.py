@@ -1,17 +1,19 @@
 """backward and grad: what users call. They prepare the seeds and the places; an engine walks."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
-from ..core import events, modes
+from ..core import events, hooks, modes, versions
 from ..core.errors import GraphReleasedError, SeedError, describe
 from ..core.graph import Leaf, backward_order
 from ..core.registry import engine
 from ..core.tensor import Tensor, wrap
-from . import serial
+from . import anomaly, claims, hooked, serial
+from .contributions import accumulate
 
 
 def backward(
@@ -31,16 +33,17 @@ def backward(
 
     Leaves whose gradient is complete before an error keep their new value, the others their old.
     """
-    roots = _listed(tensors)
     wanted = None if inputs is None else {_place(x, "inputs") for x in _listed(inputs)}
 
     def deposit(place: Any, g: Any) -> None:
         leaf = place.tensor() if place.__class__ is Leaf else None
         if leaf is not None:  # a leaf that the user has dropped has nowhere to keep a gradient
-            g = g if isinstance(g, Tensor) else Tensor(g)
-            leaf.grad = g if leaf.grad is None else _sum(leaf.grad, g, create_graph)
+            accumulate(leaf, g if isinstance(g, Tensor) else Tensor(g), create_graph)
+            if hooks.registered:
+                for fn in hooks.of(place, "accumulated"):
+                    fn(leaf)
 
-    _run(roots, gradients, deposit, wanted, retain_graph, create_graph)
+    run_backward(tensors, gradients, deposit, wanted, retain_graph, create_graph, deposits=True)
 
 
 def grad(
@@ -59,7 +62,8 @@ def grad(
     """
     places = [_place(x, "inputs") for x in _listed(inputs)]
     found: dict[Any, Any] = {}
-    _run(_listed(outputs), grad_outputs, found.__setitem__, set(places), retain_graph, create_graph)
+    keep = found.__setitem__
+    run_backward(outputs, grad_outputs, keep, set(places), retain_graph, create_graph)
     results = []
     for i, place in enumerate(places):
         g = found.get(place)
@@ -72,30 +76,74 @@ def grad(
     return results[0] if isinstance(inputs, Tensor) else tuple(results)
 
 
-def _run(
-    roots: list[Tensor],
+def run_backward(
+    tensors: Tensor | Sequence[Tensor],
     gradients: Any,
     reach: Callable[[Any, Any], None],
-    wanted: set | None,
+    wanted: set | Callable[[list], set] | None,
     retain_graph: bool | None,
     create_graph: bool,
+    deposits: bool = False,
 ) -> None:
-    """One backward: seeds, order, checks, then the engine's walk, with listeners told."""
-    seeds = _seeds(roots, gradients, create_graph)
+    """One backward: seeds, order, checks before anything changes, then the walk.
+
+    reach and wanted are those of the walk (serial.run); wanted may also be a function of the order.
+    deposits says that `reach` updates `.grad`.
+    """
+    seeds = _seeds(_listed(tensors), gradients, create_graph)
     order = backward_order(seeds)
-    _refuse_released(order)
-    pull = _pull_recorded if create_graph else serial.pull_arrays
     release = not (create_graph if retain_graph is None else retain_graph)
-    error = None
+    if callable(wanted):
+        wanted = wanted(order)
+    leads = None if wanted is None else serial.leading_to(order, wanted)
+    mine = claims.claim(order, release)
+    try:
+        _refuse_released(order)
+        if versions.last_write:
+            versions.refuse_changed(order if leads is None else leads)
+        with _mode(order, seeds, create_graph):
+            _walk(order, seeds, reach, wanted, leads, release, create_graph, deposits)
+    finally:
+        claims.give_up(mine)
+
+
+def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
+    """Whether ops are recorded during the walk: with create_graph, yes; in hooks on arrays, no."""
+    if create_graph:
+        return modes.enable_grad()
+    plain = not any(isinstance(g, Tensor) for g in seeds.values())
+    return modes.no_grad() if plain and _has_hooks(order) else nullcontext()
+
+
+def _has_hooks(order: list) -> bool:
+    return bool(hooks.registered) and hooked.any_in(order)
+
+
+def _walk(
+    order: list,
+    cotangents: dict,
+    reach: Callable[[Any, Any], None],
+    wanted: set | None,
+    leads: set | None,
+    release: bool,
+    create_graph: bool,
+    deposits: bool,
+) -> None:
+    """The engine's walk, with listeners told and hooks run where there are any."""
+    places = order
+    pull = _pull_recorded if create_graph else serial.pull_arrays
     if events.listeners:
         pull = _timed(pull)
-        events.tell("graph_ready", order, list(seeds))
+        if modes.state.anomaly is not None:
+            pull = anomaly.explained(pull)
+    if _has_hooks(order):
+        pull = hooked.hooked_pull(pull)
+        order = hooked.hooked_order(order, cotangents, wanted, leads, deposits)
+    error = None
     try:
-        if create_graph:
-            with modes.enable_grad():
-                serial.run(order, seeds, reach, wanted, release, pull)
-        else:
-            serial.run(order, seeds, reach, wanted, release, pull)
+        if events.listeners:
+            events.tell("graph_ready", places, list(cotangents))
+        serial.run(order, cotangents, reach, wanted, leads, release, pull)
     except BaseException as raised:
         error = raised
         raise
@@ -188,10 +236,6 @@ def _refuse_released(order: list) -> None:
                 "Pass retain_graph=True to the earlier backward to use a graph twice, or compute "
                 "the forward again."
             )
-
-
-def _sum(a: Tensor, b: Tensor, recorded: bool) -> Tensor:
-    return a + b if recorded else wrap(a.data + b.data)
 
 
 engine.register("backward", backward)

@@ -1,12 +1,14 @@
 """What happens to a contribution between a rule and the place where gradients are summed."""
 
 import sys
+import threading
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import RuleError
 from ..core.registry import op
+from ..core.tensor import Tensor, wrap
 
 
 def conform(c: Any, parent: Any, node: Any) -> Any:
@@ -84,3 +86,15 @@ def private(g: Any) -> Any:
     if type(g) is np.ndarray:
         return g if sys.getrefcount(g) == _ALONE and g.base is None else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
+
+
+_adding = threading.RLock()  # threads whose graphs share a leaf lose no update of its `.grad`
+
+
+def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
+    """Add g to x.grad, in a new array: a gradient that the user holds does not change."""
+    with _adding:
+        if x.grad is None:
+            x.grad = g
+        else:
+            x.grad = x.grad + g if recorded else wrap(x.grad.data + g.data)

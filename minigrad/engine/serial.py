@@ -23,6 +23,7 @@ def run(
     cotangents: dict,
     reach: Callable[[Any, Any], None],
     wanted: set | None = None,
+    leads: set | None = None,
     release: bool = True,
     pull: Callable[[Any, Any], Iterable] = pull_arrays,
 ) -> None:
@@ -30,11 +31,11 @@ def run(
 
     reach     called as reach(place, g), once, for each leaf (or wanted place) that a gradient
               reaches, with the total in an array that nobody else can see
-    wanted    None: every leaf; else these places, and only nodes that lead to them run
+    wanted    None: every leaf; else these places
+    leads     with wanted: leading_to(order, wanted), the only nodes that run
     release   free each node's saved arrays as soon as it has run
     pull      (node, g) -> contributions aligned with node.parents
     """
-    leads = None if wanted is None else _leading_to(order, wanted)
     for node in order:
         g = cotangents.pop(node, None)
         if g is None:
@@ -47,7 +48,9 @@ def run(
         if kind is Port:
             producer = node.parents[0]
             unused = [None] * producer.op.outputs  # an output that is not used stays None: zero
-            cotangents.setdefault(producer, unused)[node.index] = g
+            slots = cotangents.setdefault(producer, unused)
+            # a recorded rule that read the result has a port of its own to the same output
+            slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
             continue
         contributions = pull(node, g)
         del g
@@ -65,7 +68,7 @@ def run(
         contributions = c = None  # so that only `cotangents` holds what has arrived
 
 
-def _leading_to(order: list, wanted: set) -> set:
+def leading_to(order: list, wanted: set) -> set:
     """The nodes with a parent in `wanted` or leading to one."""
     leads: set = set()
     for node in reversed(order):

@@ -165,7 +165,7 @@ class event_log:
         if inputs or outputs:
             text += f',"arrays":{self._number(("arrays", inputs, outputs), lines)}'
         if origin is not None:
-            code, instruction, scope = origin
+            code, instruction, scope = origin[:3]
             if scope:
                 text += f',"scope":{self._number(("scope", scope), lines)}'
             text += f',"site":{self._site(code, instruction, lines)}'

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import random
 from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor
@@ -179,12 +178,7 @@ class Dropout(Module):
         self.generator = generator
 
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.p == 0:
-            return x
-        draws = (self.generator or random.generator()).random(x.shape, dtype=np.float32)
-        keep = create.as_tensor(draws >= self.p, device=x.device)
-        scale = 1 / (1 - self.p) if self.p < 1 else 0.0
-        return op.where(keep, x, 0.0) * scale
+        return op.dropout(x, self.p, self.training, self.generator)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

@@ -194,9 +194,12 @@ def _mish_derivative(x: Any) -> Any:
 
 
 def _mish_second(x: Any) -> Any:
-    """With t = tanh(softplus x) and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))"""
-    t, s = np.tanh(softplus(x)), sigmoid(x)
-    return (1 - t * t) * s * (2 + x * (1 - s - 2 * t * s))
+    """With u = softplus x, t = tanh u and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))
+
+    1 − t² = 1/cosh² u is 4 σ(2u) σ(−2u): the difference has no digit left where t is near 1.
+    """
+    u, s = softplus(x), sigmoid(x)
+    return 4 * sigmoid_derivative(2 * u) * s * (2 + x * (1 - s - 2 * np.tanh(u) * s))
 
 
 # With eˣ = p/q, n = p² + 2pq and m = 2q²: t = n/(n + m) and 1 − t² = m(2n + m)/(n + m)².

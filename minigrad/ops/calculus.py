@@ -90,7 +90,7 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
         raise ValueError(
             f"gradient: axis {axis} of shape {f.shape} needs at least {edge_order + 1} elements"
         )
-    steps = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(np.asarray(h))
+    steps: Any = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(np.asarray(h))
     if steps.shape != (n - 1,):
         raise ValueError(
             f"gradient: axis {axis} has {n} elements, got {steps.size + 1} coordinates"

@@ -208,7 +208,7 @@ def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     a, b = array_like(a), array_like(b)
     if axis != -1:
         a, b = a.swapaxes(axis, -1), b.swapaxes(axis, -1)
-    row = a.conj().reshape((*a.shape[:-1], 1, a.shape[-1]))
+    row = (a.conj() if a.dtype.kind == "c" else a).reshape((*a.shape[:-1], 1, a.shape[-1]))
     y = matmul(row, b.reshape((*b.shape, 1)))
     y = y.reshape(y.shape[:-2])
     return y

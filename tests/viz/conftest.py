@@ -101,34 +101,42 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def contexts(browser):
+    """contexts(dark, still) -> a browser context with these wishes; made once."""
+    made = {}
+
+    def context(dark, still):
+        if (dark, still) not in made:
+            scheme, motion = "dark" if dark else "light", "reduce" if still else "no-preference"
+            made[dark, still] = browser.new_context(color_scheme=scheme, reduced_motion=motion)
+        return made[dark, still]
+
+    return context
+
+
 @pytest.fixture
-def open_page(browser, tmp_path):
+def open_page(contexts, tmp_path):
     """open_page(document) -> the loaded page; fails at the end on any error or request."""
-    contexts, trouble = [], []
+    pages, trouble = [], []
 
     def load(document, dark=False, still=False, **how):
         path = tmp_path / "graph.html"
         path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
-        context = browser.new_context(
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce" if still else "no-preference",
-        )
-        contexts.append(context)
-        page = context.new_page()
+        page = contexts(dark, still).new_page()
+        pages.append(page)
         page.set_default_timeout(8_000)
         page.on("console", lambda message: trouble.append(message.text))
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on(
-            "request",
-            lambda request: trouble.append(request.url) if trouble_from(request) else None,
-        )
+        page.on("request", report_request)
         page.goto(path.as_uri())
         return page
 
-    def trouble_from(request):
-        return not request.url.startswith("file:") or not request.is_navigation_request()
+    def report_request(request):
+        if not (request.url.startswith("file:") and request.is_navigation_request()):
+            trouble.append(request.url)
 
     yield load
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert trouble == []

@@ -125,7 +125,7 @@ def test_an_interrupt_gives_exit_130_and_leaves_nothing(dumps, save, tmp_path):
     slow = (
         "import sys, time, minigrad_viz.cli as cli\n"
         "def render(*_): print('drawing', flush=True); time.sleep(30)\n"
-        "cli.render = render\n"
+        "cli.commands.render = render\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )
     run = subprocess.Popen(

@@ -1,6 +1,7 @@
 """The step-through in a real browser: it plays what the engine recorded, and ends where it did."""
 
 import json
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_stepping_to_the_end_leaves_every_leaf_with_the_engines_gradient(open_pa
     for name, tensor in leaves.items():
         assert known[name]["values"] == [tensor.grad.item()]
         assert float(words[name].replace("−", "-")) == pytest.approx(tensor.grad.item(), rel=1e-3)
-    assert page.locator("#count").inner_text() == f"{len(document['backward']['steps'])} of 6 steps"
+    assert page.locator("#count").inner_text() == "5 of 5 steps"
 
 
 def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page, layers):
@@ -71,8 +72,10 @@ def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page
     page = open_page(document, mode="step")
     page.keyboard.press("End")
     added = page.evaluate(
-        """graph.nodes.flatMap((node, at) => node.kind === "op" ? [] : [[node.name,
-           app.player.recording.sum(app.player.recording.nodes[at].arrivals.map((a) => a.part))]])"""
+        """graph.nodes.flatMap((node, at) => {
+             const { nodes } = app.player.recording, parts = nodes[at].arrivals.map((a) => a.part);
+             return node.kind === "op" ? [] : [[node.name, app.player.recording.sum(parts)]];
+           })"""
     )
     for name, gradient in added:
         expected = leaves[name].grad.numpy().ravel()
@@ -102,7 +105,7 @@ def test_a_gradient_that_was_there_before_is_added_to(open_page):
 def test_counts_of_missing_contributions_fall_to_zero_as_consumers_run(open_page, scalars):
     page = open_page(scalars[0], mode="step")
     pending = page.evaluate(
-        """graph.nodes.map((_, at) => Array.from({length: 7}, (_, n) =>
+        """graph.nodes.map((_, at) => Array.from({length: 6}, (_, n) =>
            app.player.recording.pending(at, n)))"""
     )
     consumers = page.evaluate("outgoing.map((edges) => edges.length)")
@@ -123,15 +126,23 @@ def test_live_bytes_begin_with_what_is_saved_and_end_with_the_gradients(open_pag
     assert memory["grads"][-1] == sum(t.grad.nbytes for t in layers[1].values())
 
 
+def wait_until(page, condition):
+    """Waits, for at most 8 s, until an expression holds (the page's policy forbids it to wait)."""
+    deadline = time.monotonic() + 8
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(20)
+
+
 def test_play_runs_to_the_end_by_itself_and_space_pauses(open_page, scalars):
     page = open_page(scalars[0], mode="step")
     page.evaluate("app.player.speed = 32")
     page.keyboard.press("Space")
-    page.wait_for_function("app.player.at === app.player.end() && !app.player.playing")
+    wait_until(page, "app.player.at === app.player.end() && !app.player.playing")
     page.keyboard.press("Home")
     page.evaluate("app.player.speed = 0.25")
     page.keyboard.press("Space")
-    page.wait_for_function("app.player.at > 0")
+    wait_until(page, "app.player.at > 0")
     page.keyboard.press("Space")
     assert page.evaluate("!app.player.playing && app.player.at < app.player.end()")
 
@@ -141,7 +152,7 @@ def test_the_scrubber_jumps_by_node_and_by_wall_clock(open_page, scalars):
     strip = page.locator("#strip").bounding_box()
     middle = strip["x"] + strip["width"] / 2, strip["y"] + strip["height"] / 2
     page.mouse.click(*middle)
-    assert page.evaluate("app.player.at") == pytest.approx(3, abs=0.1)
+    assert page.evaluate("app.player.at") == pytest.approx(2.5, abs=0.1)
     page.keyboard.press("n")
     page.mouse.click(*middle)
     elapsed = page.evaluate("app.player.recording.elapsed")
@@ -181,7 +192,7 @@ def test_the_address_brings_back_the_moment(open_page, scalars):
 def test_a_moving_gradient_is_painted_and_nothing_moves_where_motion_is_unwanted(
     open_page, scalars
 ):
-    painted = "app.player.flow.pen.getImageData(0, 0, 900, 600).data.reduce((a, b) => a + b, 0)"
+    painted = "app.player.flow.root.toDataURL()"
     page = open_page(scalars[0], mode="step")
     page.evaluate("app.player.seek(1.6)")
     early = page.evaluate(painted)

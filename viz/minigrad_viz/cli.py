@@ -1,7 +1,8 @@
 """The command `minigrad-viz`.
 
-Exit codes: 0 done; 1 done, but in another format than asked for; 2 nothing was written, with one
-line on stderr that says why; 130 interrupted.
+Exit codes: 0 done; 1 done, but the answer is not the hoped-for one (another format than asked for,
+a difference, another hash); 2 nothing was done, with one line on stderr that says why; 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -9,25 +10,26 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from minigrad_viz import __version__, raster
+from minigrad_viz import __version__, commands, raster
+from minigrad_viz.diff import SLOWER
 from minigrad_viz.errors import ViewerError
-from minigrad_viz.escape import shown
-from minigrad_viz.files import write_whole
-from minigrad_viz.page import page_text
-from minigrad_viz.reader import MAX_BYTES, read
-from minigrad_viz.render import FORMATS, Options, format_of, render
-from minigrad_viz.stats import statistics, statistics_text
+from minigrad_viz.heat import HEATS
+from minigrad_viz.reader import MAX_BYTES
+from minigrad_viz.render import FORMATS
 
-_COMMANDS = ("render", "step", "info")
+_COMMANDS = ("render", "step", "diff", "check", "info")
 _EXAMPLES = """examples:
   minigrad-viz graph.json -o graph.html          interactive page, one file, works offline
   minigrad-viz graph.json -o graph.svg --depth 2 one box for each scope two levels down
   minigrad-viz step graph.json -o step.html      plays the recorded backward, step by step
+  minigrad-viz graph.json -o hot.svg --heat time --critical
+  minigrad-viz graph.json -o part.svg --focus conv2.weight --radius 3
+  minigrad-viz diff before.json after.json       what appeared, went, changed shape or slowed
+  minigrad-viz check graph.json --hash HASH      for CI: exit 1 if the structure is another
   minigrad-viz info graph.json                   counts, sizes, the most frequent operations
 """
 
@@ -81,15 +83,18 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minigrad-viz {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_render(commands.add_parser("render", help="draw a graph (also without this word)"))
-    _add_step(commands.add_parser("step", help="a page that plays the recorded backward"))
-    _add_info(commands.add_parser("info", help="print statistics of a graph"))
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    add = subparsers.add_parser
+    _add_render(add("render", help="draw a graph (also without this word)"))
+    _add_step(add("step", help="a page that plays the recorded backward"))
+    _add_diff(add("diff", help="compare two graphs, or two runs of one"))
+    _add_check(add("check", help="tell whether a dump is whole, and its structural hash"))
+    _add_info(add("info", help="print statistics of a graph"))
     return parser
 
 
 def _add_render(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_render)
+    parser.set_defaults(run=commands.render_dump)
     _add_input(parser)
     add = parser.add_argument
     add("-o", "--out", required=True, metavar="FILE", help="where to write; - is standard output")
@@ -97,6 +102,11 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     add("--title", default="", help="heading of the picture (default: the name of the dump)")
     add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
     add("--collapse", action="append", default=[], metavar="SCOPE", help="fold this scope")
+    add("--fold-repeats", action="store_true", help="one box for the copies of a repeated part")
+    add("--focus", default="", metavar="NODE", help="only what is near this node (name or #id)")
+    add("--radius", type=_count, default=3, metavar="N", help="how near: links (default 3)")
+    add("--heat", choices=HEATS, default="", help="colour by this")
+    add("--critical", action="store_true", help="mark the critical path of the backward")
     add("--max-nodes", type=_count, metavar="N", help="draw at most N boxes (0: no limit)")
     add(
         "--engine",
@@ -109,7 +119,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_step(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_step)
+    parser.set_defaults(run=commands.step)
     _add_input(parser)
     add = parser.add_argument
     add("-o", "--out", required=True, metavar="FILE", help="the page; - is standard output")
@@ -117,14 +127,35 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
 
 
+def _add_diff(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=commands.diff)
+    add = parser.add_argument
+    add("dump", metavar="A", help="the graph before")
+    add("other", metavar="B", help="the graph after")
+    add("-o", "--out", metavar="FILE", help="also draw B, marked; the ending is the format")
+    add("--json", action="store_true", help="as JSON")
+    add("--slower", type=float, default=SLOWER, metavar="F", help=f"as factor (default {SLOWER})")
+    _add_max_bytes(parser)
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(run=commands.check)
+    _add_input(parser)
+    parser.add_argument("--hash", metavar="HASH", help="exit 1 if the structural hash differs")
+
+
 def _add_info(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(run=_info)
+    parser.set_defaults(run=commands.info)
     _add_input(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dump", metavar="GRAPH", help="a graph dump; - is standard input")
+    _add_max_bytes(parser)
+
+
+def _add_max_bytes(parser: argparse.ArgumentParser) -> None:
     help_text = f"refuse larger dumps (default {MAX_BYTES:,})"
     parser.add_argument("--max-bytes", type=_count, default=MAX_BYTES, metavar="N", help=help_text)
 
@@ -134,57 +165,3 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("should be 0 or more")
     return value
-
-
-def _render(options: argparse.Namespace) -> int:
-    wanted = format_of(options.out, options.format)
-    graph = read(options.dump, options.max_bytes)
-    drawing = render(
-        graph,
-        Options(
-            format=wanted,
-            title=options.title or shown(os.path.basename(options.dump), 60, "tail"),
-            engine=options.engine,
-            depth=options.depth,
-            collapse=tuple(options.collapse),
-            max_nodes=options.max_nodes,
-            layout_limit=options.layout_limit,
-            time_limit=options.time_limit,
-        ),
-    )
-    out = options.out
-    if drawing.format != wanted:
-        out = _other_name(out, drawing.format, drawing.notes)
-    write_whole(out, drawing.data)
-    for note in drawing.notes:
-        print(f"minigrad-viz: {note}", file=sys.stderr)
-    return 0 if drawing.format == wanted else 1
-
-
-def _step(options: argparse.Namespace) -> int:
-    graph = read(options.dump, options.max_bytes)
-    if graph.backward is None or not graph.backward.steps:
-        raise ViewerError(
-            f"{shown(options.dump, 120, 'tail')}: holds no recorded backward; record one with "
-            "`with mg.record_backward() as rec: loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
-        )
-    title = options.title or shown(os.path.basename(options.dump), 60, "tail")
-    page = page_text(graph, title, options.depth, mode="step")
-    write_whole(options.out, page.encode("utf-8"))
-    return 0
-
-
-def _other_name(out: str, ending: str, notes: list[str]) -> str:
-    """Where a result in another format goes: beside the wanted file, never over something."""
-    other = f"{os.path.splitext(out)[0]}.{ending}"
-    if out == "-" or os.path.exists(other):
-        raise ViewerError("; ".join(notes))
-    notes.append(f"wrote {shown(other, 120, 'tail')} instead")
-    return other
-
-
-def _info(options: argparse.Namespace) -> int:
-    numbers = statistics(read(options.dump, options.max_bytes))
-    text = json.dumps(numbers, indent=1) + "\n" if options.json else statistics_text(numbers)
-    write_whole("-", text.encode("utf-8"))
-    return 0

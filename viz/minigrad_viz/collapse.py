@@ -7,37 +7,48 @@ nodes of the dump.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from minigrad_viz.graph import Graph, Node
+from minigrad_viz.repeats import Repeat
 
 
 @dataclass(slots=True)
 class Group:
-    """The nodes that one box stands for. `kind` is "node", "scope" or "hidden"."""
+    """The nodes that one box stands for. `kind` is "node", "scope", "repeat" or "hidden"."""
 
     kind: str
     name: str
     members: list[int]
+    copies: int = 1  # how often a repeat is repeated here
 
 
 def group_nodes(
-    graph: Graph, depth: int | None = None, closed: Iterable[str] = (), max_nodes: int = 0
+    graph: Graph,
+    depth: int | None = None,
+    closed: Iterable[str] = (),
+    max_nodes: int = 0,
+    repeats: Sequence[Repeat] = (),
+    fold_repeats: bool = True,
 ) -> list[Group]:
     """One group a box, in creation order of the first member.
 
     Scopes deeper than `depth` parts fold into their first `depth` parts; scopes named in `closed`
-    fold whole. If more than `max_nodes` boxes are left (0: no limit), scopes fold further from the
-    inside out, and what still is too much becomes one hidden box, the oldest nodes first.
+    fold whole; of `repeats` all copies but the first share a box. If more than `max_nodes` boxes
+    are left (0: no limit), repeats fold even without `fold_repeats`, then scopes from the inside
+    out, and what still is too much becomes one hidden box, the oldest nodes first.
     """
     closed = frozenset(closed)
-    groups = _grouped(graph, lambda scope: _fold(scope, depth, closed))
+    groups = _grouped(graph, lambda scope: _fold(scope, depth, closed), repeats * fold_repeats)
     if not 0 < max_nodes < len(groups):
+        return groups
+    groups = _grouped(graph, lambda scope: _fold(scope, depth, closed), repeats)
+    if len(groups) <= max_nodes:
         return groups
     deepest = max(node.scope.count("/") + 1 for node in graph.nodes)
     for shallower in range(min(deepest, 64 if depth is None else depth), 0, -1):
-        groups = _grouped(graph, lambda scope, at=shallower: _fold(scope, at, closed))
+        groups = _grouped(graph, lambda scope, at=shallower: _fold(scope, at, closed), repeats)
         if len(groups) <= max_nodes:
             return groups
     return _hide_oldest(graph, groups, max_nodes)
@@ -59,24 +70,29 @@ def scope_prefixes(scope: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _grouped(graph: Graph, fold: Callable[[str], str]) -> list[Group]:
+def _grouped(graph: Graph, fold: Callable[[str], str], repeats: Sequence[Repeat]) -> list[Group]:
     folded = {scope: fold(scope) for scope in {node.scope for node in graph.nodes}}
-    home = [folded[node.scope] for node in graph.nodes]
+    home: list[str | Repeat] = [folded[node.scope] for node in graph.nodes]
+    for repeat in repeats:
+        for at in repeat.folded:
+            home[at] = home[at] or repeat
     if any(home):
         _take_parameters_along(graph, home)
     crowd = Counter(home)
-    groups: dict[str | int, Group] = {}
+    groups: dict[str | int | Repeat, Group] = {}
     for at in sorted(range(len(home)), key=lambda at: graph.nodes[at].seq):
         key = home[at] if home[at] and crowd[home[at]] > 1 else at  # one node is its own box
         if key not in groups:
-            groups[key] = Group("node" if key == at else "scope", home[at], [])
+            kind = "node" if key == at else "scope" if isinstance(key, str) else "repeat"
+            name = key.title if isinstance(key, Repeat) else home[at] if kind == "scope" else ""
+            groups[key] = Group(kind, name, [], key.copies - 1 if isinstance(key, Repeat) else 1)
         groups[key].members.append(at)
     return list(groups.values())
 
 
-def _take_parameters_along(graph: Graph, home: list[str]) -> None:
+def _take_parameters_along(graph: Graph, home: list[str | Repeat]) -> None:
     """A parameter used by one folded scope alone belongs to it, though it was made outside."""
-    users: dict[int, set[str]] = defaultdict(set)
+    users: dict[int, set[str | Repeat]] = defaultdict(set)
     for edge in graph.edges:
         users[edge.producer].add(home[edge.consumer])
     for at, scopes in users.items():

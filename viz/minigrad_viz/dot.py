@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from minigrad_viz.escape import dot_string
 from minigrad_viz.layout import Layout, Point
-from minigrad_viz.picture import Box, Link, Picture, box_size, label_places
+from minigrad_viz.picture import STACKED, Box, Link, Picture, box_size, label_places
 from minigrad_viz.svg import link_width
 
 _POINT = 0.75  # Graphviz places things in points of 1/72 inch; a pixel is 1/96
@@ -19,8 +19,16 @@ _FILL = {
     "leaf": ("#e4eaf1", "#9aabbd"),
     "parameter": ("#dff0e2", "#7fb08b"),
     "scope": ("#eef3fb", "#5f83b3"),
+    "repeat": ("#eef3fb", "#5f83b3"),
     "hidden": ("#f1eee8", "#a99f8c"),
 }
+_MARKED = {
+    "appeared": ("#d7f0dd", "#2f8f52"),
+    "gone": ("#f6dcdc", "#c4203a"),
+    "changed": ("#fbeac9", "#b07d12"),
+    "slower": ("#fbdccf", "#d2551f"),
+}
+HOT = "#e8643c"
 _LONGEST_ROUTE = 250  # points; Graphviz reads no quoted text beyond 16,384 characters
 READABLE = 60.0  # dots per inch below which the small type blurs
 _LARGEST_PIXELS = 12_000.0  # either side of a PNG
@@ -64,8 +72,23 @@ def _attributes(pairs: dict[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in pairs.items())
 
 
+def box_colours(box: Box) -> tuple[str, str]:
+    """Fill and rim of a box on white paper, with what is laid over it."""
+    fill, rim = _MARKED.get(box.mark) or _FILL[box.kind]
+    if box.heat:
+        fill = _mixed(fill, HOT, 0.75 * box.heat)
+    if box.bad or box.critical:
+        return fill, "#c4203a" if box.bad else "#d9822b"
+    return fill, "#33567f" if box.root and not box.mark else rim
+
+
+def _mixed(under: str, over: str, share: float) -> str:
+    channels = [(int(under[k : k + 2], 16), int(over[k : k + 2], 16)) for k in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in channels)
+
+
 def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
-    fill, rim = _FILL[box.kind]
+    fill, rim = box_colours(box)
     style = "filled" if box.kind == "op" else "filled,rounded"
     style += ",dashed" * (box.kind == "hidden")
     pairs = {
@@ -75,9 +98,9 @@ def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
         "tooltip": dot_string(*box.tip.split("\n")),
         "style": dot_string(style),
         "fillcolor": dot_string(fill),
-        "color": dot_string("#33567f" if box.root else rim),
+        "color": dot_string(rim),
     }
-    if box.kind == "scope":
+    if box.kind in STACKED or box.critical or box.bad:
         pairs["penwidth"] = "2"
     if box.root:
         pairs["peripheries"] = "2"
@@ -91,6 +114,8 @@ def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
 
 def _link(link: Link, at: int, layout: Layout | None) -> dict[str, str]:
     pairs = {"penwidth": f"{link_width(link.bytes) * _POINT:.2f}"}
+    if link.critical:
+        pairs["color"] = dot_string("#d9822b")
     if layout is None:
         pairs["label"] = dot_string(link.label)
         return pairs

@@ -63,6 +63,7 @@ class Node:
     grad: Gradient | None = None
     before: Gradient | None = None
     flops: float | None = None
+    beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
 
 
 @dataclass(slots=True)

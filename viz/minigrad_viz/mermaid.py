@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from minigrad_viz.dot import box_colours
 from minigrad_viz.escape import mermaid_string
 from minigrad_viz.picture import Box, Picture
 
 EDGE_LIMIT = 500  # Mermaid's own default; a page must raise maxEdges beyond it
-_SHAPES = {"leaf": ("([", "])"), "parameter": ("(", ")"), "scope": ("[[", "]]")}
+_SHAPES = {
+    "leaf": ("([", "])"),
+    "parameter": ("(", ")"),
+    "scope": ("[[", "]]"),
+    "repeat": ("[[", "]]"),
+}
 _CLASSES = (
     "classDef op fill:#ffffff,stroke:#7f9dc0,color:#1f2933",
     "classDef leaf fill:#e4eaf1,stroke:#9aabbd,color:#1f2933",
     "classDef parameter fill:#dff0e2,stroke:#7fb08b,color:#1f2933",
     "classDef scope fill:#eef3fb,stroke:#5f83b3,color:#1f2933",
+    "classDef repeat fill:#eef3fb,stroke:#5f83b3,color:#1f2933",
     "classDef hidden fill:#f1eee8,stroke:#a99f8c,color:#1f2933",
     "classDef root stroke:#33567f,stroke-width:4px",
 )
@@ -24,6 +31,10 @@ def mermaid_text(picture: Picture) -> str:
     for link in picture.links:
         source, target = picture.boxes[link.source].key, picture.boxes[link.target].key
         lines.append(f"  {_key(source)} -->|{mermaid_string(link.label)}| {_key(target)}")
+    for box in picture.boxes:
+        if box.heat or box.mark or box.bad or box.critical:
+            fill, rim = box_colours(box)
+            lines.append(f"  style {_key(box.key)} fill:{fill},stroke:{rim},stroke-width:2px")
     roots = [_key(box.key) for box in picture.boxes if box.root]
     if roots:
         lines.append(f"  class {','.join(roots)} root")

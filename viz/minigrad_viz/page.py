@@ -3,13 +3,15 @@ assets/; here the graph becomes data for them and everything is put into one fil
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
 
+from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import finite, json_in_script, shown, xml
 from minigrad_viz.graph import Array, Gradient, Graph, Node, Step
 from minigrad_viz.picture import summary_text
+from minigrad_viz.repeats import Repeat, find_repeats
 from minigrad_viz.wording import array_text, byte_text, site_text
 
 _SCRIPTS = (
@@ -17,6 +19,7 @@ _SCRIPTS = (
     "words.js",
     "model.js",
     "paint.js",
+    "bitmap.js",
     "panel.js",
     "recording.js",
     "paths.js",
@@ -34,13 +37,21 @@ def page_text(
     title: str,
     depth: int | None,
     collapse: Iterable[str] = (),
+    repeats: Sequence[Repeat] | None = None,
+    marks: dict[int, tuple[str, str]] | None = None,
     **start: Any,
 ) -> str:
-    """The whole page; scopes at `depth` and those in `collapse` start folded.
+    """The whole page; scopes at `depth`, those in `collapse`, and `repeats` start folded.
 
-    `start` says how it opens: mode="step" (the step-through), heat="time" ...
+    `marks` are shown on nodes as a diff finds them. `start` says how the page opens: mode="step"
+    (the step-through), heat="time", path=True (the critical path).
     """
     data = page_data(graph, title)
+    found = find_repeats(graph) if repeats is None else repeats
+    data["repeats"] = [[repeat.title, repeat.copies - 1, repeat.folded] for repeat in found]
+    data["folded"] = bool(repeats)
+    for at, (mark, note) in (marks or {}).items():
+        data["nodes"][at] |= {"mark": mark, "note": shown(note, 60)}
     data["depth"] = depth
     data["closed"] = sorted(collapse)
     data["start"] = start
@@ -67,6 +78,7 @@ def page_data(graph: Graph, title: str) -> dict[str, Any]:
         "nodes": [_node(node, at in roots) for at, node in enumerate(graph.nodes)],
         "edges": [[e.producer, e.output, e.consumer, e.slot] for e in graph.edges],
         "steps": _steps(graph),
+        "critical": _critical(graph),
         "released": graph.backward is None or graph.backward.released,
     }
 
@@ -96,6 +108,7 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "before": _gradient(node.before),
         "flops": finite(node.flops),
         "params": [[shown(k, 40), shown(v, 120)] for k, v in list(node.params.items())[:64]],
+        "beyond": list(node.beyond) if any(node.beyond) else [],
         "root": root,
     }
     return {key: value for key, value in facts.items() if value not in ("", [], False, None)}
@@ -111,6 +124,14 @@ def _gradient(gradient: Gradient | None) -> list[Any] | None:
 
 def _array(array: Array) -> str:
     return f"{shown(array.name, 40)}  {array_text(array)} · {byte_text(array.bytes)}".strip()
+
+
+def _critical(graph: Graph) -> dict[str, Any] | None:
+    found = critical_path(graph)
+    if found is None:
+        return None
+    slack = list(found.slack.items())
+    return {"work": found.work, "span": found.span, "path": found.path, "slack": slack}
 
 
 def _steps(graph: Graph) -> list[list[Any]]:

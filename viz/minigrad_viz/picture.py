@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from minigrad_viz.collapse import Group, census
+from minigrad_viz.critical import Critical
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Array, Graph, Node
+from minigrad_viz.graph import Array, Gradient, Graph, Node
+from minigrad_viz.heat import Heat, troubled
 from minigrad_viz.layout import Layout, place
 from minigrad_viz.textwidth import text_width
-from minigrad_viz.wording import array_text, byte_text, census_text, count_text, site_text
+from minigrad_viz.wording import (
+    array_text,
+    byte_text,
+    census_text,
+    count_text,
+    site_text,
+    values_text,
+)
 
 TITLE_SIZE, LINE_SIZE, LABEL_SIZE = 12.5, 9.5, 9.0
 _PADDING, _LEAST_WIDTH = 12.0, 64.0
+_MOST_NUMBERS = 4  # of a small result that stand in its box
 RIM = 3.5  # from a box to its second rim
+
+
+STACKED = ("scope", "repeat")  # kinds drawn as several sheets
 
 
 @dataclass(slots=True)
 class Box:
-    """One box. `kind` is op, leaf, parameter, scope or hidden; `title` and `lines` are shown."""
+    """One box; `title` and `lines` are shown.
+
+    `kind` is op, leaf, parameter, scope, repeat or hidden.
+    """
 
     key: str
     kind: str
@@ -29,6 +46,10 @@ class Box:
     members: int
     tip: str
     labels: dict[int, str] = field(default_factory=dict)  # port -> what leaves the box there
+    heat: float | None = None  # 0 to 1
+    bad: bool = False  # a cotangent held NaN or Inf
+    critical: bool = False
+    mark: str = ""  # in a diff: appeared, gone, changed, slower
 
 
 @dataclass(slots=True)
@@ -41,6 +62,16 @@ class Link:
     label: str
     bytes: int
     tensors: int
+    critical: bool = False
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What is laid over a picture: heat by group, a critical path, marks and notes by node."""
+
+    heat: Heat | None = None
+    critical: Critical | None = None
+    marks: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -51,6 +82,7 @@ class Picture:
     summary: str
     boxes: list[Box]
     links: list[Link]
+    scale: str = ""  # what the colours mean, where there are any
 
     def layout(self) -> Layout:
         """Places for the boxes and routes for the links."""
@@ -74,7 +106,7 @@ def box_size(box: Box) -> tuple[float, float]:
 def _outer_size(box: Box) -> tuple[float, float]:
     """The box with its second rim, so that arrows end outside of it."""
     width, height = box_size(box)
-    rim = 2 * RIM if box.root or box.kind == "scope" else 0.0
+    rim = 2 * RIM if box.root or box.kind in STACKED else 0.0
     return width + rim, height + rim
 
 
@@ -88,15 +120,20 @@ def label_places(box: Box) -> dict[int, float]:
     return places
 
 
-def picture_of(graph: Graph, groups: list[Group], title: str) -> Picture:
+def picture_of(
+    graph: Graph, groups: list[Group], title: str, overlay: Overlay | None = None
+) -> Picture:
     """The picture of `graph` with one box for each group."""
-    roots = set(graph.roots)
-    boxes = [_box(graph, group, roots) for group in groups]
+    roots, gradients = set(graph.roots), _gradients(graph)
+    boxes = [_box(graph, group, roots, gradients) for group in groups]
+    scale = _lay_over(graph, groups, boxes, overlay or Overlay())
     links = _links(graph, groups, boxes)
+    if overlay is not None and overlay.critical is not None:
+        _mark_path(groups, boxes, links, overlay.critical)
     for group, box in zip(groups, boxes, strict=True):
         if box.root and not box.labels and group.kind == "node":
             box.labels[0] = array_text(graph.nodes[group.members[0]].outputs[0])
-    return Picture(shown(title, 80), summary_text(graph), boxes, links)
+    return Picture(shown(title, 80), summary_text(graph), boxes, links, scale)
 
 
 def summary_text(graph: Graph) -> str:
@@ -114,27 +151,77 @@ def summary_text(graph: Graph) -> str:
 # -- boxes -----------------------------------------------------------------------------------------
 
 
-def _box(graph: Graph, group: Group, roots: set[int]) -> Box:
+def _box(graph: Graph, group: Group, roots: set[int], gradients: dict[int, Gradient]) -> Box:
     root = not roots.isdisjoint(group.members)
     if group.kind == "node":
-        return _node_box(graph.nodes[group.members[0]], root)
+        at = group.members[0]
+        return _node_box(graph.nodes[at], root, gradients.get(at))
     members = [graph.nodes[at] for at in group.members]
     counts = census_text(census(members))
     title = shown(group.name, 32, "tail")
+    lines = [counts]
     if group.kind == "hidden":
         title = f"{len(members):,} hidden"
+    elif group.kind == "repeat":
+        title, lines = f"×{group.copies:,} more", [title, counts]
     key = f"g{group.members[0]}"
-    return Box(key, group.kind, title, [counts], root, len(members), f"{title}\n{counts}")
+    return Box(key, group.kind, title, lines, root, len(members), f"{title}\n{counts}")
 
 
-def _node_box(node: Node, root: bool) -> Box:
+def _gradients(graph: Graph) -> dict[int, Gradient]:
+    """The gradient that stood at each node in the end, as far as it was recorded."""
+    steps = graph.backward.steps if graph.backward else []
+    found = {s.node: Gradient(s.grad_norm, s.nonfinite, s.values) for s in steps}
+    return found | {at: node.grad for at, node in enumerate(graph.nodes) if node.grad}
+
+
+def _node_box(node: Node, root: bool, gradient: Gradient | None) -> Box:
     if node.kind == "op":
         title = shown(f"{node.name} = {node.op}" if node.name else node.op, 28) or "op"
         lines = [text for text in (shown(node.scope, 26, "tail"), site_text(node)) if text]
     else:
         title = shown(node.name, 30, "tail") or ("input" if node.kind == "leaf" else "parameter")
         lines = []
+    if node.values is not None and len(node.values) <= _MOST_NUMBERS:
+        lines.append(f"value {values_text(node.values)}")
+        if gradient is not None and gradient.values is not None:
+            lines.append(f"grad {values_text(gradient.values)}")
+    if any(node.beyond):
+        inputs, users = node.beyond
+        words = [count_text(inputs, "input")] * bool(inputs) + [count_text(users, "user")] * bool(
+            users
+        )
+        lines.append(f"… {', '.join(words)} not shown")
     return Box(f"n{node.id}", node.kind, title, lines, root, 1, _tip(node))
+
+
+# -- overlays --------------------------------------------------------------------------------------
+
+
+def _lay_over(graph: Graph, groups: list[Group], boxes: list[Box], overlay: Overlay) -> str:
+    """Heat, marks and signs of trouble on the boxes; what the colours mean."""
+    bad, heat = troubled(graph), overlay.heat
+    for at, (group, box) in enumerate(zip(groups, boxes, strict=True)):
+        box.bad = not bad.isdisjoint(group.members)
+        if box.bad:
+            box.title = f"⚠ {box.title}"
+        if heat is not None:
+            box.heat = heat.share[at]
+            box.lines += [heat.words[at]] * bool(heat.words[at])
+        if overlay.marks and group.kind == "node":
+            box.mark, note = overlay.marks.get(group.members[0], ("", ""))
+            box.lines += [note] * bool(note)
+    return "" if heat is None else f"colour: {heat.by}, up to {heat.most} (log)"
+
+
+def _mark_path(groups: list[Group], boxes: list[Box], links: list[Link], path: Critical) -> None:
+    box_of = {at: box for box, group in enumerate(groups) for at in group.members}
+    steps = [box_of[at] for at in path.path]
+    for box in steps:
+        boxes[box].critical = True
+    pairs = set(pairwise(steps))  # backward runs from consumer to producer
+    for link in links:
+        link.critical = (link.target, link.source) in pairs
 
 
 def _tip(node: Node) -> str:

@@ -9,14 +9,19 @@ from dataclasses import dataclass, field
 
 from minigrad_viz import raster
 from minigrad_viz.collapse import group_nodes, scope_prefixes
+from minigrad_viz.critical import Critical, critical_path
 from minigrad_viz.dot import READABLE, dot_text, resolution
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
+from minigrad_viz.focus import focused
 from minigrad_viz.graph import Graph
+from minigrad_viz.heat import heat_of
 from minigrad_viz.mermaid import EDGE_LIMIT, mermaid_text
 from minigrad_viz.page import page_text
-from minigrad_viz.picture import Picture, box_size, picture_of
+from minigrad_viz.picture import Overlay, Picture, box_size, picture_of
+from minigrad_viz.repeats import find_repeats
 from minigrad_viz.svg import svg_text
+from minigrad_viz.wording import count_text
 
 FORMATS = ("svg", "png", "pdf", "dot", "html", "json", "mmd")
 # Boxes drawn unless --max-nodes says otherwise (0: all). More in a still picture nobody can read.
@@ -35,6 +40,11 @@ class Options:
     max_nodes: int | None = None
     layout_limit: int = 1_500
     time_limit: float = 10.0
+    heat: str = ""
+    critical: bool = False
+    focus: str = ""
+    radius: int = 3
+    fold_repeats: bool = False
 
 
 @dataclass(slots=True)
@@ -48,16 +58,25 @@ class Drawing:
 
 def render(graph: Graph, options: Options) -> Drawing:
     """Draws `graph` as `options.format`."""
+    whole = len(graph.nodes)
+    if options.focus:
+        graph = focused(graph, options.focus, options.radius)
     drawing = _page(graph, options) if options.format == "html" else _still(graph, options)
     known = {prefix for node in graph.nodes for prefix in scope_prefixes(node.scope)}
     for scope in options.collapse:
         if scope not in known:
             drawing.notes.append(f"there is no scope {shown(scope, 60)} to fold")
+    if options.focus:
+        drawing.notes.append(f"{len(graph.nodes):,} of {count_text(whole, 'node')}, around one")
     return drawing
 
 
 def _page(graph: Graph, options: Options) -> Drawing:
-    page = page_text(graph, options.title, options.depth, options.collapse)
+    repeats = find_repeats(graph) if options.fold_repeats else ()
+    path = options.critical and _critical(graph) is not None
+    page = page_text(
+        graph, options.title, options.depth, options.collapse, repeats, heat=options.heat, path=path
+    )
     drawing = Drawing(page.encode("utf-8"), "html")
     if options.max_nodes:
         drawing.notes.append("the page holds every node; --max-nodes is for still pictures")
@@ -66,13 +85,32 @@ def _page(graph: Graph, options: Options) -> Drawing:
 
 def _still(graph: Graph, options: Options) -> Drawing:
     limit = USUAL_LIMIT[options.format] if options.max_nodes is None else options.max_nodes
-    groups = group_nodes(graph, options.depth, options.collapse, limit)
-    picture = picture_of(graph, groups, options.title)
-    drawing = _DRAWERS[options.format](picture, options)
+    repeats = find_repeats(graph) if options.fold_repeats or limit else []
+    groups = group_nodes(
+        graph, options.depth, options.collapse, limit, repeats, options.fold_repeats
+    )
+    overlay = Overlay(
+        heat=heat_of(graph, groups, options.heat) if options.heat else None,
+        critical=_critical(graph) if options.critical else None,
+    )
+    picture = picture_of(graph, groups, options.title, overlay)
+    drawing = draw_picture(picture, options)
     hidden = sum(len(group.members) for group in groups if group.kind == "hidden")
     if hidden or (limit and len(groups) < len(graph.nodes) > limit):
         drawing.notes.insert(0, _limit_note(graph, len(groups), hidden))
     return drawing
+
+
+def draw_picture(picture: Picture, options: Options) -> Drawing:
+    """The picture as `options.format`, any but html."""
+    return _DRAWERS[options.format](picture, options)
+
+
+def _critical(graph: Graph) -> Critical:
+    found = critical_path(graph)
+    if found is None:
+        raise ViewerError("--critical: the dump holds no recorded backward to find the path in")
+    return found
 
 
 def _limit_note(graph: Graph, boxes: int, hidden: int) -> str:
@@ -142,6 +180,9 @@ def _json(picture: Picture, options: Options) -> Drawing:
         width, height = box_size(box)
         place = {"x": round(x, 2), "y": round(y, 2), "width": width, "height": height}
         words = {"title": box.title, "lines": box.lines, "root": box.root, "members": box.members}
+        if box.heat is not None:
+            words["heat"] = round(box.heat, 4)
+        words |= {key: True for key in ("bad", "critical") if getattr(box, key)}
         boxes.append({"key": box.key, "kind": box.kind, **words, **place})
     links = []
     for link, route in zip(picture.links, layout.routes, strict=True):

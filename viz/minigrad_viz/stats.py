@@ -6,8 +6,10 @@ from collections import Counter
 from typing import Any
 
 from minigrad_viz.collapse import census
+from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Graph, topological_order
+from minigrad_viz.graph import Graph, Step, topological_order
+from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import byte_text, census_text, count_text, nanoseconds_text
 
 
@@ -27,6 +29,7 @@ def statistics(graph: Graph) -> dict[str, Any]:
         "saved_bytes": sum(array.bytes for n in nodes for array in n.saved),
         "ops": dict(Counter(n.op for n in nodes if n.kind == "op").most_common()),
         "scopes": dict(Counter(n.scope for n in nodes if n.scope).most_common()),
+        "hash": structural_hash(graph),
         "backward": None,
     }
     if graph.backward is not None and graph.backward.steps:
@@ -35,11 +38,27 @@ def statistics(graph: Graph) -> dict[str, Any]:
             "engine": graph.backward.engine,
             "workers": graph.backward.workers,
             "steps": len(steps),
-            "elapsed_ns": max(step.t1 for step in steps) - min(step.t0 for step in steps),
+            "elapsed_ns": elapsed(steps),
             "busy_ns": sum(step.t1 - step.t0 for step in steps),
             "nonfinite": sum(step.nonfinite is not None for step in steps),
         }
+        path = critical_path(graph)
+        if path is not None:
+            result["backward"] |= {"span_ns": path.span, "path": len(path.path)}
     return result
+
+
+def elapsed(steps: list[Step]) -> int:
+    """Nanoseconds from the first step to the last, without the recording between a worker's steps.
+
+    With several workers what recording took from the whole is not known, and stays in.
+    """
+    whole = max(step.t1 for step in steps) - min(step.t0 for step in steps)
+    if len({step.worker for step in steps}) > 1:
+        return whole
+    last = max(steps, key=lambda step: step.t1)
+    busy = sum(step.t1 - step.t0 for step in steps)
+    return max(busy, whole - sum(step.looking for step in steps if step is not last))
 
 
 def depth(graph: Graph) -> int:
@@ -65,6 +84,7 @@ def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
         ("saved arrays", byte_text(numbers["saved_bytes"])),
         ("ops", _ranking(numbers["ops"], top)),
         ("scopes", _ranking(numbers["scopes"], top)),
+        ("hash", numbers["hash"]),
         ("written by", _ranking(numbers["written_by"], 10)),
     ]
     if numbers["backward"]:
@@ -73,7 +93,15 @@ def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
         workers = f"{shown(run['engine'], 20)}, {count_text(run['workers'], 'worker')}"
         bad = f", {run['nonfinite']} with NaN or Inf" if run["nonfinite"] else ""
         rows.append(("backward", f"{words} ({workers}){bad}"))
+        rows.append(("critical path", _span_text(run)))
     return "\n".join(f"{name:<13} {text}" for name, text in rows if text) + "\n"
+
+
+def _span_text(run: dict[str, Any]) -> str:
+    work, span = run["busy_ns"], run["span_ns"]
+    most = f"; at most {work / span:.3g}× faster with many workers" if span else ""
+    times = f"{nanoseconds_text(span)} of work {nanoseconds_text(work)}"
+    return f"{count_text(run['path'], 'node')}, {times}{most}"
 
 
 def _ranking(counts: dict[str, Any], top: int) -> str:

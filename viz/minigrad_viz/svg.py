@@ -8,7 +8,7 @@ from importlib import resources
 
 from minigrad_viz.escape import xml
 from minigrad_viz.layout import Layout, Point
-from minigrad_viz.picture import RIM, Box, Link, Picture, box_size, label_places
+from minigrad_viz.picture import RIM, STACKED, Box, Link, Picture, box_size, label_places
 from minigrad_viz.textwidth import text_width
 
 MARGIN = 28.0
@@ -40,7 +40,7 @@ def svg_text(picture: Picture, layout: Layout) -> str:
         *_links(picture, layout),
         *_boxes(picture, layout, sizes),
         "</g>",
-        *_legend(height - MARGIN - 12),
+        *_legend(height - MARGIN - 12, picture.scale),
         "</svg>\n",
     ]
     return "\n".join(lines)
@@ -79,7 +79,7 @@ def _links(picture: Picture, layout: Layout) -> Iterator[str]:
 
 
 def _link(link: Link, points: list[Point], direct: bool, backward: bool) -> str:
-    style = "link" + " direct" * direct + " backward" * backward
+    style = "link" + " direct" * direct + " backward" * backward + " critical" * link.critical
     width = link_width(link.bytes)
     (x, y), rising = points[-1], points[-1][1] < points[-2][1]
     size = 2.6 + width
@@ -87,7 +87,8 @@ def _link(link: Link, points: list[Point], direct: bool, backward: bool) -> str:
     shaft = [*points[:-1], (x, y + back * 0.8)]
     return (
         f'<path class="{style}" stroke-width="{width:.2f}" d="{curve(shaft)}"/>'
-        f'<path class="head" d="M{x:.1f} {y:.1f}l{-size:.1f} {back:.1f}h{2 * size:.1f}z"/>'
+        f'<path class="head{" critical" * link.critical}" '
+        f'd="M{x:.1f} {y:.1f}l{-size:.1f} {back:.1f}h{2 * size:.1f}z"/>'
     )
 
 
@@ -98,15 +99,19 @@ def _boxes(picture: Picture, layout: Layout, sizes: list[tuple[float, float]]) -
 
 def _box(box: Box, x: float, y: float, width: float, height: float) -> Iterator[str]:
     left, top = x - width / 2, y - height / 2
-    yield f'<g class="node {box.kind}{" root" * box.root}" id="{box.key}">'
+    style = f"node {box.kind}" + " root" * box.root + " bad" * box.bad + " warm" * bool(box.heat)
+    style += " critical" * box.critical + f" {box.mark}" * bool(box.mark)
+    yield f'<g class="{style}" id="{box.key}">'
     yield f"<title>{xml(box.tip)}</title>"
     if box.root:
         yield _rect(
             "rim", left - RIM, top - RIM, width + 2 * RIM, height + 2 * RIM, _radius(box.kind) + RIM
         )
-    if box.kind == "scope":
+    if box.kind in STACKED:
         yield _rect("box", left + RIM, top - RIM, width, height, 6)
     yield _rect("box", left, top, width, height, _radius(box.kind))
+    if box.heat:
+        yield _rect("heat", left, top, width, height, _radius(box.kind), 0.75 * box.heat)
     baseline = top + 18.5
     yield f'<text class="title" x="{x:.1f}" y="{baseline:.1f}">{xml(box.title)}</text>'
     for line in box.lines:
@@ -122,10 +127,19 @@ def _labels(box: Box, x: float, y: float) -> Iterator[str]:
         yield f'<text class="label" x="{x + offset:.1f}" y="{y:.1f}">{label}</text>'
 
 
-def _rect(style: str, x: float, y: float, width: float, height: float, radius: float) -> str:
+def _rect(
+    style: str,
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    radius: float,
+    opacity: float | None = None,
+) -> str:
+    more = "" if opacity is None else f' fill-opacity="{opacity:.3f}"'
     return (
         f'<rect class="{style}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" '
-        f'height="{height:.1f}" rx="{radius:.1f}"/>'
+        f'height="{height:.1f}" rx="{radius:.1f}"{more}/>'
     )
 
 
@@ -133,8 +147,12 @@ def _radius(kind: str) -> float:
     return {"leaf": 14.0, "op": 4.0}.get(kind, 6.0)
 
 
-def _legend(y: float) -> Iterator[str]:
+def _legend(y: float, scale: str) -> Iterator[str]:
     x = MARGIN
+    if scale:
+        for k in range(5):
+            yield _rect("heat", x + 14 * k, y - 24, 14, 13, 0, 0.15 * (k + 1))
+        yield f'<text class="key" x="{x + 78:.1f}" y="{y - 14:.1f}">{xml(scale)}</text>'
     for kind, word in (*_KEYS, ("op root", "result")):
         yield f'<g class="{kind}">{_rect("box", x, y, 22, 13, min(6.5, _radius(kind)))}'
         if kind.endswith("root"):

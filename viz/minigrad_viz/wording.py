@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Sequence
 
 from minigrad_viz.escape import shown
 from minigrad_viz.graph import Array, Node
@@ -50,6 +51,33 @@ def nanoseconds_text(duration: int) -> str:
         if duration < limit:
             return f"{duration / (limit // 1_000):.3g} {unit}"
     return f"{duration / 1e9:.3g} s"
+
+
+def number_text(value: float | str) -> str:
+    """3.14159 -> '3.142', -0.00001 -> '−1.00e−5'; words such as 'nan' stay."""
+    if isinstance(value, str):
+        return value.replace("-", "−")
+    size = abs(value)
+    if size == 0 or 1e-3 <= size < 1e5:
+        return f"{value:.4g}".replace("-", "−")
+    mantissa, _, power = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{int(power)}".replace("-", "−")
+
+
+def values_text(values: Sequence[float | str], most: int = 4) -> str:
+    """(2.0,) -> '2'; (1, 2, 3) -> '[1, 2, 3]'."""
+    if len(values) == 1:
+        return number_text(values[0])
+    words = ", ".join(map(number_text, values[:most]))
+    return f"[{words}{', …' if len(values) > most else ''}]"
+
+
+def count_of(value: float) -> str:
+    """1_500_000 -> '1.5 M', to stand before a unit."""
+    for limit, sign in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= limit:
+            return f"{value / limit:.3g} {sign}"
+    return f"{value:.3g} "
 
 
 _KIND_WORDS = {"op": "op", "parameter": "parameter", "leaf": "input"}

@@ -31,6 +31,17 @@ def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[s
     return spans(q.shape[-2], size), spans(k.shape[-2], size)
 
 
+def _check(q: Any, k: Any, v: Any, **others: tuple) -> None:
+    """Refuse arrays that do not belong together; others: (array, its shape by the rule)."""
+    rule = "q (..., L, E), k (..., S, E), v (..., S, F) with equal leading axes"
+    fit = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
+    if not fit or v.ndim < 1 or v.shape[:-1] != k.shape[:-1]:
+        raise ValueError(f"q {q.shape}, k {k.shape}, v {v.shape} must be {rule}")
+    for name, (x, shape) in others.items():
+        if x.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {x.shape}")
+
+
 class Scores:
     """Blocks of scale q kᵀ + mask, −∞ where a query may not take a key."""
 
@@ -65,6 +76,7 @@ def attention_blocks(q, k, v, mask=None, *, is_causal=False, scale=1.0, block_si
     q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
     takes part) or added. A query that may take no key gives 0, gradient 0.
     """
+    _check(q, k, v)
     dtype, xp = q.dtype, array_module(q)
     q, k, v = widen(q), widen(k), widen(v)
     scores = Scores(q, k, mask, is_causal, scale)
@@ -112,6 +124,8 @@ def attention_grads(
 
     a (..., L, F) is the cotangent of attention's result o. Rules: see words.pull_gradients.
     """
+    result = (*q.shape[:-1], *v.shape[-1:])
+    _check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
     scores = Scores(q, k, mask, is_causal, scale)

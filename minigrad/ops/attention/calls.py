@@ -29,7 +29,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     block_size: int | None = None,
 ) -> Any:
-    """y = softmax(scale q kᵀ + mask) v ;  q (..., L, E), k (..., S, E), v (..., S, F) -> (..., L, F)
+    """y = softmax(scale q kᵀ + mask) v ;  q (..., L, E), k (..., S, E), v (..., S, F)
 
     attn_mask   broadcasts against (..., L, S); boolean (True: takes part) or added to the scores.
                 A query that may take no key gives 0, and its gradients are 0

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
 from ...backends.dtypes import accumulator
 from ...core.errors import describe
 from ...core.primitive import composite
@@ -46,7 +44,8 @@ def rotary(
     x = array_like(x)
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ValueError(
-            f"rotary: x must be (..., T, d) with an even d, features turn in pairs; got {describe(x)}"
+            "rotary: x must be (..., T, d) with an even d, since features turn in pairs; got "
+            f"{describe(x)}"
         )
     if (cos is None) != (sin is None):
         raise ValueError("rotary: give both cos and sin, or neither and positions")

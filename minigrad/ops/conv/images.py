@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 
 from ...backends.dtypes import accumulator
-from ..windows import Windows, columns, fold
+from ..windows import Windows, columns, fold, scratch
 
 BLOCK_BYTES = 1 << 22  # of columns made at a time: a few MB measured best with 1 MB of L2
-FEW_WINDOWS = 64  # images with fewer windows than this are multiplied together, not one by one
+FEW_WINDOWS = 100  # images with fewer windows than this are multiplied together, not one by one
 
 
 class Images:
@@ -45,10 +45,15 @@ class Images:
         """y = weight · cols, in the images' own order."""
         if self.merged:
             view = self.split(y)
-            view[...] = (weight @ cols).reshape(view.shape)
+            view[...] = self.times(weight, cols).reshape(view.shape)
         else:
             lead = (len(y), self.groups, y.shape[1] // self.groups)
             np.matmul(weight, cols, out=y.reshape((*lead, prod(y.shape[2:]))))
+
+    def times(self, weight, cols):
+        """weight · cols, in scratch memory."""
+        shape = (*cols.shape[:-2], weight.shape[-2], cols.shape[-1])
+        return np.matmul(weight, cols, out=scratch.empty("product", shape, cols))
 
     def fold(self, cols, how: Windows, middle: tuple, y) -> None:
         """y = the images that `columns` would take these columns from, windows added up."""

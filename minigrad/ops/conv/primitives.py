@@ -13,6 +13,7 @@ large as x, so the backward computes them again rather than save them.
 """
 
 from math import prod
+from typing import Any
 
 from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
@@ -22,7 +23,7 @@ from .images import Images, blocks, transposed_weight, transposed_windows, widen
 
 
 @primitive(arrays="x w b")
-def conv(x, w, b=None, *, how=None, groups=1):
+def conv(x, w, b=None, *, how, groups=1):
     """y[n,o,i] = Σ_{c,k} w[o,c,k] x[n,c, stride·i + dilation·k − padding] + b[o]
 
     gx = conv_dx(g, w̄), gw = conv_dw(g, x̄), gb = Σ g over batch and space
@@ -63,7 +64,7 @@ def conv_jvp(x, w, x_t, w_t, b_t, how, groups):
 
 
 @multilinear
-def conv_dx(a, w, *, size=(), how=None, groups=1):
+def conv_dx(a, w, *, size, how, groups=1):
     """y[n,c,j] = Σ a[n,o,i] w[o,c,k] over all stride·i + dilation·k − padding = j
 
     ga = conv(g, w̄), gw = conv_dw(ā, g);  a (N, O, *out), w (O, C/groups, *kernel) -> (N, C, *size)
@@ -80,7 +81,7 @@ def conv_dx(a, w, *, size=(), how=None, groups=1):
     images = Images(groups, prod(middle))
     widest = max(a.shape[1] * prod(gather.kernel), channels * prod(scatter.kernel))
     for block in blocks(len(a), widest * prod(middle) * a.itemsize):
-        cols = weight @ images.columns(a[block], gather, middle)
+        cols = images.times(weight, images.columns(a[block], gather, middle))
         images.fold(cols, scatter, middle, y[block])
     return y.astype(dtype, copy=False)
 
@@ -96,7 +97,7 @@ def conv_dx_gw(g, a, how, groups):
 
 
 @multilinear
-def conv_dw(a, x, *, how=None, groups=1):
+def conv_dw(a, x, *, how, groups=1):
     """y[o,c,k] = Σ_{n,i} a[n,o,i] x[n,c, stride·i + dilation·k − padding]
 
     ga = conv(x̄, g), gx = conv_dx(ā, g);  a (N, O, *out), x (N, C, *size) -> (O, C/groups, *kernel)
@@ -167,7 +168,7 @@ def conv_dx_batch(op_, xs, batched, params):
     return _image_batch(conv_dx, *xs, batched, params)
 
 
-def _image_batch(which, x, w, batched, params):
+def _image_batch(which: Any, x, w, batched, params):
     """conv or conv_dx of images x with weights w."""
     if not batched[1]:
         return _split_batch(which(_merged(x), w, **params), x.shape[0])

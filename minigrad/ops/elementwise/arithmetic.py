@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
 from .selection import keep
 from .support import in_float32, zero
@@ -78,9 +79,11 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS:
         return g * (b * a ** (b - 1)) if b != 0 else np.zeros_like(g)
-    # Only at (0, 0) is 0·aᵇ⁻¹ not the right zero. The exponent is raised by 1 there alone, and
-    # stays a function of b, so that the mixed second derivative is right at b = 0 too.
-    return g * (b * a ** (b - 1 + np.logical_and(a == 0, b == 0)))
+    # Only where b = 0 and a is 0 or subnormal is 0·aᵇ⁻¹ not the right zero. The exponent is raised
+    # by 1 there alone, and stays a function of b, so that the mixed second derivative is right at
+    # b = 0 too.
+    overflows = np.abs(a) < finfo(a.dtype).smallest_normal
+    return g * (b * a ** (b - 1 + np.logical_and(overflows, b == 0)))
 
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:

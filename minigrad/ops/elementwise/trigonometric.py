@@ -54,10 +54,29 @@ arctanh = elementwise(
 # -- sinc ------------------------------------------------------------------------------------
 
 
+def _sin_pi(x: Any, quarters: int = 0) -> Any:
+    """sin(πx + quarters · π/2) for x of any size.
+
+    πx rounded is off by |πx| ε, which for x = 10⁶ leaves ten digits of the sine. x less the nearest
+    whole number n is exact; then sin(πx) = ± sin(π(x − n)), with + for even n, and cos alike.
+    """
+    n = np.rint(x.real)
+    odd = n - 2 * np.rint(n / 2)  # ±1 for odd n, 0 for even n
+    sign = 1 - 2 * np.abs(odd)
+    y = (np.cos if quarters % 2 else np.sin)((x - n) * math.pi)
+    return (sign if quarters % 4 < 2 else -sign) * y
+
+
 @primitive(kind="elementwise", numpy=np.sinc)
+@in_float32
 def sinc(x):
-    """y = sin(πx)/(πx), 1 at 0 ;  every derivative is finite there: 0, −π²/3, 0, π⁴/5 ..."""
-    return in_float32(np.sinc)(x)
+    """y = sin(πx)/(πx), 1 at 0 ;  every derivative is finite there: 0, −π²/3, 0, π⁴/5 ...
+
+    Right to 4 ULP for x of any size; np.sinc, which rounds πx first, is not.
+    """
+    zero = x == 0
+    y = _sin_pi(x) / math.pi / np.where(zero, 1, x)
+    return np.where(zero, 1, y + 0)  # + 0: at every other whole number 0, not −0
 
 
 @sinc.vjp("x")
@@ -76,10 +95,10 @@ def sinc_derivative(x, order=1):
     """
     z = x * math.pi
     near = np.abs(z) <= 2 + order
-    far = np.where(near, 1, z)
-    f = np.sin(far) / far
+    far, x = np.where(near, 1, z), np.where(near, 0.5, x)
+    f = _sin_pi(x) / far
     for n in range(1, order + 1):
-        f = (np.sin(far + n * math.pi / 2) - n * f) / far
+        f = (_sin_pi(x, quarters=n) - n * f) / far
     return math.pi**order * np.where(near, _sinc_series(np.where(near, z, 0), order), f)
 
 

@@ -1,8 +1,9 @@
 """Decompositions: Cholesky, QR, singular values.
 
-A factor is determined only up to a basis: the sign or phase of a singular vector, the basis of a
-complement or of the space that a repeated singular value has. Gradients are right for functions
-that do not depend on that choice.
+A factor is determined only up to a choice: the sign or phase of a singular vector, the basis of a
+complement or of the space that equal singular values share. Derivatives are right for functions
+that do not depend on the signs, phases and complements, and finite always; at equal values see
+`svd_factors`.
 """
 
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from ..axes import array_like
 from .matrices import (
     adjoint,
     diagonal_of,
+    finite,
+    hermitian_of_triangle,
     hermitian_part,
     lapack,
     reciprocal,
@@ -26,10 +29,10 @@ from .matrices import (
 
 @primitive(numpy=np.linalg.cholesky)
 def cholesky(x, *, upper=False):
-    """x = y yᴴ, y lower triangular ;  gx = ½ (s + sᴴ), s = y⁻ᴴ φ(yᴴ g) y⁻¹
+    """x = y yᴴ, y lower triangular ;  gx = ½ y⁻ᴴ φ(yᴴ g) y⁻¹
 
-    φ takes the lower triangle and half of the diagonal: I. Murray, "Differentiation of the Cholesky
-    decomposition" (2016), arXiv:1602.07527, eq. 10. upper=True gives yᴴ, so that x = yᴴ y.
+    φ copies the lower triangle into the upper one, adjoint: I. Murray, "Differentiation of the
+    Cholesky decomposition" (2016), arXiv:1602.07527, eq. 10. upper=True gives yᴴ: x = yᴴ y.
 
     x (…, n, n) Hermitian, of which only the lower (upper) triangle is read; the gradient is
     Hermitian nevertheless: that of a function of Hermitian matrices. LinAlgError unless x is
@@ -45,8 +48,7 @@ def cholesky_dx(g, y, upper):
         g, y = adjoint(g), adjoint(y)
     yh = adjoint(y)
     c = yh @ g
-    s = (op.tril(c) + op.tril(c, k=-1)) * 0.5
-    s = op.triangular_solve(yh, s)
+    s = op.triangular_solve(yh, hermitian_of_triangle(c, lower=True) * 0.5)
     return hermitian_part(op.triangular_solve(yh, adjoint(s)))
 
 
@@ -69,6 +71,8 @@ def qr_factors(x, *, complete=False):
     r (…, m, n), where the further columns of q get a gradient as `without_complement` says.
     The backward raises LinAlgError where the columns of x are linearly dependent.
     """
+    if x.ndim > 1 and x.shape[-2] < x.shape[-1]:
+        raise ValueError("x must have as many rows as columns, or more; use qr")
     return tuple(np.linalg.qr(lapack(x), "complete" if complete else "reduced"))
 
 
@@ -82,8 +86,7 @@ def qr_factors_dx(g, y, x_shape):
     c = -(adjoint(q) @ gq)
     if gr is not None:
         c = gr[..., :n, :] @ adjoint(r) + c
-    strict = op.triu(c, k=1)
-    inner = strict + adjoint(strict) + op.diag_embed(diagonal_of(c).real)
+    inner = hermitian_of_triangle(c, lower=False)
     return adjoint(op.triangular_solve(r, adjoint(gq + q @ inner)))
 
 
@@ -141,11 +144,14 @@ def svd_factors(x, *, full_matrices=False):
     outside the space of u and v, and for complex x the phases of the pairs (u_i, v_i): Z.-Q. Wan
     and S.-X. Zhang (2019), arXiv:1909.02659; Seeger et al. (2017), arXiv:1710.08717, §4.4.
 
-    Where singular values are equal (to rounding) F is 0, and 1/s where s is 0: finite, and right
-    where the loss does not depend on the basis of their common space. Singular values that are 0
-    have a kink there, and gradient 0. full_matrices: see `without_complement`.
+    Where singular values are equal (to rounding) F is 0, and 1/s where s is 0. That is right for
+    functions symmetric in equal values, and for those of the vectors through the projector on their
+    common space. What mixes both, such as u f(s) vᴴ, has a derivative there that no rule of factors
+    can give: of it the part that couples equal values is left out.
+    Singular values that are 0 have a kink there, and gradient 0. full_matrices: see
+    `without_complement`.
     """
-    return tuple(np.linalg.svd(lapack(x), full_matrices=full_matrices))
+    return tuple(np.linalg.svd(finite(x), full_matrices=full_matrices))
 
 
 @svd_factors.vjp("x")
@@ -184,7 +190,7 @@ def svdvals(x):
 
     The backward computes u and v. Repeated values: right for functions symmetric in them.
     """
-    return np.linalg.svd(lapack(x), compute_uv=False)
+    return np.linalg.svd(finite(x), compute_uv=False)
 
 
 @svdvals.vjp("x")

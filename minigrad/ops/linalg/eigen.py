@@ -1,7 +1,8 @@
 """Eigenvalues and eigenvectors. Seeger et al. (2017), arXiv:1710.08717, §4.2; Giles (2008), §3.1.
 
-An eigenvector is determined up to a factor, those of a repeated eigenvalue up to a basis of their
-space. Gradients are right for functions that do not depend on that choice.
+An eigenvector is determined up to a factor, those of equal eigenvalues up to a basis of their
+space. Derivatives are right for functions that do not depend on the factors; at equal eigenvalues
+see `eigh_pairs`.
 """
 
 from typing import Any, NamedTuple
@@ -32,8 +33,11 @@ class EigResult(NamedTuple):
 def eigh_pairs(x, *, UPLO="L"):
     """x v = v diag(w) ;  gx = Hermitian part of v [diag(gw) + F∘(vᴴ gv)] vᴴ, F_ij = 1/(w_j − w_i)
 
-    Where eigenvalues are equal (to rounding) F is 0: finite, and right where the loss does not
-    depend on the basis of their common space nor tells them apart.
+    Where eigenvalues are equal (to rounding) F is 0: the result is finite. It is right for
+    functions symmetric in equal values, and for those of the vectors through the projector on their
+    common space. What mixes both, such as v f(w) vᴴ, has a derivative there that no rule of factors
+    can give: of it the part that couples equal values is left out. (matrix_exp, matrix_power and
+    inv have rules of their own, which hold everywhere.)
     """
     return tuple(np.linalg.eigh(lapack(x), UPLO))
 
@@ -61,9 +65,8 @@ def eigh(x: Any, UPLO: str = "L") -> EighResult:
 def eigvalsh(x, UPLO="L"):
     """w, the eigenvalues of a Hermitian x (…, n, n), rising ;  gx = v diag(g) vᴴ
 
-    The backward computes v. Repeated values: right for functions symmetric in them. Of a repeated
-    value the second derivative leaves out how its eigenvectors turn (exact where g is the same for
-    the equal values and does not change with x).
+    The backward computes v. At equal values the gradient is right for functions symmetric in them;
+    their second derivative lacks the part that couples equal values (see `eigh_pairs`).
     """
     return np.linalg.eigvalsh(lapack(x), UPLO)
 

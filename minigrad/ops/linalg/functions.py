@@ -7,7 +7,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like
-from .matrices import adjoint, lapack, scipy_function, stack_batch
+from .matrices import adjoint, finite, lapack, scipy_function, stack_batch
 
 
 @primitive
@@ -78,8 +78,10 @@ def cond(x: Any, p: Any = None) -> Any:
         raise np.linalg.LinAlgError("cond: it is not defined for empty matrices")
     if p in (None, 2, -2):
         s = op.svdvals(x)
-        with np.errstate(divide="ignore"):
-            return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        largest, smallest = (s[..., 0], s[..., -1]) if p != -2 else (s[..., -1], s[..., 0])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            y = largest / smallest
+        return np.where(np.isnan(y), np.inf, y)  # 0/0 of the zero matrix
     return matrix_norm(x, ord=p) * matrix_norm(op.inv(x), ord=p)
 
 
@@ -87,7 +89,7 @@ def cond(x: Any, p: Any = None) -> Any:
 def matrix_rank(x, tol=None, hermitian=False, rtol=None):
     """How many singular values exceed tol, or rtol (ε max(m, n)) times the largest. No gradient."""
     options = {} if rtol is None else {"rtol": rtol}
-    return np.asarray(np.linalg.matrix_rank(lapack(x), tol, hermitian, **options))
+    return np.asarray(np.linalg.matrix_rank(finite(x), tol, hermitian, **options))
 
 
 for _op in (matrix_exp, matrix_rank):

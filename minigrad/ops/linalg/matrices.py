@@ -25,6 +25,13 @@ def lapack(x: Any) -> Any:
     return x
 
 
+def finite(x: Any) -> Any:
+    """x, as `lapack`; LinAlgError for inf or NaN, for which LAPACK's SVD may never return."""
+    if not np.isfinite(lapack(x)).all():
+        raise np.linalg.LinAlgError("the matrix holds inf or NaN: it has no singular values")
+    return x
+
+
 def scipy_function(name: str, x: Any) -> Callable:
     """The function of scipy.linalg (cupyx.scipy.linalg for an array on a GPU)."""
     module = "scipy.linalg" if array_module(x) is np else "cupyx.scipy.linalg"
@@ -50,6 +57,12 @@ def hermitian_part(x: Any) -> Any:
 def triangle(x: Any, lower: bool, k: int = 0) -> Any:
     """The lower or upper triangle, |k| diagonals away from the middle, zeros elsewhere."""
     return ops.tril(x, k=-k) if lower else ops.triu(x, k=k)
+
+
+def hermitian_of_triangle(x: Any, lower: bool) -> Any:
+    """x's strict triangle, its adjoint on the other side, the real part of its diagonal."""
+    strict = triangle(x, lower, 1)
+    return strict + adjoint(strict) + ops.diag_embed(diagonal_of(x).real)
 
 
 def diagonal_of(x: Any) -> Any:

@@ -8,10 +8,12 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
+from ...core.tensor import raw
 from ..axes import array_like, sum_to
 from .matrices import (
     adjoint,
     equation_batch,
+    finite,
     hermitian_part,
     identity_like,
     lapack,
@@ -131,7 +133,7 @@ def pseudoinverse(x, *, rcond=1e-15, hermitian=False):
     G. H. Golub and V. Pereyra (1973), for a rank that stays the same near x: where it does not, x⁺
     jumps and has no derivative.
     """
-    return np.linalg.pinv(lapack(x), rcond, hermitian)
+    return np.linalg.pinv(finite(x), rcond, hermitian)
 
 
 @pseudoinverse.vjp("x")
@@ -167,7 +169,7 @@ def least_squares(a, b, *, rcond):
     a (…, m, n), b (…, m, k) -> y (…, n, k). Singular values of a up to rcond times the largest
     count as 0. Golub and Pereyra (1973), as pinv; but p b is not formed, it would lose digits.
     """
-    u, s, vh = np.linalg.svd(lapack(a), full_matrices=False)
+    u, s, vh = np.linalg.svd(finite(a), full_matrices=False)
     c = adjoint(u) @ lapack(b)
     return adjoint(vh) @ (reciprocal(s, s <= rcond * s[..., :1])[..., None] * c)
 
@@ -214,7 +216,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     x = least_squares(a, columns, rcond=rcond)
     r = columns - a @ x
     residuals = op.sum((r * r.conj()).real, axis=-2)
-    if m <= n or (a.ndim == 2 and int(rank) < n):
+    single = raw(rank).ndim == 0
+    if m <= n or (single and int(rank) < n):
         residuals = residuals[..., :0].reshape(-1) if a.ndim == 2 else residuals[..., :0]
     return LstsqResult(x[..., 0] if b.ndim == 1 else x, residuals, rank, s)
 
@@ -263,8 +266,8 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
 def tensorinv(x: Any, ind: int = 2) -> Any:
     """The inverse of x as a linear map from its last axes to its first `ind` ones."""
     x = array_like(x)
-    if ind <= 0:
-        raise ValueError(f"tensorinv: ind={ind} must be positive")
+    if ind <= 0 or x.ndim == 0:
+        raise ValueError(f"tensorinv: ind={ind} must be positive, and x {x.shape} have axes")
     rows, columns = x.shape[:ind], x.shape[ind:]
     return inv(x.reshape((prod(rows), prod(columns)))).reshape((*columns, *rows))
 

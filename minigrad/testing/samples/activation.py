@@ -41,6 +41,7 @@ register_op(
     apart(0),
     reference=lambda x: np.maximum(x, 0),
     dtypes=REAL,
+    mp=lambda x: max(x, 0 * x),
     points=[Point("0", (0.0,), 0.0, (0.0,), kink=True)],
 )
 register_op(
@@ -135,6 +136,7 @@ register_op(
     both(apart(0), apart(0, alpha=1.7)),
     reference=_elu,
     dtypes=REAL,
+    mp=lambda x: x if x > 0 else from_mpmath("expm1")(x),
     points=[
         Point("0", (0.0,), 0.0, (1.0,)),
         Point("0, alpha 2", (0.0,), 0.0, (1.0,), {"alpha": 2.0}, kink=True),
@@ -169,6 +171,17 @@ def _mp_mish(x):
     return x * _tanh(_log1p(_exp(x)))
 
 
+def _mp_mish_derivative(x):
+    t = _tanh(_log1p(_exp(x)))
+    return t + x * (1 - t * t) / (1 + _exp(-x))
+
+
+def _mp_gelu_derivative(x):
+    if -1 < x < -0.5:  # near its zero the two terms are rounded to ULP of their own
+        raise ValueError("outside of what 4 ULP can be asked for")
+    return _erfc(-x / _sqrt(2)) / 2 + x * _exp(-x * x / 2) / _sqrt(2 * from_mpmath("pi")())
+
+
 def _mp_gelu(x):
     if x < -1.5:  # the rounding of x/√2 alone costs erfc x² ULP
         raise ValueError("outside of what 4 ULP can be asked for")
@@ -196,8 +209,13 @@ register_op(
         Point("−1000", (-1000.0,), -1000.0, (1.0,)),
     ],
 )
-register_op("softsign", apart(0), reference=lambda x: x / (1 + np.abs(x)), dtypes=REAL)
-
+register_op(
+    "softsign",
+    apart(0),
+    reference=lambda x: x / (1 + np.abs(x)),
+    dtypes=REAL,
+    mp=lambda x: x / (1 + abs(x)),
+)
 
 register_op(
     "silu",
@@ -206,7 +224,13 @@ register_op(
     dtypes=REAL,
     mp=lambda x: x / (1 + _exp(-x)),
 )
-register_op("silu_derivative", unary(-4, 4), dtypes=REAL)
+register_op(
+    "silu_derivative",
+    unary(-4, 4),
+    dtypes=REAL,
+    mp=lambda x: (1 + x / (1 + _exp(x))) / (1 + _exp(-x)),
+    conditioned="zero near −1.28",
+)
 register_op(
     "mish",
     unary(-4, 4),
@@ -214,7 +238,13 @@ register_op(
     dtypes=NARROW,
     mp=_mp_mish,
 )
-register_op("mish_derivative", unary(-4, 4), dtypes=REAL)
+register_op(
+    "mish_derivative",
+    unary(-4, 4),
+    dtypes=REAL,
+    mp=_mp_mish_derivative,
+    conditioned="zero near −1.19",
+)
 
 
 def _gelu(x, approximate="none"):
@@ -238,7 +268,12 @@ register_op(
     ],
     points=[Point("0", (0.0,), 0.0, (0.5,)), Point("1000", (1000.0,), 1000.0, (1.0,))],
 )
-register_op("gelu_derivative", forms)
+register_op(
+    "gelu_derivative",
+    forms,
+    mp=_mp_gelu_derivative,
+    conditioned="SciPy's erfc and our e^−x²/2 round x² before, which in the tail costs x² ULP",
+)
 
 # -- over an axis ----------------------------------------------------------------------------
 

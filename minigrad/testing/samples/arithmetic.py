@@ -3,7 +3,18 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
-from .elements import NUMBERS, REAL, binary, both, from_mpmath, several, unary
+from .elements import (
+    NUMBERS,
+    REAL,
+    TWO,
+    between_halves,
+    binary,
+    both,
+    from_mpmath,
+    never_tied,
+    several,
+    unary,
+)
 
 NO_DERIVATIVE = (
     "∂(aᵇ)/∂b does not exist for a negative real base, and is NaN there, while the value is finite "
@@ -14,9 +25,11 @@ shapes_differ = ErrorSample("shapes", (np.ones(3), np.ones(4)), ValueError, r"\(
 for name, reference in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
     register_op(name, binary(), reference=reference, dtypes=NUMBERS, errors=[shapes_differ])
 register_op("div", binary(b=(0.5, 2)), reference=np.divide, dtypes=NUMBERS, errors=[shapes_differ])
-register_op("neg", unary(), reference=np.negative, dtypes=NUMBERS)
-register_op("square", unary(), reference=np.square, dtypes=NUMBERS)
-register_op("reciprocal", unary(0.5, 2), reference=np.reciprocal, dtypes=NUMBERS)
+register_op("neg", unary(), reference=np.negative, dtypes=NUMBERS, mp=lambda x: -x)
+register_op("square", unary(), reference=np.square, dtypes=NUMBERS, mp=lambda x: x * x)
+register_op(
+    "reciprocal", unary(0.5, 2), reference=np.reciprocal, dtypes=NUMBERS, mp=lambda x: 1 / x
+)
 register_op(
     "sqrt",
     unary(0.5, 2),
@@ -25,7 +38,13 @@ register_op(
     mp=from_mpmath("sqrt"),
     points=[Point("0", (0.0,), 0.0, (np.inf,))],
 )
-register_op("rsqrt", unary(0.5, 2), reference=lambda x: 1 / np.sqrt(x), dtypes=NUMBERS)
+register_op(
+    "rsqrt",
+    unary(0.5, 2),
+    reference=lambda x: 1 / np.sqrt(x),
+    dtypes=NUMBERS,
+    mp=lambda x: 1 / from_mpmath("sqrt")(x),
+)
 register_op("cbrt", unary(0.5, 2), reference=np.cbrt, dtypes=REAL, mp=from_mpmath("cbrt"))
 
 
@@ -64,12 +83,21 @@ register_op(
 
 # -- division with a whole quotient ----------------------------------------------------------
 
-quotients = binary((-4, 4), (0.6, 2))
+
+def quotients(rng, dtype):
+    """a near 1.3 (k + ½) and b near ±1.3: a/b keeps 0.15 from whole numbers, where it jumps."""
+    for shapes in TWO:
+        a = rng.integers(-4, 4, shapes[0]) + rng.uniform(0.35, 0.65, shapes[0])
+        b = rng.uniform(0.95, 1.05, shapes[1]) * rng.choice([-1, 1], shapes[1])
+        args = np.asarray(1.3 * a).astype(dtype), np.asarray(1.3 * b).astype(dtype)
+        yield Sample(f"{shapes[0]} with {shapes[1]}", args)
+
+
 register_op("floor_divide", quotients, reference=np.floor_divide, dtypes=REAL, zero_gradient=True)
 register_op("remainder", quotients, reference=np.remainder, dtypes=REAL)
 register_op("fmod", quotients, reference=np.fmod, dtypes=REAL)
 register_op("divmod", quotients, reference=np.divmod, dtypes=REAL)
-register_op("modf", unary(-4, 4), reference=np.modf, dtypes=REAL)
+register_op("modf", between_halves(), reference=np.modf, dtypes=REAL)
 
 # -- signs, angles, combinations -------------------------------------------------------------
 
@@ -83,7 +111,7 @@ register_op(
 )
 register_op(
     "copysign",
-    binary(),
+    never_tied(),
     reference=np.copysign,
     dtypes=REAL,
     zero_gradient=(1,),
@@ -103,8 +131,8 @@ register_op(
     dtypes=REAL,
     points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0))],
 )
-register_op("deg2rad", unary(-200, 200), reference=np.deg2rad)
-register_op("rad2deg", unary(), reference=np.rad2deg)
+register_op("deg2rad", unary(-200, 200), reference=np.deg2rad, mp=from_mpmath("radians"))
+register_op("rad2deg", unary(), reference=np.rad2deg, mp=from_mpmath("degrees"))
 register_op(
     "fma",
     several((-2, 2), (-2, 2), (-2, 2)),

@@ -147,7 +147,12 @@ register_op(
 
 
 def _jumping(rng, dtype, shape):
-    return (2.5 * rng.standard_normal(shape)).astype(dtype)
+    """Steps near multiples of 2π along each axis, away from odd multiples of π and of 1."""
+    x = rng.uniform(-0.1, 0.1, shape)
+    for axis, n in enumerate(shape):
+        steps = 2 * np.pi * rng.integers(-1, 2, n) + rng.uniform(-0.2, 0.2, n)
+        x = x + np.cumsum(steps).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    return x.astype(dtype)
 
 
 register_op(

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import Sample, register_op
-from .elements import NUMBERS, REAL, TWO, unary
+from .elements import NUMBERS, REAL, TWO, between_halves, unary
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 LOGIC = ("logical_and", "logical_or", "logical_xor")
@@ -66,13 +66,16 @@ register_op("array_equal", few_values, reference=np.array_equal)
 # -- rounding --------------------------------------------------------------------------------
 
 for name in ("floor", "ceil", "trunc", "rint", "fix"):
-    register_op(name, unary(-4, 4), reference=getattr(np, name), dtypes=REAL, zero_gradient=True)
+    register_op(
+        name, between_halves(), reference=getattr(np, name), dtypes=REAL, zero_gradient=True
+    )
 
 
 def decimals(rng, dtype):
+    """Near k · 10^−places, away from the jumps half-way between."""
     for shape, places in (((2, 3), 0), ((3,), 1), ((), -1)):
-        x = np.asarray(rng.uniform(-40, 40, shape)).astype(dtype)
-        yield Sample(f"{places} decimals", (x,), {"decimals": places})
+        x = (rng.integers(-40, 40, shape) + rng.uniform(-0.4, 0.4, shape)) * 10.0**-places
+        yield Sample(f"{places} decimals", (np.asarray(x).astype(dtype),), {"decimals": places})
 
 
 register_op(

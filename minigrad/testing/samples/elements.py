@@ -45,6 +45,31 @@ def binary(a: Range = (-2.0, 2.0), b: Range = (-2.0, 2.0), **params: Any) -> Sam
     return samples
 
 
+def between_halves() -> Samples:
+    """One argument that keeps 0.05 from every multiple of ½, where rounding of any kind jumps."""
+
+    def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+        for shape in ONE:
+            x = rng.integers(-8, 8, shape) / 2 + rng.uniform(0.05, 0.45, shape)
+            yield Sample(f"{shape}", (np.asarray(x).astype(dtype),))
+
+    return samples
+
+
+def never_tied() -> Samples:
+    """Two arguments that keep 0.1 from each other however they broadcast, and 0.05 from 0."""
+
+    def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+        for shapes in TWO:
+            args = [
+                np.asarray(rng.integers(-4, 4, s) / 2 + rng.uniform(low, low + 0.15, s))
+                for s, low in zip(shapes, (0.05, 0.3), strict=True)
+            ]
+            yield Sample(f"{shapes[0]} with {shapes[1]}", tuple([x.astype(dtype) for x in args]))
+
+    return samples
+
+
 def several(*ranges: Range) -> Samples:
     """Any number of arguments, the shapes (2, 3) and (3,) by turns, and all 0-d."""
 
@@ -81,11 +106,12 @@ def from_scipy(name: str) -> Callable:
 
 
 def from_mpmath(name: str) -> Callable:
-    """The function of mpmath by name; mpmath is imported when it is called."""
+    """The function (or constant, called with nothing) of mpmath by name; imported when called."""
 
     def call(*args: Any) -> Any:
         import mpmath
 
-        return getattr(mpmath, name)(*args)
+        found = getattr(mpmath, name)
+        return found(*args) if args else +found
 
     return call

@@ -18,7 +18,9 @@ register_op(
     points=[Point("−50", (-50.0,), math.expm1(-50), (math.exp(-50),))],
 )
 register_op("log", unary(0.5, 2), reference=np.log, dtypes=NUMBERS, mp=from_mpmath("log"))
-register_op("log2", unary(0.5, 2), reference=np.log2, dtypes=REAL)
+register_op(
+    "log2", unary(0.5, 2), reference=np.log2, dtypes=REAL, mp=lambda x: from_mpmath("log")(x, 2)
+)
 register_op("log10", unary(0.5, 2), reference=np.log10, dtypes=NUMBERS, mp=from_mpmath("log10"))
 register_op(
     "log1p",

@@ -27,6 +27,13 @@ def distinct(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
     return np.asarray(0.4 * steps.reshape(shape)).astype(dtype)
 
 
+def distinct_sizes(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
+    """Signed values no two of which come near each other in size, none near 0."""
+    n = int(np.prod(shape))
+    sizes = rng.permutation(n) + rng.uniform(0.25, 0.75, n)
+    return np.asarray(0.4 * (sizes * rng.choice([-1.0, 1.0], n)).reshape(shape)).astype(dtype)
+
+
 def near_one(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
     """Signed values whose size is near 1: products of many stay in range."""
     x = rng.uniform(0.6, 1.5, shape) * rng.choice([-1.0, 1.0], shape)

@@ -1,8 +1,9 @@
 """Samples of linear algebra: well-conditioned matrices and stacks, square, tall and wide.
 
 Functions of a Hermitian matrix get its Hermitian part from any matrix, so that every entry may be
-varied alone. Factors are compared in a fixed gauge: the first component of each vector is made real
-and positive, the basis of a complement gives way to the projector on it.
+varied alone. Factors are compared without their free phases and bases: each vector is multiplied by
+the conjugate of a combination of its entries; the basis of a complement gives way to the projector
+on it.
 """
 
 from typing import Any
@@ -18,11 +19,12 @@ SQUARE = [((3, 3), {}), ((1, 1), {}), ((2, 2, 2), {}), ((2, 1, 3, 3), {}), ((0, 
 SHAPES = [((3, 3), {}), ((4, 2), {}), ((2, 4), {}), ((2, 3, 2), {}), ((1, 3), {})]
 
 NOT_SQUARE = ErrorSample(
-    "not square", (np.ones((2, 3)),), np.linalg.LinAlgError, r"float64 \(2, 3\)\).*square"
+    "not square", (np.ones((2, 3)),), np.linalg.LinAlgError, r"float64 \(2, 3\).*square"
 )
 SINGULAR = ErrorSample(
     "singular", (np.ones((2, 2)),), np.linalg.LinAlgError, r"float64 \(2, 2\)\): Singular matrix"
 )
+INFINITE = ErrorSample("inf", (np.diag([1.0, np.inf]),), np.linalg.LinAlgError, "holds inf or NaN")
 HALF = ErrorSample(
     "float16", (np.eye(2, dtype=np.float16),), TypeError, r"in float16.*x\.astype\(mg\.float32\)"
 )
@@ -39,12 +41,12 @@ def unitary(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
 
 
 def spaced(n: int) -> np.ndarray:
-    """Distinct numbers from 1 to at most 2."""
-    return 1 + np.arange(n) / max(n - 1, 1)
+    """Distinct numbers: 1, 2, 3 …"""
+    return 1.0 + np.arange(n)
 
 
 def regular(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """Matrices with singular values spaced between 1 and 2; a vector is just normal."""
+    """Matrices with singular values 1, 2 …; a vector is just normal."""
     if len(shape) < 2:
         return normal(rng, dtype, shape)
     k = min(shape[-2:])
@@ -54,7 +56,7 @@ def regular(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
 
 
 def nearly_hermitian(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """A Hermitian matrix with eigenvalues between 1 and 2, and something skew."""
+    """A Hermitian matrix with eigenvalues 1, 2 …, and something skew."""
     v = unitary(rng, dtype, shape)
     skew = normal(rng, dtype, shape) * 0.1
     return ((v * spaced(shape[-1])) @ _adjoint(v) + skew - _adjoint(skew)).astype(dtype)
@@ -70,18 +72,23 @@ def triangular(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray
 
 
 def diagonalisable(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """Eigenvalues 1 … 2 with eigenvectors near orthonormal ones: real for a real dtype."""
+    """Eigenvalues 1, 2 … with eigenvectors near orthonormal ones: real for a real dtype."""
     v = unitary(rng, dtype, shape) + 0.1 * normal(rng, dtype, shape)
     return (v @ (spaced(shape[-1])[:, None] * np.linalg.inv(v))).astype(dtype)
 
 
 def rotating(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """A real matrix with a pair of complex eigenvalues, and a real one if it is 3 × 3."""
-    core = np.zeros((3, 3))
-    core[:2, :2], core[2, 2] = [[1, -1], [1, 1]], 2.5
+    """Real matrices of order 2 with a pair of complex eigenvalues."""
     v = unitary(rng, np.float64, shape) + 0.1 * rng.standard_normal(shape)
-    n = shape[-1]
-    return (v @ core[:n, :n] @ np.linalg.inv(v)).astype(dtype)
+    return (v @ np.array([[1, -1], [1, 1]]) @ np.linalg.inv(v)).astype(dtype)
+
+
+def independent_columns(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
+    """As `regular`, also in the first columns of a wide matrix, which determine its Q."""
+    m, n = shape[-2:]
+    square = regular(rng, dtype, (*shape[:-1], min(m, n)))
+    more = normal(rng, dtype, (*shape[:-1], max(n - m, 0)))
+    return np.concatenate([square, more], axis=-1)
 
 
 # -- adapters --------------------------------------------------------------------------------
@@ -92,14 +99,19 @@ def _adjoint(x):
 
 
 def _hermitian(x):
-    return (x + _adjoint(x)) * 0.5
+    square = x.ndim > 1 and x.shape[-1] == x.shape[-2]
+    return (x + _adjoint(x)) * 0.5 if square else x  # the op is to refuse it
 
 
-def _turned(v, axis=-2):
-    """(v, phases): the vectors along `axis` with a real positive first component."""
-    first = v[..., :1, :] if axis == -2 else v[..., :, :1]
-    phase = first.conj() / np.abs(first)
-    return v * phase, phase
+def _turned(v):
+    """(v m̄, m̄), m a fixed combination of each column's entries: the sign or phase drops out.
+
+    Of all entries: were it one, that one would become real, and its imaginary part rounding alone.
+    """
+    step = 0.5j if v.dtype.kind == "c" else 0.5
+    weights = (1 + step * np.arange(v.shape[-2]))[:, None].astype(v.dtype)
+    mark = np.sum(v * weights, axis=-2, keepdims=True)
+    return v * mark.conj(), mark.conj()
 
 
 def _projector(q, k):
@@ -112,14 +124,29 @@ def _eigen(pairs):
     return (w, _turned(v)[0]) if v.shape[-1] else (w, v)
 
 
+def _ordered(w):
+    """Which eigenvalue comes first, second …: LAPACK's order may change when x does."""
+    return op.argsort(op.real(w) + op.imag(w) * 0.5, axis=-1)
+
+
+def _eig(pairs):
+    w, v = _eigen(pairs)
+    order = _ordered(w)
+    return _values(w), op.take_along_axis(v, order[..., None, :], axis=-1)
+
+
+def _values(w):
+    return op.take_along_axis(w, _ordered(w), axis=-1)
+
+
 def _svd(factors):
-    """Each u_i real and positive at its start, its v_i turned along; projectors on complements."""
+    """Each u_i turned, its v_i turned along with it; projectors on the complements."""
     u, s, vh = factors
     k, v = s.shape[-1], _adjoint(vh)
     if not k:
         return s, _projector(u, 0), _projector(v, 0)
-    turned, phase = _turned(u[..., :k])
-    return turned, s, v[..., :k] * phase, _projector(u, k), _projector(v, k)
+    turned, mark = _turned(u[..., :k])
+    return turned, s, v[..., :k] * mark, _projector(u, k), _projector(v, k)
 
 
 def _qr(factors):
@@ -179,6 +206,8 @@ register_op(
 
 
 def _triangular_reference(a, b, lower=False, unit_diagonal=False):
+    if a.ndim < 2:
+        raise np.linalg.LinAlgError("np.tril would take a vector for a matrix")
     a = np.tril(a) if lower else np.triu(a)
     eye = np.eye(a.shape[-1], dtype=a.dtype)
     return np.linalg.solve(a * (1 - eye) + eye if unit_diagonal else a, b)
@@ -201,9 +230,11 @@ register_op(
     ],
 )  # fmt: skip
 
+ENDLESS = {"K12": "LAPACK's SVD never returns for some matrices with an inf; ours are refused"}
 PINV = [*SHAPES, ((2, 2), {"rcond": 1e-10})]
 register_op(
-    "pinv", over(PINV, regular), reference=np.linalg.pinv, dtypes=DTYPES, errors=[HALF],
+    "pinv", over(PINV, regular), reference=np.linalg.pinv, dtypes=DTYPES, skips=ENDLESS,
+    errors=[HALF, INFINITE],
     points=[
         Point("rank 1", (np.array([[1.0, 1.0], [1.0, 1.0]]),), np.full((2, 2), 0.25)),
         Point("zero", (np.zeros((2, 3)),), np.zeros((3, 2)), (np.zeros((2, 3)),)),
@@ -214,6 +245,7 @@ register_op(
     over([((3, 2), {"rcond": 1e-15}), ((2, 3, 3), {"rcond": 1e-15})], regular),
     reference=lambda x, rcond: np.linalg.pinv(x, rcond),
     dtypes=DTYPES,
+    skips=ENDLESS,
 )
 
 LEAST_SQUARES = [
@@ -224,25 +256,35 @@ register_op(
     of_several([(pair, {"rcond": 1e-15}) for pair in LEAST_SQUARES], regular),
     reference=lambda a, b, rcond: np.linalg.pinv(a, rcond) @ b,
     dtypes=DTYPES,
-    skips={"K12": "NumPy's pinv is the reference; it spreads an inf of b by another order of sums"},
+    skips=ENDLESS,
 )
 
 
 def _lstsq_reference(a, b, rcond=None):
-    """NumPy's, with the rank as the integer that counting gives."""
-    x, residuals, rank, s = np.linalg.lstsq(a, b, rcond)
-    return x, residuals, np.int64(rank), s
+    """NumPy's, with the rank as the integer that counting gives; matrix by matrix for a stack."""
+    if a.ndim <= 2 >= b.ndim:
+        x, residuals, rank, s = np.linalg.lstsq(a, b, rcond)
+        return x, residuals, np.int64(rank), s
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    matrices = np.broadcast_to(a, (*stack, *a.shape[-2:])).reshape((-1, *a.shape[-2:]))
+    sides = np.broadcast_to(b, (*stack, *b.shape[-2:])).reshape((-1, *b.shape[-2:]))
+    parts = [_lstsq_reference(*pair) for pair in zip(matrices, sides, strict=True)]
+    x, residuals = (
+        np.stack(part).reshape((*stack, *part[0].shape)) for part in list(zip(*parts))[:2]
+    )
+    return x, residuals, np.linalg.matrix_rank(a), np.linalg.svdvals(a)
 
 
 register_op(
     "lstsq",
     of_several(
         [(((4, 2), (4,)), {}), (((4, 2), (4, 3)), {}), (((2, 4), (2,)), {}), (((3, 3), (3, 2)), {}),
-         (((5, 3), (5, 1)), {"rcond": 1e-6})],
+         (((5, 3), (5, 1)), {"rcond": 1e-6}), (((2, 4, 2), (4, 3)), {})],
         regular,
     ),
     reference=_lstsq_reference,
     dtypes=DTYPES,
+    skips=ENDLESS | {"K17": "NumPy takes no stacks; the reference's stacks need a matrix each"},
     errors=[
         ErrorSample("m differs", (np.ones((3, 2)), np.ones(4)), np.linalg.LinAlgError,
                     r"lstsq: a must be.*\(3, 2\) and \(4,\)"),
@@ -266,24 +308,25 @@ register_op(
 
 
 def _tensor(rng, dtype, shape):
-    """A well-conditioned map between spaces of six dimensions, in any shape; else normal."""
-    if int(np.prod(shape)) != 36:
+    """A well-conditioned map between spaces of four dimensions, in any shape; else normal."""
+    if int(np.prod(shape)) != 16:
         return normal(rng, dtype, shape)
-    return regular(rng, dtype, (6, 6)).reshape(shape)
+    return regular(rng, dtype, (4, 4)).reshape(shape)
 
 
 register_op(
     "tensorsolve",
-    of_several([(((2, 3, 6), (2, 3)), {}), (((6, 2, 3), (6,)), {}),
-                (((2, 6, 3), (6,)), {"axes": (0, 2)})], _tensor),
+    of_several([(((2, 2, 4), (2, 2)), {}), (((4, 2, 2), (4,)), {}),
+                (((2, 4, 2), (4,)), {"axes": (0, 2)})], _tensor),
     reference=np.linalg.tensorsolve,
     dtypes=DTYPES,
+    skips={"K17": "NumPy mistakes the axes of a that has none beyond those of b: a.shape[-0:]"},
     errors=[ErrorSample("sizes differ", (np.ones((2, 3)), np.ones(2)), np.linalg.LinAlgError,
                         r"tensorsolve: the axes of a \(2, 3\)")],
 )  # fmt: skip
 register_op(
     "tensorinv",
-    over([((2, 3, 6), {}), ((6, 2, 3), {"ind": 1}), ((2, 3, 3, 2), {})], _tensor),
+    over([((2, 2, 4), {}), ((4, 2, 2), {"ind": 1}), ((2, 2, 2, 2), {})], _tensor),
     reference=np.linalg.tensorinv,
     dtypes=DTYPES,
     errors=[ErrorSample("ind", (np.eye(2),), ValueError, "ind=0 must be positive", {"ind": 0})],
@@ -292,12 +335,13 @@ register_op(
 # -- determinants ------------------------------------------------------------------------------
 
 register_op(
-    "det", over(SQUARE, regular), reference=np.linalg.det, dtypes=DTYPES, errors=[NOT_SQUARE, HALF],
+    # without (1, 1), where the Hessian is 0 and what is compared would be rounding
+    "det", over([SQUARE[0], *SQUARE[2:]], regular), reference=np.linalg.det, dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
     points=[
         Point("rank 1 of 2", (np.array([[1.0, 2.0], [2.0, 4.0]]),), 0.0,
               (np.array([[4.0, -2.0], [-2.0, 1.0]]),)),
         Point("rank 2 of 3", (np.diag([1.0, 2.0, 0.0]),), 0.0, (np.diag([0.0, 0.0, 2.0]),)),
-        Point("rank 1 of 3", (np.diag([1.0, 0.0, 0.0]),), 0.0, (np.zeros((3, 3)),)),
         Point("zero", (np.zeros((2, 2)),), 0.0, (np.zeros((2, 2)),)),
         Point("one of a stack", (np.array([[[1.0, 2.0], [2.0, 4.0]], [[2.0, 0.0], [0.0, 3.0]]]),),
               np.array([0.0, 6.0]),
@@ -338,7 +382,7 @@ register_op(
 QR_MODES = [*SHAPES, *[((4, 2), {"mode": m}) for m in ("complete", "r")], ((2, 3), {"mode": "r"})]
 register_op(
     "qr",
-    over(QR_MODES, regular),
+    over(QR_MODES, independent_columns),
     call=lambda x, mode="reduced": _qr_of(op.qr, x, mode),
     reference=lambda x, mode="reduced": _qr_of(np.linalg.qr, x, mode),
     dtypes=DTYPES,
@@ -358,26 +402,30 @@ register_op(
     "qr_factors",
     over([((3, 3), {}), ((4, 2), {}), ((2, 4, 2), {"complete": True})], regular),
     call=lambda x, complete=False: _qr(op.qr_factors(x, complete=complete)),
-    reference=lambda x, complete=False: _qr(np.linalg.qr(x, _mode(complete))),
+    reference=lambda x, complete=False: _qr(_tall_qr(x, complete)),
     dtypes=DTYPES,
+    errors=[ErrorSample("wide", (np.ones((2, 3)),), ValueError, "as many rows as columns")],
 )
 
 
-def _mode(complete):
-    return "complete" if complete else "reduced"
+def _tall_qr(x, complete):
+    if x.ndim > 1 and x.shape[-2] < x.shape[-1]:
+        raise ValueError("for qr")
+    return np.linalg.qr(x, "complete" if complete else "reduced")
 
 
-HERMITIAN_SVD = {"hermitian": True}
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
-    "svd", over(FULL, regular), **both(_svd, "svd", np.linalg.svd), dtypes=DTYPES, errors=[HALF]
-)
-register_op(
-    "svd_factors", over(FULL[:4], regular), **both(_svd, "svd_factors", np.linalg.svd),
-    dtypes=DTYPES,
+    "svd", over(FULL, regular), **both(_svd, "svd", np.linalg.svd), dtypes=DTYPES, skips=ENDLESS,
+    errors=[HALF, INFINITE],
 )  # fmt: skip
 register_op(
-    "svdvals", over(SHAPES, regular), reference=np.linalg.svdvals, dtypes=DTYPES, errors=[HALF],
+    "svd_factors", over(FULL[:4], regular), **both(_svd, "svd_factors", np.linalg.svd),
+    dtypes=DTYPES, skips=ENDLESS,
+)  # fmt: skip
+register_op(
+    "svdvals", over(SHAPES, regular), reference=np.linalg.svdvals, dtypes=DTYPES, skips=ENDLESS,
+    errors=[HALF, INFINITE],
     points=[
         Point("equal values", (np.eye(2),), np.ones(2), (np.eye(2),)),
         Point("zero", (np.zeros((2, 2)),), np.zeros(2), (np.zeros((2, 2)),), kink=True),
@@ -409,18 +457,19 @@ def _eig_samples(rng, dtype):
     for shape in ((3, 3), (1, 1), (2, 2, 2)):
         yield Sample(f"{shape}", (diagonalisable(rng, dtype, shape),))
     if np.dtype(dtype).kind == "f":
-        for shape in ((2, 2), (3, 3)):
+        for shape in ((2, 2), (2, 2, 2)):
             yield Sample(f"{shape}, complex pair", (rotating(rng, dtype, shape),))
 
 
 register_op(
-    "eig", _eig_samples, **both(_eigen, "eig", np.linalg.eig), dtypes=DTYPES,
+    "eig", _eig_samples, **both(_eig, "eig", np.linalg.eig), dtypes=DTYPES,
     errors=[NOT_SQUARE, HALF],
 )  # fmt: skip
-register_op("eig_pairs", _eig_samples, **both(_eigen, "eig_pairs", np.linalg.eig), dtypes=DTYPES)
+register_op("eig_pairs", _eig_samples, **both(_eig, "eig_pairs", np.linalg.eig), dtypes=DTYPES)
 register_op(
-    "eigvals", _eig_samples, reference=np.linalg.eigvals, dtypes=DTYPES, errors=[NOT_SQUARE, HALF]
-)
+    "eigvals", _eig_samples, **both(_values, "eigvals", np.linalg.eigvals), dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
+)  # fmt: skip
 
 # -- functions of matrices ---------------------------------------------------------------------
 
@@ -428,11 +477,18 @@ register_op(
 def _expm(x):
     import scipy.linalg
 
+    if x.ndim < 2:
+        raise np.linalg.LinAlgError("SciPy takes a scalar for a matrix")
     return scipy.linalg.expm(x)
 
 
+def _small(rng, dtype, shape):
+    """Singular values of 0.4, 0.8 …, so that the exponential stays O(1)."""
+    return (regular(rng, dtype, shape) * 0.4).astype(dtype)
+
+
 register_op(
-    "matrix_exp", over(SQUARE, regular), reference=_expm, dtypes=DTYPES,
+    "matrix_exp", over(SQUARE, _small), reference=_expm, dtypes=DTYPES,
     errors=[NOT_SQUARE, HALF],
     points=[Point("zero", (np.zeros((2, 2)),), np.eye(2), (np.ones((2, 2)),))],
 )  # fmt: skip
@@ -444,6 +500,7 @@ register_op(
           ((2, 2, 3), {"ord": 1, "keepdims": True}), ((2, 2, 2), {"keepdims": True})], regular),
     reference=np.linalg.matrix_norm,
     dtypes=DTYPES,
+    skips=ENDLESS,
     errors=[
         ErrorSample("ord", (np.eye(2),), ValueError, "ord=3; choose 'fro'", {"ord": 3}),
         ErrorSample("a vector", (np.ones(2),), ValueError, r"\(…, m, n\), got shape \(2,\)"),
@@ -462,6 +519,7 @@ register_op(
           ((3, 3), {"p": "nuc"})], regular),
     reference=np.linalg.cond,
     dtypes=DTYPES,
+    skips=ENDLESS,
     errors=[ErrorSample("empty", (np.ones((0, 2)),), np.linalg.LinAlgError, "empty matrices")],
     points=[Point("singular", (np.diag([1.0, 0.0]),), np.inf)],
 )  # fmt: skip
@@ -475,7 +533,9 @@ def _rank_samples(rng, dtype):
     yield Sample("a vector", (x[:, 0],))
 
 
-register_op("matrix_rank", _rank_samples, reference=np.linalg.matrix_rank, dtypes=DTYPES)
+register_op(
+    "matrix_rank", _rank_samples, reference=np.linalg.matrix_rank, dtypes=DTYPES, skips=ENDLESS
+)
 register_op(
     "identity_like",
     over([((3, 3), {}), ((2, 2, 2), {})], normal),

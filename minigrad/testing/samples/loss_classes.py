@@ -182,7 +182,6 @@ register_op(
     _nll_samples,
     reference=_nll,
     constants=(2,),
-    skips={"K17": _SIZES},
     errors=_target_errors("nll"),
 )
 

@@ -13,6 +13,18 @@ def over_reductions(*shapes, make=normal, **params):
     return of_several([(shapes, {**params, **reduction}) for reduction in REDUCTIONS], make)
 
 
+def between_kinks(**params):
+    """x − target keeps 0.2 from 0 and from every multiple of ½, where l1 and huber have kinks."""
+
+    def samples(rng, dtype):
+        for i, reduction in enumerate(REDUCTIONS):
+            target, x = (rng.integers(-3, 3, (2, 3, 4)) + rng.uniform(-0.05, 0.05, (2, 3, 4))) / 2
+            args = (x + 0.25).astype(dtype), target.astype(dtype)
+            yield Sample(f"{i}: {reduction}", args, {**params, **reduction})
+
+    return samples
+
+
 def _same_shape(function):
     def reference(x, target, reduction="mean", **params):
         if x.shape != target.shape:
@@ -46,7 +58,7 @@ register_op(
 )
 register_op(
     "l1",
-    over_reductions((3, 4), (3, 4)),
+    between_kinks(),
     reference=_same_shape(lambda x, t: np.abs(x - t)),
     dtypes=REAL,
     errors=[_broadcast("l1")],
@@ -54,7 +66,7 @@ register_op(
 )
 register_op(
     "huber",
-    over_reductions((3, 4), (3, 4), delta=0.7),
+    between_kinks(delta=0.5),
     reference=_same_shape(_huber),
     dtypes=REAL,
     errors=[_broadcast("huber")],

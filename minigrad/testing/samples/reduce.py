@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .forms import COMPLEX, REAL, distinct, near_one, of_several, over
+from .forms import COMPLEX, REAL, distinct, distinct_sizes, near_one, of_several, over
 
 INF = np.inf
 
@@ -127,7 +127,7 @@ register_op(
             ((2, 3, 4), {"axis": (0, 2), "ord": 3}),
             ((3, 4), {}),
         ],
-        distinct,
+        distinct_sizes,
     ),
     reference=np.linalg.vector_norm,
     points=[
@@ -149,7 +149,7 @@ register_op(
             ((3, 4), {"axis": -1, "ord": INF}),
             ((2, 3, 4), {}),
         ],
-        distinct,
+        distinct_sizes,
     ),
     reference=np.linalg.norm,
     points=[_ZERO],

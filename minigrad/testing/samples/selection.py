@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import Point, Sample, register_op
-from .elements import NUMBERS, REAL, TWO, binary, both, unary, uniform
+from .elements import NUMBERS, REAL, TWO, both, never_tied, unary, uniform
 
 nan = np.nan
 
@@ -43,7 +43,7 @@ register_op(
 tie = Point("tie", (1.0, 1.0), 1.0, (0.5, 0.5), kink=True)
 for name in ("maximum", "minimum", "fmax", "fmin"):
     nans = [Point("NaN loses", (nan, 2.0), 2.0, (0.0, 1.0))] if name[0] == "f" else []
-    register_op(name, binary(), reference=getattr(np, name), dtypes=REAL, points=[tie, *nans])
+    register_op(name, never_tied(), reference=getattr(np, name), dtypes=REAL, points=[tie, *nans])
 
 
 # -- clip ------------------------------------------------------------------------------------
@@ -100,6 +100,7 @@ register_op(
     unary(),
     reference=np.nan_to_num,
     dtypes=REAL,
+    mp=lambda x: x,
     points=[
         Point("NaN", (np.array([nan, 1.0]),), [0.0, 1.0], (np.array([0.0, 1.0]),)),
         Point("∞", (np.array(np.inf),), 9.0, (0.0,), {"posinf": 9.0}),

@@ -19,6 +19,9 @@ class App {
     $("title").textContent = graph.title;
     $("summary").textContent = graph.summary;
     $("step").hidden = !this.player;
+    $("path").hidden = !graph.critical;
+    this.path = Boolean(graph.start.path);
+    $("path").setAttribute("aria-pressed", String(this.path));
     const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     this.setTheme(this.fromHash().get("theme") || system, false);
     $("heat").value = graph.start.heat || "";
@@ -34,6 +37,14 @@ class App {
     return this.player !== null && this.player.on;
   }
 
+  togglePath() {
+    if (!graph.critical) return;
+    this.path = !this.path;
+    markPath(this.scene, this.path);
+    $("path").setAttribute("aria-pressed", String(this.path));
+    this.paint();
+  }
+
   toggleStepping() {
     if (!this.player) return;
     if (this.stepping) this.player.leave(); else this.player.enter();
@@ -47,10 +58,14 @@ class App {
     const given = this.fromHash().get("closed");
     if (given !== null) return new Set(JSON.parse(given));
     const closed = new Set(graph.closed.filter((scope) => scopes.has(scope)));
+    if (graph.folded) for (const name of repeats.keys()) closed.add(name);
     const close = (depth) => [...scopes.keys()].filter((scope) => scope.split("/").length === depth)
       .forEach((scope) => closed.add(scope));
     if (graph.depth) close(graph.depth);
-    else if (graph.nodes.length > CANVAS_FROM && !closed.size) close(1);
+    else if (graph.nodes.length > CANVAS_FROM && !closed.size) {
+      close(1);
+      for (const name of repeats.keys()) closed.add(name);
+    }
     return closed;
   }
 
@@ -62,6 +77,7 @@ class App {
 
   foldAll() {
     for (const scope of scopes.keys()) if (!scope.includes("/")) this.closed.add(scope);
+    for (const name of repeats.keys()) this.closed.add(name);
     this.refold();
   }
 
@@ -73,7 +89,8 @@ class App {
   // Lays out again and keeps what was under the eye where it was.
   refold(scope) {
     const inside = (node) => prefixes(node.scope).includes(scope);
-    const anchor = this.chosen !== null ? this.chosen : graph.nodes.findIndex(inside);
+    const first = repeats.has(scope) ? repeats.get(scope).members[0] : graph.nodes.findIndex(inside);
+    const anchor = this.chosen !== null ? this.chosen : first;
     const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]];
     const at = before && [this.view.x + before.x * this.view.k, this.view.y + before.y * this.view.k];
     this.layOut();
@@ -88,6 +105,7 @@ class App {
   layOut() {
     this.scene = buildScene(this.closed, this.stepping ? gradientRoom(this.player.recording) : null);
     warm(this.scene, $("heat").value);
+    markPath(this.scene, this.path);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
     const kind = name === "svg" ? SvgPainter : CanvasPainter;
     if (!this.painters[name]) this.painters[name] = new kind(stage);
@@ -230,7 +248,12 @@ class App {
     words.set("theme", this.theme);
     if (this.stepping) words.set("step", `${this.player.axis},${Number(this.player.at.toFixed(4))}`);
     this.hash = "#" + words;
-    if (this.hash.length < 8000) history.replaceState(null, "", this.hash);
+    if (this.hash.length > 8000) return;
+    try {
+      history.replaceState(null, "", this.hash);
+    } catch {
+      // In a notebook's frame the page has no address of its own: nothing to remember.
+    }
   }
 
   restore(again = false) {

@@ -3,6 +3,7 @@
 // draws what has happened, what happens and what is still missing; it keeps nothing in between.
 
 const RUN = 0.3; // of a step: the node works; then its contributions travel
+const FAR = 0.3; // zoom below which boxes are mere spots
 const NUMBERS_FROM = 0.55; // zoom from which badges carry numbers
 
 function smooth(u) {
@@ -43,9 +44,12 @@ class Flow {
     this.seen = { left: -view.x / view.k, top: -view.y / view.k,
       right: (clientWidth - view.x) / view.k, bottom: (clientHeight - view.y) / view.k };
     this.index();
-    this.drawTraces();
     const busy = new Map(moment.running.map(([step, u]) => [scene.boxOf[step.node], [step, u]]));
-    scene.boxes.forEach((box, at) => { if (this.visible(box)) this.drawBox(box, busy.get(at)); });
+    if (view.k < FAR) this.drawFar(busy);
+    else {
+      this.drawTraces();
+      scene.boxes.forEach((box, at) => { if (this.visible(box)) this.drawBox(box, busy.get(at)); });
+    }
     for (const [step, u] of moment.running) this.drawPackets(step, u);
     this.drawPulses();
   }
@@ -65,7 +69,11 @@ class Flow {
       const xs = link.points.map((p) => p[0]), ys = link.points.map((p) => p[1]);
       link.edge = { x: (Math.min(...xs) + Math.max(...xs)) / 2, w: Math.max(...xs) - Math.min(...xs) + 8,
         y: (Math.min(...ys) + Math.max(...ys)) / 2, h: Math.max(...ys) - Math.min(...ys) + 8 };
-      link.line = new Path2D(pathOf(link.points));
+      link.line = null;
+    }
+    for (const box of this.scene.boxes) {
+      const steps = box.members.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
+      box.steps = steps.sort((a, b) => a - b);
     }
   }
 
@@ -78,8 +86,43 @@ class Flow {
       pen.globalAlpha = 0.5;
       pen.strokeStyle = this.worker(recording.steps[link.first].lane);
       pen.lineWidth = Math.max(link.width, 0.8 / view.k);
-      pen.stroke(link.line);
+      pen.stroke((link.line ??= new Path2D(pathOf(link.points))));
     }
+    pen.globalAlpha = 1;
+  }
+
+  // From far away: one path for all that one worker has done, one for the filled leaves.
+  drawFar(busy) {
+    const { pen, view, recording, moment } = this, lanes = this.workers.map(() => [[], []]), leaves = [];
+    const group = (k) => lanes[recording.steps[k].lane % lanes.length];
+    for (const link of this.scene.links)
+      if (link.first < moment.n && this.visible(link.edge)) group(link.first)[0].push(link);
+    for (const box of this.scene.boxes) {
+      if (!this.visible(box)) continue;
+      if (box.steps.length && box.steps[0] < moment.n) group(box.steps[0])[1].push(box);
+      else if (box.kind !== "op" && box.kind !== "scope" && recording.whole(box.members[0], moment.n))
+        leaves.push(box);
+    }
+    pen.lineWidth = 0.9 / view.k;
+    lanes.forEach(([links, boxes], lane) => this.drawSpots(links, boxes, this.worker(lane)));
+    this.drawSpots([], leaves, this.ink.grad);
+    for (const [at, [step, u]] of busy) this.drawBusy(this.scene.boxes[at], step, u);
+  }
+
+  drawSpots(links, boxes, colour) {
+    const { pen } = this;
+    pen.strokeStyle = pen.fillStyle = colour;
+    pen.globalAlpha = 0.5;
+    pen.beginPath();
+    for (const { points } of links) {
+      pen.moveTo(...points[0]);
+      for (let k = 1; k < points.length; k++) pen.lineTo(...points[k]);
+    }
+    pen.stroke();
+    pen.globalAlpha = 0.45;
+    pen.beginPath();
+    for (const { x, y, w, h } of boxes) pen.rect(x - w / 2, y - h / 2, w, h);
+    pen.fill();
     pen.globalAlpha = 1;
   }
 
@@ -174,7 +217,6 @@ class Flow {
     if (box.kind === "scope") this.drawScope(box, busy);
     else if (box.kind === "op") this.drawOp(box, box.members[0], busy);
     else this.drawLeaf(box, box.members[0]);
-    if (this.view.k < 0.3) return;
     if (box.kind !== "scope") this.drawGradient(box, box.members[0]);
     this.drawPending(box);
     this.drawSaved(box, busy);
@@ -234,16 +276,14 @@ class Flow {
   // A folded scope: how much of it is done.
   drawScope(box, busy) {
     const { pen, recording, moment } = this;
-    const steps = box.members.map((at) => recording.nodes[at].step).filter((k) => k >= 0);
-    const done = steps.filter((k) => k < moment.n).length;
+    const { steps } = box, done = lowerBound(steps, moment.n);
     if (busy) this.drawBusy(box, ...busy);
     if (!steps.length || !done) return;
     const left = box.x - box.w / 2 + 6, width = (box.w - 12) * (done / steps.length);
-    pen.fillStyle = this.worker(recording.steps[Math.min(...steps)].lane);
+    pen.fillStyle = this.worker(recording.steps[steps[0]].lane);
     pen.globalAlpha = 0.85;
     pen.fillRect(left, box.y + box.h / 2 - 7, width, 3);
     pen.globalAlpha = 1;
-    if (this.view.k < 0.3) return;
     this.words(box.x, box.y - box.h / 2 + box.slot + 1, `${done} of ${steps.length} done`, this.ink.quiet);
   }
 

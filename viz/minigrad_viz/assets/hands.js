@@ -64,7 +64,7 @@ const KEYS = {
   "-": () => app.zoom(0.8), "/": () => $("search").focus(),
   t: () => app.setTheme(app.theme === "dark" ? "light" : "dark"),
   c: foldHere, e: openHere, C: () => app.foldAll(), E: () => app.unfoldAll(),
-  s: () => app.toggleStepping(), Escape: () => app.choose(null),
+  s: () => app.toggleStepping(), p: () => app.togglePath(), Escape: () => app.choose(null),
 };
 
 // While stepping the player's keys come first; on a focused button, space presses the button.
@@ -98,6 +98,7 @@ $("heat").addEventListener("change", (event) => {
   app.paint();
 });
 $("step").addEventListener("click", KEYS.s);
+$("path").addEventListener("click", KEYS.p);
 $("fold").addEventListener("click", () => app.foldAll());
 $("unfold").addEventListener("click", () => app.unfoldAll());
 $("fit").addEventListener("click", () => app.fit());

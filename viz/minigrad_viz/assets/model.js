@@ -25,6 +25,10 @@ for (const edges of incoming) edges.sort((a, b) => a[3] - b[3]);
 const stepOf = new Map(graph.steps.map((step) => [step[0], step]));
 const bySeq = [...graph.nodes.keys()].sort((a, b) => graph.nodes[a].seq - graph.nodes[b].seq);
 
+// The copies of a repeated part fold as a scope of their own: "×0", "×1" ...
+const repeats = new Map(graph.repeats.map(([title, copies, members], k) =>
+  ["×" + k, { title, copies, members }]));
+
 // Which folded scope each node stands in ("" for none). A parameter that one folded scope alone
 // uses goes with it, though it was made outside.
 function homes(closed) {
@@ -32,6 +36,8 @@ function homes(closed) {
   for (const { scope } of graph.nodes)
     if (!folded.has(scope)) folded.set(scope, prefixes(scope).find((one) => closed.has(one)) || "");
   const home = graph.nodes.map((node) => folded.get(node.scope));
+  for (const [name, { members }] of repeats)
+    if (closed.has(name)) for (const at of members) home[at] = home[at] || name;
   const users = home.map((_, at) => new Set(outgoing[at].map((edge) => home[edge[2]])));
   graph.nodes.forEach((node, at) => {
     if (node.kind === "parameter" && !home[at] && users[at].size === 1) home[at] = [...users[at]][0];
@@ -113,7 +119,7 @@ function dress(box, room) {
   const first = graph.nodes[box.members[0]];
   box.root = box.members.some((at) => graph.nodes[at].root);
   box.title = titleOf(box, first);
-  box.lines = box.kind === "scope" ? [censusText(box.members)] : linesOf(box.members[0], room !== null);
+  box.lines = box.kind === "scope" ? scopeLines(box) : linesOf(box.members[0], room !== null);
   if (box.root && !box.ports.size && box.kind !== "scope")
     box.ports.set("root", { port: 0, text: first.outputs[0] });
   let words = textWidth(box.title, 12.5, 600), labels = 0;
@@ -130,7 +136,13 @@ function dress(box, room) {
   for (const port of box.ports.values()) { port.offset = at + port.wide / 2; at += port.wide; }
 }
 
+function scopeLines(box) {
+  const repeat = repeats.get(box.scope), counts = censusText(box.members);
+  return repeat ? [repeat.title, counts] : [counts];
+}
+
 function titleOf(box, node) {
+  if (repeats.has(box.scope)) return `×${repeats.get(box.scope).copies.toLocaleString("en")} more`;
   if (box.kind === "scope") return shorten(box.scope, 32);
   if (box.kind === "op") return shorten(node.name ? `${node.name} = ${node.op}` : node.op || "op", 28);
   return shorten(node.name || KIND_WORD[box.kind], 30);
@@ -146,7 +158,14 @@ function linesOf(at, stepping) {
     const known = node.grad ? node.grad[2] : stepOf.has(at) && stepOf.get(at)[8];
     if (known) lines.push("grad " + valuesText(known));
   }
+  if (node.note) lines.push(node.note);
+  if (node.beyond) lines.push(`… ${beyondText(node.beyond)} not shown`);
   return lines;
+}
+
+function beyondText([inputs, users]) {
+  return [inputs && countText(inputs, "input"), users && countText(users, "user")]
+    .filter(Boolean).join(", ");
 }
 
 function censusText(members) {
@@ -156,18 +175,22 @@ function censusText(members) {
     .map(([kind, n]) => countText(n, KIND_WORD[kind])).join(", ");
 }
 
-// Heat of each box between 0 and 1 (null: nothing known), on a logarithmic scale of five decades.
+// The value by which a box is coloured; null where nothing is known.
 function heatOf(box, by) {
   let sum = 0, known = false;
   for (const at of box.members) {
     const step = stepOf.get(at);
-    if (by === "bytes") { sum += graph.nodes[at].bytes.reduce((a, b) => a + b, 0); known = true; }
+    const { bytes, holds, flops } = graph.nodes[at], work = (flops || 0) + ((step && step[10]) || 0);
+    if (by === "bytes") { sum += bytes.reduce((a, b) => a + b, 0); known = true; }
+    else if (by === "saved" && holds) { sum += holds.reduce((a, [b]) => a + b, 0); known = true; }
+    else if (by === "flops" && work) { sum += work; known = true; }
     else if (by === "time" && step) { sum += step[4] - step[3]; known = true; }
     else if (by === "norm" && step && step[6] !== null) { sum += step[6] * step[6]; known = true; }
   }
   return known ? (by === "norm" ? Math.sqrt(sum) : sum) : null;
 }
 
+// Heat of each box between 0 and 1, on a logarithmic scale of three decades, as in heat.py.
 function warm(scene, by) {
   const values = scene.boxes.map((box) => (by ? heatOf(box, by) : null));
   const most = values.reduce((a, b) => Math.max(a, b || 0), 0);
@@ -176,5 +199,15 @@ function warm(scene, by) {
     box.heat = value === null || most === 0 ? null
       : value === 0 ? 0 : Math.max(0, 1 + Math.log10(value / most) / 3);
     box.bad = box.members.some((at) => stepOf.has(at) && stepOf.get(at)[7]);
+    box.mark = box.members.length === 1 ? graph.nodes[box.members[0]].mark || "" : "";
   });
+}
+
+// Marks boxes and links on the critical path of the recorded backward, or none.
+function markPath(scene, on) {
+  const steps = on && graph.critical ? graph.critical.path.map((at) => scene.boxOf[at]) : [];
+  const boxes = new Set(steps), pairs = new Set();
+  steps.forEach((box, k) => { if (k) pairs.add(`${box}>${steps[k - 1]}`); });
+  scene.boxes.forEach((box, at) => { box.critical = boxes.has(at); });
+  for (const link of scene.links) link.critical = pairs.has(`${link.source}>${link.target}`);
 }

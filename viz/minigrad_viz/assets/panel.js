@@ -16,7 +16,8 @@ function section(heading, ...content) {
 
 function facts(pairs) {
   const list = tag("dl");
-  for (const [name, value] of pairs) if (value !== undefined && value !== "") list.append(tag("dt", name), tag("dd", String(value)));
+  for (const [name, value] of pairs)
+    if (value !== undefined && value !== "") list.append(tag("dt", name), tag("dd", String(value)));
   return list;
 }
 
@@ -32,43 +33,104 @@ function nodeName(at) {
   return node.op || node.name || KIND_WORD[node.kind];
 }
 
+function legendRow(name, word) {
+  const row = tag("p"), swatch = tag("span", "", "swatch");
+  const rim = MARKED.includes(name) ? name : name + "-rim";
+  swatch.style.background = MARKED.includes(name)
+    ? `color-mix(in srgb, var(--${name}) 22%, var(--op))` : `var(--${name})`;
+  swatch.style.borderColor = `var(--${rim})`;
+  row.append(swatch, word);
+  return row;
+}
+
 function showOverview(app) {
   panel.replaceChildren(tag("h2", graph.title), tag("p", graph.summary, "quiet"));
-  section("Legend", ...[["leaf", "input"], ["parameter", "parameter"], ["op", "operation"], ["scope", "folded scope"]].map(([kind, word]) => {
-    const row = tag("p"), swatch = tag("span", "", "swatch");
-    swatch.style.background = `var(--${kind})`;
-    swatch.style.borderColor = `var(--${kind}-rim)`;
-    row.append(swatch, word);
-    return row;
-  }), tag("p", "A double rim marks the result; a line's width is its bytes (log).", "quiet"));
-  const inside = (scope) => prefixes(scope).slice(0, -1).some((outer) => app.closed.has(outer));
-  const listed = [...scopes].filter(([scope]) => !inside(scope)).sort((a, b) => (a[0] < b[0] ? -1 : 1)).slice(0, 300);
-  section("Scopes", ...listed.map(([scope, count]) =>
-    action((app.closed.has(scope) ? "▸ " : "▾ ") + scope, countText(count, "node"), () => app.toggle(scope))));
-  section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"], ["↑ ↓ ← →", "walk along the links; move"], ["/", "search, Enter for the next"],
-    ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"], ["t", "light or dark"], ["Esc", "let go"]]));
+  const kinds = [["leaf", "input"], ["parameter", "parameter"], ["op", "operation"],
+    ["scope", "folded scope"]];
+  const marks = MARKED.filter((mark) => graph.nodes.some((node) => node.mark === mark));
+  section("Legend", ...[...kinds, ...marks.map((mark) => [mark, mark])].map((row) => legendRow(...row)),
+    tag("p", "A double rim marks the result; a line's width is its bytes (log).", "quiet"));
+  if (graph.critical) section("Critical path", ...pathFacts());
+  section("Differences", ...differences(app));
+  section("Scopes", ...scopeRows(app));
+  section("Repeats", ...[...repeats].map(([name, { title, copies, members }]) =>
+    action(`${app.closed.has(name) ? "▸" : "▾"} ${title}`,
+      `×${copies + 1}, ${countText(members.length, "op")}`, () => app.toggle(name))));
+  section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
+    ["↑ ↓ ← →", "walk along the links; move"], ["/", "search, Enter for the next"],
+    ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"],
+    ["s", "step through backward"], ["p", "critical path"], ["t", "light or dark"],
+    ["Esc", "let go"]]));
+}
+
+function pathFacts() {
+  const { work, span, path } = graph.critical;
+  return [facts([["nodes", path.length], ["span T∞", timeText(span)], ["work T₁", timeText(work)],
+    ["T₁ / T∞", span ? numberText(work / span) : ""]])];
+}
+
+function differences(app) {
+  const marked = [...graph.nodes.keys()].filter((at) => graph.nodes[at].mark).slice(0, 200);
+  return marked.map((at) => action(nodeName(at), graph.nodes[at].note, () => app.reveal(at)));
+}
+
+function scopeRows(app) {
+  const hidden = (scope) => prefixes(scope).slice(0, -1).some((outer) => app.closed.has(outer));
+  const listed = [...scopes].filter(([scope]) => !hidden(scope)).sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  return listed.slice(0, 300).map(([scope, count]) =>
+    action((app.closed.has(scope) ? "▸ " : "▾ ") + scope, countText(count, "node"),
+      () => app.toggle(scope)));
 }
 
 function showScope(app, box) {
-  panel.replaceChildren(tag("h2", box.scope), tag("p", `scope of ${censusText(box.members)}`, "quiet"));
+  const of = repeats.has(box.scope) ? "repeated: " : "scope of ";
+  panel.replaceChildren(tag("h2", box.title), tag("p", of + censusText(box.members), "quiet"));
   section("Scope", action("Open", "e", () => app.toggle(box.scope)));
   const bytes = box.members.reduce((sum, at) => sum + graph.nodes[at].bytes.reduce((a, b) => a + b, 0), 0);
   const time = heatOf(box, "time");
   section("Sums", facts([["bytes", byteText(bytes)], ["backward", time === null ? "" : timeText(time)]]));
-  section("Nodes", ...box.members.slice(0, 100).map((at) => action(nodeName(at), `#${graph.nodes[at].id}`, () => app.reveal(at))));
+  section("Nodes", ...box.members.slice(0, 100).map((at) =>
+    action(nodeName(at), `#${graph.nodes[at].id}`, () => app.reveal(at))));
 }
 
 function showNode(app, at) {
   const node = graph.nodes[at], step = stepOf.get(at);
-  panel.replaceChildren(tag("h2", nodeName(at)), tag("p", [node.root && "result", KIND_WORD[node.kind], `#${node.id}`].filter(Boolean).join(" · "), "quiet"));
+  const words = [node.root && "result", KIND_WORD[node.kind], `#${node.id}`].filter(Boolean);
+  panel.replaceChildren(tag("h2", nodeName(at)), tag("p", words.join(" · "), "quiet"));
+  if (node.note) section("Difference", tag("p", node.note));
   if (node.formula) section("Formula", tag("code", node.formula, "formula"));
-  section(node.outputs.length > 1 ? "Results" : "Result", ...node.outputs.map((text, k) => tag("code", `${text} · ${byteText(node.bytes[k])}`)));
-  section("Facts", facts([["name", node.op ? node.name : ""], ["device", node.device], ...(node.params || [])]));
+  section(node.outputs.length > 1 ? "Results" : "Result",
+    ...node.outputs.map((text, k) => tag("code", `${text} · ${byteText(node.bytes[k])}`)));
+  section("Facts", facts([["name", node.op ? node.name : ""], ["device", node.device],
+    ["value", node.values && valuesText(node.values, 16)], ...(node.params || [])]));
+  if (node.grad) section("Gradient", facts(gradientFacts(node)));
   if (node.saved) section("Saved for backward", ...node.saved.map((text) => tag("code", text)));
-  if (node.site) section("Made at", tag("code", node.site), tag("p", node.function ? `in ${node.function}` : "", "quiet"));
-  if (step) section("Backward", facts([["step", step[1] + 1], ["took", timeText(step[4] - step[3])], ["began at", timeText(step[3])], ["worker", step[2]],
-    ["contributions", step[5]], ["gradient norm", step[6] === null ? "" : Number(step[6].toPrecision(5))], ["holds", step[7] || ""]]));
-  section("Inputs", ...incoming[at].map(([p, o]) => action(nodeName(p), graph.nodes[p].outputs[o], () => app.reveal(p))));
-  section("Used by", ...outgoing[at].slice(0, 50).map(([, o, c]) => action(nodeName(c), node.outputs[o], () => app.reveal(c))));
-  section("Fold", ...prefixes(node.scope).map((scope) => action(scope, countText(scopes.get(scope), "node"), () => app.toggle(scope))));
+  if (node.site) section("Made at", ...madeAt(node));
+  if (step) section("Backward", facts(stepFacts(at, step)));
+  section("Inputs", ...incoming[at].map(([p, o]) =>
+    action(nodeName(p), graph.nodes[p].outputs[o], () => app.reveal(p))));
+  section("Used by", ...outgoing[at].slice(0, 50).map(([, o, c]) =>
+    action(nodeName(c), node.outputs[o], () => app.reveal(c))));
+  section("Fold", ...prefixes(node.scope).map((scope) =>
+    action(scope, countText(scopes.get(scope), "node"), () => app.toggle(scope))));
+}
+
+function madeAt(node) {
+  const place = [tag("code", node.site), tag("p", node.function ? `in ${node.function}` : "", "quiet")];
+  return node.text ? [tag("code", node.text, "formula"), ...place] : place;
+}
+
+function gradientFacts({ grad: [norm, bad, values], before }) {
+  return [[".grad", values ? valuesText(values, 16) : ""], ["norm", norm === null ? "" : numberText(norm)],
+    ["holds", bad || ""], ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
+}
+
+const slackOf = new Map(graph.critical ? graph.critical.slack : []);
+
+function stepFacts(at, [, order, worker, t0, t1, contributions, norm, bad, values]) {
+  return [["step", order + 1], ["took", timeText(t1 - t0)],
+    ["slack", slackOf.has(at) ? slackOf.get(at) ? timeText(slackOf.get(at)) : "none: critical" : ""],
+    ["began at", timeText(t0)], ["worker", worker], ["contributions", contributions],
+    ["cotangent", values ? valuesText(values, 16) : ""],
+    ["gradient norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""]];
 }

@@ -1,0 +1,183 @@
+"""Hooks: functions that a backward calls at a place of the graph.
+
+They are kept at the place itself (a Node, Port or Leaf, in a slot that stays unset until the first
+hook), as a tuple that is replaced, never changed: so a hook may remove itself or add others while
+hooks run. The order is always the same. At an inner tensor:
+
+    tensor hooks, as registered → retain_grad → multi-grad hooks → node prehooks → the op's rules
+    → node hooks
+
+At a leaf:
+
+    tensor hooks → multi-grad hooks → `.grad` is updated → post-accumulate hooks → leaf-ready hooks
+
+engine/hooked.py runs them. While `registered` is 0 a backward does not look for any.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .errors import HookError, describe
+
+registered = 0  # hooks added and not removed; those whose place has died still count
+_lock = threading.Lock()
+
+
+class Hook:
+    """One function at one place. `kind` says when it runs: see the two orders above."""
+
+    __slots__ = ("kind", "fn")
+
+    def __init__(self, kind: str, fn: Any):
+        self.kind = kind
+        self.fn = fn
+
+
+class HookHandle:
+    """Removes what was registered: by remove(), or as a context manager at the end of it."""
+
+    def __init__(self, placed: list[tuple[Any, Hook]]):
+        self._placed = [(weakref.ref(place), hook) for place, hook in placed]
+
+    def remove(self) -> None:
+        """Take the hook away; a second time does nothing."""
+        global registered
+        placed, self._placed = self._placed, []
+        for ref, hook in placed:
+            place = ref()
+            with _lock:
+                registered -= 1
+                if place is not None:
+                    place.hooks = tuple([other for other in place.hooks if other is not hook])
+
+    def __enter__(self) -> "HookHandle":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
+    """Put hooks (place, kind, fn) where they belong; one handle removes them all."""
+    global registered
+    made = [(place, Hook(kind, fn)) for place, kind, fn in placed]
+    with _lock:
+        for place, hook in made:
+            registered += 1
+            place.hooks = (*getattr(place, "hooks", ()), hook)
+    return HookHandle(made)
+
+
+def of(place: Any, kind: str) -> list:
+    """The functions of this kind at a place, in the order in which they were registered."""
+    return [hook.fn for hook in getattr(place, "hooks", ()) if hook.kind == kind]
+
+
+class NodeHooks:
+    """What `y.grad_fn` offers: hooks around the rules of one recorded call."""
+
+    __slots__ = ()
+
+    def register_prehook(self, fn: Callable) -> HookHandle:
+        """fn(gradients of the results) before the rules run; it may return others, as a tuple.
+
+        Results that were not used have None.
+        """
+        return add([(_producer(self), "pre", fn)])
+
+    def register_hook(self, fn: Callable) -> HookHandle:
+        """fn(gradients of the inputs, gradients of the results) after the rules have run.
+
+        It may return other gradients of the inputs, as a tuple. Only inputs that need one count.
+        """
+        return add([(_producer(self), "post", fn)])
+
+
+def _producer(place: Any) -> Any:
+    """The node itself; the node that a port belongs to."""
+    return place.parents[0] if hasattr(place, "index") else place
+
+
+class TensorHooks:
+    """Base of Tensor: what a tensor offers."""
+
+    __slots__ = ()
+
+    node: Any
+    is_leaf: bool
+
+    def register_hook(self, fn: Callable) -> HookHandle:
+        """fn(gradient) once for each backward, with the total; it may return another in its place.
+
+        The gradient is not to be changed in place: its memory is shown read-only.
+        """
+        return add([(_place(self, "register_hook"), "total", fn)])
+
+    def retain_grad(self) -> None:
+        """Keep this inner tensor's gradient in `.grad` too, as a leaf does."""
+        place = _place(self, "retain_grad")
+        if not self.is_leaf and not self.retains_grad:
+            add([(place, "retain", weakref.ref(self))])
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether retain_grad was called on this inner tensor."""
+        return any(ref() is self for ref in of(self.node, "retain"))
+
+    def register_post_accumulate_grad_hook(self, fn: Callable) -> HookHandle:
+        """fn(leaf) after a backward has updated the leaf's `.grad`."""
+        return add([(_leaf(self, "register_post_accumulate_grad_hook"), "accumulated", fn)])
+
+    def register_leaf_ready_hook(self, fn: Callable) -> HookHandle:
+        """fn(leaf) once in each backward that reaches the leaf, as soon as nothing more will come.
+
+        That is in the middle of the backward, before older nodes run; also where no gradient has
+        come. What must wait for all consumers of a parameter, such as sending its gradient to
+        other machines, starts here.
+        """
+        return add([(_leaf(self, "register_leaf_ready_hook"), "ready", fn)])
+
+
+class MultiGrad:
+    """A hook over several tensors: how many, which function, and whether one is enough."""
+
+    __slots__ = ("count", "fn", "mode")
+
+    def __init__(self, count: int, fn: Callable, mode: str):
+        self.count = count
+        self.fn = fn
+        self.mode = mode
+
+
+def register_multi_grad_hook(tensors: Sequence, fn: Callable, mode: str = "all") -> HookHandle:
+    """fn(list of gradients) once for each backward, when those of all the tensors are there.
+
+    None stands for a tensor that the backward does not reach. With mode="any": fn(gradient) for the
+    first that comes.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"register_multi_grad_hook: mode is 'all' or 'any', got {mode!r}")
+    places = [_place(x, "register_multi_grad_hook") for x in tensors]
+    shared = MultiGrad(len(places), fn, mode)
+    return add([(place, "multi", (shared, i)) for i, place in enumerate(places)])
+
+
+def _place(x: Any, method: str) -> Any:
+    if x.node is None:
+        raise HookError(
+            f"{method}: {describe(x)} does not require a gradient, so none will come. Make it "
+            "with requires_grad=True, or put the hook on a result that depends on such a tensor."
+        )
+    return x.node
+
+
+def _leaf(x: Any, method: str) -> Any:
+    place = _place(x, method)
+    if not x.is_leaf:
+        raise HookError(
+            f"{method} is for leaves; {describe(x)} is the result of {place!r}. Use "
+            "register_hook for its gradient, and retain_grad() to keep it in .grad."
+        )
+    return place

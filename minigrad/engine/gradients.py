@@ -1,0 +1,61 @@
+"""mg.gradients: the gradient of every tensor behind a loss, as a value; no tensor is changed."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import describe
+from ..core.tensor import Tensor
+from .api import run_backward
+
+
+class GradStore:
+    """The gradients of one backward, looked up by tensor: leaves and inner tensors alike.
+
+    It keeps gradients only, by the number of the place in the graph, not the graph.
+    """
+
+    def __init__(self, found: dict[int, Tensor]):
+        self._found = found
+
+    def __getitem__(self, x: Tensor) -> Tensor:
+        g = self.get(x)
+        if g is None:
+            why = (
+                "does not require a gradient"
+                if x.node is None
+                else "had no part in the result, or came after it; use .get(x) to have None"
+            )
+            raise KeyError(f"no gradient for {describe(x)}: this tensor {why}")
+        return g
+
+    def get(self, x: Tensor, default: Any = None) -> Any:
+        """The gradient of x; `default` where there is none."""
+        return default if x.node is None else self._found.get(x.node.number, default)
+
+    def __contains__(self, x: Tensor) -> bool:
+        return self.get(x) is not None
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"<GradStore of {len(self)} gradients>"
+
+
+def gradients(
+    tensors: Tensor | Sequence[Tensor],
+    gradients: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+) -> GradStore:
+    """∂(Σ gradients · tensors)/∂x for every tensor x that they depend on, themselves included.
+
+    `.grad` is not touched. The options are those of mg.backward.
+    """
+    found: dict[int, Tensor] = {}
+
+    def keep(place: Any, g: Any) -> None:
+        found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
+
+    run_backward(tensors, gradients, keep, lambda order: set(order), retain_graph, create_graph)
+    return GradStore(found)

@@ -1,0 +1,228 @@
+"""Normalisation layers. Names, argument order, defaults and state names are PyTorch's."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core import create
+from ..core.registry import op
+from ..core.tensor import Tensor
+from ..core.versions import note_write
+from .module import Module
+from .parameter import Parameter
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
+    "LayerNorm", "RMSNorm",
+]  # fmt: skip
+
+
+def _ones(shape: Any, device: str | None, dtype: Any) -> Parameter:
+    return Parameter(create.ones(shape, device=device, dtype=dtype))
+
+
+def _zeros(shape: Any, device: str | None, dtype: Any) -> Parameter:
+    return Parameter(create.zeros(shape, device=device, dtype=dtype))
+
+
+class _ChannelNorm(Module):
+    """Base of batch and instance norms: (C,) weight, bias and running statistics, each optional."""
+
+    ndims: tuple[int, ...]  # how many axes x may have
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.weight = _ones(num_features, device, dtype) if affine else None
+        self.bias = _zeros(num_features, device, dtype) if affine else None
+        mean = var = count = None
+        if track_running_stats:
+            mean = create.zeros(num_features, device=device, dtype=dtype)
+            var = create.ones(num_features, device=device, dtype=dtype)
+            count = create.zeros((), device=device, dtype=np.int64)
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", var)
+        self.register_buffer("num_batches_tracked", count)
+
+    def _checked(self, x: Tensor) -> Tensor:
+        name = type(self).__name__
+        if x.ndim not in self.ndims:
+            axes = " or ".join(map(str, self.ndims))
+            raise ValueError(f"{name}: x must have {axes} axes, got shape {x.shape}")
+        return x
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_ChannelNorm):
+    def _momentum(self) -> float:
+        """The weight of this batch; momentum=None: 1/n, so that the statistics are averages."""
+        if self.num_batches_tracked is not None and self.training:
+            self.num_batches_tracked.data[...] += 1
+            note_write(self.num_batches_tracked.data, f"{type(self).__name__}.forward")
+        if self.momentum is not None:
+            return self.momentum
+        return 1 / max(int(self.num_batches_tracked or 0), 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        by_batch = self.training or self.running_mean is None
+        return op.batch_norm(
+            self._checked(x), self.running_mean, self.running_var, self.weight, self.bias, by_batch,
+            self._momentum(), self.eps,
+        )  # fmt: skip
+
+
+class BatchNorm1d(_BatchNorm):
+    """(x − mean)/√(var + eps) · weight + bias for each channel of x (N, C) or (N, C, L).
+
+    In training over the batch, which moves running_mean and running_var; else by these two.
+    """
+
+    ndims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """(x − mean)/√(var + eps) · weight + bias for each channel of x (N, C, H, W)"""
+
+    ndims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """(x − mean)/√(var + eps) · weight + bias for each channel of x (N, C, D, H, W)"""
+
+    ndims = (5,)
+
+
+class _InstanceNorm(_ChannelNorm):
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        by_input = self.training or self.running_mean is None
+        one = self._checked(x).ndim == self.ndims[0]  # one example without a batch axis
+        y = op.instance_norm(
+            op.expand_dims(x, axis=0) if one else x, self.running_mean, self.running_var,
+            self.weight, self.bias, by_input, self.momentum or 0.0, self.eps,
+        )  # fmt: skip
+        return y[0] if one else y
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """(x − mean)/√(var + eps) · weight + bias over each row of x (N, C, L) or (C, L)"""
+
+    ndims = (2, 3)
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """(x − mean)/√(var + eps) · weight + bias over each image of x (N, C, H, W) or (C, H, W)"""
+
+    ndims = (3, 4)
+
+
+class LayerNorm(Module):
+    """(x − mean)/√(var + eps) · weight + bias over the last axes, of normalized_shape"""
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        affine = elementwise_affine
+        self.weight = _ones(self.normalized_shape, device, dtype) if affine else None
+        self.bias = _zeros(self.normalized_shape, device, dtype) if affine and bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        affine = self.weight is not None
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+
+
+class RMSNorm(Module):
+    """x/√(mean x² + eps) · weight over the last axes; eps=None: the ε of x's dtype"""
+
+    def __init__(
+        self,
+        normalized_shape: int | tuple[int, ...],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.normalized_shape = _shape(normalized_shape)
+        self.eps = eps
+        self.weight = _ones(self.normalized_shape, device, dtype) if elementwise_affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        affine = self.weight is not None
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+
+
+class GroupNorm(Module):
+    """(x − mean)/√(var + eps) · weight + bias over groups of channels of x (N, C, ...)"""
+
+    def __init__(
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        if num_groups < 1 or num_channels % num_groups:
+            raise ValueError(
+                f"GroupNorm: num_groups={num_groups} must divide num_channels={num_channels}"
+            )
+        self.num_groups = num_groups
+        self.num_channels = num_channels
+        self.eps = eps
+        self.weight = _ones(num_channels, device, dtype) if affine else None
+        self.bias = _zeros(num_channels, device, dtype) if affine else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        affine = self.weight is not None
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={affine}"
+
+
+def _shape(normalized_shape: int | tuple[int, ...]) -> tuple[int, ...]:
+    one = isinstance(normalized_shape, int)
+    return (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore[return-value]

@@ -1,0 +1,347 @@
+"""Samples of normalisation and dropout. The references are the formulas, in plain NumPy."""
+
+import numpy as np
+
+from ...backends.dtypes import accumulator
+from ...core.registry import op
+from ..spec import ErrorSample, Point, Sample, register_op
+from .forms import REAL, normal, of_several
+
+
+def _statistics(x, axis, eps, centre):
+    mean = x.mean(axis, keepdims=True) if centre else 0
+    return mean, 1 / np.sqrt(np.square(x - mean).mean(axis, keepdims=True) + eps)
+
+
+def _require(x, axis, *others):
+    """Operands must broadcast against x, and x must have the axes."""
+    if max(axis) >= x.ndim or any(
+        np.broadcast_shapes(x.shape, w.shape) != x.shape for w in others if w is not None
+    ):
+        raise ValueError("shapes")
+
+
+def _standardize(x, weight=None, bias=None, *, axis, eps, centre=True):
+    _require(x, axis, weight, bias)
+    mean, rstd = _statistics(x, axis, eps, centre)
+    y = (x - mean) * rstd
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def _standardize_dx(a, x, weight=None, *, axis, eps, centre=True):
+    _require(x, axis, weight)
+    if a.shape != x.shape:
+        raise ValueError("shapes")
+    mean, rstd = _statistics(x, axis, eps, centre)
+    xhat, u = (x - mean) * rstd, a if weight is None else a * weight
+    level = u.mean(axis, keepdims=True) if centre else 0
+    return (rstd * (u - level - xhat * (u * xhat).mean(axis, keepdims=True))).astype(x.dtype)
+
+
+def _standardize_dw(a, x, *, shape, axis, eps, centre=True):
+    _require(x, axis, np.empty(shape))
+    if a.shape != x.shape:
+        raise ValueError("shapes")
+    mean, rstd = _statistics(x, axis, eps, centre)
+    y = a * (x - mean) * rstd
+    extra = y.ndim - len(shape)
+    y = y.sum(tuple(range(extra)))
+    over = tuple([k for k, n in enumerate(shape) if n == 1])
+    return y.sum(over, keepdims=True).astype(x.dtype)
+
+
+def _with_statistics(x, axis, eps, centre):
+    """The keyword arguments mean and rstd of the derivatives of standardize, as its forward's."""
+    wide = op.astype(x, dtype=accumulator(x.dtype) or x.dtype)
+    mean = op.mean(wide, axis=axis, keepdims=True)
+    mean = mean if centre else op.zeros_like(mean)
+    square = op.mean(op.square(wide - mean), axis=axis, keepdims=True)
+    return {"mean": mean, "rstd": 1 / np.sqrt(square + eps)}
+
+
+def _call_dx(a, x, weight=None, *, axis, eps, centre=True):
+    given = _with_statistics(x, axis, eps, centre)
+    return op.standardize_dx(a, x, weight, **given, axis=axis, eps=eps, centre=centre)
+
+
+def _call_dw(a, x, *, shape, axis, eps, centre=True):
+    given = _with_statistics(x, axis, eps, centre)
+    return op.standardize_dw(a, x, **given, shape=shape, axis=axis, eps=eps, centre=centre)
+
+
+# (shape of x, of weight and bias, axis): rows, channels, groups, all axes
+FORMS = [
+    ((3, 4), (4,), (1,)),
+    ((2, 3, 4), (3, 4), (1, 2)),
+    ((4, 3), (3,), (0,)),
+    ((3, 2, 4), (2, 1), (0, 2)),
+    ((2, 2, 2, 3), (2, 2, 1), (2, 3)),
+    ((5,), (5,), (0,)),
+    ((0, 3), (3,), (1,)),
+]
+HOW = {"eps": 0.1}  # keeps 1/√(var + eps) near 1, whatever rows are drawn
+BARE = [((shape,), {"axis": axis, **HOW}) for shape, _, axis in FORMS[:4]]
+RMS = [((x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
+
+register_op(
+    "standardize",
+    of_several([((x, w, w), {"axis": axis, **HOW}) for x, w, axis in FORMS] + BARE + RMS),
+    reference=_standardize,
+    dtypes=REAL,
+    points=[
+        Point(
+            "a constant row is 0, and so is its gradient for cotangents all alike",
+            (np.full((2, 3), 7.0),),
+            np.zeros((2, 3)),
+            (np.zeros((2, 3)),),
+            {"axis": (1,), "eps": 1e-5},
+        )
+    ],
+)
+register_op(
+    "standardize_dx",
+    of_several(
+        [((x, x, w), {"axis": axis, **HOW}) for x, w, axis in FORMS]
+        + [((x, x), {"axis": axis, **HOW}) for x, _, axis in FORMS[:4]]
+        + [((x, x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
+    ),
+    call=_call_dx,
+    reference=_standardize_dx,
+    dtypes=REAL,
+)
+register_op(
+    "standardize_dw",
+    of_several(
+        [((x, x), {"axis": axis, "shape": w, **HOW}) for x, w, axis in FORMS]
+        + [((x, x), {"axis": a, "shape": w, "centre": False, **HOW}) for x, w, a in FORMS[:2]]
+    ),
+    call=_call_dw,
+    reference=_standardize_dw,
+    dtypes=REAL,
+)
+
+
+# -- what users call -----------------------------------------------------------------------------
+
+
+def _last(x, normalized_shape, *operands):
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
+    if any(
+        np.shape(w) != shape for w in (*operands, np.empty(x.shape[-len(shape) :])) if w is not None
+    ):
+        raise ValueError("shapes")
+    return tuple(range(x.ndim - len(shape), x.ndim))
+
+
+def _layer_norm(x, weight=None, bias=None, *, normalized_shape, eps=1e-5):
+    return _standardize(x, weight, bias, axis=_last(x, normalized_shape, weight, bias), eps=eps)
+
+
+def _rms_norm(x, weight=None, *, normalized_shape, eps=1e-5):
+    axis = _last(x, normalized_shape, weight)
+    return _standardize(x, weight, None, axis=axis, eps=eps, centre=False)
+
+
+def _by_channel(w, x):
+    if x.ndim < 2 or w is not None and w.shape != (x.shape[1],):
+        raise ValueError("shapes")
+    return None if w is None else w.reshape((-1, *(1,) * (x.ndim - 2)))
+
+
+def _batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+    w, b = _by_channel(weight, x), _by_channel(bias, x)
+    if statistics is None:
+        if x.size == x.shape[1]:
+            raise ValueError("one value a channel")
+        return _standardize(x, w, b, axis=(0, *range(2, x.ndim)), eps=eps)
+    mean, var = (_by_channel(s, x) for s in statistics)
+    y = (x - mean) / np.sqrt(var + eps)
+    return ((y if w is None else y * w) + (0 if b is None else b)).astype(x.dtype)
+
+
+def _instance_norm(x, weight=None, bias=None, *, eps=1e-5):
+    w, b = _by_channel(weight, x), _by_channel(bias, x)
+    if np.prod(x.shape[2:]) == 1:
+        raise ValueError("one place")
+    return _standardize(x, w, b, axis=tuple(range(2, x.ndim)), eps=eps)
+
+
+def _group_norm(x, weight=None, bias=None, *, num_groups, eps=1e-5):
+    weight, bias = _by_channel(weight, x), _by_channel(bias, x)
+    if x.shape[1] % num_groups:
+        raise ValueError("groups")
+    size = x.size // max(x.shape[0] * num_groups, 1)
+    parts = x.reshape((x.shape[0], num_groups, size))
+    y = _standardize(parts, axis=(2,), eps=eps).reshape(x.shape)
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def _call_batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+    mean, var = statistics or (None, None)
+    return op.batch_norm(x, mean, var, weight, bias, training=statistics is None, eps=eps)
+
+
+def _wrong(name, x, match, error=ValueError, more=(), **params):
+    return ErrorSample(name, (np.ones(x), *more), error, match, params)
+
+
+register_op(
+    "layer_norm",
+    of_several(
+        [((x, w, w), {"normalized_shape": w}) for x, w, _ in FORMS[:2]]
+        + [(((2, 3, 4),), {"normalized_shape": 4}), (((2, 3),), {"normalized_shape": (2, 3)})]
+    ),
+    call=lambda x, w=None, b=None, *, normalized_shape, eps=1e-5: op.layer_norm(
+        x, normalized_shape, w, b, eps
+    ),
+    reference=_layer_norm,
+    dtypes=REAL,
+    errors=[
+        _wrong("shape", (2, 3), r"normalized_shape=\(4,\) must be the last.*\(2, 3\)",
+               normalized_shape=4),
+        _wrong("weight", (2, 3), r"weight must have shape normalized_shape=\(3,\), got \(2,\)",
+               more=(np.ones(2),), normalized_shape=3),
+        ErrorSample("integers", (np.ones((2, 3), int),), TypeError, "must be a real floating",
+                    {"normalized_shape": 3}),
+    ],
+)  # fmt: skip
+register_op(
+    "rms_norm",
+    of_several(
+        [((x, w), {"normalized_shape": w, "eps": 1e-3}) for x, w, _ in FORMS[:2]]
+        + [(((2, 3, 4),), {"normalized_shape": 4, "eps": 1e-5})]
+    ),
+    call=lambda x, w=None, *, normalized_shape, eps=None: op.rms_norm(x, normalized_shape, w, eps),
+    reference=_rms_norm,
+    dtypes=REAL,
+    errors=[_wrong("shape", (2, 3), "must be the last axes", normalized_shape=(3, 2))],
+)
+STATISTICS = (np.array([0.25, -0.5, 1.0]), np.array([0.5, 1.5, 2.0]))
+register_op(
+    "batch_norm",
+    of_several(
+        [((x, (3,), (3,)), {}) for x in ((4, 3), (2, 3, 4), (2, 3, 2, 2))]
+        + [(((4, 3, 2),), {}), (((4, 3), (3,)), {"eps": 1e-2})]
+        + [((x, (3,), (3,)), {"statistics": STATISTICS}) for x in ((4, 3), (2, 3, 2), (1, 3))]
+        + [(((4, 3),), {"statistics": STATISTICS})]
+    ),
+    call=_call_batch_norm,
+    reference=_batch_norm,
+    dtypes=REAL,
+    errors=[
+        _wrong("one value", (1, 3), r"more than one value for each channel.*\(1, 3\)"),
+        _wrong("weight", (2, 3), r"weight must have shape \(3,\).*got \(2,\)", more=(np.ones(2),)),
+        _wrong("no channels", (3,), r"\(batch, channels, ...\), got shape \(3,\)"),
+        _wrong("statistics", (2, 3), "give both", statistics=(np.ones(3), None)),
+    ],
+)
+register_op(
+    "instance_norm",
+    of_several(
+        [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 3), (2, 3, 2, 2))] + [(((2, 3, 4),), {})]
+    ),
+    call=lambda x, w=None, b=None, *, eps=1e-5: op.instance_norm(x, None, None, w, b, eps=eps),
+    reference=_instance_norm,
+    dtypes=REAL,
+    errors=[_wrong("one place", (2, 3, 1), r"more than one place.*\(2, 3, 1\)")],
+)
+register_op(
+    "group_norm",
+    of_several(
+        [((x, (4,), (4,)), {"num_groups": 2}) for x in ((3, 4), (2, 4, 3), (2, 4, 2, 2))]
+        + [(((2, 4, 3),), {"num_groups": n}) for n in (1, 4)]
+    ),
+    call=lambda x, w=None, b=None, *, num_groups, eps=1e-5: op.group_norm(x, num_groups, w, b, eps),
+    reference=_group_norm,
+    dtypes=REAL,
+    errors=[_wrong("groups", (2, 4), r"num_groups=3 must divide the 4 channels", num_groups=3)],
+)
+
+
+# -- dropout: each call with a generator of its own, so that it repeats ---------------------------
+
+
+def _repeating(function):
+    """The op with a generator that starts anew at every call."""
+
+    def call(x, *, seed=0, **params):
+        return function(x, generator=np.random.default_rng(seed), **params)
+
+    return call
+
+
+def _mask(x, seed, p, shape=None):
+    return np.random.default_rng(seed).random(shape or x.shape, dtype=np.float32) >= p
+
+
+def _dropout(x, *, seed=0, p=0.5, training=True, shared=()):
+    if not training or p == 0:
+        return x
+    shape = [1 if k in shared else n for k, n in enumerate(x.shape)]
+    return np.where(_mask(x, seed, p, shape), x * (1 / (1 - p) if p < 1 else 0), 0).astype(x.dtype)
+
+
+def _over_space(dims):
+    def reference(x, *, seed=0, p=0.5, training=True):
+        if x.ndim not in (dims + 1, dims + 2):
+            raise ValueError("axes")
+        shared = tuple(range(x.ndim - dims, x.ndim))
+        return _dropout(x, seed=seed, p=p, training=training, shared=shared)
+
+    return reference
+
+
+def _alpha_dropout(x, *, seed=0, p=0.5, training=True):
+    if not training or p == 0:
+        return x
+    low = -1.6732632423543772 * 1.0507009873554805
+    a = 1 / np.sqrt((1 - p) * (1 + p * low**2))
+    return (a * np.where(_mask(x, seed, p), x, low) - a * p * low).astype(x.dtype)
+
+
+def _drops(*shapes):
+    def samples(rng, dtype):
+        for i, (shape, p) in enumerate([(s, p) for s in shapes for p in (0.3, 0.5)]):
+            yield Sample(f"{i}: {shape} p={p}", (normal(rng, dtype, shape),), {"p": p})
+        x = normal(rng, dtype, shapes[0])
+        yield Sample("evaluation", (x,), {"training": False})
+
+    return samples
+
+
+OUTSIDE = [
+    ErrorSample(f"p={p}", (np.ones((2, 3, 4)),), ValueError, f"from 0 to 1; got p={p}", {"p": p})
+    for p in (-0.1, 1.5)
+]
+NOTHING_LEFT = Point("p = 1 drops everything, infinities too", (np.array([1.0, np.inf]),),
+                     np.zeros(2), (np.zeros(2),), {"p": 1.0})  # fmt: skip
+
+
+def _drop_forms(rng, dtype):
+    for i, params in enumerate(({"p": 0.3}, {"p": 0.5, "shared": (1,)})):
+        yield Sample(f"{i}: {params}", (normal(rng, dtype, (5, 4)),), params)
+
+
+register_op("drop", _drop_forms, call=_repeating(op.drop), reference=_dropout, dtypes=REAL)
+register_op(
+    "dropout", _drops((4, 6), (9,)), call=_repeating(op.dropout), reference=_dropout,
+    dtypes=REAL, errors=OUTSIDE, points=[NOTHING_LEFT],
+)  # fmt: skip
+for _name, _dims, _shapes in (
+    ("dropout1d", 1, ((3, 8, 2), (6, 3))),
+    ("dropout2d", 2, ((2, 6, 2, 2), (4, 2, 2))),
+):
+    register_op(
+        _name, _drops(*_shapes), call=_repeating(getattr(op, _name)),
+        reference=_over_space(_dims), dtypes=REAL,
+        errors=[*OUTSIDE, _wrong("axes", (4,), rf"must have {_dims + 1} or {_dims + 2} axes")],
+    )  # fmt: skip
+register_op(
+    "alpha_dropout", _drops((4, 6), (9,)), reference=_alpha_dropout,
+    call=lambda x, *, training=True, **params: _repeating(op.alpha_dropout)(
+        x, training=training, **params
+    ),
+    dtypes=REAL, errors=OUTSIDE,
+)  # fmt: skip

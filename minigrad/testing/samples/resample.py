@@ -1,0 +1,94 @@
+"""Samples of adaptive pooling and upsampling."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .forms import REAL, over
+
+
+def _adaptive(dims):
+    def reference(x, output_size):
+        sizes = np.broadcast_to(output_size, dims)
+        if x.ndim < dims or 0 in x.shape[-dims:]:
+            raise ValueError("nothing to average")
+        y = x.astype(float)
+        for axis, new in zip(range(-dims, 0), sizes):
+            n = y.shape[axis]
+            parts = [
+                y.take(range(i * n // new, -((-(i + 1) * n) // new)), axis).mean(axis)
+                for i in range(new)
+            ]
+            y = np.stack(parts, axis)
+        return y.astype(x.dtype)
+
+    return reference
+
+
+_SPREADS = "where windows do not divide an axis, zero weights make NaN of inf along it"
+register_op(
+    "adaptive_avg_pool1d",
+    over([((2, 6), {"output_size": 3}), ((5,), {"output_size": 2}), ((3,), {"output_size": 4})]),
+    reference=_adaptive(1),
+    dtypes=REAL,
+    skips={"K12": _SPREADS},
+)
+register_op(
+    "adaptive_avg_pool2d",
+    over(
+        [
+            ((2, 4, 6), {"output_size": (2, 3)}),
+            ((1, 2, 5, 4), {"output_size": 3}),
+            ((3, 3), {"output_size": 1}),
+        ]
+    ),
+    reference=_adaptive(2),
+    dtypes=REAL,
+    skips={"K12": _SPREADS},
+    errors=[
+        ErrorSample(
+            "a vector",
+            (np.ones(3),),
+            ValueError,
+            r"adaptive_avg_pool2d: x must end in 2 non-empty axes, got shape \(3,\)",
+            {"output_size": 2},
+        )
+    ],
+)
+
+
+register_op(
+    "upsample",
+    over(
+        [
+            ((1, 2, 3), {"scale_factor": 2}),
+            ((1, 1, 2, 3), {"size": (3, 5)}),
+            ((1, 2, 2, 3), {"scale_factor": 2, "mode": "bilinear"}),
+            ((1, 1, 3, 2), {"size": (5, 4), "mode": "bilinear", "align_corners": True}),
+        ]
+    ),
+    dtypes=REAL,
+    points=[
+        Point(
+            "between entry centres",
+            (np.array([[[0.0, 4.0]]]),),
+            [[[0.0, 1.0, 3.0, 4.0]]],
+            ([[[2.0, 2.0]]],),
+            {"scale_factor": 2, "mode": "linear"},
+        ),
+    ],
+    errors=[
+        ErrorSample(
+            "unknown mode",
+            (np.ones((1, 1, 2)),),
+            ValueError,
+            "mode must be 'nearest', 'linear' or 'bilinear', got 'cubic'",
+            {"size": 4, "mode": "cubic"},
+        ),
+        ErrorSample(
+            "neither size nor scale",
+            (np.ones((1, 1, 2)),),
+            ValueError,
+            "size or scale_factor given",
+        ),
+    ],
+)

@@ -1,0 +1,138 @@
+"""C10: detect_anomaly names the first bad op, and the line of its forward."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core import modes
+from minigrad.core.errors import AnomalyError, InPlaceError
+from minigrad.engine.anomaly import detect_anomaly
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+
+def leaf(values):
+    return mg.tensor(values, requires_grad=True)
+
+
+def test_the_first_bad_op_of_a_forward_is_named():
+    x = leaf([1.0, -1.0])
+    with detect_anomaly(), pytest.raises(AnomalyError, match=r"log.*NaN in 1 of 2.*\(1,\)") as e:
+        np.exp(np.log(x))
+    assert (e.value.op, e.value.phase, e.value.value) == ("log", "forward", "NaN")
+    file, _, function = e.value.stack[0]
+    assert file == __file__ and function == "test_the_first_bad_op_of_a_forward_is_named"
+
+
+def test_inf_is_told_from_nan():
+    with detect_anomaly(), pytest.raises(AnomalyError, match="log.*Inf in 1 of 1") as e:
+        np.log(leaf([0.0]))
+    assert e.value.value == "Inf"
+
+
+def test_an_inf_that_only_passes_through_is_not_blamed():
+    x = leaf([1.0, 2.0])
+    with detect_anomaly():
+        y = mg.masked_fill(x, np.array([True, False]), -np.inf)
+        mg.softmax(y).sum().backward()
+    assert np.isfinite(x.grad.data).all()
+
+
+def test_inf_may_be_allowed():
+    with detect_anomaly(inf=False):
+        np.log(leaf([0.0]))
+
+
+def test_a_nan_that_came_in_is_said_to_have_come_in():
+    with detect_anomaly(), pytest.raises(AnomalyError, match="came in: an argument"):
+        leaf([np.nan]) * 2
+
+
+def test_a_large_but_finite_value_is_no_anomaly():
+    with detect_anomaly():
+        leaf([1e300]) * 1.0
+
+
+def made_here(x):
+    return np.sqrt(x)
+
+
+def test_a_bad_gradient_shows_the_stack_of_the_forward_in_the_error():
+    x = leaf([0.0])
+    with detect_anomaly():
+        y = made_here(x) * 0.0
+        with pytest.raises(AnomalyError, match="(?s)backward of sqrt.*NaN.*made_here") as e:
+            y.backward()
+    assert e.value.phase == "backward"
+    functions = [function for _, _, function in e.value.stack]
+    assert functions[:2] == [
+        "made_here",
+        "test_a_bad_gradient_shows_the_stack_of_the_forward_in_the_error",
+    ]
+
+
+def test_a_forward_outside_the_mode_has_no_stack_and_says_so():
+    y = np.sqrt(leaf([0.0])) * 0.0
+    with detect_anomaly(), pytest.raises(AnomalyError, match="outside detect_anomaly"):
+        y.backward()
+
+
+def test_it_works_in_the_backward_of_a_backward():
+    x = leaf([0.0])
+    with detect_anomaly():
+        y = x**1.5
+        g = mg.grad(y.sum(), x, create_graph=True)
+        with pytest.raises(AnomalyError) as e:
+            g.sum().backward()
+    assert e.value.phase == "backward" and e.value.stack
+
+
+def test_a_recorded_rule_that_fails_names_the_op_it_belongs_to():
+    x = leaf([0.0])
+    with detect_anomaly():
+        y = made_here(x)
+        with pytest.raises(AnomalyError) as e:
+            mg.grad(y.sum(), x, create_graph=True)
+    assert "in the backward of <sqrt" in "".join(e.value.__notes__)
+    assert e.value.stack[0][2] == "made_here"
+
+
+def test_a_changed_numpy_operand_is_an_error():
+    x, a = leaf([1.0, 2.0]), np.array([3.0, 4.0])
+    with detect_anomaly():
+        y = (x * a).sum()
+        a[0] = 0
+        with pytest.raises(InPlaceError, match="mul: a NumPy array.*was changed after the call"):
+            y.backward()
+    assert x.grad is None
+
+
+def test_the_mode_ends_with_an_exception_and_is_of_one_thread():
+    with pytest.raises(KeyError), detect_anomaly():
+        raise KeyError
+    assert modes.state.anomaly is None and modes.active == 0
+    errors = []
+
+    def other():
+        try:
+            np.log(leaf([-1.0]))
+        except AnomalyError as error:
+            errors.append(error)
+
+    with detect_anomaly():
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert not errors
+
+
+def test_it_is_also_a_decorator():
+    @detect_anomaly()
+    def run():
+        return np.log(leaf([-1.0]))
+
+    with pytest.raises(AnomalyError):
+        run()
+    np.log(leaf([-1.0]))

@@ -1,0 +1,57 @@
+"""What a dump keeps of an array: norm, finiteness, the numbers of a small one."""
+
+import math
+
+import numpy as np
+import pytest
+
+from minigrad.instrument.numbers import SMALL, arrived, norm, owner, small_values
+
+
+def test_the_norm_is_formed_in_double_precision():
+    assert norm(np.full(4, 30_000, np.float16)) == (60_000.0, None)
+
+
+def test_the_norm_of_several_cotangents_is_that_of_all_their_entries():
+    assert norm([np.array([3.0]), None, np.array([4.0])]) == (5.0, None)
+
+
+@pytest.mark.parametrize(("bad", "word"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "inf")])
+def test_a_norm_that_is_not_finite_is_a_word(bad, word):
+    assert norm(np.array([1.0, bad])) == (None, word)
+
+
+def test_numbers_are_kept_row_by_row_up_to_sixteen():
+    assert small_values(np.array([[1, 2], [3, 4]], np.float32)) == [1.0, 2.0, 3.0, 4.0]
+    assert small_values(np.zeros(SMALL)) is not None
+    assert small_values(np.zeros(SMALL + 1)) is None
+
+
+def test_what_json_cannot_say_is_a_word():
+    values = small_values(np.array([math.nan, math.inf, -math.inf]))
+    assert values == ["nan", "inf", "-inf"]
+
+
+@pytest.mark.parametrize("x", [np.zeros(0), np.zeros(2, complex), np.array(["a"]), None, 3.0])
+def test_what_is_not_a_small_real_array_has_no_numbers(x):
+    assert small_values(x) is None
+
+
+def test_a_contribution_arrives_in_its_parents_shape_and_dtype():
+    c = arrived(np.ones((5, 2, 3), complex), (2, 1), np.dtype(np.float32))
+    assert c.dtype == np.float32
+    np.testing.assert_array_equal(c, [[15.0], [15.0]])
+
+
+def test_a_contribution_smaller_than_its_parent_arrives_broadcast():
+    np.testing.assert_array_equal(arrived(np.array(2.0), (3,), np.dtype(float)), [2.0, 2.0, 2.0])
+
+
+def test_sixteen_bit_contributions_are_summed_in_float32():
+    c = arrived(np.ones((4096, 1), np.float16), (1,), np.dtype(np.float16))
+    assert c.dtype == np.float16 and c[0] == 4096
+
+
+def test_a_view_has_the_owner_of_its_memory():
+    x = np.zeros((4, 4))
+    assert owner(x[1:, ::2].T) == owner(x) != owner(x.copy())

@@ -1,0 +1,215 @@
+"""Attention: both forms agree, masks, second order, memory, errors; rotary embedding."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.func import jvp, vmap
+from minigrad.ops.attention import calls
+
+rng = np.random.default_rng(0)
+SHAPES = (2, 3, 9, 4), (2, 3, 11, 4), (2, 3, 11, 5)
+MASK = rng.random((9, 11)) > 0.4
+MASK[2] = False
+ADDED = np.where(MASK, rng.standard_normal(MASK.shape), -np.inf)
+CASES = {
+    "no mask": {},
+    "causal": {"is_causal": True},
+    "boolean mask": {"attn_mask": MASK},
+    "added mask": {"attn_mask": ADDED},
+    "mask of keys": {"attn_mask": np.arange(11) < 7},
+    "scale": {"scale": 0.3},
+}
+attention = mg.scaled_dot_product_attention
+
+
+def leaves(*shapes):
+    return [mg.tensor(rng.standard_normal(s), requires_grad=True) for s in shapes or SHAPES]
+
+
+def derivatives(function, xs):
+    """The value, the gradients, and the gradients of a weighted sum of these."""
+    y = function(*xs)
+    first = mg.grad(mg.sum(y * np.cos(np.arange(y.size)).reshape(y.shape)), xs, create_graph=True)
+    total = sum(mg.sum(g * np.sin(np.arange(g.size)).reshape(g.shape)) for g in first)
+    return [z.numpy() for z in (y, *first, *mg.grad(total, xs))]
+
+
+@pytest.mark.parametrize("block_size", [1, 4, 16])
+@pytest.mark.parametrize("case", CASES)
+def test_blocks_give_the_values_and_derivatives_of_the_plain_form(case, block_size):
+    xs = leaves()
+    blocks = derivatives(lambda *x: attention(*x, **CASES[case], block_size=block_size), xs)
+    plain = derivatives(lambda *x: attention(*x, **CASES[case]), xs)
+    for a, b in zip(blocks, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_a_query_that_may_take_no_key_gives_0_and_gets_gradient_0(block_size):
+    q, k, v = leaves()
+    y = attention(q, k, v, MASK, block_size=block_size)
+    y.backward(np.ones(y.shape))
+    assert not y.numpy()[..., 2, :].any() and not q.grad.numpy()[..., 2, :].any()
+    assert all(np.isfinite(x.grad.numpy()).all() for x in (q, k, v))
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_leading_axes_broadcast_and_their_gradients_are_summed(block_size):
+    q, k, v = leaves((2, 3, 9, 4), (1, 11, 4), (2, 1, 11, 5))
+    full = [mg.broadcast_to(x, (2, 3, *x.shape[-2:])) for x in (q, k, v)]
+    one = attention(q, k, v, block_size=block_size)
+    other = attention(*full)
+    np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12)
+    g = rng.standard_normal(one.shape)
+    for a, b in zip(mg.grad(one, [q, k, v], g), mg.grad(other, [q, k, v], g), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_an_added_mask_gets_its_gradient_also_where_blocks_are_asked_for():
+    q, k, v = leaves()
+    bias = mg.tensor(rng.standard_normal((9, 11)), requires_grad=True)
+    grads = [
+        mg.grad(mg.sum(mg.square(attention(q, k, v, bias, block_size=b))), bias) for b in (None, 4)
+    ]
+    assert grads[0].numpy().any()
+    np.testing.assert_allclose(grads[0].numpy(), grads[1].numpy(), rtol=1e-12)
+
+
+def test_causal_queries_do_not_see_what_comes_later():
+    q, k, v = (x.detach() for x in leaves((1, 8, 4), (1, 8, 4), (1, 8, 4)))
+    for block_size in (None, 3):
+        before = attention(q, k, v, is_causal=True, block_size=block_size).numpy()
+        later = mg.concatenate([v[:, :5], v[:, 5:] * np.nan], 1)
+        after = attention(q, k, later, is_causal=True, block_size=3).numpy()
+        np.testing.assert_allclose(after[:, :3], before[:, :3], rtol=1e-12)
+
+
+def test_large_scores_do_not_overflow_in_blocks():
+    q, k, v = (mg.tensor(1e3 * rng.standard_normal((6, 4)), dtype=np.float32) for _ in range(3))
+    with np.errstate(over="raise", invalid="raise"):
+        y = attention(q, k, v, block_size=2)
+    np.testing.assert_allclose(y.numpy(), attention(q, k, v).numpy(), rtol=1e-4)
+
+
+def test_dropout_drops_weights_and_repeats_with_the_seed():
+    q, k, v = (x.detach() for x in leaves())
+    mg.manual_seed(3)
+    first = attention(q, k, v, dropout_p=0.5).numpy()
+    mg.manual_seed(3)
+    np.testing.assert_array_equal(attention(q, k, v, dropout_p=0.5).numpy(), first)
+    assert (first != attention(q, k, v).numpy()).any()
+    assert not attention(q, k, v, dropout_p=1.0).numpy().any()
+
+
+def test_forward_mode_of_the_blocks_agrees_with_the_plain_form():
+    xs, ts = ([x.detach() for x in leaves()] for _ in range(2))
+    _, a = jvp(lambda *x: attention(*x, block_size=4), tuple(xs), tuple(ts))
+    _, b = jvp(lambda *x: attention(*x), tuple(xs), tuple(ts))
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("own_mask", [True, False])
+def test_vmap_gives_each_example_what_it_gets_alone(own_mask):
+    q, k, v = leaves((3, 5, 4), (3, 6, 4), (3, 6, 2))
+    masks = mg.tensor(rng.random((3, 5, 6)) > 0.3)
+    mapped = vmap(
+        lambda q, k, v, m: attention(q, k, v, m, block_size=2), (0, 0, 0, 0 if own_mask else None)
+    )(q, k, v, masks if own_mask else masks[0])
+    alone = attention(q, k, v, masks if own_mask else masks[0])
+    np.testing.assert_allclose(mapped.numpy(), alone.numpy(), rtol=1e-10, atol=1e-12)
+    g = rng.standard_normal(alone.shape)
+    for a, b in zip(mg.grad(mapped, [q, k, v], g), mg.grad(alone, [q, k, v], g), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_16_bit_floats_are_computed_in_float32(dtype):
+    if dtype == "bfloat16" and mg.bfloat16 is None:
+        pytest.skip("ml_dtypes is not installed")
+    xs = [mg.tensor(x.numpy(), dtype=dtype) for x in leaves()]
+    y = attention(*xs, block_size=4)
+    exact = attention(*[mg.tensor(x.data.astype(float)) for x in xs]).numpy()
+    assert y.dtype == xs[0].dtype
+    np.testing.assert_allclose(y.data.astype(float), exact, atol=2.0**-7, rtol=2.0**-7)
+
+
+def test_the_blocks_hold_a_small_part_of_what_the_plain_form_holds():
+    """1024 queries and keys in float32: 4 MB of scores, of which blocks of 128 hold 64 kB."""
+
+    def peak(block_size):
+        xs = [mg.tensor(rng.standard_normal((1024, 8)), np.float32, requires_grad=True)
+              for _ in range(3)]  # fmt: skip
+        tracemalloc.start()
+        y = attention(*xs, block_size=block_size)
+        y.backward(np.ones(y.shape, np.float32))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(None) > 8e6
+    assert peak(128) < 1e6
+
+
+def test_many_scores_take_the_blocks_without_being_asked(monkeypatch):
+    monkeypatch.setattr(calls, "MOST_SCORES", 90)
+    q, k, v = leaves((9, 4), (11, 4), (11, 5))
+    assert attention(q, k, v).grad_fn.op.name == "attention_blocks"
+    assert attention(q, k[:10], v[:10]).grad_fn.op.name == "matmul"
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+@pytest.mark.parametrize("case", ["no mask", "causal", "boolean mask", "added mask"])
+def test_pytorch_gives_the_same_values_gradients_and_second_derivatives(case, block_size):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    params = {
+        name: torch.tensor(value) if isinstance(value, np.ndarray) else value
+        for name, value in CASES[case].items()
+    }
+    xs = leaves()
+    ts = [torch.tensor(x.numpy().copy(), requires_grad=True) for x in xs]
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        z = torch.nn.functional.scaled_dot_product_attention(*ts, **params)
+    weights = np.cos(np.arange(z.numel())).reshape(z.shape)
+    first = torch.autograd.grad((z * torch.tensor(weights)).sum(), ts, create_graph=True)
+    total = sum(
+        (g * torch.tensor(np.sin(np.arange(g.numel())).reshape(g.shape))).sum() for g in first
+    )
+    second = torch.autograd.grad(total, ts)
+    ours = derivatives(lambda *x: attention(*x, **CASES[case], block_size=block_size), xs)
+    for a, b in zip(ours, [z, *first, *second], strict=True):
+        np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-9, atol=1e-10)
+
+
+# -- rotary --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_products_of_rotated_vectors_depend_on_the_distance_alone(interleaved):
+    q, k = rng.standard_normal((2, 1, 8))
+
+    def score(i, j):
+        a = mg.rotary(mg.tensor(q), np.array([i]), interleaved=interleaved)
+        b = mg.rotary(mg.tensor(k), np.array([j]), interleaved=interleaved)
+        return mg.sum(a * b).item()
+
+    assert score(3, 10) == pytest.approx(score(103, 110), rel=1e-9)
+    assert score(3, 10) != pytest.approx(score(3, 11), rel=1e-3)
+
+
+def test_rotation_keeps_lengths_and_position_0_stays():
+    x = rng.standard_normal((4, 6))
+    y = mg.rotary(mg.tensor(x)).numpy()
+    np.testing.assert_allclose(np.linalg.norm(y, axis=1), np.linalg.norm(x, axis=1))
+    np.testing.assert_array_equal(y[0], x[0])
+
+
+def test_given_angles_are_those_of_the_positions():
+    x = mg.tensor(rng.standard_normal((2, 5, 4)))
+    cos, sin = mg.rotary_angles(np.arange(5), 4, base=100.0)
+    np.testing.assert_array_equal(
+        mg.rotary(x, cos=cos, sin=sin).numpy(), mg.rotary(x, base=100.0).numpy()
+    )

@@ -1,0 +1,192 @@
+"""Normalisation: equal to its composed form, running statistics, 16-bit floats, blocks, vmap."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.func import jvp, vmap
+from minigrad.ops.norm.standardize import BLOCK_BYTES
+
+rng = np.random.default_rng(0)
+
+
+def leaf(*shape, dtype=float):
+    return mg.tensor(rng.standard_normal(shape), dtype=dtype, requires_grad=True)
+
+
+def composed(x, axis, weight=None, bias=None, eps=1e-5, centre=True):
+    """The same by mean and var, whose derivatives of every order are the engine's."""
+    mean = mg.mean(x, axis=axis, keepdims=True) if centre else 0
+    square = mg.mean(mg.square(x - mean), axis=axis, keepdims=True)
+    y = (x - mean) / mg.sqrt(square + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def column(w):
+    return mg.reshape(w, shape=(-1, 1, 1))
+
+
+PAIRS = {
+    "layer": (lambda x, w, b: mg.layer_norm(x, (3, 5), w, b),
+              lambda x, w, b: composed(x, (2, 3), w, b), [(2, 4, 3, 5), (3, 5), (3, 5)]),
+    "rms": (lambda x, w: mg.rms_norm(x, 5, w, 1e-5),
+            lambda x, w: composed(x, -1, w, centre=False), [(4, 5), (5,)]),
+    "batch": (lambda x, w, b: mg.batch_norm(x, None, None, w, b, training=True),
+              lambda x, w, b: composed(x, (0, 2, 3), column(w), column(b)),
+              [(3, 4, 2, 2), (4,), (4,)]),
+    "instance": (lambda x, w, b: mg.instance_norm(x, weight=w, bias=b),
+                 lambda x, w, b: composed(x, (2, 3), column(w), column(b)),
+                 [(3, 4, 2, 2), (4,), (4,)]),
+    "group": (lambda x, w, b: mg.group_norm(x, 2, w, b),
+              lambda x, w, b: composed(x.reshape(3, 2, 8), -1).reshape(3, 4, 2, 2) * column(w)
+              + column(b), [(3, 4, 2, 2), (4,), (4,)]),
+}  # fmt: skip
+
+
+def derivatives(function, xs, order):
+    """Values and all gradients, of each order a weighted sum of those of the one before."""
+    found = [function(*xs)]
+    for k in range(order):
+        weighted = [mg.sum(y * np.cos(k + np.arange(y.size)).reshape(y.shape)) for y in found]
+        total = sum(weighted[1:], weighted[0])
+        found = [
+            g if g is not None else mg.zeros_like(x)
+            for g, x in zip(
+                mg.grad(total, xs, create_graph=True, allow_unused=True), xs, strict=True
+            )
+        ]
+    return [y.numpy() for y in found]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_the_fused_form_and_its_derivatives_equal_the_composed_form(name, order):
+    fused, plain, shapes = PAIRS[name]
+    xs = [leaf(*shape) for shape in shapes]
+    for a, b in zip(derivatives(fused, xs, order), derivatives(plain, xs, order), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * max(1, np.abs(b).max()))
+
+
+@pytest.mark.parametrize("axis", [(1,), (0,), (0, 2)])
+def test_many_blocks_give_what_one_block_gives(axis):
+    shape = (600, 300) if len(axis) == 1 else (40, 80, 60)
+    assert np.prod(shape) * 8 > 2 * BLOCK_BYTES
+    wide = tuple([n if k in axis else 1 for k, n in enumerate(shape)])
+    xs = [leaf(*shape), leaf(*wide), leaf(*wide)]
+    ours = derivatives(
+        lambda x, w, b: mg.core.registry.op.standardize(x, w, b, axis=axis, eps=1e-5), xs, 1
+    )
+    theirs = derivatives(lambda x, w, b: composed(x, axis, w, b), xs, 1)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
+
+
+def test_forward_mode_agrees_with_the_composed_form():
+    x, w, b = (leaf(*s).detach() for s in ((4, 5), (5,), (5,)))
+    ts = [leaf(*s).detach() for s in ((4, 5), (5,), (5,))]
+    _, ours = jvp(lambda x, w, b: mg.layer_norm(x, 5, w, b), (x, w, b), tuple(ts))
+    _, theirs = jvp(lambda x, w, b: composed(x, -1, w, b), (x, w, b), tuple(ts))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("own_weight", [True, False])
+@pytest.mark.filterwarnings("error")
+def test_vmap_gives_each_example_what_it_gets_alone(own_weight):
+    xs = leaf(3, 4, 5)
+    ws = leaf(3, 5) if own_weight else leaf(5)
+    axes = (0, 0) if own_weight else (0, None)
+
+    def loss(x, w):
+        return mg.sum(mg.square(mg.layer_norm(x, 5, w, w)) * np.arange(20.0).reshape(4, 5))
+
+    total = mg.sum(vmap(loss, in_axes=axes)(xs, ws))
+    alone = [loss(xs[i], ws[i] if own_weight else ws) for i in range(3)]
+    for a, b in zip(
+        mg.grad(total, [xs, ws]), mg.grad(sum(alone[1:], alone[0]), [xs, ws]), strict=True
+    ):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+
+
+# -- running statistics --------------------------------------------------------------------------
+
+
+def test_training_moves_the_running_statistics_towards_mean_and_unbiased_variance():
+    x = rng.standard_normal((6, 2, 3))
+    mean, var = mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
+    mg.batch_norm(mg.tensor(x), mean, var, training=True, momentum=0.25)
+    batch = x.swapaxes(0, 1).reshape(2, -1)
+    np.testing.assert_allclose(mean.numpy(), 0.75 * np.array([1, 2]) + 0.25 * batch.mean(1))
+    np.testing.assert_allclose(var.numpy(), 0.75 * np.array([3, 4]) + 0.25 * batch.var(1, ddof=1))
+
+
+def test_evaluation_uses_the_running_statistics_and_leaves_them_alone():
+    x, mean, var = leaf(4, 2), mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])
+    y = mg.batch_norm(x, mean, var, eps=0.0)
+    np.testing.assert_allclose(
+        y.numpy(), (x.numpy() - mean.numpy()) / np.sqrt(var.numpy()), atol=1e-15
+    )
+    assert mean.tolist() == [1, 2] and var.tolist() == [3, 4]
+
+
+def test_running_statistics_of_a_huge_variance_do_not_overflow():
+    var = mg.tensor([1.0], dtype=np.float32)
+    x = mg.tensor([[1e10], [-1e10]], dtype=np.float32)
+    mg.batch_norm(x, mg.tensor([0.0], dtype=np.float32), var, training=True, momentum=1.0)
+    assert var.item() == pytest.approx(2e20, rel=1e-5)
+
+
+def test_vmap_refuses_to_move_running_statistics():
+    mean, var = mg.zeros(2), mg.ones(2)
+    with pytest.raises(mg.errors.TransformError, match="running statistics would be moved"):
+        vmap(lambda x: mg.batch_norm(x, mean, var, training=True))(leaf(3, 4, 2))
+
+
+# -- narrow dtypes -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_statistics_of_16_bit_floats_are_formed_in_float32(dtype):
+    if dtype == "bfloat16" and mg.bfloat16 is None:
+        pytest.skip("ml_dtypes is not installed")
+    x = mg.tensor(300 + rng.standard_normal((2, 4096)), dtype=dtype, requires_grad=True)
+    y = mg.layer_norm(x, 4096)
+    exact = x.data.astype(float)
+    exact = (exact - exact.mean(1, keepdims=True)) / exact.std(1, keepdims=True)
+    assert y.dtype == x.dtype
+    step = 2.0**-10 if dtype == "float16" else 2.0**-7
+    np.testing.assert_allclose(y.data.astype(float), exact, rtol=2 * step, atol=2 * step)
+
+
+def test_a_weight_in_float32_serves_x_in_float16_and_gets_its_gradient_in_float32():
+    x, w = leaf(3, 4, dtype=np.float16), leaf(4, dtype=np.float32)
+    mg.sum(mg.layer_norm(x, 4, w)).backward()
+    assert x.grad.dtype == np.float16 and w.grad.dtype == np.float32
+
+
+# -- PyTorch -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["layer", "rms", "batch", "instance", "group"])
+def test_pytorch_gives_the_same_values_gradients_and_second_derivatives(name):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    f = torch.nn.functional
+    peer = {
+        "layer": lambda x, w, b: f.layer_norm(x, (3, 5), w, b),
+        "rms": lambda x, w: f.rms_norm(x, (5,), w, 1e-5),
+        "batch": lambda x, w, b: f.batch_norm(x, None, None, w, b, training=True),
+        "instance": lambda x, w, b: f.instance_norm(x, weight=w, bias=b),
+        "group": lambda x, w, b: f.group_norm(x, 2, w, b),
+    }[name]
+    fused, _, shapes = PAIRS[name]
+    xs = [leaf(*shape) for shape in shapes]
+    ts = [torch.tensor(x.numpy().copy(), requires_grad=True) for x in xs]
+    y, z = fused(*xs), peer(*ts)
+    v = rng.standard_normal(y.shape)
+    gx = mg.grad(y, xs, v, create_graph=True)
+    gt = torch.autograd.grad(z, ts, torch.tensor(v), create_graph=True)
+    u = rng.standard_normal(xs[0].shape)
+    hx = mg.grad(mg.sum(gx[0] * u), xs[:2])
+    ht = torch.autograd.grad((gt[0] * torch.tensor(u)).sum(), ts[:2])
+    for a, b in zip([y, *gx, *hx], [z, *gt, *ht], strict=True):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-11)

@@ -1,0 +1,51 @@
+"""Adaptive pooling and upsampling: PyTorch's values and gradients for sizes that do not divide."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+
+
+def agree(ours, theirs, x):
+    torch = pytest.importorskip("torch")
+    xm, xt = mg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    y, yt = ours(xm), theirs(xt)
+    np.testing.assert_allclose(y.numpy(), yt.detach().numpy(), atol=1e-12)
+    g = RNG.standard_normal(y.shape)
+    (expected,) = torch.autograd.grad(yt, xt, torch.tensor(g))
+    np.testing.assert_allclose(mg.grad(y, xm, g).numpy(), expected.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 7, (2, 6)])
+def test_adaptive_avg_pool2d_is_pytorchs(size):
+    f = pytest.importorskip("torch").nn.functional
+    x = RNG.standard_normal((2, 3, 5, 7))
+    agree(lambda x: mg.adaptive_avg_pool2d(x, size), lambda x: f.adaptive_avg_pool2d(x, size), x)
+
+
+@pytest.mark.parametrize("size", [1, 4, 9, 12])
+def test_adaptive_avg_pool1d_is_pytorchs(size):
+    f = pytest.importorskip("torch").nn.functional
+    x = RNG.standard_normal((2, 3, 9))
+    agree(lambda x: mg.adaptive_avg_pool1d(x, size), lambda x: f.adaptive_avg_pool1d(x, size), x)
+
+
+@pytest.mark.parametrize("size", [(8, 10), (7, 3), (4, 5)])
+@pytest.mark.parametrize("options", [
+    {"mode": "nearest"}, {"mode": "bilinear"}, {"mode": "bilinear", "align_corners": True},
+])  # fmt: skip
+def test_upsampling_to_a_size_is_pytorchs(size, options):
+    f = pytest.importorskip("torch").nn.functional
+    x = RNG.standard_normal((2, 3, 4, 5))
+    theirs = options if options["mode"] != "nearest" else {"mode": "nearest"}
+    agree(lambda x: mg.upsample(x, size, **options), lambda x: f.interpolate(x, size, **theirs), x)
+
+
+def test_second_order():
+    assert gradcheck(
+        lambda x: mg.upsample(x * x, scale_factor=2, mode="bilinear"),
+        (RNG.standard_normal((1, 1, 2, 3)),),
+    )

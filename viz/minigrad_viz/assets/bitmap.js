@@ -1,0 +1,232 @@
+"use strict";
+// The painter of large graphs: canvas. What is seen, and a margin around it, is painted into a
+// bitmap, a few milliseconds a frame; moving the view only moves the bitmap until the next is ready.
+
+const MARGIN = 0.3; // of the stage, on each side
+const SLICE = 7; // milliseconds of painting a frame
+const WORDS_FROM = 0.3, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
+
+class CanvasPainter {
+  constructor(stage) {
+    this.root = document.createElement("canvas");
+    stage.prepend(this.root);
+    this.pen = this.root.getContext("2d");
+    this.front = null; // {canvas, view, left, top}: what is shown
+    this.job = null; // the painting of the next, sliced
+  }
+
+  show(scene, marks) {
+    Object.assign(this, { scene, marks, colour: colours() });
+    this.prepare();
+    this.stale = true;
+  }
+
+  // Once a scene: outlines of links and what each box is filled with.
+  prepare() {
+    const fills = new Map();
+    for (const box of this.scene.boxes) {
+      const key = `${box.kind}${box.mark}${Math.round((box.heat ?? -1) * 50)}`;
+      if (!fills.has(key)) fills.set(key, fillOf(box, this.colour));
+      box.fill = fills.get(key);
+      box.rim = rimOf(box, this.colour);
+    }
+    if (this.pathsOf === this.scene) return;
+    this.pathsOf = this.scene;
+    this.front = null;
+    for (const link of this.scene.links) {
+      const { points } = link, xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
+      link.bounds = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+      link.drawn = null;
+    }
+  }
+
+  move(view) {
+    const ratio = window.devicePixelRatio || 1, { clientWidth, clientHeight } = this.root.parentElement;
+    this.size = { width: clientWidth, height: clientHeight, ratio };
+    if (!this.front) this.finish(this.begin(view));
+    else if (this.stale || !this.covers(view)) {
+      if (!this.job || this.stale || !this.near(this.job.view, view)) this.job = this.begin(view);
+      this.work();
+    }
+    this.stale = false;
+    this.copy(view);
+    this.latest = view;
+  }
+
+  near(a, b) {
+    const share = a.k / b.k;
+    return share > 0.85 && share < 1.18 && Math.abs(a.x - b.x * share) < this.size.width * MARGIN
+      && Math.abs(a.y - b.y * share) < this.size.height * MARGIN;
+  }
+
+  // Whether the bitmap holds all that is seen (or all there is) sharply enough.
+  covers(view) {
+    const { width, height } = this.size, share = this.front.view.k / view.k, { scene } = this;
+    if (share < 0.75 || share > 1.5) return false;
+    const part = this.part(this.front.view), seen = this.part(view, 0);
+    return part.left <= Math.max(seen.left, -20) && part.top <= Math.max(seen.top, -20)
+      && part.right >= Math.min(seen.right, scene.width + 20)
+      && part.bottom >= Math.min(seen.bottom, scene.height + 20)
+      && this.front.width === width && this.front.height === height;
+  }
+
+  // What a view shows of the world, with a margin.
+  part({ x, y, k }, margin = MARGIN) {
+    const { width, height } = this.size, dx = width * margin, dy = height * margin;
+    return { left: (-x - dx) / k, top: (-y - dy) / k,
+      right: (width - x + dx) / k, bottom: (height - y + dy) / k };
+  }
+
+  copy(view) {
+    const { width, height, ratio } = this.size, { pen, front } = this, share = view.k / front.view.k;
+    if (this.root.width !== Math.round(width * ratio)) this.root.width = Math.round(width * ratio);
+    if (this.root.height !== Math.round(height * ratio)) this.root.height = Math.round(height * ratio);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, this.root.width, this.root.height);
+    const x = view.x - (front.view.x + front.width * MARGIN) * share;
+    const y = view.y - (front.view.y + front.height * MARGIN) * share;
+    pen.setTransform(ratio * share, 0, 0, ratio * share, ratio * x, ratio * y);
+    pen.drawImage(front.canvas, 0, 0, front.canvas.width / ratio, front.canvas.height / ratio);
+  }
+
+  // -- painting, in slices ----------------------------------------------------------------------
+
+  begin(view) {
+    const { width, height, ratio } = this.size, canvas = document.createElement("canvas");
+    canvas.width = Math.round(width * (1 + 2 * MARGIN) * ratio);
+    canvas.height = Math.round(height * (1 + 2 * MARGIN) * ratio);
+    const pen = canvas.getContext("2d"), k = view.k * ratio;
+    pen.setTransform(k, 0, 0, k, (view.x + width * MARGIN) * ratio, (view.y + height * MARGIN) * ratio);
+    const job = { canvas, view: { ...view }, width, height };
+    job.steps = this.paint(pen, this.part(view), view.k);
+    return job;
+  }
+
+  finish(job) {
+    while (!job.steps.next().done);
+    this.front = job;
+  }
+
+  work() {
+    const { job } = this, until = performance.now() + SLICE;
+    if (!job) return;
+    while (performance.now() < until)
+      if (job.steps.next().done) { this.front = job; this.job = null; return; }
+    cancelAnimationFrame(this.frame);
+    this.frame = requestAnimationFrame(() => {
+      this.work();
+      if (!this.job) this.copy(this.latest);
+    });
+  }
+
+  *paint(pen, seen, k) {
+    yield* this.links(pen, seen, k);
+    yield* this.boxes(pen, seen, k);
+  }
+
+  // Far away, links of one colour are one path: a stroke for each would cost most of a frame.
+  *links(pen, seen, k) {
+    const inks = [this.colour("link"), this.colour("back"), this.colour("accent")];
+    const groups = [[], [], []];
+    this.scene.links.forEach((link, at) => {
+      const [left, top, right, bottom] = link.bounds;
+      if (right < seen.left || left > seen.right || bottom < seen.top || top > seen.bottom) return;
+      groups[this.marks.links.has(at) || link.critical ? 2 : link.back ? 1 : 0].push(link);
+    });
+    for (const [at, links] of groups.entries()) {
+      pen.strokeStyle = pen.fillStyle = inks[at];
+      for (let from = 0; from < links.length; from += 200) {
+        const some = links.slice(from, from + 200);
+        if (k < HEADS_FROM) this.farLinks(pen, some, k); else this.nearLinks(pen, some, k);
+        yield;
+      }
+    }
+  }
+
+  farLinks(pen, links, k) {
+    pen.lineWidth = 0.6 / k;
+    pen.beginPath();
+    for (const { points } of links) {
+      pen.moveTo(points[0][0], points[0][1]);
+      for (let at = 1; at < points.length; at++) {
+        const [ax, ay] = points[at - 1], [bx, by] = points[at], middle = (ay + by) / 2;
+        if (k < CURVES_FROM || ax === bx) pen.lineTo(bx, by);
+        else pen.bezierCurveTo(ax, middle, bx, middle, bx, by);
+      }
+    }
+    pen.stroke();
+  }
+
+  nearLinks(pen, links, k) {
+    for (const link of links) {
+      if (!link.drawn) {
+        const { line, head } = arrow(link);
+        link.drawn = { line: new Path2D(line), head: new Path2D(head) };
+      }
+      pen.lineWidth = Math.max(link.width, 0.6 / k);
+      pen.stroke(link.drawn.line);
+      pen.fill(link.drawn.head);
+    }
+  }
+
+  *boxes(pen, seen, k) {
+    const words = { ink: this.colour("ink"), quiet: this.colour("quiet") };
+    let count = 0;
+    pen.textAlign = "center";
+    for (const [at, box] of this.scene.boxes.entries()) {
+      const { x, y, w, h } = box;
+      if (x + w < seen.left || x - w > seen.right || y + h < seen.top || y - h > seen.bottom) continue;
+      pen.globalAlpha = this.marks.faded(at) ? 0.25 : 1;
+      if (k < CURVES_FROM) this.farBox(pen, box, k); else this.nearBox(pen, box, k);
+      if (this.marks.chosen === at) this.chosenRim(pen, box, k);
+      if (k > WORDS_FROM) this.words(pen, box, words);
+      if ((count += 1) % 60 === 0) yield;
+    }
+    pen.globalAlpha = 1;
+  }
+
+  farBox(pen, { x, y, w, h, fill, rim }, k) {
+    pen.fillStyle = rim;
+    pen.fillRect(x - w / 2, y - h / 2, w, h);
+    const line = 0.5 / k;
+    pen.fillStyle = fill;
+    pen.fillRect(x - w / 2 + line, y - h / 2 + line, Math.max(0, w - 2 * line), Math.max(0, h - 2 * line));
+  }
+
+  nearBox(pen, box, k) {
+    pen.fillStyle = box.fill;
+    pen.strokeStyle = box.rim;
+    pen.lineWidth = Math.max(rimWidth(box), 0.5 / k);
+    if (box.root) { this.outline(pen, box, 3.5, 0); pen.stroke(); }
+    if (box.kind === "scope") { this.outline(pen, box, 0, 3.5); pen.fill(); pen.stroke(); }
+    this.outline(pen, box, 0, 0);
+    pen.fill();
+    pen.stroke();
+  }
+
+  chosenRim(pen, box, k) {
+    this.outline(pen, box, 4.5, 0);
+    pen.strokeStyle = this.colour("accent");
+    pen.lineWidth = Math.max(2.4, 2 / k);
+    pen.stroke();
+  }
+
+  outline(pen, { x, y, w, h, kind }, grow, shift) {
+    pen.beginPath();
+    pen.roundRect(x - w / 2 - grow + shift, y - h / 2 - grow - shift, w + 2 * grow, h + 2 * grow,
+      RADIUS[kind] + grow);
+  }
+
+  words(pen, box, { ink, quiet }) {
+    const top = box.y - box.h / 2;
+    pen.fillStyle = ink;
+    pen.font = `600 12.5px ${FONT}`;
+    pen.fillText(titleText(box), box.x, top + 18.5);
+    pen.fillStyle = quiet;
+    pen.font = `400 9.5px ${FONT}`;
+    box.lines.forEach((line, k) => pen.fillText(line, box.x, top + 31.5 + 13 * k));
+    pen.font = `400 9px ${FONT}`;
+    const below = top + box.h + (box.root ? 14.5 : 12);
+    for (const port of box.ports.values()) pen.fillText(port.text, box.x + port.offset, below);
+  }
+}

@@ -1,0 +1,205 @@
+"""Two graphs compared: what appeared, what went, what changed its shape, what became slower.
+
+Nodes are matched by scope, op, shapes and occurrence ("the third relu of 64×10 in model/act"); what
+is left over is matched without shapes, and then counts as changed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minigrad_viz.escape import shown
+from minigrad_viz.graph import Edge, Graph, Node
+from minigrad_viz.structure import structural_hash
+from minigrad_viz.wording import count_text, nanoseconds_text, shape_text, site_text
+
+SLOWER = 1.5  # times as long, and
+_NOISE = 20_000  # at least so many nanoseconds more
+
+
+@dataclass(slots=True)
+class Difference:
+    """Positions of nodes: `pairs` matched (a, b); the rest by what happened to them."""
+
+    a: Graph
+    b: Graph
+    pairs: dict[int, int]
+    appeared: list[int]  # in b
+    gone: list[int]  # in a
+    changed: list[tuple[int, int]]
+    slower: list[tuple[int, int, int, int]]  # a, b, nanoseconds in a, in b
+
+    @property
+    def same(self) -> bool:
+        """Whether the two compute the same: nothing appeared, went or changed, links included."""
+        return structural_hash(self.a) == structural_hash(self.b)
+
+
+def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
+    """What happened on the way from a to b; `slower` is the factor that counts as slower."""
+    pairs = _matched(a, b, range(len(a.nodes)), range(len(b.nodes)), _with_shapes)
+    left = [at for at in range(len(a.nodes)) if at not in pairs]
+    taken = set(pairs.values())
+    right = [at for at in range(len(b.nodes)) if at not in taken]
+    loose = _matched(a, b, left, right, _without_shapes)
+    pairs |= loose
+    taken |= set(loose.values())
+    times_a, times_b = _times(a), _times(b)
+    slow = [
+        (x, y, times_a[x], times_b[y])
+        for x, y in pairs.items()
+        if x in times_a and y in times_b and _is_slower(times_a[x], times_b[y], slower)
+    ]
+    return Difference(
+        a,
+        b,
+        pairs,
+        appeared=[at for at in right if at not in taken],
+        gone=[at for at in left if at not in pairs],
+        changed=list(loose.items()),
+        slower=sorted(slow, key=lambda row: row[2] - row[3]),
+    )
+
+
+def _matched(
+    a: Graph, b: Graph, left: Any, right: Any, word: Callable[[Node], Hashable]
+) -> dict[int, int]:
+    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    for at in sorted(right, key=lambda at: b.nodes[at].seq, reverse=True):
+        waiting[word(b.nodes[at])].append(at)
+    pairs = {}
+    for at in sorted(left, key=lambda at: a.nodes[at].seq):
+        others = waiting.get(word(a.nodes[at]))
+        if others:
+            pairs[at] = others.pop()
+    return pairs
+
+
+def _with_shapes(node: Node) -> Hashable:
+    shapes = tuple((array.shape, array.dtype) for array in node.outputs)
+    return (*_without_shapes(node), shapes)
+
+
+def _without_shapes(node: Node) -> tuple:
+    return node.kind, node.scope, node.op, node.name if node.kind == "parameter" else ""
+
+
+def _times(graph: Graph) -> dict[int, int]:
+    steps = graph.backward.steps if graph.backward else []
+    return {step.node: step.t1 - step.t0 for step in steps}
+
+
+def _is_slower(before: int, after: int, factor: float) -> bool:
+    return after > factor * before and after - before > _NOISE
+
+
+# -- as text and JSON ------------------------------------------------------------------------------
+
+
+def rows(found: Difference) -> list[dict[str, Any]]:
+    """One record for each difference, plain JSON."""
+    a, b = found.a.nodes, found.b.nodes
+    result = [{"what": "appeared", **_described(b[at])} for at in found.appeared]
+    result += [{"what": "gone", **_described(a[at])} for at in found.gone]
+    result += [
+        {"what": "changed", **_described(b[y]), "was": _shapes(a[x])} for x, y in found.changed
+    ]
+    result += [
+        {"what": "slower", **_described(b[y]), "ns_before": before, "ns_after": after}
+        for _, y, before, after in found.slower
+    ]
+    return result
+
+
+def _described(node: Node) -> dict[str, Any]:
+    name = node.op or node.name or node.kind
+    words = {"op": shown(name, 60), "scope": shown(node.scope, 120), "site": site_text(node)}
+    return {"id": node.id, "kind": node.kind, **words, "shape": _shapes(node)}
+
+
+def _shapes(node: Node) -> str:
+    return ", ".join(
+        f"{shape_text(array.shape)} {shown(array.dtype, 12)}" for array in node.outputs
+    )
+
+
+def difference_json(found: Difference) -> dict[str, Any]:
+    """The whole as a JSON document."""
+    sides = {
+        name: {"nodes": len(graph.nodes), "hash": structural_hash(graph)}
+        for name, graph in (("a", found.a), ("b", found.b))
+    }
+    return {"same": found.same, **sides, "matched": len(found.pairs), "differences": rows(found)}
+
+
+def difference_text(found: Difference, most: int = 40) -> str:
+    """A table for the terminal."""
+    counts = f"{count_text(len(found.pairs), 'node')} matched"
+    lines = [
+        f"a  {count_text(len(found.a.nodes), 'node')}  {structural_hash(found.a)}",
+        f"b  {count_text(len(found.b.nodes), 'node')}  {structural_hash(found.b)}",
+        f"{counts}; {'the same structure' if found.same else summary(found)}",
+    ]
+    table = rows(found)
+    lines += [_row(row) for row in table[:most]]
+    if len(table) > most:
+        lines.append(f"… {len(table) - most:,} more (--json tells all)")
+    return "\n".join(lines) + "\n"
+
+
+def summary(found: Difference) -> str:
+    """'2 appeared, 1 gone, 3 changed shape, 1 slower'."""
+    counts = (
+        (len(found.appeared), "appeared"),
+        (len(found.gone), "gone"),
+        (len(found.changed), "changed shape"),
+        (len(found.slower), "slower"),
+    )
+    words = [f"{count:,} {word}" for count, word in counts if count]
+    return ", ".join(words) or "other links or parameters"
+
+
+def _row(row: dict[str, Any]) -> str:
+    note = ""
+    if row["what"] == "changed":
+        note = f"was {row['was']}"
+    elif row["what"] == "slower":
+        before, after = row["ns_before"], row["ns_after"]
+        note = f"{nanoseconds_text(before)} -> {nanoseconds_text(after)}"
+    words = f"{row['what']:<9} {row['op']:<20} {row['shape']:<22} {row['scope']:<24} {row['site']}"
+    return f"{words}  {note}".rstrip()
+
+
+# -- as one graph ----------------------------------------------------------------------------------
+
+
+def union(found: Difference) -> tuple[Graph, dict[int, tuple[str, str]]]:
+    """b with the nodes that are gone from a put back, and (mark, note) for each that differs."""
+    a, b = found.a, found.b
+    first_id = max((node.id for node in b.nodes), default=0) + 1
+    place = dict(found.pairs)
+    nodes = list(b.nodes)
+    for k, at in enumerate(found.gone):
+        place[at] = len(nodes)
+        nodes.append(replace(a.nodes[at], id=first_id + k, grad=None, before=None))
+    gone = set(found.gone)
+    edges = list(b.edges)
+    for edge in a.edges:
+        if edge.producer in gone or edge.consumer in gone:
+            producer, consumer = place[edge.producer], place[edge.consumer]
+            output = min(edge.output, len(nodes[producer].outputs) - 1)
+            edges.append(Edge(producer, output, consumer, edge.slot))
+    return Graph(b.header, nodes, edges, b.roots, b.backward), _marks(found, place)
+
+
+def _marks(found: Difference, place: dict[int, int]) -> dict[int, tuple[str, str]]:
+    marks: dict[int, tuple[str, str]] = {}
+    for _, y, before, after in found.slower:
+        marks[y] = "slower", f"{nanoseconds_text(before)} → {nanoseconds_text(after)}"
+    for x, y in found.changed:
+        marks[y] = "changed", f"was {_shapes(found.a.nodes[x])}"
+    marks |= dict.fromkeys(found.appeared, ("appeared", "appeared"))
+    return marks | {place[at]: ("gone", "gone") for at in found.gone}

@@ -1,0 +1,93 @@
+"""Overlays: how hot each box is by time, bytes, gradient norm or FLOPs, and where NaN arose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from minigrad_viz.collapse import Group
+from minigrad_viz.errors import ViewerError
+from minigrad_viz.graph import Graph
+from minigrad_viz.wording import byte_text, count_of, nanoseconds_text, number_text
+
+HEATS = ("time", "bytes", "saved", "norm", "flops")
+DECADES = 3.0  # from the hottest down to none
+
+
+@dataclass(slots=True)
+class Heat:
+    """For each group its share of the hottest (0 to 1, logarithmic) and its value in words."""
+
+    by: str
+    share: list[float | None]
+    words: list[str]
+    most: str
+
+
+def heat_of(graph: Graph, groups: list[Group], by: str) -> Heat:
+    """The heat of each group; a ViewerError where the dump does not hold it."""
+    values = _node_values(graph, by)
+    if not any(value is not None for value in values):
+        raise ViewerError(f"--heat {by}: {_WHY[by]}")
+    sums = [_together([values[at] for at in group.members], by) for group in groups]
+    most = max((value for value in sums if value is not None), default=0.0)
+    shares = [None if value is None else share_of(value, most) for value in sums]
+    words = ["" if value is None else _WORDS[by](value) for value in sums]
+    return Heat(by, shares, words, _WORDS[by](most))
+
+
+def share_of(value: float, most: float) -> float:
+    """1 for the most, 0 for a thousandth of it and less."""
+    if value <= 0 or most <= 0:
+        return 0.0
+    return max(0.0, 1 + math.log10(value / most) / DECADES)
+
+
+def troubled(graph: Graph) -> set[int]:
+    """Nodes whose cotangent held NaN or Inf."""
+    steps = graph.backward.steps if graph.backward else []
+    return {step.node for step in steps if step.nonfinite is not None}
+
+
+def _node_values(graph: Graph, by: str) -> list[float | None]:
+    values: list[float | None] = [None] * len(graph.nodes)
+    for at, node in enumerate(graph.nodes):
+        if by == "bytes":
+            values[at] = sum(array.bytes for array in node.outputs)
+        elif by == "saved" and node.saved:
+            values[at] = sum(array.bytes for array in node.saved)
+        elif by == "flops":
+            values[at] = node.flops
+    for step in graph.backward.steps if graph.backward else []:
+        if by == "time":
+            values[step.node] = step.t1 - step.t0
+        elif by == "norm":
+            values[step.node] = step.grad_norm
+        elif by == "flops" and step.flops is not None:
+            values[step.node] = (values[step.node] or 0) + step.flops
+    return [value if value is not None and math.isfinite(value) else None for value in values]
+
+
+def _together(values: Iterable[float | None], by: str) -> float | None:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return math.hypot(*known) if by == "norm" else sum(known)
+
+
+_WORDS: dict[str, Callable[[float], str]] = {
+    "time": lambda value: nanoseconds_text(round(value)),
+    "bytes": lambda value: byte_text(round(value)),
+    "saved": lambda value: f"saves {byte_text(round(value))}",
+    "norm": lambda value: f"‖g‖ {number_text(value)}",
+    "flops": lambda value: f"{count_of(value)}FLOP",
+}
+_NOT_RECORDED = "the dump holds no recorded backward; record one with mg.record_backward()"
+_WHY = {
+    "time": _NOT_RECORDED,
+    "norm": _NOT_RECORDED,
+    "bytes": "the dump holds no nodes",
+    "saved": "no node of the dump saves an array",
+    "flops": "the dump tells no FLOPs",
+}
