@@ -21,10 +21,22 @@ from .backends.random import generator, manual_seed
 from .core import errors
 from .core.create import *
 from .core.events import scope
-from .core.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .core.hooks import register_multi_grad_hook
+from .core.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from .core.primitive import composite, elementwise, primitive
 from .core.tensor import Tensor
+from .engine.anomaly import detect_anomaly
 from .engine.api import backward, grad
+from .engine.checkpoint import checkpoint, checkpoint_sequential
+from .engine.gradients import GradStore, gradients
+from .engine.saved_hooks import save_on_disk, saved_tensors_hooks
 from .instrument import (
     dump_graph,
     event_log,

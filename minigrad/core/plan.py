@@ -20,6 +20,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from .graph import Node, Port
+from .saving import Deferred
 from .tensor import raw
 
 
@@ -111,7 +112,10 @@ class Plan:
         """Which input of the call each of the node's parents was."""
         if not self.op.variadic:
             return self.slots
-        needs = node.saved[self.names.index("needs")]  # type: ignore[index]
+        saved: Any = node.saved
+        needs = (
+            saved.needs if isinstance(saved, Deferred) else saved[self.names.index("needs")]
+        )
         return [slot for slot, need in enumerate(needs) if need]
 
     def linked(self, node: Node, tensor: Callable[[Any, Any], Any]) -> list:

@@ -124,7 +124,7 @@ class Tensor(InPlace, TensorHooks):
 
     def detach(self) -> "Tensor":
         """The same data (shared memory) as a constant: no history, no gradient."""
-        return Tensor(self.data)
+        return wrap(self.data, None, type(self) if self.level else Tensor)
 
     def numpy(self) -> np.ndarray:
         """The data as a NumPy array that shares memory; read-only while the tensor is tracked."""

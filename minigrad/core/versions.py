@@ -10,6 +10,7 @@ touched, so rows of one buffer do not disturb one another.
 (`x.data[...] = v` and the like) are not seen.
 """
 
+import math
 import threading
 import weakref
 from collections import deque
@@ -73,13 +74,18 @@ def _span(array: Any) -> tuple[int, int]:
     return low, high + array.itemsize
 
 
-def written_after(array: Any, clock: int) -> tuple[int, int, str, tuple] | None:
-    """(version at `clock`, version now, last write, its origin) if array was written since."""
+def written_after(
+    array: Any, clock: int, until: float = math.inf
+) -> tuple[int, int, str, tuple] | None:
+    """(version at `clock`, version now, last write, its origin) if array was written since.
+
+    Writes after the clock `until` do not count.
+    """
     writes = _writes.get(id(owner_of(array)))
     if writes is None:
         return None
     low, high = _span(array)
-    after = [write for write in list(writes.recent) if write[0] > clock]
+    after = [write for write in list(writes.recent) if clock < write[0] < until]
     touching = [write for write in after if write[1] < high and low < write[2]]
     if not touching and writes.forgotten < clock:
         return None
@@ -99,9 +105,11 @@ def refuse_changed(nodes: Iterable) -> None:
                     refuse_if_changed(array, node.number, node.op.name, name)
 
 
-def refuse_if_changed(array: Any, clock: int, op: str, argument: str) -> None:
+def refuse_if_changed(
+    array: Any, clock: int, op: str, argument: str, until: float = math.inf
+) -> None:
     """InPlaceError if array, which `op` saved as `argument` at `clock`, was written since."""
-    found = written_after(array, clock)
+    found = written_after(array, clock, until)
     if found is None:
         return
     then, now, what, origin = found

@@ -25,6 +25,10 @@ class Dual(Tensor):
 
     __slots__ = ("tangent",)
 
+    def detach(self) -> "Dual":
+        """The value with tangent zero."""
+        return dual(self.data, None, type(self))
+
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op on the values and carry the tangents along."""

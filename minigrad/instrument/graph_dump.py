@@ -176,7 +176,8 @@ def _site(origin: tuple | None) -> dict[str, Any] | None:
 def _saved(node: Any, known: _Known) -> tuple[list[dict], dict[str, str], str]:
     """The arrays that a node keeps for its rules, its static parameters, and where it lives."""
     saved, params, device = [], {}, "cpu"
-    for name, value in zip(node.plan.names, node.saved or (), strict=False):
+    held = node.saved if type(node.saved) is tuple else ()  # what is packed away stays there
+    for name, value in zip(node.plan.names, held, strict=False):
         several = isinstance(value, tuple | list) and any(map(_is_array, value))
         parts = enumerate(value) if several else [(None, value)]
         for index, part in parts:

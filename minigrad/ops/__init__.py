@@ -2,11 +2,9 @@
 
 from .activation import *
 from .attention import *
-from .attention import *
 from .calculus import *
 from .cast import *
 from .conv import *
-from .dropout import *
 from .dropout import *
 from .einsum import *
 from .elementwise import *
@@ -18,7 +16,6 @@ from .linalg import *
 from .loss import *
 from .matmul import *
 from .nan import *
-from .norm import *
 from .norm import *
 from .pool import *
 from .reduce import *

@@ -42,7 +42,11 @@ def constant_array(x: Any) -> Any:
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that `axis` (None, an int, a tuple) means, counted from the front."""
-    return tuple(range(ndim)) if axis is None else normalize_axis_tuple(axis, ndim)
+    if axis is None:
+        return tuple(range(ndim))
+    if ndim == 0 and axis in (0, -1):  # NumPy's reductions take these for a 0-d array
+        return ()
+    return normalize_axis_tuple(axis, ndim)
 
 
 def axis_of(axis: int, ndim: int) -> int:

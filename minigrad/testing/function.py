@@ -71,12 +71,16 @@ class Function:
 
 
 class Pullback(Function):
-    """(x, v) ↦ Jᵀ(x) v of another function, so that its derivative is the second derivative."""
+    """(x, v) ↦ Jᵀ(x) v of another function, so that its derivative is the second derivative.
 
-    def __init__(self, first: Function):
+    A Pullback of a Pullback has the third; `count` is how many arrays the first one's point has.
+    """
+
+    def __init__(self, first: Function, count: int | None = None):
         self.first = first
-        self.count = len(first.xs)
-        self.names = [*[first.names[i] for i in first.positions], "the cotangent"]
+        self.count = len(first.xs) if count is None else count
+        names = [first.names[i] for i in first.positions[: self.count]]
+        self.names = [*names, *["the cotangent"] * (self.count + 1 - len(names))]
         self.positions = tuple(range(self.count + 1))
         self.xs = []
 

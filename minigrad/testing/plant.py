@@ -38,7 +38,10 @@ def make(name: str, forward: Callable, rules: Rules, options: dict[str, Any]) ->
     rest = {key: value for key, value in options.items() if key != "arrays"}
     entry = Primitive(forward, name, arrays, **rest)
     for array, rule in rules.items():
-        entry.vjp(rule if array == "joint" else array)(*[rule] * (array != "joint"))
+        if array == "joint":
+            entry.vjp(rule)
+        else:
+            entry.vjp(array)(rule)
     return entry
 
 

@@ -11,11 +11,12 @@ from .case import Context
 from .mutate import mutants
 from .plant import Plant
 from .planted import NAMED
+from .planted_conditional import CONDITIONAL
 from .planted_more import MORE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE)
+PLANTS = (*NAMED, *MORE, *CONDITIONAL)
 
 
 @dataclass(frozen=True)

@@ -155,3 +155,12 @@ def test_the_truth_of_a_batched_tensor_is_refused():
 def test_jvp_names_a_tangent_of_wrong_shape():
     with pytest.raises(mg.errors.TransformError, match=r"tangents\[0\] has shape \(3,\)"):
         jvp(lambda x: x, (mg.tensor([1.0, 2.0]),), (mg.tensor([1.0, 2.0, 3.0]),))
+
+
+def test_detach_stays_inside_its_transform():
+    xs = mg.tensor(rng.normal(size=(4, 3)))
+    doubled = vmap(lambda x: x.detach() * x)(xs)
+    np.testing.assert_array_equal(doubled.data, xs.data * xs.data)
+    one = mg.tensor(2.0)
+    assert jvp(lambda x: x.detach() * x, (one,), (one,))[1].item() == 4.0
+    assert grad(lambda x: x.detach() * x)(one).item() == 2.0

@@ -68,14 +68,14 @@ def test_leading_axes_broadcast_and_their_gradients_are_summed(block_size):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
 
 
-def test_an_added_mask_gets_its_gradient_also_where_blocks_are_asked_for():
-    q, k, v = leaves()
-    bias = mg.tensor(rng.standard_normal((9, 11)), requires_grad=True)
-    grads = [
-        mg.grad(mg.sum(mg.square(attention(q, k, v, bias, block_size=b))), bias) for b in (None, 4)
-    ]
-    assert grads[0].numpy().any()
-    np.testing.assert_allclose(grads[0].numpy(), grads[1].numpy(), rtol=1e-12)
+@pytest.mark.parametrize("shape", [(9, 11), (1, 11), (11,), (2, 1, 9, 1)])
+def test_an_added_mask_has_the_same_derivatives_in_blocks(shape):
+    xs = leaves(*SHAPES, shape)
+    blocks = derivatives(lambda *x: attention(*x, block_size=4), xs)
+    plain = derivatives(lambda *x: attention(*x), xs)
+    assert plain[4].any() and plain[4].shape == shape
+    for a, b in zip(blocks, plain, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
 
 
 def test_causal_queries_do_not_see_what_comes_later():
@@ -112,17 +112,20 @@ def test_forward_mode_of_the_blocks_agrees_with_the_plain_form():
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["boolean", "added"])
 @pytest.mark.parametrize("own_mask", [True, False])
-def test_vmap_gives_each_example_what_it_gets_alone(own_mask):
-    q, k, v = leaves((3, 5, 4), (3, 6, 4), (3, 6, 2))
-    masks = mg.tensor(rng.random((3, 5, 6)) > 0.3)
+def test_vmap_gives_each_example_what_it_gets_alone(own_mask, kind):
+    q, k, v, masks = leaves((3, 2, 5, 4), (3, 2, 6, 4), (3, 2, 6, 2), (3, 5, 6))
+    given = masks if own_mask else masks[0]
+    given = given.detach() > -0.5 if kind == "boolean" else given
     mapped = vmap(
         lambda q, k, v, m: attention(q, k, v, m, block_size=2), (0, 0, 0, 0 if own_mask else None)
-    )(q, k, v, masks if own_mask else masks[0])
-    alone = attention(q, k, v, masks if own_mask else masks[0])
+    )(q, k, v, given)
+    alone = attention(q, k, v, given[:, None] if own_mask else given)
     np.testing.assert_allclose(mapped.numpy(), alone.numpy(), rtol=1e-10, atol=1e-12)
     g = rng.standard_normal(alone.shape)
-    for a, b in zip(mg.grad(mapped, [q, k, v], g), mg.grad(alone, [q, k, v], g), strict=True):
+    xs = [q, k, v, masks] if kind == "added" else [q, k, v]
+    for a, b in zip(mg.grad(mapped, xs, g), mg.grad(alone, xs, g), strict=True):
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
 
 

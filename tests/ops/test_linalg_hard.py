@@ -44,39 +44,9 @@ def cofactors(x):
 def test_gradient_of_det_is_the_cofactors_at_a_singular_matrix(s, complex_too):
     x = leaf(with_singular_values(*s, complex_too=complex_too))
     g = mg.grad(mg.linalg.det(x), x, np.asarray(1.0)).numpy()
-    expected = cofactors(x.data).conj()
-    scale = np.prod(np.maximum(sorted(s)[1:], 1e-3))
-    np.testing.assert_allclose(g, expected, atol=1e-11 * scale)
-
-
-def test_cofactors_of_an_ill_conditioned_matrix_keep_their_digits():
-    """The 8 × 8 Hilbert matrix, condition 1.5e10, against exact fractions."""
-    n = 8
-    x = leaf([[1 / (i + j + 1) for j in range(n)] for i in range(n)])
-    exact = exact_cofactors([[Fraction(v) for v in row] for row in x.data.tolist()])
-    g = mg.grad(mg.linalg.det(x), x).numpy()
-    np.testing.assert_allclose(g, exact, atol=1e-11 * np.abs(exact).max())
-    naive = np.linalg.det(x.data) * np.linalg.inv(x.data).T
-    assert np.abs(naive - exact).max() > 1e-9 * np.abs(exact).max()
-
-
-def exact_cofactors(rows):
-    n = len(rows)
-    minor = lambda i, j: [row[:j] + row[j + 1 :] for k, row in enumerate(rows) if k != i]
-    return np.array(
-        [[float((-1) ** (i + j) * exact_det(minor(i, j))) for j in range(n)] for i in range(n)]
-    )
-
-
-def exact_det(rows):
-    """Gaussian elimination in fractions."""
-    rows, det = [list(row) for row in rows], Fraction(1)
-    for k in range(len(rows)):
-        det *= rows[k][k]
-        for i in range(k + 1, len(rows)):
-            factor = rows[i][k] / rows[k][k]
-            rows[i] = [a - factor * b for a, b in zip(rows[i], rows[k], strict=True)]
-    return det
+    # what a change of x in its last digit does to the product of all s but the last
+    rounding = 2e-16 * s[0] * np.prod(s[: len(s) - 2]) + 1e-16
+    np.testing.assert_allclose(g, cofactors(x.data).conj(), rtol=0, atol=100 * rounding)
 
 
 @pytest.mark.parametrize("s", [(2, 1, 0), (3, 0, 0), (0, 0, 0)])
@@ -85,16 +55,29 @@ def test_second_derivative_of_det_is_exact_at_a_singular_matrix(s):
     x, a, b = leaf(with_singular_values(*s)), rng.standard_normal((3, 3)), unitary(3)
     g = mg.grad(mg.linalg.det(x), x, create_graph=True)
     second = mg.grad((g * a).sum(), x)
-    np.testing.assert_allclose((second * b).sum().item(), mixed(x.data, a, b), rtol=1e-10)
+    found, expected = (second * b).sum().item(), mixed(x.data, a, b)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 
 
 def mixed(x, a, b):
     """The derivative of det at x along a and b: of three rows one from each, in every order."""
-    return sum(
-        np.linalg.det(np.stack([rows[k][i] for i, k in enumerate(order)]))
-        for rows in [(x, a, b)]
-        for order in permutations(range(3))
-    )
+    rows = [[[Fraction(v) for v in row] for row in m.tolist()] for m in (x, a, b)]
+    orders = permutations(range(3))
+    return float(sum(exact_det([rows[k][i] for i, k in enumerate(order)]) for order in orders))
+
+
+def exact_det(rows):
+    """Of three rows, in fractions: a · (b × c)."""
+    a, b, c = rows
+    return sum(a[i] * (b[i - 2] * c[i - 1] - b[i - 1] * c[i - 2]) for i in range(3))
+
+
+def test_second_derivative_of_det_keeps_its_digits_near_a_singular_matrix():
+    """At condition 1e10 the derivative of det(x) x⁻ᵀ has six digits left."""
+    x, a, b = leaf(with_singular_values(2, 1, 1e-10)), unitary(3), unitary(3)
+    g = mg.grad(mg.linalg.det(x), x, create_graph=True)
+    found = (mg.grad((g * a).sum(), x) * b).sum().item()
+    np.testing.assert_allclose(found, mixed(x.data, a, b), rtol=0, atol=1e-13)
 
 
 def test_third_derivative_of_det_at_zero_is_the_permutation_symbol():

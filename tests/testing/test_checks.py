@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minigrad.core.errors import RuleError
+from minigrad.core.tensor import Tensor
 from minigrad.testing import ErrorSample, GradcheckError, OpSpec, Point, Sample, run_check
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
@@ -44,6 +45,40 @@ def test_a_gradient_that_is_zero_in_every_sample_fails():
     stairs = {"x": lambda g, x: g * np.zeros_like(x)}
     outcome = outcome_of("K3", np.floor, stairs, vectors(5, 7))
     assert "argument 0 is zero in every sample" in message(outcome)
+
+
+def test_a_gradient_stated_to_be_zero_that_is_not_fails():
+    outcome = outcome_of("K3", zero_gradient=True)
+    assert "zero_gradient says that the gradient of argument 0 is zero; it is not" in message(
+        outcome
+    )
+
+
+def test_a_wrong_third_derivative_fails_k10_at_the_full_level():
+    def value_and_slope_alone(g, x):
+        if not isinstance(x, Tensor):
+            return g * np.cos(x)
+        return g * (np.cos(x) + (x - Tensor(x.data)) * (x - Tensor(x.data)))
+
+    op = make("op", np.sin, {"x": value_and_slope_alone}, {})
+    spec = OpSpec("op", op, np.sin, vectors(5), dtypes=("float64",))
+    [fast] = check_spec(spec, Context("fast"), [BY_ID["K10"]])
+    [full] = check_spec(spec, Context("full"), [BY_ID["K10"]])
+    assert fast.status == "pass"
+    assert "third derivative" in message(full)
+
+
+@pytest.mark.parametrize("conditioned, status", [("", "fail"), ("ends in digits of x", "pass")])
+def test_k16_allows_what_one_ulp_of_x_is_worth_where_the_spec_says_why(conditioned, status):
+    def squared_first(x):
+        return np.exp(-np.square(x))
+
+    mpmath = pytest.importorskip("mpmath")
+    outcome = outcome_of(
+        "K16", squared_first, {"x": lambda g, x, y: -2 * g * x * y}, kind="elementwise",
+        mp=lambda x: mpmath.exp(-x * x), conditioned=conditioned,
+    )  # fmt: skip
+    assert outcome.status == status
 
 
 def test_a_gradient_stated_to_be_zero_passes():

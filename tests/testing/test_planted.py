@@ -34,6 +34,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("shared memory", "K8"), ("promotion", "K9"), ("detached", "K10"), ("ties", "K11"),
         ("subgradient", "K11"), ("NaN", "K12"), ("noise", "K13"), ("half sums", "K1"),
         ("cancellation", "K16"), ("empty", "K17"), ("aliases", "K19"), ("in place", "K20"),
+        ("one alone", "K20"), ("0-d", "K17"), ("forward mode", "K10"), ("divides", "K4"),
         ("message", "K21"), ("leak", "K22"), ("rounding", "K15"), ("unbroadcast", "K18"),
     ],
 )  # fmt: skip

@@ -170,3 +170,39 @@ def test_any_value_in_any_place_is_read_or_refused(dumps, value, data):
         graph_from(document)
     except ViewerError as error:
         assert "\n" not in str(error)
+
+
+def test_recorded_gradients_are_read_as_they_stand(dumps):
+    document = dumps.tiny()
+    gradient = {"grad_norm": 2.0, "nonfinite": None, "values": [2.0]}
+    document["nodes"][0] |= {"grad": gradient, "values": [1, "nan", float("inf")]}
+    part = {"producer": 1, "output": 0, "slot": 0, "bytes": 12, **gradient, "later": 1}
+    step = {"node": 3, "t0": 5, "t1": 9, "looking": 4, "values": [1.0], "sent": [part]}
+    document["backward"] = {"steps": [step], "released": False}
+    graph = graph_from(document)
+    assert graph.nodes[0].values == (1.0, "nan", "inf")
+    assert graph.nodes[0].grad.values == (2.0,)
+    (sent,) = graph.backward.steps[0].sent
+    assert (sent.producer, sent.bytes, sent.gradient.norm) == (0, 12, 2.0)
+    assert graph.backward.released is False
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sent": 7},
+        {"sent": [7]},
+        {"sent": [{"producer": 99}]},
+        {"sent": [{"producer": 1, "output": 3}]},
+        {"sent": [{"producer": 1, "values": ["word"]}]},
+        {"values": [0.0] * 17},
+        {"values": {}},
+        {"looking": -1},
+    ],
+)
+def test_a_recording_of_the_wrong_kind_is_refused_in_one_line(fields, dumps):
+    document = dumps.tiny()
+    document["backward"] = {"steps": [{"node": 3, "t0": 0, "t1": 1, **fields}]}
+    with pytest.raises(ViewerError) as caught:
+        graph_from(document)
+    assert "\n" not in str(caught.value)

@@ -14,8 +14,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import primitive
 from ...core.registry import op
-from ..axes import widen
-from ..batching import full
+from ..axes import sum_to, widen
 from ..blocks import part, spans
 from .words import probabilities, pull_gradients
 
@@ -69,9 +68,9 @@ class Scores:
         return s
 
 
-@primitive(arrays="q k v mask", constants=["mask"], residuals=["lse"])
+@primitive(arrays="q k v mask", residuals=["lse"])
 def attention_blocks(q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
-    """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv) = attention_grads(g, q, k, v)
+    """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv, gmask) = attention_grads(g, q, k, v)
 
     q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
     takes part) or added. A query that may take no key gives 0, gradient 0.
@@ -107,22 +106,27 @@ def attention_blocks(q, k, v, mask=None, *, is_causal=False, scale=1.0, block_si
 
 
 @attention_blocks.vjp
-def attention_gqkv(g, q, k, v, mask, y, lse, is_causal, scale, block_size):
-    how = {"is_causal": is_causal, "scale": scale, "block_size": block_size}
-    return *attention_grads(g, q, k, v, mask, y, lse, **how), None
+def attention_gradients(g, q, k, v, mask, y, lse, is_causal, scale, block_size, needs):
+    *gqkv, gmask = attention_grads(
+        g, q, k, v, mask, y, lse, is_causal=is_causal, scale=scale, block_size=block_size,
+        mask_gradient=needs[3],
+    )  # fmt: skip
+    return *gqkv, gmask if needs[3] else None
 
 
 # o and lse, the results of the forward, are taken along to save work. To the rules of
 # attention_grads they are functions of q and k; these rules hold the whole matrix of scores.
 
 
-@primitive(arrays="a q k v mask o lse", constants=["mask", "o", "lse"], outputs=3)
+@primitive(arrays="a q k v mask o lse", constants=["o", "lse"], outputs=4)
 def attention_grads(
-    a, q, k, v, mask=None, o=None, lse=None, *, is_causal=False, scale=1.0, block_size=None
-):
+    a, q, k, v, mask=None, o=None, lse=None, *, is_causal=False, scale=1.0, block_size=None,
+    mask_gradient=False,
+):  # fmt: skip
     """(dq, dk, dv) = (scale dS k, scale dSᵀ q, Pᵀ a),  dS = P ∘ (a vᵀ − Σ a o),  P = e^(S − lse)
 
-    a (..., L, F) is the cotangent of attention's result o. Rules: see words.pull_gradients.
+    a (..., L, F) is the cotangent of attention's result o. A fourth result, dmask, is dS summed to
+    the mask's shape; without mask_gradient it is empty. Rules: see words.pull_gradients.
     """
     result = (*q.shape[:-1], *v.shape[-1:])
     _check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
@@ -130,6 +134,7 @@ def attention_grads(
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
     scores = Scores(q, k, mask, is_causal, scale)
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+    dmask = array_module(q).zeros(mask.shape if mask_gradient else (0,), q.dtype)
     queries, keys = _blocks(q, k, block_size)
     for rows in queries:
         a_rows, q_rows = a[..., rows, :], scores.q[..., rows, :]
@@ -144,31 +149,42 @@ def attention_grads(
             ds = a_rows @ v[..., columns, :].swapaxes(-1, -2)
             ds -= delta
             ds *= p
+            if mask_gradient:
+                total = part(dmask, (*(slice(None),) * (ds.ndim - 2), rows, columns))
+                total += sum_to(ds, total.shape)
             dq[..., rows, :] += ds @ k[..., columns, :]
             dk[..., columns, :] += ds.swapaxes(-1, -2) @ q_rows
     dq *= scale
-    return tuple([d.astype(t, copy=False) for d, t in zip((dq, dk, dv), dtypes, strict=True)])
+    dmask = dmask.astype(mask.dtype, copy=False) if mask_gradient else dmask
+    grads = zip((dq, dk, dv), dtypes, strict=True)
+    return *[d.astype(dtype, copy=False) for d, dtype in grads], dmask
 
 
 @attention_grads.vjp
-def attention_grads_rule(g, a, q, k, v, mask, is_causal, scale):
+def attention_grads_rule(g, a, q, k, v, mask, is_causal, scale, mask_gradient, needs):
     p = probabilities(q, k, mask, is_causal, scale)
-    return *pull_gradients(g, a, q, k, v, p, scale), None, None, None
+    g = [*g[:3], g[3] if mask_gradient else None]
+    *others, gs = pull_gradients(g, a, q, k, v, p, scale)
+    gmask = sum_to(gs, mask.shape) if needs[4] else None
+    return *others, gmask, None, None
 
 
 @attention_blocks.batch
 @attention_grads.batch
 def attention_batch(op_, xs, batched, params):
     """The examples are one more leading axis."""
-    place = 3 if op_ is attention_blocks else 4
-    mask, own = xs[place], batched[place]
-    arrays = [x for i, x in enumerate(xs) if i != place]
-    arrays = (
-        full(arrays, [b for i, b in enumerate(batched) if i != place])
-        if any(b for i, b in enumerate(batched) if i != place)
-        else [op.broadcast_to(x, shape=(mask.shape[0], *x.shape)) for x in arrays]
-    )
-    if own:
-        ndim = arrays[0].ndim
-        mask = op.reshape(mask, shape=(mask.shape[0], *(1,) * (ndim - mask.ndim), *mask.shape[1:]))
-    return op_(*arrays[:place], mask, *arrays[place:], **params)
+    place = op_.arrays.index("mask")
+    mask, size = xs[place], next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+    rest = [(x, b) for i, (x, b) in enumerate(zip(xs, batched, strict=True)) if i != place]
+    xs = [x if b else op.broadcast_to(x, shape=(size, *x.shape)) for x, b in rest]
+    own = None if mask is None else mask.shape[batched[place] :]  # of one example
+    if params.get("mask_gradient") and not batched[place]:
+        mask, batched = op.broadcast_to(mask, shape=(size, *own)), [True] * len(batched)
+    if mask is not None and batched[place]:
+        mask = op.reshape(mask, shape=(size, *(1,) * (xs[0].ndim - 1 - len(own)), *own))
+    y = op_(*xs[:place], mask, *xs[place:], **params)
+    if op_ is attention_blocks:
+        return y
+    if params["mask_gradient"]:
+        return *y[:3], op.reshape(y[3], shape=(size, *own))
+    return *y[:3], op.broadcast_to(y[3], shape=(size, 0))

@@ -9,7 +9,6 @@ from ...backends.dtypes import is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
-from ...core.tensor import Tensor
 from ..axes import array_like
 from ..dropout import dropout
 from .blocks import attention_blocks
@@ -37,8 +36,8 @@ def scaled_dot_product_attention(
     is_causal   query i takes the keys 0 … i; not together with attn_mask
     scale       1/√E when left out
     block_size  queries and keys in a block of the form that never holds all scores. Left out, that
-                form is taken where there would be more than 4 million scores. Dropout, and an added
-                mask that carries a gradient, take the plain form, which holds them
+                form is taken where there would be more than 4 million scores. Dropout takes the
+                plain form, which holds them
 
     Leading axes broadcast. Derivatives of second order hold all scores. Vaswani et al. 2017.
     """
@@ -47,20 +46,13 @@ def scaled_dot_product_attention(
     scores = _check(q, k, v, mask, is_causal)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     in_blocks = block_size is not None or prod(scores) > MOST_SCORES
-    if dropout_p or _carries_gradient(mask) or not in_blocks:
+    if dropout_p or not in_blocks:
         p = probabilities(q, k, mask, is_causal, scale)
         return op.matmul(dropout(p, dropout_p), v)
     q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
     return attention_blocks(
         q, k, v, mask, is_causal=is_causal, scale=scale, block_size=block_size
     )  # fmt: skip
-
-
-def _carries_gradient(mask: Any) -> bool:
-    """Whether a mask may be differentiated, here or by a transform."""
-    if not isinstance(mask, Tensor) or not is_floating(mask.dtype):
-        return False
-    return bool(mask.requires_grad or mask.level)
 
 
 def _led(x: Any, lead: tuple) -> Any:

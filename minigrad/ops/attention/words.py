@@ -38,31 +38,35 @@ def softmax_pullback(p: Any, c: Any) -> Any:
 
 
 def pull_gradients(g: list, a: Any, q: Any, k: Any, v: Any, p: Any, scale: float) -> tuple:
-    """What (dq, dk, dv) of attention hand back to (a, q, k, v), given cotangents g (or None).
+    """What (dq, dk, dv, dmask) hand back to (a, q, k, v, S), given cotangents g (or None).
 
-    With dP = a vᵀ and dS = P ∘ (dP − δ), δ = Σ P dP:  dq = scale dS k, dk = scale dSᵀ q, dv = Pᵀ a.
-    The cotangent of dS is D; of dP, E = P ∘ (D − Σ P D); of P, W; of S, Z = P ∘ (W − Σ P W).
+    With dP = a vᵀ and dS = P ∘ (dP − δ), δ = Σ P dP:  dq = scale dS k, dk = scale dSᵀ q, dv = Pᵀ a,
+    and dmask is dS, of which g has the cotangent before any sum over broadcast axes.
+    The cotangent of dS is D; of dP, E = P ∘ (D − Σ P D); of P, W; of S, P ∘ (W − Σ P W).
     """
-    gdq, gdk, gdv = (None if c is None else c * s for c, s in zip(g, (scale, scale, 1)))
+    gdq, gdk = (None if c is None else c * scale for c in g[:2])
+    gdv, gds = g[2:]
     dp = op.matmul(a, transposed(v))
     ds = softmax_pullback(p, dp)
     d = _total(
         None if gdq is None else op.matmul(gdq, transposed(k)),
         None if gdk is None else op.matmul(q, transposed(gdk)),
     )
+    d = _total(d, gds)
     w = None if gdv is None else op.matmul(a, transposed(gdv))
     e = None if d is None else softmax_pullback(p, d)
     if d is not None:
         delta = op.sum(p * dp, axis=-1, keepdims=True)
         w = _total(w, d * (dp - delta) - dp * op.sum(d * p, axis=-1, keepdims=True))
-    z = softmax_pullback(p, w) * scale
+    gs = softmax_pullback(p, w)
+    z = gs * scale
     ga = _total(None if e is None else op.matmul(e, v), None if gdv is None else op.matmul(p, gdv))
     gq = _total(op.matmul(z, k), None if gdk is None else op.matmul(ds, gdk))
     gk = _total(
         op.matmul(transposed(z), q), None if gdq is None else op.matmul(transposed(ds), gdq)
     )
     gv = None if e is None else op.matmul(transposed(e), a)
-    return ga, gq, gk, gv
+    return ga, gq, gk, gv, gs
 
 
 def _total(a: Any, b: Any) -> Any:

@@ -165,7 +165,8 @@ def conv_batch(op_, xs, batched, params):
 
 @conv_dx.batch
 def conv_dx_batch(op_, xs, batched, params):
-    return _image_batch(conv_dx, *xs, batched, params)
+    a, w = xs
+    return _image_batch(conv_dx, a, w, batched, params)
 
 
 def _image_batch(which: Any, x, w, batched, params):

@@ -1,14 +1,15 @@
 """Determinants, with derivatives of every order also where the matrix is singular.
 
 det is a polynomial in the entries of x, so all its derivatives exist everywhere. Far from singular
-matrices they follow from ∂det/∂x = det(x) x⁻ᵀ. Near one that loses all digits (0 · ∞), and another
-exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong to the q smallest singular
-values. Then t ↦ det(x + t W) is a polynomial of degree q at most, because W has rank q; so its
-value at 0 is its mean over the q + 1 roots of unity, times any radius:
+matrices they follow from ∂det/∂x = det(x) x⁻ᵀ. At one that is 0 · ∞, and near one it cancels in
+second derivatives; there another exact formula is used. With x = u diag(s) vᴴ let W = u₂ v₂ᴴ belong
+to the q singular values that are too small. Then t ↦ det(x + t W) is a polynomial of degree q at
+most, because W has rank q; so its value at 0 is its mean over the q + 1 roots of unity, times any
+radius:
 
     det(x) = 1/(q + 1) Σ_k det(x + t_k W)        for every x, with W and the t_k held fixed
 
-All matrices on the right are far from singular, so the derivatives of the right, of every order,
+No matrix on the right is near a singular one, so the derivatives of the right, of every order,
 follow from the first formula, and they are those of the left. For one small singular value the t_k
 are ±r, and real.
 """
@@ -46,28 +47,42 @@ def det_dx(g, x, y):
 
 @primitive(differentiable=False)
 def det_shifts(x):
-    """The t_k W of this file's head, (…, q + 1, n, n), where a matrix of x (…, n, n) is singular.
+    """The t_k W of this file's head, (…, q + 1, n, n), where a matrix of x (…, n, n) needs them.
 
-    Nearly singular, that is: a singular value below ε^¼ of the largest, where det(x) x⁻ᵀ would
-    begin to lose digits that count. (…, 0, n, n) if all matrices are far from it.
+    (…, 0, n, n) if none does.
     """
-    limit = float(np.finfo(np.result_type(x, np.float32)).eps) ** 0.25
+    # By the plain formula second derivatives lose up to 1/limit in precision. First ones lose none
+    # while x has an inverse: the errors of det(x) and x⁻¹ are the same, and cancel.
+    limit = float(np.finfo(np.result_type(x, np.float32)).eps) ** 0.2
     none = np.zeros_like(x, shape=(*x.shape[:-2], 0, *x.shape[-2:]))
     if x.size == 0 or not np.isfinite(x).all() or _far_from_singular(x, limit):
         return none
     u, s, vh = np.linalg.svd(x)
-    small = s <= limit * s[..., :1]
+    small = _too_small(s, limit)
     q = int(small.sum(axis=-1).max())
     if q == 0:
         return none
     w = (u * small[..., None, :]) @ vh
-    # Twice the smallest of the others: no |s_i + t_k| of a small s_i is smaller than that.
+    # Twice the least of the others: |s_i + t_k| is then no smaller than that for the small s_i, and
+    # no larger than it need be: the terms of the mean would cancel.
     least = np.where(small, np.inf, s).min(axis=-1)
     radius = np.where(np.isfinite(least), 2 * least, 1)[..., None, None, None]
     k = array_module(x).arange(q + 1).reshape((-1, 1, 1))
     roots = 1 - 2 * k if q == 1 else np.exp(2j * pi / (q + 1) * k)
     shifts = radius * roots * w[..., None, :, :]
     return shifts.astype(np.result_type(x, np.complex64) if q > 1 else np.result_type(x, 0.0))
+
+
+def _too_small(s, limit):
+    """Singular values that are 0 to rounding; else the last, if it is far below the one before it.
+
+    Not all that are small: where they fall gradually, what the others are is in the cofactors.
+    """
+    n = s.shape[-1]
+    zero = s <= n * np.finfo(s.dtype).eps * s[..., :1]
+    before = s[..., max(n - 2, 0), None]
+    last = array_module(s).arange(n) == n - 1
+    return zero | (last & (s < limit * before))
 
 
 def _far_from_singular(x, limit):

@@ -1,4 +1,7 @@
-"""K20: under hooks, in a checkpoint, beside no_grad, the gradient is the plain one, bit for bit."""
+"""K20: whatever else goes on, the gradient is the plain one, bit for bit.
+
+Under hooks, in a checkpoint, beside no_grad, and with one argument alone that needs a gradient.
+"""
 
 from ...core.modes import enable_grad, no_grad
 from ...core.tensor import Tensor
@@ -10,7 +13,7 @@ from .base import check
 from .nearness import require_same_bits
 
 
-@check("K20", "checkpoint, hooks, no_grad: the gradient is the plain one")
+@check("K20", "checkpoint, hooks, no_grad, one argument alone: the gradient is the plain one")
 def k20(case: Case) -> int:
     function = case.function()
     if not function.xs or not (values := function.value(function.xs)):
@@ -18,7 +21,7 @@ def k20(case: Case) -> int:
     vs = normal(case.rng("K20"), values)
     expected = function.vjp(function.xs, vs)
     count = 0
-    for way in (beside_no_grad, with_hooks, in_checkpoint):
+    for way in (beside_no_grad, with_hooks, in_checkpoint, one_alone):
         found = way(case, function, values, vs)
         for i, (a, b) in enumerate(zip(expected, found or [], strict=bool(found))):
             require_same_bits(a, b, f"gradient of argument {i}, {way.__name__.replace('_', ' ')}")
@@ -39,6 +42,16 @@ def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> li
             raise GradcheckError("a result under no_grad requires a gradient")
         require_same_bits(value, y.data if isinstance(y, Tensor) else y, "the value under no_grad")
     return pulled_back(leaves, ys, vs)
+
+
+def one_alone(case: Case, function: Function, values: list, vs: list) -> list | None:
+    """Each argument with the others constant: a rule may see which gradients are asked for."""
+    found = []
+    for i, x in enumerate(function.xs):
+        leaf = Tensor(x, requires_grad=True)
+        ys = function.call([leaf if k == i else Tensor(o) for k, o in enumerate(function.xs)])
+        found += pulled_back([leaf], ys, vs)
+    return found if len(found) > 1 else None
 
 
 def with_hooks(case: Case, function: Function, values: list, vs: list) -> list | None:

@@ -37,7 +37,13 @@ def k3(case: Case) -> int:
 
 
 def require_nonzero(spec, context) -> None:
-    """A gradient that is zero in every sample has not been checked at all."""
+    """A gradient that is zero in every sample has not been checked at all; the spec may say that it
+    is zero wherever it exists, and must not say so where it is not."""
+    live = sorted(i for op, i in context.live if op == spec.name and spec.zero_at(i))
+    if live:
+        raise GradcheckError(
+            f"zero_gradient says that the gradient of argument {live[0]} is zero; it is not"
+        )
     never = sorted(i for op, i in context.dead if op == spec.name)
     never = [i for i in never if (spec.name, i) not in context.live and not spec.zero_at(i)]
     if never:

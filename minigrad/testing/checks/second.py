@@ -1,4 +1,4 @@
-"""K10: the rules can be differentiated, and both modes agree."""
+"""K10: the rules can be differentiated, twice at the full level, and both modes agree."""
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from ..function import Function, Pullback
 from ..numeric import normal, pack
 from .base import check
 
+_THIRD = 40  # coordinates of (x, v) up to which the third order is looked at
 _AGREE = 1e-12  # relative to the size of the terms: no finite differences in it
 
 
@@ -26,6 +27,11 @@ def k10(case: Case) -> int:
     for _ in range(pairs):
         us, ws = normal(rng, point), normal(rng, xs)
         check_direction(pullback, point, us, ws, "second derivative (gradient of the gradient)")
+    if case.context.full and pack(point).size <= _THIRD:
+        wide = [*point, *normal(rng, xs)]
+        third = Pullback(pullback, len(point))
+        us, ws = normal(rng, wide), normal(rng, point)
+        check_direction(third, wide, us, ws, "third derivative")
     symmetric(pullback, xs, vs, normal(rng, xs), normal(rng, xs))
     forward_against_reverse(function, normal(rng, xs), vs)
     return pairs + 3

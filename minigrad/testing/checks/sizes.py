@@ -106,10 +106,21 @@ def gradient_shapes(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
     if not leaves or not any(isinstance(y, Tensor) and y.requires_grad for y in ys):
         return 0
     try:
-        function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
+        gs = function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
     except Exception as error:
         raise GradcheckError(f"{what}: the backward raises {error!r}") from error
+    if is_elementwise(spec) and len({np.shape(x) for x in args}) == 1:
+        as_vectors(spec, args, params, gs, what)
     return len(leaves)
+
+
+def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> None:
+    """The gradients of a row of the table, whose elements know nothing of their shape."""
+    flat = Function(spec.call, [x.reshape(-1) for x in args], params, differentiated(spec, args))
+    vs = [np.ones_like(y) for y in flat.value(flat.xs)]
+    for i, (g, expected) in enumerate(zip(gs, flat.vjp(flat.xs, vs), strict=True)):
+        if not np.allclose(g.reshape(-1), expected, rtol=1e-14, atol=0, equal_nan=True):
+            raise GradcheckError(f"{what}: the gradient of argument {i} is not that of the vector")
 
 
 @check("K18", "broadcasting: all pairs of 12 shapes", per="op", gradient=False, optional=True)

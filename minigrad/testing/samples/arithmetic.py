@@ -106,7 +106,6 @@ register_op(
     unary(),
     reference=np.sign,
     dtypes=NUMBERS,
-    zero_gradient=True,
     points=[Point("0", (0.0,), 0.0, (0.0,))],
 )
 register_op(

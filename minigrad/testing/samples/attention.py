@@ -47,7 +47,12 @@ def _gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=
     _require(q, k, v, a)
     p = _probabilities(_scores(q, k, mask, is_causal, scale))
     ds = p * (a @ v.swapaxes(-1, -2) - (a * (p @ v)).sum(-1, keepdims=True)) * scale
-    return ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ a
+    grads = ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ a
+    if mask is None or mask.dtype.kind == "b":
+        return grads
+    over = tuple([i - ds.ndim for i in range(ds.ndim - mask.ndim)])
+    dmask = (ds / scale).sum(over)
+    return *grads, dmask.sum(-2, keepdims=True) if mask.shape[-2] == 1 else dmask
 
 
 def _call_gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
@@ -63,8 +68,12 @@ def _call_gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_
     lse = op.where(lse == np.inf, np.nan, lse)  # of ∞ − ∞, as the forward has it
     lse = op.where(lse == -np.inf, np.inf, lse)
     o = op.matmul(probabilities(wq, wk, mask, is_causal, scale), wv)
-    how = {"is_causal": is_causal, "scale": scale, "block_size": block_size}
-    return op.attention_grads(a, q, k, v, mask, o, lse, **how)
+    added = mask is not None and mask.dtype.kind != "b"
+    *grads, dmask = op.attention_grads(
+        a, q, k, v, mask, o, lse, is_causal=is_causal, scale=scale, block_size=block_size,
+        mask_gradient=added,
+    )  # fmt: skip
+    return (*grads, dmask) if added else tuple(grads)
 
 
 SHAPES = ((5, 4), (6, 4), (6, 3))  # q, k, v
@@ -128,7 +137,10 @@ register_op(
 )
 register_op(
     "attention_grads",
-    of_several([((arrays[0][:-1] + arrays[2][-1:], *arrays), how) for arrays, how in GRADIENTS]),
+    of_several(
+        [((arrays[0][:-1] + arrays[2][-1:], *arrays), how) for arrays, how in GRADIENTS]
+        + [(((2, 5, 3), *LED, mask), {**HOW, "block_size": 3}) for mask in ((5, 6), (1, 6))]
+    ),
     call=_call_gradients,
     reference=_gradients,
     dtypes=REAL,

@@ -10,13 +10,12 @@ complex_origin = Point("0 + 0i", (0j,), 0.0, (0j,), kink=True)
 
 register_op("abs", unary(), reference=np.abs, dtypes=NUMBERS, points=[origin, complex_origin])
 register_op("real", unary(), reference=np.real, dtypes=NUMBERS)
-register_op("imag", unary(), reference=np.imag, dtypes=NUMBERS, zero_gradient=True)
+register_op("imag", unary(), reference=np.imag, dtypes=NUMBERS)
 register_op("conj", unary(), reference=np.conj, dtypes=NUMBERS)
 register_op(
     "angle",
     unary(0.3, 2),
     reference=np.angle,
     dtypes=NUMBERS,
-    zero_gradient=True,
     points=[Point("0 + 0i", (0j,), 0.0, (0j,))],
 )

@@ -1,0 +1,52 @@
+"""Who takes over what nodes save: the protocol between the doorway and checkpoints or hooks.
+
+`modes.state.saving` is None, or the innermost of those who want it: an object with `outer` (the
+next one out) and `save(node, y)`, called when a node has been made; it may put something else into
+`node.saved`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from . import modes
+
+
+class Deferred:
+    """Stands in `node.saved` for values that come back, in order, when it is iterated over.
+
+    `needs` is what an op of many arguments knows about which of them need a gradient.
+    """
+
+    __slots__ = ("needs",)
+
+    def __init__(self, node: Any):
+        names = node.plan.names
+        self.needs = [*node.saved][names.index("needs")] if "needs" in names else None
+
+    def __iter__(self) -> Iterator:
+        raise NotImplementedError
+
+
+class Saver:
+    """Base of those who take over: a context manager around the forward, safe to nest."""
+
+    outer: "Saver | None" = None
+
+    def __enter__(self) -> "Saver":
+        self.outer = modes.state.saving
+        modes.state.saving = self
+        modes.add_reason()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        modes.add_reason(-1)
+        modes.state.saving = self.outer
+
+    def save(self, node: Any, y: Any) -> None:
+        """Take over node.saved; then let the next one out do the same with what is there now."""
+        self.take(node, y)
+        if self.outer is not None:
+            self.outer.save(node, y)
+
+    def take(self, node: Any, y: Any) -> None:
+        raise NotImplementedError

@@ -1,0 +1,195 @@
+"""checkpoint: save nothing inside a function; compute it again when the backward needs it.
+
+The function runs once and is recorded as ever, but each node keeps, in the place of its arrays, the
+number of its turn. The first node whose rules run makes the function run again, in the modes and
+with the random generators of the first time; the n-th node made then has what the n-th node of the
+graph needs. The graph itself is the first one, so that gradients of gradients, closures over
+parameters and keyword arguments need no care. What a node has taken is let go.
+
+Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..core import modes, versions
+from ..core.errors import CheckpointError
+from ..core.graph import next_number
+from ..core.saving import Deferred, Saver
+from ..core.tensor import Tensor, wrap
+
+__all__ = ["checkpoint", "checkpoint_sequential"]
+
+
+def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
+    """fn(*args, **kwargs), whose inner results are computed again in the backward, not kept.
+
+    fn must do the same again: the generators of NumPy (the global one) and of mg.manual_seed are
+    put back for it, generators of your own are not; what it writes elsewhere (running statistics)
+    it writes twice. Another sequence of ops, shapes or dtypes is a CheckpointError, an argument
+    changed in between an InPlaceError. Inside mg.func transforms fn is simply called.
+    """
+    state = modes.state
+    if not state.recording or state.level or _inside_recorded(state.saving):
+        return fn(*args, **kwargs)
+    with _Recorder(_Frame(fn, args, kwargs)):
+        return fn(*args, **kwargs)
+
+
+def checkpoint_sequential(layers: Iterable[Callable], segments: int, x: Any) -> Any:
+    """x through the layers, in so many segments, each but the last a checkpoint.
+
+    With √n segments of n layers the memory of a backward grows as √n.
+    """
+    layers = list(layers)
+    if not 1 <= segments <= len(layers):
+        raise ValueError(
+            f"checkpoint_sequential: {segments} segments of {len(layers)} layers; give 1 to "
+            f"{len(layers)}, about the square root of it for the least memory"
+        )
+    bounds = [len(layers) * i // segments for i in range(segments + 1)]
+    for start, stop in zip(bounds[:-2], bounds[1:-1], strict=True):
+        x = checkpoint(partial(_through, layers[start:stop]), x)
+    return _through(layers[bounds[-2] :], x)
+
+
+def _through(layers: list, x: Any) -> Any:
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+def _inside_recorded(saver: Saver | None) -> bool:
+    """Whether an outer checkpoint will compute all this again anyway."""
+    while saver is not None and not isinstance(saver, _Recorder | _Collector):
+        saver = saver.outer
+    return isinstance(saver, _Recorder)
+
+
+class _Frame:
+    """One checkpointed call: how to run it again, and what its nodes have not taken yet.
+
+    trace   for each node of the first run: op, shapes and dtypes of its result, number
+    saved   for each node of the second run what it saved, None where taken; None before it
+    """
+
+    def __init__(self, fn: Callable, args: tuple, kwargs: dict):
+        self.fn = fn
+        self.args = tuple([_as_it_is(x) for x in args])
+        self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
+        self.trace: list[tuple[str, tuple, int]] = []
+        self.saved: list | None = None
+        self.state = dict(modes.state.__dict__)
+        self.generators = np.random.get_state(), random.get_state()
+        self.lock = threading.RLock()
+
+    def taken(self, turn: int) -> Any:
+        """What the node of this turn saves; computed, with that of all others, if not there."""
+        with self.lock:
+            if self.saved is None or self.saved[turn] is None:
+                self.saved = self._run_again()
+            saved, self.saved[turn] = self.saved[turn], None
+            return saved
+
+    def _run_again(self) -> list:
+        collector = _Collector(self)
+        with _as_at(self.state, self.generators), collector:
+            self.fn(*self.args, **self.kwargs)
+        if len(collector.saved) != len(self.trace):
+            _differs(f"{len(collector.saved)} recorded ops in the place of {len(self.trace)}")
+        return collector.saved
+
+
+class _Recomputed(Deferred):
+    """In the place of what a node saves: its turn in a frame."""
+
+    __slots__ = ("frame", "turn")
+
+    def __init__(self, node: Any, frame: _Frame, turn: int):
+        super().__init__(node)
+        self.frame = frame
+        self.turn = turn
+
+    def __iter__(self) -> Iterator:
+        return iter(self.frame.taken(self.turn))
+
+
+class _Recorder(Saver):
+    """Around the first run: notes each node, and lets go of what it saves."""
+
+    def __init__(self, frame: _Frame):
+        self.frame = frame
+
+    def take(self, node: Any, y: Any) -> None:
+        trace = self.frame.trace
+        node.saved = _Recomputed(node, self.frame, len(trace))
+        trace.append((node.op.name, _form(y), node.number))
+
+
+class _Collector(Saver):
+    """Around the second run: compares each node with its first time, and keeps what it saves."""
+
+    def __init__(self, frame: _Frame):
+        self.trace = frame.trace
+        self.saved: list = []
+        self.start = next_number()
+
+    def take(self, node: Any, y: Any) -> None:
+        turn = len(self.saved)
+        if turn == len(self.trace):
+            _differs(f"a further op {node.op.name} after all {turn}")
+        op, form, number = self.trace[turn]
+        if (node.op.name, _form(y)) != (op, form):
+            _differs(f"op {turn} was {op} {form} and is {node.op.name} {_form(y)}")
+        if type(node.saved) is tuple:
+            for name, value in zip(node.plan.names, node.saved, strict=True):
+                for array in versions.arrays_in(value):
+                    versions.refuse_if_changed(array, number, op, name, until=self.start)
+        self.saved.append(node.saved)
+
+
+class _as_at:
+    """The thread's modes and the generators as they were; all back in place afterwards."""
+
+    def __init__(self, state: dict, generators: tuple):
+        self.state = state
+        self.generators = generators
+
+    def __enter__(self) -> None:
+        self.previous = dict(modes.state.__dict__), (np.random.get_state(), random.get_state())
+        modes.add_reason()
+        self._set({**self.state, "saving": modes.state.saving}, self.generators)
+
+    def __exit__(self, *exc: object) -> None:
+        self._set(*self.previous)
+        modes.add_reason(-1)
+
+    def _set(self, state: dict, generators: tuple) -> None:
+        modes.state.__dict__.clear()
+        modes.state.__dict__.update(state)
+        np.random.set_state(generators[0])
+        random.set_state(generators[1])
+
+
+def _as_it_is(x: Any) -> Any:
+    """A tensor of its own for an argument that a later x[i] = v would change."""
+    return wrap(x.data, x.node) if type(x) is Tensor and x.grad_fn is not None else x
+
+
+def _form(y: Any) -> tuple:
+    """Shapes and dtypes of a result."""
+    ys = y if isinstance(y, tuple | list) else (y,)
+    return tuple([(part.shape, str(part.dtype)) for part in ys])
+
+
+def _differs(how: str) -> None:
+    raise CheckpointError(
+        f"checkpoint: the function did something else when it was computed again: {how}. It may "
+        "depend on nothing that changes between forward and backward (a counter, a generator of "
+        "its own, training mode); make that an argument."
+    )

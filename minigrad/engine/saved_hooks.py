@@ -1,0 +1,122 @@
+"""saved_tensors_hooks: keep what nodes save in another form until the backward needs it."""
+
+import os
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core import versions
+from ..core.errors import HookError, describe
+from ..core.saving import Deferred, Saver
+from ..core.tensor import Tensor, raw
+
+__all__ = ["save_on_disk", "saved_tensors_hooks"]
+
+
+class saved_tensors_hooks(Saver):
+    """with saved_tensors_hooks(pack, unpack): what nodes save inside is kept as pack(tensor).
+
+    pack(tensor) returns any object; unpack(object) gives back a tensor of the same shape and dtype
+    when a backward needs it, each time it does. Of nested ones the innermost is used. Half the
+    memory: pack=lambda x: x.astype("float16"), unpack=lambda x: x.astype("float32").
+    """
+
+    def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]):
+        self.pack = pack
+        self.unpack = unpack
+
+    def take(self, node: Any, y: Any) -> None:
+        """Pack the arrays of a node, unless somebody further in has them already."""
+        if type(node.saved) is tuple:
+            node.saved = _Packed(node, self.pack, self.unpack)
+
+
+class _Packed(Deferred):
+    """The saved values of one node with its arrays packed away."""
+
+    __slots__ = ("number", "op", "names", "values", "unpack")
+
+    def __init__(self, node: Any, pack: Callable, unpack: Callable):
+        super().__init__(node)
+        self.number = node.number
+        self.op = node.op.name
+        self.names = node.plan.names
+        self.unpack = unpack
+        self.values = [_mapped(value, lambda x: _Entry(x, pack)) for value in node.saved]
+
+    def __iter__(self) -> Iterator:
+        for name, value in zip(self.names, self.values, strict=True):
+            yield _mapped(value, lambda entry, name=name: self._unpacked(entry, name))
+
+    def _unpacked(self, entry: "_Entry", name: str) -> Any:
+        array = raw(self.unpack(entry.packed))
+        if getattr(array, "shape", None) != entry.shape or array.dtype != entry.dtype:
+            raise HookError(
+                f"saved_tensors_hooks: unpack returned {describe(array)} for the saved {name!r} of "
+                f"{self.op}, which was {entry.dtype} {entry.shape}"
+            )
+        versions.refuse_if_changed(array, self.number, self.op, name)
+        return array
+
+
+class _Entry:
+    """One packed array, with the shape and dtype that unpack has to give back."""
+
+    __slots__ = ("packed", "shape", "dtype")
+
+    def __init__(self, array: Any, pack: Callable):
+        self.shape, self.dtype = array.shape, array.dtype
+        shown = array.view()
+        if isinstance(shown, np.ndarray):
+            shown.flags.writeable = False  # others hold the same memory
+        self.packed = pack(Tensor(shown))
+
+
+def _mapped(value: Any, fn: Callable) -> Any:
+    """fn of an array, an entry, or each in a tuple or list; anything else as it is."""
+    if isinstance(value, tuple | list) and any(map(_is_kept, value)):
+        return type(value)([fn(part) if _is_kept(part) else part for part in value])
+    return fn(value) if _is_kept(value) else value
+
+
+def _is_kept(value: Any) -> bool:
+    return isinstance(value, _Entry) or hasattr(value, "strides") and hasattr(value, "view")
+
+
+class save_on_disk(saved_tensors_hooks):
+    """with save_on_disk("/scratch"): arrays of at least `min_bytes` that nodes save go to files.
+
+    They are read back when a backward needs them, and removed with the graph.
+    """
+
+    def __init__(self, directory: str | os.PathLike | None = None, min_bytes: int = 1 << 16):
+        self.directory = directory
+        self.min_bytes = min_bytes
+        super().__init__(self._write, lambda kept: kept.read() if type(kept) is _File else kept)
+
+    def _write(self, x: Tensor) -> Any:
+        on_disk = x.nbytes >= self.min_bytes and isinstance(x.data, np.ndarray)
+        return _File(x.data, self.directory) if on_disk else x
+
+
+class _File:
+    """An array in a file of its own, which goes when this object goes."""
+
+    def __init__(self, array: np.ndarray, directory: Any):
+        self.shape, self.dtype = array.shape, array.dtype
+        handle, self.path = tempfile.mkstemp(prefix="minigrad-saved-", dir=directory)
+        weakref.finalize(self, _remove, self.path)
+        with os.fdopen(handle, "wb") as file:
+            file.write(np.ascontiguousarray(array).view(np.uint8).data)
+
+    def read(self) -> Tensor:
+        """The array again."""
+        return Tensor(np.fromfile(self.path, self.dtype).reshape(self.shape))
+
+
+def _remove(path: str) -> None:
+    if os.path.exists(path):
+        os.remove(path)

@@ -1,0 +1,163 @@
+"""Wrong rules that are right most of the time: wrong for one parameter, shape, dtype or order."""
+
+import numpy as np
+
+from ..core.primitive import Primitive
+from ..core.tensor import Tensor
+from .plant import Plant, numbers, pairs, plant, vectors
+from .spec import Sample
+
+_SINE = {"x": lambda g, x: g * np.cos(x)}
+_OFF = 1 + 1e-3
+
+
+def _along_axes(**params):
+    """A square matrix for the op, along its axes 0 and −1; further parameters with the second."""
+
+    def samples(rng, dtype):
+        for axis, more in ((0, {}), (-1, params)):
+            yield Sample(f"axis {axis}", (numbers(rng, dtype, (3, 3)),), {"axis": axis, **more})
+
+    return samples
+
+
+def _sum(x, axis=0):
+    return np.moveaxis(x, axis, 0).sum(axis=0)
+
+
+def _sum_dx(g, x_shape, axis):
+    return np.broadcast_to(np.expand_dims(g, axis), x_shape)
+
+
+def _mean(x, axis=0, keepdims=False):
+    return x.mean(axis=axis, keepdims=keepdims)
+
+
+def _mean_dx(g, x_shape, axis, keepdims):
+    g = g if keepdims else np.expand_dims(g, axis)
+    return np.broadcast_to(g, x_shape) / x_shape[axis]
+
+
+def _mean_dx_of_all(g, x_shape, axis, keepdims):
+    c = _mean_dx(g, x_shape, axis, keepdims)
+    return c / x_shape[0] if keepdims else c
+
+
+def _contiguous_alone(g, x):
+    scattered = isinstance(g, np.ndarray) and not g.flags.c_contiguous
+    return g * np.cos(x) * (_OFF if scattered else 1.0)
+
+
+def _times(a, b):
+    if np.shape(a) != np.shape(b):
+        raise ValueError("a and b must have the same shape")
+    return a * b
+
+
+def _product(g, a, b, needs):
+    return [g * b if needs[0] else None, g * a if needs[1] else None]
+
+
+def _product_for_both(g, a, b, needs):
+    return _product(g, a, b, needs) if all(needs) else [g * _OFF * b, g * _OFF * a]
+
+
+def _product_for_one(g, a, b, needs):
+    return [g * b * _OFF, g * a] if all(needs) else _product(g, a, b, needs)
+
+
+def _when(wrong):
+    """The sine's rule, off by 0.1 % where wrong(g, x) says so."""
+    return {"x": lambda g, x: g * np.cos(x) * (_OFF if wrong(g, x) else 1.0)}
+
+
+def _value_alone(g, x):
+    """The right value with a wrong derivative: what is added is zero."""
+    zero = x - Tensor(x.data) if isinstance(x, Tensor) else 0.0
+    return g * (np.cos(x) + 0.1 * zero)
+
+
+def _writing(g, x):
+    c = g * np.cos(x)
+    if isinstance(x, np.ndarray):
+        np.negative(x, out=x)
+    return c
+
+
+def _flattened_when_empty(g, x):
+    c = g * np.cos(x)
+    return c if x.size else c.reshape(-1)
+
+
+def _with_jvp(entry: Primitive) -> Primitive:
+    factor = _OFF if "wrong" in entry.name else 1.0
+    entry.jvp(lambda x_t, x: x_t * np.cos(x) * factor)
+    return entry
+
+
+CONDITIONAL: list[Plant] = [
+    plant(
+        "negative axis", "axis=-1 is taken for axis 0", forward=_sum, arrays=("x",),
+        defaults={"axis": 0}, samples=_along_axes(), right={"x": _sum_dx},
+        wrong={"x": lambda g, x_shape, axis: _sum_dx(g, x_shape, max(axis, 0))},
+    ),
+    plant(
+        "keepdims alone", "a mean divides by the size of all axes where keepdims=True",
+        forward=_mean, arrays=("x",), defaults={"axis": 0, "keepdims": False},
+        samples=_along_axes(keepdims=True), right={"x": _mean_dx}, wrong={"x": _mean_dx_of_all},
+    ),
+    plant(
+        "scattered", "wrong for a cotangent that is not contiguous", forward=np.sin,
+        wrong={"x": _contiguous_alone}, right=_SINE, samples=vectors((3, 4)),
+    ),
+    plant(
+        "both", "wrong when both arguments need a gradient", forward=_times,
+        arrays=("a", "b"), wrong={"joint": _product_for_one}, right={"joint": _product},
+        samples=pairs(((5,), (5,))),
+    ),
+    plant(
+        "one alone", "wrong when only one of two arguments needs a gradient", forward=_times,
+        arrays=("a", "b"), wrong={"joint": _product_for_both}, right={"joint": _product},
+        samples=pairs(((5,), (5,))),
+    ),
+    plant(
+        "float32", "wrong in float32 alone", forward=np.sin, right=_SINE,
+        wrong=_when(lambda g, x: x.dtype == np.float32), samples=vectors(5),
+        dtypes=("float64", "float32"),
+    ),
+    plant(
+        "0-d", "wrong for an argument without axes, of which there is no sample", forward=np.sin,
+        kind="elementwise", wrong=_when(lambda g, x: x.ndim == 0), right=_SINE,
+        samples=vectors(5),
+    ),
+    plant(
+        "empty shape", "the gradient of an array without elements loses its axes", forward=np.sin,
+        wrong={"x": _flattened_when_empty}, right=_SINE, samples=vectors(5),
+    ),
+    plant(
+        "negative cotangent", "a rule that is wrong for negative cotangents", forward=np.sin,
+        wrong={"x": lambda g, x: np.where(g < 0, g * _OFF, g) * np.cos(x)}, right=_SINE,
+        samples=vectors(5, 100),
+    ),
+    plant(
+        "divides", "a rule that divides by the cotangent", forward=np.sin,
+        wrong={"x": lambda g, x: np.square(g) * np.cos(x) / g}, right=_SINE, samples=vectors(5),
+    ),
+    plant(
+        "second order", "the right gradient, which has a wrong derivative", forward=np.sin,
+        wrong={"x": _value_alone}, right=_SINE, samples=vectors(5),
+    ),
+    plant(
+        "forward mode", "the jvp rule is wrong, the vjp rule right", forward=np.sin, wrong=_SINE,
+        right=_SINE, samples=vectors(5), call=_with_jvp,
+    ),
+    plant(
+        "writes what it saved", "a rule negates its saved input in place", forward=np.sin,
+        wrong={"x": _writing}, right=_SINE, samples=vectors(5),
+    ),
+    plant(
+        "permuted", "right but for two axes of the same size that change places", forward=np.sin,
+        wrong={"x": lambda g, x: (g * np.cos(x)).transpose(1, 0, 2)}, right=_SINE,
+        samples=vectors((3, 3, 2)),
+    ),
+]  # fmt: skip

@@ -1,0 +1,106 @@
+"""Attention layers: PyTorch's state, layouts, masks, values and gradients."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+rng = np.random.default_rng(0)
+N, L, S, E, HEADS = 3, 5, 4, 8, 2
+PADDING = np.arange(S) >= np.array([[4], [3], [2]])
+CASES = {
+    "weights": {},
+    "no weights": {"need_weights": False},
+    "weights of each head": {"average_attn_weights": False},
+    "boolean mask": {"attn_mask": np.arange(S) > np.arange(L)[:, None]},
+    "added mask": {"attn_mask": rng.standard_normal((L, S)), "need_weights": False},
+    "mask of each head": {"attn_mask": rng.standard_normal((N * HEADS, L, S))},
+    "padding": {"key_padding_mask": PADDING},
+    "padding and mask": {
+        "key_padding_mask": PADDING, "attn_mask": np.arange(S) > 1 + np.arange(L)[:, None],
+        "need_weights": False,
+    },
+}  # fmt: skip
+
+
+def pair(kind, *args, **params):
+    """The layer of minigrad and that of PyTorch, with the same state, in double precision."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    theirs = getattr(torch.nn, kind)(*args, **params, dtype=torch.float64)
+    ours = getattr(nn, kind)(*args, **params, dtype=np.float64)
+    ours.load_state_dict({k: v.numpy() for k, v in theirs.state_dict().items()})
+    return ours, theirs, torch
+
+
+def compare(ours, theirs, torch, arrays, params):
+    """Values, and the gradients of arguments and parameters."""
+    xs = [mg.tensor(x, requires_grad=True) for x in arrays]
+    ts = [torch.tensor(x, requires_grad=True) for x in arrays]
+    peers = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in params.items()}
+    y, z = ours(*xs, **params), theirs(*ts, **peers)
+    y, z = (r if isinstance(r, tuple) else (r,) for r in (y, z))
+    for a, b in zip(y, z, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-10, atol=1e-12)
+    v = rng.standard_normal(y[0].shape)
+    y[0].backward(v)
+    z[0].backward(torch.tensor(v))
+    for p, q in [*zip(xs, ts), *zip(ours.parameters(), theirs.parameters(), strict=True)]:
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_multihead_attention_is_pytorch_s(case, batch_first):
+    shapes = [(n, N, E) for n in (L, S, S)]
+    arrays = [rng.standard_normal(s[1::-1] + s[2:] if batch_first else s) for s in shapes]
+    layers = pair("MultiheadAttention", E, HEADS, batch_first=batch_first)
+    compare(*layers, arrays, CASES[case])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_sequence_needs_no_batch_axis(bias):
+    layers = pair("MultiheadAttention", E, HEADS, bias=bias)
+    compare(*layers, [rng.standard_normal((n, E)) for n in (L, S, S)], {})
+
+
+def test_self_attention_with_is_causal_needs_no_mask():
+    layer, x = nn.MultiheadAttention(E, HEADS), mg.tensor(rng.standard_normal((L, N, E)))
+    mask = np.triu(np.ones((L, L), bool), 1)
+    expected, weights = layer(x, x, x, attn_mask=mask)
+    for need in (True, False):
+        y, _ = layer(x, x, x, need_weights=need, is_causal=True)
+        np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-6)
+    assert not weights.numpy()[:, mask].any()
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_transformer_layer_is_pytorch_s(norm_first, activation):
+    layers = pair(
+        "TransformerEncoderLayer", E, HEADS, 16, dropout=0.0, norm_first=norm_first,
+        activation=activation,
+    )  # fmt: skip
+    compare(*layers, [rng.standard_normal((L, N, E))], {})
+
+
+def test_dropout_acts_in_training_alone():
+    layer = nn.TransformerEncoderLayer(E, HEADS, 16, dropout=0.5)
+    x = mg.tensor(rng.standard_normal((L, N, E)), dtype=np.float32)
+    assert (layer(x).numpy() != layer(x).numpy()).any()
+    layer.eval()
+    np.testing.assert_array_equal(layer(x).numpy(), layer(x).numpy())
+
+
+def test_errors_name_the_argument_and_the_rule():
+    with pytest.raises(ValueError, match="num_heads=3 must divide embed_dim=8"):
+        nn.MultiheadAttention(8, 3)
+    layer, x = nn.MultiheadAttention(E, HEADS), mg.ones(L, N, E)
+    with pytest.raises(ValueError, match=r"key must be .*embed_dim = 8.*\(5, 3, 7\)"):
+        layer(x, mg.ones(L, N, 7), x)
+    with pytest.raises(ValueError, match=r"attn_mask must be \(L, S\) = \(5, 5\)"):
+        layer(x, x, x, attn_mask=np.ones((4, 5), bool))
+    with pytest.raises(ValueError, match=r"key_padding_mask must be \(N, S\) = \(3, 5\)"):
+        layer(x, x, x, key_padding_mask=np.ones((5, 3), bool))

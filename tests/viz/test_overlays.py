@@ -1,0 +1,142 @@
+"""What is laid over a picture: heat, signs of NaN, the critical path, saved arrays, values."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+
+import pytest
+from minigrad_viz.collapse import group_nodes
+from minigrad_viz.critical import critical_path
+from minigrad_viz.heat import heat_of, share_of
+from minigrad_viz.picture import Overlay, picture_of
+from minigrad_viz.reader import graph_from
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def timed(dumps):
+    """a -> b -> d, a -> c -> d with 1, 10, 100, 1000 µs for a, b, c, d; backward from d."""
+    dump = dumps.Dump()
+    x = dump.leaf((4,), name="x")
+    a = dump.op("exp", (4,), x)
+    b, c = dump.op("sin", (4,), a), dump.op("cos", (4,), a)
+    d = dump.op("mul", (4,), b, c)
+    document = dump.done(d)
+    took = {a: 1_000, b: 10_000, c: 100_000, d: 1_000_000}
+    clock, steps = 0, []
+    for node in (d, c, b, a):
+        steps.append({"node": node, "t0": clock, "t1": clock + took[node], "grad_norm": 1.0})
+        clock += took[node]
+    document["backward"] = {"engine": "serial", "workers": 1, "steps": steps}
+    return document
+
+
+def test_the_critical_path_is_the_longest_chain_of_dependences(dumps):
+    graph = graph_from(timed(dumps))
+    found = critical_path(graph)
+    assert [graph.nodes[at].op for at in found.path] == ["mul", "cos", "exp"]
+    assert (found.span, found.work) == (1_101_000, 1_111_000)
+
+
+def test_slack_is_how_much_longer_a_node_might_have_taken(dumps):
+    graph = graph_from(timed(dumps))
+    slack = {graph.nodes[at].op: room for at, room in critical_path(graph).slack.items()}
+    assert slack == {"mul": 0, "cos": 0, "exp": 0, "sin": 90_000}
+
+
+def test_without_a_recorded_backward_there_is_no_critical_path(dumps, save, viz, tmp_path):
+    assert critical_path(graph_from(dumps.tiny())) is None
+    code, _, err = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", "--critical")
+    assert code == 2 and "no recorded backward" in err
+
+
+def test_a_still_picture_marks_the_critical_path(dumps, save, viz, tmp_path):
+    out = tmp_path / "o.svg"
+    assert viz(save(timed(dumps)), "-o", out, "--critical")[0] == 0
+    marked = [g for g in ET.parse(out).iter(f"{SVG}g") if "critical" in (g.get("class") or "")]
+    assert [g.find(f"{SVG}text").text for g in marked] == ["exp", "cos", "mul"]
+    lines = [p for p in ET.parse(out).iter(f"{SVG}path") if "link critical" in p.get("class")]
+    assert len(lines) == 2
+
+
+@pytest.mark.parametrize(("value", "share"), [(1000, 1), (100, 2 / 3), (1, 0), (0.1, 0), (0, 0)])
+def test_heat_is_logarithmic_over_three_decades(value, share):
+    assert share_of(value, 1000) == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("time", {"exp": "1 µs", "sin": "10 µs", "cos": "100 µs", "mul": "1 ms"}),
+        ("bytes", {"exp": "16 B", "sin": "16 B", "cos": "16 B", "mul": "16 B"}),
+        ("norm", {"exp": "‖g‖ 1", "sin": "‖g‖ 1", "cos": "‖g‖ 1", "mul": "‖g‖ 1"}),
+    ],
+)
+def test_each_box_tells_the_value_by_which_it_is_coloured(by, words, dumps):
+    graph = graph_from(timed(dumps))
+    groups = group_nodes(graph)
+    picture = picture_of(graph, groups, "", Overlay(heat=heat_of(graph, groups, by)))
+    assert {box.title: box.lines[-1] for box in picture.boxes if box.kind == "op"} == words
+
+
+def test_folded_boxes_add_up(dumps):
+    graph = graph_from(dumps.convnet())
+    groups = group_nodes(graph, depth=1)
+    heat = heat_of(graph, groups, "time")
+    assert dict(zip([g.kind for g in groups], heat.words, strict=True))["scope"] == "12.6 ms"
+
+
+def test_flops_are_shown_where_the_dump_tells_them(dumps, save, viz, tmp_path):
+    document = timed(dumps)
+    code, _, err = viz(save(document), "-o", tmp_path / "o.svg", "--heat", "flops")
+    assert code == 2 and "tells no FLOPs" in err
+    document["nodes"][1]["flops"] = 2_500_000
+    assert viz(save(document), "-o", tmp_path / "o.svg", "--heat", "flops")[0] == 0
+    assert "2.5 MFLOP" in (tmp_path / "o.svg").read_text()
+
+
+@pytest.mark.parametrize("ending", ["svg", "dot", "mmd", "json"])
+def test_heat_colours_every_still_format(ending, dumps, save, viz, tmp_path):
+    hot, plain, path = tmp_path / f"hot.{ending}", tmp_path / f"o.{ending}", save(timed(dumps))
+    assert viz(path, "-o", hot, "--heat", "time")[0] == 0
+    assert viz(path, "-o", plain)[0] == 0
+    sign = {"svg": 'class="heat"', "dot": "#ee8b6d", "mmd": "style n5 fill:", "json": '"heat"'}
+    assert sign[ending] in hot.read_text() and sign[ending] not in plain.read_text()
+
+
+def test_nan_is_marked_in_every_format(dumps, save, viz, tmp_path):
+    document = timed(dumps)
+    document["backward"]["steps"][1]["nonfinite"] = "nan"
+    for ending in ("svg", "dot", "mmd", "json"):
+        out = tmp_path / f"o.{ending}"
+        assert viz(save(document), "-o", out)[0] == 0
+        text = json.loads(out.read_text())["boxes"] if ending == "json" else out.read_text()
+        assert re.search(r"⚠|#9888;", str(text))
+
+
+def test_small_scalar_graphs_show_values_and_gradients(dumps, picture):
+    dump = dumps.Dump()
+    grad = {"grad_norm": 3.0, "nonfinite": None, "values": [-3.0]}
+    a = dump.leaf((), name="a", values=[2.0], grad=grad)
+    d = dump.op("mul", (), a, a, name="d", values=[4.0])
+    document = dump.done(d)
+    step = {"node": d, "t0": 0, "t1": 1, "values": [1.0]}
+    document["backward"] = {"engine": "serial", "workers": 1, "steps": [step]}
+    lines = {box.title: box.lines for box in picture(document).boxes}
+    assert lines == {"a": ["value 2", "grad −3"], "d = mul": ["value 4", "grad 1"]}
+
+
+def test_the_page_shows_values_and_gradients_of_scalars_too(open_page, dumps):
+    dump = dumps.Dump()
+    dump.done(dump.leaf((), name="a", values=[2.0], grad={"grad_norm": 3.0, "values": [-3.0]}))
+    page = open_page(dump.document)
+    assert page.locator("g.leaf text.line").all_text_contents() == ["value 2", "grad −3"]
+
+
+def test_the_page_marks_the_critical_path_and_tells_slack(open_page, dumps):
+    page = open_page(timed(dumps), path=True, heat="time")
+    assert page.locator("path.link.critical").count() == 2
+    page.evaluate("app.reveal(2)")
+    assert "slack\n90 µs" in page.locator("#panel").inner_text()
+    page.keyboard.press("p")
+    assert page.locator("path.link.critical").count() == 0
