@@ -21,12 +21,18 @@ from . import formats
 from .table import duration, shares, text_table
 
 _BATCH = 4096  # numbers kept per op before they are summed
+_LOOK_EVERY = 16  # of an op's calls, the first and every 16th is looked at for a promotion
+_FLOAT64 = np.dtype(np.float64)
+_NARROW = ("float32", "float16", "bfloat16")
 _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
 
 
 @dataclass(slots=True)
 class Row:
-    """One op in one phase. Times are its own: what ran inside it is counted in its own row."""
+    """One op in one phase. Times are its own: what ran inside it is counted in its own row.
+
+    promoted: the op was seen to make float64 of a narrower float.
+    """
 
     op: str
     phase: str
@@ -36,6 +42,7 @@ class Row:
     max_ns: int = 0
     bytes: int = 0
     share: float = 0.0
+    promoted: bool = False
 
 
 class Cell:
@@ -116,6 +123,8 @@ class profile:
         for y in outputs:
             if y is not None:
                 cell.sizes.append(y.nbytes)
+        if len(times) % _LOOK_EVERY == 1 and _promotes(event[5], outputs):
+            cell.row.promoted = True
         if len(times) >= _BATCH:
             with self._lock:
                 cell.fold()
@@ -220,7 +229,21 @@ class profile:
         cost = recording_cost()
         part = f", {cost * calls / wall:.1%} of wall time" if wall else ""
         note = f"recording: at least {duration(cost)} a call{part}; not subtracted"
+        promoted = [f"{row.op} ({row.phase})" for row in rows if row.promoted]
+        if promoted:
+            note += (
+                "\nfloat64 was made of narrower floats, which doubles the memory they move, in:\n  "
+                + "\n  ".join(promoted[:10])
+                + "\n(a NumPy float64 number or array beside a tensor? write a Python number, or cast)"
+            )
         return "\n".join([title, text_table(columns, lines), note])
+
+
+def _promotes(inputs: tuple, outputs: tuple) -> bool:
+    """Whether a call made float64 of an input that is a narrower float."""
+    if not any(y is not None and y.dtype is _FLOAT64 for y in outputs):
+        return False
+    return any(str(getattr(x, "dtype", "")) in _NARROW for x in inputs)
 
 
 def _cells_of(row: Row) -> list[str]:

@@ -29,6 +29,9 @@ class _ChannelNorm(Module):
     """Base of batch and instance norms: (C,) weight, bias and running statistics, each optional."""
 
     ndims: tuple[int, ...]  # how many axes x may have
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
     def __init__(
         self,

@@ -236,3 +236,20 @@ def test_the_json_holds_the_rows():
     assert document["format"] == "minigrad.profile" and document["version"] == [1, 0]
     assert document["calls"] == sum(row["calls"] for row in document["rows"]) == 6
     assert document["total_ns"] == sum(row["total_ns"] for row in document["rows"])
+
+
+def test_a_needless_float64_is_named():
+    x = mg.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
+    with mg.profile() as prof:
+        ((x * np.float64(3.0)) + 1).sum().backward()
+    table = prof.table()
+    assert "float64 was made of narrower floats" in table and "mul (forward)" in table
+    assert "add (forward)" not in table.split("in:")[1]
+
+
+def test_pure_float32_and_pure_float64_raise_no_such_line():
+    for dtype in ("float32", "float64"):
+        x = mg.tensor([1.0, 2.0], dtype=dtype, requires_grad=True)
+        with mg.profile() as prof:
+            (x * 3 + x).sum().backward()
+        assert "float64 was made" not in prof.table()

@@ -194,6 +194,35 @@ def test_sinc_has_all_its_derivatives_at_zero():
     np.testing.assert_allclose([d.item() for d in derivatives], expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("x", [1e6 + 0.5, 123456.7, -(2.0**40) - 0.25, 1e15 + 0.5])
+def test_sinc_of_a_large_number_keeps_all_its_digits_and_so_do_its_derivatives(x):
+    mpmath = pytest.importorskip("mpmath")
+    t = leaf(x)
+    y = mg.sinc(t)
+    first = mg.grad(y, t, create_graph=True)
+    second = mg.grad(first, t)
+    for order, found in enumerate((y, first, second)):
+        with mpmath.workdps(60):
+            exact = float(mpmath.diff(mpmath.sincpi, mpmath.mpf(x), order))
+        assert found.item() == pytest.approx(exact, rel=2e-15)
+
+
+def test_sinc_is_zero_at_every_whole_number_but_zero():
+    x = np.array([-3.0, -1.0, 0.0, 2.0, 1e16, 1.7e308])
+    np.testing.assert_array_equal(mg.sinc(x), [0, 0, 1, 0, 0, 0])
+
+
+def test_sinc_agrees_with_numpy_where_numpy_loses_no_digits():
+    x = np.linspace(-0.9, 0.9, 101)
+    np.testing.assert_allclose(mg.sinc(x), np.sinc(x), rtol=2e-15)
+
+
+def test_the_power_zero_has_derivative_zero_also_at_a_subnormal_base():
+    a = leaf(5e-324)
+    mg.power(a, np.array(0.0)).backward()
+    assert a.grad.item() == 0
+
+
 def test_sinc_has_the_same_derivatives_on_both_sides_of_the_switch_of_formulas():
     mpmath = pytest.importorskip("mpmath")
     for order in (1, 2, 3):

@@ -69,7 +69,7 @@ class Scores:
 
 
 @primitive(arrays="q k v mask", residuals=["lse"])
-def attention_blocks(q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
+def attention_blocks(q, k, v, mask: Any = None, *, is_causal=False, scale=1.0, block_size=None):
     """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv, gmask) = attention_grads(g, q, k, v)
 
     q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
@@ -120,8 +120,8 @@ def attention_gradients(g, q, k, v, mask, y, lse, is_causal, scale, block_size, 
 
 @primitive(arrays="a q k v mask o lse", constants=["o", "lse"], outputs=4)
 def attention_grads(
-    a, q, k, v, mask=None, o=None, lse=None, *, is_causal=False, scale=1.0, block_size=None,
-    mask_gradient=False,
+    a, q, k, v, mask: Any = None, o: Any = None, lse: Any = None, *, is_causal=False, scale=1.0,
+    block_size=None, mask_gradient=False,
 ):  # fmt: skip
     """(dq, dk, dv) = (scale dS k, scale dSᵀ q, Pᵀ a),  dS = P ∘ (a vᵀ − Σ a o),  P = e^(S − lse)
 
@@ -177,7 +177,7 @@ def attention_batch(op_, xs, batched, params):
     mask, size = xs[place], next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
     rest = [(x, b) for i, (x, b) in enumerate(zip(xs, batched, strict=True)) if i != place]
     xs = [x if b else op.broadcast_to(x, shape=(size, *x.shape)) for x, b in rest]
-    own = None if mask is None else mask.shape[batched[place] :]  # of one example
+    own = () if mask is None else mask.shape[batched[place] :]  # the shape in one example
     if params.get("mask_gradient") and not batched[place]:
         mask, batched = op.broadcast_to(mask, shape=(size, *own)), [True] * len(batched)
     if mask is not None and batched[place]:

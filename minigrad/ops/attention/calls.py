@@ -44,14 +44,14 @@ def scaled_dot_product_attention(
     q, k, v = (array_like(x) for x in (q, k, v))
     mask = None if attn_mask is None else array_like(attn_mask)
     scores = _check(q, k, v, mask, is_causal)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    factor = q.shape[-1] ** -0.5 if scale is None else scale
     in_blocks = block_size is not None or prod(scores) > MOST_SCORES
     if dropout_p or not in_blocks:
-        p = probabilities(q, k, mask, is_causal, scale)
+        p = probabilities(q, k, mask, is_causal, factor)
         return op.matmul(dropout(p, dropout_p), v)
     q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
     return attention_blocks(
-        q, k, v, mask, is_causal=is_causal, scale=scale, block_size=block_size
+        q, k, v, mask, is_causal=is_causal, scale=factor, block_size=block_size
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def _centred(x: Any, mean: Any, centre: bool, out: Any) -> Any:
 
 
 @primitive(arrays="x weight bias", residuals=["mean", "rstd"])
-def standardize(x, weight=None, bias=None, *, axis, eps, centre=True, running=None):
+def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=True, running=None):
     """y = x̂ weight + bias, x̂ = (x − mean x)·r, r = 1/√(var x + eps), over the axes `axis`
 
     gx = r (u − mean u − x̂ mean(u x̂)) with u = g weight ;  gweight = Σ g x̂ ;  gbias = Σ g
@@ -145,7 +145,9 @@ def standardize_gbias(g, bias_shape):
 
 
 @primitive(arrays="a x weight mean rstd", constants=["mean", "rstd"])
-def standardize_dx(a, x, weight=None, mean=None, rstd=None, *, axis, eps, centre=True):
+def standardize_dx(
+    a, x, weight: Any = None, mean: Any = None, rstd: Any = None, *, axis, eps, centre=True
+):
     """y = r (u − mean u − x̂ mean(u x̂)), u = a weight: the gradient of x̂ weight in x
 
     Linear in u and its own transpose: ga = F(g) weight, where F(u) = y.
@@ -202,7 +204,7 @@ def standardize_dx_gx(g, a, x, weight, mean, rstd, y, axis, eps, centre):
 
 
 @primitive(arrays="a x mean rstd", constants=["mean", "rstd"])
-def standardize_dw(a, x, mean=None, rstd=None, *, shape, axis, eps, centre=True):
+def standardize_dw(a, x, mean: Any = None, rstd: Any = None, *, shape, axis, eps, centre=True):
     """y = Σ a x̂ over the axes along which `shape` is broadcast: the gradient of x̂ weight in weight
 
     ga = g x̂ ;  gx = r (u − mean u − x̂ mean(u x̂)) with u = a g

@@ -20,7 +20,9 @@ def _filled(rng, dtype):
         yield Sample(sample.name, sample.args, {"fill_value": 2.5})
 
 
-_BAD_DTYPE = (ErrorSample("no such dtype", (np.ones(2),), TypeError, "nonsense", {"dtype": "nonsense"}),)
+_BAD_DTYPE = (
+    ErrorSample("no such dtype", (np.ones(2),), TypeError, "nonsense", {"dtype": "nonsense"}),
+)
 
 register_op("zeros_like", _with_dtype, reference=np.zeros_like, errors=_BAD_DTYPE)
 register_op("ones_like", _with_dtype, reference=np.ones_like, errors=_BAD_DTYPE)

@@ -278,7 +278,8 @@ class App {
     const [axis, at] = (words || "node,0").split(",");
     if (!this.stepping) this.toggleStepping();
     this.player.axis = axis === "time" ? "time" : "node";
-    this.player.seek(Number.isFinite(Number(at)) ? Number(at) : 0);
+    this.player.at = Math.min(this.player.end(), Math.max(0, Number(at) || 0));
+    this.player.refresh();
     return true;
   }
 }

@@ -262,7 +262,7 @@ class Flow {
     pen.save();
     this.outline(box);
     pen.clip();
-    pen.globalAlpha = 0.36;
+    pen.globalAlpha = 0.27;
     pen.fillStyle = this.ink.grad;
     pen.fillRect(box.x - box.w / 2, box.y + box.h / 2 - box.h * level, box.w, box.h * level);
     pen.restore();

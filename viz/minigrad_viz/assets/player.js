@@ -113,6 +113,7 @@ class Player {
     this.goal = null;
     this.at = Math.min(this.end(), Math.max(0, at));
     this.refresh();
+    if (this.follows) this.wake();
     clearTimeout(this.later);
     this.later = setTimeout(() => this.app.remember(), 250);
   }
@@ -191,9 +192,11 @@ class Player {
 
   // Keeps what runs in the middle of the stage; whether the view moved.
   follow(passed) {
-    const busy = this.recording.running(this.axis, this.at)[0];
-    if (!this.follows || !busy || (this.playing && this.rate() > 40 && this.axis === "node")) return false;
-    const { scene, view } = this.app, box = scene.boxes[scene.boxOf[busy[0].node]];
+    const { recording, axis } = this, n = recording.finished(axis, this.at);
+    const step = (recording.running(axis, this.at)[0] || [recording.steps[n - 1]])[0];
+    const racing = this.playing && this.rate() * recording.steps.length > 40 * this.end();
+    if (!this.follows || !step || racing) return false;
+    const { scene, view } = this.app, box = scene.boxes[scene.boxOf[step.node]];
     const x = view.x + box.x * view.k, y = view.y + box.y * view.k;
     const { clientWidth: w, clientHeight: h } = stage;
     const dx = x < w * 0.15 ? w * 0.3 - x : x > w * 0.85 ? w * 0.7 - x : 0;
