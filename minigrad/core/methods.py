@@ -286,6 +286,56 @@ class Methods:
     def expand(self, *shape: Any) -> Any:
         return op.broadcast_to(self, shape=shape[0] if len(shape) == 1 else shape)
 
+    # -- parts ------------------------------------------------------------------------------
+
+    def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+        return op.norm(self, ord=ord, axis=axis, keepdims=keepdims)
+
+    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
+        return op.logsumexp(self, axis=axis, keepdims=keepdims)
+
+    def searchsorted(self, v: Any, side: str = "left") -> Any:
+        return op.searchsorted(self, v, side=side)
+
+    def gather(self, axis: int, index: Any) -> Any:
+        return op.gather(self, axis, index)
+
+    def scatter(self, axis: int, index: Any, src: Any) -> Any:
+        return op.scatter(self, axis, index, src)
+
+    def scatter_add(self, axis: int, index: Any, src: Any) -> Any:
+        return op.scatter_add(self, axis, index, src)
+
+    def index_select(self, axis: int, index: Any) -> Any:
+        return op.index_select(self, axis, index)
+
+    def masked_fill(self, mask: Any, value: Any) -> Any:
+        return op.masked_fill(self, mask, value)
+
+    def narrow(self, axis: int, start: int, length: int) -> Any:
+        return op.narrow(self, axis, start, length)
+
+    def split(self, sections: Any, axis: int = 0) -> Any:
+        return op.split(self, sections, axis=axis)
+
+    def chunk(self, chunks: int, axis: int = 0) -> Any:
+        return op.chunk(self, chunks, axis=axis)
+
+    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
+        return op.topk(self, k, axis=axis, largest=largest)
+
+    def flip(self, axis: Any = None) -> Any:
+        return op.flip(self, axis=axis)
+
+    def roll(self, shift: Any, axis: Any = None) -> Any:
+        return op.roll(self, shift, axis=axis)
+
+    def tril(self, k: int = 0) -> Any:
+        return op.tril(self, k=k)
+
+    def triu(self, k: int = 0) -> Any:
+        return op.triu(self, k=k)
+
     # -- PyTorch's spelling of elementwise functions ------------------------------------------
 
     def exp(self) -> Any:

@@ -89,21 +89,23 @@ class App {
   // Lays out again and keeps what was under the eye where it was.
   refold(scope) {
     const inside = (node) => prefixes(node.scope).includes(scope);
-    const first = repeats.has(scope) ? repeats.get(scope).members[0] : graph.nodes.findIndex(inside);
+    const folded = repeats.get(scope);
+    const first = folded ? folded.members[0] : graph.nodes.findIndex(inside);
     const anchor = this.chosen !== null ? this.chosen : first;
-    const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]];
-    const at = before && [this.view.x + before.x * this.view.k, this.view.y + before.y * this.view.k];
+    const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]], { x, y, k } = this.view;
+    const at = before && [x + before.x * k, y + before.y * k];
     this.layOut();
     if (!at) return this.fit();
     const after = this.scene.boxes[this.scene.boxOf[anchor]];
-    this.view.x = at[0] - after.x * this.view.k;
-    this.view.y = at[1] - after.y * this.view.k;
+    this.view.x = at[0] - after.x * k;
+    this.view.y = at[1] - after.y * k;
     this.paint();
     this.remember();
   }
 
   layOut() {
-    this.scene = buildScene(this.closed, this.stepping ? gradientRoom(this.player.recording) : null);
+    const room = this.stepping ? gradientRoom(this.player.recording) : null;
+    this.scene = buildScene(this.closed, room);
     warm(this.scene, $("heat").value);
     markPath(this.scene, this.path);
     const name = this.scene.boxes.length > CANVAS_FROM ? "canvas" : "svg";
@@ -146,7 +148,8 @@ class App {
     }
     const { boxes } = this.scene, number = (count) => count.toLocaleString("en");
     const folded = boxes.reduce((sum, box) => sum + (box.scope ? box.members.length : 0), 0);
-    $("status").textContent = `${countText(graph.nodes.length, "node")} in ${number(boxes.length)} boxes`
+    const nodes = countText(graph.nodes.length, "node");
+    $("status").textContent = `${nodes} in ${number(boxes.length)} boxes`
       + (folded ? `, ${number(folded)} folded into scopes` : "");
   }
 
@@ -219,8 +222,8 @@ class App {
   // The first look: the whole graph, or its top where the whole would be too small to read.
   begin() {
     this.fit();
-    const k = 0.8, { width } = this.scene, room = stage.clientWidth;
-    if (this.view.k < k && width * k < room - 60) this.move({ k, x: (room - width * k) / 2, y: 30 });
+    const k = 0.8, wide = this.scene.width * k, room = stage.clientWidth;
+    if (this.view.k < k && wide < room - 60) this.move({ k, x: (room - wide) / 2, y: 30 });
   }
 
   centre(box) {
@@ -246,7 +249,8 @@ class App {
     if (this.chosen !== null) words.set("node", graph.nodes[this.chosen].id);
     words.set("closed", JSON.stringify([...this.closed]));
     words.set("theme", this.theme);
-    if (this.stepping) words.set("step", `${this.player.axis},${Number(this.player.at.toFixed(4))}`);
+    if (this.stepping)
+      words.set("step", `${this.player.axis},${Number(this.player.at.toFixed(4))}`);
     this.hash = "#" + words;
     if (this.hash.length > 8000) return;
     try {

@@ -1,10 +1,21 @@
 "use strict";
 // The painter of large graphs: canvas. What is seen, and a margin around it, is painted into a
-// bitmap, a few milliseconds a frame; moving the view only moves the bitmap until the next is ready.
+// bitmap, a few milliseconds a frame; moving the view moves the bitmap until the next is ready.
 
 const MARGIN = 0.3; // of the stage, on each side
 const SLICE = 7; // milliseconds of painting a frame
 const WORDS_FROM = 0.3, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
+
+// Whether a box, or a region given by its middle and size, lies in a part of the world.
+function overlaps({ x, y, w, h }, { left, top, right, bottom }) {
+  return x + w > left && x - w < right && y + h > top && y - h < bottom;
+}
+
+// A canvas is cleared by setting its size, so that happens only where the size is another.
+function resize(canvas, width, height) {
+  if (canvas.width !== Math.round(width)) canvas.width = Math.round(width);
+  if (canvas.height !== Math.round(height)) canvas.height = Math.round(height);
+}
 
 class CanvasPainter {
   constructor(stage) {
@@ -41,8 +52,8 @@ class CanvasPainter {
   }
 
   move(view) {
-    const ratio = window.devicePixelRatio || 1, { clientWidth, clientHeight } = this.root.parentElement;
-    this.size = { width: clientWidth, height: clientHeight, ratio };
+    const { clientWidth: width, clientHeight: height } = this.root.parentElement;
+    this.size = { width, height, ratio: window.devicePixelRatio || 1 };
     if (!this.front) this.finish(this.begin(view));
     else if (this.stale || !this.covers(view)) {
       if (!this.job || this.stale || !this.near(this.job.view, view)) this.job = this.begin(view);
@@ -78,9 +89,9 @@ class CanvasPainter {
   }
 
   copy(view) {
-    const { width, height, ratio } = this.size, { pen, front } = this, share = view.k / front.view.k;
-    if (this.root.width !== Math.round(width * ratio)) this.root.width = Math.round(width * ratio);
-    if (this.root.height !== Math.round(height * ratio)) this.root.height = Math.round(height * ratio);
+    const { width, height, ratio } = this.size, { pen, front } = this;
+    const share = view.k / front.view.k;
+    resize(this.root, width * ratio, height * ratio);
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.root.width, this.root.height);
     const x = view.x - (front.view.x + front.width * MARGIN) * share;
@@ -96,7 +107,8 @@ class CanvasPainter {
     canvas.width = Math.round(width * (1 + 2 * MARGIN) * ratio);
     canvas.height = Math.round(height * (1 + 2 * MARGIN) * ratio);
     const pen = canvas.getContext("2d"), k = view.k * ratio;
-    pen.setTransform(k, 0, 0, k, (view.x + width * MARGIN) * ratio, (view.y + height * MARGIN) * ratio);
+    const x = view.x + width * MARGIN, y = view.y + height * MARGIN;
+    pen.setTransform(k, 0, 0, k, x * ratio, y * ratio);
     const job = { canvas, view: { ...view }, width, height };
     job.steps = this.paint(pen, this.part(view), view.k);
     return job;
@@ -174,8 +186,7 @@ class CanvasPainter {
     let count = 0;
     pen.textAlign = "center";
     for (const [at, box] of this.scene.boxes.entries()) {
-      const { x, y, w, h } = box;
-      if (x + w < seen.left || x - w > seen.right || y + h < seen.top || y - h > seen.bottom) continue;
+      if (!overlaps(box, seen)) continue;
       pen.globalAlpha = this.marks.faded(at) ? 0.25 : 1;
       if (k < CURVES_FROM) this.farBox(pen, box, k); else this.nearBox(pen, box, k);
       if (this.marks.chosen === at) this.chosenRim(pen, box, k);
@@ -186,11 +197,11 @@ class CanvasPainter {
   }
 
   farBox(pen, { x, y, w, h, fill, rim }, k) {
+    const line = 0.5 / k, inner = [Math.max(0, w - 2 * line), Math.max(0, h - 2 * line)];
     pen.fillStyle = rim;
     pen.fillRect(x - w / 2, y - h / 2, w, h);
-    const line = 0.5 / k;
     pen.fillStyle = fill;
-    pen.fillRect(x - w / 2 + line, y - h / 2 + line, Math.max(0, w - 2 * line), Math.max(0, h - 2 * line));
+    pen.fillRect(x - w / 2 + line, y - h / 2 + line, ...inner);
   }
 
   nearBox(pen, box, k) {

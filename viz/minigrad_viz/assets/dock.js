@@ -2,7 +2,8 @@
 // The strip below the graph: a lane for each worker, the bytes alive, and the playhead over both.
 
 const LANE = 9, LANES_AT_MOST = 16, CURVE = 44, PAD = 12;
-const KINDS = [["saved", "saved arrays"], ["moving", "cotangents"], ["grads", ".grad"]];
+const KINDS = [["saved", "saved arrays", "saved"], ["moving", "cotangents", "w0"],
+  ["grads", ".grad", "grad"]]; // kind, word, colour
 
 class Dock {
   constructor(recording) {
@@ -16,9 +17,9 @@ class Dock {
 
   legend() {
     const list = document.getElementById("kinds");
-    list.replaceChildren(...KINDS.map(([kind, word]) => {
+    list.replaceChildren(...KINDS.map(([kind, word, colour]) => {
       const item = tag("p"), swatch = tag("i"), bytes = tag("b");
-      swatch.style.background = `var(--${kind === "grads" ? "grad" : kind === "saved" ? "saved" : "w0"})`;
+      swatch.style.background = `var(--${colour})`;
       bytes.id = "live-" + kind;
       item.append(swatch, tag("span", word), bytes);
       return item;
@@ -27,8 +28,8 @@ class Dock {
 
   setTheme() {
     const colour = colours();
-    this.ink = { saved: colour("saved"), moving: colour("w0"), grads: colour("grad"),
-      ink: colour("ink"), rule: colour("rule"), quiet: colour("quiet"), panel: colour("panel") };
+    this.ink = { ink: colour("ink"), rule: colour("rule") };
+    for (const [kind, , name] of KINDS) this.ink[kind] = colour(name);
     this.workers = Array.from({ length: 8 }, (_, k) => colour("w" + k));
     this.drawn = null;
   }
@@ -55,8 +56,8 @@ class Dock {
     pen.globalAlpha = 0.35;
     pen.drawImage(this.still, 0, 0);
     pen.globalAlpha = 1;
-    if (x * ratio >= 1)
-      pen.drawImage(this.still, 0, 0, x * ratio, this.still.height, 0, 0, x * ratio, this.still.height);
+    const past = [0, 0, x * ratio, this.still.height];
+    if (past[2] >= 1) pen.drawImage(this.still, ...past, ...past);
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.fillStyle = this.ink.ink;
     pen.fillRect(x - 0.75, 3, 1.5, clientHeight - 6);
@@ -84,10 +85,10 @@ class Dock {
       if (step.lane >= this.lanes) continue;
       const from = this.across(axis, axis === "time" ? step.from : step.k);
       const till = this.across(axis, axis === "time" ? step.till : step.k + 1);
-      const gap = till - from > 4 ? 1 : 0, y = 10 + step.lane * (LANE + 2);
+      const wide = till - from, y = 10 + step.lane * (LANE + 2);
       pen.fillStyle = this.workers[step.lane % this.workers.length];
       pen.beginPath();
-      pen.roundRect(from, y, Math.max(0.8, till - from - gap), LANE, Math.min(2.5, (till - from) / 3));
+      pen.roundRect(from, y, Math.max(0.8, wide > 4 ? wide - 1 : wide), LANE, Math.min(2.5, wide / 3));
       pen.fill();
     }
   }
@@ -99,12 +100,12 @@ class Dock {
     for (const [kind] of KINDS) {
       const lower = below.slice();
       for (let n = 0; n <= steps; n++) below[n] += recording.memory[kind][n];
-      const height = (bytes) => base - (bytes / top) * CURVE;
+      const go = (n, bytes) => pen.lineTo(x[n], base - (bytes / top) * CURVE);
       pen.beginPath();
-      pen.moveTo(x[0], height(below[0]));
-      for (let n = 1; n <= steps; n++) { pen.lineTo(x[n], height(below[n - 1])); pen.lineTo(x[n], height(below[n])); }
-      for (let n = steps; n >= 1; n--) { pen.lineTo(x[n], height(lower[n])); pen.lineTo(x[n], height(lower[n - 1])); }
-      pen.lineTo(x[0], height(lower[0]));
+      go(0, below[0]);
+      for (let n = 1; n <= steps; n++) { go(n, below[n - 1]); go(n, below[n]); }
+      for (let n = steps; n >= 1; n--) { go(n, lower[n]); go(n, lower[n - 1]); }
+      go(0, lower[0]);
       pen.fillStyle = this.ink[kind];
       pen.globalAlpha = 0.75;
       pen.fill();

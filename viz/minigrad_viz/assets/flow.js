@@ -34,15 +34,14 @@ class Flow {
   // moment: {n, running, pulse, still}; pulse says how long ago (0 to 1) the last steps ended.
   draw(scene, view, recording, moment) {
     Object.assign(this, { scene, view, recording, moment });
-    const ratio = window.devicePixelRatio || 1, { clientWidth, clientHeight } = this.root.parentElement;
-    if (this.root.width !== Math.round(clientWidth * ratio)) this.root.width = clientWidth * ratio;
-    if (this.root.height !== Math.round(clientHeight * ratio)) this.root.height = clientHeight * ratio;
-    const pen = this.pen, k = ratio * view.k;
+    const { clientWidth: width, clientHeight: height } = this.root.parentElement;
+    const ratio = window.devicePixelRatio || 1, { pen } = this, k = ratio * view.k;
+    resize(this.root, width * ratio, height * ratio);
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.root.width, this.root.height);
     pen.setTransform(k, 0, 0, k, ratio * view.x, ratio * view.y);
     this.seen = { left: -view.x / view.k, top: -view.y / view.k,
-      right: (clientWidth - view.x) / view.k, bottom: (clientHeight - view.y) / view.k };
+      right: (width - view.x) / view.k, bottom: (height - view.y) / view.k };
     this.index();
     const busy = new Map(moment.running.map(([step, u]) => [scene.boxOf[step.node], [step, u]]));
     if (view.k < FAR) this.drawFar(busy);
@@ -54,9 +53,8 @@ class Flow {
     this.drawPulses();
   }
 
-  visible({ x, y, w, h }) {
-    const { left, right, top, bottom } = this.seen;
-    return x + w > left && x - w < right && y + h > top && y - h < bottom;
+  visible(region) {
+    return overlaps(region, this.seen);
   }
 
   // Once a scene: which step first sends something along each link, and the drawn lines.
@@ -67,8 +65,10 @@ class Flow {
       const steps = link.users.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
       link.first = steps.reduce((a, b) => Math.min(a, b), Infinity);
       const xs = link.points.map((p) => p[0]), ys = link.points.map((p) => p[1]);
-      link.edge = { x: (Math.min(...xs) + Math.max(...xs)) / 2, w: Math.max(...xs) - Math.min(...xs) + 8,
-        y: (Math.min(...ys) + Math.max(...ys)) / 2, h: Math.max(...ys) - Math.min(...ys) + 8 };
+      const [left, right] = [Math.min(...xs), Math.max(...xs)];
+      const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
+      link.edge = { x: (left + right) / 2, w: right - left + 8, y: (top + bottom) / 2,
+        h: bottom - top + 8 };
       link.line = null;
     }
     for (const box of this.scene.boxes) {
@@ -93,15 +93,16 @@ class Flow {
 
   // From far away: one path for all that one worker has done, one for the filled leaves.
   drawFar(busy) {
-    const { pen, view, recording, moment } = this, lanes = this.workers.map(() => [[], []]), leaves = [];
+    const { pen, view, recording, moment } = this, leaves = [];
+    const lanes = this.workers.map(() => [[], []]);
+    const whole = (box) => recording.whole(box.members[0], moment.n);
     const group = (k) => lanes[recording.steps[k].lane % lanes.length];
     for (const link of this.scene.links)
       if (link.first < moment.n && this.visible(link.edge)) group(link.first)[0].push(link);
     for (const box of this.scene.boxes) {
       if (!this.visible(box)) continue;
       if (box.steps.length && box.steps[0] < moment.n) group(box.steps[0])[1].push(box);
-      else if (box.kind !== "op" && box.kind !== "scope" && recording.whole(box.members[0], moment.n))
-        leaves.push(box);
+      else if (box.kind !== "op" && box.kind !== "scope" && whole(box)) leaves.push(box);
     }
     pen.lineWidth = 0.9 / view.k;
     lanes.forEach(([links, boxes], lane) => this.drawSpots(links, boxes, this.worker(lane)));
@@ -284,7 +285,8 @@ class Flow {
     pen.globalAlpha = 0.85;
     pen.fillRect(left, box.y + box.h / 2 - 7, width, 3);
     pen.globalAlpha = 1;
-    this.words(box.x, box.y - box.h / 2 + box.slot + 1, `${done} of ${steps.length} done`, this.ink.quiet);
+    const words = `${done} of ${steps.length} done`;
+    this.words(box.x, box.y - box.h / 2 + box.slot + 1, words, this.ink.quiet);
   }
 
   drawGradient(box, at) {

@@ -5,7 +5,8 @@
 const ROOM = { box: 26, waypoint: 12, entry: 14, row: 52, label: 16, stub: 18, careful: 3000 };
 
 function placeGraph(widths, heights, links, exits) {
-  if (!widths.length) return { x: [], y: [], routes: [], direct: [], backward: [], width: 0, height: 0 };
+  if (!widths.length)
+    return { x: [], y: [], routes: [], direct: [], backward: [], width: 0, height: 0 };
   const layers = assignLayers(widths.length, links);
   const rows = orderRows(layers);
   const x = columns(rows, layers, widths);
@@ -16,8 +17,8 @@ function placeGraph(widths, heights, links, exits) {
     route(at, link, layers, x, y, heights, tops, bottoms, exits[at], entries[at]));
   let width = x.reduce((most, at) => Math.max(most, at), 0);
   widths.forEach((w, box) => { width = Math.max(width, x[box] + w / 2); });
-  return { x: x.slice(0, widths.length), y, routes, direct: layers.direct, backward: layers.reversed,
-    width, height: bottoms[bottoms.length - 1] + ROOM.stub };
+  return { x: x.slice(0, widths.length), y, routes, direct: layers.direct,
+    backward: layers.reversed, width, height: bottoms[bottoms.length - 1] + ROOM.stub };
 }
 
 // -- rows -----------------------------------------------------------------------------------------
@@ -25,7 +26,8 @@ function placeGraph(widths, heights, links, exits) {
 function assignLayers(boxes, links) {
   const rank = topologicalRank(boxes, links);
   const oriented = links.map(([s, t, p], k) => (rank[s] < rank[t] ? [s, t, p] : [t, s, -1 - k]));
-  const layers = { boxes, row: rowsByLongestPath(boxes, oriented, rank), trunk: [], deepest: [], direct: [],
+  const row = rowsByLongestPath(boxes, oriented, rank);
+  const layers = { boxes, row, trunk: [], deepest: [], direct: [],
     reversed: links.map(([s, t]) => rank[s] > rank[t]) };
   addTrunks(layers, oriented, 20000 + 2 * boxes);
   return layers;
@@ -36,7 +38,8 @@ function lists(count) {
 }
 
 function topologicalRank(boxes, links) {
-  const waiting = new Array(boxes).fill(0), targets = lists(boxes), rank = new Array(boxes).fill(-1);
+  const waiting = new Array(boxes).fill(0), rank = new Array(boxes).fill(-1);
+  const targets = lists(boxes);
   for (const [s, t] of links) { targets[s].push(t); waiting[t] += 1; }
   let ready = [], placed = 0, lowest = 0;
   for (let box = 0; box < boxes; box++) if (!waiting[box]) ready.push(box);
@@ -89,7 +92,10 @@ function addTrunks(layers, oriented, budget) {
   }
   layers.upper = lists(row.length);
   layers.lower = lists(row.length);
-  const join = (above, below) => { layers.lower[above].push(below); layers.upper[below].push(above); };
+  const join = (above, below) => {
+    layers.lower[above].push(below);
+    layers.upper[below].push(above);
+  };
   for (const [key, first] of made) {
     let above = trunks.get(key).source;
     for (let k = 0; k < trunks.get(key).length; k++) { join(above, first + k); above = first + k; }
@@ -98,7 +104,8 @@ function addTrunks(layers, oriented, budget) {
     const key = keyOf(s, p), first = made.get(key), span = row[t] - row[s] - 1;
     layers.direct.push(first === undefined && span > 0);
     layers.trunk.push([first || 0, first === undefined ? 0 : span]);
-    if (first !== undefined || span === 0) join(first !== undefined && span ? first + span - 1 : s, t);
+    const last = first !== undefined && span ? first + span - 1 : s;
+    if (first !== undefined || span === 0) join(last, t);
     const whole = span === trunks.get(key).length && !drawn.has(key);
     layers.deepest.push(whole);
     if (whole) drawn.add(key);
@@ -144,7 +151,10 @@ function crossings(rows, layers) {
 
 function after(sorted, value) {
   let low = 0, high = sorted.length;
-  while (low < high) { const middle = (low + high) >> 1; if (value < sorted[middle]) high = middle; else low = middle + 1; }
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (value < sorted[middle]) high = middle; else low = middle + 1;
+  }
   return low;
 }
 
@@ -198,7 +208,8 @@ function swapNeighbours(rows, layers, place) {
 function gain(left, right, layers, place) {
   let total = 0;
   for (const beside of [layers.upper, layers.lower])
-    for (const a of beside[left]) for (const b of beside[right]) total += (place[a] > place[b]) - (place[a] < place[b]);
+    for (const a of beside[left])
+      for (const b of beside[right]) total += (place[a] > place[b]) - (place[a] < place[b]);
   return total;
 }
 
@@ -208,13 +219,16 @@ function columns(rows, layers, boxWidths) {
   const points = layers.row.length, x = new Array(points).fill(0);
   const widths = (point) => (point < layers.boxes ? boxWidths[point] : 0);
   const offsets = rows.map((row) => rowOffsets(row, layers.boxes, widths));
-  rows.forEach((row, k) => row.forEach((point, at) => { x[point] = offsets[k][at] - offsets[k][row.length - 1] / 2; }));
+  rows.forEach((row, k) => row.forEach((point, at) => {
+    x[point] = offsets[k][at] - offsets[k][row.length - 1] / 2;
+  }));
   const strength = x.map((_, p) => (p >= layers.boxes ? 3 : layers.upper[p].length ? 1 : 0.002));
   const above = layers.upper.map((up, p) => (up.length ? up : layers.lower[p]));
   const rounds = points > 3000 ? 1 : points > 600 ? 8 : 20;
   for (let k = 0; k < rounds; k++) {
     for (let at = 0; at < rows.length; at++) settle(rows[at], offsets[at], above, strength, x);
-    for (let at = rows.length - 2; at >= 0; at--) settle(rows[at], offsets[at], layers.lower, strength, x);
+    for (let at = rows.length - 2; at >= 0; at--)
+      settle(rows[at], offsets[at], layers.lower, strength, x);
   }
   for (let at = 0; at < rows.length; at++) settle(rows[at], offsets[at], above, strength, x);
   const left = x.reduce((least, at, p) => Math.min(least, at - widths(p) / 2), Infinity);
@@ -235,7 +249,10 @@ function settle(row, offset, beside, strength, x) {
   for (let k = 0; k < row.length; k++) {
     const point = row[k], least = offset[k];
     let total = 0, wish = 0, count = 1;
-    for (const other of beside[point]) { total += strength[other]; wish += strength[other] * x[other]; }
+    for (const other of beside[point]) {
+      total += strength[other];
+      wish += strength[other] * x[other];
+    }
     if (total === 0) { total = 0.01; wish = 0.01 * x[point]; }
     wish = strength[point] * (wish - total * least);
     total = strength[point] * total;
@@ -257,7 +274,8 @@ function rowEdges(rows, heights) {
   let y = 0;
   for (const row of rows) {
     tops.push(y);
-    y += row.reduce((most, point) => Math.max(most, point < heights.length ? heights[point] : 0), 0);
+    const tall = (point) => (point < heights.length ? heights[point] : 0);
+    y += row.reduce((most, point) => Math.max(most, tall(point)), 0);
     bottoms.push(y);
     y += ROOM.row;
   }
@@ -286,12 +304,14 @@ function entryPoints(layers, links, x, widths) {
 }
 
 function route(at, [source, target], layers, x, y, heights, tops, bottoms, exit, entry) {
-  const against = layers.reversed[at], [upper, lower] = against ? [target, source] : [source, target];
+  const against = layers.reversed[at];
+  const [upper, lower] = against ? [target, source] : [source, target];
   const [first, span] = layers.trunk[at], points = [];
   let from = first + span - 1;
   if (span === 0 || layers.deepest[at]) {
     const out = x[upper] + (against ? 0 : exit);
-    points.push([out, y[upper] + heights[upper] / 2 + ROOM.label], [out, bottoms[layers.row[upper]] + ROOM.stub]);
+    points.push([out, y[upper] + heights[upper] / 2 + ROOM.label]);
+    points.push([out, bottoms[layers.row[upper]] + ROOM.stub]);
     from = first;
   }
   for (let point = from; point < first + span; point++) {
@@ -306,8 +326,8 @@ function route(at, [source, target], layers, x, y, heights, tops, bottoms, exit,
 function withoutRepeats(points) {
   const kept = [points[0]];
   for (let at = 1; at < points.length - 1; at++) {
-    const x = points[at][0];
-    if (Math.abs(kept[kept.length - 1][0] - x) > 0.01 || Math.abs(points[at + 1][0] - x) > 0.01) kept.push(points[at]);
+    const before = kept[kept.length - 1][0], x = points[at][0], next = points[at + 1][0];
+    if (Math.abs(before - x) > 0.01 || Math.abs(next - x) > 0.01) kept.push(points[at]);
   }
   kept.push(points[points.length - 1]);
   return kept;

@@ -40,7 +40,8 @@ function homes(closed) {
     if (closed.has(name)) for (const at of members) home[at] = home[at] || name;
   const users = home.map((_, at) => new Set(outgoing[at].map((edge) => home[edge[2]])));
   graph.nodes.forEach((node, at) => {
-    if (node.kind === "parameter" && !home[at] && users[at].size === 1) home[at] = [...users[at]][0];
+    if (node.kind !== "parameter" || home[at] || users[at].size !== 1) return;
+    home[at] = [...users[at]][0];
   });
   const crowd = new Map();
   for (const scope of home) crowd.set(scope, (crowd.get(scope) || 0) + 1);
@@ -144,7 +145,8 @@ function scopeLines(box) {
 function titleOf(box, node) {
   if (repeats.has(box.scope)) return `×${repeats.get(box.scope).copies.toLocaleString("en")} more`;
   if (box.kind === "scope") return shorten(box.scope, 32);
-  if (box.kind === "op") return shorten(node.name ? `${node.name} = ${node.op}` : node.op || "op", 28);
+  if (box.kind === "op" && node.name) return shorten(`${node.name} = ${node.op}`, 28);
+  if (box.kind === "op") return shorten(node.op || "op", 28);
   return shorten(node.name || KIND_WORD[box.kind], 30);
 }
 
@@ -180,7 +182,8 @@ function heatOf(box, by) {
   let sum = 0, known = false;
   for (const at of box.members) {
     const step = stepOf.get(at);
-    const { bytes, holds, flops } = graph.nodes[at], work = (flops || 0) + ((step && step[10]) || 0);
+    const { bytes, holds, flops } = graph.nodes[at];
+    const work = (flops || 0) + ((step && step[10]) || 0);
     if (by === "bytes") { sum += bytes.reduce((a, b) => a + b, 0); known = true; }
     else if (by === "saved" && holds) { sum += holds.reduce((a, [b]) => a + b, 0); known = true; }
     else if (by === "flops" && work) { sum += work; known = true; }

@@ -38,7 +38,8 @@ class Program {
 
   row({ number, text, nodes }) {
     const row = tag("p", "", "line");
-    row.append(tag("i", String(number)), tag("code", text || `${graph.nodes[nodes[0]].function || ""} …`));
+    const words = text || `${graph.nodes[nodes[0]].function || ""} …`;
+    row.append(tag("i", String(number)), tag("code", words));
     for (const at of nodes) this.rowOf.set(at, row);
     return row;
   }
@@ -58,9 +59,9 @@ class Program {
 
 // Scrolls the list, and only the list, until the row is inside it.
 function keepInView(row, list) {
-  const top = row.offsetTop - list.offsetTop, bottom = top + row.offsetHeight;
-  if (top < list.scrollTop + 20) list.scrollTop = top - 20;
-  else if (bottom > list.scrollTop + list.clientHeight - 20) list.scrollTop = bottom - list.clientHeight + 20;
+  const top = row.offsetTop - list.offsetTop - 20, bottom = top + row.offsetHeight + 40;
+  if (top < list.scrollTop) list.scrollTop = top;
+  else if (bottom > list.scrollTop + list.clientHeight) list.scrollTop = bottom - list.clientHeight;
 }
 
 class Now {
@@ -83,20 +84,20 @@ class Now {
   }
 
   show(moment) {
-    const running = moment.running.map(([step]) => step);
+    const running = moment.running.map(([step]) => step), runs = running.length > 0;
     const key = `${moment.n}:${running.map((step) => step.k)}`;
     if (this.shown === key) return;
     this.shown = key;
     const last = this.recording.steps[moment.n - 1];
-    const subject = running.length ? running : last ? [last] : [];
-    this.cards.replaceChildren(...subject.slice(0, 4).map((step) => this.card(step, running.length > 0)));
+    const subject = runs ? running : last ? [last] : [];
+    this.cards.replaceChildren(...subject.slice(0, 4).map((step) => this.card(step, runs)));
     if (!subject.length) this.cards.replaceChildren(...this.before());
-    if (moment.n === this.recording.steps.length && !running.length) this.cards.append(...this.result());
+    if (moment.n === this.recording.steps.length && !runs) this.cards.append(...this.result());
     this.program.mark(subject, this.recording);
   }
 
   before() {
-    const roots = graph.nodes.filter((node) => node.root).map((node) => node.op || node.name || "result");
+    const roots = [...graph.nodes.keys()].filter((at) => graph.nodes[at].root).map(nodeName);
     return [tag("h2", "Backward"), tag("p", `The seed stands at ${roots.slice(0, 3).join(", ")}. ` +
       "Press space to play, → for one step.", "quiet")];
   }
@@ -118,7 +119,8 @@ class Now {
 
   place(step) {
     const worker = this.recording.lanes.length > 1 ? ` · worker ${step.worker}` : "";
-    return `step ${step.k + 1} of ${this.recording.steps.length}${worker} · #${graph.nodes[step.node].id}`;
+    const number = `step ${step.k + 1} of ${this.recording.steps.length}`;
+    return `${number}${worker} · #${graph.nodes[step.node].id}`;
   }
 
   gift(part) {

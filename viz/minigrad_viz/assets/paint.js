@@ -76,7 +76,8 @@ class SvgPainter {
   }
 
   box(box, k, marks, colour) {
-    const style = `node ${box.kind}${marks.faded(k) ? " faded" : ""}${box.heat > 0.2 ? " warm" : ""}`;
+    const faded = marks.faded(k) ? " faded" : "", warm = box.heat > 0.2 ? " warm" : "";
+    const style = `node ${box.kind}${faded}${warm}`;
     const group = this.make("g", { class: style });
     const paint = { fill: fillOf(box, colour), stroke: rimOf(box, colour),
       "stroke-width": rimWidth(box) };
@@ -96,7 +97,8 @@ class SvgPainter {
 
   words(box, group) {
     const { x } = box, top = box.y - box.h / 2;
-    const text = (style, at, y, words) => group.append(this.make("text", { class: style, x: at, y }, words));
+    const text = (style, at, y, words) =>
+      group.append(this.make("text", { class: style, x: at, y }, words));
     text("title", x, top + 18.5, titleText(box));
     box.lines.forEach((line, at) => text("line", x, top + 31.5 + 13 * at, line));
     const below = top + box.h + (box.root ? 14.5 : 12);

@@ -48,7 +48,8 @@ function showOverview(app) {
   const kinds = [["leaf", "input"], ["parameter", "parameter"], ["op", "operation"],
     ["scope", "folded scope"]];
   const marks = MARKED.filter((mark) => graph.nodes.some((node) => node.mark === mark));
-  section("Legend", ...[...kinds, ...marks.map((mark) => [mark, mark])].map((row) => legendRow(...row)),
+  const rows = [...kinds, ...marks.map((mark) => [mark, mark])];
+  section("Legend", ...rows.map((row) => legendRow(...row)),
     tag("p", "A double rim marks the result; a line's width is its bytes (log).", "quiet"));
   if (graph.critical) section("Critical path", ...pathFacts());
   section("Differences", ...differences(app));
@@ -76,7 +77,8 @@ function differences(app) {
 
 function scopeRows(app) {
   const hidden = (scope) => prefixes(scope).slice(0, -1).some((outer) => app.closed.has(outer));
-  const listed = [...scopes].filter(([scope]) => !hidden(scope)).sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  const listed = [...scopes].filter(([scope]) => !hidden(scope));
+  listed.sort((a, b) => (a[0] < b[0] ? -1 : 1));
   return listed.slice(0, 300).map(([scope, count]) =>
     action((app.closed.has(scope) ? "▸ " : "▾ ") + scope, countText(count, "node"),
       () => app.toggle(scope)));
@@ -86,9 +88,9 @@ function showScope(app, box) {
   const of = repeats.has(box.scope) ? "repeated: " : "scope of ";
   panel.replaceChildren(tag("h2", box.title), tag("p", of + censusText(box.members), "quiet"));
   section("Scope", action("Open", "e", () => app.toggle(box.scope)));
-  const bytes = box.members.reduce((sum, at) => sum + graph.nodes[at].bytes.reduce((a, b) => a + b, 0), 0);
-  const time = heatOf(box, "time");
-  section("Sums", facts([["bytes", byteText(bytes)], ["backward", time === null ? "" : timeText(time)]]));
+  const bytes = heatOf(box, "bytes"), time = heatOf(box, "time");
+  section("Sums", facts([["bytes", byteText(bytes)],
+    ["backward", time === null ? "" : timeText(time)]]));
   section("Nodes", ...box.members.slice(0, 100).map((at) =>
     action(nodeName(at), `#${graph.nodes[at].id}`, () => app.reveal(at))));
 }
@@ -116,20 +118,21 @@ function showNode(app, at) {
 }
 
 function madeAt(node) {
-  const place = [tag("code", node.site), tag("p", node.function ? `in ${node.function}` : "", "quiet")];
+  const where = node.function ? `in ${node.function}` : "";
+  const place = [tag("code", node.site), tag("p", where, "quiet")];
   return node.text ? [tag("code", node.text, "formula"), ...place] : place;
 }
 
 function gradientFacts({ grad: [norm, bad, values], before }) {
-  return [[".grad", values ? valuesText(values, 16) : ""], ["norm", norm === null ? "" : numberText(norm)],
-    ["holds", bad || ""], ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
+  return [[".grad", values ? valuesText(values, 16) : ""],
+    ["norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""], ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
 }
 
 const slackOf = new Map(graph.critical ? graph.critical.slack : []);
 
 function stepFacts(at, [, order, worker, t0, t1, contributions, norm, bad, values]) {
-  return [["step", order + 1], ["took", timeText(t1 - t0)],
-    ["slack", slackOf.has(at) ? slackOf.get(at) ? timeText(slackOf.get(at)) : "none: critical" : ""],
+  const slack = slackOf.get(at), room = slack ? timeText(slack) : slack === 0 ? "none: critical" : "";
+  return [["step", order + 1], ["took", timeText(t1 - t0)], ["slack", room],
     ["began at", timeText(t0)], ["worker", worker], ["contributions", contributions],
     ["cotangent", values ? valuesText(values, 16) : ""],
     ["gradient norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""]];

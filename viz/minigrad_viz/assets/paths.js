@@ -52,7 +52,8 @@ function alongWay({ points, lengths }, u) {
 
 // The points of the way between the shares `from` and `till`.
 function partOfWay(way, from, till) {
-  const { points, lengths } = way, all = lengths[lengths.length - 1], low = from * all, high = till * all;
+  const { points, lengths } = way, all = lengths[lengths.length - 1];
+  const low = from * all, high = till * all;
   const inside = points.filter((_, k) => lengths[k] > low && lengths[k] < high);
   return [alongWay(way, from), ...inside, alongWay(way, till)];
 }

@@ -53,9 +53,9 @@ class Player {
   firstLook() {
     this.app.fit();
     if (this.app.view.k > 0.62) return;
-    const step = this.recording.steps[this.recording.finished(this.axis, this.at)] || this.recording.steps[0];
-    const box = this.app.scene.boxes[this.app.scene.boxOf[step ? step.node : 0]];
-    this.app.move({ k: 0.95, x: stage.clientWidth / 2 - box.x * 0.95, y: stage.clientHeight * 0.68 - box.y * 0.95 });
+    const { steps } = this.recording, n = this.recording.finished(this.axis, this.at), k = 0.95;
+    const { scene } = this.app, box = scene.boxes[scene.boxOf[(steps[n] || steps[0]).node]];
+    this.app.move({ k, x: stage.clientWidth / 2 - box.x * k, y: stage.clientHeight * 0.68 - box.y * k });
   }
 
   setTheme() {
@@ -133,14 +133,19 @@ class Player {
   tick(now) {
     this.frame = 0;
     if (!this.on) return;
-    const passed = Math.min(0.1, Math.max(0, now - this.last) / 1000), goal = this.goal;
+    const passed = Math.min(0.1, Math.max(0, now - this.last) / 1000), { goal } = this;
     this.last = now;
-    if (this.playing || goal !== null) this.at += passed * (goal === null ? this.rate() : this.stepRate());
-    if (goal !== null && this.at >= goal) { this.at = goal; this.goal = null; this.app.remember(); }
-    if (this.at >= this.end() && this.playing) { this.at = this.end(); this.playing = false; this.app.remember(); }
+    if (goal !== null) this.at = Math.min(goal, this.at + passed * this.stepRate());
+    else if (this.playing) this.at = Math.min(this.end(), this.at + passed * this.rate());
+    if (this.at === goal || (this.playing && this.at === this.end())) {
+      this.goal = null;
+      this.playing = false;
+      this.app.remember();
+    }
     const moved = this.follow(passed);
     this.refresh();
-    if (this.playing || this.goal !== null || moved) this.frame = requestAnimationFrame((t) => this.tick(t));
+    if (this.playing || this.goal !== null || moved)
+      this.frame = requestAnimationFrame((time) => this.tick(time));
   }
 
   // A single step takes most of a second, however long it took.
@@ -182,7 +187,8 @@ class Player {
     $("play").setAttribute("aria-label", this.playing ? "Pause" : "Play");
     $("count").textContent = `${moment.n.toLocaleString("en")} of ${countText(all, "step")}`;
     const clock = axis === "time" ? this.at : moment.n ? this.recording.after("time", moment.n) : 0;
-    $("clock").textContent = `${timeText(Math.round(clock))} of ${timeText(this.recording.elapsed)}`;
+    const elapsed = timeText(this.recording.elapsed);
+    $("clock").textContent = `${timeText(Math.round(clock))} of ${elapsed}`;
     $("strip").setAttribute("aria-valuenow", String(moment.n));
     $("strip").setAttribute("aria-valuetext", $("count").textContent);
     $("axis").value = axis;

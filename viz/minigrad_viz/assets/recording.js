@@ -68,8 +68,8 @@ class Recording {
 
   // Bytes alive after n steps: arrays saved for backward, cotangents on their way, finished .grad.
   setMemory() {
-    const change = { saved: new Float64Array(this.steps.length + 2),
-      moving: new Float64Array(this.steps.length + 2), grads: new Float64Array(this.steps.length + 2) };
+    const none = () => new Float64Array(this.steps.length + 2);
+    const change = { saved: none(), moving: none(), grads: none() };
     const add = (kind, bytes, from, till) => {
       change[kind][from] += bytes;
       if (till >= 0) change[kind][till + 1] -= bytes;
@@ -90,7 +90,8 @@ class Recording {
       let sum = 0;
       this.memory[kind] = steps.map((value) => (sum += value));
     }
-    this.live = this.memory.saved.map((bytes, n) => bytes + this.memory.moving[n] + this.memory.grads[n]);
+    const { saved, moving, grads } = this.memory;
+    this.live = saved.map((bytes, n) => bytes + moving[n] + grads[n]);
     this.peak = this.live.slice(0, this.steps.length + 1).reduce((a, b) => Math.max(a, b), 0);
   }
 

@@ -32,7 +32,8 @@ function numberText(value) {
   if (!Number.isFinite(Number(value))) return String(value).replace("-", "−");
   const size = Math.abs(value);
   const plain = size === 0 || (size >= 1e-3 && size < 1e5);
-  const text = plain ? String(Number(Number(value).toPrecision(4))) : Number(value).toExponential(2);
+  const number = Number(value);
+  const text = plain ? String(Number(number.toPrecision(4))) : number.toExponential(2);
   return text.replaceAll("-", "−");
 }
 
