@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("small_ops", "deep_chain", "layers")
+BENCHMARKS = ("small_ops", "deep_chain", "layers", "engine_modes")
 
 
 def main() -> int:

@@ -2,8 +2,8 @@
 
     python benchmarks/engine_modes.py [--repeats 30]
 
-32×32 float32, every step y = y * b. Each mode runs in turn with the plain chain; quoted is the median
-of the pairwise ratios.
+32×32 float32, every step y = y * b. Each mode runs in turn with the plain chain; quoted is the
+median of the pairwise ratios.
 """
 
 import argparse

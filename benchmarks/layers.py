@@ -42,9 +42,9 @@ def step(function: Callable, leaves: list, g) -> Callable:
     return run
 
 
-def transformer(layer: Callable, x, leaf: Callable) -> tuple[Callable, list]:
+def transformer(layer: Callable, activation: str, x, leaf: Callable) -> tuple[Callable, list]:
     """A block of 8 sequences of 64, 128 features, 4 heads, feed-forward 512, no dropout."""
-    block = layer(128, 4, 512, dropout=0.0, activation="gelu", batch_first=True)
+    block = layer(128, 4, 512, dropout=0.0, activation=activation, batch_first=True)
     return lambda x, *parameters: block(x), [leaf(x), *block.parameters()]
 
 
@@ -52,7 +52,6 @@ def workloads(leaf: Callable, constant: Callable, f: dict[str, Callable]) -> dic
     """{name: step} with the layers in f, of minigrad or of PyTorch."""
     rows, row = values(2000, 2000), values(2000)
     small, large = values(32, 3, 32, 32), values(32, 32, 16, 16)
-    block, block_leaves = transformer(f["transformer"], values(8, 64, 128), leaf)
     made = {
         "layer_norm 2000×2000": (f["layer_norm"], [rows, row, row], rows),
         "softmax 2000×2000": (f["softmax"], [rows], rows),
@@ -66,9 +65,10 @@ def workloads(leaf: Callable, constant: Callable, f: dict[str, Callable]) -> dic
         name: step(fn, [leaf(v) for v in leaves], constant(g))
         for name, (fn, leaves, g) in made.items()
     }
-    steps["transformer block 8×64×128, 4 heads"] = step(
-        block, block_leaves, constant(values(8, 64, 128))
-    )
+    for activation in ("relu", "gelu"):
+        block, leaves = transformer(f["transformer"], activation, values(8, 64, 128), leaf)
+        name = f"transformer 8×64×128, 4 heads, {activation}"
+        steps[name] = step(block, leaves, constant(values(8, 64, 128)))
     return steps
 
 

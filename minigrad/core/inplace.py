@@ -28,6 +28,8 @@ class InPlace(Methods):
 
     __slots__ = ()
 
+    data: Any
+
     def __setitem__(self, index: Any, value: Any) -> None:
         """x[index] = value, in NumPy's meaning; with a gradient where x or value has one."""
         _write(self, index, value, "x[index] = value")

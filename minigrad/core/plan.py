@@ -129,7 +129,7 @@ class Plan:
         values = []
         for name, value in zip(self.names, node.saved, strict=True):  # type: ignore[arg-type]
             if name == "y" and op.outputs:
-                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))
+                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))  # type: ignore
             elif name == "y":
                 value = tensor(value, node)
             elif op.variadic and name == op.arrays[0]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import device_of
+from ..backends.device import array_module, device_of
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .graph import Leaf, Node
@@ -31,7 +31,8 @@ class Tensor(InPlace, TensorHooks):
     grad: "Tensor | None"
 
     def __init__(self, data: Any, requires_grad: bool = False):
-        self.data = data.data if isinstance(data, Tensor) else np.asarray(data)
+        data = data.data if isinstance(data, Tensor) else data
+        self.data = array_module(data).asarray(data)
         self.node = None
         self.grad = None
         self.requires_grad = requires_grad

@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from . import events
 from .errors import InPlaceError
 from .graph import next_number
@@ -64,8 +66,7 @@ def note_write(array: Any, what: str) -> None:
 
 def _span(array: Any) -> tuple[int, int]:
     """The addresses between which the array's elements lie."""
-    pointer = getattr(array.data, "ptr", None)  # CuPy
-    low = high = array.ctypes.data if pointer is None else pointer
+    low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr  # or CuPy's
     for n, stride in zip(array.shape, array.strides, strict=True):
         if stride < 0:
             low += (n - 1) * stride

@@ -216,7 +216,7 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
             )
         g = np.ones_like(root.data)
     elif not isinstance(g, Tensor):
-        g = np.asarray(g)
+        g = g if hasattr(g, "dtype") else np.asarray(g)
     if g.shape != root.shape:
         raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
     if g.dtype != root.dtype:

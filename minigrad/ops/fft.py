@@ -23,7 +23,7 @@ _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
 @linear
-def dft(x, *, axes, norm="backward", inverse=False):
+def dft(x, *, axes, norm: Any = "backward", inverse=False):
     """y_k = Σ_n x_n e^(−2πi kn/N), + in the exponent if inverse ;  gx = the other direction of g
 
     Over each of `axes`. norm: which direction is divided by N, or both by √N ("ortho"). A real x
@@ -38,7 +38,7 @@ def dft_dx(g, axes, norm, inverse):
 
 
 @linear
-def rdft(x, *, axes, norm="backward"):
+def rdft(x, *, axes, norm: Any = "backward"):
     """dft of a real x with the last of `axes` cut to frequencies 0 … N/2: the rest is conjugate.
 
     gx = Re Σ_k g_k e^(2πi kn/N) over those alone. irdft counts the frequencies between 0 and N/2
@@ -55,7 +55,7 @@ def rdft_dx(g, x_shape, axes, norm):
 
 
 @linear
-def irdft(x, *, n, axes, norm="backward"):
+def irdft(x, *, n, axes, norm: Any = "backward"):
     """The real signal, n long in the last of `axes`, of which x holds the spectrum's first half.
 
     x has n//2 + 1 frequencies there; imaginary parts at 0 and n/2 have no effect. gx = rdft(g),

@@ -85,6 +85,17 @@ def test_in_place_keeps_the_dtype_and_refuses_another_kind():
         n += 0.5
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "bfloat16", "complex64"])
+def test_every_dtype_may_be_written(dtype):
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    x = mg.ones(3, dtype=dtype)
+    x[1:] = 0
+    x[:0] = 1
+    x.fill_(1)
+    assert x.dtype == mg.ones(1, dtype=dtype).dtype and x.tolist() == [1, 1, 1]
+
+
 def test_in_place_refuses_a_result_of_another_shape():
     x = mg.zeros(2)
     with pytest.raises(ValueError, match=r"shape \(3, 2\)"):

@@ -52,7 +52,8 @@ class Programs(RuleBasedStateMachine):
         self.before = hooks.registered
 
     def pick(self, n):
-        return self.pairs[n % len(self.pairs)]
+        recent = self.pairs[-6:]  # few, so that what is done meets what was done before
+        return recent[n % len(recent)]
 
     def keep(self, tensor, values, jacobians):
         self.pairs.append(Pair(tensor, values, jacobians))
@@ -78,27 +79,37 @@ class Programs(RuleBasedStateMachine):
 
     @rule(i=picks)
     def reverse(self, i):
-        a = self.pick(i)
+        self.keep_reversed(self.pick(i))
+
+    def keep_reversed(self, a):
         J = {leaf: J[::-1] for leaf, J in a.jacobians.items()}
         self.keep(a.tensor[::-1], a.values[::-1], J)  # views of one memory, on both sides
+
+    @rule(i=picks, value=numbers)
+    def scale_by_a_constant(self, i, value):
+        a, c = self.pick(i), np.full(SIZE, value)
+        constant = mg.tensor(c)
+        self.keep(a.tensor * constant, a.values * c, scaled(c, a.jacobians))
+        self.keep(constant, c, {})
 
     @rule(i=picks)
     def detached(self, i):
         a = self.pick(i)
         self.keep(a.tensor.detach().copy(), a.values.copy(), {})
 
-    @rule(i=picks, j=picks, place=st.integers(0, SIZE - 1))
-    def assign(self, i, j, place):
+    @rule(i=picks, j=picks, place=st.integers(0, SIZE - 1), seen=st.booleans())
+    def assign(self, i, j, place, seen):
         """x[place] = v[place]: right, or refused."""
         x, v = self.pick(i), self.pick(j)
         if x.tensor.node is None and v.tensor.node is None:
             return
+        if seen:
+            self.keep_reversed(x)
         try:
             x.tensor[place] = v.tensor[place]
         except InPlaceError:
             return
-        x.values = x.values.copy()
-        x.values[place] = v.values[place]
+        x.values[place] = v.values[place]  # seen by views; the engine has refused if there are any
         rows = np.arange(SIZE) == place
         J = summed(scaled(~rows * 1.0, x.jacobians), scaled(rows * 1.0, v.jacobians))
         x.jacobians = J

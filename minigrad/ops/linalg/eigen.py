@@ -30,7 +30,7 @@ class EigResult(NamedTuple):
 
 
 @primitive(outputs=2)
-def eigh_pairs(x, *, UPLO="L"):
+def eigh_pairs(x, *, UPLO: Any = "L"):
     """x v = v diag(w) ;  gx = Hermitian part of v [diag(gw) + F∘(vᴴ gv)] vᴴ, F_ij = 1/(w_j − w_i)
 
     Where eigenvalues are equal (to rounding) F is 0: the result is finite. It is right for
@@ -62,7 +62,7 @@ def eigh(x: Any, UPLO: str = "L") -> EighResult:
 
 
 @primitive(numpy=np.linalg.eigvalsh)
-def eigvalsh(x, UPLO="L"):
+def eigvalsh(x, UPLO: Any = "L"):
     """w, the eigenvalues of a Hermitian x (…, n, n), rising ;  gx = v diag(g) vᴴ
 
     The backward computes v. At equal values the gradient is right for functions symmetric in them;

@@ -234,12 +234,12 @@ def matrix_power(x: Any, n: int) -> Any:
     if n == 0:
         return identity_like(x)
     power, n = (inv(x) if n < 0 else lapack(x)), abs(n)
-    y = None
+    while n % 2 == 0:
+        power, n = power @ power, n // 2
+    y, n = power, n // 2
     while n:
-        if n & 1:
-            y = power if y is None else y @ power
-        n >>= 1
-        power = power @ power if n else power
+        power = power @ power
+        y, n = (y @ power if n % 2 else y), n // 2
     return y.copy() if y is x else y
 
 

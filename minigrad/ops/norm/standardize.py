@@ -52,10 +52,13 @@ def _same_shape(a: Any, x: Any) -> None:
 
 
 def _mean_product(a: Any, b: Any, axis: tuple) -> Any:
-    """The mean of a b over `axis`, which keeps its place with length 1."""
-    if axis == (a.ndim - 1,) and array_module(a) is np:  # BLAS, and no array of the products
+    """The mean of a b over `axis`, which keeps its place with length 1; no array of a b is made."""
+    if axis == (a.ndim - 1,) and array_module(a) is np:  # BLAS
         return np.vecdot(a, b)[..., None] / max(a.shape[-1], 1)
-    return (a * b).mean(axis, keepdims=True)
+    kept = [k for k in range(a.ndim) if k not in axis]
+    total = np.einsum(a, list(range(a.ndim)), b, list(range(a.ndim)), kept)
+    shape = [1 if k in axis else n for k, n in enumerate(a.shape)]
+    return np.reshape(total, shape) / (a.size // max(total.size, 1))
 
 
 def _mean(a: Any, axis: tuple, wide: Any) -> Any:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
@@ -97,7 +98,8 @@ def matrix_transpose(x: Any) -> Any:
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Axes moved from `source` to `destination`; the others keep their order."""
     x = array_like(x)
-    source, destination = axes_of(source, x.ndim), axes_of(destination, x.ndim)
+    source = normalize_axis_tuple(source, x.ndim, "source")
+    destination = normalize_axis_tuple(destination, x.ndim, "destination")
     if len(source) != len(destination):
         raise ValueError(f"moveaxis: {len(source)} source axes, {len(destination)} destinations")
     order = [i for i in range(x.ndim) if i not in source]

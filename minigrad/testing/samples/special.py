@@ -43,7 +43,13 @@ register_op(
         Point("−40", (-40.0,), math.exp(-40), (math.exp(-40),)),
     ],
 )
-register_op("sigmoid_derivative", unary(-4, 4), dtypes=REAL, mp=_sigmoid_derivative)
+register_op(
+    "sigmoid_derivative",
+    unary(-4, 4),
+    reference=lambda x: from_scipy("expit")(x) * from_scipy("expit")(-x),
+    dtypes=REAL,
+    mp=_sigmoid_derivative,
+)
 register_op("logit", unary(0.1, 0.9), reference=from_scipy("logit"), dtypes=REAL, mp=_logit)
 
 register_op("erf", unary(), reference=from_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))

@@ -92,7 +92,8 @@ class App {
     const folded = repeats.get(scope);
     const first = folded ? folded.members[0] : graph.nodes.findIndex(inside);
     const anchor = this.chosen !== null ? this.chosen : first;
-    const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]], { x, y, k } = this.view;
+    const { x, y, k } = this.view;
+    const before = anchor >= 0 && this.scene.boxes[this.scene.boxOf[anchor]];
     const at = before && [x + before.x * k, y + before.y * k];
     this.layOut();
     if (!at) return this.fit();

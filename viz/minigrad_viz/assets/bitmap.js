@@ -155,8 +155,10 @@ class CanvasPainter {
     }
   }
 
+  // The farther away, the fainter: thousands of full lines would be one dark spot.
   farLinks(pen, links, k) {
     pen.lineWidth = 0.6 / k;
+    pen.globalAlpha = Math.min(1, Math.max(0.12, k / CURVES_FROM));
     pen.beginPath();
     for (const { points } of links) {
       pen.moveTo(points[0][0], points[0][1]);
@@ -167,6 +169,7 @@ class CanvasPainter {
       }
     }
     pen.stroke();
+    pen.globalAlpha = 1;
   }
 
   nearLinks(pen, links, k) {
@@ -196,12 +199,13 @@ class CanvasPainter {
     pen.globalAlpha = 1;
   }
 
-  farBox(pen, { x, y, w, h, fill, rim }, k) {
-    const line = 0.5 / k, inner = [Math.max(0, w - 2 * line), Math.max(0, h - 2 * line)];
-    pen.fillStyle = rim;
-    pen.fillRect(x - w / 2, y - h / 2, w, h);
+  farBox(pen, { x, y, w, h, fill, rim, heat }, k) {
+    const line = 0.5 / k, spot = heat !== null || w < 4 * line; // no room for a rim
+    pen.fillStyle = heat !== null ? fill : rim;
+    pen.fillRect(x - w / 2, y - h / 2, w, Math.max(h, line));
+    if (spot) return;
     pen.fillStyle = fill;
-    pen.fillRect(x - w / 2 + line, y - h / 2 + line, ...inner);
+    pen.fillRect(x - w / 2 + line, y - h / 2 + line, w - 2 * line, Math.max(0, h - 2 * line));
   }
 
   nearBox(pen, box, k) {

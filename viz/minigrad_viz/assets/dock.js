@@ -37,7 +37,7 @@ class Dock {
   // The x of a position, and back.
   across(axis, at) {
     const all = this.recording.length(axis) || 1;
-    return PAD + (at / all) * (this.root.clientWidth - 2 * PAD);
+    return PAD + (at / all) * Math.max(0, this.root.clientWidth - 2 * PAD);
   }
 
   positionAt(axis, x) {
@@ -88,7 +88,8 @@ class Dock {
       const wide = till - from, y = 10 + step.lane * (LANE + 2);
       pen.fillStyle = this.workers[step.lane % this.workers.length];
       pen.beginPath();
-      pen.roundRect(from, y, Math.max(0.8, wide > 4 ? wide - 1 : wide), LANE, Math.min(2.5, wide / 3));
+      const shown = Math.max(0.8, wide > 4 ? wide - 1 : wide);
+      pen.roundRect(from, y, shown, LANE, Math.min(2.5, shown / 3));
       pen.fill();
     }
   }

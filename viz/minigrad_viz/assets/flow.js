@@ -113,14 +113,14 @@ class Flow {
   drawSpots(links, boxes, colour) {
     const { pen } = this;
     pen.strokeStyle = pen.fillStyle = colour;
-    pen.globalAlpha = 0.5;
+    pen.globalAlpha = Math.min(0.5, Math.max(0.1, this.view.k * 4));
     pen.beginPath();
     for (const { points } of links) {
       pen.moveTo(...points[0]);
       for (let k = 1; k < points.length; k++) pen.lineTo(...points[k]);
     }
     pen.stroke();
-    pen.globalAlpha = 0.45;
+    pen.globalAlpha = 0.7;
     pen.beginPath();
     for (const { x, y, w, h } of boxes) pen.rect(x - w / 2, y - h / 2, w, h);
     pen.fill();
@@ -344,7 +344,7 @@ class Flow {
     if (!bytes) return;
     const going = busy && box.kind !== "scope" && graph.released;
     const fade = going ? 1 - smooth((busy[1] - 0.55) / 0.4) : 1;
-    const x = box.x + box.w / 2, y = box.y - box.h / 2 - 5 * (1 - fade);
+    const x = box.x + box.w / 2, y = box.y - box.h / 2 - 3 - 5 * (1 - fade);
     pen.globalAlpha = fade;
     if (view.k < NUMBERS_FROM) this.disc(x, y, 4, this.ink.saved);
     else this.pill(x + 4, y, byteText(bytes), this.ink.saved, "right");

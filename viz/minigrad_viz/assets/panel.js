@@ -125,13 +125,15 @@ function madeAt(node) {
 
 function gradientFacts({ grad: [norm, bad, values], before }) {
   return [[".grad", values ? valuesText(values, 16) : ""],
-    ["norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""], ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
+    ["norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""],
+    ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
 }
 
 const slackOf = new Map(graph.critical ? graph.critical.slack : []);
 
 function stepFacts(at, [, order, worker, t0, t1, contributions, norm, bad, values]) {
-  const slack = slackOf.get(at), room = slack ? timeText(slack) : slack === 0 ? "none: critical" : "";
+  const slack = slackOf.get(at);
+  const room = slack ? timeText(slack) : slack === 0 ? "none: critical" : "";
   return [["step", order + 1], ["took", timeText(t1 - t0)], ["slack", room],
     ["began at", timeText(t0)], ["worker", worker], ["contributions", contributions],
     ["cotangent", values ? valuesText(values, 16) : ""],

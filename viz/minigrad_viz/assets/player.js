@@ -55,7 +55,8 @@ class Player {
     if (this.app.view.k > 0.62) return;
     const { steps } = this.recording, n = this.recording.finished(this.axis, this.at), k = 0.95;
     const { scene } = this.app, box = scene.boxes[scene.boxOf[(steps[n] || steps[0]).node]];
-    this.app.move({ k, x: stage.clientWidth / 2 - box.x * k, y: stage.clientHeight * 0.68 - box.y * k });
+    const { clientWidth: wide, clientHeight: tall } = stage;
+    this.app.move({ k, x: wide / 2 - box.x * k, y: tall * 0.68 - box.y * k });
   }
 
   setTheme() {
@@ -205,6 +206,8 @@ class Player {
     const { scene, view } = this.app, box = scene.boxes[scene.boxOf[step.node]];
     const x = view.x + box.x * view.k, y = view.y + box.y * view.k;
     const { clientWidth: w, clientHeight: h } = stage;
+    const across = view.x >= 0 && view.x + scene.width * view.k <= w;
+    if (across && view.y >= 0 && view.y + scene.height * view.k <= h) return false; // all is seen
     const dx = x < w * 0.15 ? w * 0.3 - x : x > w * 0.85 ? w * 0.7 - x : 0;
     const dy = y < h * 0.34 ? h * 0.62 - y : y > h * 0.86 ? h * 0.7 - y : 0;
     if (dx || dy) this.drift = { dx, dy };
