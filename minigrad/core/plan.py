@@ -113,7 +113,7 @@ class Plan:
         if not self.op.variadic:
             return self.slots
         saved: Any = node.saved
-        needs = (
+        needs: Any = (
             saved.needs if isinstance(saved, Deferred) else saved[self.names.index("needs")]
         )
         return [slot for slot, need in enumerate(needs) if need]
@@ -129,7 +129,7 @@ class Plan:
         values = []
         for name, value in zip(self.names, node.saved, strict=True):  # type: ignore[arg-type]
             if name == "y" and op.outputs:
-                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))  # type: ignore
+                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))
             elif name == "y":
                 value = tensor(value, node)
             elif op.variadic and name == op.arrays[0]:

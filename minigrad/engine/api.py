@@ -116,6 +116,7 @@ def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
 
 
 def _has_hooks(order: list) -> bool:
+    """Whether any place of this backward has a hook; one global tells where there is none."""
     return bool(hooks.registered) and hooked.any_in(order)
 
 
@@ -130,7 +131,7 @@ def _walk(
     deposits: bool,
 ) -> None:
     """The engine's walk, with listeners told and hooks run where there are any."""
-    places = order
+    walked: Iterable = order
     pull = _pull_recorded if create_graph else serial.pull_arrays
     if events.listeners:
         pull = _timed(pull)
@@ -138,12 +139,12 @@ def _walk(
             pull = anomaly.explained(pull)
     if _has_hooks(order):
         pull = hooked.hooked_pull(pull)
-        order = hooked.hooked_order(order, cotangents, wanted, leads, deposits)
+        walked = hooked.hooked_order(order, cotangents, wanted, leads, deposits)
     error = None
     try:
         if events.listeners:
-            events.tell("graph_ready", places, list(cotangents))
-        serial.run(order, cotangents, reach, wanted, leads, release, pull)
+            events.tell("graph_ready", order, list(cotangents))
+        serial.run(walked, cotangents, reach, wanted, leads, release, pull)
     except BaseException as raised:
         error = raised
         raise

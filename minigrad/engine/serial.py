@@ -19,7 +19,7 @@ def pull_arrays(node: Any, g: Any) -> list:
 
 
 def run(
-    order: list,
+    order: Iterable,
     cotangents: dict,
     reach: Callable[[Any, Any], None],
     wanted: set | None = None,

@@ -234,7 +234,7 @@ class profile:
             note += (
                 "\nfloat64 was made of narrower floats, which doubles the memory they move, in:\n  "
                 + "\n  ".join(promoted[:10])
-                + "\n(a NumPy float64 number or array beside a tensor? write a Python number, or cast)"
+                + "\n(a NumPy float64 beside a tensor? write a Python number instead, or cast)"
             )
         return "\n".join([title, text_table(columns, lines), note])
 

@@ -81,8 +81,10 @@ def cond(x: Any, p: Any = None) -> Any:
         largest, smallest = (s[..., 0], s[..., -1]) if p != -2 else (s[..., -1], s[..., 0])
         with np.errstate(divide="ignore", invalid="ignore"):
             y = largest / smallest
-        return np.where(np.isnan(y), np.inf, y)  # 0/0 of the zero matrix
-    return matrix_norm(x, ord=p) * matrix_norm(op.inv(x), ord=p)
+    else:
+        y = matrix_norm(x, ord=p) * matrix_norm(op.inv(x), ord=p)
+    unknown = op.any(np.isnan(x), axis=(-2, -1))
+    return np.where(np.isnan(y) & ~unknown, np.inf, y)  # as NumPy: 0/0 of the zero matrix
 
 
 @primitive(numpy=np.linalg.matrix_rank, differentiable=False)

@@ -28,7 +28,7 @@ def lapack(x: Any) -> Any:
 def finite(x: Any) -> Any:
     """x, as `lapack`; LinAlgError for inf or NaN, for which LAPACK's SVD may never return."""
     if not np.isfinite(lapack(x)).all():
-        raise np.linalg.LinAlgError("the matrix holds inf or NaN: it has no singular values")
+        raise np.linalg.LinAlgError("an argument holds inf or NaN: there is no SVD to compute with")
     return x
 
 

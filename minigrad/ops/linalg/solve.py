@@ -170,7 +170,7 @@ def least_squares(a, b, *, rcond):
     count as 0. Golub and Pereyra (1973), as pinv; but p b is not formed, it would lose digits.
     """
     u, s, vh = np.linalg.svd(finite(a), full_matrices=False)
-    c = adjoint(u) @ lapack(b)
+    c = adjoint(u) @ finite(b)
     return adjoint(vh) @ (reciprocal(s, s <= rcond * s[..., :1])[..., None] * c)
 
 
