@@ -1,6 +1,6 @@
 """Write docs/ops.md, the table of every op, from the registry and the harness's specs.
 
-    python docs/make_ops.py            # a test fails while the file is not what this writes
+python docs/make_ops.py            # a test fails while the file is not what this writes
 """
 
 import sys

@@ -10,7 +10,15 @@ __version__ = "0.1.0"
 def show_versions() -> None:
     """Print the versions of minigrad, Python, NumPy, the optional packages, and the BLAS in use."""
     print(f"minigrad {__version__}, Python {sys.version.split()[0]}, {platform.platform()}")
-    for name in ("numpy", "scipy", "ml_dtypes", "opt_einsum", "safetensors", "cupy-cuda13x", "rich"):
+    for name in (
+        "numpy",
+        "scipy",
+        "ml_dtypes",
+        "opt_einsum",
+        "safetensors",
+        "cupy-cuda13x",
+        "rich",
+    ):
         try:
             print(f"  {name} {version(name)}")
         except PackageNotFoundError:

@@ -225,7 +225,7 @@ def _contraction_order(terms: tuple, y_labels: str, sizes: tuple, optimize: bool
     shapes = [tuple(size[i] for i in term) for term in terms]
     text = ",".join(terms) + "->" + y_labels
     if opt_einsum is not None:
-        return opt_einsum.contract_path(text, *shapes, shapes=True)[0]
+        return list(opt_einsum.contract_path(text, *shapes, shapes=True)[0])
     stand_ins = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
     return np.einsum_path(text, *stand_ins, optimize="greedy")[0][1:]
 

@@ -100,6 +100,8 @@ def test_a_gradient_that_was_there_before_is_added_to(open_page):
     page = open_page(json.loads(json.dumps(rec.graph)), mode="step")
     told = page.evaluate("[0, 1].map((n) => app.player.recording.gradient(0, n).values)")
     assert told == [[5.0], [9.0]]
+    words = page.evaluate("[0, 1].map((n) => gradientText(app.player.recording, 0, n))")
+    assert words == ["grad 5", "grad 9"]
 
 
 def test_counts_of_missing_contributions_fall_to_zero_as_consumers_run(open_page, scalars):

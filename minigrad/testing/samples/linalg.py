@@ -556,19 +556,21 @@ register_op(
               {"ord": "nuc"}, kink=True),
     ],
 )  # fmt: skip
+
+
+def _cond_reference(x, p=None):
+    return (finite_only(np.linalg.cond) if p in (None, 2, -2) else np.linalg.cond)(x, p=p)
+
+
 register_op(
     "cond",
     over([((3, 3), {}), ((3, 2), {}), ((2, 2, 3), {"p": -2}), ((3, 3), {"p": "fro"}),
           ((3, 3), {"p": "nuc"})], regular),
-    reference=lambda x, p=None: _cond_reference(x, p),
+    reference=_cond_reference,
     dtypes=DTYPES,
     errors=[ErrorSample("empty", (np.ones((0, 2)),), np.linalg.LinAlgError, "empty matrices")],
     points=[Point("singular", (np.diag([1.0, 0.0]),), np.inf)],
 )  # fmt: skip
-
-
-def _cond_reference(x, p=None):
-    return (finite_only(np.linalg.cond) if p in (None, 2, -2) else np.linalg.cond)(x, p)
 
 
 def _rank_samples(rng, dtype):

@@ -373,10 +373,10 @@ class Flow {
 function gradientText(recording, at, n) {
   const found = recording.gradient(at, n);
   if (!found) return "";
-  const more = recording.pending(at, n) ? " + …" : "";
+  const count = recording.arrived(at, n), more = count && recording.pending(at, n) ? " + …" : "";
   if (found.values && found.values.length <= 4) return `grad ${valuesText(found.values)}${more}`;
   if (found.bad) return "grad has " + (found.bad === "nan" ? "NaN" : "Inf");
-  if (more) return `${recording.arrived(at, n)} of ${recording.nodes[at].due.length}`;
+  if (more) return `${count} of ${recording.nodes[at].due.length}`;
   return found.norm === null ? "grad ✓" : "‖g‖ " + numberText(found.norm);
 }
 
