@@ -40,7 +40,9 @@ def group_nodes(
     out, and what still is too much becomes one hidden box, the oldest nodes first.
     """
     closed = frozenset(closed)
-    groups = _grouped(graph, lambda scope: _fold(scope, depth, closed), repeats * fold_repeats)
+    groups = _grouped(
+        graph, lambda scope: _fold(scope, depth, closed), repeats if fold_repeats else ()
+    )
     if not 0 < max_nodes < len(groups):
         return groups
     groups = _grouped(graph, lambda scope: _fold(scope, depth, closed), repeats)
@@ -83,11 +85,15 @@ def _grouped(graph: Graph, fold: Callable[[str], str], repeats: Sequence[Repeat]
     for at in sorted(range(len(home)), key=lambda at: graph.nodes[at].seq):
         key = home[at] if home[at] and crowd[home[at]] > 1 else at  # one node is its own box
         if key not in groups:
-            kind = "node" if key == at else "scope" if isinstance(key, str) else "repeat"
-            name = key.title if isinstance(key, Repeat) else home[at] if kind == "scope" else ""
-            groups[key] = Group(kind, name, [], key.copies - 1 if isinstance(key, Repeat) else 1)
+            groups[key] = _empty_group(key)
         groups[key].members.append(at)
     return list(groups.values())
+
+
+def _empty_group(key: str | int | Repeat) -> Group:
+    if isinstance(key, Repeat):
+        return Group("repeat", key.title, [], key.copies - 1)
+    return Group("scope", key, []) if isinstance(key, str) else Group("node", "", [])
 
 
 def _take_parameters_along(graph: Graph, home: list[str | Repeat]) -> None:
