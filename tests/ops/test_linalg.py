@@ -321,3 +321,11 @@ def test_derivatives_of_the_matrix_exponential_of_third_order():
         y = mg.grad(y, t, create_graph=True)
     expected = (np.linalg.matrix_power(a, 3) @ mg.linalg.matrix_exp(0.7 * a))[0, 1]
     np.testing.assert_allclose(y.item(), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("axis", [(0, 1), (2, 0), (1, 2)])
+@pytest.mark.parametrize("ord", [1, 2, "nuc"])
+def test_a_matrix_norm_over_any_two_axes_keeps_them_where_they_were(axis, ord):
+    x = np.random.default_rng(0).normal(size=(2, 3, 4))
+    y = mg.norm(mg.tensor(x), ord, axis, keepdims=True)
+    np.testing.assert_allclose(y.data, np.linalg.norm(x, ord, axis, keepdims=True), rtol=1e-13)

@@ -53,7 +53,7 @@ def det_shifts(x):
     """
     # By the plain formula second derivatives lose up to 1/limit in precision. First ones lose none
     # while x has an inverse: the errors of det(x) and x⁻¹ are the same, and cancel.
-    limit = float(np.finfo(np.result_type(x, np.float32)).eps) ** 0.2
+    limit = float(np.finfo(np.result_type(x.dtype, np.float32)).eps) ** 0.2
     none = np.zeros_like(x, shape=(*x.shape[:-2], 0, *x.shape[-2:]))
     if x.size == 0 or not np.isfinite(x).all() or _far_from_singular(x, limit):
         return none
@@ -70,7 +70,7 @@ def det_shifts(x):
     k = array_module(x).arange(q + 1).reshape((-1, 1, 1))
     roots = 1 - 2 * k if q == 1 else np.exp(2j * pi / (q + 1) * k)
     shifts = radius * roots * w[..., None, :, :]
-    return shifts.astype(np.result_type(x, np.complex64) if q > 1 else np.result_type(x, 0.0))
+    return shifts.astype(np.result_type(x.dtype, np.complex64 if q > 1 else np.float32))
 
 
 def _too_small(s, limit):
@@ -79,7 +79,7 @@ def _too_small(s, limit):
     Not all that are small: where they fall gradually, what the others are is in the cofactors.
     """
     n = s.shape[-1]
-    zero = s <= n * np.finfo(s.dtype).eps * s[..., :1]
+    zero = s <= n * float(np.finfo(s.dtype).eps) * s[..., :1]
     before = s[..., max(n - 2, 0), None]
     last = array_module(s).arange(n) == n - 1
     return zero | (last & (s < limit * before))

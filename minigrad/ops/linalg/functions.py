@@ -91,7 +91,10 @@ def cond(x: Any, p: Any = None) -> Any:
 def matrix_rank(x, tol=None, hermitian=False, rtol=None):
     """How many singular values exceed tol, or rtol (ε max(m, n)) times the largest. No gradient."""
     options = {} if rtol is None else {"rtol": rtol}
-    return np.asarray(np.linalg.matrix_rank(finite(x), tol, hermitian, **options))
+    if hermitian:
+        options["hermitian"] = True
+    rank = np.linalg.matrix_rank(finite(x), tol, **options)
+    return rank if hasattr(rank, "dtype") else np.asarray(rank)  # an int for a vector
 
 
 for _op in (matrix_exp, matrix_rank):

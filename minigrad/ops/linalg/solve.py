@@ -133,7 +133,8 @@ def pseudoinverse(x, *, rcond=1e-15, hermitian=False):
     G. H. Golub and V. Pereyra (1973), for a rank that stays the same near x: where it does not, x⁺
     jumps and has no derivative.
     """
-    return np.linalg.pinv(finite(x), rcond, hermitian)
+    options = {"hermitian": True} if hermitian else {}  # CuPy's pinv has no such option
+    return np.linalg.pinv(finite(x), rcond, **options)
 
 
 @pseudoinverse.vjp("x")
@@ -156,7 +157,7 @@ def pinv(x: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = 1e-1
     if rcond is None:
         rcond = rtol
     if rcond is None:
-        rcond = max(x.shape[-2:]) * np.finfo(x.dtype).eps
+        rcond = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps)
     return pseudoinverse(x, rcond=rcond, hermitian=hermitian)
 
 
@@ -210,7 +211,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         )
     m, n = a.shape[-2:]
     s = op.svdvals(a)
-    rcond = max(m, n) * np.finfo(s.dtype).eps if rcond is None else rcond
+    rcond = max(m, n) * float(np.finfo(s.dtype).eps) if rcond is None else rcond
     rank = op.count_nonzero(s > rcond * s[..., :1], axis=-1)
     columns = _columns(b, b.shape)
     x = least_squares(a, columns, rcond=rcond)

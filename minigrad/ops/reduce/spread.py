@@ -123,7 +123,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     """NumPy's norm: of all elements (ord None), of vectors along one axis, of matrices along two.
 
     ord "fro" is the root of the sum of squares of a matrix; other matrix norms are those of
-    mg.matrix_norm.
+    mg.linalg.matrix_norm.
     """
     x = array_like(x)
     if axis is None and ord is None:
@@ -139,7 +139,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if ord is None or (ord == "fro" and axes is not None and len(axes) == 2):
         return vector_norm(x, axis=axes, keepdims=keepdims)
     if axes is not None and len(axes) == 2:
-        return op.matrix_norm(op.moveaxis(x, axes, (-2, -1)), ord=ord, keepdims=keepdims)
+        y = op.matrix_norm(op.moveaxis(x, axes, (-2, -1)), ord=ord, keepdims=keepdims)
+        return op.moveaxis(y, (-2, -1), axes) if keepdims else y
     if isinstance(ord, str):
         raise ValueError(f"norm: ord={ord!r} is a norm of matrices; give two axes")
     return vector_norm(x, axis=axes, keepdims=keepdims, ord=ord)

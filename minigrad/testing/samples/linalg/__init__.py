@@ -1,0 +1,1 @@
+"""Samples of linear algebra, a module for each kind of op."""

@@ -1,0 +1,230 @@
+"""Samples of decompositions and eigenvalues.
+
+Functions of a Hermitian matrix get its Hermitian part from any matrix, so that every entry may be
+varied alone. Factors are compared without their free phases and bases: each vector is multiplied by
+the conjugate of a combination of its entries; the basis of a complement gives way to the projector
+on it.
+"""
+
+import numpy as np
+
+from ....core.registry import op
+from ...spec import ErrorSample, Point, Sample, register_op
+from ..forms import over
+from .matrices import (
+    DTYPES,
+    HALF,
+    INFINITE,
+    NOT_SQUARE,
+    SHAPES,
+    SQUARE,
+    adjoint,
+    diagonalisable,
+    finite_only,
+    independent_columns,
+    nearly_hermitian,
+    regular,
+    rotating,
+)
+
+# -- adapters --------------------------------------------------------------------------------
+
+
+def _hermitian(x):
+    square = x.ndim > 1 and x.shape[-1] == x.shape[-2]
+    return (x + adjoint(x)) * 0.5 if square else x  # the op is to refuse it
+
+
+def _turned(v):
+    """(v m̄, m̄), m a fixed combination of each column's entries: the sign or phase drops out.
+
+    Of all entries: were it one, that one would become real, and its imaginary part rounding alone.
+    """
+    step = 0.5j if v.dtype.kind == "c" else 0.5
+    weights = (1 + step * np.arange(v.shape[-2]))[:, None].astype(v.dtype)
+    mark = np.sum(v * weights, axis=-2, keepdims=True)
+    return v * mark.conj(), mark.conj()
+
+
+def _projector(q, k):
+    """On the space of the columns beyond the first k."""
+    return q[..., k:] @ adjoint(q[..., k:])
+
+
+def _eigen(pairs):
+    w, v = pairs
+    return (w, _turned(v)[0]) if v.shape[-1] else (w, v)
+
+
+def _ordered(w):
+    """Which eigenvalue comes first, second …: LAPACK's order may change when x does."""
+    return op.argsort(op.real(w) + op.imag(w) * 0.5, axis=-1)
+
+
+def _eig(pairs):
+    w, v = _eigen(pairs)
+    order = _ordered(w)
+    return _values(w), op.take_along_axis(v, order[..., None, :], axis=-1)
+
+
+def _values(w):
+    return op.take_along_axis(w, _ordered(w), axis=-1)
+
+
+def _svd(factors):
+    """Each u_i turned, its v_i turned along with it; projectors on the complements."""
+    u, s, vh = factors
+    k, v = s.shape[-1], adjoint(vh)
+    if not k:
+        return s, _projector(u, 0), _projector(v, 0)
+    turned, mark = _turned(u[..., :k])
+    return turned, s, v[..., :k] * mark, _projector(u, k), _projector(v, k)
+
+
+def _qr(factors):
+    """With a positive diagonal Q and R are unique, but for the complement's basis."""
+    q, r = factors
+    k = min(r.shape[-2:])
+    sign = _signs(r)
+    return q[..., :k] * sign, r[..., :k, :] * sign.swapaxes(-1, -2), _projector(q, k)
+
+
+def _signs(r):
+    """Of R's diagonal, as a row. LAPACK's choice jumps where an entry of x changes its sign."""
+    diagonal = np.diagonal(r, axis1=-2, axis2=-1)
+    return np.sign(diagonal.real)[..., None, :]
+
+
+def both(adapter, ours, theirs):
+    """(call, reference): the adapter around our op and around NumPy's function."""
+
+    def call(*args, **params):
+        return adapter(getattr(op, ours)(*args, **params))
+
+    def reference(*args, **params):
+        return adapter(theirs(*args, **params))
+
+    return {"call": call, "reference": reference}
+
+
+def of_hermitian(adapter, ours, theirs):
+    """The same, of the Hermitian part of the argument."""
+    made = both(adapter, ours, theirs)
+    return {name: lambda x, f=f, **params: f(_hermitian(x), **params) for name, f in made.items()}
+
+
+def _same(y):
+    return y
+
+
+# -- decompositions ----------------------------------------------------------------------------
+
+register_op(
+    "cholesky",
+    over([*SQUARE, ((3, 3), {"upper": True})], nearly_hermitian),
+    **of_hermitian(_same, "cholesky", np.linalg.cholesky),
+    dtypes=DTYPES,
+    errors=[
+        ErrorSample("indefinite", (-np.eye(2),), np.linalg.LinAlgError,
+                    "Matrix is not positive definite"),
+        NOT_SQUARE, HALF,
+    ],
+)  # fmt: skip
+QR_MODES = [
+    *SHAPES[:4],
+    *[((4, 2), {"mode": m}) for m in ("complete", "r")],
+    ((2, 3), {"mode": "r"}),
+]
+register_op(
+    "qr",
+    over(QR_MODES, independent_columns),
+    call=lambda x, mode="reduced": _qr_of(op.qr, x, mode),
+    reference=lambda x, mode="reduced": _qr_of(np.linalg.qr, x, mode),
+    dtypes=DTYPES,
+    errors=[
+        ErrorSample("raw", (np.eye(2),), ValueError, "mode='raw'.*'reduced'", {"mode": "raw"}),
+        ErrorSample("a vector", (np.ones(2),), np.linalg.LinAlgError, r"\(…, m, n\)"),
+        HALF,
+    ],
+)
+
+
+def _qr_of(function, x, mode):
+    if mode != "r":
+        return _qr(function(x, mode))
+    r = function(x, mode)
+    return r * _signs(r).swapaxes(-1, -2)
+
+
+register_op(
+    "qr_factors",
+    over([((3, 3), {}), ((4, 2), {}), ((2, 4, 2), {"complete": True})], regular),
+    call=lambda x, complete=False: _qr(op.qr_factors(x, complete=complete)),
+    reference=lambda x, complete=False: _qr(_tall_qr(x, complete)),
+    dtypes=DTYPES,
+    errors=[ErrorSample("wide", (np.ones((2, 3)),), ValueError, "as many rows as columns")],
+)
+
+
+def _tall_qr(x, complete):
+    if x.ndim > 1 and x.shape[-2] < x.shape[-1]:
+        raise ValueError("for qr")
+    return np.linalg.qr(x, "complete" if complete else "reduced")
+
+
+FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
+register_op(
+    "svd", over(FULL, regular), **both(_svd, "svd", finite_only(np.linalg.svd)), dtypes=DTYPES,
+    errors=[HALF, INFINITE],
+)  # fmt: skip
+register_op(
+    "svd_factors", over(FULL[:4], regular), **both(_svd, "svd_factors", finite_only(np.linalg.svd)),
+    dtypes=DTYPES,
+)  # fmt: skip
+register_op(
+    "svdvals", over(SHAPES, regular), reference=finite_only(np.linalg.svdvals), dtypes=DTYPES,
+    errors=[HALF, INFINITE],
+    points=[
+        Point("equal values", (np.eye(2),), np.ones(2), (np.eye(2),)),
+        Point("zero", (np.zeros((2, 2)),), np.zeros(2), (np.zeros((2, 2)),), kink=True),
+    ],
+)  # fmt: skip
+
+# -- eigenvalues -------------------------------------------------------------------------------
+
+EIGH = [*SQUARE, ((3, 3), {"UPLO": "U"})]
+register_op(
+    "eigh", over(EIGH, nearly_hermitian), **of_hermitian(_eigen, "eigh", np.linalg.eigh),
+    dtypes=DTYPES, errors=[NOT_SQUARE, HALF],
+)  # fmt: skip
+register_op(
+    "eigh_pairs", over(EIGH[-3:], nearly_hermitian),
+    **of_hermitian(_eigen, "eigh_pairs", np.linalg.eigh), dtypes=DTYPES,
+)  # fmt: skip
+register_op(
+    "eigvalsh", over(EIGH, nearly_hermitian),
+    **of_hermitian(_same, "eigvalsh", np.linalg.eigvalsh), dtypes=DTYPES, errors=[NOT_SQUARE, HALF],
+    points=[
+        Point("equal values", (np.eye(3),), np.ones(3), (np.eye(3),)),
+        Point("zero", (np.zeros((2, 2)),), np.zeros(2), (np.eye(2),)),
+    ],
+)  # fmt: skip
+
+
+def _eig_samples(rng, dtype):
+    for shape in ((3, 3), (1, 1), (2, 2, 2)):
+        yield Sample(f"{shape}", (diagonalisable(rng, dtype, shape),))
+    if np.dtype(dtype).kind == "f":
+        for shape in ((2, 2), (2, 2, 2)):
+            yield Sample(f"{shape}, complex pair", (rotating(rng, dtype, shape),))
+
+
+register_op(
+    "eig", _eig_samples, **both(_eig, "eig", np.linalg.eig), dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
+)  # fmt: skip
+register_op("eig_pairs", _eig_samples, **both(_eig, "eig_pairs", np.linalg.eig), dtypes=DTYPES)
+register_op(
+    "eigvals", _eig_samples, **both(_values, "eigvals", np.linalg.eigvals), dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
+)  # fmt: skip
