@@ -222,10 +222,10 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
         raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
     if g.dtype != root.dtype:
         g = g.astype(root.dtype)
-    at_root_level = isinstance(g, Tensor) and g.level == root.level
+    kind = type(root) if root.level else Tensor
+    at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
         return g.data if at_root_level else g
-    kind = type(root) if root.level else Tensor
     return g if at_root_level else wrap(g, None, kind)
 
 

@@ -2,9 +2,13 @@
 
 from . import batch_rules
 from .batching import VmapWarning, vmap
+from .derived import hessian, hvp, jacfwd, jacobian, jacrev
 from .forward import jvp
 from .reverse import grad, value_and_grad, vjp
 
 batch_rules.install()
 
-__all__ = ["VmapWarning", "grad", "jvp", "value_and_grad", "vjp", "vmap"]
+__all__ = [
+    "VmapWarning", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp",
+    "value_and_grad", "vjp", "vmap",
+]  # fmt: skip

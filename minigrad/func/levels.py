@@ -38,23 +38,27 @@ def lifted(x: Any, kind: type[Tensor]) -> Any:
     return wrap(x, None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
 
 
-def at_level(base: type, level: int) -> type:
-    """The class of tensors of this kind at this level; one class a level, made once."""
+def at_level(base: type, level: int, lasting: bool = False) -> type:
+    """The class of tensors of this kind at this level; one class a level, made once.
+
+    A `lasting` level gets a class of its own: its tensors are used after it has ended (by the pull
+    that vjp returns), and must not be taken for those of a later transform of the same depth.
+    """
     key = base, level
-    if key not in _classes:
-        name = f"{base.__name__}{level}"
-        _classes[key] = type(name, (base,), {"level": level, "__slots__": ()})
-    return _classes[key]
+    if not lasting and key in _classes:
+        return _classes[key]
+    kind = type(f"{base.__name__}{level}", (base,), {"level": level, "__slots__": ()})
+    return kind if lasting else _classes.setdefault(key, kind)
 
 
 @contextmanager
-def new_level(base: type) -> Iterator[Any]:
+def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
     """Enter a level inside those that this thread is in; yields the class of its tensors."""
     modes.state.level += 1
     modes.add_reason()
     try:
         with modes.enable_grad():
-            yield at_level(base, modes.state.level)
+            yield at_level(base, modes.state.level, lasting)
     finally:
         modes.add_reason(-1)
         modes.state.level -= 1

@@ -73,7 +73,7 @@ def vjp(fn: Callable, *primals: Any) -> tuple[Any, Callable]:
 
     pull may be called more than once, each time with a cotangent of y's shape.
     """
-    with new_level(LevelTensor) as kind:
+    with new_level(LevelTensor, lasting=True) as kind:
         xs = [_leaf(x, kind) for x in primals]
         returned = fn(*xs)
     y = returned if type(returned) is kind else wrap(as_tensor(returned), None, kind)

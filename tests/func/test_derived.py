@@ -1,0 +1,81 @@
+"""Jacobians and Hessians agree with closed forms, with each other, and nest."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, vjp, vmap
+
+rng = np.random.default_rng(0)
+A = rng.normal(size=(4, 3))
+both = pytest.mark.parametrize("jac", [jacrev, jacfwd], ids=["jacrev", "jacfwd"])
+
+
+@both
+@pytest.mark.parametrize("chunk_size", [None, 1, 2, 100])
+def test_the_jacobian_of_tanh_of_a_product(jac, chunk_size):
+    x = mg.tensor(rng.normal(size=3))
+    expected = (1 - np.tanh(A @ x.data) ** 2)[:, None] * A
+    j = jac(lambda x: np.tanh(A @ x), chunk_size=chunk_size)(x)
+    np.testing.assert_allclose(j.data, expected, rtol=1e-13)
+
+
+@both
+def test_shapes_are_those_of_the_result_and_of_the_argument(jac):
+    x = mg.tensor(rng.normal(size=(2, 3)))
+    assert jac(lambda x: np.exp(x).sum(axis=0))(x).shape == (3, 2, 3)
+    assert jac(lambda x: (x * x).sum())(x).shape == (2, 3)
+
+
+@both
+def test_another_argument_may_be_chosen(jac):
+    a, b = mg.tensor(rng.normal(size=3)), mg.tensor(rng.normal(size=3))
+    np.testing.assert_allclose(jac(lambda a, b: a * b, argnums=1)(a, b).data, np.diag(a.data))
+
+
+@both
+def test_a_function_that_does_not_depend_on_its_argument_has_a_jacobian_of_zeros(jac):
+    j = jac(lambda x: mg.tensor([1.0, 2.0]))(mg.tensor([1.0, 2.0, 3.0]))
+    np.testing.assert_array_equal(j.data, np.zeros((2, 3)))
+
+
+def test_the_hessian_of_a_cubic():
+    x = mg.tensor([1.0, 2.0])
+    h = hessian(lambda x: x[0] ** 3 + x[0] * x[1] ** 2)(x)
+    assert h.tolist() == [[6, 4], [4, 2]]
+
+
+def test_hvp_is_the_hessian_times_the_tangent():
+    f = lambda x: np.tanh(A @ x).sum()
+    x, t = mg.tensor(rng.normal(size=3)), mg.tensor(rng.normal(size=3))
+    np.testing.assert_allclose(hvp(f, (x,), (t,)).data, hessian(f)(x).data @ t.data, rtol=1e-12)
+
+
+def test_jacobians_nest():
+    f = lambda x: x**3
+    x = mg.tensor([1.0, 2.0])
+    expected = np.zeros((2, 2, 2))
+    expected[0, 0, 0], expected[1, 1, 1] = 6, 12
+    for outer in (jacrev, jacfwd):
+        for inner in (jacrev, jacfwd):
+            np.testing.assert_allclose(outer(inner(f))(x).data, expected, atol=1e-13)
+
+
+def test_jacobians_are_recorded_for_tensors_tracked_outside():
+    w = mg.tensor([2.0, 3.0], requires_grad=True)
+    jacobian(lambda x: w * x * x)(mg.tensor([1.0, 1.0])).sum().backward()
+    assert w.grad.tolist() == [2, 2]
+
+
+def test_a_pull_can_be_differentiated_after_its_level_has_ended():
+    """vjp's pull is linear in g: its derivative is the pull itself, not zero."""
+    y, pull = vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    g = grad(lambda g: (pull(g)[0] * g).sum())(mg.tensor([1.0, 1.0]))
+    assert g.tolist() == [4, 8]
+    assert jvp(lambda g: pull(g)[0], (y,), (y,))[1].tolist() == [2, 16]
+    assert vmap(lambda g: pull(g)[0])(np.eye(2)).tolist() == [[2, 0], [0, 4]]
+
+
+def test_a_chunk_of_nothing_is_refused():
+    with pytest.raises(mg.errors.TransformError, match="chunk_size"):
+        jacrev(lambda x: x, chunk_size=0)(mg.tensor([1.0]))
