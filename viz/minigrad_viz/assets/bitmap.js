@@ -97,6 +97,7 @@ class CanvasPainter {
     const x = view.x - (front.view.x + front.width * MARGIN) * share;
     const y = view.y - (front.view.y + front.height * MARGIN) * share;
     pen.setTransform(ratio * share, 0, 0, ratio * share, ratio * x, ratio * y);
+    if (!front.canvas.width || !front.canvas.height) return; // a frame that is not laid out yet
     pen.drawImage(front.canvas, 0, 0, front.canvas.width / ratio, front.canvas.height / ratio);
   }
 

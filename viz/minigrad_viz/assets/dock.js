@@ -47,6 +47,7 @@ class Dock {
 
   show(axis, at, n) {
     const ratio = window.devicePixelRatio || 1, { clientWidth, clientHeight } = this.root;
+    if (!clientWidth || !clientHeight) return; // a frame that is not laid out yet
     const size = `${clientWidth} ${clientHeight} ${ratio} ${axis}`;
     if (this.drawn !== size) this.drawStill(axis, ratio, clientWidth, clientHeight);
     this.drawn = size;
