@@ -101,15 +101,18 @@ def backward_order(roots: Iterable) -> list:
     A leaf is then met as soon as its gradient is complete, in the middle of a backward, however
     old the leaf is.
     """
-    order, placed = [], set()
-    for node in reachable(roots):
+    places = reachable(roots)
+    waiting = {place for place in places if place.__class__ is Leaf}
+    order = []
+    for node in places:
         if node.__class__ is Leaf:
             continue
-        for parent in node.parents:
-            if parent.__class__ is Leaf and parent not in placed:
-                placed.add(parent)
-                order.append(parent)
+        if waiting:  # oldest first: the first consumer met is the last to run
+            for parent in node.parents:
+                if parent in waiting:
+                    waiting.remove(parent)
+                    order.append(parent)
         order.append(node)
-    order += [root for root in roots if root.__class__ is Leaf and root not in placed]
+    order += [leaf for leaf in places if leaf in waiting]  # roots that nothing consumes
     order.reverse()
     return order

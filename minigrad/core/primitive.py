@@ -35,6 +35,7 @@ from .registry import op as registry
 from .tensor import Tensor
 
 _new = object.__new__
+_ndarray = np.ndarray
 _NUMBERS = (float, int, complex, bool)
 _AS_THEY_ARE = (*_NUMBERS, type(None))  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -151,7 +152,7 @@ class Primitive:
             y, *residuals = y
         if not tensors:
             return y
-        if isinstance(y, np.generic):
+        if type(y) is not _ndarray and isinstance(y, np.generic):
             y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
 
         # link

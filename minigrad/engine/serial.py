@@ -9,7 +9,7 @@ parent, add those to what has arrived at the parents.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.graph import Leaf, Port
+from ..core.graph import Leaf, Node, Port
 from .contributions import add_into, conform, private
 
 
@@ -41,17 +41,14 @@ def run(
         if g is None:
             continue
         kind = node.__class__
-        if kind is Leaf if wanted is None else node in wanted:
-            reach(node, private(g))
-        if kind is Leaf or (leads is not None and node not in leads):
-            continue
-        if kind is Port:
-            producer = node.parents[0]
-            unused = [None] * producer.op.outputs  # an output that is not used stays None: zero
-            slots = cotangents.setdefault(producer, unused)
-            # a recorded rule that read the result has a port of its own to the same output
-            slots[node.index] = g if slots[node.index] is None else slots[node.index] + g
-            continue
+        if kind is not Node or wanted is not None:
+            if kind is Leaf if wanted is None else node in wanted:
+                reach(node, private(g))
+            if kind is Leaf or (leads is not None and node not in leads):
+                continue
+            if kind is Port:
+                _into_slot(cotangents, node, g)
+                continue
         contributions = pull(node, g)
         del g
         if release:
@@ -66,6 +63,14 @@ def run(
             else:
                 cotangents[parent] = c
         contributions = c = None  # so that only `cotangents` holds what has arrived
+
+
+def _into_slot(cotangents: dict, port: Port, g: Any) -> None:
+    """Keep g for one output of a node that has several; an output not used stays None: zero."""
+    producer = port.parents[0]
+    slots = cotangents.setdefault(producer, [None] * producer.op.outputs)
+    # a recorded rule that read the result has a port of its own to the same output
+    slots[port.index] = g if slots[port.index] is None else slots[port.index] + g
 
 
 def leading_to(order: list, wanted: set) -> set:
