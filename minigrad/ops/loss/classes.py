@@ -277,7 +277,7 @@ def nll(
     x, target, weight = array_like(x), array_like(target), _maybe(weight)
     check_reduction("nll", reduction)
     if x.ndim == 1:
-        x, target = x.reshape((1, -1)), target.reshape((1,))
+        x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = nll(x, target, weight, ignore_index, reduction)
         return y.reshape(()) if reduction == "none" else y
     index, _, scale = class_targets(

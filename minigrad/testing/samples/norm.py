@@ -240,7 +240,7 @@ register_op(
 register_op(
     "instance_norm",
     of_several(
-        [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 3), (2, 3, 2, 2))] + [(((2, 3, 4),), {})]
+        [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 5), (2, 3, 2, 2))] + [(((2, 3, 4),), {})]
     ),
     call=lambda x, w=None, b=None, *, eps=1e-5: op.instance_norm(x, None, None, w, b, eps=eps),
     reference=_instance_norm,
@@ -250,7 +250,7 @@ register_op(
 register_op(
     "group_norm",
     of_several(
-        [((x, (4,), (4,)), {"num_groups": 2}) for x in ((3, 4), (2, 4, 3), (2, 4, 2, 2))]
+        [((x, (4,), (4,)), {"num_groups": 2}) for x in ((1, 4, 4), (2, 4, 3), (2, 4, 2, 2))]
         + [(((2, 4, 3),), {"num_groups": n}) for n in (1, 4)]
     ),
     call=lambda x, w=None, b=None, *, num_groups, eps=1e-5: op.group_norm(x, num_groups, w, b, eps),
