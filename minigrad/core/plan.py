@@ -86,10 +86,6 @@ class Plan:
                 known[f"{name}_shape"] = np.shape(x)
         return tuple([known[name] for name in self.extras])
 
-    def pull(self, node: Node, g: Any) -> list:
-        """What the rules return for cotangent g, aligned with the node's parents."""
-        return self.feed((g, *node.saved))  # type: ignore[misc]
-
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
         if not self.joint:

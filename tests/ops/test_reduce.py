@@ -93,7 +93,7 @@ def test_first_and_second_derivatives(fn):
 def test_the_gradient_of_a_sum_is_a_broadcast_view():
     x = leaf(np.ones((100, 100)))
     node = x.sum(axis=0).node
-    (g,) = node.plan.pull(node, np.ones(100))
+    (g,) = node.plan.feed((np.ones(100), *node.saved))
     assert g.strides[0] == 0 and g.shape == (100, 100)
 
 
