@@ -11,11 +11,12 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo test test-fast lint format bench clean
+.PHONY: help demo tutorials test test-fast lint format bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       train, profile, draw and check a small network on real digits"
+	@echo "make tutorials  run the notebooks and write them anew (NN=\"01 13\": only these)"
 	@echo "make test       all tests"
 	@echo "make test-fast  stop at the first failure, last failures first"
 	@echo "make lint       formatting, lint, types"
@@ -26,6 +27,9 @@ help:
 
 demo: $(DEMO)
 	@exec $(PY) tutorials/demo.py
+
+tutorials: $(DEV)
+	$(PY) tutorials/build.py $(NN)
 
 test: $(DEV)
 	$(PY) -m pytest -n 2

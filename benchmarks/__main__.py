@@ -9,7 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = ("small_ops", "deep_chain", "layers", "engine_modes")
+BENCHMARKS = (
+    "small_ops",
+    "deep_chain",
+    "layers",
+    "optimizers",
+    "engine_modes",
+    "parallel",
+    "instruments",
+)
 
 
 def main() -> int:

@@ -3,7 +3,8 @@
     python benchmarks/engine_modes.py [--repeats 30]
 
 32×32 float32, every step y = y * b. Each mode runs in turn with the plain chain; quoted is the
-median of the pairwise ratios.
+median of the pairwise ratios. Then what a compiled tape gains: the chain, and ten layers of matmul
+and tanh, eager and replayed, beside JAX's jit of the same function where JAX is installed.
 """
 
 import argparse
@@ -71,6 +72,81 @@ def saved_hooks() -> None:
         plain()
 
 
+def taped() -> None:
+    """Recorded on a tape, and the backward read from it."""
+    x.grad = b.grad = None
+    with mg.Tape() as tape:
+        y = chain(x).sum()
+    tape.backward(y)
+
+
+def taped_forward() -> None:
+    x.grad = b.grad = None
+    with mg.Tape():
+        y = chain(x).sum()
+    y.backward()
+
+
+def on_the_tape() -> None:
+    """The backward alone: from a tape that is there, the graph kept."""
+    kept_tape.backward(kept, retain_graph=True)
+
+
+def on_the_graph() -> None:
+    kept.backward(retain_graph=True)
+
+
+with mg.Tape() as kept_tape:
+    kept = chain(x).sum()
+
+
+def layers(y, w):
+    for _ in range(10):
+        y = np.tanh(y @ w)
+    return y.sum()
+
+
+def product_chain(y, w):
+    for _ in range(100):
+        y = y * w
+    return y.sum()
+
+
+def replay_steps(fn: Callable) -> tuple[Callable, Callable]:
+    """(eager step, replayed step) of fn and its gradients for both arguments."""
+    with mg.Tape() as tape:
+        y = fn(x, b)
+    program = tape.compile(y, [x, b], wrt=[x, b])
+    return lambda: mg.grad(fn(x, b), [x, b]), lambda: program(values, values)
+
+
+def jax_step(fn: Callable) -> Callable | None:
+    """The same under jax.jit, waiting for the result; None without JAX."""
+    try:
+        import jax
+    except ImportError:
+        return None
+    named = {"layers": lambda y, w: _jax_layers(jax.numpy, y, w), "product_chain": product_chain}
+    step = jax.jit(jax.value_and_grad(named[fn.__name__], (0, 1)))
+    given = jax.numpy.asarray(values)
+    return lambda: jax.block_until_ready(step(given, given))
+
+
+def _jax_layers(jnp, y, w):
+    for _ in range(10):
+        y = jnp.tanh(y @ w)
+    return y.sum()
+
+
+def compare(name: str, step: Callable, base: Callable, repeats: int) -> None:
+    """One line: the step beside the base, run in turn."""
+    timed(step), timed(base)
+    pairs = [(timed(step), timed(base)) for _ in range(repeats)]
+    ratio = statistics.median(a / c for a, c in pairs)
+    mine, plain_time = (statistics.median(times) for times in zip(*pairs, strict=True))
+    print(f"{name:36}{mine:10.1f}{plain_time:10.1f}{ratio:8.2f}")
+
+
 MODES: dict[str, Callable] = {
     "two hooks on leaves": leaf_hooks,
     "a hook on every result": hook_on_every_result,
@@ -78,6 +154,8 @@ MODES: dict[str, Callable] = {
     "detect_anomaly": anomaly,
     "checkpoint (forward twice)": checkpointed,
     "saved_tensors_hooks, identity": saved_hooks,
+    "recorded on a tape, plain backward": taped_forward,
+    "recorded on a tape, tape.backward": taped,
 }
 
 
@@ -93,13 +171,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=30)
     repeats = parser.parse_args().repeats
-    print(f"{'mode':32}{'µs':>10}{'plain':>10}{'ratio':>8}")
+    print(f"{'mode':36}{'µs':>10}{'plain':>10}{'ratio':>8}")
     for name, step in MODES.items():
-        timed(step), timed(plain)
-        pairs = [(timed(step), timed(plain)) for _ in range(repeats)]
-        ratio = statistics.median(a / c for a, c in pairs)
-        mine, base = (statistics.median(times) for times in zip(*pairs, strict=True))
-        print(f"{name:32}{mine:10.1f}{base:10.1f}{ratio:8.2f}")
+        compare(name, step, plain, repeats)
+    compare("backward alone, tape beside graph", on_the_tape, on_the_graph, repeats)
+    print(f"\n{'value and gradients':36}{'µs':>10}{'eager':>10}{'ratio':>8}")
+    for title, fn in {"100 products": product_chain, "10 (matmul, tanh)": layers}.items():
+        eager, replay = replay_steps(fn)
+        compare(f"{title}, replayed", replay, eager, repeats)
+        jitted = jax_step(fn)
+        if jitted is not None:
+            compare(f"{title}, jax.jit", jitted, eager, repeats)
     return 0
 
 

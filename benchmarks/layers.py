@@ -1,6 +1,7 @@
-"""Layers, forward and backward, beside PyTorch eager in one process; memory of attention in blocks.
+"""Layers and steps of training, forward and backward, beside PyTorch eager in one process.
 
-    python benchmarks/layers.py [--repeats 20] [--threads 2] [--no-memory] [--json out.json]
+    python benchmarks/layers.py [--only TEXT] [--repeats 20] [--threads 2] [--no-memory]
+                                [--json out.json]
 
 float32, both on the same number of threads. Runs alternate between the engines, so a drift of the
 machine's speed meets both. Quoted are medians with quartiles; ratios are medians of the pairwise
@@ -12,11 +13,14 @@ tracemalloc, in the plain form and in blocks.
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tracemalloc
 from collections.abc import Callable
 from time import perf_counter
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from small_ops import conditions, spread
@@ -31,8 +35,8 @@ def values(*shape: int) -> np.ndarray:
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
 
 
-def step(function: Callable, leaves: list, g) -> Callable:
-    """Forward, backward with cotangent g, gradients cleared."""
+def step(function: Callable, leaves: list, g: Any = None) -> Callable:
+    """Forward, backward with cotangent g (None: the result is a scalar), gradients cleared."""
 
     def run():
         for leaf in leaves:
@@ -42,48 +46,127 @@ def step(function: Callable, leaves: list, g) -> Callable:
     return run
 
 
-def transformer(layer: Callable, activation: str, x, leaf: Callable) -> tuple[Callable, list]:
-    """A block of 8 sequences of 64, 128 features, 4 heads, feed-forward 512, no dropout."""
-    block = layer(128, 4, 512, dropout=0.0, activation=activation, batch_first=True)
-    return lambda x, *parameters: block(x), [leaf(x), *block.parameters()]
+# -- the work: (function of the leaves, their values, shape of the cotangent) ---------------------
 
 
-def workloads(leaf: Callable, constant: Callable, f: dict[str, Callable]) -> dict[str, Callable]:
-    """{name: step} with the layers in f, of minigrad or of PyTorch."""
-    rows, row = values(2000, 2000), values(2000)
-    small, large = values(32, 3, 32, 32), values(32, 32, 16, 16)
-    made = {
-        "layer_norm 2000×2000": (f["layer_norm"], [rows, row, row], rows),
-        "softmax 2000×2000": (f["softmax"], [rows], rows),
-        "conv2d 32×3×32×32 → 32, 3×3": (
-            f["conv2d"], [small, values(32, 3, 3, 3), values(32)], values(32, 32, 30, 30)),
-        "conv2d 32×32×16×16 → 64, 3×3": (
-            f["conv2d"], [large, values(64, 32, 3, 3), values(64)], values(32, 64, 14, 14)),
-        "attention 8×4×64×32": (f["attention"], [values(8, 4, 64, 32)] * 3, values(8, 4, 64, 32)),
+def rows(f: Any) -> dict[str, tuple]:
+    """Passes over 2,000×2,000: bound by memory and by the exponential."""
+    x, row = values(2000, 2000), values(2000)
+    return {
+        "layer_norm 2000×2000": (lambda x, w, b: f.layer_norm(x, (2000,), w, b), [x, row, row], x),
+        "batch_norm 2000×2000": (
+            lambda x, w, b: f.batch_norm(x, None, None, w, b, training=True), [x, row, row], x),
+        "softmax 2000×2000": (lambda x: f.softmax(x, -1), [x], x),
+        "log_softmax 2000×2000": (lambda x: f.log_softmax(x, -1), [x], x),
+        "gelu 2000×2000": (f.gelu, [x], x),
+        "gelu(x)·tanh(x) + x/2, 2000×2000": (
+            lambda x: f.gelu(x) * f.tanh(x) + x / 2, [x], x),
     }  # fmt: skip
-    steps = {
-        name: step(fn, [leaf(v) for v in leaves], constant(g))
-        for name, (fn, leaves, g) in made.items()
+
+
+def convolutions(f: Any) -> dict[str, tuple]:
+    """name: x, w, stride, padding, groups, and the result's shape; all with a bias."""
+    kinds = {
+        "conv 32×3×32×32 → 32, 3×3": ((32, 3, 32, 32), (32, 3, 3, 3), 1, 0, 1, 30),
+        "conv 32×32×16×16 → 64, 3×3": ((32, 32, 16, 16), (64, 32, 3, 3), 1, 0, 1, 14),
+        "conv 32×32×32×32 → 64, 3×3, stride 2": ((32, 32, 32, 32), (64, 32, 3, 3), 2, 1, 1, 16),
+        "conv 32×128×4×4 → 128, 3×3": ((32, 128, 4, 4), (128, 128, 3, 3), 1, 1, 1, 4),
+        "conv 32×64×16×16 → 64, 3×3, depthwise": ((32, 64, 16, 16), (64, 1, 3, 3), 1, 1, 64, 16),
+        "conv 32×64×16×16 → 128, 1×1": ((32, 64, 16, 16), (128, 64, 1, 1), 1, 0, 1, 16),
     }
-    for activation in ("relu", "gelu"):
-        block, leaves = transformer(f["transformer"], activation, values(8, 64, 128), leaf)
-        name = f"transformer 8×64×128, 4 heads, {activation}"
-        steps[name] = step(block, leaves, constant(values(8, 64, 128)))
+    made = {}
+    for name, (x, w, stride, padding, groups, out) in kinds.items():
+
+        def conv(x: Any, w: Any, b: Any, how: tuple = (stride, padding, 1, groups)) -> Any:
+            return f.conv2d(x, w, b, *how)
+
+        made[name] = (conv, [values(*x), values(*w), values(w[0])], values(32, w[0], out, out))
+    return made
+
+
+def others(f: Any) -> dict[str, tuple]:
+    x, target = values(4096, 1000), np.random.default_rng(0).integers(0, 1000, 4096)
+    images = values(32, 32, 32, 32)
+    heads = [values(8, 4, 64, 32)] * 3
+    index = f.constant(target)
+    return {
+        "cross_entropy 4096×1000": (lambda x: f.cross_entropy(x, index), [x], None),
+        "max_pool2d 32×32×32×32, 2": (
+            lambda x: f.max_pool2d(x, 2), [images], values(32, 32, 16, 16)),
+        "max_pool2d 32×32×32×32, 3, stride 2": (
+            lambda x: f.max_pool2d(x, 3, 2, 1), [images], values(32, 32, 16, 16)),
+        "avg_pool2d 32×32×32×32, 2": (
+            lambda x: f.avg_pool2d(x, 2), [images], values(32, 32, 16, 16)),
+        "attention 8×4×64×32": (f.attention, heads, heads[0]),
+    }  # fmt: skip
+
+
+# -- steps of training: (a loss of no arguments, the leaves) --------------------------------------
+
+
+def transformer(f: Any, activation: str) -> tuple[Callable, list, Any]:
+    """A block of 8 sequences of 64, 128 features, 4 heads, feed-forward 512, no dropout."""
+    block = f.nn.TransformerEncoderLayer(
+        128, 4, 512, dropout=0.0, activation=activation, batch_first=True
+    )
+    x = f.leaf(values(8, 64, 128))
+    return lambda *_: block(x), [x, *block.parameters()], values(8, 64, 128)
+
+
+def convnet(f: Any) -> tuple[Callable, list, Any]:
+    """conv 3 → 32, pool, conv 32 → 64, pool, linear: batch 32 of 32×32, cross entropy."""
+    first, second = f.nn.Conv2d(3, 32, 3, padding=1), f.nn.Conv2d(32, 64, 3, padding=1)
+    last = f.nn.Linear(64 * 8 * 8, 10)
+    x, target = f.constant(values(32, 3, 32, 32)), f.constant(np.arange(32) % 10)
+
+    def loss(*_: Any) -> Any:
+        h = f.max_pool2d(f.relu(first(x)), 2)
+        h = f.max_pool2d(f.relu(second(h)), 2)
+        return f.cross_entropy(last(h.reshape((32, -1))), target)
+
+    leaves = [p for layer in (first, second, last) for p in layer.parameters()]
+    return loss, leaves, None
+
+
+def mlp(f: Any) -> tuple[Callable, list, Any]:
+    layers = [f.nn.Linear(a, b) for a, b in ((784, 256), (256, 256), (256, 10))]
+    x, target = f.constant(values(64, 784)), f.constant(np.arange(64) % 10)
+
+    def loss(*_: Any) -> Any:
+        h = f.relu(layers[1](f.relu(layers[0](x))))
+        return f.cross_entropy(layers[2](h), target)
+
+    return loss, [p for layer in layers for p in layer.parameters()], None
+
+
+def workloads(f: Any) -> dict[str, Callable]:
+    """{name: step} with the layers in f, of minigrad or of PyTorch."""
+    steps = {
+        name: step(fn, [f.leaf(v) for v in leaves], None if g is None else f.constant(g))
+        for name, (fn, leaves, g) in {**rows(f), **convolutions(f), **others(f)}.items()
+    }
+    trained = {
+        "transformer 8×64×128, 4 heads, relu": transformer(f, "relu"),
+        "transformer 8×64×128, 4 heads, gelu": transformer(f, "gelu"),
+        "convnet 3→32→64, batch 32 of 32×32": convnet(f),
+        "MLP 784-256-256-10, batch 64": mlp(f),
+    }
+    for name, (fn, leaves, g) in trained.items():
+        steps[name] = step(fn, leaves, None if g is None else f.constant(g))
     return steps
 
 
-def ours() -> dict[str, Callable]:
-    return workloads(
-        lambda v: mg.tensor(v, requires_grad=True),
-        mg.tensor,
-        {
-            "layer_norm": lambda x, w, b: mg.layer_norm(x, 2000, w, b),
-            "softmax": mg.softmax,
-            "conv2d": mg.conv2d,
-            "attention": mg.scaled_dot_product_attention,
-            "transformer": nn.TransformerEncoderLayer,
-        },
+def ours(threads: int) -> dict[str, Callable]:
+    mg.set_num_threads(threads)
+    names = (
+        "layer_norm batch_norm softmax log_softmax gelu tanh relu conv2d max_pool2d avg_pool2d "
+        "cross_entropy"
     )
+    f = SimpleNamespace(**{name: getattr(mg, name) for name in names.split()}, nn=nn)
+    f.leaf = lambda v: mg.tensor(v, requires_grad=True)
+    f.constant = mg.tensor
+    f.attention = mg.scaled_dot_product_attention
+    return workloads(f)
 
 
 def theirs(threads: int) -> dict[str, Callable]:
@@ -94,17 +177,16 @@ def theirs(threads: int) -> dict[str, Callable]:
         return {}
     torch.set_num_threads(threads)
     functional = torch.nn.functional
-    return workloads(
-        lambda v: torch.tensor(v, requires_grad=True),
-        torch.tensor,
-        {
-            "layer_norm": lambda x, w, b: functional.layer_norm(x, (2000,), w, b),
-            "softmax": lambda x: torch.softmax(x, -1),
-            "conv2d": functional.conv2d,
-            "attention": functional.scaled_dot_product_attention,
-            "transformer": torch.nn.TransformerEncoderLayer,
-        },
+    names = (
+        "layer_norm batch_norm softmax log_softmax gelu tanh relu conv2d max_pool2d avg_pool2d "
+        "cross_entropy"
     )
+    f = SimpleNamespace(**{name: getattr(functional, name) for name in names.split()}, nn=torch.nn)
+    f.tanh = torch.tanh
+    f.leaf = lambda v: torch.tensor(v, requires_grad=True)
+    f.constant = torch.tensor
+    f.attention = functional.scaled_dot_product_attention
+    return workloads(f)
 
 
 def milliseconds(run: Callable) -> float:
@@ -113,11 +195,13 @@ def milliseconds(run: Callable) -> float:
     return (perf_counter() - start) * 1e3
 
 
-def compare(repeats: int, threads: int) -> dict:
+def compare(repeats: int, threads: int, only: str) -> dict:
     """Print and return the times and ratios of every workload."""
     figures, peers = {}, theirs(threads)
-    print(f"\n{'milliseconds, median (quartiles)':38}{'minigrad':>24}{'PyTorch':>24}   ratio")
-    for name, mine in ours().items():
+    print(f"\n{'milliseconds, median (quartiles)':42}{'minigrad':>24}{'PyTorch':>24}   ratio")
+    for name, mine in ours(threads).items():
+        if only not in name:
+            continue
         peer = peers.get(name)
         for run in (mine, peer) * 2:
             if run:
@@ -125,10 +209,10 @@ def compare(repeats: int, threads: int) -> dict:
         times = [(milliseconds(mine), milliseconds(peer) if peer else 0) for _ in range(repeats)]
         a, b = [list(t) for t in zip(*times, strict=True)]
         if not peer:
-            print(f"{name:38}{spread(a):>24}{'not installed':>24}")
+            print(f"{name:42}{spread(a):>24}{'not installed':>24}")
             continue
         ratio = statistics.median(x / y for x, y in times)
-        print(f"{name:38}{spread(a):>24}{spread(b):>24}{ratio:8.2f}")
+        print(f"{name:42}{spread(a):>24}{spread(b):>24}{ratio:8.2f}", flush=True)
         figures[name] = {"minigrad": a, "pytorch": b, "ratio": ratio}
     return figures
 
@@ -154,16 +238,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", default="", help="the workloads whose name has this in it")
     parser.add_argument("--no-memory", action="store_true", help="skip the memory of attention")
     parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
-    print(conditions())
-    figures = compare(options.repeats, options.threads)
+    print(conditions(), f"threads {options.threads}", f"load {os.getloadavg()[0]:.1f}", sep=", ")
+    figures = compare(options.repeats, options.threads, options.only)
     if not options.no_memory:
         print(f"\nattention 1×8×{LENGTH}×64, forward and backward: peak memory, time")
         for name, blocks in (("in blocks", True), ("plain", False)):
             megabytes, seconds = attention_memory(None, blocks)
-            print(f"{name:38}{megabytes:10.0f} MB{seconds:8.2f} s")
+            print(f"{name:42}{megabytes:10.0f} MB{seconds:8.2f} s")
             figures[f"attention {name}"] = {"peak_mb": megabytes, "seconds": seconds}
     if options.json:
         with open(options.json, "w") as file:

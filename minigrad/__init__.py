@@ -15,12 +15,20 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 import numpy as _np
 
 from .ops import *
-from . import array_api, data, fft, func, linalg, nn, ops, optim
+from . import amp, array_api, cuda, data, engine, fft, func, io, linalg, nn, ops, optim, train
 from .backends.dtypes import bfloat16
+from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
+from .backends.random import get_state as get_rng_state
+from .backends.random import set_state as set_rng_state
 from .core import errors
+from .core.autocast import autocast
+from .core.caches import cache_stats, clear_caches
 from .core.create import *
+from .core.custom import Function, once_differentiable
+from .core.deterministic import *
 from .core.events import scope
+from .core.extension import extension, extensions
 from .core.hooks import register_multi_grad_hook
 from .core.modes import (
     enable_grad,
@@ -31,12 +39,15 @@ from .core.modes import (
     set_grad_enabled,
 )
 from .core.primitive import composite, elementwise, primitive
+from .core.session import Session, clear_grads
 from .core.tensor import Tensor
 from .engine.anomaly import detect_anomaly
 from .engine.api import backward, grad
-from .engine.checkpoint import checkpoint, checkpoint_sequential
+from .engine.checkpoint import checkpoint, checkpoint_sequential, set_checkpoint_early_stop
 from .engine.gradients import GradStore, gradients
+from .fusion import fuse
 from .engine.saved_hooks import save_on_disk, saved_tensors_hooks
+from .engine.tape import Tape
 from .instrument import (
     dump_graph,
     event_log,
@@ -46,6 +57,7 @@ from .instrument import (
     record_backward,
 )
 from .instrument.environment import start as _start_instruments
+from .io import load, save
 from .version import __version__, show_versions
 
 bool_, int8, int16, int32, int64 = _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64

@@ -13,6 +13,7 @@ from .ops.calculus import cross
 from .ops.einsum import multi_dot
 from .ops.linalg import (
     cholesky,
+    cholesky_solve,
     cond,
     det,
     eig,
@@ -21,6 +22,9 @@ from .ops.linalg import (
     eigvalsh,
     inv,
     lstsq,
+    lu,
+    lu_factor,
+    lu_solve,
     matrix_exp,
     matrix_norm,
     matrix_power,
@@ -36,16 +40,21 @@ from .ops.linalg import (
     triangular_solve,
 )
 from .ops.matmul import matmul, outer, tensordot, vecdot
+from .ops.matvec import matvec, vecmat
 from .ops.reduce import norm, vector_norm
 from .ops.shape import matrix_transpose
 
 __all__ = [
-    "cholesky", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "inv",
-    "lstsq", "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank",
-    "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd",
-    "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vecdot",
+    "LinAlgError", "cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig",
+    "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul",
+    "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "matvec",
+    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+    "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vecdot", "vecmat",
     "vector_norm",
 ]  # fmt: skip
+
+
+LinAlgError = np.linalg.LinAlgError
 
 
 def diagonal(x: Any, *, offset: int = 0) -> Any:

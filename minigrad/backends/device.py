@@ -1,10 +1,22 @@
-"""Where arrays live. The rules are NumPy's words; CuPy arrays take the same words."""
+"""Where arrays live. The rules are NumPy's words; CuPy arrays take the same words.
+
+A device is "cpu", "cuda" (the current GPU) or "cuda:i". Nothing moves between devices unless the
+program says so; every copy between host and GPU goes through `to_host` and `to_device`, which
+count it (`transfers`) and tell the observers.
+"""
 
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter_ns
 from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+
+class DeviceError(RuntimeError):
+    """A device is not there, or arrays of two devices meet in one op."""
 
 
 def array_module(x: Any) -> ModuleType:
@@ -18,17 +30,102 @@ def device_of(x: Any) -> str:
     return "cpu" if array_module(x) is np else f"cuda:{x.device.id}"
 
 
-def resolve(device: str | None) -> ModuleType:
-    """The array module that makes arrays on `device` ("cpu" when None)."""
+def resolve(device: str | None) -> Any:
+    """What makes arrays on `device` ("cpu" when None): numpy, cupy, or cupy on one of its GPUs."""
     if device in (None, "cpu"):
         return np
-    if not str(device).startswith("cuda"):
-        raise ValueError(f"there is no device {device!r}; use 'cpu' or 'cuda:0'")
+    kind, _, number = str(device).partition(":")
+    if kind != "cuda" or (number and not number.isdigit()):
+        raise ValueError(f"there is no device {device!r}; use 'cpu', 'cuda' or 'cuda:0'")
+    cupy = require_gpu(f"device {device!r}")
+    if not number:
+        return cupy
+    count = cupy.cuda.runtime.getDeviceCount()
+    if int(number) >= count:
+        raise DeviceError(f"there is no device {device!r}: this machine has {count} GPU(s)")
+    return cupy if int(number) == cupy.cuda.runtime.getDevice() else _On(cupy, int(number))
+
+
+def require_gpu(what: str) -> Any:
+    """CuPy, where it is installed and sees a GPU; else an error that says what is missing."""
     try:
         import cupy
     except ImportError:
-        raise RuntimeError(
-            f"device {device!r} needs CuPy: pip install 'minigrad-engine[gpu]' from the checkout, "
-            "on a machine with an NVIDIA driver"
+        raise DeviceError(
+            f"{what} needs CuPy: pip install 'minigrad-engine[gpu]' from the checkout, on a machine "
+            "with an NVIDIA driver"
         ) from None
+    if not cupy.cuda.is_available():
+        raise DeviceError(f"{what} needs a GPU: CuPy is installed, but sees no NVIDIA driver")
+    if on_first_gpu:
+        _prepare()
     return cupy
+
+
+on_first_gpu: list[Callable[[], None]] = []  # what upper rooms prepare once a GPU is used
+
+
+def _prepare() -> None:
+    while on_first_gpu:
+        on_first_gpu.pop()()
+
+
+class _On:
+    """CuPy's functions, run with one GPU as the current one."""
+
+    def __init__(self, cupy: Any, number: int):
+        self._cupy, self._number = cupy, number
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._cupy, name)
+
+        def there(*args: Any, **kwargs: Any) -> Any:
+            with self._cupy.cuda.Device(self._number):
+                return function(*args, **kwargs)
+
+        return there
+
+
+# -- copies between host and GPU ---------------------------------------------------------------
+
+
+@dataclass
+class Transfers:
+    """How many arrays and bytes have been copied each way since the process began."""
+
+    to_host: int = 0
+    to_device: int = 0
+    bytes_to_host: int = 0
+    bytes_to_device: int = 0
+
+
+transfers = Transfers()
+observers: list[Callable[[str, int, int, Any], None]] = []  # (direction, t0, t1, the array)
+
+
+def to_host(x: Any) -> np.ndarray:
+    """x as a NumPy array; a counted copy where it lies on a GPU. Waits for the GPU's work on it."""
+    if array_module(x) is np:
+        return np.asarray(x)
+    t0 = perf_counter_ns()
+    y = x.get()
+    transfers.to_host += 1
+    transfers.bytes_to_host += y.nbytes
+    for tell in observers:
+        tell("to host", t0, perf_counter_ns(), y)
+    return y
+
+
+def to_device(x: Any, device: str | None, dtype: Any = None) -> Any:
+    """x (an array, a list, a number) as an array on `device`; a counted copy if it was elsewhere."""
+    xp = resolve(device)
+    if xp is np:
+        return np.asarray(to_host(x), dtype=dtype)
+    t0 = perf_counter_ns()
+    y = xp.asarray(x, dtype=dtype)
+    if array_module(x) is np:
+        transfers.to_device += 1
+        transfers.bytes_to_device += y.nbytes
+        for tell in observers:
+            tell("to device", t0, perf_counter_ns(), y)
+    return y

@@ -37,7 +37,7 @@ def weak_scalars(values: list) -> list:
     """
     if bfloat16 is None:
         return values
-    dtypes = {x.dtype for x in values if isinstance(x, np.ndarray)}
+    dtypes = {x.dtype for x in values if hasattr(x, "dtype") and not isinstance(x, np.generic)}
     if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):
         return values
     return [

@@ -3,9 +3,12 @@
 `enter` says how a call is to run, before it runs; `tell_forward` tells the listeners, after.
 """
 
+from time import perf_counter_ns
 from typing import Any
 
-from . import events, modes
+import numpy as np
+
+from . import deterministic, events, modes, session
 from .tensor import Tensor
 
 
@@ -29,32 +32,59 @@ _RECORDED, _UNRECORDED = Watch(True), Watch(False)
 
 def enter(op: Any, args: tuple, params: dict) -> Watch:
     """How this call runs under the thread's modes; its result, if a transform takes it over."""
+    if deterministic.required:
+        deterministic.refuse(op, args)
+    if session.checked:
+        session.refuse_mixed(op, args, params)
     state = modes.state
+    plain = state.plain
+    if plain is not None:
+        return _RECORDED if plain else _UNRECORDED
+    given = args
+    if state.autocast is not None:
+        args = state.autocast.cast(op, args)
     top: Any = _innermost(args) if state.level else Tensor
-    if not top.level:
+    if not top.level and args is given:
         return _RECORDED if state.recording else _UNRECORDED
     watch = Watch(state.recording, args, op.forward)
-    top.run_at_level(watch, op, args, params)
+    if top.level:
+        top.run_at_level(watch, op, args, params)
     return watch
 
 
 def tell_forward(
-    op: Any, kind: type[Tensor], node: Any, args: tuple, y: Any, t0: int, t1: int
-) -> None:
+    op: Any, kind: type[Tensor], node: Any, args: tuple, params: dict, y: Any, t0: int, t1: int
+) -> Any:
     """Tell the listeners that a call has run; of transforms, only the level that meets arrays.
 
-    Then what the node saves goes to whoever takes it over (saved-tensor hooks, checkpoints).
+    Then what the node saves goes to whoever takes it over (saved-tensor hooks, checkpoints), and
+    the call to the tapes that record. Returns y, with arrays in the place of NumPy's scalars, so
+    that a tape knows each output again by its array.
     """
+    state = modes.state
+    if state.muted:
+        return y
+    if events.synchronize is not None:
+        events.synchronize(y)
+        t1 = perf_counter_ns()
     if node is not None and events.wants_origin:
-        node.origin = events.capture_origin()
+        depth = events.stack_depth
+        node.origin = events.capture_stack(depth) if depth > 1 else events.capture_origin(3)
     outputs = y if op.outputs else (y,)
     if kind.level and isinstance(outputs[0], Tensor):
-        return
-    event = ("forward", op.name, t0, t1, node, args, outputs)
+        return y
+    event = ("forward", op.name, t0, t1, node, args, outputs, params)
     for hear in events.hearing:
         hear(event)
-    if node is not None and not kind.level and modes.state.saving is not None:
-        modes.state.saving.save(node, y)
+    if state.plain is None and not kind.level:
+        if node is not None and state.saving is not None:
+            state.saving.save(node, y, args)
+        if state.tapes:
+            if op.outputs:
+                y = outputs = tuple([np.asarray(a) if isinstance(a, np.generic) else a for a in y])
+            for tape in state.tapes:
+                tape.record(op, node, args, params, outputs)
+    return y
 
 
 def _innermost(args: tuple) -> Any:

@@ -4,14 +4,15 @@ Shapes are NumPy's, and so are the default dtypes (float64 for floating values):
 minigrad wraps. `requires_grad=True` makes a leaf whose gradient a backward will bring.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..backends import random
-from ..backends.device import device_of, resolve
+from ..backends.device import array_module, device_of, resolve, to_device, to_host
 from ..backends.dtypes import resolve_dtype
+from . import modes
 from .registry import op
 from .tensor import Tensor
 
@@ -35,10 +36,18 @@ def tensor(
         data = data.data
     elif isinstance(data, list | tuple) and _holds_tensor(data):
         raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
-    array = resolve(device).array(data, dtype=resolve_dtype(dtype), copy=True)
+    array = _copied(data, device, resolve_dtype(dtype))
     if array.dtype.kind in "OSU":
         raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
     return Tensor(array, requires_grad)
+
+
+def _copied(data: Any, device: str | None, dtype: Any) -> Any:
+    """The data in memory of its own on `device`; what crosses between devices is counted."""
+    if device in (None, "cpu"):
+        return np.array(data if array_module(data) is np else to_host(data), dtype=dtype, copy=True)
+    array = to_device(data, device, dtype)
+    return array.copy() if array is data else array
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
@@ -46,7 +55,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
     if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
         return data
     source = data.data if isinstance(data, Tensor) else data
-    return Tensor(resolve(device or device_of(source)).asarray(source, dtype=resolve_dtype(dtype)))
+    return Tensor(to_device(source, device or device_of(source), resolve_dtype(dtype)))
 
 
 def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -180,17 +189,23 @@ def eye(
 def rand(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Uniform on [0, 1), from the library's generator (mg.manual_seed)."""
-    values = random.generator().random(_shape(shape))
-    return tensor(values, dtype or float, device, requires_grad)
+    """Uniform on [0, 1), from the device's generator (mg.manual_seed)."""
+    return _drawn(
+        lambda shape: tensor(random.generator_on(device).random(shape), dtype or float, device),
+        _shape(shape),
+    ).requires_grad_(requires_grad)
 
 
 def randn(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Standard normal, from the library's generator (mg.manual_seed)."""
-    values = random.generator().standard_normal(_shape(shape))
-    return tensor(values, dtype or float, device, requires_grad)
+    """Standard normal, from the device's generator (mg.manual_seed)."""
+    return _drawn(
+        lambda shape: tensor(
+            random.generator_on(device).standard_normal(shape), dtype or float, device
+        ),
+        _shape(shape),
+    ).requires_grad_(requires_grad)
 
 
 def randint(
@@ -201,8 +216,19 @@ def randint(
     device: str | None = None,
 ) -> Tensor:
     """Integers from [low, high), or from [0, low) when high is left out."""
-    values = random.generator().integers(low, high, size)
-    return tensor(values, dtype or np.int64, device)
+    dtype = dtype or np.int64
+    return _drawn(
+        lambda size: tensor(random.generator_on(device).integers(low, high, size), dtype, device),
+        size,
+    )
+
+
+def _drawn(make: Callable[[Any], Tensor], shape: Any) -> Tensor:
+    """A random tensor; inside vmap its `randomness` says whether the examples share it."""
+    inside_vmap = modes.state.randomness
+    if inside_vmap is None:
+        return make(shape)
+    return inside_vmap(make, (shape,) if isinstance(shape, int | np.integer) else tuple(shape))
 
 
 def _shape(shape: tuple) -> Any:

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import DeviceError, device_of
+
 
 class MinigradError(Exception):
     """Base of the errors that only this engine raises."""
@@ -47,12 +49,34 @@ class AnomalyError(MinigradError, RuntimeError):
         self.op, self.phase, self.value, self.stack = op, phase, value, stack
 
 
+class ImplementationError(MinigradError, NotImplementedError):
+    """An op has no forward for the device of its arrays."""
+
+
+class DeterminismError(MinigradError, RuntimeError):
+    """An op that may not repeat bit for bit ran while deterministic algorithms are asked for."""
+
+
+class SessionMismatch(MinigradError, RuntimeError):
+    """An op was given tensors of two sessions."""
+
+
 class CheckpointError(MinigradError, RuntimeError):
     """A checkpointed function did something else when it was computed again for the backward."""
 
 
+class TapeError(MinigradError, RuntimeError):
+    """A tape was asked for what it has not recorded, or cannot replay."""
+
+
 class TransformError(MinigradError, RuntimeError):
     """A function transform (jvp, vmap, grad) was used in a way it cannot honour."""
+
+
+class ConvergenceError(MinigradError, RuntimeError):
+    """A solver did not reach its tolerance, or the system that a derivative solves is singular."""
+
+    explained = True  # it names the call itself
 
 
 class FormatError(MinigradError, ValueError):
@@ -76,6 +100,17 @@ def call_text(op: Any, args: tuple, params: dict) -> str:
     return f"{op.name}({', '.join(parts)})"
 
 
+def _arrays_in(args: tuple) -> list:
+    """The arrays of a call's arguments; those inside tensors too."""
+    arrays = []
+    for x in args:
+        while not isinstance(x, np.ndarray) and hasattr(x, "requires_grad"):
+            x = x.data
+        if hasattr(x, "dtype") and not isinstance(x, np.generic):
+            arrays.append(x)
+    return arrays
+
+
 _REBUILT = (
     np.exceptions.AxisError,
     np.linalg.LinAlgError,
@@ -94,6 +129,20 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     if getattr(error, "explained", False):
         return error
     message = f"{call_text(op, args, params)}: {error}"
+    devices = {device_of(x) for x in _arrays_in(args)}
+    if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
+        message = (
+            f"{call_text(op, args, params)}: CuPy has no such function; compute it on the host, "
+            "with x.to('cpu')"
+        )
+    if len(devices) > 1:
+        message = (
+            f"{call_text(op, args, params)}: the arguments lie on different devices, "
+            f"{' and '.join(sorted(devices))}; move one with x.to(device)"
+        )
+        error = DeviceError(message)
+        error.explained = True  # type: ignore[attr-defined]
+        return error
     for kind in _REBUILT:
         if isinstance(error, kind):
             error = kind(message)

@@ -3,37 +3,51 @@
 The engine knows no tool. A tool is a listener: a function of one event, or an object with a method
 `hear(event)`. An event is
 
-    (kind, op, t0, t1, node, inputs, outputs)
+    (kind, op, t0, t1, node, inputs, outputs, params)
 
 `kind` is "forward" or "backward"; `op` the op's name; `t0`, `t1` host nanoseconds
 (`time.perf_counter_ns`); `node` the graph node, None where nothing was recorded; `inputs` the
 call's arguments (arrays, tensors, numbers; backward: the cotangent) and `outputs` its results (None
-for an input that gets no gradient), tuples to be read for shape and dtype at once and never kept.
+for an input that gets no gradient), tuples to be read for shape and dtype at once and never kept;
+`params` the static parameters of a forward.
+
 A listener may also have `graph_ready(order, roots)`, called as a backward starts (saved arrays are
-still there), and `graph_done(error)`, called when it has ended.
+still there), `graph_done(error)`, called when it has ended, and `marked(what, name, t0, t1,
+subject)`, called after what is no op: the "scope", the user's "hook" or the "optimizer" step that
+this thread has been in from t0 to t1.
 
 While nobody listens an op pays for one global word (see `modes.active`).
 """
 
+import functools
 import sys
 import threading
 from collections.abc import Callable
+from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Any
 
+from ..backends.device import array_module
 from . import modes
 
 listeners: tuple[Any, ...] = ()
 hearing: tuple[Callable[[tuple], None], ...] = ()  # what of each listener takes the events
 wants_origin = False  # some listener asks for source site and scope
-_origins: tuple[bool, ...] = ()  # which ones
+stack_depth = 0  # how many frames of the user's code an origin keeps, if more than its line
+synchronize: Callable[[Any], None] | None = None  # waits until the device has made this result
+_asked: tuple[tuple[bool, int, bool], ...] = ()  # what each listener asks for
 _lock = threading.Lock()
 
 
-def listen(listener: Any, origin: bool = False) -> None:
-    """Hear every event from now on; with `origin`, nodes also keep their source line and scope."""
+def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = False) -> None:
+    """Hear every event from now on.
+
+    origin  nodes also keep their source line and scope
+    stack   and so many of the frames that led there
+    sync    wait for the device after each op, so that its time is the op's own (slow)
+    """
     with _lock:
-        _set((*listeners, listener), (*_origins, origin))
+        _set((*listeners, listener), (*_asked, (origin or stack > 0, stack, sync)))
     modes.add_reason()
 
 
@@ -42,16 +56,25 @@ def unlisten(listener: Any) -> None:
     with _lock:
         at = [i for i, other in enumerate(listeners) if other is listener][:1]
         for i in at:
-            _set(listeners[:i] + listeners[i + 1 :], _origins[:i] + _origins[i + 1 :])
+            _set(listeners[:i] + listeners[i + 1 :], _asked[:i] + _asked[i + 1 :])
     if at:
         modes.add_reason(-1)
 
 
-def _set(who: tuple, origins: tuple) -> None:
-    global listeners, hearing, wants_origin, _origins
-    listeners, _origins = who, origins
+def _set(who: tuple, asked: tuple) -> None:
+    global listeners, hearing, wants_origin, stack_depth, synchronize, _asked
+    listeners, _asked = who, asked
     hearing = tuple([getattr(listener, "hear", listener) for listener in who])
-    wants_origin = any(origins)
+    wants_origin = any(origin for origin, _, _ in asked)
+    stack_depth = max((stack for _, stack, _ in asked), default=0)
+    synchronize = _wait_for_device if any(sync for _, _, sync in asked) else None
+
+
+def _wait_for_device(y: Any) -> None:
+    """Wait for the stream that computes y; NumPy has none and is done when it returns."""
+    y = y[0] if isinstance(y, tuple | list) else y
+    if hasattr(y, "device") and hasattr(y, "toDlpack"):  # CuPy
+        array_module(y).cuda.get_current_stream().synchronize()
 
 
 def emit(event: tuple) -> None:
@@ -61,11 +84,44 @@ def emit(event: tuple) -> None:
 
 
 def tell(method: str, *args: Any) -> None:
-    """Call `method` of those listeners that have it (graph_ready, graph_done)."""
+    """Call `method` of those listeners that have it (graph_ready, graph_done, marked)."""
     for listener in listeners:
         handler = getattr(listener, method, None)
         if handler is not None:
             handler(*args)
+
+
+class span:
+    """`with span("optimizer", "SGD", self):` tells the listeners of a stretch of time."""
+
+    __slots__ = ("what", "name", "subject", "t0")
+
+    def __init__(self, what: str, name: str, subject: Any = None):
+        self.what, self.name, self.subject = what, name, subject
+
+    def __enter__(self) -> "span":
+        self.t0 = perf_counter_ns()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if listeners:
+            tell("marked", self.what, self.name, self.t0, perf_counter_ns(), self.subject)
+
+
+def spanned(what: str) -> Callable[[Callable], Callable]:
+    """Decorator of a method: listeners are told of each call as a span named by the class."""
+
+    def decorate(fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def told(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if not listeners:
+                return fn(self, *args, **kwargs)
+            with span(what, type(self).__name__, self):
+                return fn(self, *args, **kwargs)
+
+        return told
+
+    return decorate
 
 
 _DEEPEST = 40  # frames of a captured stack
@@ -82,26 +138,26 @@ def _is_own(frame: FrameType) -> bool:
     return own
 
 
-def capture_origin() -> tuple:
+def capture_origin(skip: int = 1) -> tuple:
     """(code, instruction, scope) of the user's line that runs now.
 
     Only the code object and the instruction's offset are kept, 0.15 µs; the line is looked up when
-    somebody reads it (`site_of`).
+    somebody reads it (`site_of`). skip: how many frames are known to be the library's own.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe(skip)
     while frame.f_back is not None and _is_own(frame):
         frame = frame.f_back
     return frame.f_code, frame.f_lasti, modes.state.scope
 
 
-def capture_stack() -> tuple:
+def capture_stack(depth: int = _DEEPEST) -> tuple:
     """An origin with the frames that have called it behind: (code, instruction, scope, *frames).
 
     Each frame is (code, instruction), innermost first, without those of the library and of NumPy.
     """
     frame: FrameType | None = sys._getframe(1)
     frames = []
-    while frame is not None and len(frames) < _DEEPEST:
+    while frame is not None and len(frames) < depth:
         if not _is_own(frame):
             frames.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
@@ -145,9 +201,12 @@ class scope:
         self.name = name
 
     def __enter__(self) -> "scope":
+        self._t0 = perf_counter_ns() if listeners else None
         self._outer = modes.state.scope
         modes.state.scope = f"{self._outer}/{self.name}" if self._outer else self.name
         return self
 
     def __exit__(self, *exc: object) -> None:
+        if listeners and self._t0 is not None:
+            tell("marked", "scope", modes.state.scope, self._t0, perf_counter_ns(), None)
         modes.state.scope = self._outer

@@ -29,10 +29,11 @@ class Node(NodeHooks):
 
     `origin` is (code, instruction, scope) while a listener wants it, else None. `hooks` stays unset
     until there is one, here as in leaves and ports: hooks.py reads it, and a forward pays nothing.
+    `ports` is set only where the op has several outputs: weakly, since a port holds its node.
     """
 
     __slots__ = (
-        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "hooks",
+        "number", "op", "plan", "parents", "saved", "shape", "dtype", "origin", "hooks", "ports",
         "__weakref__",
     )  # fmt: skip
 
@@ -44,6 +45,7 @@ class Node(NodeHooks):
     shape: tuple
     dtype: Any
     origin: tuple | None
+    ports: tuple
 
     def __repr__(self) -> str:
         return f"<{self.op.name} #{self.number}>"
@@ -83,6 +85,18 @@ class Port(NodeHooks):
         return f"<output {self.index} of {self.parents[0]!r}>"
 
 
+def port_of(node: Node, index: int, y: Any) -> Port:
+    """The port of an output: the one that its tensor has, so that hooks there hold; else a new one.
+
+    A rule that read the result gives a gradient to it; that arrives where the users' own do.
+    """
+    port = node.ports[index]()
+    if port is None:
+        port = Port(node, index, y)
+        node.ports = (*node.ports[:index], weakref.ref(port), *node.ports[index + 1 :])
+    return port
+
+
 def reachable(roots: Iterable) -> list:
     """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
     seen = set(roots)
@@ -101,7 +115,11 @@ def backward_order(roots: Iterable) -> list:
     A leaf is then met as soon as its gradient is complete, in the middle of a backward, however
     old the leaf is.
     """
-    places = reachable(roots)
+    return with_leaves(reachable(roots))
+
+
+def with_leaves(places: list) -> list:
+    """Places, oldest first with the leaves anywhere, in the order of a backward."""
     waiting = {place for place in places if place.__class__ is Leaf}
     order = []
     for node in places:

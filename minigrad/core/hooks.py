@@ -62,6 +62,9 @@ class HookHandle:
 def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
     """Put hooks (place, kind, fn) where they belong; one handle removes them all."""
     global registered
+    for _, kind, fn in placed:
+        if not callable(fn[0].fn if kind == "multi" else fn):
+            raise TypeError(f"a hook is a function of the gradient, got {fn!r}")
     made = [(place, Hook(kind, fn)) for place, kind, fn in placed]
     with _lock:
         for place, hook in made:

@@ -131,7 +131,8 @@ def _is_recorded(x: Any, value: Any, what: str) -> bool:
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
             "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
             "x.detach(), x.numpy() or a saved array of it is alive, which would keep showing the "
-            f"old values. {instead}; write x[i] = x[i] + b for x[i] += b"
+            f"old values. {instead}; write x[i] = x[i] + b for x[i] += b, and "
+            "x[1:] = x[:-1].copy() where the value is a view of x itself"
         )
     return True
 

@@ -160,8 +160,8 @@ class Methods:
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         return op.astype(self, dtype=dtype, copy=copy)
 
-    def to(self, target: Any) -> Any:
-        return op.to(self, target)
+    def to(self, *targets: Any, device: str | None = None, dtype: Any = None) -> Any:
+        return op.to(self, *targets, device=device, dtype=dtype)
 
     def copy(self) -> Any:
         return op.copy(self)

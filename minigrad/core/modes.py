@@ -7,12 +7,24 @@ thread-local 29, so the common case pays the former only.
 """
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
 
 active = 0
 _lock = threading.Lock()
+
+
+checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
+
+
+def add_check(count: int = 1) -> None:
+    """Count one more (or, with −1, one less) reason to look at every op, whatever its thread."""
+    global checked
+    with _lock:
+        checked += count
+    add_reason(count)
 
 
 def add_reason(count: int = 1) -> None:
@@ -24,11 +36,24 @@ def add_reason(count: int = 1) -> None:
 
 class _State(threading.local):
     recording = True  # False under no_grad
+    switched_off = False  # True from set_grad_enabled(False) as a plain call to its counterpart
     inference = False  # True under inference_mode: recording cannot be switched on
     anomaly: Any = None  # what detect_anomaly looks for
     saving: Any = None  # who takes over what nodes save (saved_tensors_hooks, checkpoint)
+    tapes: tuple = ()  # which tapes record, the innermost last
+    session: Any = None  # which session new leaves join
+    autocast: Any = None  # who casts the arguments of ops (autocast)
     level = 0  # how many function transforms this thread is inside
+    randomness: Any = None  # what the innermost vmap makes of a random draw
+    muted = False  # True inside the forward of a Function: listeners hear of the Function alone
     scope = ""  # "model/conv1" while a listener wants scopes
+    plain: bool | None = True  # recording, where no transform, `saving` or tape has a say
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute, and `plain` after it: an op then reads this one thread-local alone."""
+        super().__setattr__(name, value)
+        simple = not self.level and self.saving is self.autocast is None and not self.tapes
+        super().__setattr__("plain", self.recording if simple else None)
 
 
 state = _State()
@@ -39,15 +64,14 @@ class _RecordingMode:
 
     recording: bool
 
+    def __new__(cls, fn: Any = None) -> Any:
+        return cls()(fn) if callable(fn) else super().__new__(cls)  # @no_grad is @no_grad()
+
     def __init__(self) -> None:
         self._previous: list[bool] = []
 
     def __enter__(self) -> "_RecordingMode":
-        if self.recording and state.inference:
-            raise RuntimeError(
-                "inside inference_mode nothing can be recorded: no enable_grad, create_graph or "
-                "mg.func transform. Leave inference_mode first, or use no_grad in its place."
-            )
+        _refuse_inside_inference(self.recording)
         self._previous.append(state.recording)
         state.recording = self.recording
         add_reason()
@@ -58,18 +82,78 @@ class _RecordingMode:
         state.recording = self._previous.pop()
 
     def __call__(self, fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return fn(*args, **kwargs)
+        return decorated(fn, type(self))
 
-        return wrapped
+
+def _refuse_inside_inference(recording: bool) -> None:
+    if recording and state.inference:
+        raise RuntimeError(
+            "inside inference_mode nothing can be recorded: no enable_grad, create_graph or "
+            "mg.func transform. Leave inference_mode first, or use no_grad in its place."
+        )
+
+
+def decorated(fn: Callable, mode: Callable) -> Callable:
+    """fn that runs inside a new mode() at every call; a generator, at every step of it."""
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        raise TypeError(
+            f"{fn.__qualname__} is async: other tasks of this thread run while it waits, and would "
+            "run in its mode. Write the `with` around the parts that do not await"
+        )
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            return fn(*args, **kwargs)
+
+    @functools.wraps(fn)
+    def stepped(*args: Any, **kwargs: Any) -> Any:
+        with mode():
+            generator = fn(*args, **kwargs)
+        return (yield from _each_step(generator, mode))
+
+    return stepped if inspect.isgeneratorfunction(fn) else wrapped
+
+
+def _each_step(generator: Any, mode: Callable) -> Any:
+    """The generator, with the mode on while it runs and off while its user does."""
+    step, given = generator.send, None
+    try:
+        while True:
+            try:
+                with mode():
+                    y = step(given)
+            except StopIteration as stop:
+                return stop.value
+            try:
+                step, given = generator.send, (yield y)
+            except Exception as error:  # thrown in by the user
+                step, given = generator.throw, error
+    finally:
+        generator.close()
 
 
 class no_grad(_RecordingMode):
-    """Inside, results do not require gradients and nothing is saved. Also a decorator."""
+    """Inside, results do not require gradients and nothing is saved. Also a decorator.
+
+    A generator that is decorated runs in the mode; what its user does between its steps does not.
+    """
 
     recording = False
+
+
+class inside_forward(no_grad):
+    """Around the forward of a Function: its ops are neither recorded nor told to anybody."""
+
+    def __enter__(self) -> "inside_forward":
+        super().__enter__()
+        self._previous.append(state.muted)
+        state.muted = True
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        state.muted = self._previous.pop()
+        super().__exit__(*exc)
 
 
 class inference_mode(no_grad):
@@ -93,14 +177,39 @@ class enable_grad(_RecordingMode):
 
 
 class set_grad_enabled(_RecordingMode):
-    """`enable_grad` or `no_grad`, chosen by a value."""
+    """`enable_grad` or `no_grad`, chosen by a value: for a block, a function, or from here on.
+
+    As a plain call it holds for this thread until the next one, or until the block around it ends.
+    """
 
     def __init__(self, mode: bool):
         super().__init__()
         self.recording = bool(mode)
+        _refuse_inside_inference(self.recording)
+        self._before: bool | None = state.recording
+        _record_from_here_on(self.recording)
+
+    def __enter__(self) -> "_RecordingMode":
+        self._for_a_block()
+        return super().__enter__()
 
     def __call__(self, fn: Callable) -> Callable:
-        return (enable_grad if self.recording else no_grad)()(fn)
+        self._for_a_block()
+        return decorated(fn, enable_grad if self.recording else no_grad)
+
+    def _for_a_block(self) -> None:
+        """Take back what the plain call did: this one is for a block or a function."""
+        if self._before is not None:
+            _record_from_here_on(self._before)
+            self._before = None
+
+
+def _record_from_here_on(recording: bool) -> None:
+    """Set this thread's mode outside any block; one reason for the careful path while it is off."""
+    state.recording = recording
+    if recording == state.switched_off:
+        state.switched_off = not recording
+        add_reason(-1 if recording else 1)
 
 
 def is_inference_mode_enabled() -> bool:

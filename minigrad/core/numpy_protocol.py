@@ -6,11 +6,11 @@ option that is not supported is refused by name, never dropped.
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
 
+from .caches import cached
 from .registry import numpy_table, op
 
 
@@ -127,7 +127,8 @@ def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
 
 def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:
     """ufunc.accumulate along one axis, the first unless told otherwise."""
-    return _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
+    y = _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
+    return y[0] if isinstance(y, tuple) else y  # cummax gives (values, places)
 
 
 def _as_computed(ufunc: Any, x: Any, dtype: Any) -> Any:
@@ -204,7 +205,7 @@ class _Spelling:
         return given
 
 
-@cache
+@cached("NumPy signatures", max_entries=1024)
 def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
     """The names of both sides; None where one of them takes any number of arguments."""
     try:

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from .graph import Node, Port
+from .caches import report, size_of_value
+from .graph import Node, port_of
+from .registry import op as registry
 from .saving import Deferred
 from .tensor import raw
 
@@ -125,7 +127,7 @@ class Plan:
         values = []
         for name, value in zip(self.names, node.saved, strict=True):  # type: ignore[arg-type]
             if name == "y" and op.outputs:
-                value = tuple(tensor(y, Port(node, i, y)) for i, y in enumerate(value))
+                value = tuple(tensor(y, port_of(node, i, y)) for i, y in enumerate(value))
             elif name == "y":
                 value = tensor(value, node)
             elif op.variadic and name == op.arrays[0]:
@@ -136,6 +138,15 @@ class Plan:
                 value = tensor(value, producers[op.arrays.index(name)])
             values.append(value)
         return values
+
+
+def _measure() -> tuple[int, int]:
+    """How many plans the registered ops have made, and their bytes."""
+    plans = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
+    return len(plans), sum(size_of_value([plan.names, plan.pulls, plan]) for plan in plans)
+
+
+report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, a variadic one 1
 
 
 def _picker(positions: list[int]) -> Callable[[Any], tuple]:

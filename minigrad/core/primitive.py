@@ -17,6 +17,7 @@ Calling an op is `Primitive.__call__`, the one doorway: unwrap, run, wrap, link.
 """
 
 import inspect
+import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from time import perf_counter_ns
@@ -24,11 +25,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import array_module
 from ..backends.dtypes import weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward
 from .errors import RuleError, explain
 from .graph import Node, Port, next_number
+from .implementations import Extensible
 from .plan import Plan, Rule
 from .registry import numpy_table
 from .registry import op as registry
@@ -42,7 +45,7 @@ _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
 
-class Primitive:
+class Primitive(Extensible):
     """One op. Positional arguments are arrays that may carry gradients; keywords are static.
 
     arrays      names of the array arguments, in order
@@ -114,12 +117,14 @@ class Primitive:
         if len(args) != self.arity:
             args, params = self._bind(args, params)
         if modes.active:
-            watch = enter(self, args, params)
-            listeners = events.listeners or modes.state.saving  # who wants to know afterwards
-            if watch.result is not None:
-                return watch.result
-            if watch.transformed:
-                args, forward, kind = watch.args, watch.forward, watch.kind
+            state, listeners = modes.state, events.listeners  # who wants to know afterwards
+            if modes.checked or not state.plain:
+                watch = enter(self, args, params)
+                listeners = listeners or state.saving or state.tapes
+                if watch.result is not None:
+                    return watch.result
+                if watch.transformed:
+                    args, forward, kind = watch.args, watch.forward, watch.kind
 
         # unwrap
         arrays, parents, pattern, bit, tensors, weak = [], [], 0, 1, False, False
@@ -171,7 +176,7 @@ class Primitive:
             node.saved = saved
             node.origin = None
         if listeners:
-            tell_forward(self, kind, node, args, y, t0, t1)
+            y = tell_forward(self, kind, node, args, params, y, t0, t1)
 
         # wrap
         if self.outputs:
@@ -213,12 +218,12 @@ class Primitive:
         for index, y in enumerate(ys):
             result = _new(kind)
             result.data = y if not isinstance(y, np.generic) else np.asarray(y)
-            result.node = Port(node, index, result.data) if node is not None else None
-            result.grad = None
+            result.node, result.grad = node and Port(node, index, result.data), None
             results.append(result)
         if node is not None:
             node.shape = tuple(r.data.shape for r in results)
             node.dtype = tuple(r.data.dtype for r in results)
+            node.ports = tuple([weakref.ref(r.node) for r in results])
         return tuple(results)
 
     # -- the rules ---------------------------------------------------------------------------
@@ -300,7 +305,8 @@ def _scalars_as_arrays(op: Primitive, values: list) -> list:
     """mg.sum(2.0): without a tensor beside it, a Python number is a 0-d array to all but ufuncs."""
     if op.kind == "elementwise":
         return values
-    return [np.asarray(x) if type(x) in _NUMBERS else x for x in values]
+    xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
+    return [xp.asarray(x) if type(x) in _NUMBERS else x for x in values]
 
 
 def _argument_names(fn: Callable) -> tuple[str, ...]:

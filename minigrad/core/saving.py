@@ -18,6 +18,7 @@ class Deferred:
     """
 
     __slots__ = ("needs",)
+    recomputes = False  # whether it computes them anew (a checkpoint), bit for bit
 
     def __init__(self, node: Any):
         names = node.plan.names
@@ -42,11 +43,11 @@ class Saver:
         modes.add_reason(-1)
         modes.state.saving = self.outer
 
-    def save(self, node: Any, y: Any) -> None:
+    def save(self, node: Any, y: Any, args: tuple) -> None:
         """Take over node.saved; then let the next one out do the same with what is there now."""
-        self.take(node, y)
+        self.take(node, y, args)
         if self.outer is not None:
-            self.outer.save(node, y)
+            self.outer.save(node, y, args)
 
-    def take(self, node: Any, y: Any) -> None:
+    def take(self, node: Any, y: Any, args: tuple) -> None:
         raise NotImplementedError

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import to_host
 from .graph import Leaf
 
 _PREFIX = "tensor("
@@ -41,7 +42,7 @@ def _parts(x: Any) -> list[str]:
     if x.level:
         body = repr(x.data)
     else:
-        values = x.data.get() if x.device != "cpu" else x.data
+        values = to_host(x.data)
         body = np.array2string(values, separator=", ", prefix=_PREFIX)
         if not x.size and x.ndim != 1:
             notes.append(f"shape={x.shape}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, device_of
+from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .graph import Leaf, Node
@@ -88,6 +88,8 @@ class Tensor(InPlace, TensorHooks):
             )
         elif self.node is None:
             self.node = Leaf(self)
+            if modes.state.session is not None and not self.level:
+                modes.state.session.track(self)  # `with session:` new leaves join it
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set requires_grad and return the tensor itself."""
@@ -128,19 +130,26 @@ class Tensor(InPlace, TensorHooks):
         return wrap(self.data, None, type(self) if self.level else Tensor)
 
     def numpy(self) -> np.ndarray:
-        """The data as a NumPy array that shares memory; read-only while the tensor is tracked."""
-        array = self.data.get() if self.device != "cpu" else self.data
+        """The data as a NumPy array that shares memory; read-only while the tensor is tracked.
+
+        Of a tensor on a GPU it is a copy.
+        """
+        array = to_host(self.data)
         if self.requires_grad:
             array = array.view()
             array.flags.writeable = False
         return array
 
+    def _on_host(self) -> Any:
+        """The data for Python to look at: a counted copy where it lies on a GPU."""
+        return self.data if array_module(self.data) is np else to_host(self.data)
+
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return self.data.item()
+        return self._on_host().item()
 
     def tolist(self) -> Any:
-        return self.data.tolist()
+        return self._on_host().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if self.requires_grad and modes.state.recording:
@@ -150,25 +159,25 @@ class Tensor(InPlace, TensorHooks):
             )
         if dtype is not None and np.dtype(dtype).kind == "O":
             raise TypeError("an object array of tensors is never made; use a list, or mg.stack")
-        return np.array(self.data, dtype=dtype, copy=copy)
+        return np.array(self._on_host(), dtype=dtype, copy=copy)
 
     __array_ufunc__ = array_ufunc
     __array_function__ = array_function
 
     def __bool__(self) -> bool:
-        return bool(self.data)
+        return bool(self._on_host())
 
     def __int__(self) -> int:
-        return int(self.data)
+        return int(self._on_host())
 
     def __float__(self) -> float:
-        return float(self.data)
+        return float(self._on_host())
 
     def __complex__(self) -> complex:
-        return complex(self.data)
+        return complex(self._on_host())
 
     def __index__(self) -> int:
-        return self.data.__index__()
+        return self._on_host().__index__()
 
     def __len__(self) -> int:
         if self.ndim == 0:
@@ -237,9 +246,13 @@ class Tensor(InPlace, TensorHooks):
         retain_graph: bool | None = None,
         create_graph: bool = False,
         inputs: Any = None,
+        **options: Any,
     ) -> None:
-        """Add ∂self/∂leaf (times `gradient`) to the `.grad` of every leaf: see mg.backward."""
-        engine.backward(self, gradient, retain_graph, create_graph, inputs)
+        """Add ∂self/∂leaf (times `gradient`) to the `.grad` of every leaf: see mg.backward.
+
+        Its further options (engine, workers, min_work) are taken by name.
+        """
+        engine.backward(self, gradient, retain_graph, create_graph, inputs, **options)
 
 
 def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:

@@ -49,10 +49,13 @@ def owner_of(array: Any) -> Any:
     return array
 
 
-def note_write(array: Any, what: str) -> None:
-    """Record that `array` was just written in place; `what` names the write in errors."""
+def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
+    """Record that `array` was just written in place; `what` names the write in errors.
+
+    `origin` is where, as events.capture_origin() gives it: for callers that note many writes.
+    """
     global last_write
-    owner, origin = owner_of(array), events.capture_origin()
+    owner, origin = owner_of(array), origin or events.capture_origin()
     with _lock:
         writes = _writes.get(id(owner))
         if writes is None:

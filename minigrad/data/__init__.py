@@ -1,9 +1,24 @@
 """Data: data sets, batches, and real data that needs no network."""
 
-from .dataset import ArrayDataset, Dataset, train_test_split
-from .digits import load_digits
+from .bundled import load_digits, load_text
+from .collate import default_collate
+from .dataset import (
+    ArrayDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+    train_test_split,
+)
 from .loader import DataLoader, batches
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
+from .workers import WorkerInfo, get_worker_info
 
 __all__ = [
-    "ArrayDataset", "DataLoader", "Dataset", "batches", "load_digits", "train_test_split",
+    "ArrayDataset", "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
+    "RandomSampler", "SequentialSampler", "Subset", "TensorDataset", "WeightedRandomSampler",
+    "WorkerInfo", "batches", "default_collate", "get_worker_info", "load_digits", "load_text",
+    "random_split", "train_test_split",
 ]  # fmt: skip

@@ -1,20 +1,42 @@
-"""Data sets: rows that can be taken by index, and their division into two parts."""
+"""Data sets: rows that can be taken by index, or that come one after the other; and their parts."""
 
+import bisect
+import itertools
 import math
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-
-class Dataset(Protocol):
-    """Anything with a length and rows by index."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: Any) -> Any: ...
+from ..backends import random
+from ..core.tensor import Tensor
 
 
-class ArrayDataset:
+class Dataset:
+    """Rows by index. A subclass, or any object with them, defines __getitem__ and __len__."""
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} defines no __getitem__(self, index)")
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} defines no __len__(self)")
+
+    def __add__(self, other: "Dataset") -> "ConcatDataset":
+        return ConcatDataset([self, other])
+
+
+class IterableDataset:
+    """Rows that come one after the other (a stream): a subclass defines __iter__.
+
+    Each worker of a DataLoader runs through the whole of it unless __iter__ takes its share:
+    get_worker_info() says which worker is asking.
+    """
+
+    def __iter__(self) -> Iterator:
+        raise NotImplementedError(f"{type(self).__name__} defines no __iter__(self)")
+
+
+class ArrayDataset(Dataset):
     """Arrays of equal length; row i is the tuple of their i-th rows.
 
     An index may be an integer, a slice or an array of integers: a batch is taken in one go.
@@ -22,11 +44,11 @@ class ArrayDataset:
 
     def __init__(self, *arrays: Any):
         if not arrays:
-            raise ValueError("ArrayDataset needs at least one array")
+            raise ValueError(f"{type(self).__name__} needs at least one array")
         self.arrays = tuple(a if hasattr(a, "shape") else np.asarray(a) for a in arrays)
         lengths = [len(a) for a in self.arrays]
         if len(set(lengths)) > 1:
-            raise ValueError(f"ArrayDataset: the arrays have different lengths: {lengths}")
+            raise ValueError(f"{type(self).__name__}: the arrays have different lengths: {lengths}")
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -36,7 +58,74 @@ class ArrayDataset:
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{a.dtype} {tuple(a.shape)}" for a in self.arrays)
-        return f"ArrayDataset({parts})"
+        return f"{type(self).__name__}({parts})"
+
+
+class TensorDataset(ArrayDataset):
+    """ArrayDataset of tensors: PyTorch's name for it. Its rows are tensors."""
+
+    def __init__(self, *tensors: Tensor):
+        if not all(isinstance(t, Tensor) for t in tensors):
+            raise TypeError("TensorDataset takes tensors; ArrayDataset takes arrays too")
+        super().__init__(*tensors)
+
+
+class Subset(Dataset):
+    """The rows of a data set at the given indices, in their order."""
+
+    def __init__(self, dataset: Any, indices: Sequence[int] | np.ndarray):
+        self.dataset = dataset
+        self.indices = indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        if np.ndim(index) == 0 and not isinstance(index, slice):
+            return self.dataset[self.indices[int(index)]]
+        return self.dataset[np.asarray(self.indices)[index]]
+
+
+class ConcatDataset(Dataset):
+    """Data sets one behind the other."""
+
+    def __init__(self, datasets: Sequence):
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise ValueError("ConcatDataset needs at least one data set")
+        self.ends = list(itertools.accumulate(len(d) for d in self.datasets))
+
+    def __len__(self) -> int:
+        return self.ends[-1]
+
+    def __getitem__(self, index: int) -> Any:
+        n = len(self)
+        if not -n <= index < n:
+            raise IndexError(f"ConcatDataset has {n} rows; there is none at {index}")
+        index %= n
+        which = bisect.bisect_right(self.ends, index)
+        return self.datasets[which][index - (self.ends[which - 1] if which else 0)]
+
+
+def random_split(
+    dataset: Any, lengths: Sequence[float], generator: np.random.Generator | None = None
+) -> list[Subset]:
+    """Shuffled rows in parts of the given lengths, or of the given fractions, which sum to 1.
+
+    With fractions what rounding leaves goes to the first parts, one row each, as in PyTorch.
+    """
+    n = len(dataset)
+    if math.isclose(sum(lengths), 1) and sum(lengths) <= 1 + 1e-9 and n != 1:
+        sizes = [math.floor(n * share) for share in lengths]
+        for i in range(n - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+    else:
+        sizes = [int(length) for length in lengths]
+    if sum(sizes) != n or min(sizes, default=0) < 0:
+        raise ValueError(f"random_split: lengths {list(lengths)} do not divide {n} rows")
+    order = (generator or random.generator()).permutation(n)
+    ends = itertools.accumulate(sizes)
+    return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
 def train_test_split(

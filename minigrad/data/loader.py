@@ -1,13 +1,16 @@
-"""Batches: a data set in pieces, in order or shuffled."""
+"""Batches: a data set in pieces, in order or shuffled, fetched ahead by workers."""
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..backends import random
-from ..core.create import as_tensor
-from .dataset import ArrayDataset, Dataset
+from .collate import as_tensors, default_collate
+from .dataset import ArrayDataset, IterableDataset
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .workers import Crew, default_context
 
 
 class DataLoader:
@@ -15,37 +18,171 @@ class DataLoader:
 
     The order is drawn from `generator`, a numpy.random.Generator; left out, from the library's
     (mg.manual_seed). The last batch may be smaller; drop_last=True leaves it out.
+
+    sampler, batch_sampler   orders of one's own: indices, or lists of indices
+    batch_size=None          no batches: rows as they come
+    collate_fn               list of rows -> batch; default_collate stacks columns as tensors
+    num_workers              0: batches are made when asked for. n: by n workers, ahead of use
+    worker_kind              "thread" (NumPy lets threads run side by side), or "process", for data
+                             sets that spend their time in Python
+    prefetch_factor          how many batches ahead, a worker
+    timeout                  seconds to wait for a batch; 0: for ever
+    worker_init_fn           called with its number in each worker as it starts
+
+    The order of batches and their random numbers depend on the seed alone, not on the workers.
     """
 
     def __init__(
         self,
-        dataset: Dataset,
-        batch_size: int = 1,
+        dataset: Any,
+        batch_size: int | None = 1,
         shuffle: bool = False,
-        *,
+        sampler: Iterable | None = None,
+        batch_sampler: Iterable | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list], Any] | None = None,
         drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        *,
+        worker_kind: str = "thread",
+        multiprocessing_context: str | None = None,
         generator: np.random.Generator | None = None,
+        prefetch_factor: int = 2,
     ):
-        if batch_size < 1:
+        if batch_size is not None and batch_size < 1:
             raise ValueError(f"DataLoader: batch_size must be 1 or more, got {batch_size}")
+        if worker_kind not in ("thread", "process") or num_workers < 0 or prefetch_factor < 1:
+            raise ValueError(
+                "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "
+                f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers}, {prefetch_factor}"
+            )
         self.dataset = dataset
         self.batch_size = batch_size
-        self.shuffle = shuffle
         self.drop_last = drop_last
+        self.num_workers = num_workers
+        self.collate_fn = collate_fn
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.worker_kind = worker_kind
+        self.multiprocessing_context = multiprocessing_context
         self.generator = generator
+        self.prefetch_factor = prefetch_factor
+        self.streaming = isinstance(dataset, IterableDataset)
+        self.batch_sampler = self._order(shuffle, sampler, batch_sampler)
+
+    def _order(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> Any:
+        """What gives the indices of each batch; None for a stream."""
+        if self.streaming:
+            if shuffle or sampler is not None or batch_sampler is not None:
+                raise ValueError(
+                    "DataLoader: an IterableDataset gives its own order: no shuffle, no sampler"
+                )
+            return None
+        if batch_sampler is not None:
+            if self.batch_size not in (1, None) or shuffle or sampler is not None or self.drop_last:
+                raise ValueError(
+                    "DataLoader: batch_sampler takes the place of batch_size, shuffle, sampler "
+                    "and drop_last"
+                )
+            return batch_sampler
+        if sampler is not None and shuffle:
+            raise ValueError("DataLoader: give a sampler or shuffle=True, not both")
+        if sampler is None:
+            if shuffle:
+                sampler = RandomSampler(self.dataset, generator=self.generator)
+            else:
+                sampler = SequentialSampler(self.dataset)
+        if self.batch_size is None:
+            return sampler
+        return BatchSampler(sampler, self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
         """The number of batches."""
-        whole, rest = divmod(len(self.dataset), self.batch_size)
-        return whole if self.drop_last or not rest else whole + 1
+        if self.batch_sampler is None:
+            raise TypeError("a DataLoader of an IterableDataset does not know its length")
+        return len(self.batch_sampler)
 
-    def __iter__(self) -> Iterator[tuple]:
-        order = np.arange(len(self.dataset))
-        if self.shuffle:
-            (self.generator or random.generator()).shuffle(order)
-        for i in range(len(self)):
-            rows = order[i * self.batch_size : (i + 1) * self.batch_size]
-            yield tuple(as_tensor(column) for column in _columns(self.dataset, rows))
+    def __iter__(self) -> Iterator[Any]:
+        fetch: Any = _Fetch(self.batch_size is None, self.collate_fn)
+        if self.streaming:
+            fetch = _FetchNext(self.batch_size, self.collate_fn, self.drop_last)
+        tasks = itertools.repeat(None) if self.streaming else iter(self.batch_sampler)
+        batches = self._ahead(fetch, tasks) if self.num_workers else self._now(fetch, tasks)
+        return batches if not self.streaming else _until_all_have_ended(batches, self.num_workers)
+
+    def _now(self, fetch: Callable, tasks: Iterable) -> Iterator[Any]:
+        return (_finished(fetch(self.dataset, task)) for task in tasks)
+
+    def _ahead(self, fetch: Callable, tasks: Iterable) -> Iterator[Any]:
+        draw = self.generator or random.generator()
+        crew = Crew(
+            self.dataset, fetch, self.num_workers, processes=self.worker_kind == "process",
+            context=self.multiprocessing_context or default_context(),
+            prefetch=self.prefetch_factor, timeout=self.timeout, init_fn=self.worker_init_fn,
+            seed=int(draw.integers(0, 1 << 62)),
+        )  # fmt: skip
+        return (_finished(batch) for batch in crew.results(tasks))
+
+
+class _Fetch:
+    """fetch(dataset, indices): the rows at some indices, collated."""
+
+    def __init__(self, single: bool, collate: Callable | None):
+        self.single = single
+        self.collate = collate or (None if single else default_collate)
+
+    def __call__(self, dataset: Any, indices: Any) -> Any:
+        if self.single:
+            row = dataset[indices]
+            return row if self.collate is None else self.collate(row)
+        if isinstance(dataset, ArrayDataset) and self.collate is default_collate:
+            return dataset[np.asarray(indices, np.intp)]  # a batch in one go
+        return self.collate([dataset[i] for i in indices])  # type: ignore[misc]
+
+
+class _End:
+    """Comes from a worker whose stream has no more."""
+
+
+class _FetchNext:
+    """fetch(dataset, None): the next rows of a stream, collated; _End after the last.
+
+    It remembers its place, so each worker has one of its own.
+    """
+
+    def __init__(self, batch_size: int | None, collate: Callable | None, drop_last: bool):
+        self.batch_size = batch_size
+        self.collate = collate or (None if batch_size is None else default_collate)
+        self.drop_last = drop_last
+        self.stream: Any = None
+
+    def __call__(self, dataset: Any, _: Any) -> Any:
+        if self.stream is None:
+            self.stream = iter(dataset)
+        rows = list(itertools.islice(self.stream, self.batch_size or 1))
+        if not rows or (self.drop_last and len(rows) < (self.batch_size or 1)):
+            return _End
+        if self.batch_size is None:
+            return rows[0] if self.collate is None else self.collate(rows[0])
+        return self.collate(rows)  # type: ignore[misc]
+
+
+def _until_all_have_ended(batches: Iterator[Any], workers: int) -> Iterator[Any]:
+    """The batches of streams, which take turns, until each of them has ended."""
+    ended: set[int] = set()
+    for i, batch in enumerate(batches):
+        if batch is _End:
+            ended.add(i % max(workers, 1))
+            if len(ended) == max(workers, 1):
+                batches.close()  # type: ignore[attr-defined]
+                return
+        else:
+            yield batch
+
+
+def _finished(batch: Any) -> Any:
+    return batch if batch is _End else as_tensors(batch)
 
 
 def batches(
@@ -58,13 +195,3 @@ def batches(
     """One pass over arrays of equal length: `for x, y in batches(xs, ys, batch_size=32)`."""
     dataset = ArrayDataset(*arrays)
     return iter(DataLoader(dataset, batch_size, shuffle, drop_last=drop_last, generator=generator))
-
-
-def _columns(dataset: Dataset, rows: np.ndarray) -> tuple:
-    """The rows of a batch, stacked column by column."""
-    if isinstance(dataset, ArrayDataset):
-        return dataset[rows]
-    taken = [dataset[int(i)] for i in rows]
-    if not isinstance(taken[0], tuple):
-        return (np.stack(taken),)
-    return tuple(np.stack(column) for column in zip(*taken, strict=True))

@@ -1,0 +1,4 @@
+"""How gradients flow back: serial.py first, then parallel.py, and what stands around them."""
+
+from . import parallel  # importing an engine enters it into passes.engines
+from .report import Lane, Report, last_report

@@ -5,7 +5,6 @@ and backward, looks at the results, and raises. Stacks are kept as code objects 
 offsets, a few microseconds an op, and turned into lines only for an error.
 """
 
-import functools
 import math
 import weakref
 import zlib
@@ -17,6 +16,7 @@ import numpy as np
 from ..core import events, modes
 from ..core.errors import AnomalyError, InPlaceError, describe
 from ..core.tensor import raw
+from ..core.versions import arrays_in
 
 __all__ = ["detect_anomaly"]
 
@@ -26,12 +26,17 @@ class detect_anomaly:
 
     The error tells NaN from Inf, the op, the place, and the stack of the forward call, also for a
     backward that runs inside and for the backward of a backward. An op that only passes on an Inf
-    of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass. NumPy arrays
-    that a rule has saved from the caller are checked too: a later change to one is an
+    of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass. What rules have
+    saved is compared before a backward with what it was: a change through raw NumPy memory (the
+    array a tensor was computed with, x.data, x.numpy()), which no version counter sees, is an
     InPlaceError. For this thread only; also a decorator. Costs up to three times on small ops.
     """
 
     def __init__(self, inf: bool = True):
+        if callable(inf):
+            raise TypeError(
+                "detect_anomaly as a decorator is written with brackets: @..._anomaly()"
+            )
         self.inf = inf
         self._previous: list = []
 
@@ -46,12 +51,7 @@ class detect_anomaly:
         modes.state.anomaly = self._previous.pop()
 
     def __call__(self, fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with type(self)(self.inf):
-                return fn(*args, **kwargs)
-
-        return wrapped
+        return modes.decorated(fn, lambda: type(self)(self.inf))
 
 
 class _Listener:
@@ -61,10 +61,10 @@ class _Listener:
         mode = modes.state.anomaly
         if mode is None:
             return
-        kind, op, _, _, node, inputs, outputs = event
+        kind, op, _, _, node, inputs, outputs, _ = event
         if kind == "forward" and node is not None:
             node.origin = events.capture_stack()
-            _remember_arrays(node, inputs)
+            _remember_arrays(node)
         for y in outputs:
             if y is not None:
                 y = raw(y)
@@ -75,9 +75,7 @@ class _Listener:
         """Compare the arrays of the caller that rules need with what they were."""
         if modes.state.anomaly is not None and _checksums:
             for node in order:
-                for array, checksum in _checksums.get(node, ()):
-                    if _checksum(array) != checksum:
-                        _refuse_array(node, array)
+                _refuse_changed_arrays(node)
 
 
 _listener = _Listener()
@@ -151,27 +149,41 @@ def _called(stack: list) -> str:
     return "called at (innermost first)" + "".join(lines)
 
 
-# -- arrays of the caller --------------------------------------------------------------------------
+# -- memory that is changed behind the engine's back -----------------------------------------------
 
-_checksums: Any = weakref.WeakKeyDictionary()  # node -> [(array, checksum)]
-
-
-def _remember_arrays(node: Any, inputs: tuple) -> None:
-    """Keep a checksum of each plain array among the inputs that the node has saved."""
-    plain = [x for x in inputs if type(x) is np.ndarray]
-    if plain and type(node.saved) is tuple:
-        kept = [x for x in plain if any(value is x for value in node.saved)]
-        if kept:
-            _checksums[node] = [(x, _checksum(x)) for x in kept]
+_checksums: Any = weakref.WeakKeyDictionary()  # node -> checksums of the arrays it has saved
 
 
-def _checksum(array: np.ndarray) -> int:
+def _saved_arrays(node: Any) -> list:
+    """(name, array) of what the node has saved, in order."""
+    if type(node.saved) is not tuple or not node.saved:
+        return []
+    named = zip(node.plan.names, node.saved, strict=True)
+    return [(name, x) for name, value in named for x in arrays_in(value)]
+
+
+def _remember_arrays(node: Any) -> None:
+    kept = [_checksum(x) for _, x in _saved_arrays(node)]
+    if kept:
+        _checksums[node] = kept
+
+
+def _refuse_changed_arrays(node: Any) -> None:
+    before = _checksums.get(node)
+    if before is None:
+        return
+    for (name, array), checksum in zip(_saved_arrays(node), before, strict=False):
+        if _checksum(array) != checksum:
+            what = "its result" if name == "y" else f"its argument {name!r}"
+            raise InPlaceError(
+                f"{node.op.name}: {what}, {describe(array)}, which its derivative needs, was "
+                "changed after the call through NumPy's memory (the array itself, x.data or "
+                "x.numpy()); pass a copy, or change a copy. The forward was "
+                f"{_called(events.stack_of(node.origin))}"
+            )
+
+
+def _checksum(array: Any) -> int:
+    if type(array) is not np.ndarray:  # on a GPU: to look at it would cost a copy to the host
+        return 0
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
-
-
-def _refuse_array(node: Any, array: Any) -> None:
-    raise InPlaceError(
-        f"{node.op.name}: a NumPy array {array.dtype} {array.shape}, which its derivative needs, "
-        f"was changed after the call; pass a copy. The forward was "
-        f"{_called(events.stack_of(node.origin))}"
-    )

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..core import events, hooks, modes, versions
+from ..core.autocast import paused
 from ..core.errors import GraphReleasedError, SeedError, describe
-from ..core.graph import Leaf, backward_order
-from ..core.registry import engine
+from ..core.graph import Leaf
+from ..core.registry import engine as functions
 from ..core.tensor import Tensor, wrap
 from . import anomaly, claims, hooked, serial
 from .contributions import accumulate
+from .passes import Pass, require_engine, way_of
 
 
 def backward(
@@ -22,6 +24,9 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
+    engine: Any = "serial",
+    workers: int | None = None,
+    min_work: float | None = None,
 ) -> None:
     """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
 
@@ -29,21 +34,36 @@ def backward(
     retain_graph  keep saved arrays for another backward (None: as create_graph)
     create_graph  record the backward itself, so that `.grad` can be differentiated. `.grad` then
                   refers to its graph and so to its leaf: a reference cycle. mg.grad has none.
-    inputs        only these leaves receive a gradient
+    inputs        only these receive a gradient: leaves, or inner tensors
+    engine        "serial", or another of the same bits: "parallel" runs independent nodes at once,
+                  "tape" (or the mg.Tape itself) reads the order from the tape that recorded it
+                  (with BLAS held to one thread), "tape" or a Tape runs what it recorded
+    workers       for "parallel": how many threads take part (None: one for each core)
+    min_work      for "parallel": the estimated microseconds from which a node may go to another
+                  thread (None: a measured default; 0: every node may)
 
     Leaves whose gradient is complete before an error keep their new value, the others their old.
     """
-    wanted = None if inputs is None else {_place(x, "inputs") for x in _listed(inputs)}
+    chosen = {_place(x, "inputs"): x for x in (() if inputs is None else _listed(inputs))}
+    if inputs is not None and not chosen:
+        raise ValueError("backward: inputs is empty; leave it out to reach every leaf")
 
     def deposit(place: Any, g: Any) -> None:
-        leaf = place.tensor() if place.__class__ is Leaf else None
-        if leaf is not None:  # a leaf that the user has dropped has nowhere to keep a gradient
-            accumulate(leaf, g if isinstance(g, Tensor) else Tensor(g), create_graph)
-            if hooks.registered:
-                for fn in hooks.of(place, "accumulated"):
-                    fn(leaf)
+        x = place.tensor() if place.__class__ is Leaf else chosen[place]
+        # a leaf that the user has dropped, or frozen since, keeps no gradient; one that an inner
+        # tensor retains is there already
+        if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
+            return
+        accumulate(x, g if isinstance(g, Tensor) else Tensor(g), create_graph)
+        if hooks.registered:
+            for fn in hooks.of(place, "accumulated"):
+                fn(x)
 
-    run_backward(tensors, gradients, deposit, wanted, retain_graph, create_graph, deposits=True)
+    wanted = None if inputs is None else set(chosen)
+    run_backward(
+        tensors, gradients, deposit, wanted, retain_graph, create_graph, True,
+        engine, workers, min_work,
+    )  # fmt: skip
 
 
 def grad(
@@ -53,17 +73,23 @@ def grad(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     allow_unused: bool = False,
+    engine: Any = "serial",
+    workers: int | None = None,
+    min_work: float | None = None,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
     `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor. An input that the
-    outputs do not depend on
-    is an error, or None with allow_unused=True.
+    outputs do not depend on is an error, or None with allow_unused=True. The other options are
+    those of mg.backward.
     """
     places = [_place(x, "inputs") for x in _listed(inputs)]
     found: dict[Any, Any] = {}
     keep = found.__setitem__
-    run_backward(outputs, grad_outputs, keep, set(places), retain_graph, create_graph)
+    run_backward(
+        outputs, grad_outputs, keep, set(places), retain_graph, create_graph, False,
+        engine, workers, min_work,
+    )  # fmt: skip
     results = []
     for i, place in enumerate(places):
         g = found.get(place)
@@ -72,7 +98,7 @@ def grad(
                 f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). Pass "
                 "allow_unused=True to get None for it."
             )
-        results.append(g if g is None or isinstance(g, Tensor) else Tensor(g))
+        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
     return results[0] if isinstance(inputs, Tensor) else tuple(results)
 
 
@@ -84,25 +110,32 @@ def run_backward(
     retain_graph: bool | None,
     create_graph: bool,
     deposits: bool = False,
+    engine: Any = "serial",
+    workers: int | None = None,
+    min_work: float | None = None,
 ) -> None:
     """One backward: seeds, order, checks before anything changes, then the walk.
 
-    reach and wanted are those of the walk (serial.run); wanted may also be a function of the order.
-    deposits says that `reach` updates `.grad`.
+    reach, wanted and the rest are those of a Pass; wanted may also be a function of the order.
     """
+    if engine != "serial" or workers is not None or min_work is not None:
+        require_engine(engine, workers, min_work)
     seeds = _seeds(_listed(tensors), gradients, create_graph)
-    order = backward_order(seeds)
+    list_places, walk = way_of(engine)
+    order = list_places(seeds)
     release = not (create_graph if retain_graph is None else retain_graph)
     if callable(wanted):
         wanted = wanted(order)
     leads = None if wanted is None else serial.leading_to(order, wanted)
-    mine = claims.claim(order, release)
+    mine = claims.claim(order, release, alone=engine != "parallel")
     try:
         _refuse_released(order)
         if versions.last_write:
             versions.refuse_changed(order if leads is None else leads)
-        with _mode(order, seeds, create_graph):
-            _walk(order, seeds, reach, wanted, leads, release, create_graph, deposits)
+        with _mode(order, seeds, create_graph), paused():  # in the dtypes of the forward
+            work = Pass(order, seeds, reach, wanted, leads, release, create_graph, deposits)
+            work.workers, work.min_work = workers, min_work
+            _walk(work, walk)
     finally:
         claims.give_up(mine)
 
@@ -120,37 +153,29 @@ def _has_hooks(order: list) -> bool:
     return bool(hooks.registered) and hooked.any_in(order)
 
 
-def _walk(
-    order: list,
-    cotangents: dict,
-    reach: Callable[[Any, Any], None],
-    wanted: set | None,
-    leads: set | None,
-    release: bool,
-    create_graph: bool,
-    deposits: bool,
-) -> None:
+def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     """The engine's walk, with listeners told and hooks run where there are any."""
-    walked: Iterable = order
-    pull = _pull_recorded if create_graph else serial.pull_arrays
+    pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
     if events.listeners:
         pull = _timed(pull)
         if modes.state.anomaly is not None:
             pull = anomaly.explained(pull)
-    if _has_hooks(order):
-        pull = hooked.hooked_pull(pull)
-        walked = hooked.hooked_order(order, cotangents, wanted, leads, deposits)
+    if _has_hooks(work.order):
+        work.hooks = hooked.Hooks(work.order, work.wanted, work.leads, work.deposits)
+        pull = hooked.hooked_pull(pull, work.hooks.lock)
+    work.pull = pull
     error = None
     try:
         if events.listeners:
-            events.tell("graph_ready", order, list(cotangents))
-        serial.run(walked, cotangents, reach, wanted, leads, release, pull)
+            events.tell("graph_ready", work.order, list(work.cotangents))
+        walk(work)
     except BaseException as raised:
         error = raised
         raise
     finally:
         if events.listeners:
             events.tell("graph_done", error)
+        error = None  # an error leads to this frame: leave no cycle
 
 
 def _pull_recorded(node: Any, g: Any) -> list:
@@ -171,7 +196,7 @@ def _timed(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterabl
         t0 = perf_counter_ns()
         contributions = pull(node, g)
         t1 = perf_counter_ns()
-        events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions)))
+        events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
         return contributions
 
     return timed
@@ -195,7 +220,7 @@ def _place(x: Any, argument: str) -> Any:
 
 def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
-    if gradients is None or isinstance(gradients, Tensor | np.ndarray | float | int):
+    if not isinstance(gradients, tuple | list):
         gradients = [gradients] * len(roots) if gradients is None else [gradients]
     if len(gradients) != len(roots):
         raise SeedError(f"backward: {len(roots)} roots but {len(gradients)} gradients")
@@ -221,6 +246,8 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
     if g.shape != root.shape:
         raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
     if g.dtype != root.dtype:
+        if g.dtype.kind not in ("biufVc" if root.dtype.kind == "c" else "biufV"):
+            raise SeedError(f"backward: a gradient {describe(g)} for a tensor {describe(root)}")
         g = g.astype(root.dtype)
     kind = type(root) if root.level else Tensor
     at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
@@ -239,4 +266,4 @@ def _refuse_released(order: list) -> None:
             )
 
 
-engine.register("backward", backward)
+functions.register("backward", backward)

@@ -11,6 +11,8 @@ Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -23,7 +25,23 @@ from ..core.graph import next_number
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, wrap
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["checkpoint", "checkpoint_sequential", "set_checkpoint_early_stop"]
+
+_early_stop = ContextVar("early_stop", default=True)
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Inside, checkpoints compute their whole function again (False), or stop early (True).
+
+    By default a checkpoint stops when it has what the backward needs; a difference that comes only
+    after that goes unnoticed, and has no effect.
+    """
+    before = _early_stop.set(bool(enable))
+    try:
+        yield
+    finally:
+        _early_stop.reset(before)
 
 
 def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -31,8 +49,10 @@ def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
 
     fn must do the same again: the generators of NumPy (the global one) and of mg.manual_seed are
     put back for it, generators of your own are not; what it writes elsewhere (running statistics)
-    it writes twice. Another sequence of ops, shapes or dtypes is a CheckpointError, an argument
-    changed in between an InPlaceError. Inside mg.func transforms fn is simply called.
+    it writes twice. It is left, by an exception, as soon as what the backward needs is there (see
+    set_checkpoint_early_stop). Another sequence of ops, shapes or dtypes until then is a
+    CheckpointError, an argument changed in between an InPlaceError. Inside mg.func transforms fn is
+    simply called: right, but nothing is saved.
     """
     state = modes.state
     if not state.recording or state.level or _inside_recorded(state.saving):
@@ -71,6 +91,10 @@ def _inside_recorded(saver: Saver | None) -> bool:
     return isinstance(saver, _Recorder)
 
 
+# One recomputation at a time, over all frames: they set the generators, which all threads share.
+_computing = threading.RLock()
+
+
 class _Frame:
     """One checkpointed call: how to run it again, and what its nodes have not taken yet.
 
@@ -86,29 +110,49 @@ class _Frame:
         self.saved: list | None = None
         self.state = dict(modes.state.__dict__)
         self.generators = np.random.get_state(), random.get_state()
-        self.lock = threading.RLock()
+        self.early_stop = _early_stop.get()
 
     def taken(self, turn: int) -> Any:
-        """What the node of this turn saves; computed, with that of all others, if not there."""
-        with self.lock:
-            if self.saved is None or self.saved[turn] is None:
-                self.saved = self._run_again()
+        """What the node of this turn saves; computed, with that of those before, if not there.
+
+        A backward asks for the newest first, so what comes after that node is not needed. If it is
+        asked for all the same (parallel branches, another root), everything is computed.
+        """
+        with _computing:
+            if self.saved is None:
+                self.saved = self._run_again(turn if self.early_stop else None)
+            if turn >= len(self.saved) or self.saved[turn] is None:
+                self.saved = self._run_again(None)
             saved, self.saved[turn] = self.saved[turn], None
             return saved
 
-    def _run_again(self) -> list:
-        collector = _Collector(self)
+    def _run_again(self, last: int | None) -> list:
+        """What the nodes save, up to that of turn `last`; of all where it is None."""
+        collector = _Collector(self, last)
         with _as_at(self.state, self.generators), collector:
-            self.fn(*self.args, **self.kwargs)
+            try:
+                self.fn(*self.args, **self.kwargs)
+            except _Enough as enough:
+                if enough.collector is not collector:
+                    raise
+                return collector.saved
         if len(collector.saved) != len(self.trace):
             _differs(f"{len(collector.saved)} recorded ops in the place of {len(self.trace)}")
         return collector.saved
+
+
+class _Enough(BaseException):
+    """Leaves a function that is computed again, when what was asked for is there."""
+
+    def __init__(self, collector: "_Collector"):
+        self.collector = collector
 
 
 class _Recomputed(Deferred):
     """In the place of what a node saves: its turn in a frame."""
 
     __slots__ = ("frame", "turn")
+    recomputes = True
 
     def __init__(self, node: Any, frame: _Frame, turn: int):
         super().__init__(node)
@@ -125,7 +169,7 @@ class _Recorder(Saver):
     def __init__(self, frame: _Frame):
         self.frame = frame
 
-    def take(self, node: Any, y: Any) -> None:
+    def take(self, node: Any, y: Any, args: tuple) -> None:
         trace = self.frame.trace
         node.saved = _Recomputed(node, self.frame, len(trace))
         trace.append((node.op.name, _form(y), node.number))
@@ -134,23 +178,27 @@ class _Recorder(Saver):
 class _Collector(Saver):
     """Around the second run: compares each node with its first time, and keeps what it saves."""
 
-    def __init__(self, frame: _Frame):
+    def __init__(self, frame: _Frame, last: int | None):
         self.trace = frame.trace
+        self.last = last
         self.saved: list = []
         self.start = next_number()
 
-    def take(self, node: Any, y: Any) -> None:
+    def take(self, node: Any, y: Any, args: tuple) -> None:
         turn = len(self.saved)
         if turn == len(self.trace):
             _differs(f"a further op {node.op.name} after all {turn}")
         op, form, number = self.trace[turn]
         if (node.op.name, _form(y)) != (op, form):
             _differs(f"op {turn} was {op} {form} and is {node.op.name} {_form(y)}")
-        if type(node.saved) is tuple:
-            for name, value in zip(node.plan.names, node.saved, strict=True):
-                for array in versions.arrays_in(value):
-                    versions.refuse_if_changed(array, number, op, name, until=self.start)
+        # every input, saved or not: what is computed from it would be other values now
+        names = node.op.arrays * (len(args) if node.op.variadic else 1)
+        for name, value in zip(names, args, strict=False):
+            for array in versions.arrays_in(value):
+                versions.refuse_if_changed(array, number, op, name, until=self.start)
         self.saved.append(node.saved)
+        if turn == self.last:
+            raise _Enough(self)
 
 
 class _as_at:
@@ -163,7 +211,9 @@ class _as_at:
     def __enter__(self) -> None:
         self.previous = dict(modes.state.__dict__), (np.random.get_state(), random.get_state())
         modes.add_reason()
-        self._set({**self.state, "saving": modes.state.saving}, self.generators)
+        saving = modes.state.saving
+        self._set(self.state, self.generators)
+        modes.state.saving, modes.state.tapes = saving, ()
 
     def __exit__(self, *exc: object) -> None:
         self._set(*self.previous)

@@ -1,5 +1,6 @@
 """Which backwards run now, so that two threads never use up one graph between them."""
 
+import os
 import threading
 from typing import Any
 
@@ -11,18 +12,19 @@ _lock = threading.Lock()
 
 
 class Claim:
-    """One backward that runs: its thread, its places, and whether it frees what it has used."""
+    """One backward that runs: its thread (None: several), its places, whether it frees them."""
 
     __slots__ = ("thread", "order", "releases")
 
-    def __init__(self, order: list, releases: bool):
-        self.thread = threading.get_ident()
+    def __init__(self, order: list, releases: bool, alone: bool):
+        self.thread = threading.get_ident() if alone else None
         self.order = order
         self.releases = releases
 
     def conflicts(self, other: "Claim") -> bool:
         """Whether another thread's backward goes through a node of this one, and one frees it."""
-        if self.thread == other.thread or not (self.releases or other.releases):
+        same = self.thread is not None and self.thread == other.thread
+        if same or not (self.releases or other.releases):
             return False
         return not self._nodes().isdisjoint(other._nodes())
 
@@ -30,15 +32,19 @@ class Claim:
         return {place for place in self.order if place.__class__ is not Leaf}
 
 
-def claim(order: list, releases: bool) -> Claim:
-    """Register a backward before it looks at its nodes. Of two that conflict, the second raises."""
-    mine = Claim(order, releases)
+def claim(order: list, releases: bool, alone: bool = True) -> Claim:
+    """Register a backward before it looks at its nodes. Of two that conflict, the second raises.
+
+    alone   it runs in this thread only, so that another one in its hooks knows how far it is
+    """
+    mine = Claim(order, releases, alone)
     with _lock:
         if any(mine.conflicts(other) for other in _running):
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
                 "have saved are freed as they are used. Pass retain_graph=True to both backwards, "
-                "or run them one after the other, or compute the forward once in each thread."
+                "or run them one after the other, or compute the forward once in each thread. (A "
+                "hook of a backward with engine='parallel' counts as another thread.)"
             )
         _running.append(mine)
     return mine
@@ -47,4 +53,18 @@ def claim(order: list, releases: bool) -> Claim:
 def give_up(mine: Claim) -> None:
     """The backward has ended."""
     with _lock:
-        _running.remove(mine)
+        if mine in _running:  # in a forked child those of the parent are gone
+            _running.remove(mine)
+
+
+def _in_child() -> None:
+    """After a fork: the backwards of other threads do not go on here."""
+    mine = threading.get_ident()
+    _running[:] = [claim for claim in _running if claim.thread == mine]
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child
+    )

@@ -1,12 +1,14 @@
 """What happens to a contribution between a rule and the place where gradients are summed."""
 
+import os
 import sys
 import threading
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import RuleError
+from ..backends.device import array_module
+from ..core.errors import RuleError, describe
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
 
@@ -67,10 +69,10 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     """
     total = cotangents[parent]
     if (
-        type(total) is np.ndarray
+        (type(total) is np.ndarray or array_module(total) is not np)
         and _references(total) == _ALONE_IN_DICT
         and total.base is None
-        and total.flags.writeable
+        and getattr(total.flags, "writeable", True)  # CuPy's arrays always are
     ):
         total += c
     else:
@@ -83,12 +85,16 @@ def private(g: Any) -> Any:
     What reaches a user goes through here, so no gradient shares memory with another, with the
     seed or with a saved array. The caller must hold g in exactly one local name.
     """
-    if type(g) is np.ndarray:
+    if type(g) is np.ndarray or array_module(g) is not np:
         return g if sys.getrefcount(g) == _ALONE and g.base is None else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 
 _adding = threading.RLock()  # threads whose graphs share a leaf lose no update of its `.grad`
+if hasattr(os, "register_at_fork"):  # a child is not to inherit it locked by another thread
+    os.register_at_fork(
+        before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
+    )
 
 
 def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
@@ -97,4 +103,9 @@ def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
         if x.grad is None:
             x.grad = g
         else:
+            if not isinstance(x.grad, Tensor) or x.grad.shape != g.shape:
+                raise TypeError(
+                    f"the .grad of a tensor {describe(x)} was set to {describe(x.grad)}, a "
+                    f"{type(x.grad).__name__}; set it to None, or to a tensor of x's shape"
+                )
             x.grad = x.grad + g if recorded else wrap(x.grad.data + g.data)

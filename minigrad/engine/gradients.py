@@ -47,6 +47,9 @@ def gradients(
     gradients: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    engine: Any = "serial",
+    workers: int | None = None,
+    min_work: float | None = None,
 ) -> GradStore:
     """∂(Σ gradients · tensors)/∂x for every tensor x that they depend on, themselves included.
 
@@ -57,5 +60,8 @@ def gradients(
     def keep(place: Any, g: Any) -> None:
         found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
 
-    run_backward(tensors, gradients, keep, lambda order: set(order), retain_graph, create_graph)
+    run_backward(
+        tensors, gradients, keep, lambda order: set(order), retain_graph, create_graph, False,
+        engine, workers, min_work,
+    )  # fmt: skip
     return GradStore(found)

@@ -1,15 +1,17 @@
-"""Running hooks in a backward: an order that acts as it is walked, and a pull with more around it.
+"""Running hooks in a backward: what happens around each place, and a pull with more around it.
 
-The walk itself (serial.py) knows nothing of hooks. It takes one place after the other from the
-order; `hooked_order` hands out the same places and runs what stands there just before and after.
+The serial walk knows nothing of hooks. It takes one place after the other from the order;
+`Hooks.around` hands out the same places and runs what stands there just before and after.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
-from ..core import hooks, versions
+from ..core import events, hooks, versions
 from ..core.errors import HookError, describe
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
@@ -21,33 +23,64 @@ def any_in(order: list) -> bool:
     return any(getattr(place, "hooks", ()) for place in order)
 
 
-def hooked_order(
-    order: list, cotangents: dict, wanted: set | None, leads: set | None, deposits: bool
-) -> Iterator:
-    """The places of `order`, with the tensor hooks run on each total before it is handed out.
+class Hooks:
+    """The hooks of one backward, and what to do just before and after each place.
 
     wanted, leads   as in serial.run: hooks run only where this backward computes a gradient
     deposits        whether it updates `.grad`: only then a leaf is reported as ready
+    lock            held while a hook runs: in a parallel backward too they run one at a time
     """
-    reached = set(order) if wanted is None or leads is None else wanted | leads
-    several = _MultiGrads([place for place in order if place in reached])
-    for place in order:
-        if getattr(place, "hooks", ()) and place in reached:
-            if place in cotangents:
-                cotangents[place] = _total(place, cotangents.pop(place))
-            several.arrive(place, cotangents.get(place))
-        yield place
-        if deposits and place.__class__ is Leaf and place in reached:
-            for fn in hooks.of(place, "ready"):
-                leaf = place.tensor()
-                if leaf is not None:
-                    fn(leaf)
+
+    def __init__(self, order: list, wanted: set | None, leads: set | None, deposits: bool):
+        self.reached = set(order) if wanted is None or leads is None else wanted | leads
+        self.deposits = deposits
+        self.lock = threading.RLock()
+        self.several = _MultiGrads([place for place in order if place in self.reached])
+
+    def around(self, order: list, cotangents: dict) -> Iterator:
+        """The places of `order`, each with its hooks run just before and after it is handed out."""
+        for place in order:
+            if self.stands_at(place):
+                g = self.before(place, cotangents.pop(place, None))
+                if g is not None:
+                    cotangents[place] = g
+                del g  # so that only `cotangents` holds what has arrived
+            yield place
+            if place.__class__ is Leaf:
+                self.after(place)
+
+    def stands_at(self, place: Any) -> bool:
+        """Whether hooks run at this place, in this backward."""
+        return bool(getattr(place, "hooks", ())) and place in self.reached
+
+    def before(self, place: Any, g: Any) -> Any:
+        """The total at the place after its tensor hooks; None where no gradient came."""
+        if g is not None:
+            g = _total(place, g)
+        self.several.arrive(place, g)
+        return g
+
+    def after(self, leaf: Any) -> None:
+        """Report a leaf to which nothing more will come."""
+        if self.deposits and leaf in self.reached:
+            for fn in hooks.of(leaf, "ready"):
+                tensor = leaf.tensor()
+                if tensor is not None:
+                    _run(fn, tensor)
+
+
+def _run(fn: Callable, *args: Any) -> Any:
+    """Call a user's hook; listeners are told how long it took."""
+    if not events.listeners:
+        return fn(*args)
+    with events.span("hook", getattr(fn, "__qualname__", type(fn).__name__)):
+        return fn(*args)
 
 
 def _total(place: Any, g: Any) -> Any:
     """The total g after the tensor hooks; retained where a tensor asks for it."""
     for fn in hooks.of(place, "total"):
-        g = _replaced(g, fn(_shown(g)), f"a hook of {place!r}")
+        g = _replaced(g, _run(fn, _shown(g)), f"a hook of {place!r}")
     for ref in hooks.of(place, "retain"):
         tensor = ref()
         if tensor is not None:
@@ -56,8 +89,10 @@ def _total(place: Any, g: Any) -> Any:
     return g
 
 
-def hooked_pull(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterable]:
-    """The same pull with the node's hooks around it.
+def hooked_pull(
+    pull: Callable[[Any, Any], Iterable], lock: AbstractContextManager
+) -> Callable[[Any, Any], Iterable]:
+    """The same pull with the node's hooks around it, run under the lock.
 
     Hooks may write in place, so what a node has saved is checked again just before it is used.
     """
@@ -66,16 +101,18 @@ def hooked_pull(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], It
         versions.refuse_changed((node,))
         if not getattr(node, "hooks", ()):
             return pull(node, g)
-        outputs = _node_prehooks(node, g if isinstance(g, list) else [g])
+        with lock:
+            outputs = _node_prehooks(node, g if isinstance(g, list) else [g])
         contributions = pull(node, outputs if isinstance(g, list) else outputs[0])
-        return _node_hooks(node, list(contributions), outputs)
+        with lock:
+            return _node_hooks(node, list(contributions), outputs)
 
     return pulled
 
 
 def _node_prehooks(node: Any, outputs: list) -> list:
     for fn in hooks.of(node, "pre"):
-        given = fn(tuple([_shown(g) for g in outputs]))
+        given = _run(fn, tuple([_shown(g) for g in outputs]))
         outputs = _all_replaced(outputs, given, f"a prehook of {node!r}")
     return outputs
 
@@ -87,7 +124,7 @@ def _node_hooks(node: Any, inputs: list, outputs: list) -> list:
         inputs = [c if c is None else conform(c, parent, node) for c, parent in pairs]
     for fn in after:
         shown = tuple([_shown(c) for c in inputs]), tuple([_shown(g) for g in outputs])
-        inputs = _all_replaced(inputs, fn(*shown), f"a hook of {node!r}")
+        inputs = _all_replaced(inputs, _run(fn, *shown), f"a hook of {node!r}")
     return inputs
 
 
@@ -111,10 +148,10 @@ class _MultiGrads:
             self.arrived[shared][i] = shown = None if g is None else _shown(g)
             if shared.mode == "any" and shown is not None:
                 del self.missing[shared]
-                shared.fn(shown)
+                _run(shared.fn, shown)
             elif shared.mode == "all" and not self.missing[shared]:
                 del self.missing[shared]
-                shared.fn(self.arrived.pop(shared))
+                _run(shared.fn, self.arrived.pop(shared))
 
 
 def _shown(g: Any) -> Any:

@@ -28,7 +28,7 @@ class saved_tensors_hooks(Saver):
         self.pack = pack
         self.unpack = unpack
 
-    def take(self, node: Any, y: Any) -> None:
+    def take(self, node: Any, y: Any, args: tuple) -> None:
         """Pack the arrays of a node, unless somebody further in has them already."""
         if type(node.saved) is tuple:
             node.saved = _Packed(node, self.pack, self.unpack)

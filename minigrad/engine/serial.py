@@ -9,13 +9,37 @@ parent, add those to what has arrived at the parents.
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..backends.device import device_of
 from ..core.graph import Leaf, Node, Port
 from .contributions import add_into, conform, private
+from .passes import Pass, engines
 
 
 def pull_arrays(node: Any, g: Any) -> list:
     """What the node's rules make of g, run on plain arrays."""
     return node.plan.feed((g, *node.saved))
+
+
+pulls: list[Callable[[Any, Any], Iterable]] = []  # for a GPU's arrays; fusion fills it there
+
+
+def pull_for(cotangents: dict) -> Callable[[Any, Any], Iterable]:
+    """How rules run in this backward: on a GPU, fused into kernels; else as they stand."""
+    if pulls and any(device_of(g) != "cpu" for g in cotangents.values()):
+        return pulls[0]
+    return pull_arrays
+
+
+def walk(work: Pass) -> None:
+    """Run one backward, with what its hooks ask for around each place."""
+    order: Iterable = work.order
+    if work.hooks is not None:
+        order = work.hooks.around(work.order, work.cotangents)
+    pull = work.pull or pull_arrays
+    run(order, work.cotangents, work.reach, work.wanted, work.leads, work.release, pull)
+
+
+engines["serial"] = walk
 
 
 def run(

@@ -1,4 +1,4 @@
-"""How the shape-changing ops run on a hidden batch axis: mostly, by moving their axes by one.
+"""How some ops run on a hidden batch axis; those not named here have their rule in their own file.
 
 A rule gets the op, its inputs (the batch axis in front where `batched`), and its parameters, and
 returns the result with the batch axis in front.
@@ -7,7 +7,7 @@ returns the result with the batch axis in front.
 from typing import Any
 
 from ..core.registry import op as ops
-from .batching import align, one_by_one
+from .batching import align
 
 
 def _behind_batch(axis: Any, ndim: int) -> Any:
@@ -21,12 +21,6 @@ def _behind_batch(axis: Any, ndim: int) -> Any:
 
 def _reduction(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(xs[0], **{**params, "axis": _behind_batch(params["axis"], xs[0].ndim)})
-
-
-def _reshape(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    shape = params["shape"]
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return op(xs[0], shape=(xs[0].shape[0], *shape))
 
 
 def _broadcast_to(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
@@ -73,47 +67,14 @@ def _same_shape(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(*align(xs, batched), **params)
 
 
-def _joined(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    """concatenate: arguments that all examples share are repeated along the batch axis."""
-    size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-    xs = [x if b else ops.broadcast_to(x, shape=(size, *x.shape)) for x, b in zip(xs, batched)]
-    return op(*xs, axis=_behind_batch(params["axis"], 0))
-
-
-def _example_index(index: Any) -> tuple | None:
-    """The index behind a full slice for the batch axis; None where arrays would move axes about."""
-    entries = index if isinstance(index, tuple) else (index,)
-    plain = all(e is None or e is Ellipsis or isinstance(e, int | slice) for e in entries)
-    return (slice(None), *entries) if plain else None
-
-
-def _getitem(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    index = _example_index(params["index"])
-    if index is None:
-        return one_by_one(op, xs, batched, params)
-    return op(xs[0], index=index)
-
-
-def _getitem_dx(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    index = _example_index(params["index"])
-    if index is None:
-        return one_by_one(op, xs, batched, params)
-    return op(xs[0], index=index, shape=(xs[0].shape[0], *params["shape"]))
-
-
 _RULES = {
-    _getitem: "getitem",
-    _getitem_dx: "getitem_dx",
-    _reduction: "sum mean max min prod logsumexp squeeze softmax log_softmax cumsum flip",
-    _reshape: "reshape",
+    _reduction: "softmax log_softmax",
     _broadcast_to: "broadcast_to",
     _transpose: "transpose",
     _swapaxes: "swapaxes",
     _expand_dims: "expand_dims",
     _matmul: "matmul",
-    _same_shape: "where astype copy positive zeros_like ones_like full_like empty_like real imag "
-    "conj abs relu gelu",
-    _joined: "concatenate",
+    _same_shape: "where zeros_like ones_like full_like empty_like relu gelu",
 }
 
 

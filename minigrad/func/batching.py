@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.create import as_tensor
-from ..core.errors import TransformError
+from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from . import tree
-from .levels import as_result, new_level
+from .levels import NoLeaf, as_result, new_level
+from .randomness import POLICIES, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
 
@@ -23,10 +24,11 @@ class VmapWarning(UserWarning):
     """vmap ran an op once for each example, because the op has no batch rule."""
 
 
-class Batched(Tensor):
+class Batched(NoLeaf, Tensor):
     """A value with a hidden batch axis in front."""
 
     __slots__ = ()
+    hides_axis = True
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -47,16 +49,28 @@ class Batched(Tensor):
 
     def __bool__(self) -> bool:
         raise TransformError(
-            "inside vmap the truth of a tensor differs from example to example; "
-            "write mg.where(condition, a, b) instead of `if`"
+            "inside vmap the truth of a tensor differs from example to example; write "
+            "mg.where(condition, a, b) or mg.func.cond in the place of `if`, and "
+            "mg.func.while_loop in the place of `while`"
         )
+
+    def _no_value(self, *args: Any, **options: Any) -> Any:
+        raise TransformError(
+            "inside vmap a tensor has one value for each example, so it is no Python number and no "
+            "NumPy array; compute with it as a tensor, or return it from the mapped function"
+        )
+
+    item = tolist = numpy = _no_value
+    __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op once for the whole batch."""
         batched = [type(x) is cls for x in args]
         xs = [x.data if b else x for x, b in zip(args, batched, strict=True)]
-        if op.batch_rule is not None:
+        if "generator" in op.defaults:
+            y = run_random(cls, op, xs, batched, params)
+        elif op.batch_rule is not None:
             y = op.batch_rule(op, xs, batched, {**op.defaults, **params})
         elif op.kind == "elementwise":
             y = op(*align(xs, batched), **params)
@@ -99,56 +113,129 @@ def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return ops.stack(ys)
 
 
-def vmap(fn: Callable, in_axes: Any = 0, out_axes: int = 0) -> Callable:
+def vmap(
+    fn: Callable,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+    in_axes: Any = ...,
+    out_axes: Any = ...,
+) -> Callable:
     """fn for single examples -> a function of batches.
 
-    in_axes   which axis of each argument counts the examples: an int, or one for each argument,
-              None for an argument that all examples share; it holds for every leaf of the argument
-    out_axes  where the batch axis stands in the results
-    """
+    in_dims     which axis of each argument counts the examples: an int for all, or a tuple with an
+                entry for each argument; None for an argument that all examples share. An entry may
+                be a tree, with ints and None in the place of branches of the argument.
+    out_dims    where the batch axis stands in the results, in the same way; None for a result that
+                is the same for every example
+    randomness  what a random op (mg.randn, dropout ...) does inside: "error", or draws that are
+                "different" for every example, or the "same" for all
+    chunk_size  at most this many examples at once, which bounds the memory
+    in_axes, out_axes   other names of in_dims and out_dims
 
-    def transformed(*args: Any) -> Any:
-        axes = in_axes if isinstance(in_axes, tuple | list) else (in_axes,) * len(args)
-        if len(axes) != len(args):
-            raise TransformError(f"vmap: in_axes has {len(axes)} entries for {len(args)} arguments")
-        _batch_size(args, axes)
-        with new_level(Batched) as kind:
-            inputs = [
-                arg if axis is None else tree.tree_map(lambda x, a=axis: _enter(x, a, kind), arg)
-                for arg, axis in zip(args, axes, strict=True)
-            ]
-            size = _batch_size(args, axes)
-            returned = fn(*inputs)
-            return tree.tree_map(lambda y: _leave(y, size, out_axes, kind), returned)
+    Keyword arguments are shared by all examples.
+    """
+    in_dims = in_dims if in_axes is ... else in_axes
+    out_dims = out_dims if out_axes is ... else out_axes
+    if randomness not in POLICIES:
+        raise TransformError(f"vmap: randomness is one of {POLICIES}, got {randomness!r}")
+    if chunk_size is not None and chunk_size < 1:
+        raise TransformError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
+
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        axes = _axes_of(args, in_dims)
+        xs = [x if axis is None else as_tensor(x) for x, axis in zip(tree.leaves(args), axes)]
+        size = _batch_size(xs, axes, in_dims)
+        xs = [x if a is None else _in_front(x, a) for x, a in zip(xs, axes)]
+
+        def run(part: slice | None) -> Any:
+            return _run(fn, tree.rebuild(args, _parts(xs, axes, part)), axes, kwargs, randomness)
+
+        if chunk_size is None or size <= chunk_size:
+            return _placed(out_dims, *run(None))
+        starts = range(0, size, chunk_size)
+        runs = [run(slice(start, start + chunk_size)) for start in starts]
+        return _placed(out_dims, *_joined(runs))
 
     return transformed
 
 
-def _enter(x: Any, axis: int, kind: type) -> Tensor:
-    x = as_tensor(x)
-    return wrap(x if axis == 0 else ops.moveaxis(x, source=axis, destination=0), None, kind)
+def _axes_of(args: tuple, in_dims: Any) -> list:
+    """The batch axis of every leaf of the arguments."""
+    in_dims = tuple(in_dims) if isinstance(in_dims, list) else in_dims
+    if isinstance(in_dims, tuple) and len(in_dims) != len(args):
+        raise TransformError(f"vmap: in_dims has {len(in_dims)} entries for {len(args)} arguments")
+    return tree.spread(in_dims, args, "in_dims")
 
 
-def _leave(y: Any, size: int, axis: int, kind: type) -> Tensor:
-    if type(y) is not kind:  # the same for every example
-        y = as_tensor(y)
-        y = ops.broadcast_to(y, shape=(size, *y.shape))
-    else:
-        y = as_result(y.data)
-    return y if axis == 0 else ops.moveaxis(y, source=0, destination=axis)
-
-
-def _batch_size(args: tuple, axes: tuple | list) -> int:
-    """The number of examples, the same in every mapped argument."""
-    sizes = {
-        as_tensor(x).shape[axis]
-        for arg, axis in zip(args, axes, strict=True)
-        if axis is not None
-        for x in tree.leaves(arg)
-    }
+def _batch_size(xs: list, axes: list, in_dims: Any) -> int:
+    """The number of examples, the same in every mapped leaf."""
+    sizes = set()
+    for x, axis in zip(xs, axes, strict=True):
+        if axis is not None:
+            if not -x.ndim <= axis < x.ndim:
+                raise TransformError(
+                    f"vmap: in_dims asks for axis {axis} of a value {describe(x)}, which has no "
+                    "such axis; None shares a value between all examples"
+                )
+            sizes.add(x.shape[axis])
     if len(sizes) != 1:
         raise TransformError(
             f"vmap: the mapped arguments must agree in their number of examples, got "
-            f"{sorted(sizes) or 'none'}; in_axes={tuple(axes)}"
+            f"{sorted(sizes) or 'none'}; in_dims={in_dims}"
         )
     return sizes.pop()
+
+
+def _in_front(x: Any, axis: int) -> Any:
+    return x if axis == 0 else ops.moveaxis(x, source=axis, destination=0)
+
+
+def _parts(xs: list, axes: list, part: slice | None) -> list:
+    """The examples of one chunk; shared values as they are."""
+    if part is None:
+        return xs
+    return [x if axis is None else x[part] for x, axis in zip(xs, axes, strict=True)]
+
+
+def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -> tuple:
+    """(a tree like fn's result; each leaf as (value, whether it has the batch axis); the size)."""
+    leaves = tree.leaves(args)
+    size = next(x.shape[0] for x, axis in zip(leaves, axes, strict=True) if axis is not None)
+    with new_level(Batched) as kind, draws(kind, randomness, size):
+        boxed = [x if axis is None else wrap(x, None, kind) for x, axis in zip(leaves, axes)]
+        returned = fn(*tree.rebuild(args, boxed), **kwargs)
+    ys = [
+        (as_result(y.data), True) if type(y) is kind else (as_tensor(y), False)
+        for y in tree.leaves(returned)
+    ]
+    return returned, ys, size
+
+
+def _joined(runs: list) -> tuple:
+    """The runs of all chunks as one."""
+    returned, first, _ = runs[0]
+    joined = []
+    for i, (y, batched) in enumerate(first):
+        pieces = [run[1][i][0] for run in runs]
+        joined.append((ops.concatenate(pieces) if batched else y, batched))
+    return returned, joined, sum(run[2] for run in runs)
+
+
+def _placed(out_dims: Any, returned: Any, ys: list, size: int) -> Any:
+    """The results with their batch axes where out_dims says."""
+    axes = tree.spread(
+        tuple(out_dims) if isinstance(out_dims, list) else out_dims, returned, "out_dims"
+    )
+    placed = []
+    for (y, batched), axis in zip(ys, axes, strict=True):
+        if axis is None and batched:
+            raise TransformError(
+                "vmap: out_dims is None for a result that differs from example to example"
+            )
+        if axis is not None and not batched:  # the same for every example
+            y = ops.broadcast_to(y, shape=(size, *y.shape))
+        placed.append(y if not axis else ops.moveaxis(y, source=0, destination=axis))
+    return tree.rebuild(returned, placed)

@@ -3,50 +3,85 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..backends.device import array_module
 from ..core.create import as_tensor
 from ..core.errors import TransformError
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, raw
+from . import tree
 from .batching import vmap
-from .forward import jvp
-from .reverse import grad, vjp
+from .forward import jvp, pushed_through
+from .reverse import Recorded, chosen, grad
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev"]
 
 
-def jacrev(fn: Callable, argnums: int = 0, chunk_size: int | None = None) -> Callable:
+def jacrev(
+    fn: Callable,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable:
     """(*args) -> J of shape y.shape + x.shape, by one vjp for each element of y, batched.
 
-    chunk_size bounds how many rows are computed at once, and so the memory.
+    Where y or an argument is a tree, or argnums a tuple, J is a tree: the form of y, with the form
+    of the arguments in the place of each leaf. chunk_size bounds how many rows are computed at
+    once, and so the memory. With has_aux, fn returns (y, aux), and this (J, aux).
     """
 
-    def transformed(*args: Any) -> Tensor:
-        x = as_tensor(args[argnums])
-        y, pull = vjp(lambda x: fn(*args[:argnums], x, *args[argnums + 1 :]), x)
-        if not isinstance(y, Tensor):
-            raise TransformError("jacrev: the function must return one tensor")
-        rows = _mapped(lambda g: pull(g)[0], _basis(y), chunk_size)
-        return ops.reshape(rows, shape=(*y.shape, *x.shape))
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
+        run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
+
+        def block(y: Tensor) -> Any:
+            rows = _mapped(lambda g: run.pull([y], [g], again=True), _basis(y), chunk_size)
+            shaped = [
+                ops.reshape(row, shape=(*y.shape, *x.shape))
+                for row, x in zip(rows, run.xs, strict=True)
+            ]
+            return _chosen_form(run.inputs, shaped, argnums)
+
+        jacobian = tree.tree_map(block, run.returned)
+        return (jacobian, run.aux) if has_aux else jacobian
 
     return transformed
 
 
-def jacfwd(fn: Callable, argnums: int = 0, chunk_size: int | None = None) -> Callable:
-    """(*args) -> J of shape y.shape + x.shape, by one jvp for each element of x, batched."""
+def jacfwd(
+    fn: Callable,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable:
+    """(*args) -> J of shape y.shape + x.shape, by one jvp for each element of x, batched.
 
-    def transformed(*args: Any) -> Tensor:
-        x = as_tensor(args[argnums])
+    Trees, chunk_size and has_aux as in jacrev.
+    """
 
-        def column(t: Any) -> Any:
-            return jvp(lambda x: fn(*args[:argnums], x, *args[argnums + 1 :]), (x,), (t,))[1]
+    def transformed(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, primals = chosen("jacfwd", fn, argnums, args, kwargs)
+        primals = tree.tree_map(as_tensor, primals)
+        xs = tree.leaves(primals)
+        results: list = []  # of each run: (y, aux), the same whatever the tangent
 
-        columns = _mapped(column, _basis(x), chunk_size)
-        y_shape = columns.shape[1:]
-        columns = ops.moveaxis(columns, source=0, destination=-1)
-        return ops.reshape(columns, shape=(*y_shape, *x.shape))
+        def columns(i: int) -> list:
+            def push(t: Any) -> Any:
+                ts = [t if k == i else None for k in range(len(xs))]
+                y, ty, aux = pushed_through("jacfwd", of_chosen, primals, ts, has_aux)
+                results.append((y, aux))
+                return tree.leaves(ty)
+
+            pushed = _mapped(push, _basis(xs[i]), chunk_size)
+            pushed = [ops.moveaxis(ty, source=0, destination=-1) for ty in pushed]
+            return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in pushed]
+
+        by_input = [columns(i) for i in range(len(xs))]
+        if not results:
+            raise TransformError("jacfwd: the arguments to differentiate hold no tensor")
+        y, aux = results[0]
+        blocks = [_chosen_form(primals, list(row), argnums) for row in zip(*by_input, strict=True)]
+        jacobian = tree.rebuild(y, blocks)
+        return (jacobian, aux) if has_aux else jacobian
 
     return transformed
 
@@ -54,16 +89,33 @@ def jacfwd(fn: Callable, argnums: int = 0, chunk_size: int | None = None) -> Cal
 jacobian = jacrev
 
 
-def hessian(fn: Callable, argnums: int = 0, chunk_size: int | None = None) -> Callable:
-    """(*args) -> the matrix of second derivatives of a scalar function, forward over reverse."""
-    return jacfwd(grad(fn, argnums), argnums, chunk_size)
+def hessian(
+    fn: Callable,
+    argnums: int | tuple = 0,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+) -> Callable:
+    """(*args) -> the second derivatives, y.shape + x.shape + x.shape, forward over reverse.
+
+    Trees, chunk_size and has_aux as in jacrev.
+    """
+    gradient = jacrev(fn, argnums, has_aux, chunk_size)
+    return jacfwd(gradient, argnums, has_aux, chunk_size)
 
 
 def hvp(fn: Callable, primals: tuple, tangents: tuple) -> Any:
-    """The Hessian of a scalar function of one tensor times a tangent, without the Hessian."""
-    if len(primals) != 1 or len(tangents) != 1:
-        raise TransformError("hvp takes one primal and one tangent, each in a tuple")
-    return jvp(grad(fn), primals, tangents)[1]
+    """The Hessian of a scalar function times tangents, without the Hessian: forward over reverse.
+
+    A product for one primal, which may be a tree; a tuple of them for several.
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(fn, argnums), primals, tangents)[1]
+
+
+def _chosen_form(primals: tuple, values: list, argnums: int | tuple) -> Any:
+    """The values in the form of the chosen arguments: of the one, or a tuple of all."""
+    formed = tree.rebuild(primals, values)
+    return formed[0] if isinstance(argnums, int) else formed
 
 
 def _basis(x: Tensor) -> Any:
@@ -72,10 +124,10 @@ def _basis(x: Tensor) -> Any:
     return xp.eye(x.size, dtype=x.dtype).reshape(x.size, *x.shape)
 
 
-def _mapped(fn: Callable, basis: np.ndarray, chunk_size: int | None) -> Any:
-    """vmap(fn) over the basis, at most chunk_size elements at a time."""
+def _mapped(fn: Callable, basis: Any, chunk_size: int | None) -> list:
+    """vmap(fn) over the basis, at most chunk_size elements at a time; a list, as fn returns."""
     if chunk_size is not None and chunk_size < 1:
         raise TransformError(f"chunk_size must be at least 1, got {chunk_size}")
-    size = chunk_size or max(len(basis), 1)
-    parts = [vmap(fn)(basis[i : i + size]) for i in range(0, max(len(basis), 1), size)]
-    return parts[0] if len(parts) == 1 else ops.concatenate(parts)
+    if len(basis) == 1:  # a scalar: nothing to batch
+        return [ops.expand_dims(y, axis=0) for y in fn(as_tensor(basis[0]))]
+    return vmap(fn, randomness="same", chunk_size=chunk_size)(basis)

@@ -15,13 +15,18 @@ from ..core.errors import TransformError
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from ..engine import api
-from .levels import LevelTensor, as_result, lifted, new_level
+from . import tree
+from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level
+from .reverse import split_aux
 
 __all__ = ["jvp"]
 
 
-class Dual(Tensor):
-    """A value and its tangent, both of a lower level; a tangent None is zero."""
+class Dual(NoLeaf, Tensor):
+    """A value and its tangent, both of a lower level; a tangent None is zero.
+
+    Under no_grad results have none: what is constant to reverse mode is constant here.
+    """
 
     __slots__ = ("tangent",)
 
@@ -37,7 +42,7 @@ class Dual(Tensor):
             x.tangent if type(x) is cls and op.tracked >> i & 1 else None
             for i, x in enumerate(args)
         ]
-        if all(t is None for t in ts):
+        if not watch.recording or all(t is None for t in ts):
             y, ty = op(*xs, **params), None
         else:
             y, ty = _push(op, xs, ts, params)
@@ -109,16 +114,39 @@ def _push_by_double_vjp(op: Any, xs: list, ts: list, params: dict) -> tuple:
         inputs = [lifted(as_tensor(x), kind) if t is not None else x for x, t in zip(xs, ts)]
         wanted = [x.requires_grad_() for x, t in zip(inputs, ts) if t is not None]
         ys = op(*inputs, **params)
-        outputs = [y for y in (ys if isinstance(ys, tuple) else (ys,)) if y.node is not None]
-        gs = [wrap(np.zeros_like(y.data), None, kind).requires_grad_() for y in outputs]
-        pulled = api.grad(outputs, wanted, gs, create_graph=True, allow_unused=True)
-        pairs = [(c, t) for c, t in zip(pulled, [t for t in ts if t is not None]) if c is not None]
-        pairs = [(c, t) for c, t in pairs if c.node is not None]
-        pushed = api.grad([c for c, _ in pairs], gs, [t for _, t in pairs], allow_unused=True)
-    found = dict(zip(map(id, outputs), pushed, strict=True))
+        outputs = ys if isinstance(ys, tuple) else (ys,)
+        push = transposed_pull(outputs, wanted)
+        pushed = push([t for t in ts if t is not None], again=False)
     if isinstance(ys, tuple):
-        return tuple(y.data for y in ys), [found.get(id(y)) for y in ys]
-    return ys.data, found.get(id(ys))
+        return tuple(y.data for y in ys), pushed
+    return ys.data, pushed[0]
+
+
+def transposed_pull(ys: Any, xs: list) -> Callable:
+    """t ↦ Jt for results and variables of one reverse level, inside that level.
+
+    The pull g ↦ Jᵀg is recorded once, at g = 0; it is linear, so its own pull is t ↦ Jt, whatever g
+    was. push(ts, again) gives a tangent for each y, None where y does not depend on the xs; again
+    says that it will be called another time.
+    """
+    kept = [i for i, y in enumerate(ys) if y.node is not None]
+    outputs = [ys[i] for i in kept]
+    gs = [wrap(np.zeros_like(y.data), None, type(y)).requires_grad_() for y in outputs]
+    pulled: Any = (None,) * len(xs)
+    if outputs and xs:
+        pulled = api.grad(outputs, xs, gs, create_graph=True, allow_unused=True)
+    used = [i for i, c in enumerate(pulled) if c is not None and c.node is not None]
+
+    def push(ts: list, again: bool) -> list:
+        pushed: list = [None] * len(ys)
+        if used:
+            roots, seeds = [pulled[i] for i in used], [ts[i] for i in used]
+            found = api.grad(roots, gs, seeds, retain_graph=again, allow_unused=True)
+            for i, t in zip(kept, found, strict=True):
+                pushed[i] = t
+        return pushed
+
+    return push
 
 
 def _or_zero(t: Any, x: Any) -> Any:
@@ -135,31 +163,52 @@ def _sum(terms: list) -> Any:
 def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) -> tuple:
     """(y, ty): y = fn(*primals) and ty = J · tangents, in one forward pass.
 
-    Each tangent has its primal's shape. fn returns a tensor or a tuple of tensors; with has_aux,
-    (that, aux), and jvp returns (y, ty, aux).
+    Primals, tangents and y may be trees; the tangents have the primals' form and shapes. With
+    has_aux, fn returns (y, aux), and jvp returns (y, ty, aux).
     """
+    primals, tangents = _given("primals", primals), _given("tangents", tangents)
     if len(primals) != len(tangents):
         raise TransformError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")
-    xs, ts = [as_tensor(x) for x in primals], [as_tensor(t) for t in tangents]
+    xs, ts = paired("jvp", primals, tangents)
+    y, ty, aux = pushed_through("jvp", fn, tree.rebuild(primals, xs), ts, has_aux)
+    return (y, ty, aux) if has_aux else (y, ty)
+
+
+def _given(what: str, values: Any) -> tuple:
+    if not isinstance(values, tuple | list):
+        raise TransformError(f"jvp: {what} is a tuple with one entry for each argument, (x,) for x")
+    return tuple(values)
+
+
+def paired(what: str, primals: tuple, tangents: tuple) -> tuple[list, list]:
+    """The leaves of both as tensors; tangents in their primals' dtype."""
+    xs: list = [as_tensor(x) for x in tree.leaves(primals)]
+    ts: list = [as_tensor(t) for t in tree.matched(primals, tangents, what)]
     for i, (x, t) in enumerate(zip(xs, ts, strict=True)):
         if x.shape != t.shape:
             raise TransformError(
-                f"jvp: tangents[{i}] has shape {t.shape}, its primal {x.shape}; they must agree"
+                f"{what}: tangents[{i}] has shape {t.shape}, its primal {x.shape}; they must agree"
             )
+        if t.dtype != x.dtype:
+            ts[i] = ops.astype(t, dtype=x.dtype)
+    return xs, ts
+
+
+def pushed_through(what: str, fn: Callable, primals: tuple, ts: list, has_aux: bool) -> tuple:
+    """(y, ty, aux) of fn on trees of tensors whose leaves have these tangents (None for zero)."""
     with new_level(Dual) as kind:
-        returned = fn(*[dual(x, t, kind) for x, t in zip(xs, ts, strict=True)])
-        returned, aux = returned if has_aux else (returned, None)
-        several = isinstance(returned, tuple | list)
-        pairs = [_split(y, kind) for y in (returned if several else [returned])]
-        values = tuple(y for y, _ in pairs) if several else pairs[0][0]
-        pushed = tuple(t for _, t in pairs) if several else pairs[0][1]
-    return (values, pushed, aux) if has_aux else (values, pushed)
+        duals = [dual(x, t, kind) for x, t in zip(tree.leaves(primals), ts, strict=True)]
+        returned, aux = split_aux(what, fn(*tree.rebuild(primals, duals)), has_aux)
+        pairs = [_split(y, kind) for y in tree.leaves(returned)]
+    values, pushed = ([pair[i] for pair in pairs] for i in (0, 1))
+    aux = tree.tree_map(lambda a: lowered(a, kind), aux)
+    return tree.rebuild(returned, values), tree.rebuild(returned, pushed), aux
 
 
 def _split(y: Any, kind: type) -> tuple:
     """(value, tangent) of a result; a result that does not depend on the inputs has tangent 0."""
     if type(y) is not kind:
-        y = as_result(y)
-        return y, y * 0
+        y = as_tensor(y)
+        return y, as_result(np.zeros_like(y))
     t = np.zeros_like(y.data) if y.tangent is None else y.tangent
     return as_result(y.data), as_result(t)

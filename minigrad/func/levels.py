@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core import modes
+from ..core.errors import TransformError
 from ..core.tensor import Tensor, wrap
 
 _classes: dict[tuple[type, int], type] = {}
@@ -31,6 +32,24 @@ class LevelTensor(Tensor):
         watch.args = tuple(lifted(x, cls) for x in args)
         watch.forward = op.with_residuals if op.residuals else op
         watch.kind = cls
+
+
+class NoLeaf:
+    """For the tensors of vmap and jvp: they carry an axis or a tangent, and record nothing."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self) -> bool:
+        return False
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted:
+            raise TransformError(
+                "inside vmap and jvp a tensor cannot be made to require a gradient; call "
+                "mg.func.grad or mg.func.vjp on a function of it"
+            )
 
 
 def lifted(x: Any, kind: type[Tensor]) -> Any:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
@@ -18,41 +20,111 @@ def _leaf(x: Any, kind: type[Tensor]) -> Tensor:
     return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
 
 
-def _pull_back(y: Tensor, xs: list[Tensor], g: Any) -> list:
-    """The gradients of y for cotangent g as lower values; zeros where y does not depend on x."""
-    if y.node is None:
-        return [as_tensor(x.data) * 0 for x in xs]
-    gs = api.grad(y, xs, None if g is None else [g], allow_unused=True)
-    return [as_tensor(x.data) * 0 if gx is None else gx for x, gx in zip(xs, gs, strict=True)]
+class Recorded:
+    """A function that has run once at a reverse level: its result, ready to be pulled back.
+
+    inputs     the arguments as variables of the level (a tuple of trees), `xs` their leaves
+    returned   what the function returned (a tree), `ys` its leaves, all of the level
+    aux        what it returned besides, as lower values
+    """
+
+    def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):
+        with new_level(LevelTensor, lasting) as kind:
+            self.inputs = tuple(tree.tree_map(lambda x: _leaf(x, kind), x) for x in primals)
+            returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+        self.kind = kind
+        self.xs = tree.leaves(self.inputs)
+        self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
+        self.ys = tree.leaves(self.returned)
+        self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
+
+    def values(self) -> Any:
+        """The result as lower values."""
+        return tree.tree_map(lambda y: as_result(lowered(y, self.kind)), self.returned)
+
+    def pull(self, ys: list, gs: list | None, again: bool) -> list:
+        """Σ vᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
+        chosen = [i for i, y in enumerate(ys) if y.node is not None]
+        found: Any = [None] * len(self.xs)
+        if chosen and self.xs:
+            with new_level(LevelTensor):
+                found = api.grad(
+                    [ys[i] for i in chosen],
+                    self.xs,
+                    None if gs is None else [gs[i] for i in chosen],
+                    retain_graph=again,
+                    allow_unused=True,
+                )
+        return [
+            as_result(np.zeros_like(x.data) if gx is None else gx)
+            for x, gx in zip(self.xs, found, strict=True)
+        ]
+
+
+def split_aux(what: str, returned: Any, has_aux: bool) -> tuple:
+    """(result, aux) of a function that returns both."""
+    if not has_aux:
+        return returned, None
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise TransformError(
+            f"{what}: with has_aux=True the function returns (result, aux); it returned "
+            f"{describe(returned)}"
+        )
+    return returned
+
+
+def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
+    """A result of the function as a tensor of the level; a constant where it is of a lower one."""
+    if type(y) is kind:
+        return y
+    if not (isinstance(y, Tensor) or hasattr(y, "dtype") or isinstance(y, int | float | complex)):
+        raise TransformError(
+            f"{what}: the function returned {describe(y)}; its result must be tensors, alone or in "
+            "dicts, lists and tuples. Return anything else beside it, with has_aux=True."
+        )
+    return wrap(as_tensor(y) if not isinstance(y, Tensor) else y, None, kind)
+
+
+def chosen(what: str, fn: Callable, argnums: int | tuple, args: tuple, kwargs: dict) -> tuple:
+    """(fn as a function of the chosen arguments alone, those arguments)."""
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if any(not -len(args) <= i < len(args) for i in numbers):
+        raise TransformError(
+            f"{what}: argnums={argnums} but {len(args)} positional arguments were given; arguments "
+            "to differentiate are given by position"
+        )
+    numbers = tuple(i % len(args) for i in numbers)
+    if len(set(numbers)) != len(numbers):
+        raise TransformError(f"{what}: argnums={argnums} names an argument twice")
+
+    def of_chosen(*values: Any) -> Any:
+        inputs = list(args)
+        for i, x in zip(numbers, values, strict=True):
+            inputs[i] = x
+        return fn(*inputs, **kwargs)
+
+    return of_chosen, tuple(args[i] for i in numbers)
 
 
 def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Callable:
     """(*args) -> (fn(*args), ∂fn/∂args[argnums]); fn returns a scalar tensor, or (scalar, aux).
 
-    The arguments may be nested dicts, lists and tuples of tensors; gradients have the same form.
+    The arguments may be trees (nested dicts, lists, tuples, dataclasses) of tensors; gradients have
+    the same form. With a tuple for argnums, a tuple of gradients. aux may be anything.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     def transformed(*args: Any, **kwargs: Any) -> tuple:
-        with new_level(LevelTensor) as kind:
-            chosen = [tree.tree_map(lambda x: _leaf(x, kind), args[i]) for i in numbers]
-            inputs = list(args)
-            for i, x in zip(numbers, chosen, strict=True):
-                inputs[i] = x
-            returned = fn(*inputs, **kwargs)
-            y, aux = returned if has_aux else (returned, None)
-            if not isinstance(y, Tensor) or y.size != 1:
-                raise TransformError(
-                    f"grad differentiates a function with one scalar result; it returned "
-                    f"{describe(y)}. Use mg.func.vjp or mg.func.jacobian for others."
-                )
-            y = y if type(y) is kind else wrap(y, None, kind)
-            xs = tree.leaves(chosen)
-            gs = tree.rebuild(chosen, [as_result(g) for g in _pull_back(y, xs, None)])
-            gs = gs[0] if isinstance(argnums, int) else tuple(gs)
-            value = as_result(lowered(y, kind))
-            aux = tree.tree_map(lambda a: lowered(a, kind), aux)
-        return ((value, aux), gs) if has_aux else (value, gs)
+        of_chosen, primals = chosen("grad", fn, argnums, args, kwargs)
+        run = Recorded("grad", of_chosen, primals, has_aux, lasting=False)
+        if not isinstance(run.returned, Tensor) or run.returned.size != 1:
+            raise TransformError(
+                f"grad differentiates a function with one scalar result; it returned "
+                f"{describe(run.returned)}. Use mg.func.vjp or mg.func.jacobian for others."
+            )
+        value = run.values()
+        gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
+        gs = gs[0] if isinstance(argnums, int) else gs
+        return ((value, run.aux), gs) if has_aux else (value, gs)
 
     return transformed
 
@@ -68,24 +140,16 @@ def grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Calla
     return transformed
 
 
-def vjp(fn: Callable, *primals: Any) -> tuple[Any, Callable]:
+def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     """(y, pull): y = fn(*primals) and pull(g) = the tuple of vᵀJ for each primal.
 
-    pull may be called more than once, each time with a cotangent of y's shape.
+    pull may be called more than once, each time with a cotangent of y's form and shapes. Primals
+    and y may be trees. With has_aux, fn returns (y, aux), and vjp returns (y, pull, aux).
     """
-    with new_level(LevelTensor, lasting=True) as kind:
-        xs = [_leaf(x, kind) for x in primals]
-        returned = fn(*xs)
-    y = returned if type(returned) is kind else wrap(as_tensor(returned), None, kind)
+    run = Recorded("vjp", fn, primals, has_aux, lasting=True)
 
     def pull(g: Any) -> tuple:
-        with new_level(LevelTensor):
-            if y.node is None:
-                return tuple(as_tensor(x.data) * 0 for x in xs)
-            gs = api.grad(y, xs, [g], retain_graph=True, allow_unused=True)
-        return tuple(
-            as_tensor(x.data) * 0 if gx is None else as_result(gx)
-            for x, gx in zip(xs, gs, strict=True)
-        )
+        gs = tree.matched(run.returned, g, "the pull of vjp")
+        return tree.rebuild(run.inputs, run.pull(run.ys, gs, again=True))
 
-    return as_result(lowered(y, kind)), pull
+    return (run.values(), pull, run.aux) if has_aux else (run.values(), pull)

@@ -1,7 +1,50 @@
-"""Nested dicts, lists and tuples of tensors, taken apart and put together again."""
+"""Trees: nested dicts, lists, tuples, named tuples and dataclasses, taken apart and put together.
 
+What is none of these is a leaf. None is an empty tree: it has no leaves and stays where it is.
+"""
+
+import copy
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from ..core.errors import TransformError
+
+
+def _children(tree: Any) -> list | None:
+    """The parts of a tree in their order; None for a leaf."""
+    if isinstance(tree, dict):
+        return [tree[key] for key in _keys(tree)]
+    if isinstance(tree, list | tuple):
+        return list(tree)
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return [getattr(tree, field.name) for field in dataclasses.fields(tree)]
+    return [] if tree is None else None
+
+
+def _keys(tree: dict) -> list:
+    """Sorted, so that two dicts with the same keys have the same leaves; else as they stand."""
+    try:
+        return sorted(tree)
+    except TypeError:
+        return list(tree)
+
+
+def _with_children(tree: Any, parts: list) -> Any:
+    """A tree of the same kind with these parts."""
+    if isinstance(tree, dict):
+        made = copy.copy(tree)
+        made.update(zip(_keys(tree), parts, strict=True))
+        return made
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*parts)
+    if isinstance(tree, list | tuple):
+        return type(tree)(parts)
+    made = copy.copy(tree)  # a dataclass, frozen or not
+    if made is not None:
+        for field, part in zip(dataclasses.fields(made), parts, strict=True):
+            object.__setattr__(made, field.name, part)
+    return made
 
 
 def leaves(tree: Any) -> list:
@@ -9,32 +52,75 @@ def leaves(tree: Any) -> list:
     found, stack = [], [tree]
     while stack:
         node = stack.pop()
-        if isinstance(node, dict):
-            stack.extend(node[key] for key in sorted(node, reverse=True))
-        elif isinstance(node, list | tuple):
-            stack.extend(reversed(node))
-        elif node is not None:
+        parts = _children(node)
+        if parts is None:
             found.append(node)
+        else:
+            stack.extend(reversed(parts))
     return found
 
 
 def rebuild(tree: Any, values: Iterable) -> Any:
-    """A tree of the same shape with these leaves. Nesting is as deep as the user wrote it."""
+    """A tree of the same form with these leaves. Nesting is as deep as the user wrote it."""
     values = iter(values)
 
     def build(node: Any) -> Any:
-        if isinstance(node, dict):
-            built = {key: build(node[key]) for key in sorted(node)}
-            return type(node)({key: built[key] for key in node})
-        if isinstance(node, tuple) and hasattr(node, "_fields"):
-            return type(node)(*(build(child) for child in node))
-        if isinstance(node, list | tuple):
-            return type(node)(build(child) for child in node)
-        return None if node is None else next(values)
+        parts = _children(node)
+        return next(values) if parts is None else _with_children(node, [build(p) for p in parts])
 
     return build(tree)
 
 
-def tree_map(fn: Callable, tree: Any) -> Any:
-    """fn applied to each leaf."""
-    return rebuild(tree, [fn(leaf) for leaf in leaves(tree)])
+def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
+    """fn applied to each leaf (and to those in the same places of trees of the same form)."""
+    rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]
+    return rebuild(tree, [fn(*row) for row in zip(*rows, strict=True)])
+
+
+def matched(tree: Any, other: Any, what: str) -> list:
+    """The leaves of `other`, which must have the form of `tree`: TransformError names the place."""
+    found, stack = [], [(tree, other, "")]
+    while stack:
+        a, b, path = stack.pop()
+        mine, theirs = _children(a), _children(b)
+        if mine is None and theirs is None:
+            found.append(b)
+        elif mine is None or theirs is None or not _alike(a, b):
+            raise TransformError(
+                f"{what}: the two trees differ{f' at {path}' if path else ''}: {_form(a)} on the "
+                f"one side, {_form(b)} on the other; they must have the same form"
+            )
+        else:
+            names = _keys(a) if isinstance(a, dict) else range(len(mine))
+            pairs = zip(mine, theirs, [f"{path}[{name!r}]" for name in names], strict=True)
+            stack.extend(reversed(list(pairs)))
+    return found
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two inner nodes of trees are of one kind, with the same keys or length."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys()
+    sequences = isinstance(a, list | tuple) and isinstance(b, list | tuple)
+    return (sequences or type(a) is type(b)) and len(_children(a) or ()) == len(_children(b) or ())
+
+
+def _form(node: Any) -> str:
+    if isinstance(node, dict):
+        return f"a dict with the keys {_keys(node)}"
+    if isinstance(node, list | tuple):
+        return f"a {type(node).__name__} of {len(node)}"
+    return "None" if node is None else f"a {type(node).__name__}"
+
+
+def spread(prefix: Any, tree: Any, what: str) -> list:
+    """One entry of `prefix` (a tree of ints and None) for each leaf of `tree` below it."""
+    if prefix is None or isinstance(prefix, int):
+        return [prefix] * len(leaves(tree))
+    mine, theirs = _children(prefix), _children(tree)
+    if mine is None or theirs is None or not _alike(prefix, tree):
+        raise TransformError(
+            f"vmap: {what} has {_form(prefix)} where the value has {_form(tree)}; it takes ints "
+            "and None, alone or in the place of a whole branch"
+        )
+    return [axis for pair in zip(mine, theirs, strict=True) for axis in spread(*pair, what)]

@@ -1,6 +1,7 @@
 """An event log as a Chrome trace, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One lane per thread, a slice per event, an arrow from each forward slice to its backward slice.
+One lane per thread; a slice per event, scope, step and hook; an arrow from each forward slice to
+its backward slice; a counter of the bytes alive by category, where the log follows memory.
 Names follow PyTorch's traces (cat "cpu_op", "fwdbwd", "Sequence number"), so that tools made for
 those read ours. Times are microseconds from the start of the log, printed with three decimals from
 whole nanoseconds: rounded numbers could make slices overlap, and viewers then drop them.
@@ -14,28 +15,58 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader, json_text, written_whole
+from .records import CATEGORIES, Allocation, Category, Held, Mark
+
+STEPS = 999_999  # the lane of the steps
+MOST_COUNTERS = 100_000  # points of the counter; of more changes every nth is shown
 
 
-def write_chrome(log: str, out: str | os.PathLike) -> None:
-    """Convert the event log `log` into the trace file `out`, whole or not at all."""
-    with EventReader(log) as reader, written_whole(os.fspath(out)) as file:
+def write_chrome(log: str, out: str | os.PathLike) -> str | None:
+    """Convert the event log `log` into the trace file `out`, whole or not at all.
+
+    Returns where the log was cut off, in one line, or None.
+    """
+    with EventReader(log, salvage=True) as reader, written_whole(os.fspath(out)) as file:
         for text in _trace(reader):
             file.write(text)
+    return reader.cut
 
 
 def _trace(reader: EventReader) -> Iterator[str]:
     pid = reader.header.get("pid") or 1
     base = reader.header["base_ns"]
     lanes: dict[int, int] = {}  # thread -> tid; numbered from 1, since 0 means something else
-    links = _Links()
+    links, memory = _Links(), _Memory()
     yield '{"displayTimeUnit":"ns","traceEvents":[\n'
     yield json_text(_label("process_name", pid, 0, "minigrad"))
-    for event in reader:
-        tid = lanes.setdefault(event.thread, len(lanes) + 1)
-        yield ",\n" + _slice(event, pid, tid, base)
-        links.note(event, tid)
+    for event in reader.records():
+        if isinstance(event, Event | Mark):
+            if isinstance(event, Mark) and event.what == "step":  # may begin or end inside others
+                yield ",\n" + _mark(event, pid, STEPS, base)
+                continue
+            tid = lanes.setdefault(event.thread, len(lanes) + 1)
+            if isinstance(event, Event):
+                yield ",\n" + _slice(event, pid, tid, base)
+                links.note(event, tid)
+            else:
+                yield ",\n" + _mark(event, pid, tid, base)
+        elif not isinstance(event, Held):
+            memory.note(event)
     for thread, tid in lanes.items():
-        yield ",\n" + json_text(_label("thread_name", pid, tid, reader.threads[thread]))
+        worker = reader.workers.get(thread)
+        name = reader.threads[thread] + ("" if worker is None else f" (worker {worker})")
+        yield ",\n" + json_text(_label("thread_name", pid, tid, name))
+        order = tid if worker is None else 1000 + worker
+        yield ",\n" + json_text(
+            {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid,
+             "args": {"sort_index": order}}
+        )  # fmt: skip
+    yield ",\n" + json_text(_label("thread_name", pid, STEPS, "steps"))
+    for t, live in memory.counters():
+        yield (
+            f',\n{{"ph":"C","name":"bytes alive","pid":{pid},"tid":0,'
+            f'"ts":{_microseconds(t - base)},"args":{json_text(live)}}}'
+        )
     for phase, seq, tid, t in links.arrows():
         ending = ',"bp":"e"' if phase == "f" else ""
         yield (
@@ -67,15 +98,71 @@ def _slice(event: Event, pid: int, tid: int, base: int) -> str:
     }
     if event.seq is not None:
         args["Sequence number"] = event.seq
+    if event.flops is not None:
+        args["FLOP"] = event.flops
+    if event.moved is not None:
+        args["Bytes moved"] = event.moved
     if event.scope:
         args["Scope"] = event.scope
     if event.site:
-        args["Call stack"] = f"{event.site['file']}({event.site['line']}): {event.site['function']}"
+        sites = event.stack or (event.site,)
+        args["Call stack"] = ";".join(
+            f"{site['file']}({site['line']}): {site['function']}" for site in reversed(sites)
+        )
     return (
         f'{{"ph":"X","cat":"{category}","name":{json_text(name)},"pid":{pid},"tid":{tid},'
         f'"ts":{_microseconds(event.t0 - base)},"dur":{_microseconds(event.t1 - event.t0)},'
         f'"args":{json_text(args)}}}'
     )
+
+
+def _mark(mark: Mark, pid: int, tid: int, base: int) -> str:
+    name = f"ProfilerStep#{mark.name}" if mark.what == "step" else mark.name
+    return (
+        f'{{"ph":"X","cat":"user_annotation","name":{json_text(name)},"pid":{pid},"tid":{tid},'
+        f'"ts":{_microseconds(mark.t0 - base)},"dur":{_microseconds(mark.t1 - mark.t0)},'
+        f'"args":{{"what":{json_text(mark.what)}}}}}'
+    )
+
+
+class _Memory:
+    """Every change of the bytes alive: time, category, difference; three numbers each."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}  # id -> (category, bytes)
+        self._columns = array("q"), array("q"), array("q")
+
+    def note(self, record: Any) -> None:
+        if isinstance(record, Allocation):
+            kind = CATEGORIES.index(record.category)
+            self._known[record.id] = kind, record.bytes
+            self._step(record.t, kind, record.bytes)
+            return
+        kind, size = self._known.pop(record.id, (0, 0))
+        self._step(record.t, kind, -size)
+        if isinstance(record, Category):
+            kind = CATEGORIES.index(record.category)
+            self._known[record.id] = kind, size
+            self._step(record.t, kind, size)
+
+    def _step(self, t: int, kind: int, change: int) -> None:
+        for column, value in zip(self._columns, (t, kind, change), strict=True):
+            column.append(value)
+
+    def counters(self) -> Iterator[tuple[int, dict[str, int]]]:
+        """(time, bytes by category) after the changes of each moment; at most MOST_COUNTERS."""
+        times, kinds, changes = map(np.asarray, self._columns)
+        if not len(times):
+            return
+        order = np.argsort(times, kind="stable")
+        every = max(1, len(times) // MOST_COUNTERS)
+        live = dict.fromkeys(CATEGORIES, 0)
+        last = len(order) - 1
+        for at, i in enumerate(order.tolist()):
+            live[CATEGORIES[kinds[i]]] += int(changes[i])
+            moment_over = at == last or times[order[at + 1]] != times[i]
+            if moment_over and (at % every == 0 or every == 1 or at == last):
+                yield int(times[i]), {name: max(0, n) for name, n in live.items()}
 
 
 class _Links:

@@ -4,7 +4,8 @@
         train()
 
 then `minigrad-profile view run.jsonl`. The file grows as "run.jsonl.partial" and takes its name
-when it is complete, also when the program ends with an exception.
+when it is complete, also when the program ends with an exception. What a killed program leaves
+can be read up to the cut.
 """
 
 import contextlib
@@ -13,16 +14,22 @@ import sys
 import threading
 import time
 from time import perf_counter_ns
-from types import CodeType
 from typing import Any
 
+import numpy as np
+
 from ..core import events
+from ..core.careful import enter
 from ..core.events import capture_origin
+from ..core.graph import Leaf
+from ..ops import work
 from . import formats
 from .formats import cotangents_of, json_text
+from .log_lines import Lines
+from .memory import MemoryTracker
+from .schedule import schedule_of
 
-_BATCH = 2048  # events kept before they are written
-_MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
+_BATCH = 2048  # lines kept before they are written
 MAX_EVENTS = 10_000_000
 
 
@@ -33,53 +40,116 @@ class event_log:
     max_events  further events are counted as dropped, not recorded
     min_us      shorter events are counted as dropped too
                 (the one event for each whole backward is always kept)
+    memory      also record which arrays live from when to when, and whose they are (memory.py)
+    stack       how many frames of the caller's code to keep with each op; 0: the one line
+    sync        wait for the device after each op, so that its time is its own (slow)
+    schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
     ends the recording with one line on stderr, not the program.
     """
 
-    def __init__(self, path: str | os.PathLike, max_events: int = MAX_EVENTS, min_us: float = 0.0):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        max_events: int = MAX_EVENTS,
+        min_us: float = 0.0,
+        memory: bool = False,
+        stack: int = 0,
+        sync: bool = False,
+        schedule: Any = None,
+    ):
         self.path = os.fspath(path)
         self.max_events = int(max_events)
         self.min_ns = int(min_us * 1000)
+        self.stack, self.sync = int(stack), bool(sync)
+        self.schedule = schedule_of(schedule)
         self.dropped = 0
+        self.steps = 0  # ended so far
         self._written = 0
+        self._marks = 0
+        self._spent = 0  # nanoseconds that writing took
         self._lock = threading.Lock()
         self._drop_lock = threading.RLock()  # a signal handler may run ops while we hold it
         self._pending: list[tuple] = []
-        self._names: dict[Any, int] = {}
-        self._next_name = 0
-        self._passes: dict[int, list[int]] = {}  # thread -> when its backwards began
+        self._others: list[tuple] = []  # marks and memory
+        self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
+        self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
         self._file: Any = None
+        self._lines = Lines()
+        self._listening = False
+        self._phase = "active"
 
     def __enter__(self) -> "event_log":
         if self._file is not None:
             raise RuntimeError("this event log is open already; make another with mg.event_log()")
         self._partial = f"{self.path}.partial"
         self._file = open(self._partial, "w", encoding="utf-8")
+        self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
             "pid": os.getpid(),
-            "base_ns": perf_counter_ns(),
+            "base_ns": self._base,
             "base_unix_ns": time.time_ns(),
             "min_ns": self.min_ns,
             "max_events": self.max_events,
+            "memory": self._memory is not None,
+            "stack": self.stack,
+            "sync": self.sync,
+            "schedule": None if self.schedule is None else self.schedule._asdict(),
         }
         self._file.write(json_text(header) + "\n")
-        events.listen(self, origin=True)
+        self._step_began = self._base
+        self._enter_phase()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def step(self) -> None:
+        """Say that a step of the program (of training) ends here, and the next one begins."""
+        now = perf_counter_ns()
+        if self._phase == "active" and self._file is not None:
+            thread = threading.get_ident()
+            self._others.append(
+                ("mark", "step", str(self.steps), self._step_began, now, thread, None)
+            )
+        self.steps += 1
+        self._step_began = now
+        self._enter_phase()
+
+    def _enter_phase(self) -> None:
+        """Listen or not, as the schedule says of the step that begins now."""
+        self._phase = "active" if self.schedule is None else self.schedule.phase(self.steps)
+        wanted = self._phase in ("warmup", "active") and self._file is not None
+        if wanted and not self._listening:
+            events.listen(self, origin=True, stack=self.stack, sync=self.sync)
+        elif not wanted and self._listening:
+            events.unlisten(self)
+        self._listening = wanted
+
     def close(self) -> None:
         """Stop recording and give the file its name. A second call does nothing."""
         events.unlisten(self)
+        self._listening = False
+        if self._memory is not None:
+            self._memory.close()
         with self._lock:
             self._flush()
             file, self._file = self._file, None
             if file is None:
                 return
-            end = {"kind": "end", "events": self._written, "dropped": self.dropped}
+            lost = 0 if self._memory is None else self._memory.lost
+            end = {
+                "kind": "end",
+                "events": self._written,
+                "dropped": self.dropped,
+                "untracked": lost,
+                "marks": self._marks,
+                "steps": self.steps,
+                "wall_ns": perf_counter_ns() - self._base,
+                "writing_ns": self._spent,
+                "recording_ns": self._spent + round(_hearing_cost() * self._written),
+            }
             with self._guarded():
                 with file:
                     file.write(json_text(end) + "\n")
@@ -93,104 +163,111 @@ class event_log:
     # -- listening -------------------------------------------------------------------------------
 
     def hear(self, event: tuple) -> None:
-        kind, op, t0, t1, node, inputs, outputs = event
+        kind, op, t0, t1, node, inputs, outputs, params = event
         pending = self._pending
+        if self._phase == "warmup":
+            return
+        thread, seq, slots = threading.get_ident(), None, ()
+        if node is not None:
+            origin, seq = node.origin, node.number
+        else:
+            origin = capture_origin()
+        if self._memory is not None:
+            if kind == "forward":
+                self._memory.forward(op, t1, node, inputs, outputs, (thread, origin))
+            else:
+                self._memory.backward(op, t1, node, inputs[0], outputs, (thread, origin))
         if t1 - t0 < self.min_ns or self._written + len(pending) >= self.max_events:
             with self._drop_lock:
                 self.dropped += 1
             return
-        if kind == "backward":
+        if kind == "backward" and node is not None:
+            slots = tuple(node.plan.slots) or None
             inputs = cotangents_of(inputs[0])
-        origin = node.origin if node is not None else capture_origin()
+        elif params:
+            slots = tuple([(name, params.get(name)) for name in work.needed_params(op)])
         pending.append(
             (
                 kind,
                 op,
                 t0,
                 t1,
-                threading.get_ident(),
-                None if node is None else node.number,
-                tuple([_array(x) for x in inputs]),
-                tuple([_array(y) for y in outputs]),
+                thread,
+                seq,
+                tuple(map(_array, inputs)),
+                tuple(map(_array, outputs)),
                 origin,
+                slots,
             )
         )
-        if len(pending) >= _BATCH and self._lock.acquire(blocking=False):
+        if len(pending) >= _BATCH or len(self._others) >= _BATCH:
+            self._flush_if_free()
+
+    def graph_ready(self, order: list, roots: list) -> None:
+        leaves = []
+        if self._memory is not None:
+            leaves = [place for place in order if place.__class__ is Leaf]
+        self._passes.setdefault(threading.get_ident(), []).append((perf_counter_ns(), leaves))
+
+    def graph_done(self, error: BaseException | None) -> None:
+        """One event for the whole backward, around those of its nodes."""
+        thread = threading.get_ident()
+        if not self._passes.get(thread) or self._phase == "warmup":
+            return
+        t0, leaves = self._passes[thread].pop()
+        op = "backward" if error is None else f"backward ({type(error).__name__})"
+        origin = capture_origin()
+        if self._memory is not None:
+            self._memory.backward_done(leaves, (thread, origin))
+        self._pending.append(("pass", op, t0, perf_counter_ns(), thread, None, (), (), origin, ()))
+
+    def marked(self, what: str, name: str, t0: int, t1: int, subject: Any) -> None:
+        """A scope, a hook or an optimizer's step has ended."""
+        if self._phase == "warmup":
+            return
+        thread, origin = threading.get_ident(), capture_origin()
+        if what == "optimizer" and self._memory is not None and subject is not None:
+            self._memory.stepped(subject, t1, (thread, origin))
+        if self._marks + len(self._others) >= self.max_events:
+            with self._drop_lock:
+                self.dropped += 1
+            return
+        self._others.append(("mark", what, name, t0, t1, thread, origin))
+        if len(self._others) >= _BATCH:
+            self._flush_if_free()
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _flush_if_free(self) -> None:
+        if self._lock.acquire(blocking=False):
             try:
                 self._flush()
             finally:
                 self._lock.release()
 
-    def graph_ready(self, order: list, roots: list) -> None:
-        self._passes.setdefault(threading.get_ident(), []).append(perf_counter_ns())
-
-    def graph_done(self, error: BaseException | None) -> None:
-        """One event for the whole backward, around those of its nodes."""
-        thread = threading.get_ident()
-        if not self._passes.get(thread):
-            return
-        t0 = self._passes[thread].pop()
-        op = "backward" if error is None else f"backward ({type(error).__name__})"
-        self._pending.append(
-            ("pass", op, t0, perf_counter_ns(), thread, None, (), (), capture_origin())
-        )
-
-    # -- writing ---------------------------------------------------------------------------------
-
     def _flush(self) -> None:
         """Write what is pending; others may append meanwhile, behind what is taken."""
-        batch = self._pending[:]
-        del self._pending[: len(batch)]
+        began = perf_counter_ns()
+        batch, others = self._pending[:], self._others[:]
+        del self._pending[: len(batch)], self._others[: len(others)]
         if self._file is None:
             return
         lines: list[str] = []
         try:
             for entry in batch:
-                self._write_event(entry, lines)
+                self._lines.write_event(entry, lines)
+            for entry in others:
+                self._lines.write_other(entry, lines)
             with self._guarded():
                 self._file.write("".join(lines))
                 self._written += len(batch)
+                self._marks += sum(entry[0] == "mark" for entry in others)
         except BaseException:  # Ctrl-C in the middle: what it cost is counted, and names that
             self.dropped += len(batch)  # may not have reached the file are defined again
-            self._names.clear()
+            self._lines.forget()
             raise
-
-    def _write_event(self, entry: tuple, lines: list[str]) -> None:
-        kind, op, t0, t1, thread, seq, inputs, outputs, origin = entry
-        text = (
-            f'{{"kind":"{kind}","op":{json_text(op)},"t0":{t0},"t1":{t1},'
-            f'"thread":{self._number(("thread", thread), lines)},'
-            f'"seq":{"null" if seq is None else seq}'
-        )
-        if inputs or outputs:
-            text += f',"arrays":{self._number(("arrays", inputs, outputs), lines)}'
-        if origin is not None:
-            code, instruction, scope = origin[:3]
-            if scope:
-                text += f',"scope":{self._number(("scope", scope), lines)}'
-            text += f',"site":{self._site(code, instruction, lines)}'
-        lines.append(text + "}\n")
-
-    def _site(self, code: CodeType, instruction: int, lines: list[str]) -> int:
-        """The number of a source line, which is looked up once for each instruction on it."""
-        number = self._names.get((code, instruction))
-        if number is None:
-            site = events.site_of((code, instruction, "")) or {}
-            number = self._number(("site", *site.values()), lines)
-            self._names[code, instruction] = number
-        return number
-
-    def _number(self, name: tuple, lines: list[str]) -> int:
-        """The number that stands for a site, scope, thread or signature, defined when it is new."""
-        number = self._names.get(name)
-        if number is None:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            number = self._names[name] = self._next_name
-            self._next_name += 1
-            what = {"kind": "define", "what": name[0], "id": number}
-            lines.append(json_text(what | _definition(*name)) + "\n")
-        return number
+        finally:
+            self._spent += perf_counter_ns() - began
 
     @contextlib.contextmanager
     def _guarded(self) -> Any:
@@ -211,19 +288,12 @@ def _array(x: Any) -> tuple | None:
         return None
 
 
-def _definition(what: str, *content: Any) -> dict[str, Any]:
-    if what == "arrays":
-        return {"inputs": _described(content[0]), "outputs": _described(content[1])}
-    if what == "site":
-        return dict(zip(("file", "line", "function"), content, strict=True))
-    if what == "thread":
-        names = {thread.ident: thread.name for thread in threading.enumerate()}
-        return {"name": names.get(content[0], f"thread {content[0]}")}
-    return {"name": content[0]}
-
-
-def _described(arrays: tuple) -> list[dict[str, Any]]:
-    return [
-        {"shape": list(shape), "dtype": str(dtype), "bytes": nbytes}
-        for shape, dtype, nbytes in filter(None, arrays)
-    ]
+def _hearing_cost() -> float:
+    """Nanoseconds that hearing one event costs on this machine, now, without writing it."""
+    log, x, rounds = event_log(os.devnull), (np.empty(1),), 500
+    t0 = perf_counter_ns()
+    for _ in range(rounds):
+        enter(None, (), {})
+        a, b = perf_counter_ns(), perf_counter_ns()
+        log.hear(("forward", "op", a, b, None, x, x, {}))
+    return (perf_counter_ns() - t0) / rounds

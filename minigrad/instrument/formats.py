@@ -12,19 +12,43 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
 from ..core.errors import FormatError
 from ..version import __version__
+from .records import (
+    DEFINITIONS,
+    MAX_NAME,
+    NO_ARRAYS,
+    Allocation,
+    Category,
+    Event,
+    Held,
+    Mark,
+    Record,
+    Release,
+    event_fault,
+    is_count,
+    mark_fault,
+    memory_fault,
+)
+
+__all__ = [
+    "EVENTS", "GRAPH", "MAX_NAME", "VERSION", "Event", "EventReader", "check_header",
+    "cotangents_of", "header", "is_count", "json_text", "parse_json", "read_graph", "write_whole",
+    "written_whole",
+]  # fmt: skip
 
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
-VERSION = (1, 0)
+VERSION = (1, 0)  # major and minor
+_VERSIONS = {
+    EVENTS: (1, 1),  # 1.1: work, stacks, memory, marks, the log's own share
+    GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
+}
 MAX_GRAPH_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 20
-MAX_NAME = 1000  # characters of an op's name
 MAX_DEFINITIONS = 1_000_000  # sites, scopes, signatures and threads that a log may name
 
 
@@ -33,7 +57,7 @@ def header(format_name: str) -> dict[str, Any]:
     cupy = sys.modules.get("cupy")
     return {
         "format": format_name,
-        "version": list(VERSION),
+        "version": list(_VERSIONS.get(format_name, VERSION)),
         "minigrad": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -99,11 +123,6 @@ def check_header(document: Any, format_name: str, what: str) -> None:
         )
 
 
-def is_count(value: Any) -> bool:
-    """Whether this is a whole number from 0 to 2⁶³ − 1."""
-    return type(value) is int and 0 <= value < 1 << 63
-
-
 def cotangents_of(g: Any) -> list:
     """The arrays in what a node's backward was given: of an op with several outputs, those used."""
     if isinstance(g, dict):
@@ -160,51 +179,45 @@ def _is_among(identity: Any, ids: set) -> bool:
 # -- event log -------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, frozen=True)
-class Event:
-    """One line of an event log, with what it refers to filled in.
-
-    kind     "forward", "backward", or "pass" for a whole backward
-    t0 t1    nanoseconds of the header's clock
-    seq      number of the graph node; the same in forward and backward; None: not recorded
-    arrays   {"inputs": [...], "outputs": [...]} with shape, dtype and bytes of each
-    site     {"file", "line", "function"} of the user's line, or None
-    """
-
-    kind: str
-    op: str
-    t0: int
-    t1: int
-    thread: int
-    seq: int | None
-    arrays: dict[str, Any]
-    bytes: int
-    scope: str
-    site: dict[str, Any] | None
-
-
 class EventReader:
-    """An event log read line by line: `header` at once, the events by iterating, once.
+    """An event log read line by line: `header` at once, then its lines by iterating, once.
 
-    When they have all been read, `events` and `dropped` hold the log's own counts. Memory is
-    bounded by the definitions (sites, signatures ...), not by the number of events.
+    Iterating gives the events of ops; `records()` gives every line: Event, Mark, Allocation,
+    Category and Release. When all have been read, `events` and `dropped` hold the log's own counts
+    and `end` its last line, with what recording cost. Memory is bounded by the definitions (sites,
+    signatures ...), not by the number of events.
+
+    salvage   read a log that was cut off (its program killed, the disk full) up to the cut; `cut`
+              then says so in one line. Without it that is a FormatError.
     """
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, salvage: bool = False):
         self.path = path
+        self.salvage = salvage
+        self.cut: str | None = None
         self.events = self.dropped = 0
+        self.end: dict[str, Any] = {}
         self.threads: dict[int, str] = {}
-        self._defined: dict[str, dict[int, Any]] = {
-            "site": {}, "scope": {}, "arrays": {}, "thread": {},
-        }  # fmt: skip
+        self.workers: dict[int, int | None] = {}
+        self._defined: dict[str, dict[int, Any]] = {what: {} for what in DEFINITIONS}
         try:
             self._file: BinaryIO = open(path, "rb")
-            self.header = self._line(1)
         except OSError as error:
+            hint = ""
+            if os.path.exists(f"{path}.partial"):
+                hint = f"; {path}.partial is there, of a program that runs or was killed"
+            raise FormatError(f"{path}: cannot be read ({error.strerror}){hint}") from None
+        try:
+            self.header = self._line(1)
+            check_header(self.header, EVENTS, path)
+            if not is_count(self.header.get("base_ns")):
+                raise FormatError(f'{path}: "base_ns" should be a whole number')
+        except OSError as error:
+            self._file.close()
             raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-        check_header(self.header, EVENTS, path)
-        if not is_count(self.header.get("base_ns")):
-            raise FormatError(f'{path}: "base_ns" should be a whole number')
+        except BaseException:
+            self._file.close()
+            raise
 
     def close(self) -> None:
         self._file.close()
@@ -216,10 +229,20 @@ class EventReader:
         self.close()
 
     def __iter__(self) -> Iterator[Event]:
+        return (record for record in self.records() if isinstance(record, Event))
+
+    def records(self) -> Iterator[Record]:
+        """Every line of the log that is no definition, in the order in which they were written."""
         number, count = 1, 0  # lines, events
         while True:
             number += 1
-            record = self._line(number, count)
+            try:
+                record = self._line(number, count)
+            except _CutOff as cut:
+                if not self.salvage:
+                    raise
+                self.cut, self.events = str(cut), count
+                return
             kind = record.get("kind")
             if kind in ("forward", "backward", "pass"):
                 count += 1
@@ -230,7 +253,10 @@ class EventReader:
                 self.events, self.dropped = record.get("events", 0), record.get("dropped", 0)
                 if not (is_count(self.dropped) and is_count(self.events) and self.events <= count):
                     raise FormatError(f"{self._at(number)}: the log's end does not fit its events")
+                self.end = record
                 return
+            elif kind in _OTHERS:
+                yield self._other(record, number)
             # lines of other kinds come from newer minor versions: passed over
 
     def _at(self, number: int) -> str:
@@ -243,7 +269,7 @@ class EventReader:
         if not line.endswith(b"\n"):
             if number == 1:
                 check_header(parse_json(line, self.path), EVENTS, self.path)
-            raise FormatError(
+            raise _CutOff(
                 f"{self.path}: cut off after {events:,} events (line {number}): the program that "
                 "wrote it was killed, or the disk was full"
             )
@@ -258,65 +284,71 @@ class EventReader:
         table = self._defined.get(what) if isinstance(what, str) else None
         if table is None:
             return
-        checked = _DEFINITIONS[what](record)
+        checked: Any = DEFINITIONS[what](record)
+        if checked is not None and what == "stack":
+            sites = self._defined["site"]
+            checked = tuple([sites[i] for i in checked]) if sites.keys() >= {*checked} else None
         if not is_count(identity) or checked is None:
             raise FormatError(f"{self._at(number)}: a {what} that is not whole")
         if sum(map(len, self._defined.values())) >= MAX_DEFINITIONS:
             raise FormatError(f"{self.path}: more than {MAX_DEFINITIONS:,} definitions")
         table[identity] = checked
         if what == "thread":
+            worker = record.get("worker")
             self.threads[identity] = checked
+            self.workers[identity] = worker if is_count(worker) else None
+
+    def _named(self, record: dict[str, Any], what: str, otherwise: Any) -> Any:
+        return self._defined[what][record[what]] if what in record else otherwise
 
     def _event(self, record: dict[str, Any], number: int) -> Event:
-        get: Any = record.get
-        op, t0, t1, seq = get("op"), get("t0"), get("t1"), get("seq")
-        if not (is_count(t0) and is_count(t1) and t0 <= t1):
-            raise FormatError(f"{self._at(number)}: an event needs t0 and t1, t0 not after t1")
-        if not isinstance(op, str) or len(op) > MAX_NAME:
-            raise FormatError(f'{self._at(number)}: "op" should be a text of at most {MAX_NAME}')
-        if seq is not None and not is_count(seq):
-            raise FormatError(f'{self._at(number)}: "seq" should be a whole number or null')
+        fault = event_fault(record)
+        if fault:
+            raise FormatError(f"{self._at(number)}: {fault}")
+        get = record.get
         try:
-            thread, defined = record["thread"], self._defined
-            defined["thread"][thread]
-            arrays = defined["arrays"][get("arrays")] if "arrays" in record else _NO_ARRAYS
-            scope = defined["scope"][get("scope")] if "scope" in record else ""
-            site = defined["site"][get("site")] if "site" in record else None
+            thread = record["thread"]
+            self._defined["thread"][thread]
+            arrays = self._named(record, "arrays", NO_ARRAYS)
+            scope = self._named(record, "scope", "")
+            site = self._named(record, "site", None)
+            stack = self._named(record, "stack", ())
         except (KeyError, TypeError):
             raise FormatError(f"{self._at(number)}: refers to something not defined") from None
-        return Event(record["kind"], op, t0, t1, thread, seq, arrays, arrays["bytes"], scope, site)
+        return Event(
+            record["kind"], record["op"], record["t0"], record["t1"], thread, get("seq"), arrays,
+            arrays["bytes"], scope, site, get("flops"), get("moved"), stack,
+        )  # fmt: skip
+
+    def _other(self, record: dict[str, Any], number: int) -> Record:
+        kind = record["kind"]
+        fault = mark_fault(record) if kind == "mark" else memory_fault(record)
+        if fault:
+            raise FormatError(f"{self._at(number)}: {fault}")
+        if kind == "category":
+            return Category(record["id"], record["t"], record["category"])
+        if kind == "held":
+            return Held(record["id"], record["used"], record["used_forward"])
+        if kind == "release":
+            return Release(record["id"], record["t"], record["used"], record["used_forward"])
+        get: Any = record.get
+        try:
+            thread = record["thread"]
+            self._defined["thread"][thread]
+            scope = self._named(record, "scope", "")
+            site = self._named(record, "site", None)
+        except (KeyError, TypeError):
+            raise FormatError(f"{self._at(number)}: refers to something not defined") from None
+        if kind == "mark":
+            return Mark(get("what"), get("name"), get("t0"), get("t1"), thread, scope, site)
+        return Allocation(
+            get("id"), get("t"), get("bytes"), get("category"), get("phase"), get("op"),
+            get("seq"), thread, scope, site, tuple(get("shape")), get("dtype"),
+        )  # fmt: skip
 
 
-_NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
+_OTHERS = ("mark", "alloc", "category", "release", "held")
 
 
-def _site(record: dict) -> dict | None:
-    file, line, function = record.get("file"), record.get("line"), record.get("function")
-    whole = isinstance(file, str) and is_count(line) and isinstance(function, str)
-    return {"file": file, "line": line, "function": function} if whole else None
-
-
-def _name(record: dict) -> str | None:
-    name = record.get("name")
-    return name if isinstance(name, str) else None
-
-
-def _arrays(record: dict) -> dict | None:
-    """Inputs and outputs of a call, and the bytes of the outputs together."""
-    inputs, outputs = record.get("inputs"), record.get("outputs")
-    if not isinstance(inputs, list) or not isinstance(outputs, list):
-        return None
-    if not all(map(_is_array, [*inputs, *outputs])):
-        return None
-    total = sum(array["bytes"] for array in outputs)
-    return {"inputs": inputs, "outputs": outputs, "bytes": total}
-
-
-def _is_array(array: Any) -> bool:
-    if not isinstance(array, dict) or not isinstance(array.get("dtype"), str):
-        return False
-    shape = array.get("shape")
-    return isinstance(shape, list) and all(map(is_count, shape)) and is_count(array.get("bytes"))
-
-
-_DEFINITIONS = {"site": _site, "scope": _name, "thread": _name, "arrays": _arrays}
+class _CutOff(FormatError):
+    """The log ends in the middle."""

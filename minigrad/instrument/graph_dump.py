@@ -8,6 +8,7 @@
 and MINIGRAD_GRAPH_OUT=graph.json for every backward of an unchanged program.
 """
 
+import importlib
 import linecache
 import math
 import os
@@ -24,6 +25,7 @@ from ..core import events
 from ..core.graph import Leaf, Port, reachable
 from ..core.tensor import Tensor, raw
 from . import formats
+from .graph_work import flops_of
 from .numbers import arrived, norm, owner, small_values
 
 _LONGEST_TEXT = 200  # of a parameter's repr
@@ -75,8 +77,9 @@ def _document(order: Iterable, roots: Iterable, known: _Known) -> dict[str, Any]
         if node.__class__ is Leaf:
             nodes.append(_leaf_record(node, known))
         elif node.__class__ is not Port:
-            nodes.append(_node_record(node, known))
-            for slot, parent in zip(_slots(node), node.parents, strict=True):
+            slots = _slots(node)
+            nodes.append(_node_record(node, slots, known))
+            for slot, parent in zip(slots, node.parents, strict=True):
                 producer, output = _source(parent)
                 edges.append(
                     {"producer": producer, "output": output, "consumer": node.number, "slot": slot}
@@ -138,7 +141,7 @@ def _leaf_record(leaf: Leaf, known: _Known) -> dict[str, Any]:
     return record
 
 
-def _node_record(node: Any, known: _Known) -> dict[str, Any]:
+def _node_record(node: Any, slots: list[int], known: _Known) -> dict[str, Any]:
     several = isinstance(node.dtype, tuple)
     outputs = list(zip(node.shape, node.dtype)) if several else [(node.shape, node.dtype)]
     saved, params, device = _saved(node, known)
@@ -158,6 +161,9 @@ def _node_record(node: Any, known: _Known) -> dict[str, Any]:
     }
     if several:
         record["outputs"] = [_array_record(*output) for output in outputs]
+    for key, flops in zip(("flops", "backward_flops"), flops_of(node, slots), strict=True):
+        if flops is not None:
+            record[key] = flops
     if known.values.get(node) is not None:
         record["values"] = known.values[node]
     return record
@@ -210,12 +216,15 @@ def _text(value: Any) -> str:
 class _Pass:
     """One backward while it runs: its graph, and the steps so far."""
 
-    def __init__(self, order: list, roots: list, known: _Known):
+    def __init__(self, order: list, roots: list, known: _Known, checks: Any = None):
         self.document = _document(order, roots, known)
         self.records = {record["id"]: record for record in self.document["nodes"]}
         self.inputs: dict[int, list[dict]] = {}  # the edges into a node, in the order of parents
         for edge in self.document["edges"]:
             self.inputs.setdefault(edge["consumer"], []).append(edge)
+        for node in order if checks is not None else ():
+            if node.__class__ is not Leaf and node.__class__ is not Port:
+                self.records[node.number]["check"] = checks.badge(node)
         self.order = order
         self.leaves = [(leaf, _grad_of(leaf)) for leaf in order if leaf.__class__ is Leaf]
         self.thread = threading.get_ident()
@@ -273,9 +282,15 @@ class record_backward:
     not for timing. Each step tells the time it took to look at it. With the forward inside the
     block too, the dump also holds source lines, scopes and the values of small results. `names`
     says what to call some of the tensors; more may be added: rec.names["hidden"] = h.
+
+    check=True compares each node's rule with finite differences, at the values and with the saved
+    arrays of its call (minigrad/testing/check_graph.py); `minigrad-viz check` shows the badges.
     """
 
-    def __init__(self, names: Mapping[str, Tensor] | None = None) -> None:
+    def __init__(self, names: Mapping[str, Tensor] | None = None, check: bool = False) -> None:
+        # by name, when asked for: the harness stands above the instruments and imports them
+        harness = importlib.import_module("minigrad.testing.check_graph") if check else None
+        self._checks = harness and harness.NodeChecks()
         self.graph: dict[str, Any] | None = None
         self.names = dict(names or {})
         self._passes: list[_Pass] = []
@@ -303,7 +318,7 @@ class record_backward:
         self.graph = graph
 
     def graph_ready(self, order: list, roots: list) -> None:
-        started = _Pass(order, roots, _Known(self._values, self.names))
+        started = _Pass(order, roots, _Known(self._values, self.names), self._checks)
         with self._lock:
             self._passes.append(started)
 
@@ -316,10 +331,12 @@ class record_backward:
         self.done(mine[-1].finished())
 
     def hear(self, event: tuple) -> None:
-        kind, _, t0, t1, node, inputs, outputs = event
+        kind, _, t0, t1, node, inputs, outputs, params = event
         if kind == "backward":
             self._hear_step(t0, t1, node, inputs[0], outputs)
         elif node is not None and node.__class__ is not Port:
+            if self._checks is not None:
+                self._checks.heard(node, inputs, params)
             values = small_values(outputs[0])
             if values is not None:
                 self._values[node] = values

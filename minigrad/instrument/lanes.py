@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader
+from .records import Mark
+
+MAX_MARKS = 1_000_000  # kept of one log
 
 
 class Lane:
@@ -23,15 +26,24 @@ class Lane:
 
 
 class Lanes:
-    """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n."""
+    """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n.
+
+    marks   the log's marks (scopes, steps, optimizer steps, hooks), in the order of their ends
+    cut     where the log was cut off, in one line, or None
+    """
 
     def __init__(self, path: str, key_of: Callable[[Event], Hashable]):
         self.lanes: dict[int, Lane] = {}
         self.keys: list[Any] = []
+        self.marks: list[Mark] = []
         numbers: dict[Hashable, int] = {}
-        with EventReader(path) as reader:
+        with EventReader(path, salvage=True) as reader:
             self.header = reader.header
-            for event in reader:
+            for event in reader.records():
+                if not isinstance(event, Event):
+                    if isinstance(event, Mark) and len(self.marks) < MAX_MARKS:
+                        self.marks.append(event)
+                    continue
                 lane = self.lanes.get(event.thread)
                 if lane is None:
                     lane = self.lanes[event.thread] = Lane(reader.threads[event.thread])
@@ -43,6 +55,7 @@ class Lanes:
                 lane.t1.append(event.t1)
                 lane.key.append(number)
             self.dropped = reader.dropped
+            self.end, self.cut = reader.end, reader.cut
 
 
 def walk(lane: Lane) -> Iterator[tuple[int, int, int | None, int]]:

@@ -5,11 +5,13 @@
     print(prof.table())
 
 The listener appends two numbers per event to lists that belong to the op; sums are formed later,
-a few thousand at a time. Appending is atomic in Python, so threads need no lock there.
+a few thousand at a time. Appending is atomic in Python, so threads need no lock there. What goes
+into files is outputs.py's business.
 """
 
 import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from time import perf_counter_ns
 from typing import Any
 
@@ -17,65 +19,19 @@ import numpy as np
 
 from ..core import events
 from ..core.careful import enter
-from . import formats
-from .table import duration, shares, text_table
+from ..core.events import capture_origin
+from ..core.graph import Leaf
+from . import formats, profile_table
+from .cells import Cell, Phase, Row, promotes
+from .memory import PeakMemory
+from .outputs import Outputs
+from .schedule import schedule_of
+from .table import shares
 
 _BATCH = 4096  # numbers kept per op before they are summed
-_LOOK_EVERY = 16  # of an op's calls, the first and every 16th is looked at for a promotion
-_FLOAT64 = np.dtype(np.float64)
-_NARROW = ("float32", "float16", "bfloat16")
+_LOOK_EVERY = 63  # of an op's calls, the first and every 64th is looked at for a promotion
 _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
-
-
-@dataclass(slots=True)
-class Row:
-    """One op in one phase. Times are its own: what ran inside it is counted in its own row.
-
-    promoted: the op was seen to make float64 of a narrower float.
-    """
-
-    op: str
-    phase: str
-    calls: int = 0
-    total_ns: int = 0
-    min_ns: int = 0
-    max_ns: int = 0
-    bytes: int = 0
-    share: float = 0.0
-    promoted: bool = False
-
-
-class Cell:
-    """The numbers of one op in one phase: pending ones, and the sums of those before."""
-
-    __slots__ = ("times", "sizes", "row")
-
-    def __init__(self, op: str, phase: str):
-        self.times: list[int] = []
-        self.sizes: list[int] = []
-        self.row = Row(op, phase)
-
-    def fold(self) -> None:
-        """Move what is pending into the sums. Others may append meanwhile, behind what is taken."""
-        times, sizes, row = self.times[:], self.sizes[:], self.row
-        del self.times[: len(times)], self.sizes[: len(sizes)]
-        if times:
-            low = min(times)
-            row.min_ns = min(row.min_ns, low) if row.calls else low
-            row.max_ns = max(row.max_ns, max(times))
-            row.calls += len(times)
-            row.total_ns += sum(times)
-        row.bytes += sum(sizes)
-
-
-class Phase:
-    """The cells of one phase, by op, and whether its events may lie in or around others."""
-
-    __slots__ = ("cells", "may_nest")
-
-    def __init__(self) -> None:
-        self.cells: dict[str, Cell] = {}
-        self.may_nest = False
+_MOST_CELLS = 100_000  # lines told apart; further ones are counted under their op
 
 
 class profile:
@@ -83,59 +39,163 @@ class profile:
 
     rows()   the numbers, longest first        json()   the same as a JSON text
     table()  the numbers as a text table       reset()  forget them
+
+    lines       tell source lines apart
+    memory      follow which arrays live: their bytes at the peak, by category
+    schedule    (wait, warmup, active, repeat): which steps to count; call step() after each
+    every       report after every N ops and count from zero again
+    out         a file to write when the profile is left ({n}: its number, with every)
+    format      "table", "json", "events", "chrome", "speedscope", "folded" or "html", or several
+                joined by commas or in a list; without it the ending of `out` decides
+    stack, sync, min_us, max_events
+                as in mg.event_log, for the formats made of one; stack also tells lines apart
+
+    The same by environment variables: see instrument/environment.py.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        *,
+        lines: bool = False,
+        memory: bool = False,
+        schedule: Any = None,
+        every: int | None = None,
+        out: Any = None,
+        format: Any = None,
+        stack: int = 0,
+        sync: bool = False,
+        min_us: float = 0.0,
+        max_events: int | None = None,
+    ) -> None:
+        self.lines = lines or stack > 0
+        self.memory = PeakMemory() if memory else None
+        self.schedule = schedule_of(schedule)
+        self.sync = sync
+        self.steps = 0
+        log = {"memory": memory, "stack": stack, "sync": sync, "schedule": schedule}
+        log |= {"min_us": min_us} | ({} if max_events is None else {"max_events": max_events})
+        self._outputs = Outputs(out, format, log) if out or format or every else None
+        self._every = every
+        self._count = 0
         self._lock = threading.RLock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(), Phase()
         self._running = 0  # backwards that run now
         self._nested: dict[int, list[tuple[int, int]]] = {}  # thread -> (t0, time) of its events
+        self._leaves: dict[int, list] = {}  # thread -> leaves of its running backward
         self._entered = 0
+        self._phase = ""
         self._since = 0
         self._wall = 0
+        self._count_event = self._counter()
+        more = self.memory is not None or every is not None
+        self.hear = self._hear_more if more else self._count_event
 
     def __enter__(self) -> "profile":
         if not self._entered:
-            self._since = perf_counter_ns()
-            events.listen(self)
+            if self._outputs is not None:
+                self._outputs.start()
+            self._enter_phase()
         self._entered += 1
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._entered -= 1
         if not self._entered:
-            events.unlisten(self)
-            self._wall += perf_counter_ns() - self._since
-            self._set_running(0)
+            self._stop()
+            if self._outputs is not None:
+                self._outputs.finish(self)
+
+    def step(self) -> None:
+        """Say that a step of the program (of training) ends here, and the next one begins."""
+        self.steps += 1
+        if self._outputs is not None:
+            self._outputs.step()
+        if self._entered:
+            self._enter_phase()
+
+    def _enter_phase(self) -> None:
+        """Count or not, as the schedule says of the step that begins now."""
+        phase = "active" if self.schedule is None else self.schedule.phase(self.steps)
+        before, self._phase = self._phase, phase
+        if phase == "active" and before != "active":
+            self._since = perf_counter_ns()
+            events.listen(self, origin=self.lines or self.memory is not None, sync=self.sync)
+        elif phase != "active" and before == "active":
+            self._pause()
+
+    def _pause(self) -> None:
+        events.unlisten(self)
+        self._wall += perf_counter_ns() - self._since
+        self._set_running(0)
+
+    def _stop(self) -> None:
+        if self._phase == "active":
+            self._pause()
+        self._phase = ""
 
     # -- listening -------------------------------------------------------------------------------
 
-    def hear(self, event: tuple) -> None:
-        kind, op, t0, t1, _, _, outputs = event
-        phase = self._forward if kind == "forward" else self._backward
-        spent = self._own_time(kind, t0, t1 - t0) if phase.may_nest else t1 - t0
-        try:
-            cell = phase.cells[op]
-        except KeyError:
-            cell = phase.cells.setdefault(op, Cell(op, kind))
-        times = cell.times
-        times.append(spent)
-        for y in outputs:
-            if y is not None:
-                cell.sizes.append(y.nbytes)
-        if len(times) % _LOOK_EVERY == 1 and _promotes(event[5], outputs):
-            cell.row.promoted = True
-        if len(times) >= _BATCH:
-            with self._lock:
-                cell.fold()
+    def _counter(self) -> Callable[[tuple], None]:
+        """The listener: a function of one event; names bound here cost less than attributes."""
+        forward, backward, lock, lines = self._forward, self._backward, self._lock, self.lines
+
+        def hear(event: tuple) -> None:
+            kind, op, t0, t1, node, inputs, outputs, _ = event
+            phase = forward if kind == "forward" else backward
+            key, origin = op, None
+            if lines:
+                origin = node.origin if node is not None else capture_origin(2)
+                if origin is not None:  # None: made before the profile was entered
+                    key = (op, id(origin[0]), origin[1])
+            try:
+                cell = phase.cells[key]
+            except KeyError:
+                cell = _new_cell(phase, key, op, kind, origin)
+            times = cell.times
+            times.append(t1 - t0 if not phase.may_nest else self._own_time(kind, t0, t1 - t0))
+            for y in outputs:
+                if y is not None:
+                    cell.sizes.append(y.nbytes)
+            if not len(times) - 1 & _LOOK_EVERY:
+                if promotes(op, inputs, outputs):
+                    cell.promotes(origin or _origin_of(event))
+                if len(times) >= _BATCH:
+                    with lock:
+                        cell.fold()
+
+        return hear
+
+    def _hear_more(self, event: tuple) -> None:
+        """Count it, and do what costs more: follow memory, report in between."""
+        self._count_event(event)
+        if self.memory is not None:
+            self.memory.hear(event, _origin_of(event))
+        if self._every is not None and self._outputs is not None:
+            self._count += 1
+            if self._count >= self._every:
+                self._count = 0
+                self._outputs.report(self)
+                self.reset()
 
     def graph_ready(self, order: list, roots: list) -> None:
         with self._lock:
             self._set_running(self._running + 1)
+        if self.memory is not None:
+            leaves = [place for place in order if place.__class__ is Leaf]
+            self._leaves[threading.get_ident()] = leaves
 
     def graph_done(self, error: BaseException | None) -> None:
         with self._lock:
             self._set_running(max(0, self._running - 1))
+        if self.memory is not None:
+            self.memory.tracker.backward_done(
+                self._leaves.pop(threading.get_ident(), []), (0, None)
+            )
+
+    def marked(self, what: str, name: str, t0: int, t1: int, subject: Any) -> None:
+        """An optimizer's step shows the memory that it keeps."""
+        if what == "optimizer" and self.memory is not None and subject is not None:
+            self.memory.tracker.stepped(subject, t1, (0, None))
 
     def _set_running(self, count: int) -> None:
         """In a plain backward only arrays are computed with, so nothing nests; see _own_time."""
@@ -171,21 +231,39 @@ class profile:
     # -- results ---------------------------------------------------------------------------------
 
     def rows(self) -> list[Row]:
-        """One row per op and phase, the longest total first; shares add to 100."""
+        """One row per op and phase (and line), the longest total first; shares add to 100."""
         with self._lock:
             cells = [*self._forward.cells.values(), *self._backward.cells.values()]
             for cell in cells:
                 cell.fold()
-            rows = [Row(**asdict(cell.row)) for cell in cells if cell.row.calls]
-        rows.sort(key=lambda row: (-row.total_ns, row.op, row.phase))
+            merged: dict[tuple, Row] = {}
+            for cell in cells:
+                if cell.row.calls:
+                    self._merge(cell, merged)
+        rows = sorted(merged.values(), key=lambda row: (-row.total_ns, row.op, row.phase, row.site))
         for row, share in zip(rows, shares([row.total_ns for row in rows]), strict=True):
             row.share = share
         return rows
 
+    def _merge(self, cell: Cell, merged: dict[tuple, Row]) -> None:
+        """Add a cell to the row of its op, phase and line (a line has many instructions)."""
+        row, site = cell.row, _place(cell.origin)
+        places = tuple(dict.fromkeys(map(_place, cell.promotions.values())))
+        known = merged.get((row.op, row.phase, site))
+        if known is None:
+            known = merged[row.op, row.phase, site] = replace(row, site=site, promoted_at=places)
+            return
+        known.calls += row.calls
+        known.total_ns += row.total_ns
+        known.min_ns, known.max_ns = min(known.min_ns, row.min_ns), max(known.max_ns, row.max_ns)
+        known.bytes += row.bytes
+        known.promoted |= row.promoted
+        known.promoted_at = tuple(dict.fromkeys(known.promoted_at + places))
+
     @property
     def wall_ns(self) -> int:
-        """Nanoseconds that the profile was entered, until now."""
-        return self._wall + (perf_counter_ns() - self._since if self._entered else 0)
+        """Nanoseconds that the profile counted, until now."""
+        return self._wall + (perf_counter_ns() - self._since if self._phase == "active" else 0)
 
     def reset(self) -> None:
         """Forget everything counted so far."""
@@ -196,14 +274,15 @@ class profile:
     def as_dict(self) -> dict[str, Any]:
         """The rows and what they were measured on, ready for JSON."""
         rows = self.rows()
-        return {
+        found = {
             **formats.header("minigrad.profile"),
             "wall_ns": self.wall_ns,
             "calls": sum(row.calls for row in rows),
             "total_ns": sum(row.total_ns for row in rows),
-            "recording_ns_per_call": round(recording_cost()),
+            "recording_ns_per_call": round(recording_cost(self.lines)),
             "rows": [asdict(row) for row in rows],
         }
+        return found if self.memory is None else {**found, "memory": self.memory.as_dict()}
 
     def json(self) -> str:
         """`as_dict` as a JSON text."""
@@ -211,62 +290,39 @@ class profile:
 
     def table(self, top: int = 40) -> str:
         """The rows as plain text for 80 columns; those behind the first `top` in one line."""
-        rows, wall = self.rows(), self.wall_ns
-        calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
-        title = (
-            f"minigrad profile: {calls:,} calls, {duration(total)} in ops, {duration(wall)} wall"
+        return profile_table.text(
+            self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )
-        if not rows:
-            return title
-        lines = [_cells_of(row) for row in rows[:top]]
-        if rest := rows[top:]:
-            name = f"({len(rest)} more rows)"
-            other = Row(name, "", sum(row.calls for row in rest), sum(row.total_ns for row in rest))
-            other.share = sum(row.share for row in rest)
-            lines.append(_cells_of(other))
-        lines.append(["total", "", f"{calls:,}", duration(total), "", "100.0 %" if total else ""])
-        columns = ["<op", "<phase", "calls", "total", "per call", "share"]
-        cost = recording_cost()
-        part = f", {cost * calls / wall:.1%} of wall time" if wall else ""
-        note = f"recording: at least {duration(cost)} a call{part}; not subtracted"
-        promoted = [f"{row.op} ({row.phase})" for row in rows if row.promoted]
-        if promoted:
-            note += (
-                "\nfloat64 was made of narrower floats, which doubles the memory they move, in:\n  "
-                + "\n  ".join(promoted[:10])
-                + "\n(a NumPy float64 beside a tensor? write a Python number instead, or cast)"
-            )
-        return "\n".join([title, text_table(columns, lines), note])
 
 
-def _promotes(inputs: tuple, outputs: tuple) -> bool:
-    """Whether a call made float64 of an input that is a narrower float."""
-    if not any(y is not None and y.dtype is _FLOAT64 for y in outputs):
-        return False
-    return any(str(getattr(x, "dtype", "")) in _NARROW for x in inputs)
+def _new_cell(phase: Phase, key: Any, op: str, kind: str, origin: tuple | None) -> Cell:
+    if len(phase.cells) >= _MOST_CELLS:
+        key, origin = op, None
+    return phase.cells.setdefault(key, Cell(op, kind, origin))
 
 
-def _cells_of(row: Row) -> list[str]:
-    return [
-        row.op,
-        row.phase,
-        f"{row.calls:,}",
-        duration(row.total_ns),
-        duration(row.total_ns / row.calls),
-        f"{row.share:.1f} %",
-    ]
+def _origin_of(event: tuple) -> tuple | None:
+    node = event[4]
+    if node is not None and node.origin is not None:
+        return node.origin
+    return capture_origin() if event[0] == "forward" else None
 
 
-def recording_cost() -> float:
+def _place(origin: tuple | None) -> str:
+    site = events.site_of(origin)
+    return f"{site['file']}:{site['line']}" if site else ""
+
+
+def recording_cost(lines: bool = False) -> float:
     """Nanoseconds that one event costs on this machine, now.
 
     Measured on the steps that are the same for every op, in a loop of their own; between real ops,
     which push the listener out of the processor's caches, it is up to twice as much.
     """
-    hear, outputs, rounds = profile().hear, (np.empty(1),), 1000
+    hear, outputs, rounds = profile(lines=lines).hear, (np.empty(1),), 1000
     t0 = perf_counter_ns()
     for _ in range(rounds):
         enter(None, (), {})
         a, b = perf_counter_ns(), perf_counter_ns()
-        hear(("forward", "op", a, b, None, outputs, outputs))
+        hear(("forward", "op", a, b, None, outputs, outputs, {}))
     return (perf_counter_ns() - t0) / rounds

@@ -7,14 +7,18 @@ import os
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-from .formats import Event, json_text, written_whole
+from ..version import __version__
+from .formats import Event, json_text, write_whole, written_whole
 from .lanes import Lane, Lanes, walk
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def write_speedscope(log: str, out: str | os.PathLike) -> None:
-    """Convert the event log `log` into the speedscope file `out`: one evented profile a thread."""
+def write_speedscope(log: str, out: str | os.PathLike) -> str | None:
+    """Convert the event log `log` into the speedscope file `out`: one evented profile a thread.
+
+    Returns where the log was cut off, in one line, or None.
+    """
     lanes = Lanes(log, _key)
     frames = _Frames()
     top = {
@@ -29,9 +33,10 @@ def write_speedscope(log: str, out: str | os.PathLike) -> None:
             file.write(",\n" if at else "\n")
             _write_profile(lane, lanes, frames, file)
         file.write(f'],"shared":{{"frames":{json_text(frames.records)}}}}}\n')
+    return lanes.cut
 
 
-def write_folded(log: str, out: str | os.PathLike) -> None:
+def write_folded(log: str, out: str | os.PathLike) -> str | None:
     """Convert the event log `log` into folded stacks: "scope;op;op nanoseconds" lines."""
     lanes = Lanes(log, _key)
     times: dict[tuple[str, ...], int] = {}
@@ -48,6 +53,26 @@ def write_folded(log: str, out: str | os.PathLike) -> None:
         for names, time in sorted(times.items()):
             clean = [" ".join(name.replace(";", ":").split()) for name in names]
             file.write(f"{';'.join(clean)} {time}\n")
+    return lanes.cut
+
+
+def write_sampled(
+    stacks: list[tuple[list[tuple[str, str | None, int | None]], int]],
+    unit: str,
+    name: str,
+    out: str | os.PathLike,
+) -> None:
+    """A speedscope file of weighted stacks: frames (name, file, line), root first, and a weight."""
+    frames = _Frames()
+    samples = [[frames.place(frame) for frame in stack] for stack, _ in stacks]
+    weights = [weight for _, weight in stacks]
+    profile = {
+        "type": "sampled", "name": name, "unit": unit, "startValue": 0,
+        "endValue": sum(weights), "samples": samples, "weights": weights,
+    }  # fmt: skip
+    top = {"$schema": _SCHEMA, "exporter": f"minigrad@{__version__}", "name": name}
+    top |= {"activeProfileIndex": 0, "profiles": [profile], "shared": {"frames": frames.records}}
+    write_whole(os.fspath(out), json_text(top) + "\n")
 
 
 _Frame = tuple[str, str | None, int | None]  # name, file, line

@@ -1,7 +1,7 @@
 """Tables as plain aligned text, and the numbers in them as people read them."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
@@ -51,7 +51,12 @@ def shortened(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int = 80) -> str:
+def text_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int = 80,
+    shorten: Callable[[str, int], str] = shortened,
+) -> str:
     """Aligned text: columns whose title begins with "<" to the left, the others to the right.
 
     The first column is shortened where the lines would be wider than `width`.
@@ -61,7 +66,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
     others = sum(
         2 + max(map(len, column)) for column in zip(titles[1:], *[row[1:] for row in rows])
     )
-    rows = [[shortened(row[0], max(12, width - others)), *row[1:]] for row in rows]
+    rows = [[shorten(row[0], max(12, width - others)), *row[1:]] for row in rows]
     widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
     lines = []
     for cells in (titles, *rows):

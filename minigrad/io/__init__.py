@@ -1,0 +1,5 @@
+"""Saving: arrays and nested states in safetensors or npz files, whole or not at all, no pickle."""
+
+from .files import load, metadata, save
+
+__all__ = ["load", "metadata", "save"]

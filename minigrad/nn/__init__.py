@@ -1,35 +1,30 @@
 """Modules and layers: parameters, their names, and how they are initialised."""
 
-from . import init
+from . import init, utils
+from .activation import *
 from .attention import MultiheadAttention, TransformerEncoderLayer
-from .layers import (
-    GELU,
-    Conv2d,
-    Dropout,
-    Flatten,
-    Linear,
-    MaxPool2d,
-    ReLU,
-    Sequential,
-    Sigmoid,
-    Tanh,
-)
+from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
+from .embedding import Embedding, EmbeddingBag
+from .fold import Fold, Unfold
+from .linear import Bilinear, Identity, Linear
+from .loss import *
 from .module import Module
-from .norm import (
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    LayerNorm,
-    RMSNorm,
-)
+from .norm import *
 from .parameter import Parameter
+from .pool import *
+from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from .shape import Flatten, PixelShuffle, PixelUnshuffle, Unflatten, Upsample, ZeroPad2d
+from .transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+)
 
 __all__ = [
-    "GELU", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "Conv2d", "Dropout", "Flatten",
-    "GroupNorm", "InstanceNorm1d", "InstanceNorm2d", "LayerNorm", "Linear", "MaxPool2d",
-    "Module", "MultiheadAttention", "Parameter", "RMSNorm", "ReLU", "Sequential", "Sigmoid",
-    "Tanh", "TransformerEncoderLayer", "init",
-]  # fmt: skip
+    name
+    for name, value in vars().items()
+    if name in ("init", "utils") or (isinstance(value, type) and issubclass(value, Module))
+] + ["Parameter"]

@@ -8,9 +8,11 @@ from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.attention.words import probabilities
+from ..ops.attention.drops import attention_seeds
+from ..ops.attention.words import dropped, probabilities
 from . import init
-from .layers import Dropout, Linear
+from .dropout import Dropout
+from .linear import Linear
 from .module import Module
 from .norm import LayerNorm
 from .parameter import Parameter
@@ -21,8 +23,10 @@ __all__ = ["MultiheadAttention", "TransformerEncoderLayer"]
 class MultiheadAttention(Module):
     """softmax(q kᵀ/√d + mask) v in num_heads subspaces of size d, joined by a linear layer.
 
-    query (L, N, E), key and value (S, N, E), or (N, L, E) and (N, S, E) with batch_first=True, or
-    without N. Vaswani et al., Attention is all you need, 2017.
+    query (L, N, E), key (S, N, kdim) and value (S, N, vdim), or with N in front of L and S with
+    batch_first=True, or without N; kdim and vdim are E unless given. add_bias_kv: one more key and
+    value, learned; add_zero_attn: one more, of zeros. Vaswani et al., Attention is all you need,
+    2017.
     """
 
     def __init__(
@@ -31,7 +35,10 @@ class MultiheadAttention(Module):
         num_heads: int,
         dropout: float = 0.0,
         bias: bool = True,
-        *,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kdim: int | None = None,
+        vdim: int | None = None,
         batch_first: bool = False,
         device: str | None = None,
         dtype: Any = np.float32,
@@ -41,16 +48,29 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention: num_heads={num_heads} must divide embed_dim={embed_dim}"
             )
         self.embed_dim = embed_dim
+        self.kdim = embed_dim if kdim is None else kdim
+        self.vdim = embed_dim if vdim is None else vdim
         self.num_heads = num_heads
         self.dropout = dropout
         self.batch_first = batch_first
-        weight = create.empty((3 * embed_dim, embed_dim), device=device, dtype=dtype)
-        self.in_proj_weight = init.xavier_uniform_(Parameter(weight))
-        zeros = create.zeros(3 * embed_dim, device=device, dtype=dtype)
-        self.in_proj_bias = Parameter(zeros) if bias else None
+        self.add_zero_attn = add_zero_attn
+
+        def drawn(shape: tuple, draw: Any) -> Parameter:
+            return draw(Parameter(create.empty(shape, device=device, dtype=dtype)))
+
+        self.in_proj_weight = self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
+        if self.kdim == self.vdim == embed_dim:
+            self.in_proj_weight = drawn((3 * embed_dim, embed_dim), init.xavier_uniform_)
+        else:
+            self.q_proj_weight = drawn((embed_dim, embed_dim), init.xavier_uniform_)
+            self.k_proj_weight = drawn((embed_dim, self.kdim), init.xavier_uniform_)
+            self.v_proj_weight = drawn((embed_dim, self.vdim), init.xavier_uniform_)
+        self.in_proj_bias = drawn((3 * embed_dim,), init.zeros_) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
         if bias:
             init.zeros_(self.out_proj.bias)  # type: ignore[arg-type]
+        self.bias_k = drawn((1, 1, embed_dim), init.xavier_normal_) if add_bias_kv else None
+        self.bias_v = drawn((1, 1, embed_dim), init.xavier_normal_) if add_bias_kv else None
 
     def forward(
         self,
@@ -67,42 +87,82 @@ class MultiheadAttention(Module):
 
         key_padding_mask (N, S) and attn_mask (L, S) or (N·num_heads, L, S): boolean, True for keys
         that take no part (the reverse of scaled_dot_product_attention's), or added to the scores.
-        need_weights=False is faster and holds no matrix of scores where that would be large.
-        is_causal: query i takes the keys 0 … i; here it needs no attn_mask.
+        They say nothing of the keys that add_bias_kv and add_zero_attn add, behind the S given,
+        which always take part. need_weights=False is faster and holds no matrix of scores where
+        that would be large; the weights returned are those after dropout. is_causal: query i takes
+        the keys 0 … i; here it needs no attn_mask.
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1
         q, k, v = (self._heads(x, time, single) for x in self._projected(query, key, value))
         mask = self._mask(attn_mask, key_padding_mask, q, k, is_causal)
+        k, v, mask = self._with_more_keys(k, v, mask)
         p = self.dropout if self.training else 0.0
+        is_causal = is_causal and mask is None
         weights = None
         if need_weights:
-            weights = probabilities(q, k, mask, is_causal and mask is None, q.shape[-1] ** -0.5)
-            y = op.matmul(op.dropout(weights, p), v)
+            weights = probabilities(q, k, mask, is_causal, q.shape[-1] ** -0.5)
+            weights = dropped(weights, attention_seeds(q, k, v) if p else None, p)
+            y = op.matmul(weights, v)
             weights = op.mean(weights, axis=1) if average_attn_weights else weights
             weights = weights[0] if single else weights
         else:
-            y = op.scaled_dot_product_attention(q, k, v, mask, p, is_causal and mask is None)
+            y = op.scaled_dot_product_attention(q, k, v, mask, p, is_causal)
         return self.out_proj(self._joined(y, time, single)), weights
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        for name, x in (("query", query), ("key", key), ("value", value)):
-            if x.ndim != query.ndim or x.ndim not in (2, 3) or x.shape[-1] != self.embed_dim:
+        sizes = {"embed_dim": self.embed_dim, "kdim": self.kdim, "vdim": self.vdim}
+        inputs = {"query": query, "key": key, "value": value}
+        for (name, x), (what, size) in zip(inputs.items(), sizes.items(), strict=True):
+            if x.ndim != query.ndim or x.ndim not in (2, 3) or x.shape[-1] != size:
                 raise ValueError(
                     f"MultiheadAttention: {name} must be (L, N, E), (N, L, E) or (L, E) with "
-                    f"E = embed_dim = {self.embed_dim}, like query {query.shape}; got {describe(x)}"
+                    f"E = {what} = {size}, like query {query.shape}; got {describe(x)}"
                 )
+        if key.shape[:-1] != value.shape[:-1]:
+            raise ValueError(
+                "MultiheadAttention: key and value must have the same length and batch; got "
+                f"{key.shape} and {value.shape}"
+            )
+        batch = 0 if self.batch_first else 1
+        if query.ndim == 3 and query.shape[batch] != key.shape[batch]:
+            raise ValueError(
+                f"MultiheadAttention: query {query.shape} and key {key.shape} must have the same "
+                f"batch size, in axis {batch} with batch_first={self.batch_first}"
+            )
 
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
         """The three linear maps; one product where they are of the same array."""
         e, w, b = self.embed_dim, self.in_proj_weight, self.in_proj_bias
-        if query is key is value:
+        if query is key is value and w is not None:
             return op.split(op.linear(query, w, b), 3, axis=-1)
         rows = [slice(i * e, (i + 1) * e) for i in range(3)]
+        weights: Any = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
+        if w is not None:
+            weights = [w[i] for i in rows]
         return [
-            op.linear(x, w[i], None if b is None else b[i])
-            for x, i in zip((query, key, value), rows, strict=True)
+            op.linear(x, w, None if b is None else b[i])
+            for x, w, i in zip((query, key, value), weights, rows, strict=True)
         ]
+
+    def _with_more_keys(self, k: Tensor, v: Tensor, mask: Any) -> tuple:
+        """k, v and mask with the learned key and the zero key behind, where they are asked for."""
+        n, heads, _, d = k.shape
+        more = 0
+        if self.bias_k is not None:
+            bias_k, bias_v = (
+                op.broadcast_to(op.reshape(b, shape=(1, heads, 1, d)), shape=(n, heads, 1, d))
+                for b in (self.bias_k, self.bias_v)
+            )
+            k, v, more = _behind(k, bias_k), _behind(v, bias_v), 1
+        if self.add_zero_attn:
+            zero = create.zeros((n, heads, 1, d), dtype=k.dtype, device=k.device)
+            k, v, more = _behind(k, zero), _behind(v, zero), more + 1
+        if more and mask is not None:
+            always = 1 if mask.dtype.kind == "b" else 0
+            end = create.full((*mask.shape[:-1], more), always, dtype=mask.dtype, device=k.device)
+            mask = op.concatenate((mask, end), axis=-1)
+        return k, v, mask
 
     def _heads(self, x: Tensor, time: int, single: bool) -> Tensor:
         """(N, heads, L, d)"""
@@ -141,7 +201,8 @@ class MultiheadAttention(Module):
                     f"{padding.shape}"
                 )
             masks.append(op.reshape(padding, shape=(n, 1, 1, keys)))
-        if is_causal and padding is not None and attn is None:
+        more_keys = self.bias_k is not None or self.add_zero_attn
+        if is_causal and attn is None and (padding is not None or more_keys):
             masks.append(create.as_tensor(np.tri(length, keys, dtype=bool), device=q.device))
         if len(masks) < 2:
             return masks[0] if masks else None
@@ -151,7 +212,15 @@ class MultiheadAttention(Module):
         return op.astype(a + b, dtype=q.dtype)
 
     def extra_repr(self) -> str:
-        return f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"
+        text = f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"
+        if self.in_proj_weight is None:
+            text += f", kdim={self.kdim}, vdim={self.vdim}"
+        text += ", add_bias_kv=True" if self.bias_k is not None else ""
+        return text + (", add_zero_attn=True" if self.add_zero_attn else "")
+
+
+def _behind(x: Tensor, more: Tensor) -> Tensor:
+    return op.concatenate((x, more), axis=2)
 
 
 def _taking_part(mask: Any) -> Tensor:

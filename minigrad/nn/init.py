@@ -21,7 +21,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor that keeps the variance of activations through a nonlinearity."""
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
-    gains = {"linear": 1.0, "conv2d": 1.0, "sigmoid": 1.0, "tanh": 5 / 3, "relu": math.sqrt(2)}
+    plain = ["linear", "sigmoid"] + [f"conv{i}d" for i in (1, 2, 3)]
+    plain += [f"conv_transpose{i}d" for i in (1, 2, 3)]
+    gains = dict.fromkeys(plain, 1.0) | {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
     if nonlinearity not in gains:
         raise ValueError(f"no gain is known for {nonlinearity!r}; choose of {[*gains]}")
     return gains[nonlinearity]
@@ -54,6 +56,81 @@ def normal_(
 ) -> Tensor:
     """Draw from the normal distribution with this mean and standard deviation."""
     return _write(tensor, (generator or random.generator()).normal(mean, std, tensor.shape))
+
+
+def trunc_normal_(
+    tensor: Tensor,
+    mean: float = 0.0,
+    std: float = 1.0,
+    a: float = -2.0,
+    b: float = 2.0,
+    generator: Generator = None,
+) -> Tensor:
+    """Draw from the normal distribution cut to [a, b]: what falls outside is drawn again."""
+    draw = generator or random.generator()
+    if not a < b or (a - mean) / std > 4 or (b - mean) / std < -4:
+        raise ValueError(
+            f"trunc_normal_: [a, b] = [{a}, {b}] must hold a part of the normal distribution "
+            f"with mean {mean} and standard deviation {std} that can be drawn"
+        )
+    values = draw.normal(mean, std, tensor.shape)
+    outside = (values < a) | (values > b)
+    while outside.any():
+        values[outside] = draw.normal(mean, std, int(outside.sum()))
+        outside = (values < a) | (values > b)
+    return _write(tensor, values)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix: as much of x as has a place comes through unchanged."""
+    if tensor.ndim != 2:
+        raise ValueError(f"eye_ needs a matrix, got shape {tensor.shape}")
+    return _write(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """A convolution's weight (out, in, *kernel) that passes channels through: 1 in the middle."""
+    if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
+        raise ValueError(
+            f"dirac_ needs a convolution's weight with out divisible by groups={groups}, got "
+            f"shape {tensor.shape}"
+        )
+    values = np.zeros(tensor.shape)
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    out = tensor.shape[0] // groups
+    for i in range(min(out, tensor.shape[1])):
+        values[(slice(i, None, out), i, *middle)] = 1
+    return _write(tensor, values)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
+    """gain · a random matrix with orthonormal rows (or columns, where there are fewer of them).
+
+    Axes behind the first count as one. Saxe et al., Exact solutions to the nonlinear dynamics of
+    learning in deep linear neural networks, 2014.
+    """
+    if tensor.ndim < 2:
+        raise ValueError(f"orthogonal_ needs at least two axes, got shape {tensor.shape}")
+    rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
+    draw = generator or random.generator()
+    q, r = np.linalg.qr(draw.normal(size=(max(rows, columns), min(rows, columns))))
+    q *= np.where(np.diagonal(r) < 0, -1.0, 1.0)  # makes the distribution uniform
+    q = q.T if rows < columns else q
+    return _write(tensor, gain * q.reshape(tensor.shape))
+
+
+def sparse_(
+    tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator = None
+) -> Tensor:
+    """Normal with this standard deviation; in each column a share `sparsity` is 0: Martens, 2010"""
+    if tensor.ndim != 2:
+        raise ValueError(f"sparse_ needs a matrix, got shape {tensor.shape}")
+    rows, columns = tensor.shape
+    draw = generator or random.generator()
+    values = draw.normal(0.0, std, tensor.shape)
+    for column in range(columns):
+        values[draw.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0
+    return _write(tensor, values)
 
 
 def kaiming_uniform_(

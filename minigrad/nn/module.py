@@ -1,16 +1,18 @@
 """A module: parameters, buffers and submodules under one name, with a forward."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..core import events
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import copies_of, fill
+from .state import copies_of, fill, moved
+from .summary import summary_of
 
 
-class Module:
+class Module(ModuleHooks):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):
@@ -22,8 +24,8 @@ class Module:
                 return self.out(mg.relu(self.hidden(x)))
 
     Attributes that are parameters or modules are found by themselves. A module inside a plain list
-    is refused: use nn.Sequential. While a listener (profile, graph dump) is on, calling a module
-    opens a scope with its attribute's name, the outermost one with its class's name.
+    is refused: use nn.Sequential or nn.ModuleList. While a listener (profile, graph dump) is on,
+    calling a module opens a scope with its attribute's name, the outermost one with its class's.
     """
 
     training = True
@@ -36,10 +38,14 @@ class Module:
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, x)")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._hooks:
+            args, call = (self, *args), call_with_hooks
+        else:
+            call = self.forward
         if events.listeners:
             with events.scope(self._scope or type(self).__name__):
-                return self.forward(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+                return call(*args, **kwargs)
+        return call(*args, **kwargs)
 
     # -- attributes --------------------------------------------------------------------------
 
@@ -53,8 +59,8 @@ class Module:
         elif isinstance(value, list | tuple) and any(isinstance(v, Module) for v in value):
             raise TypeError(
                 f"{type(self).__name__}.{name}: modules in a plain {type(value).__name__} would "
-                "not be found, so not trained or saved; use nn.Sequential(*modules), which can "
-                "be indexed and iterated over"
+                "not be found, so not trained or saved; use nn.ModuleList(modules) or "
+                "nn.Sequential(*modules), which can be indexed and iterated over"
             )
         super().__setattr__(name, value)
 
@@ -67,6 +73,10 @@ class Module:
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._transient = (*self._transient, name)
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """The same as setting the attribute; None for a parameter that is left out."""
+        setattr(self, name, parameter)
 
     # -- walks: each thing once, under the first path that leads to it -------------------------
 
@@ -124,6 +134,20 @@ class Module:
         """The buffers of this module and all below it."""
         return (buffer for _, buffer in self.named_buffers())
 
+    def get_submodule(self, path: str) -> "Module":
+        """The module at a path such as "encoder.layers.0"; "" is this one. KeyError if none is."""
+        return _at(dict(self.named_modules()), path, self)
+
+    def get_parameter(self, path: str) -> Parameter:
+        """The parameter at a path such as "encoder.layers.0.weight"; KeyError if none is."""
+        return _at(dict(self.named_parameters()), path, self)
+
+    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+        """Call fn on every module below this one, children first, then on this one itself."""
+        for module in reversed(list(self.modules())):
+            fn(module)
+        return self
+
     # -- modes -------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> "Module":
@@ -150,6 +174,35 @@ class Module:
             elif parameter.grad is not None:
                 parameter.grad.data[...] = 0
                 note_write(parameter.grad.data, "zero_grad()")
+
+    # -- dtype and device ---------------------------------------------------------------------
+
+    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+        """Move floating parameters and buffers to a dtype, all of them to a device; in place.
+
+        to("cuda:0"), to(np.float64), to(device=..., dtype=...). Parameters stay the same objects,
+        so an optimizer may be made before; gradients move with them.
+        """
+        for arg in args:
+            if isinstance(arg, str) and arg.partition(":")[0] in ("cpu", "cuda"):
+                device = arg
+            else:
+                dtype = arg
+        for tensor in [*self.parameters(), *self.buffers()]:
+            moved(tensor, device, dtype)
+        return self
+
+    def float(self) -> "Module":
+        """to(float32)"""
+        return self.to(dtype="float32")
+
+    def double(self) -> "Module":
+        """to(float64)"""
+        return self.to(dtype="float64")
+
+    def half(self) -> "Module":
+        """to(float16)"""
+        return self.to(dtype="float16")
 
     # -- saving ------------------------------------------------------------------------------
 
@@ -183,6 +236,10 @@ class Module:
         """What stands between the brackets in repr: `in_features=64, out_features=10`."""
         return ""
 
+    def summary(self, *inputs: Any) -> str:
+        """A table of the modules with their parameters; given inputs, with result shapes too."""
+        return summary_of(self, inputs)
+
     def __repr__(self) -> str:
         lines: list[str] = []
         stack: list[tuple[int, str, Module | None]] = [(0, "", self)]
@@ -203,3 +260,9 @@ class Module:
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
+
+
+def _at(found: dict[str, Any], path: str, module: Module) -> Any:
+    if path not in found:
+        raise KeyError(f"{type(module).__name__} has nothing at {path!r}; it has {[*found]}")
+    return found[path]

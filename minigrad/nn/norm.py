@@ -13,7 +13,7 @@ from .parameter import Parameter
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "LayerNorm", "RMSNorm",
+    "InstanceNorm3d", "LayerNorm", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -145,6 +145,12 @@ class InstanceNorm2d(_InstanceNorm):
     """(x − mean)/√(var + eps) · weight + bias over each image of x (N, C, H, W) or (C, H, W)"""
 
     ndims = (3, 4)
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """InstanceNorm2d's form in three dimensions: x (N, C, D, H, W) or (C, D, H, W)."""
+
+    ndims = (4, 5)
 
 
 class LayerNorm(Module):

@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import is_differentiable, resolve_dtype
+from ..core import create
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 
@@ -48,3 +50,13 @@ def fill(
 def _array(value: Any) -> Any:
     data = value.data if isinstance(value, Tensor) else value
     return data if hasattr(data, "dtype") else np.asarray(data)
+
+
+def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:
+    """Give a tensor and its gradient another device, and, if it is floating, another dtype."""
+    for x in (tensor, tensor.grad):
+        if x is not None:
+            kind = resolve_dtype(dtype) if is_differentiable(x.dtype) else None
+            x.data = create.as_tensor(x.detach(), dtype=kind or x.dtype, device=device).data
+    if tensor.requires_grad:
+        tensor.node.dtype = tensor.dtype  # what a gradient that arrives will have

@@ -9,18 +9,23 @@ from .dropout import *
 from .einsum import *
 from .elementwise import *
 from .fft import *
+from .image_columns import *
 from .index import *
 from .layout import *
 from .like import *
 from .linalg import *
 from .loss import *
 from .matmul import *
+from .matvec import *
 from .nan import *
 from .norm import *
 from .pool import *
+from .pool_indices import *
+from .pool_norm import *
 from .reduce import *
 from .resample import *
 from .shape import *
+from .softmax import *
 from .statistics import *
 
 # The ops, and not the files they come from, are what `from minigrad.ops import *` means.

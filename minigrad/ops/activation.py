@@ -10,14 +10,16 @@ import numpy as np
 
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
+from . import normal
+from .blocks import blockwise
 from .elementwise.selection import choose, clip, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
 from .elementwise.support import exp_as_quotient, in_float32, special_function
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
-    "log_softmax", "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "silu", "softmax",
-    "softplus", "softsign", "swiglu", "swish",
+    "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "silu", "softplus", "softsign",
+    "swiglu", "swish",
 ]  # fmt: skip
 
 # -- pieces of straight lines ----------------------------------------------------------------
@@ -91,6 +93,7 @@ def prelu(x: Any, weight: Any) -> Any:
 
 @primitive(kind="elementwise")
 @in_float32
+@blockwise
 def elu(x, alpha=1.0):
     """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
     return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
@@ -120,6 +123,7 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 
 @primitive(kind="elementwise")
 @in_float32
+@blockwise
 def softplus(x, beta=1.0):
     """y = log(1 + e^(βx))/β = (max(βx, 0) + log1p(e^−|βx|))/β ;  dy/dx = σ(βx)
 
@@ -149,6 +153,7 @@ softsign = elementwise(
 
 
 @in_float32
+@blockwise
 def _silu(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     q += p
@@ -157,6 +162,7 @@ def _silu(x: Any) -> Any:
 
 
 @in_float32
+@blockwise
 def _silu_derivative(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     total = p + q
@@ -179,6 +185,7 @@ swish = silu
 
 
 @in_float32
+@blockwise
 def _mish(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     n = p * (p + 2 * q)
@@ -186,6 +193,7 @@ def _mish(x: Any) -> Any:
 
 
 @in_float32
+@blockwise
 def _mish_derivative(x: Any) -> Any:
     p, q = exp_as_quotient(x)
     n, m = p * (p + 2 * q), 2 * q * q
@@ -249,12 +257,22 @@ def gelu(x, approximate="none"):
     approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³).
     """
     if _check(approximate):
-        z = _bounded(x)
-        return _silu_like(x, 2 * TANH_SCALE * z * (1 + TANH_CUBIC * z * z))
+        return _gelu_tanh(x)
+    return normal.gelu(x) if normal.takes(x) else _gelu(x)
+
+
+@blockwise
+def _gelu(x: Any) -> Any:
     y = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
     y *= 0.5
     y *= x
     return y
+
+
+@blockwise
+def _gelu_tanh(x: Any) -> Any:
+    z = _bounded(x)
+    return _silu_like(x, 2 * TANH_SCALE * z * (1 + TANH_CUBIC * z * z))
 
 
 def _silu_like(x: Any, u: Any) -> Any:
@@ -272,9 +290,20 @@ def gelu_dx(g, x, approximate):
 @in_float32
 def gelu_derivative(x, approximate="none"):
     """y = Φ(x) + x φ(x) ;  dy/dx = φ(x) (2 − x²); for approximate="tanh" see the rule"""
+    if _check(approximate):
+        return _gelu_tanh_derivative(x)
+    return normal.gelu_derivative(x) if normal.takes(x) else _gelu_derivative(x)
+
+
+@blockwise
+def _gelu_derivative(x: Any) -> Any:
     x = _bounded(x)
-    if not _check(approximate):
-        return 0.5 * _erfc(x * -SQRT_HALF) + x * _density(x)
+    return 0.5 * _erfc(x * -SQRT_HALF) + x * _density(x)
+
+
+@blockwise
+def _gelu_tanh_derivative(x: Any) -> Any:
+    x = _bounded(x)
     slope = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * x * x)
     p, q = exp_as_quotient(2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x))
     total = p + q
@@ -291,53 +320,6 @@ def gelu_derivative_dx(g, x, approximate):
     du = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * x * x)
     x_ddu = 12 * TANH_SCALE * TANH_CUBIC * x * x
     return g * (sigmoid_derivative(u) * (2 * du + x_ddu - x * np.tanh(u * 0.5) * du * du))
-
-
-# -- over an axis ----------------------------------------------------------------------------
-
-
-def _shifted(x: Any, axis: Any) -> tuple:
-    """x − max x, so that no exponential overflows, and where a row is all −∞ (it stays −∞)."""
-    if x.size == 0:
-        return x, np.zeros_like(x, dtype=bool)
-    m = x.max(axis=axis, keepdims=True)
-    masked = m == -np.inf
-    return x - np.where(masked, 0, m), masked
-
-
-@primitive
-@in_float32
-def softmax(x, axis=-1):
-    """yᵢ = e^xᵢ / Σⱼ e^xⱼ along `axis` ;  gx = y (g − Σ g y); a row all −∞ gives 0, gradient 0"""
-    x, masked = _shifted(x, axis)
-    e = np.exp(x)
-    e /= e.sum(axis=axis, keepdims=True) + masked
-    return e
-
-
-@softmax.vjp("x")
-def softmax_dx(g, y, axis):
-    gy = g * y
-    return gy - y * op.sum(gy, axis=axis, keepdims=True)
-
-
-@primitive(residuals=["masked"])
-def log_softmax(x, axis=-1):
-    """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g; a row all −∞ gives −∞, gradient 0"""
-    masked = None
-
-    @in_float32
-    def forward(x: Any) -> Any:
-        nonlocal masked
-        x, masked = _shifted(x, axis)
-        return x - np.log(np.exp(x).sum(axis=axis, keepdims=True) + masked)
-
-    return forward(x), masked
-
-
-@log_softmax.vjp("x")
-def log_softmax_dx(g, y, axis, masked):
-    return keep(g - np.exp(y) * op.sum(g, axis=axis, keepdims=True), np.logical_not(masked))
 
 
 # -- gated -----------------------------------------------------------------------------------

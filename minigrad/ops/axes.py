@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..backends.device import array_module
+from ..backends.device import array_module, device_of, to_device, to_host
 from ..backends.dtypes import accumulator, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
@@ -22,6 +22,23 @@ def array_like(x: Any) -> Any:
 def module_of(x: Any) -> Any:
     """The array module (numpy, cupy) of an array or of the array inside a tensor."""
     return array_module(raw(x))
+
+
+def constant_like(values: Any, x: Any) -> Any:
+    """Numbers worked out on the host (weights, positions) as an array on the device of x."""
+    device = device_of(raw(x))
+    return values if device_of(values) == device else to_device(values, device)
+
+
+def array_beside(x: Any, other: Any) -> Any:
+    """x itself if it is an array or a tensor; a number or list as an array on other's device."""
+    is_array = hasattr(x, "shape") and not isinstance(x, np.generic)
+    return x if is_array else constant_like(np.asarray(x), other)
+
+
+def on_host(x: Any) -> Any:
+    """The NumPy array of a constant, copied from the device where it lies on one."""
+    return to_host(raw(x))
 
 
 def constant_array(x: Any) -> Any:

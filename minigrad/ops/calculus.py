@@ -7,7 +7,16 @@ import numpy as np
 from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
-from .axes import array_like, axes_of, axis_of, constant_array, sum_to
+from .axes import (
+    array_beside,
+    array_like,
+    axes_of,
+    axis_of,
+    constant_array,
+    constant_like,
+    on_host,
+    sum_to,
+)
 from .batching import behind, full
 
 __all__ = [
@@ -46,7 +55,7 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
         return None
     if isinstance(value, int | float | complex):
         value = x.dtype.type(value)  # a number takes x's dtype
-    value = array_like(value)
+    value = array_beside(value, x)
     if value.ndim == 0:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
         return op.broadcast_to(value, shape=tuple(shape))
@@ -90,14 +99,15 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
         raise ValueError(
             f"gradient: axis {axis} of shape {f.shape} needs at least {edge_order + 1} elements"
         )
-    steps: Any = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(np.asarray(h))
+    steps: Any = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(on_host(h))
     if steps.shape != (n - 1,):
         raise ValueError(
             f"gradient: axis {axis} has {n} elements, got {steps.size + 1} coordinates"
         )
 
     def line(values: np.ndarray) -> Any:
-        return values.astype(f.dtype).reshape([-1 if i == axis else 1 for i in range(f.ndim)])
+        shape = [-1 if i == axis else 1 for i in range(f.ndim)]
+        return constant_like(values.astype(f.dtype).reshape(shape), f)
 
     def weighted(weights: list, *offsets: slice) -> Any:
         terms = [
@@ -154,7 +164,8 @@ def interp(
 
     Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
     """
-    x, xp, fp = array_like(x), array_like(xp), array_like(fp)
+    xp, fp = array_like(xp), array_like(fp)
+    x = array_beside(x, xp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
     if period is not None:
@@ -207,17 +218,17 @@ def polyval(p, x):
 
 
 @polyval.vjp("p")
-def polyval_dp(g, x, p_shape):
-    powers = np.arange(p_shape[0] - 1, -1, -1).astype(x.dtype)
+def polyval_dp(g, x, p_shape, xp):
+    powers = xp.arange(p_shape[0] - 1, -1, -1).astype(x.dtype)
     return op.matmul(g.reshape(-1), x.conj().reshape((-1, 1)) ** powers)
 
 
 @polyval.vjp("x")
-def polyval_dx(g, p, x):
+def polyval_dx(g, p, x, xp):
     n = p.shape[0]
     if n < 2:
         return np.zeros_like(g)
-    slopes = p[:-1] * np.arange(n - 1, 0, -1).astype(p.dtype)
+    slopes = p[:-1] * xp.arange(n - 1, 0, -1).astype(p.dtype)
     return g * op.polyval(slopes, x).conj()
 
 

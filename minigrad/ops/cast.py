@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, device_of, resolve
+from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
@@ -55,9 +55,7 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
 @linear(residuals=["source"])
 def device_copy(x, device="cpu"):
     """y = x on another device ;  gx = g on x's device"""
-    if array_module(x) is not np and device == "cpu":
-        return x.get(), device_of(x)
-    return resolve(device).asarray(x), device_of(x)
+    return to_device(x, device), device_of(x)
 
 
 @device_copy.vjp("x")
@@ -66,11 +64,37 @@ def device_copy_dx(g, source):
 
 
 @composite
-def to(x: Any, device: str | None = None, dtype: Any = None) -> Any:
-    """x on `device` ("cpu", "cuda:0") and in `dtype`; what it has already is left as it is."""
+def to(x: Any, *targets: Any, device: str | None = None, dtype: Any = None) -> Any:
+    """x on a device and in a dtype; what it has already is left as it is.
+
+    The targets are a device ("cpu", "cuda:0"), a dtype, both in any order, or a tensor, for its
+    device and dtype.
+    """
+    for target in targets:
+        given = _target(target)
+        if (given["device"] and device) or (given["dtype"] is not None and dtype is not None):
+            raise TypeError(f"to: {target!r} gives a device or dtype that was given already")
+        device, dtype = device or given["device"], given["dtype"] if dtype is None else dtype
     if device is not None and device != (x.device if isinstance(x, Tensor) else device_of(x)):
         x = device_copy(x, device=device)
     return x if dtype is None else astype(x, dtype, copy=False)
+
+
+def _target(target: Any) -> dict[str, Any]:
+    """What one argument of `to` says: a device, a dtype, or, being a tensor or array, both."""
+    if not isinstance(target, type) and hasattr(target, "shape") and hasattr(target, "dtype"):
+        own = target.device if isinstance(target, Tensor) else device_of(target)
+        return {"device": own, "dtype": target.dtype}
+    if isinstance(target, str) and target.partition(":")[0] in ("cpu", "cuda"):
+        return {"device": target, "dtype": None}
+    if target is None:
+        return {"device": None, "dtype": None}
+    try:
+        return {"device": None, "dtype": resolve_dtype(target)}
+    except TypeError as error:
+        raise TypeError(
+            f"to takes a device ('cpu', 'cuda:0'), a dtype or a tensor, got {target!r}: {error}"
+        ) from None
 
 
 @linear(numpy=np.copy)

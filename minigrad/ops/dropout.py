@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..backends.device import array_module
+from ..backends.device import device_of
 from ..core.primitive import composite, primitive
 from ..core.registry import op
-from .axes import array_like
+from .axes import array_like, constant_like
 from .batching import behind, full
 from .elementwise.selection import keep
 
@@ -25,8 +25,8 @@ def drop(x, *, p, shared=(), generator=None):
     One draw counts for all places along the axes `shared`.
     """
     shape = [1 if k in shared else n for k, n in enumerate(x.shape)]
-    draws = (generator or random.generator()).random(shape, dtype=np.float32)
-    mask = array_module(x).asarray(draws >= p)
+    draws = (generator or random.generator_on(device_of(x))).random(shape, dtype=np.float32)
+    mask = constant_like(draws >= p, x)
     return _kept(x, mask, p), mask
 
 

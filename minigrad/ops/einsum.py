@@ -6,12 +6,12 @@ it before, so that in `contract` every label is shared by two of (a, b, y). Then
 are contractions of the same kind.
 """
 
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..core.caches import cached
 from ..core.primitive import composite, multilinear
 from ..core.registry import op
 from .axes import array_like
@@ -162,7 +162,7 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     return text, args[: 2 * pairs : 2]
 
 
-@lru_cache(maxsize=256)
+@cached("einsum subscripts", max_entries=256)
 def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[str, int]]:
     """(labels of each operand, labels of the result, length of each label), no ellipses left."""
     text = subscripts.replace(" ", "")
@@ -216,7 +216,7 @@ def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
     return size
 
 
-@lru_cache(maxsize=256)
+@cached("einsum orders", max_entries=256)
 def _contraction_order(terms: tuple, y_labels: str, sizes: tuple, optimize: bool) -> list:
     """Which operands to multiply next, as positions in a list that each product is put behind."""
     if len(terms) <= 2 or not optimize:

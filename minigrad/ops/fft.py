@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_like, axes_of, module_of, widen
+from .axes import array_like, axes_of, axis_of, module_of, widen
 from .batching import behind
 
 __all__: list[str] = []  # mg.fft is the namespace, not an op
@@ -97,7 +97,9 @@ def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, 
     x = array_like(x)
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
-    axes = axes_of(tuple(axes), x.ndim)
+    axes = tuple([axis_of(axis, x.ndim) for axis in axes])
+    if s is not None and not all(n is None or hasattr(n, "__index__") for n in s):
+        raise TypeError(f"fft: the lengths n or s must be integers, got {s}")
     lengths = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
     if len(lengths) != len(axes):
         raise ValueError(f"fft: {len(lengths)} lengths s={s} for {len(axes)} axes {axes}")
@@ -128,6 +130,10 @@ def _complex_transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool) -> A
     x, axes, lengths, norm = _arguments(x, s, axes, norm)
     if not axes:
         return x.copy()
+    if len(set(axes)) < len(axes):  # an axis named twice is transformed twice, the last one first
+        for axis, n in zip(axes[::-1], lengths[::-1], strict=True):
+            x = dft(_resized(x, (axis,), (n,)), axes=(axis,), norm=norm, inverse=inverse)
+        return x
     return dft(_resized(x, axes, lengths), axes=axes, norm=norm, inverse=inverse)
 
 
@@ -137,6 +143,7 @@ def _real_transform(x: Any, s: Any, axes: Any, norm: Any) -> Any:
         raise TypeError(
             f"rfft: needs a real array and at least one axis; got {x.dtype} {x.shape}, axes {axes}"
         )
+    _require_different("rfft", axes)
     return rdft(_resized(x, axes, lengths), axes=axes, norm=norm)
 
 
@@ -144,6 +151,7 @@ def _to_real_transform(x: Any, s: Any, axes: Any, norm: Any) -> Any:
     x, axes, lengths, norm = _arguments(x, s, axes, norm)
     if not axes:
         raise ValueError("irfft: needs at least one axis")
+    _require_different("irfft", axes)
     n = 2 * (x.shape[axes[-1]] - 1) if lengths[-1] is None else lengths[-1]
     if n < 1:
         raise ValueError(
@@ -151,6 +159,11 @@ def _to_real_transform(x: Any, s: Any, axes: Any, norm: Any) -> Any:
         )
     x = _resized(x, axes, [*lengths[:-1], n // 2 + 1])
     return irdft(x, n=n, axes=axes, norm=norm)
+
+
+def _require_different(name: str, axes: tuple) -> None:
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"{name}: each axis may be named once, got axes {axes}")
 
 
 def _one(n: int | None) -> tuple | None:

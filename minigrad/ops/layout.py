@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_like, axes_of
+from .axes import array_like, axes_of, module_of
 
 __all__ = ["block", "meshgrid", "rot90", "vander"]
 
@@ -84,5 +84,5 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = array_like(x)
     if x.ndim != 1:
         raise ValueError(f"vander: x must be a vector, got shape {x.shape}")
-    powers = np.arange(x.shape[0] if N is None else N)
+    powers = module_of(x).arange(x.shape[0] if N is None else N)
     return x.reshape((-1, 1)) ** (powers if increasing else powers[::-1])

@@ -4,6 +4,7 @@ The maximum runs pairwise over shifted slices, one axis after the other: for 2 �
 two passes of np.maximum, forty times as fast as `max` over two axes of reshaped windows.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from itertools import product
 from math import ceil, prod
@@ -17,7 +18,9 @@ from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
 from .axes import array_like
 from .batching import full
+from .blocks import over_leading
 from .elementwise.selection import keep
+from .pool_indices import max_pool_indices
 from .windows import Windows, every, fold, inside, padded, per_axis, windows
 
 
@@ -39,10 +42,21 @@ def _places(x: Any, how: Windows, out: tuple) -> Iterator[Any]:
         yield x[(..., *(every(k * dilation, stride, n) for k, (_, stride, _, dilation), n in axes))]
 
 
+def _by_images(forward: Callable) -> Callable:
+    """A forward of images (..., *size): many of them in blocks, on all threads."""
+
+    @functools.wraps(forward)
+    def in_blocks(*arrays: Any, how: Windows, **params: Any) -> Any:
+        return over_leading(lambda *xs: forward(*xs, how=how, **params), len(how.kernel), *arrays)
+
+    return in_blocks
+
+
 # -- the maximum -----------------------------------------------------------------------------
 
 
 @primitive
+@_by_images
 def max_pool(x, *, how):
     """y = max of each window, where padding counts as −∞;  gx: ties of a window share equally
 
@@ -59,6 +73,7 @@ def max_pool_gx(g, x, y, how):
 
 
 @linear(constants=["x", "y_max"])
+@_by_images
 def max_pool_dx(a, x, y_max, *, how):
     """Every entry of a, in equal shares, at those places of its window where x is the maximum."""
     hits, ties = _hits(x, y_max, how)
@@ -76,6 +91,7 @@ def max_pool_dx_ga(g, x, y_max, how):
 
 
 @linear(constants=["x", "y_max"])
+@_by_images
 def max_pool_pick(a, x, y_max, *, how):
     """The mean of a (of x's shape) over those places of each window where x is the maximum."""
     hits, ties = _hits(x, y_max, how)
@@ -109,6 +125,7 @@ def _hits(x: Any, y_max: Any, how: Windows) -> tuple[list, Any]:
 
 
 @linear
+@_by_images
 def sum_pool(x, *, how, divisor=1):
     """y = Σ of each window / divisor, padding counts as 0 ;  gx = g / divisor, spread over windows
 
@@ -126,6 +143,7 @@ def sum_pool_gx(g, x_shape, how, divisor):
 
 
 @linear
+@_by_images
 def sum_pool_dx(a, *, size, how, divisor=1):
     """Every entry of a / divisor, added to all places of its window: the transpose of sum_pool."""
     wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
@@ -189,11 +207,14 @@ def _module_of(x: Any) -> Any:
     return array_module(x)
 
 
-def _max_pool(dims, x, kernel_size, stride, padding, dilation, ceil_mode):
+def _max_pool(
+    dims, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices=False
+):  # fmt: skip
     x = array_like(x)
     name = f"max_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
-    return max_pool(x, how=how)
+    y = max_pool(x, how=how)
+    return (y, max_pool_indices(x, how=how)) if return_indices else y
 
 
 def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad):
@@ -215,25 +236,32 @@ def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pa
 
 
 @composite
-def max_pool1d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Any:
+def max_pool1d(
+    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+) -> Any:
     """max_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
-    return _max_pool(1, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_pool(1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite
-def max_pool2d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Any:
+def max_pool2d(
+    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+) -> Any:
     """y = max of each window of x (..., H, W); padding counts as −∞.
 
     The stride is the kernel's size unless given. Ties of a window share its gradient equally
-    (PyTorch gives it to the first one).
+    (PyTorch gives it to the first one). return_indices: (y, places), the place h·W + w of the first
+    maximum of each window, for max_unpool2d.
     """
-    return _max_pool(2, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_pool(2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite
-def max_pool3d(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False) -> Any:
+def max_pool3d(
+    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
+) -> Any:
     """max_pool2d's form in three dimensions: x (..., D, H, W)."""
-    return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode)
+    return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite

@@ -4,9 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import array_module
+from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_like, axis_of, constant_array
+from .axes import array_like, axis_of, constant_array, module_of
+from .index.in_order import sum_in_order
 
 __all__ = ["average", "bincount", "corrcoef", "cov", "histogram"]
 
@@ -63,8 +66,8 @@ def cov(
         centred = x - op.mean(x, axis=1, keepdims=True)
         c, f = op.matmul(centred, centred.conj().T), n - ddof
     else:
-        a = np.ones(n) if aweights is None else np.asarray(constant_array(aweights))
-        w = a if fweights is None else a * np.asarray(constant_array(fweights))
+        a = module_of(x).ones(n) if aweights is None else array_like(constant_array(aweights))
+        w = a if fweights is None else a * array_like(constant_array(fweights))
         total = float(w.sum())
         f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)
         w = w.astype(x.dtype)
@@ -101,6 +104,8 @@ def bin_sums(weights, index, *, bins=0):
         return bin_sums(weights.real, index, bins=bins) + 1j * bin_sums(
             weights.imag, index, bins=bins
         )
+    if deterministic.required and array_module(weights) is not np:
+        return sum_in_order(weights, index, bins)
     return np.bincount(index, weights, minlength=bins).astype(weights.dtype, copy=False)
 
 
@@ -112,13 +117,13 @@ def bin_sums_gw(g, index):
 @composite(numpy=np.bincount)
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer of x (n,) occurs; with weights, the sum of theirs (differentiable)."""
-    index = np.asarray(constant_array(x))
+    index = array_like(constant_array(x))
     if weights is None:
         return np.bincount(index, minlength=minlength)
     w = array_like(weights)
     if w.shape != index.shape:
         raise ValueError(f"bincount: weights {w.shape} must have the shape of x {index.shape}")
-    bins = max(minlength, int(index.max(initial=-1)) + 1)
+    bins = max(minlength, int(index.max()) + 1 if index.size else 0)
     return bin_sums(w if w.dtype.kind in "fc" else w.astype(np.float64), index, bins=bins)
 
 
@@ -130,14 +135,14 @@ def histogram(
 
     Differentiable in weights; x and the edges are constants. density divides by Σ y and the widths.
     """
-    values = np.asarray(constant_array(x)).ravel()
+    values = array_like(constant_array(x)).ravel()
     bins = constant_array(bins)
     if weights is None:
         return np.histogram(values, bins, range, density)
     w = array_like(weights)
     if w.shape != np.shape(constant_array(x)):
         raise ValueError(f"histogram: weights {w.shape} must have the shape of x, {np.shape(x)}")
-    edges = np.histogram_bin_edges(values, bins, range)
+    edges = np.histogram(values, bins, range)[1]
     index = np.searchsorted(edges, values, side="right") - 1
     index[values == edges[-1]] = len(edges) - 2
     inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))

@@ -6,14 +6,13 @@ windows of 3 along the rows of windows of 3 along the columns. Each step then mo
 runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 times as long).
 """
 
-import threading
 from collections.abc import Iterable
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..backends.device import array_module
+from .blocks import scratch
 
 
 class Windows(NamedTuple):
@@ -81,32 +80,6 @@ def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int
     if len(values) != axes or not whole:
         raise ValueError(f"{op}: {name} must be an int ≥ {least}, or {axes} of them, got {value!r}")
     return tuple(int(v) for v in values)
-
-
-class _Scratch(threading.local):
-    """Memory for what a convolution makes on the way, kept by each thread for its next one.
-
-    A fresh array of some MB costs the system more (a fault for each page) than filling it does.
-    A name holds one array at a time; what is larger than LIMIT is made fresh and not kept.
-    """
-
-    LIMIT = 1 << 25  # bytes for each of a handful of names
-
-    def __init__(self) -> None:
-        self.kept: dict[str, np.ndarray] = {}
-
-    def empty(self, name: str, shape: tuple, like: Any) -> Any:
-        """An uninitialised array of this shape, of the dtype and on the device of `like`."""
-        nbytes = prod(shape) * like.dtype.itemsize
-        if not isinstance(like, np.ndarray) or nbytes > self.LIMIT:
-            return array_module(like).empty(shape, dtype=like.dtype)
-        memory = self.kept.get(name)
-        if memory is None or memory.nbytes < nbytes:
-            memory = self.kept[name] = np.empty(nbytes, dtype=np.uint8)
-        return memory[:nbytes].view(like.dtype).reshape(shape)
-
-
-scratch = _Scratch()
 
 
 def padded(x: Any, padding: tuple, value: float = 0, name: str = "") -> Any:

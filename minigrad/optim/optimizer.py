@@ -1,25 +1,35 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..backends.device import array_module
+from ..core.events import capture_origin, spanned
+from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .packs import Pack, State, grouped, scratch, step_alone, working, working_dtype
+
+Group = dict[str, Any]
 
 
 class Optimizer:
-    """Base of optimizers. A subclass gives `update`, which changes one parameter in place.
+    """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
     params         parameters, or dicts {"params": [...], "lr": ...} that set options of their own
     param_groups   the groups as dicts; options may be changed between steps (a schedule sets "lr")
+
+    With the option maximize the negative gradient is taken. 16-bit parameters are stepped in
+    float32, complex ones as pairs of real numbers; their states have these forms too.
     """
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]):
         self.defaults = defaults
-        self.param_groups: list[dict[str, Any]] = []
-        self._state: dict[int, dict[str, Any]] = {}  # by id: tensors compare elementwise
-        self._scratch: dict[Any, Any] = {}
+        self.param_groups: list[Group] = []
+        self._state: dict[int, State] = {}  # by id: tensors compare elementwise
+        self._packs: dict[int, tuple] = {}  # by place of the group: (ids, packs and single ones)
         entries: list[Any] = [params] if isinstance(params, Tensor | Mapping) else list(params)
         if not entries:
             raise ValueError(f"{type(self).__name__} got no parameters to optimise")
@@ -33,7 +43,7 @@ class Optimizer:
         name = type(self).__name__
         params = group["params"]
         params = [params] if isinstance(params, Tensor) else list(params)
-        unknown = group.keys() - self.defaults.keys() - {"params"}
+        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
         if unknown:
             raise TypeError(
                 f"{name} has no option {sorted(unknown)}; its options are {[*self.defaults]}"
@@ -64,24 +74,81 @@ class Optimizer:
                 p.grad.data[...] = 0
                 note_write(p.grad.data, f"{type(self).__name__}.zero_grad()")
 
-    def step(self) -> None:
-        """Change every parameter that has a gradient, in place; the gradients stay as they are."""
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self.update(p.data, p.grad.data, self._state.setdefault(id(p), {}), group)
-                    note_write(p.data, f"{type(self).__name__}.step()")
+    # -- the step ----------------------------------------------------------------------------
 
-    def update(self, x: Any, g: Any, state: dict[str, Any], group: Mapping[str, Any]) -> None:
-        """Change the array x in place, from its gradient g, its state and its group's options."""
+    @spanned("optimizer")
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Change every parameter that has a gradient, in place; the gradients stay as they are.
+
+        closure, if given, computes the loss and its gradients anew first; its loss is returned.
+        """
+        loss, what, origin = None, f"{type(self).__name__}.step()", capture_origin()
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        for place, group in enumerate(self.param_groups):
+            ready = [p for p in group["params"] if p.grad is not None]
+            for p in ready:
+                self._advance(p, group)
+            for params in self._together(place, ready):
+                self._step_on(params, group)
+            for p in ready:
+                note_write(p.data, what, origin)
+        return loss
+
+    def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:
+        """The names of the arrays that a parameter's state holds; they start at `start`."""
+        return ()
+
+    def start(self, name: str, group: Mapping[str, Any]) -> float:
+        """The value with which a state array is filled at first."""
+        return 0.0
+
+    def advance(self, state: State, group: Mapping[str, Any]) -> None:
+        """Bring the numbers of a parameter's state forward, once a step."""
+        state["step"] = state.get("step", 0) + 1
+
+    def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
+        """Change x in place, and the state's arrays, from the gradient g, which stays as it is.
+
+        Elementwise: x may be a block of a parameter, or several parameters side by side.
+        """
         raise NotImplementedError
 
-    def scratch(self, x: Any, which: int = 0) -> Any:
-        """An array like x for intermediate results; parameters take turns in the same memory."""
-        key = (x.dtype, which, array_module(x))
-        if key not in self._scratch or self._scratch[key].size < x.size:
-            self._scratch[key] = array_module(x).empty(x.size, x.dtype)
-        return self._scratch[key][: x.size].reshape(x.shape)
+    def _advance(self, p: Tensor, group: Group) -> None:
+        state = self._state.setdefault(id(p), {})
+        for name in self.buffers(group):
+            if name not in state:
+                x, value = working(p.data), self.start(name, group)
+                state[name] = array_module(x).full(x.shape, value, working_dtype(x))
+                self._packs.clear()
+        self.advance(state, group)
+
+    def _together(self, place: int, ready: list[Tensor]) -> list:
+        """The group's packs, kept for as long as the same parameters have gradients."""
+        key = [(id(p), id(p.data)) for p in ready]
+        known = self._packs.get(place)
+        if known is None or known[0] != key:
+            made: list[Any] = []
+            for params in grouped(ready, lambda p: self._state[id(p)]["step"]):
+                if len(params) > 1:
+                    made.append(Pack(params, [self._state[id(p)] for p in params]))
+                    made[-1].adopt()
+                else:
+                    made.append(params[0])
+            known = self._packs[place] = (key, made)
+        return known[1]
+
+    def _step_on(self, params: Any, group: Group) -> None:
+        def update(x: Any, g: Any, state: State) -> None:
+            if group.get("maximize"):
+                g = np.negative(g, out=scratch(g, 9))
+            self.update(x, g, state, group)
+
+        if isinstance(params, Pack):
+            params.step(update)
+        else:
+            step_alone(update, params.data, params.grad.data, self._state[id(params)])
 
     # -- saving ------------------------------------------------------------------------------
 
@@ -102,31 +169,36 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state; the groups must have the sizes that they had."""
+        name = f"{type(self).__name__}.load_state_dict"
         sizes = [len(group["params"]) for group in self.param_groups]
         given = [len(group["params"]) for group in state_dict["param_groups"]]
         if sizes != given:
             raise ValueError(
-                f"{type(self).__name__}.load_state_dict: groups of {given} parameters given, "
-                f"groups of {sizes} needed"
+                f"{name}: groups of {given} parameters given, groups of {sizes} needed"
             )
         params = self._params()
-        for i, state in state_dict["state"].items():
-            for name, value in state.items():
-                shape = getattr(value, "shape", params[int(i)].shape)
-                if shape != params[int(i)].shape:
-                    raise ValueError(
-                        f"{type(self).__name__}.load_state_dict: {name} of parameter {i} has "
-                        f"shape {shape}, the parameter {params[int(i)].shape}"
-                    )
+        states: dict[int, State] = {}
+        for i, saved in state_dict["state"].items():
+            p = params[int(i)]
+            states[id(p)] = {key: _loaded(value, p, f"{name}: {key} of parameter {i}")
+                             for key, value in saved.items()}  # fmt: skip
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({name: saved[name] for name in saved if name != "params"})
-        self._state = {
-            id(params[int(i)]): {name: _copied(value) for name, value in state.items()}
-            for i, state in state_dict["state"].items()
-        }
+            group.update({key: saved[key] for key in saved if key != "params"})
+        self._state = states
+        self._packs.clear()
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies: ids of parameters mean nothing in them, so the state goes by place."""
+        by_place = [self._state.get(id(p)) for p in self._params()]
+        return {**vars(self), "_state": by_place, "_packs": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        pairs = zip(self._params(), state["_state"], strict=True)
+        self._state = {id(p): own for p, own in pairs if own is not None}
 
     def __repr__(self) -> str:
         lines = []
@@ -136,6 +208,29 @@ class Optimizer:
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
+# -- what updates share ------------------------------------------------------------------------
+
+
+def decayed(x: Any, g: Any, group: Mapping[str, Any]) -> Any:
+    """g + weight_decay·x, in scratch memory; g itself where there is no decay."""
+    if not group["weight_decay"]:
+        return g
+    d = np.multiply(x, group["weight_decay"], out=scratch(x, 8))
+    d += g
+    return d
+
+
+def average(m: Any, value: Any, beta: float, work: Any) -> None:
+    """m ← beta·m + (1 − beta)·value, in place; work is scratch memory and may be value."""
+    m *= beta
+    m += np.multiply(value, 1 - beta, out=work)
+
+
+def average_square(v: Any, g: Any, beta: float, work: Any) -> None:
+    """v ← beta·v + (1 − beta)·g², in place."""
+    average(v, np.multiply(g, g, out=work), beta, work)
+
+
 def at_least_zero(owner: str, **options: float) -> None:
     """Refuse negative (and NaN) options by name."""
     for name, value in options.items():
@@ -143,5 +238,22 @@ def at_least_zero(owner: str, **options: float) -> None:
             raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
 
 
+def fractions(owner: str, betas: tuple) -> tuple:
+    """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
+    if not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
+    return tuple(betas)
+
+
 def _copied(value: Any) -> Any:
     return value.copy() if hasattr(value, "shape") else value
+
+
+def _loaded(value: Any, p: Tensor, what: str) -> Any:
+    value = value.data if isinstance(value, Tensor) else value
+    if not hasattr(value, "shape"):
+        return value
+    x = working(p.data)
+    if value.shape != x.shape:
+        raise ValueError(f"{what} has shape {value.shape}, the parameter {x.shape}")
+    return array_module(x).array(value, working_dtype(x))

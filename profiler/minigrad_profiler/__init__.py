@@ -4,4 +4,6 @@ run (script -> event log) and view (event log -> tables by op, shape, line, scop
 commands of cli; the log's format and its conversions are minigrad.instrument's.
 """
 
+from .compare import Comparison, compare
+
 __version__ = "0.1.0"

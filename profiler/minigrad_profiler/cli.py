@@ -1,21 +1,28 @@
 """The command `minigrad-profile`.
 
-Exit codes: 0 done; 2 nothing was done, with one line on stderr that says why; 130 interrupted.
-`run` leaves the script's own exit code, exceptions and signals as they are.
+Exit codes: 0 done; 1 `diff --fail-over` found something slower; 2 nothing was done, with one line
+on stderr that says why; 130 interrupted. `run` leaves the script's own exit code, exceptions and
+signals as they are.
 """
 
 import argparse
 import contextlib
+import importlib
 import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import minigrad as mg
 from minigrad.core.errors import FormatError
-from minigrad.instrument.chrome import write_chrome
-from minigrad.instrument.speedscope import write_folded, write_speedscope
+from minigrad.instrument.formats import write_whole
+from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
 
-from . import __version__
+from . import __version__, memory, roofline
+from .diff import difference
+from .live import NoTerminal, live
 from .run import CannotOpen, run_script
 from .view import BY, SORT, summary
 
@@ -26,12 +33,24 @@ _EXAMPLES = """examples:
                                                  open it at https://ui.perfetto.dev
   minigrad-profile export minigrad-profile.jsonl --speedscope run.speedscope.json
                                                  open it at https://www.speedscope.app
+  minigrad-profile run --memory train.py; minigrad-profile memory minigrad-profile.jsonl
+  minigrad-profile roofline minigrad-profile.jsonl --svg roofline.svg
+  minigrad-profile diff before.jsonl after.jsonl --fail-over 10%
+  minigrad-profile compare --save compare.html train.py
 """
-_WRITERS: dict[str, Callable[[str, str], None]] = {
-    "chrome": write_chrome,
-    "speedscope": write_speedscope,
-    "folded": write_folded,
+_WRITERS: dict[str, str] = {
+    "chrome": "Chrome trace, for Perfetto",
+    "speedscope": "speedscope file: time",
+    "bytes": "speedscope file: bytes that were alive at the peak, by stack",
+    "folded": "folded stacks, for flame graphs",
+    "html": "report, in one file that needs no network",
 }
+
+
+def _write(name: str, log: str, out: str) -> str | None:
+    """Convert a log; says where it was cut off, if it was."""
+    write: Any = memory.write_bytes if name == "bytes" else writer(name)
+    return write(log, out)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(options)  # what the script raises passes through
     try:
         return options.command(options)
-    except FormatError as error:
+    except (FormatError, ValueError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
         # The reader of our output left; keep the interpreter from saying so at exit.
@@ -73,8 +92,21 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_run(commands.add_parser("run", help="run a script, unchanged, and record its ops"))
     _add_view(commands.add_parser("view", help="show a log as a table"))
+    _add_memory(commands.add_parser("memory", help="who was alive at the peak, and why"))
+    _add_roofline(commands.add_parser("roofline", help="what each op reached of this machine"))
+    _add_diff(commands.add_parser("diff", help="what changed between two logs, beyond noise"))
     _add_export(commands.add_parser("export", help="convert a log for other viewers"))
+    _add_compare(commands)
     return parser
+
+
+def _add_compare(commands: Any) -> None:
+    """`compare` is a module of its own, with a parser of its own."""
+    try:
+        module = importlib.import_module("minigrad_profiler.compare")
+        module.add_parser(commands)
+    except (ImportError, AttributeError):
+        pass
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:
@@ -84,6 +116,10 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--format", choices=("events", *_WRITERS), default="events", help="what FILE will hold")
     add("--min-us", type=float, default=0.0, metavar="X", help="drop (and count) shorter events")
     add("--max-events", type=int, metavar="N", help="drop (and count) further events")
+    add("--memory", action="store_true", help="also record which arrays live, for `memory`")
+    add("--stack", type=int, default=0, metavar="N", help="keep N frames of the callers")
+    add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
+    add("--live", action="store_true", help="show a table that is drawn again twice a second")
     add("--quiet", action="store_true", help="say nothing when the script has ended")
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="its arguments")
@@ -96,15 +132,65 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     add("--by", choices=list(BY), default="op", help="what a row stands for (default: op)")
     add("--sort", choices=list(SORT), default="self", help="default: self, the row's own time")
     add("--top", type=int, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
+    add("--marks", action="store_true", help="show scopes, steps, optimizer steps and hooks")
     add("--json", action="store_true", help="all rows as JSON")
+    _add_width(parser)
+
+
+def _add_width(parser: argparse.ArgumentParser) -> None:
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    parser.add_argument(
+        "--width", type=int, default=max(60, columns), metavar="N", help="columns to fill"
+    )
+
+
+def _add_memory(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_memory)
+    parser.add_argument("log", help="an event log recorded with --memory")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="owners (default: 20)")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    _add_width(parser)
+
+
+def _add_roofline(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_roofline)
+    parser.add_argument("log", help="an event log, recorded on this machine")
+    parser.add_argument("--by", choices=list(BY), default="op", help="what a row stands for")
+    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows (default: 20)")
+    parser.add_argument("--svg", metavar="FILE", help="draw it into this file too")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    _add_width(parser)
+
+
+def _add_diff(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_diff)
+    add = parser.add_argument
+    add("before", metavar="A", help="an event log")
+    add("after", metavar="B", help="an event log of the same program, changed")
+    add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
+    add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")
+    add("--fail-over", type=_percent, metavar="P%", help="exit code 1 if slower by more than this")
+    add("--top", type=int, default=20, metavar="N", help="rows to show (default: 20)")
+    add("--json", action="store_true", help="all rows as JSON")
+    _add_width(parser)
+
+
+def _percent(text: str) -> float:
+    """10% or 10 as 0.1."""
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage such as 10%")
+    return value
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_export)
     parser.add_argument("log", help="an event log")
-    parser.add_argument("--chrome", metavar="FILE", help="Chrome trace, for Perfetto")
-    parser.add_argument("--speedscope", metavar="FILE", help="speedscope file")
-    parser.add_argument("--folded", metavar="FILE", help="folded stacks, for flame graphs")
+    for name, what in _WRITERS.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=what)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -112,12 +198,16 @@ def _run(options: argparse.Namespace) -> int:
         return _refuse(f"{options.script}: there is no such file to run")
 
     def finished(log: str, events: int, dropped: int) -> None:
-        made = options.out
+        made = log
         if options.format != "events":
             with _complaining():
-                _WRITERS[options.format](log, made)
-            with contextlib.suppress(OSError):
-                os.unlink(log)
+                _write(options.format, log, options.out)
+                made = options.out
+            if made == log:  # nothing is lost: the log stays
+                _refuse(f"the events are kept in {log}")
+            else:
+                with contextlib.suppress(OSError):
+                    os.unlink(log)
         if not options.quiet:
             lost = f" ({dropped:,} more were dropped)" if dropped else ""
             hint = f"; minigrad-profile view {made}" if made == log else ""
@@ -125,34 +215,85 @@ def _run(options: argparse.Namespace) -> int:
 
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     try:
-        run_script(options.script, options.args, log, options.min_us, options.max_events, finished)
-    except CannotOpen as error:
+        run_script(
+            options.script, options.args, log, finished, _live(options) if options.live else None,
+            min_us=options.min_us, max_events=options.max_events, stack=options.stack,
+            memory=options.memory, sync=options.sync,
+        )  # fmt: skip
+    except (CannotOpen, NoTerminal) as error:
         return _refuse(str(error))
     return 0
+
+
+@contextlib.contextmanager
+def _live(options: argparse.Namespace) -> Iterator[None]:
+    prof = mg.profile(memory=options.memory)
+    with prof, live(prof):
+        yield
 
 
 @contextlib.contextmanager
 def _complaining() -> Iterator[None]:
     try:
         yield
-    except (OSError, FormatError) as error:
+    except (OSError, ValueError) as error:
         _refuse(str(error))
+
+
+def _noted(cut: str | None) -> None:
+    """Say that a log was cut off."""
+    if cut:
+        _refuse(f"{cut}; what follows is what was there")
 
 
 def _view(options: argparse.Namespace) -> int:
     result = summary(options.log, options.by, options.sort)
+    _noted(result.cut)
     if options.json:
         print(result.json())
+    elif options.marks:
+        show(f"marks\n{result.marks_table(options.width)}", sys.stdout)
     else:
-        show(result.table(options.top), sys.stdout)
+        show(result.table(options.top, options.width), sys.stdout)
     return 0
+
+
+def _memory(options: argparse.Namespace) -> int:
+    result = memory.story(options.log)
+    _noted(result.cut)
+    print(result.json() if options.json else result.text(options.width, options.top))
+    return 0
+
+
+def _roofline(options: argparse.Namespace) -> int:
+    result = roofline.roofline(options.log, options.by)
+    _noted(result.cut)
+    if options.svg:
+        write_whole(options.svg, result.svg())
+        print(f"minigrad-profile: wrote {options.svg}", file=sys.stderr)
+    print(result.json() if options.json else result.text(options.width, options.top))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    result = difference([options.before, *options.also_a], [options.after, *options.also_b])
+    for note in result.notes:
+        _refuse(note)
+    print(result.json() if options.json else result.text(options.width, options.top))
+    if options.fail_over is None:
+        return 0
+    failures = result.failures(options.fail_over)
+    for change in failures:
+        part = change.delta_ns / change.before_ns if change.before_ns else 0
+        _refuse(f"{change.name}: slower by {part:.1%}, more than {options.fail_over:.0%}")
+    return 1 if failures else 0
 
 
 def _export(options: argparse.Namespace) -> int:
     wanted = {name: getattr(options, name) for name in _WRITERS if getattr(options, name)}
     if not wanted:
-        return _refuse("say what to write: --chrome, --speedscope or --folded FILE")
+        return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
     for name, path in wanted.items():
-        _WRITERS[name](options.log, path)
+        _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)
     return 0

@@ -6,13 +6,14 @@ __main__ of its own. What it raises goes on to the interpreter, which then ends 
 """
 
 import atexit
+import contextlib
 import os
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minigrad.instrument.event_log import MAX_EVENTS, event_log
+from minigrad.instrument.event_log import event_log
 
 
 class CannotOpen(Exception):
@@ -23,21 +24,21 @@ def run_script(
     script: str,
     args: Sequence[str],
     log_path: str,
-    min_us: float,
-    max_events: int | None,
     finished: Callable[[str, int, int], Any],
+    watch: contextlib.AbstractContextManager | None = None,
+    **options: Any,
 ) -> None:
     """Run a script as __main__ and log its events until the interpreter ends.
 
+    options are those of mg.event_log; `watch` is entered around the script (the live view).
     finished(path, events, dropped) is called when the log is complete, after the script's threads
     and its own exit handlers.
     """
     try:
         with open(script, "rb") as file:
             source = file.read()
-        log = event_log(
-            os.path.abspath(log_path), MAX_EVENTS if max_events is None else max_events, min_us
-        )
+        given = {name: value for name, value in options.items() if value is not None}
+        log = event_log(os.path.abspath(log_path), **given)
         log.__enter__()
     except OSError as error:
         raise CannotOpen(f"{error.filename}: {error.strerror}") from None
@@ -55,7 +56,8 @@ def run_script(
     sys.modules["__main__"] = main
     sys.argv = [script, *args]
     sys.path[0] = os.path.dirname(path)
-    exec(compile(source, path, "exec"), main.__dict__)
+    with watch or contextlib.nullcontext():
+        exec(compile(source, path, "exec"), main.__dict__)
 
 
 def _hide_own_frames() -> None:

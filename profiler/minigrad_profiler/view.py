@@ -1,28 +1,35 @@
 """Tables of an event log: by op, shape, source line, scope or thread, forward beside backward."""
 
-import os
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import duration, shares, size, text_table
 
+from .names import fitted, place_of
+
+_WIDE = 110  # columns of a terminal from which a table has more of its own
+_MOST_PROMOTIONS = 10
+
 
 def _by_op(event: Event) -> str:
     return event.op
 
 
+def shapes_of(event: Event) -> str:
+    """The shapes of the inputs; of a backward, of its cotangent."""
+    return " ".join(str(tuple(x["shape"])).replace(" ", "") for x in event.arrays["inputs"])
+
+
 def _by_shape(event: Event) -> str:
-    """The op on its input shapes; of a backward, on the shape of its cotangent."""
-    shapes = [str(tuple(x["shape"])).replace(" ", "") for x in event.arrays["inputs"]]
-    return f"{event.op} {' '.join(shapes)}" if shapes else event.op
+    return f"{event.op} {shapes_of(event)}".rstrip()
 
 
 def _by_line(event: Event) -> str:
     site = event.site
-    return f"{site['file']}:{site['line']} {site['function']}" if site else "(unknown line)"
+    return f"{place_of(site)} {site['function']}" if site else "(unknown line)"
 
 
 def _by_scope(event: Event) -> str:
@@ -54,7 +61,10 @@ _ENGINE = "(engine and recording)"  # what a whole backward takes beside its ops
 
 @dataclass(slots=True)
 class Row:
-    """self: without the events inside; total: with them; forward, backward: parts of self."""
+    """self: without the events inside; total: with them; forward, backward: parts of self.
+
+    flops, moved: operations and bytes of all calls, as far as they are known.
+    """
 
     name: str
     calls: int = 0
@@ -64,17 +74,27 @@ class Row:
     total_ns: int = 0
     bytes: int = 0
     share: float = 0.0
+    flops: int = 0
+    moved: int = 0
 
 
 @dataclass(slots=True)
 class Summary:
-    """The rows of one log, and what the log says of itself."""
+    """The rows of one log, and what the log says of itself.
+
+    promotions   lines that made float64 of narrower floats, with the ops and how often
+    marks        how often and how long: {(what, name): (count, nanoseconds)}
+    """
 
     by: str
     rows: list[Row]
     header: dict[str, Any]
     events: int
     dropped: int
+    end: dict[str, Any] = field(default_factory=dict)
+    cut: str | None = None
+    promotions: dict[str, int] = field(default_factory=dict)
+    marks: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
     def json(self) -> str:
         """Everything as a JSON text."""
@@ -85,33 +105,77 @@ class Summary:
                 "by": self.by,
                 "events": self.events,
                 "dropped": self.dropped,
+                "end": self.end,
+                "cut": self.cut,
+                "promotions": self.promotions,
+                "marks": [
+                    {"what": what, "name": name, "count": count, "total_ns": spent}
+                    for (what, name), (count, spent) in self.marks.items()
+                ],
                 "rows": [asdict(row) for row in self.rows],
             }
         )
 
-    def table(self, top: int = 40) -> str:
-        """Plain text for 80 columns; the rows behind the first `top` in one line (0: none are)."""
+    def table(self, top: int = 40, width: int = 80) -> str:
+        """Plain text; the rows behind the first `top` in one line (0: none are)."""
+        wide = width >= _WIDE
         shown = self.rows[: top or None]
-        lines = [_cells(row) for row in shown]
+        lines = [_cells(row, wide) for row in shown]
         if rest := self.rows[len(shown) :]:
-            lines.append(_cells(_sum(f"({len(rest)} more rows)", rest)))
-        lines.append(_cells(_sum("total", self.rows)))
-        columns = [f"<{self.by}", "calls", "forward", "backward", "self", "output", "share"]
+            lines.append(_cells(_sum(f"({len(rest)} more rows)", rest), wide))
+        total = _sum("total", self.rows)
+        lines.append(_cells(total, wide, counts_once=False))
+        columns = [f"<{self.by}", "calls", "forward", "backward", "self"]
+        columns += ["total", "per call", "FLOP", "moved"] if wide else []
+        columns += ["output", "share"]
+        parts = [self._title(), text_table(columns, lines, width, fitted), *self._notes()]
+        return "\n".join(parts)
+
+    def _title(self) -> str:
         lost = f", {self.dropped:,} dropped" if self.dropped else ""
-        return f"{self.events:,} events{lost}\n{text_table(columns, lines)}"
+        return f"{self.events:,} events{lost}"
+
+    def _notes(self) -> list[str]:
+        notes = []
+        wall, own = self.end.get("wall_ns"), self.end.get("recording_ns")
+        if isinstance(wall, int) and isinstance(own, int) and wall:
+            notes.append(
+                f"recording took about {duration(own)} of {duration(wall)} ({own / wall:.1%}); "
+                "nothing is subtracted"
+            )
+        if self.promotions:
+            notes.append("float64 was made of narrower floats, which doubles what they move, in:")
+            for place, count in list(self.promotions.items())[:_MOST_PROMOTIONS]:
+                notes.append(f"  {fitted(place, 60)} ({count:,} times)")
+        return notes
+
+    def marks_table(self, width: int = 80) -> str:
+        """Scopes, steps, optimizer steps and hooks."""
+        rows = [
+            [name or "(none)", what, f"{count:,}", duration(spent), duration(spent / count)]
+            for (what, name), (count, spent) in self.marks.items()
+        ]
+        return text_table(["<name", "<what", "count", "total", "each"], rows, width)
 
 
 def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
     """The table of a log, grouped and sorted; FormatError if the log is damaged."""
     key = BY[by]
-    lanes = Lanes(path, lambda event: (event.kind, key(event), event.bytes))
+
+    def key_of(event: Event) -> tuple:
+        site = f"{place_of(event.site)} {event.op}" if event.promoted else None
+        name = event.thread if by == "thread" else key(event)
+        return event.kind, name, event.bytes, event.flops, event.moved, site
+
+    lanes = Lanes(path, key_of)
     rows: dict[str, Row] = {}
+    promotions: dict[str, int] = {}
     events = 0
     for thread, lane in lanes.lanes.items():
         for _, number, own, whole in walk(lane):
             if own is None:
                 continue
-            kind, name, nbytes = lanes.keys[number]
+            kind, name, nbytes, flops, moved, promoted = lanes.keys[number]
             if by == "thread":
                 name = f"{lane.name} ({thread})"
             elif kind == "pass" and by != "line":
@@ -122,45 +186,65 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
             row.self_ns += own
             row.total_ns += whole
             row.bytes += nbytes
+            row.flops += flops or 0
+            row.moved += moved or 0
             if kind == "forward":
                 row.forward_ns += own
             else:
                 row.backward_ns += own
+            if promoted is not None:
+                promotions[promoted] = promotions.get(promoted, 0) + 1
     ordered = sorted(rows.values(), key=lambda row: (SORT[sort](row), row.name))
     for row, share in zip(ordered, shares([row.self_ns for row in ordered]), strict=True):
         row.share = share
-    return Summary(by, ordered, lanes.header, events, lanes.dropped)
+    promotions = dict(sorted(promotions.items(), key=lambda item: -item[1]))
+    return Summary(
+        by, ordered, lanes.header, events, lanes.dropped, lanes.end, lanes.cut, promotions,
+        _marks(lanes),
+    )  # fmt: skip
+
+
+def _marks(lanes: Lanes) -> dict[tuple[str, str], tuple[int, int]]:
+    """How often each mark stands in the log, and its time, the longest first; steps in one row."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for mark in lanes.marks:
+        key = (mark.what, "each step" if mark.what == "step" else mark.name)
+        count, spent = found.get(key, (0, 0))
+        found[key] = count + 1, spent + mark.t1 - mark.t0
+    return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+
+
+_SUMMED = (
+    "calls", "forward_ns", "backward_ns", "self_ns", "total_ns", "bytes", "share", "flops", "moved",
+)  # fmt: skip
 
 
 def _sum(name: str, rows: Iterable[Row]) -> Row:
     total = Row(name)
     for row in rows:
-        for field in (
-            "calls",
-            "forward_ns",
-            "backward_ns",
-            "self_ns",
-            "total_ns",
-            "bytes",
-            "share",
-        ):
-            setattr(total, field, getattr(total, field) + getattr(row, field))
+        for field_name in _SUMMED:
+            setattr(total, field_name, getattr(total, field_name) + getattr(row, field_name))
     total.share = round(total.share, 1)
     return total
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, wide: bool, counts_once: bool = True) -> list[str]:
+    """counts_once: the row's totals hold each moment once, so that they mean something."""
+    more = []
+    if wide:
+        more = [
+            duration(row.total_ns) if counts_once else "",
+            duration(row.self_ns / row.calls) if row.calls else "",
+            f"{row.flops:.3g}" if row.flops else "",
+            size(row.moved) if row.moved else "",
+        ]
     return [
-        _relative(row.name),
+        row.name,
         f"{row.calls:,}",
         duration(row.forward_ns) if row.forward_ns else "",
         duration(row.backward_ns) if row.backward_ns else "",
         duration(row.self_ns),
+        *more,
         size(row.bytes) if row.bytes else "",
         f"{row.share:.1f} %",
     ]
-
-
-def _relative(name: str) -> str:
-    """A path below the current folder without that folder."""
-    return name.removeprefix(os.getcwd() + os.sep)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.core import hooks
+from minigrad.core import hooks, modes
 from minigrad.core.errors import HookError
 
 multi_grad = hooks.register_multi_grad_hook
@@ -241,3 +241,62 @@ def test_what_a_hook_changes_in_place_is_noticed_in_the_same_backward():
     with pytest.raises(mg.errors.InPlaceError, match="mul"):
         y.sum().backward()
     assert x.grad is None
+
+
+def test_a_hook_that_is_no_function_is_refused_at_once():
+    x = leaf([1.0])
+    before = hooks.registered
+    for register in (x.register_hook, x.register_leaf_ready_hook, (x * 2).grad_fn.register_hook):
+        with pytest.raises(TypeError, match="a hook is a function"):
+            register("no function")
+    with pytest.raises(TypeError, match="a hook is a function"):
+        multi_grad([x], None)
+    assert hooks.registered == before
+
+
+def test_a_hook_may_remove_a_later_one_which_runs_this_time_still():
+    x, seen = leaf([1.0]), []
+    h = x * 2
+    h.register_hook(lambda g: (seen.append("first"), second.remove()) and None)
+    second = h.register_hook(lambda g: seen.append("second"))
+    h.sum().backward(retain_graph=True)
+    h.sum().backward()
+    assert seen == ["first", "second", "first"]
+
+
+def test_a_hook_may_add_one_to_a_tensor_whose_gradient_is_still_to_come():
+    x, seen = leaf([1.0]), []
+    h = x * 2
+    k = h * 3
+    k.register_hook(lambda g: h.register_hook(lambda g: seen.append(g.item())) and None)
+    k.sum().backward()
+    assert seen == [3]
+
+
+def test_a_hook_that_raises_leaves_every_mode_and_the_leaf_as_they_were():
+    x, ready = leaf([1.0]), []
+    x.register_leaf_ready_hook(ready.append)
+    h = x * 2
+    h.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        h.sum().backward()
+    assert x.grad is None and not ready and modes.active == 0 and mg.is_grad_enabled()
+
+
+def test_a_backward_of_the_same_graph_from_a_hook_is_an_error():
+    x = leaf([1.0])
+    h = x * 1
+    y = h.sum()
+    h.register_hook(lambda g: y.backward())
+    with pytest.raises(mg.errors.GraphReleasedError):
+        y.backward()
+
+
+def test_retain_grad_and_hooks_stay_with_the_value_when_the_tensor_is_changed():
+    """As in PyTorch: a hook belongs to the value of the moment, retain_grad to the tensor."""
+    x, seen = leaf([1.0, 2.0]), []
+    h = x * 2
+    h.register_hook(lambda g: seen.append(g.tolist()))
+    h *= 3
+    (h * h).sum().backward()
+    assert seen == [[36, 72]]

@@ -85,3 +85,68 @@ def test_inference_mode_refuses_to_record(x):
 
 def test_inference_mode_is_also_a_decorator(x):
     assert not modes.inference_mode()(lambda: x * 2)().requires_grad
+
+
+@pytest.mark.parametrize(
+    "decorate", [mg.no_grad(), mg.no_grad, lambda fn: mg.set_grad_enabled(False)(fn)]
+)
+def test_a_generator_runs_in_the_mode_and_its_user_does_not(x, decorate):
+    @decorate
+    def doubled():
+        given = yield (x * 2).requires_grad
+        try:
+            yield (x * given).requires_grad
+        except KeyError:
+            yield (x * 3).requires_grad
+        return (x * 4).requires_grad
+
+    steps = doubled()
+    assert next(steps) is False and (x * 2).requires_grad
+    assert steps.send(5.0) is False and mg.is_grad_enabled()
+    assert steps.throw(KeyError()) is False and (x * 2).requires_grad
+    with pytest.raises(StopIteration) as stop:
+        next(steps)
+    assert stop.value.value is False
+    doubled().close()
+    assert mg.is_grad_enabled() and modes.active == 0
+
+
+def test_a_mode_decorates_with_and_without_brackets(x):
+    for decorated in (mg.no_grad(lambda: x * 2), mg.no_grad()(lambda: x * 2)):
+        assert not decorated().requires_grad
+    with mg.no_grad():
+        assert mg.enable_grad(lambda: x * 2)().requires_grad
+
+
+def test_an_async_function_is_refused_since_other_tasks_would_run_in_its_mode():
+    async def wait():
+        pass
+
+    with pytest.raises(TypeError, match="wait is async"):
+        mg.no_grad()(wait)
+
+
+def test_set_grad_enabled_as_a_plain_call_holds_from_there_on(x):
+    try:
+        mg.set_grad_enabled(False)
+        mg.set_grad_enabled(False)
+        assert not (x * 2).requires_grad
+        with mg.enable_grad():
+            assert (x * 2).requires_grad
+        assert not (x * 2).requires_grad
+    finally:
+        mg.set_grad_enabled(True)
+    assert (x * 2).requires_grad and modes.active == 0
+
+
+def test_set_grad_enabled_inside_a_block_ends_with_it(x):
+    with mg.no_grad():
+        mg.set_grad_enabled(True)
+        assert (x * 2).requires_grad
+        with mg.set_grad_enabled(False):
+            assert not (x * 2).requires_grad
+        assert (x * 2).requires_grad
+    assert (x * 2).requires_grad and modes.active == 0
+    with modes.inference_mode(), pytest.raises(RuntimeError, match="inference"):
+        mg.set_grad_enabled(True)
+    assert mg.is_grad_enabled() and modes.active == 0

@@ -114,5 +114,5 @@ def test_a_seed_makes_random_tensors_repeat():
 
 
 def test_an_unknown_device_names_the_choices():
-    with pytest.raises(ValueError, match="use 'cpu' or 'cuda:0'"):
+    with pytest.raises(ValueError, match="use 'cpu', 'cuda' or 'cuda:0'"):
         mg.zeros(2, device="tpu")

@@ -97,5 +97,5 @@ def test_the_digits_are_those_of_scikit_learn():
 
 
 def test_a_missing_file_is_explained(tmp_path):
-    with pytest.raises(FileNotFoundError, match="digits come with minigrad's checkout"):
+    with pytest.raises(FileNotFoundError, match="data come with minigrad's checkout"):
         data.load_digits(tmp_path / "digits.npz")

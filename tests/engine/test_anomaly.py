@@ -104,7 +104,7 @@ def test_a_changed_numpy_operand_is_an_error():
     with detect_anomaly():
         y = (x * a).sum()
         a[0] = 0
-        with pytest.raises(InPlaceError, match="mul: a NumPy array.*was changed after the call"):
+        with pytest.raises(InPlaceError, match="mul: its argument 'b'.*was changed after the call"):
             y.backward()
     assert x.grad is None
 
@@ -136,3 +136,53 @@ def test_it_is_also_a_decorator():
     with pytest.raises(AnomalyError):
         run()
     np.log(leaf([-1.0]))
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda x, w, y: w.data.__setitem__(0, 7.0), "mul: its argument 'b'"),
+        (lambda x, w, y: w.detach().numpy().__setitem__(0, 7.0), "mul: its argument 'b'"),
+        (lambda x, w, y: x.data.__setitem__(0, 7.0), "mul: its argument 'a'"),
+        (lambda x, w, y: y.data.__setitem__(0, 7.0), "exp: its result"),
+    ],
+)
+def test_a_change_that_no_version_counter_sees_is_an_error(change, named):
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    with detect_anomaly():
+        y = np.exp(x * w)
+        change(x, w, y)
+        with pytest.raises(InPlaceError, match=f"{named}.*NumPy's memory"):
+            y.sum().backward()
+    assert x.grad is None and w.grad is None
+
+
+def test_it_watches_a_generator_while_it_runs():
+    @detect_anomaly()
+    def steps():
+        yield 1
+        yield np.log(leaf([-1.0]))
+
+    running = steps()
+    next(running)
+    np.log(leaf([-1.0]))
+    with pytest.raises(AnomalyError):
+        next(running)
+    with pytest.raises(TypeError, match="brackets"):
+        detect_anomaly(steps)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f, x: mg.func.grad(lambda x: f(x).sum())(x),
+        lambda f, x: mg.func.jvp(f, (x,), (mg.ones(1),)),
+        lambda f, x: mg.func.vmap(f)(x),
+        lambda f, x: mg.func.vmap(mg.func.grad(f))(x),
+    ],
+)
+def test_it_works_inside_transforms(transform):
+    with detect_anomaly(), pytest.raises(AnomalyError) as error:
+        transform(np.log, mg.tensor([0.0]))
+    assert error.value.value == "Inf" and error.value.stack
+    assert modes.active == 0 and modes.state.level == 0

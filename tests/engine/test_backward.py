@@ -251,3 +251,49 @@ def test_a_gradient_that_only_the_engine_holds_is_handed_over_without_a_copy():
     x = leaf(np.ones(1000))
     op(x).backward(np.ones(1000))
     assert x.grad.data.__array_interface__["data"][0] == made[0]
+
+
+def test_inputs_may_be_inner_tensors_which_then_accumulate_as_in_pytorch():
+    x = leaf([1.0, 2.0])
+    h = x * x
+    y = h.sum()
+    y.backward(inputs=[h], retain_graph=True)
+    y.backward(inputs=h, retain_graph=True)
+    assert h.grad.tolist() == [2, 2] and x.grad is None
+    h.retain_grad()
+    y.backward(inputs=[h, x])
+    assert h.grad.tolist() == [3, 3] and x.grad.tolist() == [2, 4]
+
+
+def test_no_inputs_are_refused():
+    with pytest.raises(ValueError, match="inputs is empty"):
+        leaf([1.0]).sum().backward(inputs=[])
+
+
+def test_a_leaf_frozen_since_the_forward_receives_nothing():
+    x = leaf([1.0])
+    y = (x * x).sum()
+    x.requires_grad_(False)
+    y.backward()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("seed", [1j, "a", np.array(None)])
+def test_a_seed_of_another_kind_of_number_is_refused(seed):
+    with pytest.raises(mg.errors.SeedError, match=r"for a tensor float64 \(\)"):
+        leaf([1.0]).sum().backward(seed)
+
+
+@pytest.mark.parametrize("seed", [2, 2.0, np.float32(2), np.int8(2), True + 1, mg.tensor(2)])
+def test_a_seed_may_be_any_number(seed):
+    x = leaf([1.0])
+    x.sum().backward(seed)
+    assert x.grad.tolist() == [2]
+
+
+@pytest.mark.parametrize("wrong", [3.0, np.ones(1), mg.ones(3)])
+def test_a_grad_that_was_set_to_what_does_not_fit_is_an_error(wrong):
+    x = leaf([1.0, 2.0])
+    x.grad = wrong
+    with pytest.raises(TypeError, match=r"\.grad of a tensor float64 \(2,\) was set to"):
+        x.sum().backward()

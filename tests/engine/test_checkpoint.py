@@ -11,6 +11,7 @@ from minigrad.core import modes
 from minigrad.core.errors import CheckpointError, InPlaceError
 
 checkpoint, checkpoint_sequential = mg.checkpoint, mg.checkpoint_sequential
+set_checkpoint_early_stop = mg.set_checkpoint_early_stop
 
 
 def leaf(values):
@@ -169,10 +170,123 @@ def test_a_function_that_differs_is_an_error(again, message):
         calls.append(1)
         return np.exp(x) * x if len(calls) == 1 else again(x)
 
-    y = checkpoint(fn, x).sum()
+    with set_checkpoint_early_stop(False):
+        y = checkpoint(fn, x).sum()
     with pytest.raises(CheckpointError, match=message):
         y.backward()
     assert x.grad is None and modes.active == 0 and modes.state.saving is None
+
+
+def test_computing_again_stops_when_all_that_is_needed_is_there():
+    x, reached, left = leaf([0.5, 2.0]), [], []
+
+    def fn(x):
+        try:
+            a = np.exp(x)
+            b = np.sin(a)
+            reached.append("b")
+            return a, b
+        finally:
+            left.append(len(reached))
+
+    a, b = checkpoint(fn, x)
+    a.sum().backward(retain_graph=True)
+    assert reached == ["b"] and left == [1, 1] and modes.active == 0
+    np.testing.assert_array_equal(x.grad.data, np.exp(x.data))
+    b.sum().backward()  # what was left out is computed now
+    np.testing.assert_array_equal(
+        x.grad.data, np.exp(x.data) * np.cos(np.exp(x.data)) + np.exp(x.data)
+    )
+
+
+def test_what_comes_after_the_last_op_does_not_run_again():
+    x, ends = leaf([2.0]), []
+
+    def fn(x):
+        y = x * x
+        ends.append(1)
+        return y
+
+    checkpoint(fn, x).backward()
+    assert len(ends) == 1 and x.grad.item() == 4.0
+    with set_checkpoint_early_stop(False):
+        y = checkpoint(fn, x)
+    y.backward()
+    assert len(ends) == 3
+
+
+def test_stopping_early_leaves_the_random_generators_alone():
+    x = leaf(np.ones(8))
+
+    def fn(x):
+        y = mg.dropout(x, 0.5) * x
+        np.random.rand(3)
+        mg.rand(3)
+        return y
+
+    y = checkpoint(fn, x).sum()
+    before = np.random.get_state()[2], mg.generator().bit_generator.state
+    y.backward()
+    assert before == (np.random.get_state()[2], mg.generator().bit_generator.state)
+
+
+def test_an_inner_checkpoint_that_stops_early_does_not_stop_the_outer():
+    x = leaf([0.3, 0.7])
+
+    def inner(x):
+        return np.exp(np.sin(x) * x)
+
+    def outer(x, *, power):
+        return checkpoint(inner, checkpoint(inner, x) ** power) * np.cos(x)
+
+    plain = mg.grad((inner(inner(x) ** 2) * np.cos(x)).sum(), x)
+    for create_graph in (False, True):
+        kept = mg.grad(checkpoint(outer, x, power=2).sum(), x, create_graph=create_graph)
+        np.testing.assert_array_equal(plain.data, kept.detach().data)
+    with mg.Tape() as tape:
+        y = checkpoint(outer, x, power=2).sum()
+    np.testing.assert_array_equal(plain.data, tape.grad(y, x).data)
+
+
+def checkpointed(x, *, power=2):
+    return checkpoint(lambda x, *, power: np.sin(x) ** power * x, x, power=power)
+
+
+def plain(x, *, power=2):
+    return np.sin(x) ** power * x
+
+
+def test_inside_transforms_the_derivatives_are_right():
+    x, t = mg.tensor([0.3, 0.7, 1.1]), mg.tensor([1.0, -2.0, 0.5])
+    func = mg.func
+
+    def every(fn):
+        y, pull = func.vjp(fn, x)
+        return [
+            func.grad(lambda x: fn(x, power=3).sum())(x),
+            y,
+            *pull(t),
+            *func.jvp(fn, (x,), (t,)),
+            func.vmap(fn)(x),
+            func.vmap(func.grad(fn))(x),
+            func.jvp(func.grad(lambda x: fn(x).sum()), (x,), (t,))[1],
+            func.jacobian(fn)(x),
+            func.hessian(lambda x: fn(x).sum())(x),
+        ]
+
+    for a, b in zip(every(checkpointed), every(plain), strict=True):
+        np.testing.assert_allclose(a.detach().data, b.detach().data, rtol=1e-12)
+
+
+def test_transforms_inside_a_checkpoint():
+    x = leaf([0.3, 0.7])
+
+    def fn(x):
+        return mg.func.grad(lambda x: (np.sin(x) * x).sum())(x) * x
+
+    a = mg.grad(fn(x).sum(), x)
+    b = mg.grad(checkpoint(fn, x).sum(), x)
+    np.testing.assert_array_equal(a.data, b.data)
 
 
 def test_an_argument_changed_in_between_is_an_error():
@@ -237,3 +351,16 @@ def test_sequential_gives_the_gradients_of_the_plain_stack():
 def test_a_wrong_number_of_segments_is_refused():
     with pytest.raises(ValueError, match="0 segments of 2 layers"):
         checkpoint_sequential([np.exp, np.exp], 0, leaf([1.0]))
+
+
+@pytest.mark.parametrize("change", ["argument", "captured", "constant"])
+def test_a_changed_input_that_no_rule_has_saved_is_an_error_too(change):
+    """tanh and add save no input, but the second run would start from other values."""
+    x, b = mg.tensor([0.5], requires_grad=True), mg.tensor([0.25], requires_grad=True)
+    c = mg.tensor([1.0])
+    y = mg.checkpoint(lambda x: np.tanh(np.tanh(x) + b + c), x)
+    with mg.no_grad():
+        {"argument": x, "captured": b, "constant": c}[change].zero_()
+    with pytest.raises(mg.errors.InPlaceError, match="changed in place"):
+        y.backward()
+    assert x.grad is None and b.grad is None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core import modes
 from minigrad.func import grad, jvp, vjp, vmap
 
 rng = np.random.default_rng(0)
@@ -164,3 +165,29 @@ def test_detach_stays_inside_its_transform():
     one = mg.tensor(2.0)
     assert jvp(lambda x: x.detach() * x, (one,), (one,))[1].item() == 4.0
     assert grad(lambda x: x.detach() * x)(one).item() == 2.0
+
+
+def test_what_no_grad_makes_constant_is_constant_in_every_mode():
+    def f(x):
+        with mg.no_grad():
+            c = x * x
+        return (x * c).sum()
+
+    x, t = point(), point()
+    np.testing.assert_allclose(grad(f)(x).data, x.data**2)
+    expected = (x.data**2 * t.data).sum()
+    np.testing.assert_allclose(jvp(f, (x,), (t,))[1].data, expected)
+    np.testing.assert_allclose(mg.func.linearize(f, x)[1](t).data, expected)
+
+
+@pytest.mark.parametrize("transform", [vmap, lambda f: lambda x: jvp(f, (x,), (x,))])
+def test_a_mapped_tensor_is_no_leaf_of_a_backward(transform):
+    with pytest.raises(mg.errors.TransformError, match=r"mg\.func\.grad"):
+        transform(lambda x: mg.grad(x.requires_grad_() * 2, x))(mg.tensor([1.0]))
+
+
+def test_a_level_ends_with_an_exception():
+    for transform in (grad, vmap, mg.func.jacfwd, mg.func.hessian):
+        with pytest.raises(ZeroDivisionError):
+            transform(lambda x: 1 / 0)(mg.tensor([1.0]))
+    assert modes.active == 0 and modes.state.level == 0

@@ -121,17 +121,79 @@ def test_slices_tell_shapes_types_and_line(tmp_path):
 
 def test_names_that_need_escapes_stay_names(tmp_path):
     with event_log(tmp_path / "run.jsonl") as log:
-        log.hear(("forward", 'a"\\\n\x01</script>', 5, 9, None, (), ()))
+        log.hear(("forward", 'a"\\\n\x01</script>', 5, 9, None, (), (), {}))
     write_chrome(str(tmp_path / "run.jsonl"), str(tmp_path / "trace.json"))
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert slices(events)[0]["name"] == 'a"\\\n\x01</script>'
+
+
+def training(log):
+    model = mg.nn.Sequential(mg.nn.Linear(3, 3), mg.nn.Tanh())
+    optimizer = mg.optim.SGD(model.parameters(), lr=0.1)
+    with mg.scope("epoch"):
+        for _ in range(3):
+            loss = model(leaf(2, 3).detach()).sum()
+            loss.register_hook(lambda g: g * 1)
+            loss.backward()
+            optimizer.step()
+            log.step()
+
+
+@pytest.fixture
+def whole(tmp_path):
+    with event_log(tmp_path / "run.jsonl", memory=True, stack=3) as log:
+        training(log)
+    write_chrome(str(tmp_path / "run.jsonl"), str(tmp_path / "trace.json"))
+    return json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_scopes_steps_and_optimizers_nest_with_the_ops(whole):
+    names = {event["name"] for event in slices(whole)}
+    assert {"epoch", "epoch/Sequential", "SGD", "ProfilerStep#0", "linear.backward"} <= names
+    for lane in {event["tid"] for event in slices(whole)}:
+        stack = []
+        mine = [event for event in slices(whole) if event["tid"] == lane]
+        for event in sorted(mine, key=lambda event: (event["ts"], -event["dur"])):
+            start = nanoseconds(event["ts"])
+            end = start + nanoseconds(event["dur"])
+            while stack and stack[-1] <= start:
+                stack.pop()
+            assert not stack or end <= stack[-1]
+            stack.append(end)
+
+
+def test_a_counter_shows_the_bytes_alive_by_category(whole):
+    counters = [event for event in whole if event["ph"] == "C"]
+    assert counters == sorted(counters, key=lambda event: event["ts"])
+    assert all(n >= 0 for event in counters for n in event["args"].values())
+    itemsize = mg.nn.Linear(1, 1).weight.dtype.itemsize
+    assert max(event["args"]["parameter"] for event in counters) == itemsize * (9 + 3)
+    assert counters[-1]["args"]["parameter"] == 0  # the model is gone
+
+
+def test_the_callers_stand_in_the_call_stack_outermost_first(whole):
+    found = next(e for e in slices(whole) if e["name"] == "linear")
+    places = found["args"]["Call stack"].split(";")
+    assert len(places) == 3 and places[-1].endswith("training")
+    assert found["args"]["FLOP"] == 2 * 2 * 9 + 6 and found["args"]["Bytes moved"] > 0
 
 
 def test_a_damaged_log_leaves_no_half_trace(tmp_path):
     with event_log(tmp_path / "run.jsonl"):
         leaf(2) * 2
     text = (tmp_path / "run.jsonl").read_text()
+    (tmp_path / "bad.jsonl").write_text(text[:-40] + "\n")
+    with pytest.raises(FormatError, match="not whole JSON"):
+        write_chrome(str(tmp_path / "bad.jsonl"), str(tmp_path / "trace.json"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.jsonl", "run.jsonl"]
+
+
+def test_a_log_that_was_cut_off_becomes_a_trace_that_ends_there(tmp_path):
+    with event_log(tmp_path / "run.jsonl"):
+        leaf(2) * 2
+    text = (tmp_path / "run.jsonl").read_text()
     (tmp_path / "cut.jsonl").write_text(text[:-40])
-    with pytest.raises(FormatError, match="cut off"):
-        write_chrome(str(tmp_path / "cut.jsonl"), str(tmp_path / "trace.json"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.jsonl", "run.jsonl"]
+    note = write_chrome(str(tmp_path / "cut.jsonl"), str(tmp_path / "trace.json"))
+    assert "cut off after 1 events" in note
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [event["name"] for event in slices(events)] == ["mul"]

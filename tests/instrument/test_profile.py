@@ -28,7 +28,7 @@ def train(steps=1):
 def hear(prof, *given):
     """Tell a profile events by hand: (kind, op, t0, t1)."""
     for kind, op, t0, t1 in given:
-        prof.hear((kind, op, t0, t1, None, (), (np.zeros(2),)))
+        prof.hear((kind, op, t0, t1, None, (), (np.zeros(2),), {}))
 
 
 def test_every_op_is_counted_forward_and_backward():

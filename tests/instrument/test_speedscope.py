@@ -2,12 +2,13 @@
 
 import json
 
+import jsonschema
 import numpy as np
 
 import minigrad as mg
 from minigrad.core.events import scope
 from minigrad.instrument import event_log
-from minigrad.instrument.speedscope import write_folded, write_speedscope
+from minigrad.instrument.speedscope import write_folded, write_sampled, write_speedscope
 
 
 def recorded(tmp_path):
@@ -62,3 +63,81 @@ def test_a_stack_is_scopes_then_op_then_what_ran_inside_it(tmp_path):
     assert "backward;model;act: 1;tanh.backward" in stacks
     assert "backward;mul.backward;mul" in stacks
     assert all(time >= 0 for time in stacks.values())
+
+
+# The rules of speedscope's file format (its file-format-schema.json), for the parts that we write.
+_FRAME = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string"},
+        "file": {"type": "string"},
+        "line": {"type": "integer"},
+        "col": {"type": "integer"},
+    },
+    "additionalProperties": False,
+}
+_UNITS = ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"]
+_COMMON = {
+    "name": {"type": "string"},
+    "unit": {"enum": _UNITS},
+    "startValue": {"type": "number"},
+    "endValue": {"type": "number"},
+}
+_INDEX = {"type": "integer", "minimum": 0}
+_EVENT = {
+    "type": "object",
+    "required": ["type", "frame", "at"],
+    "properties": {"type": {"enum": ["O", "C"]}, "frame": _INDEX, "at": {"type": "number"}},
+    "additionalProperties": False,
+}
+_EVENTED = {
+    "type": "object",
+    "required": ["type", *_COMMON, "events"],
+    "properties": {
+        "type": {"const": "evented"},
+        **_COMMON,
+        "events": {"type": "array", "items": _EVENT},
+    },
+    "additionalProperties": False,
+}
+_SAMPLED = {
+    "type": "object",
+    "required": ["type", *_COMMON, "samples", "weights"],
+    "properties": {
+        "type": {"const": "sampled"},
+        **_COMMON,
+        "samples": {"type": "array", "items": {"type": "array", "items": _INDEX}},
+        "weights": {"type": "array", "items": {"type": "number"}},
+    },
+    "additionalProperties": False,
+}
+SPEEDSCOPE = {
+    "type": "object",
+    "required": ["$schema", "profiles", "shared"],
+    "properties": {
+        "$schema": {"const": "https://www.speedscope.app/file-format-schema.json"},
+        "profiles": {"type": "array", "items": {"oneOf": [_EVENTED, _SAMPLED]}},
+        "shared": {
+            "type": "object",
+            "required": ["frames"],
+            "properties": {"frames": {"type": "array", "items": _FRAME}},
+        },
+        "name": {"type": "string"},
+        "activeProfileIndex": {"type": "integer"},
+        "exporter": {"type": "string"},
+    },
+    "additionalProperties": False,
+}
+
+
+def test_both_kinds_of_file_keep_the_rules_of_speedscope(tmp_path):
+    log = str(tmp_path / "run.jsonl")
+    with event_log(log):
+        mg.tanh(mg.tensor(np.ones(3), requires_grad=True)).sum().backward()
+    write_speedscope(log, tmp_path / "evented.json")
+    stacks = [([("model", None, None), ("tanh", "a.py", 3)], 24), ([("model", None, None)], 8)]
+    write_sampled(stacks, "bytes", "peak", tmp_path / "sampled.json")
+    for name in ("evented", "sampled"):
+        document = json.loads((tmp_path / f"{name}.json").read_text())
+        jsonschema.validate(document, SPEEDSCOPE)

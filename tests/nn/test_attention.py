@@ -60,6 +60,66 @@ def test_multihead_attention_is_pytorch_s(case, batch_first):
     compare(*layers, arrays, CASES[case])
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kdim": 6, "vdim": 10}, {"kdim": 6, "bias": False}, {"add_bias_kv": True},
+        {"add_zero_attn": True}, {"add_bias_kv": True, "add_zero_attn": True, "vdim": 4},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("case", CASES)
+def test_other_sizes_and_more_keys_are_pytorch_s(case, options):
+    layers = pair("MultiheadAttention", E, HEADS, **options)
+    sizes = E, options.get("kdim", E), options.get("vdim", E)
+    arrays = [rng.standard_normal((n, N, e)) for n, e in zip((L, S, S), sizes)]
+    compare(*layers, arrays, CASES[case])
+
+
+def test_state_names_are_pytorch_s():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    for options in ({}, {"kdim": 6}, {"add_bias_kv": True}, {"bias": False, "vdim": 4}):
+        theirs = torch.nn.MultiheadAttention(E, HEADS, **options).state_dict()
+        ours = nn.MultiheadAttention(E, HEADS, **options).state_dict()
+        assert {k: v.shape for k, v in ours.items()} == {k: v.shape for k, v in theirs.items()}
+
+
+@pytest.mark.parametrize("options", [{}, {"add_bias_kv": True}, {"add_zero_attn": True}])
+def test_is_causal_leaves_the_added_keys_to_every_query(options):
+    layer, x = nn.MultiheadAttention(E, HEADS, **options), rng.standard_normal((L, N, E))
+    x = mg.tensor(x, np.float32)
+    mask = np.triu(np.ones((L, L), bool), 1)
+    expected, _ = layer(x, x, x, attn_mask=mask)
+    y, weights = layer(x, x, x, is_causal=True)
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert (weights.numpy()[..., L:] > 0).all()
+
+
+def test_dropout_is_the_same_with_and_without_weights():
+    layer, x = nn.MultiheadAttention(E, HEADS, dropout=0.5), mg.randn(L, N, E)
+    ys = []
+    for need in (True, False):
+        mg.manual_seed(1)
+        ys.append(layer(x, x, x, need_weights=need)[0].numpy())
+    np.testing.assert_allclose(*ys, rtol=1e-5, atol=1e-6)
+    assert (layer.eval()(x, x, x)[0].numpy() != ys[0]).any()
+
+
+@pytest.mark.parametrize(
+    "shapes, match",
+    [
+        (((5, 3, 7), (4, 3, 8), (4, 3, 8)), r"query must be .* E = embed_dim = 8, .*\(5, 3, 7\)"),
+        (((5, 3, 8), (4, 3, 7), (4, 3, 8)), r"key must be .* E = kdim = 8"),
+        (((5, 3, 8), (4, 3, 8), (6, 3, 8)), r"same length and batch; got \(4, 3, 8\) and \(6, 3"),
+        (((5, 3, 8), (4, 2, 8), (4, 2, 8)), r"same batch size, in axis 1 with batch_first=False"),
+    ],
+)
+def test_arrays_that_do_not_belong_together_are_named(shapes, match):
+    layer = nn.MultiheadAttention(E, HEADS)
+    with pytest.raises(ValueError, match=f"MultiheadAttention: .*{match}"):
+        layer(*[mg.zeros(shape) for shape in shapes])
+
+
 @pytest.mark.parametrize("bias", [True, False])
 def test_one_sequence_needs_no_batch_axis(bias):
     layers = pair("MultiheadAttention", E, HEADS, bias=bias)
@@ -98,7 +158,7 @@ def test_errors_name_the_argument_and_the_rule():
     with pytest.raises(ValueError, match="num_heads=3 must divide embed_dim=8"):
         nn.MultiheadAttention(8, 3)
     layer, x = nn.MultiheadAttention(E, HEADS), mg.ones(L, N, E)
-    with pytest.raises(ValueError, match=r"key must be .*embed_dim = 8.*\(5, 3, 7\)"):
+    with pytest.raises(ValueError, match=r"key must be .*kdim = 8.*\(5, 3, 7\)"):
         layer(x, mg.ones(L, N, 7), x)
     with pytest.raises(ValueError, match=r"attn_mask must be \(L, S\) = \(5, 5\)"):
         layer(x, x, x, attn_mask=np.ones((4, 5), bool))

@@ -63,3 +63,47 @@ def test_a_given_generator_is_the_one_that_is_used():
 def test_constants_fill():
     assert (init.ones_(weight(2)).numpy() == 1).all()
     assert (init.zeros_(init.ones_(weight(2))).numpy() == 0).all()
+
+
+def drawn(name, shape, *args, **options):
+    x = mg.zeros(*shape)
+    assert getattr(init, name)(x, *args, **options, generator=np.random.default_rng(0)) is x
+    return x.numpy()
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (4, 2, 3, 1)])
+def test_orthogonal_rows_or_columns_are_orthonormal(shape):
+    matrix = drawn("orthogonal_", shape, gain=2.0).reshape(shape[0], -1)
+    small = matrix @ matrix.T if matrix.shape[0] <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-12)
+
+
+def test_a_truncated_normal_stays_within_its_bounds():
+    x = drawn("trunc_normal_", (200, 100), 1.0, 2.0, a=-1.0, b=2.0)
+    assert -1 <= x.min() < -0.99 and 1.99 < x.max() <= 2
+    stats = pytest.importorskip("scipy.stats")
+    expected = stats.truncnorm(-1, 0.5, loc=1, scale=2)
+    assert abs(x.mean() - expected.mean()) < 5 * expected.std() / 20_000**0.5
+    with pytest.raises(ValueError, match="must hold a part of the normal distribution"):
+        drawn("trunc_normal_", (2, 2), 0.0, 1.0, a=5.0, b=6.0)
+
+
+def test_each_column_of_a_sparse_matrix_has_its_zeros():
+    x = drawn("sparse_", (10, 4), 0.25)
+    assert ((x == 0).sum(0) == 3).all() and x.any()
+
+
+def test_identities():
+    assert np.array_equal(init.eye_(mg.ones(2, 3)).numpy(), np.eye(2, 3))
+    torch = pytest.importorskip("torch")
+    for shape, groups in [((4, 2, 3), 1), ((4, 2, 3, 5), 2), ((6, 2, 1, 2, 3), 3)]:
+        expected = torch.nn.init.dirac_(torch.ones(shape), groups).numpy()
+        assert np.array_equal(init.dirac_(mg.ones(shape), groups).numpy(), expected)
+
+
+def test_gains_equal_pytorchs():
+    torch = pytest.importorskip("torch")
+    for name in ("linear", "conv1d", "conv_transpose3d", "sigmoid", "tanh", "relu", "selu"):
+        assert init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
+    expected = torch.nn.init.calculate_gain("leaky_relu", 0.3)
+    assert init.calculate_gain("leaky_relu", 0.3) == expected

@@ -13,22 +13,66 @@ def same(ours, theirs, rtol=1e-5, atol=1e-6):
     np.testing.assert_allclose(ours.detach().numpy(), theirs.detach().numpy(), rtol=rtol, atol=atol)
 
 
+ACTIVATIONS = [
+    "ReLU", "ReLU6", "Tanh", "Sigmoid", "LogSigmoid", "SiLU", "Mish", "SELU", "Softsign",
+    "Hardsigmoid", "Hardswish", "Tanhshrink", "LeakyReLU", "ELU", "CELU", "GELU", "Hardtanh",
+    "Softplus", "Hardshrink", "Softshrink", "PReLU", "GLU", "Softmax2d",
+]  # fmt: skip
 PAIRS = [
+    *[(name, (), {}, (3, 4, 2, 2)) for name in ACTIVATIONS],
+    ("Identity", (1, 2), {"any": 3}, (3, 4)),
+    ("LeakyReLU", (0.3,), {}, (3, 4)),
+    ("ELU", (0.7,), {}, (3, 4)),
+    ("CELU", (0.7,), {}, (3, 4)),
+    ("GELU", ("tanh",), {}, (3, 4)),
+    ("Hardtanh", (-0.5, 0.3), {}, (3, 4)),
+    ("Softplus", (2.0,), {}, (3, 4)),
+    ("Threshold", (0.1, -3.0), {}, (3, 4)),
+    ("PReLU", (4,), {}, (3, 4, 2)),
+    ("Softmax", (-1,), {}, (3, 4)),
+    ("LogSoftmax", (0,), {}, (3, 4)),
+    ("Softmin", (1,), {}, (3, 4)),
     ("Linear", (5, 3), {}, (4, 5)),
     ("Linear", (5, 3, False), {}, (2, 4, 5)),
+    ("Conv1d", (2, 3, 3), {"padding": "same", "dilation": 2}, (2, 2, 9)),
+    ("Conv1d", (2, 3, 3, 2, 1), {"padding_mode": "reflect"}, (2, 2, 9)),
     ("Conv2d", (2, 3, 3), {}, (2, 2, 7, 6)),
     ("Conv2d", (2, 3, (3, 2), (2, 1), (1, 0)), {"bias": False}, (2, 2, 7, 6)),
     ("Conv2d", (4, 6, 3, 1, 0, 2, 2), {}, (2, 4, 7, 6)),
+    ("Conv2d", (2, 3, 3, 1, (1, 2)), {"padding_mode": "circular"}, (2, 2, 7, 6)),
+    ("Conv2d", (2, 3, 3), {"padding": "same", "padding_mode": "replicate"}, (2, 2, 7, 6)),
+    ("Conv3d", (2, 3, (2, 3, 1), 1, (1, 0, 0)), {}, (2, 2, 4, 5, 3)),
+    ("ConvTranspose1d", (4, 6, 3, 2, 1, 1, 2), {}, (2, 4, 5)),
+    ("ConvTranspose2d", (2, 3, (3, 2), (2, 3), 1, (1, 2)), {"dilation": 2}, (2, 2, 4, 3)),
+    ("ConvTranspose3d", (2, 3, 2, 2), {"bias": False}, (2, 2, 2, 3, 2)),
+    ("MaxPool1d", (3, 2, 1), {}, (2, 3, 8)),
     ("MaxPool2d", (2,), {}, (2, 3, 6, 4)),
     ("MaxPool2d", (3, 2, 1), {}, (2, 3, 7, 7)),
     ("MaxPool2d", (2,), {"ceil_mode": True, "dilation": 2}, (2, 3, 8, 7)),
+    ("MaxPool3d", ((2, 1, 2),), {}, (2, 3, 4, 3, 5)),
+    ("AvgPool1d", (3, 2, 1), {"count_include_pad": False}, (2, 3, 8)),
+    ("AvgPool2d", ((3, 2), 2, (1, 0)), {"ceil_mode": True}, (2, 3, 7, 6)),
+    ("AvgPool3d", (2,), {}, (2, 3, 4, 4, 5)),
+    ("AdaptiveAvgPool1d", (3,), {}, (2, 3, 7)),
+    ("AdaptiveAvgPool2d", ((3, None),), {}, (2, 3, 7, 5)),
+    ("AdaptiveAvgPool3d", ((3, 2, 2),), {}, (2, 3, 7, 5, 3)),
+    ("AdaptiveMaxPool1d", (3,), {}, (2, 3, 7)),
+    ("AdaptiveMaxPool2d", ((3, None),), {}, (2, 3, 7, 5)),
+    ("AdaptiveMaxPool3d", ((3, 2, 2),), {}, (2, 3, 7, 5, 3)),
+    ("LPPool1d", (2, 3), {"ceil_mode": True}, (2, 3, 8)),
+    ("LPPool2d", (2, 2, 1), {}, (2, 3, 5, 4)),
+    ("LPPool3d", (2, (1, 2, 2)), {}, (2, 3, 2, 4, 4)),
     ("Flatten", (), {}, (2, 3, 4)),
     ("Flatten", (0, 1), {}, (2, 3, 4)),
-    ("ReLU", (), {}, (3, 4)),
-    ("Tanh", (), {}, (3, 4)),
-    ("Sigmoid", (), {}, (3, 4)),
-    ("GELU", (), {}, (3, 4)),
-    ("GELU", ("tanh",), {}, (3, 4)),
+    ("Unflatten", (1, (2, 3)), {}, (4, 6, 2)),
+    ("Unflatten", (-1, (2, 1)), {}, (4, 6, 2)),
+    ("Upsample", (), {"scale_factor": 2}, (2, 3, 4)),
+    ("Upsample", (), {"size": (5, 7), "mode": "bilinear"}, (2, 3, 4, 4)),
+    ("Upsample", ((5, 7, 3), None, "trilinear", True), {}, (2, 3, 4, 4, 2)),
+    ("PixelShuffle", (2,), {}, (2, 8, 3, 2)),
+    ("PixelUnshuffle", (2,), {}, (2, 2, 6, 4)),
+    ("ZeroPad2d", ((1, 2, 0, 3),), {}, (2, 2, 3, 4)),
+    ("Dropout", (0.0,), {}, (3, 4)),
 ]
 
 
@@ -41,6 +85,7 @@ def test_values_and_gradients_equal_pytorchs_on_the_same_weights(name, args, opt
     data = rng.standard_normal(shape).astype(np.float32)
     x, x_torch = mg.tensor(data, requires_grad=True), torch.tensor(data, requires_grad=True)
     y, y_torch = ours(x), theirs(x_torch)
+    assert y.shape == y_torch.shape
     g = rng.standard_normal(y.shape).astype(np.float32)
     y.backward(mg.tensor(g))
     y_torch.backward(torch.tensor(g))
@@ -49,6 +94,57 @@ def test_values_and_gradients_equal_pytorchs_on_the_same_weights(name, args, opt
     same(x.grad, x_torch.grad)
     for p, p_torch in zip(ours.parameters(), theirs.parameters(), strict=True):
         same(p.grad, p_torch.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape"), [(1, (2, 3, 7)), (2, (2, 3, 7, 4)), (3, (1, 2, 4, 5, 4))]
+)
+def test_unpooling_puts_entries_back_where_pytorch_does(dims, shape):
+    torch = pytest.importorskip("torch")
+    data = rng.standard_normal(shape)
+    results = []
+    for lib, x in ((nn, mg.tensor(data)), (torch.nn, torch.tensor(data))):
+        pool = getattr(lib, f"MaxPool{dims}d")(2, return_indices=True)
+        adaptive = getattr(lib, f"AdaptiveMaxPool{dims}d")(2, return_indices=True)
+        y, indices = pool(x)
+        unpooled = getattr(lib, f"MaxUnpool{dims}d")(2)(y, indices, output_size=x.shape)
+        results.append([np.asarray(r) for r in (y, indices, unpooled, *adaptive(x))])
+    for ours, theirs in zip(*results, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_a_bilinear_form_equals_pytorchs():
+    torch = pytest.importorskip("torch")
+    theirs, ours = torch.nn.Bilinear(3, 4, 5), nn.Bilinear(3, 4, 5)
+    ours.load_state_dict({path: p.detach().numpy() for path, p in theirs.state_dict().items()})
+    a, b = rng.standard_normal((2, 6, 3), "f4"), rng.standard_normal((2, 6, 4), "f4")
+    y, y_torch = ours(mg.tensor(a), mg.tensor(b)), theirs(torch.tensor(a), torch.tensor(b))
+    same(y, y_torch)
+    y.sum().backward(), y_torch.sum().backward()
+    for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+        same(p.grad, q.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("Dropout1d", (50, 40, 3)),
+        ("Dropout2d", (50, 40, 2, 2)),
+        ("Dropout3d", (50, 40, 2, 1, 3)),
+    ],
+)
+def test_channel_dropout_keeps_or_drops_channels_whole(name, shape):
+    y = getattr(nn, name)(0.3, generator=np.random.default_rng(0))(mg.ones(shape)).numpy()
+    channels = y.reshape(2000, -1)
+    assert (channels == channels[:, :1]).all()
+    assert abs((channels[:, 0] == 0).mean() - 0.3) < 5 * (0.3 * 0.7 / 2000) ** 0.5
+    assert np.allclose(channels[channels != 0], 1 / 0.7)
+
+
+def test_alpha_dropout_keeps_mean_and_variance():
+    layer = nn.AlphaDropout(0.3, generator=np.random.default_rng(0))
+    y = layer(mg.tensor(np.random.default_rng(1).standard_normal(100_000))).numpy()
+    assert abs(y.mean()) < 0.02 and abs(y.var() - 1) < 0.02
 
 
 @pytest.mark.parametrize("layer", [nn.Linear(50, 400), nn.Conv2d(2, 400, 5)])
@@ -111,15 +207,3 @@ def test_dropout_draws_from_its_own_generator_alone():
 def test_dropout_refuses_what_is_no_probability():
     with pytest.raises(ValueError, match="probability from 0 to 1, got 1.5"):
         nn.Dropout(1.5)
-
-
-def test_sequential_indexes_appends_and_counts():
-    net = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-    assert len(net.append(nn.Linear(3, 1))) == 3
-    assert net[-1].out_features == 1
-    assert net(mg.ones(4, 2, dtype="float32")).shape == (4, 1)
-
-
-def test_sequential_refuses_what_is_no_module():
-    with pytest.raises(TypeError, match="argument 1 is a function"):
-        nn.Sequential(nn.ReLU(), lambda x: x)

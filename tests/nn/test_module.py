@@ -202,3 +202,64 @@ def test_three_thousand_nested_modules_are_walked_and_shown_without_recursion():
         net = outer
     assert sum(1 for _ in net.modules()) == 3001
     assert len(repr(net).splitlines()) == 2 * 3000 + 1
+
+
+def test_parts_are_found_by_their_paths():
+    net = Net()
+    assert net.get_submodule("features.0") is net.features[0] and net.get_submodule("") is net
+    assert net.get_parameter("head.weight") is net.head.weight
+    with pytest.raises(KeyError, match="Net has nothing at 'tail'"):
+        net.get_submodule("tail")
+
+
+def test_apply_reaches_children_before_their_parents():
+    seen = []
+    net = Net()
+    assert net.apply(lambda m: seen.append(type(m).__name__)) is net
+    assert sorted(seen) == ["Linear", "Linear", "Net", "ReLU", "Sequential"] and seen[-1] == "Net"
+    assert seen.index("ReLU") < seen.index("Sequential")
+
+
+def test_to_a_dtype_keeps_parameters_the_same_objects():
+    net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    parameters = list(net.parameters())
+    optimizer = mg.optim.SGD(parameters)
+    net(mg.ones(3, 2, dtype="float32")).sum().backward()
+    assert net.to(np.float64) is net and net.double() is net
+    assert all(p is q for p, q in zip(net.parameters(), parameters, strict=True))
+    assert {p.dtype.name for p in parameters} == {p.grad.dtype.name for p in parameters}
+    assert net[1].running_mean.dtype == np.float64
+    assert net[1].num_batches_tracked.dtype == np.int64
+    net(mg.ones(3, 2)).sum().backward()
+    assert parameters[0].grad.dtype == np.float64
+    optimizer.step()
+    assert net.to("cpu", dtype="float16").half()[0].weight.dtype == np.float16
+
+
+def test_a_summary_lists_parts_shapes_and_counts():
+    net = nn.Sequential(nn.Linear(4, 3), nn.Sequential(nn.ReLU(), nn.Linear(3, 2)))
+    net[0].requires_grad_(False)
+    lines = net.train().summary(mg.ones(5, 4, dtype="float32")).splitlines()
+    assert lines[0].split() == ["module", "result", "parameters"]
+    assert lines[3].split() == ["0:", "Linear", "(5,", "3)", "15"]
+    assert lines[-2][0] == "─" and lines[-1].startswith("23 parameters, 8 of them learned")
+    assert net.training and not net._hooks and "(5, 3)" not in net.summary()
+
+
+def test_repr_is_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    def make(lib):
+        return lib.Sequential(
+            lib.Conv2d(1, 2, 3, padding=1, groups=1), lib.BatchNorm2d(2), lib.ReLU(),
+            lib.MaxPool2d(2), lib.Dropout(0.25), lib.Flatten(), lib.Linear(8, 4, bias=False),
+            lib.LSTM(4, 3, num_layers=2, bidirectional=True), lib.LayerNorm(3),
+            lib.Embedding(5, 2, padding_idx=0), lib.ConvTranspose2d(2, 2, 2, output_padding=1),
+        )  # fmt: skip
+
+    def plain(net):  # PyTorch writes False and 0.25 as here, and does not indent what has no parts
+        return [" ".join(line.split()) for line in repr(net).splitlines()]
+
+    ours, theirs = plain(make(nn)), plain(make(torch.nn))
+    same = [a for a, b in zip(ours, theirs, strict=True) if a == b]
+    assert len(same) >= 9, [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]

@@ -1,9 +1,10 @@
 """The ops that PyTorch has too, on every sample of the harness: values, gradients, second order.
 
 In float64, with a random cotangent and a random second direction. Left out, and compared in the
-tests of its family instead: clip (at a bound minigrad gives 0, the minimum-norm choice) and
-hardsigmoid (PyTorch holds 1/6 in single precision). Forms that PyTorch does not take are passed
-over; each op must have one that it does.
+tests of its family instead: functions of several results (lu, cummax), ctc_loss (PyTorch's gradient
+differs by what log_softmax takes out again), clip (at a bound minigrad gives 0, the minimum-norm
+choice) and hardsigmoid (PyTorch holds 1/6 in single precision). Forms that PyTorch does not take
+are passed over; each op must have one that it does.
 """
 
 import numpy as np
@@ -80,6 +81,25 @@ def celu(x, alpha=1.0):
     return F.celu(x, alpha)
 
 
+def transform(function):
+    """Transforms, with PyTorch's names for axis and axes."""
+
+    def renamed(x, axis=None, axes=None, **params):
+        if axis is not None or axes is not None:
+            params["dim"] = axis if axes is None else axes
+        return function(x, **params)
+
+    return renamed
+
+
+def with_weight(function):
+    def renamed(x, target, weight=None, reduction="mean", pos_weight=None):
+        pos_weight = None if pos_weight is None else torch.tensor(pos_weight)
+        return function(x, target, weight, reduction=reduction, pos_weight=pos_weight)
+
+    return renamed
+
+
 COUNTERPARTS = (
     {name: RENAMED.get(name) or getattr(torch, name) for name in [*UNARY, *BINARY]}
     | {
@@ -108,6 +128,33 @@ COUNTERPARTS = (
         "mse": lambda x, target, reduction="mean": F.mse_loss(x, target, reduction=reduction),
         "l1": lambda x, target, reduction="mean": F.l1_loss(x, target, reduction=reduction),
         "masked_select": torch.masked_select,
+    }
+    | {
+        name: getattr(F, name)
+        for name in """avg_pool1d avg_pool3d max_pool1d max_pool3d adaptive_avg_pool1d
+        adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+        adaptive_max_pool3d max_unpool1d max_unpool2d max_unpool3d lp_pool1d lp_pool2d lp_pool3d
+        conv_transpose1d conv_transpose2d conv_transpose3d cross_entropy
+        scaled_dot_product_attention""".split()
+    }
+    | {
+        "im2col": F.unfold, "col2im": F.fold, "nll": F.nll_loss,
+        "huber": lambda x, t, reduction="mean", delta=1.0: F.huber_loss(
+            x, t, reduction=reduction, delta=delta
+        ),
+        "kl_div": F.kl_div, "bce_with_logits": with_weight(F.binary_cross_entropy_with_logits),
+        "cosine_embedding": F.cosine_embedding_loss, "triplet": F.triplet_margin_loss,
+        "matvec": lambda a, b: (a @ b[..., None])[..., 0],
+        "vecmat": lambda a, b: (a.conj()[..., None, :] @ b)[..., 0, :],
+    }
+    | {
+        name: transform(getattr(torch.fft, name))
+        for name in """fft ifft fft2 ifft2 fftn ifftn rfft rfft2 rfftn irfft irfft2 irfftn hfft
+        ihfft""".split()
+    }
+    | {
+        name: getattr(torch.linalg, name)
+        for name in "inv solve det matrix_exp svdvals".split()
     }
 )  # fmt: skip
 

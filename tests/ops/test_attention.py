@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.func import jvp, vmap
-from minigrad.ops.attention import calls
+from minigrad.func import jvp, vjp, vmap
+from minigrad.ops.attention import calls, drops
 
 rng = np.random.default_rng(0)
 SHAPES = (2, 3, 9, 4), (2, 3, 11, 4), (2, 3, 11, 5)
@@ -92,6 +92,95 @@ def test_large_scores_do_not_overflow_in_blocks():
     with np.errstate(over="raise", invalid="raise"):
         y = attention(q, k, v, block_size=2)
     np.testing.assert_allclose(y.numpy(), attention(q, k, v).numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("block_size", [1, 4, 16])
+def test_both_forms_drop_the_same_weights_and_have_the_same_derivatives(case, block_size):
+    xs = leaves()
+
+    def dropping(block_size):
+        def function(*x):
+            mg.manual_seed(11)
+            return attention(*x, **CASES[case], dropout_p=0.3, block_size=block_size)
+
+        return derivatives(function, xs)
+
+    for a, b in zip(dropping(block_size), dropping(None), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
+
+
+def test_dropout_is_that_of_the_weights_times_a_mask():
+    xs = leaves()
+    mg.manual_seed(5)
+    y = attention(*xs, dropout_p=0.4, block_size=4)
+    mg.manual_seed(5)
+    seeds = drops.attention_seeds(*[x.detach() for x in xs])
+    mask = drops.kept(seeds.numpy(), slice(0, 9), slice(0, 11), 0.4)
+    q, k, v = xs
+    weights = mg.softmax(q @ mg.swapaxes(k, -1, -2) * 4**-0.5, axis=-1)
+    plain = (weights * (mask / 0.6)) @ v
+    np.testing.assert_allclose(y.numpy(), plain.numpy(), rtol=1e-12)
+    g = rng.standard_normal(y.shape)
+    for a, b in zip(mg.grad(y, xs, g), mg.grad(plain, xs, g), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_weights_are_dropped_independently_and_as_often_as_asked(p):
+    seeds = np.random.default_rng(1).integers(0, 2**63 - 1, (4, 1, 1))
+    mask = drops.kept(seeds, slice(0, 256), slice(0, 512), p).astype(float) - (1 - p)
+    noise = (p * (1 - p) / mask[0].size) ** 0.5
+    assert abs(mask.mean()) < 5 * noise
+    for axis in (0, 1, 2):  # neighbours in heads, queries and keys know nothing of each other
+        assert abs((mask * np.roll(mask, 1, axis)).mean()) < 5 * p * (1 - p) / mask.size**0.5
+    assert abs(mask.mean(1)).max() < 6 * (p * (1 - p) / 256) ** 0.5
+    assert abs(mask.mean(2)).max() < 6 * (p * (1 - p) / 512) ** 0.5
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("block_size", [None, 2])
+def test_vmap_drops_other_weights_in_each_example_and_the_same_in_forward_and_backward(block_size):
+    x = mg.tensor(np.broadcast_to(rng.standard_normal((2, 6, 4)), (3, 2, 6, 4)))
+    f = lambda x: attention(x, x, x, dropout_p=0.5, block_size=block_size)
+    y = vmap(f)(x).numpy()
+    assert (y[0] != y[1]).any()
+    g = rng.standard_normal(y.shape)
+    leaf = mg.tensor(x.numpy().copy(), requires_grad=True)
+
+    def value(x):
+        mg.manual_seed(2)
+        return (vmap(f)(x) * g).sum()
+
+    (pulled,) = mg.grad(value(leaf), [leaf])
+    t, h = rng.standard_normal(y.shape), 1e-6
+    slope = (value(x + t * h).item() - value(x - t * h).item()) / (2 * h)
+    assert (pulled.numpy() * t).sum() == pytest.approx(slope, rel=1e-6)
+
+
+def test_cotangents_mapped_alone_meet_the_mask_of_the_one_forward():
+    q, k, v = leaves((5, 4), (6, 4), (6, 3))
+    mg.manual_seed(4)
+    y, pull = vjp(lambda q: attention(q, k.detach(), v.detach(), dropout_p=0.5, block_size=2), q)
+    gs = rng.standard_normal((3, *y.shape))
+    mapped = vmap(lambda g: pull(g)[0])(gs).numpy()
+    for g, found in zip(gs, mapped, strict=True):
+        np.testing.assert_allclose(found, pull(mg.tensor(g))[0].numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_dropout_in_blocks_keeps_no_array_of_all_weights():
+    def peak(block_size):
+        xs = [mg.tensor(rng.standard_normal((1024, 8)), np.float32, requires_grad=True)
+              for _ in range(3)]  # fmt: skip
+        tracemalloc.start()
+        y = attention(*xs, block_size=block_size, dropout_p=0.2)
+        y.backward(np.ones(y.shape, np.float32))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    assert peak(128) < 1.5e6  # a mask of all weights alone is 1 MB, their scores 4 MB
+    assert peak(None) > 8e6
 
 
 def test_dropout_drops_weights_and_repeats_with_the_seed():

@@ -84,7 +84,7 @@ def test_to_leaves_what_is_there_already_and_converts_the_rest():
 
 
 def test_an_unknown_device_is_refused_by_name():
-    with pytest.raises(ValueError, match="no device 'tpu'"):
+    with pytest.raises(TypeError, match="takes a device .*'cuda:0'.*'tpu'"):
         mg.to(leaf([1.0]), "tpu")
 
 

@@ -171,3 +171,82 @@ def test_bce_with_logits_keeps_digits_that_a_sigmoid_loses():
 def test_kl_div_of_a_zero_probability_is_zero():
     y = mg.kl_div(np.log([0.5, 0.5]), np.array([0.0, 1.0]), reduction="sum")
     np.testing.assert_allclose(y, np.log(2), rtol=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["indices", "smoothed", "nll", "probabilities"])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_vmap_takes_weights_and_targets_of_each_example_or_of_all(reduction, kind):
+    x, weight = RNG.standard_normal((3, 4, 5, 2)), RNG.uniform(0.5, 1.5, (3, 5))
+    target = RNG.integers(0, 5, (3, 4, 2))
+    target[:, 0, 0] = -100
+    if kind == "probabilities":
+        target = np.exp(RNG.standard_normal(x.shape))
+    loss, options = mg.cross_entropy, {"reduction": reduction}
+    options |= {"label_smoothing": 0.1} if kind == "smoothed" else {}
+    loss = mg.nll if kind == "nll" else loss
+
+    def total(x, t, w):
+        y = loss(x, t, w, **options)
+        return (y * np.cos(np.arange(y.size)).reshape(y.shape)).sum()
+
+    for own in itertools.product((True, False), repeat=3):
+        if any(own):
+            args = [a if mine else a[0] for a, mine in zip((x, target, weight), own)]
+            mapped = mg.func.vmap(total, tuple(0 if mine else None for mine in own))(*args)
+            for i in range(3):
+                alone = [a[i] if mine else a for a, mine in zip(args, own)]
+                expected = total(mg.tensor(alone[0]), *alone[1:])
+                np.testing.assert_allclose(mapped.numpy()[i], expected.numpy(), rtol=1e-10)
+    per_sample = mg.func.vmap(mg.func.grad(total))(x, target, weight)
+    alone = mg.func.grad(total)(mg.tensor(x[1]), target[1], weight[1])
+    np.testing.assert_allclose(per_sample.numpy()[1], alone.numpy(), rtol=1e-10, atol=1e-14)
+
+
+def test_vmap_refuses_weights_of_another_length():
+    loss = mg.func.vmap(lambda x, w: mg.cross_entropy(x, np.array([0, 1]), w))
+    with pytest.raises(ValueError, match=r"weight must have shape \(5,\), one a class, got \(4,\)"):
+        loss(np.zeros((3, 2, 5)), np.ones((3, 4)))
+
+
+ENDS = {
+    "bce": (mg.bce, [0.0, 1.0, 0.5], [0.0, 1.0, 0.5]),
+    "bce_with_logits": (mg.bce_with_logits, [1000.0, -1000.0, 1000.0], [1.0, 0.0, 0.0]),
+    "kl_div": (mg.kl_div, [-np.inf, -1.0, -2.0], [0.0, 0.5, 0.5]),
+    "kl_div of logarithms": (
+        lambda x, t, **o: mg.kl_div(x, t, log_target=True, **o),
+        [-np.inf, -1.0, -2.0], [-np.inf, -np.inf, -1.0],
+    ),
+    "huber": (mg.huber, [60000.0, -60000.0, 1e-3], [0.0, 0.0, 0.0]),
+    "cross_entropy": (mg.cross_entropy, [[3e4, 0.0, -3e4], [-np.inf, 0.0, 0.0]],
+                      [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5]]),
+    "cosine": (lambda a, b, **o: mg.cosine_embedding(a, b, np.array([1, -1]), **o),
+               [[300.0, 300.0], [1e-4, 1e-4]], [[300.0, 0.0], [1.0, 1.0]]),
+    "triplet": (lambda a, b, **o: mg.triplet(a, b, a * 0.5, **o),
+                [[300.0, 300.0], [1.0, 1.0]], [[300.0, 0.0], [1.0, 1.0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ENDS)
+def test_losses_and_their_gradients_are_finite_at_their_ends(name, dtype):
+    if dtype == "bfloat16" and mg.bfloat16 is None:
+        pytest.skip("ml_dtypes is not installed")
+    loss, x, target = ENDS[name]
+    x = mg.tensor(np.array(x), dtype=dtype, requires_grad=True)
+    target = mg.tensor(np.array(target), dtype=dtype)
+    y = loss(x, target, reduction="none")
+    (gx,) = mg.grad(y, [x], np.ones(y.shape, y.dtype))
+    exact = loss(*[mg.tensor(a.data.astype(float)) for a in (x, target)], reduction="none")
+    eps = {"float16": 2.0**-9, "bfloat16": 2.0**-6}.get(dtype, 1e-5)
+    assert y.dtype == gx.dtype == x.dtype
+    np.testing.assert_allclose(y.data.astype(float), exact.numpy(), rtol=eps, atol=eps)
+    assert np.isfinite(gx.data.astype(float)).all()
+    for reduction in ("mean", "sum"):
+        assert not np.isnan(float(loss(x, target, reduction=reduction).item()))
+
+
+def test_hubers_second_derivative_is_1_inside_and_0_outside():
+    x = leaf(np.array([0.0, 0.3, -0.4, 2.0, -3.0]))
+    first = mg.grad(mg.huber(x, np.zeros(5), "sum"), x, create_graph=True)
+    np.testing.assert_array_equal(mg.grad(first.sum(), x).numpy(), [1, 1, 1, 0, 0])

@@ -6,6 +6,7 @@ probabilities again from the log-sum-exp of its rows (Dao et al., FlashAttention
 that of the arguments and one block.
 """
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,7 +17,8 @@ from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import sum_to, widen
 from ..blocks import part, spans
-from .words import probabilities, pull_gradients
+from .drops import kept, kept_factor
+from .words import dropped, probabilities, pull_gradients
 
 BLOCK_SCORES = 1 << 19  # scores made at a time
 NARROWEST = 64  # queries or keys in a block, at least: products of thinner ones are slow
@@ -28,6 +30,20 @@ def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[s
     if size is None:
         size = max(NARROWEST, int((BLOCK_SCORES / max(prod(q.shape[:-2]), 1)) ** 0.5))
     return spans(q.shape[-2], size), spans(k.shape[-2], size)
+
+
+class Drops:
+    """Blocks of dropout's factors on the weights: 1/(1 − p) where kept, else 0."""
+
+    def __init__(self, seeds: Any, p: float):
+        self.seeds, self.p = seeds, p
+
+    def __call__(self, weights: Any, rows: slice, columns: slice) -> Any:
+        """The weights, or their cotangents, with the block's factors, in place."""
+        if self.seeds is not None:
+            weights *= kept_factor(self.p)
+            np.copyto(weights, 0, where=~kept(self.seeds, rows, columns, self.p))
+        return weights
 
 
 def _check(q: Any, k: Any, v: Any, **others: tuple) -> None:
@@ -68,15 +84,19 @@ class Scores:
         return s
 
 
-@primitive(arrays="q k v mask", residuals=["lse"])
-def attention_blocks(q, k, v, mask: Any = None, *, is_causal=False, scale=1.0, block_size=None):
+@primitive(arrays="q k v mask seeds", constants=["seeds"], residuals=["lse"])
+def attention_blocks(
+    q, k, v, mask: Any = None, seeds: Any = None, *, is_causal=False, scale=1.0, block_size=None,
+    dropout_p=0.0,
+):  # fmt: skip
     """y = softmax(scale q kᵀ + mask) v ;  (gq, gk, gv, gmask) = attention_grads(g, q, k, v)
 
     q (..., L, E), k (..., S, E), v (..., S, F), mask broadcasts against (..., L, S): boolean (True:
-    takes part) or added. A query that may take no key gives 0, gradient 0.
+    takes part) or added. A query that may take no key gives 0, gradient 0. With seeds
+    (..., 1, 1), weights are dropped with probability dropout_p (see drops.py).
     """
     _check(q, k, v)
-    dtype, xp = q.dtype, array_module(q)
+    dtype, xp, drops = q.dtype, array_module(q), Drops(seeds, dropout_p)
     q, k, v = widen(q), widen(k), widen(v)
     scores = Scores(q, k, mask, is_causal, scale)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
@@ -97,7 +117,7 @@ def attention_blocks(q, k, v, mask: Any = None, *, is_causal=False, scale=1.0, b
             shrink = np.exp(top - safe)
             total = total * shrink + p.sum(-1, keepdims=True)
             taken *= shrink
-            taken += p @ v[..., columns, :]
+            taken += drops(p, rows, columns) @ v[..., columns, :]
             top = higher
         none = total == 0
         y[..., rows, :] = taken / (total + none)
@@ -106,33 +126,36 @@ def attention_blocks(q, k, v, mask: Any = None, *, is_causal=False, scale=1.0, b
 
 
 @attention_blocks.vjp
-def attention_gradients(g, q, k, v, mask, y, lse, is_causal, scale, block_size, needs):
+def attention_gradients(
+    g, q, k, v, mask, seeds, y, lse, is_causal, scale, block_size, dropout_p, needs
+):  # fmt: skip
     *gqkv, gmask = attention_grads(
-        g, q, k, v, mask, y, lse, is_causal=is_causal, scale=scale, block_size=block_size,
-        mask_gradient=needs[3],
+        g, q, k, v, mask, y, lse, seeds, is_causal=is_causal, scale=scale, block_size=block_size,
+        mask_gradient=needs[3], dropout_p=dropout_p,
     )  # fmt: skip
-    return *gqkv, gmask if needs[3] else None
+    return *gqkv, gmask if needs[3] else None, None
 
 
 # o and lse, the results of the forward, are taken along to save work. To the rules of
 # attention_grads they are functions of q and k; these rules hold the whole matrix of scores.
 
 
-@primitive(arrays="a q k v mask o lse", constants=["o", "lse"], outputs=4)
+@primitive(arrays="a q k v mask o lse seeds", constants=["o", "lse", "seeds"], outputs=4)
 def attention_grads(
-    a, q, k, v, mask: Any = None, o: Any = None, lse: Any = None, *, is_causal=False, scale=1.0,
-    block_size=None, mask_gradient=False,
+    a, q, k, v, mask: Any = None, o: Any = None, lse: Any = None, seeds: Any = None, *,
+    is_causal=False, scale=1.0, block_size=None, mask_gradient=False, dropout_p=0.0,
 ):  # fmt: skip
-    """(dq, dk, dv) = (scale dS k, scale dSᵀ q, Pᵀ a),  dS = P ∘ (a vᵀ − Σ a o),  P = e^(S − lse)
+    """(dq, dk, dv) = (scale dS k, scale dSᵀ q, (M∘P)ᵀ a),  dS = P ∘ (M ∘ a vᵀ − Σ a o)
 
-    a (..., L, F) is the cotangent of attention's result o. A fourth result, dmask, is dS summed to
-    the mask's shape; without mask_gradient it is empty. Rules: see words.pull_gradients.
+    P = e^(S − lse), M the factors of dropout, 1 without seeds. a (..., L, F) is the cotangent of
+    attention's result o. A fourth result, dmask, is dS summed to the mask's shape; without
+    mask_gradient it is empty. Rules: see words.pull_gradients.
     """
     result = (*q.shape[:-1], *v.shape[-1:])
     _check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
-    scores = Scores(q, k, mask, is_causal, scale)
+    scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     dmask = array_module(q).zeros(mask.shape if mask_gradient else (0,), q.dtype)
     queries, keys = _blocks(q, k, block_size)
@@ -145,10 +168,10 @@ def attention_grads(
             p = scores(rows, columns)
             p -= lse[..., rows, :]
             np.exp(p, out=p)
-            dv[..., columns, :] += p.swapaxes(-1, -2) @ a_rows
-            ds = a_rows @ v[..., columns, :].swapaxes(-1, -2)
+            ds = drops(a_rows @ v[..., columns, :].swapaxes(-1, -2), rows, columns)
             ds -= delta
             ds *= p
+            dv[..., columns, :] += drops(p, rows, columns).swapaxes(-1, -2) @ a_rows
             if mask_gradient:
                 total = part(dmask, (*(slice(None),) * (ds.ndim - 2), rows, columns))
                 total += sum_to(ds, total.shape)
@@ -161,12 +184,15 @@ def attention_grads(
 
 
 @attention_grads.vjp
-def attention_grads_rule(g, a, q, k, v, mask, is_causal, scale, mask_gradient, needs):
+def attention_grads_rule(
+    g, a, q, k, v, mask, seeds, is_causal, scale, mask_gradient, dropout_p, needs
+):  # fmt: skip
     p = probabilities(q, k, mask, is_causal, scale)
     g = [*g[:3], g[3] if mask_gradient else None]
-    *others, gs = pull_gradients(g, a, q, k, v, p, scale)
+    drop = partial(dropped, seeds=seeds, p=dropout_p)
+    *others, gs = pull_gradients(g, a, q, k, v, p, scale, drop)
     gmask = sum_to(gs, mask.shape) if needs[4] else None
-    return *others, gmask, None, None
+    return *others, gmask, None, None, None
 
 
 @attention_blocks.batch
@@ -176,12 +202,14 @@ def attention_batch(op_, xs, batched, params):
     place = op_.arrays.index("mask")
     mask, size = xs[place], next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
     rest = [(x, b) for i, (x, b) in enumerate(zip(xs, batched, strict=True)) if i != place]
-    xs = [x if b else op.broadcast_to(x, shape=(size, *x.shape)) for x, b in rest]
+    xs = [x if b or x is None else op.broadcast_to(x, shape=(size, *x.shape)) for x, b in rest]
+    q_ndim = len(xs[0].shape) - 1  # type: ignore[union-attr]  # of an example
     own = () if mask is None else mask.shape[batched[place] :]  # the shape in one example
     if params.get("mask_gradient") and not batched[place]:
         mask, batched = op.broadcast_to(mask, shape=(size, *own)), [True] * len(batched)
     if mask is not None and batched[place]:
-        mask = op.reshape(mask, shape=(size, *(1,) * (xs[0].ndim - 1 - len(own)), *own))
+        lead = (1,) * (q_ndim - len(own))
+        mask = op.reshape(mask, shape=(size, *lead, *own))
     y = op_(*xs[:place], mask, *xs[place:], **params)
     if op_ is attention_blocks:
         return y

@@ -10,9 +10,9 @@ from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
 from ..axes import array_like
-from ..dropout import dropout
 from .blocks import attention_blocks
-from .words import probabilities
+from .drops import attention_seeds
+from .words import dropped, probabilities
 
 MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
 
@@ -36,22 +36,35 @@ def scaled_dot_product_attention(
     is_causal   query i takes the keys 0 … i; not together with attn_mask
     scale       1/√E when left out
     block_size  queries and keys in a block of the form that never holds all scores. Left out, that
-                form is taken where there would be more than 4 million scores. Dropout takes the
-                plain form, which holds them
+                form is taken where there would be more than 4 million scores. Both forms drop the
+                same weights
 
     Leading axes broadcast. Derivatives of second order hold all scores. Vaswani et al. 2017.
     """
     q, k, v = (array_like(x) for x in (q, k, v))
     mask = None if attn_mask is None else array_like(attn_mask)
     scores = _check(q, k, v, mask, is_causal)
+    if block_size is not None and not (isinstance(block_size, int) and block_size > 0):
+        raise ValueError(
+            "scaled_dot_product_attention: block_size must be an int ≥ 1, or None; got "
+            f"{block_size!r}"
+        )
+    if not 0 <= dropout_p <= 1:
+        raise ValueError(
+            "scaled_dot_product_attention: dropout_p is a probability, from 0 to 1; got "
+            f"{dropout_p}"
+        )
     factor = q.shape[-1] ** -0.5 if scale is None else scale
     in_blocks = block_size is not None or prod(scores) > MOST_SCORES
-    if dropout_p or not in_blocks:
-        p = probabilities(q, k, mask, is_causal, factor)
-        return op.matmul(dropout(p, dropout_p), v)
-    q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
+    if in_blocks or dropout_p:
+        q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
+    seeds = attention_seeds(q, k, v) if dropout_p else None
+    if not in_blocks:
+        weights = probabilities(q, k, mask, is_causal, factor)
+        return op.matmul(dropped(weights, seeds, dropout_p), v)
     return attention_blocks(
-        q, k, v, mask, is_causal=is_causal, scale=factor, block_size=block_size
+        q, k, v, mask, seeds, is_causal=is_causal, scale=factor, block_size=block_size,
+        dropout_p=dropout_p,
     )  # fmt: skip
 
 

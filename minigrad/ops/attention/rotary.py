@@ -62,6 +62,12 @@ def rotary(
                 f"rotary: {name} must have one entry for each pair of features, {half} of x "
                 f"{x.shape}; got shape {c.shape}"
             )
+        lead = c.shape[:-1]
+        if any(n not in (1, m) for n, m in zip(lead[::-1], x.shape[-2::-1])) or c.ndim > x.ndim:
+            raise ValueError(
+                f"rotary: positions {lead} must broadcast against x's axes without the last, "
+                f"{x.shape[:-1]}"
+            )
     a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
     turned = a * cos - b * sin, a * sin + b * cos
     if interleaved:

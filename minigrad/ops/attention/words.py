@@ -3,12 +3,14 @@
 S = scale q kᵀ + mask,  P = softmax S along the keys,  y = P v
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core.registry import op
 from ..axes import module_of
+from .drops import attention_kept, kept_factor
 
 
 def transposed(x: Any) -> Any:
@@ -31,36 +33,51 @@ def visible(xp: Any, queries: int, keys: int) -> Any:
     return xp.arange(keys) <= xp.arange(queries)[:, None]
 
 
+def dropped(weights: Any, seeds: Any, p: float) -> Any:
+    """Weights (..., L, S) after dropout: 0, or 1/(1 − p) times as large. No seeds: no dropout."""
+    if seeds is None:
+        return weights
+    queries, keys = weights.shape[-2:]
+    mask = attention_kept(seeds, queries=queries, keys=keys, p=p)
+    y = op.where(mask, weights, 0) * kept_factor(p)
+    return y if y.dtype == weights.dtype else op.astype(y, dtype=weights.dtype)
+
+
 def softmax_pullback(p: Any, c: Any) -> Any:
     """The gradient of S from c, that of P: P ∘ (c − Σ P c). Its own transpose."""
     pc = p * c
     return pc - p * op.sum(pc, axis=-1, keepdims=True)
 
 
-def pull_gradients(g: list, a: Any, q: Any, k: Any, v: Any, p: Any, scale: float) -> tuple:
+def pull_gradients(
+    g: list, a: Any, q: Any, k: Any, v: Any, p: Any, scale: float, drop: Callable
+) -> tuple:
     """What (dq, dk, dv, dmask) hand back to (a, q, k, v, S), given cotangents g (or None).
 
-    With dP = a vᵀ and dS = P ∘ (dP − δ), δ = Σ P dP:  dq = scale dS k, dk = scale dSᵀ q, dv = Pᵀ a,
-    and dmask is dS, of which g has the cotangent before any sum over broadcast axes.
-    The cotangent of dS is D; of dP, E = P ∘ (D − Σ P D); of P, W; of S, P ∘ (W − Σ P W).
+    With M the factors of dropout (`drop` multiplies by them), dP = M ∘ a vᵀ and
+    dS = P ∘ (dP − δ), δ = Σ P dP:  dq = scale dS k, dk = scale dSᵀ q, dv = (M ∘ P)ᵀ a, and dmask is
+    dS, of which g has the cotangent before any sum over broadcast axes. The cotangent of dS is D;
+    of a vᵀ, M ∘ E with E = P ∘ (D − Σ P D); of P, W; of S, P ∘ (W − Σ P W).
     """
     gdq, gdk = (None if c is None else c * scale for c in g[:2])
     gdv, gds = g[2:]
-    dp = op.matmul(a, transposed(v))
+    dp = drop(op.matmul(a, transposed(v)))
     ds = softmax_pullback(p, dp)
     d = _total(
         None if gdq is None else op.matmul(gdq, transposed(k)),
         None if gdk is None else op.matmul(q, transposed(gdk)),
     )
     d = _total(d, gds)
-    w = None if gdv is None else op.matmul(a, transposed(gdv))
-    e = None if d is None else softmax_pullback(p, d)
+    w = None if gdv is None else drop(op.matmul(a, transposed(gdv)))
+    e = None if d is None else drop(softmax_pullback(p, d))
     if d is not None:
         delta = op.sum(p * dp, axis=-1, keepdims=True)
         w = _total(w, d * (dp - delta) - dp * op.sum(d * p, axis=-1, keepdims=True))
     gs = softmax_pullback(p, w)
     z = gs * scale
-    ga = _total(None if e is None else op.matmul(e, v), None if gdv is None else op.matmul(p, gdv))
+    ga = _total(
+        None if e is None else op.matmul(e, v), None if gdv is None else op.matmul(drop(p), gdv)
+    )
     gq = _total(op.matmul(z, k), None if gdk is None else op.matmul(ds, gdk))
     gk = _total(
         op.matmul(transposed(z), q), None if gdq is None else op.matmul(transposed(ds), gdq)

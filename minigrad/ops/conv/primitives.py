@@ -19,7 +19,16 @@ from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import full
-from .images import Images, blocks, transposed_weight, transposed_windows, widened
+from . import depthwise
+from .images import (
+    Images,
+    blocks,
+    lanes,
+    on_threads,
+    transposed_weight,
+    transposed_windows,
+    widened,
+)
 
 
 @primitive(arrays="x w b")
@@ -34,10 +43,17 @@ def conv(x, w, b=None, *, how, groups=1):
     y = array_module(x).empty((len(x), len(w), *out), dtype=x.dtype)
     weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
     images = Images(groups, prod(out))
-    for block in blocks(len(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize):
+    bias = None if b is None else b.reshape((-1, *(1,) * len(out)))
+    if depthwise.is_depthwise(x, x.shape[1], len(w), groups):
+        depthwise.forward(x, w, bias, how, y)
+        return y.astype(dtype, copy=False)
+
+    def work(block: slice) -> None:
         images.product(weight, images.columns(x[block], how, out), y[block])
-    if b is not None:
-        y += b.reshape((-1, *(1,) * len(out)))
+        if bias is not None:
+            y[block] += bias
+
+    on_threads(work, blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize), x)
     return y.astype(dtype, copy=False)
 
 
@@ -77,12 +93,18 @@ def conv_dx(a, w, *, size, how, groups=1):
     flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], size)
     channels = w.shape[1] * groups
     y = array_module(a).empty((len(a), channels, *size), dtype=a.dtype)
+    if depthwise.is_depthwise(a, channels, a.shape[1], groups):
+        depthwise.transposed(a, w, how, y)
+        return y.astype(dtype, copy=False)
     weight = transposed_weight(w, flips, groups)
     images = Images(groups, prod(middle))
     widest = max(a.shape[1] * prod(gather.kernel), channels * prod(scatter.kernel))
-    for block in blocks(len(a), widest * prod(middle) * a.itemsize):
+
+    def work(block: slice) -> None:
         cols = images.times(weight, images.columns(a[block], gather, middle))
         images.fold(cols, scatter, middle, y[block])
+
+    on_threads(work, blocks(a, widest * prod(middle) * a.itemsize), a)
     return y.astype(dtype, copy=False)
 
 
@@ -105,12 +127,22 @@ def conv_dw(a, x, *, how, groups=1):
     (a, x), dtype = widened(a, x)
     out = a.shape[2:]
     inputs = x.shape[1] // groups
-    y = array_module(x).zeros((groups, a.shape[1] // groups, inputs * prod(how.kernel)), x.dtype)
+    if depthwise.is_depthwise(x, x.shape[1], a.shape[1], groups):
+        y = depthwise.of_weight(a, x, how)
+        return y.reshape((groups, 1, *how.kernel)).astype(dtype, copy=False)
     images = Images(groups, prod(out))
-    for block in blocks(len(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize):
-        cols = images.columns(x[block], how, out)
-        part = images.matrix(a[block]) @ cols.swapaxes(-1, -2)
-        y += part if images.merged else part.sum(0)
+    shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
+    shape = (groups, a.shape[1] // groups, inputs * prod(how.kernel))
+    sums = array_module(x).zeros((max(1, len(shares)), *shape), x.dtype)
+
+    def work(lane: int) -> None:
+        for block in shares[lane]:
+            cols = images.columns(x[block], how, out)
+            part = images.matrix(a[block]) @ cols.swapaxes(-1, -2)
+            sums[lane] += part if images.merged else part.sum(0)
+
+    on_threads(work, list(range(len(shares))), x)
+    y = sums.sum(0)
     return y.reshape((a.shape[1], inputs, *how.kernel)).astype(dtype, copy=False)
 
 

@@ -1,10 +1,11 @@
 """B1-B3: the ops that work element by element."""
 
-from . import arithmetic, compare, complex, exponential, selection, special, trigonometric
+from . import arithmetic, compare, complex, exponential, floats, selection, special, trigonometric
 from .arithmetic import *
 from .compare import *
 from .complex import *
 from .exponential import *
+from .floats import *
 from .selection import *
 from .special import *
 from .trigonometric import *
@@ -12,6 +13,7 @@ from .trigonometric import *
 __all__ = [
     *arithmetic.__all__,
     *exponential.__all__,
+    *floats.__all__,
     *trigonometric.__all__,
     *special.__all__,
     *compare.__all__,

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import composite, elementwise, primitive
 from .support import zero
 
@@ -27,7 +28,13 @@ greater_equal = elementwise(np.greater_equal, da=None, db=None, doc="y = (a >= b
 logical_and = elementwise(np.logical_and, da=None, db=None, doc="y = a and b, no gradient")
 logical_or = elementwise(np.logical_or, da=None, db=None, doc="y = a or b, no gradient")
 logical_xor = elementwise(np.logical_xor, da=None, db=None, doc="y = a xor b, no gradient")
-logical_not = elementwise(np.logical_not, dx=None, doc="y = not x, no gradient")
+logical_not = elementwise(  # x == 0 is the same, and CuPy takes it for complex numbers too
+    lambda x: np.equal(x, 0),
+    name="logical_not",
+    dx=None,
+    numpy=np.logical_not,
+    doc="y = not x, no gradient",
+)
 bitwise_and = elementwise(np.bitwise_and, da=None, db=None, doc="y = a & b, no gradient")
 bitwise_or = elementwise(np.bitwise_or, da=None, db=None, doc="y = a | b, no gradient")
 bitwise_xor = elementwise(np.bitwise_xor, da=None, db=None, doc="y = a ^ b, no gradient")
@@ -66,7 +73,8 @@ def allclose(
 @primitive(numpy=np.array_equal, differentiable=False)
 def array_equal(a, b, equal_nan=False):
     """Whether a and b have the same shape and elements, as a 0-d boolean."""
-    return np.asarray(np.array_equal(a, b, equal_nan=equal_nan))
+    same = np.array_equal(a, b, equal_nan=equal_nan)  # NumPy gives a bool, CuPy an array
+    return array_module(a).asarray(same)
 
 
 # -- rounding: piecewise constant, so the gradient is 0 ----------------------------------------

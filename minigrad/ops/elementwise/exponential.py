@@ -64,7 +64,8 @@ def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     if not hasattr(b, "dtype"):
         b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
     zero = (a == 0) & ~np.isnan(b)
-    return np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
+    y = np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
+    return y.astype(np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")]), copy=False)
 
 
 def _origin(a: Any, b: Any, singular: float) -> Any:

@@ -26,6 +26,10 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     selection, whatever the bits mean. On a million random choices five times as fast.
     """
     dtype = getattr(a, "dtype", None)
+    if not isinstance(condition, np.ndarray):  # a GPU selects without branches
+        y = np.where(condition, a, b)
+        alike = dtype is not None and getattr(b, "dtype", dtype) == dtype
+        return y.astype(dtype, copy=False) if alike else y  # CuPy's is float32 for bfloat16
     whole = _WHOLE.get(dtype.itemsize) if dtype is not None else None
     alike = hasattr(b, "dtype") and b.dtype == dtype  # (float64 == None is True for a dtype)
     if whole is None or not alike or condition.dtype.kind != "b":
@@ -43,8 +47,8 @@ def keep(x, condition):
     condition = np.asarray(condition) if isinstance(condition, bool) else condition
     condition = condition if condition.dtype.kind == "b" else condition != 0
     whole = _WHOLE.get(x.dtype.itemsize)
-    if whole is None:  # complex128
-        return np.where(condition, x, 0)
+    if whole is None or not isinstance(x, np.ndarray):  # complex128; a GPU has no need of it
+        return np.where(condition, x, 0).astype(x.dtype, copy=False)
     return (x.view(whole) * condition).view(x.dtype)
 
 

@@ -88,14 +88,14 @@ erfinv = elementwise(
 # -- the gamma family ------------------------------------------------------------------------
 
 
-_polygamma = special_function("polygamma")
+_zeta = special_function("zeta")  # Hurwitz's: ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
 
 
 @primitive(kind="elementwise")
 @in_float32
 def polygamma_of(x, order=1):
     """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
-    y = _polygamma(order, x)
+    y = (-1) ** (order + 1) * math.factorial(order) * _zeta(float(order + 1), x)
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y  # SciPy answers in float64
 
 

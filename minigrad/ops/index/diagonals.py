@@ -19,7 +19,7 @@ def tril(x, k=0):
 
     A 1-d x stands for a square matrix of equal rows, as in NumPy.
     """
-    return np.tril(x, k)
+    return np.tril(x, k).astype(x.dtype, copy=False)  # CuPy makes float32 of bfloat16
 
 
 @tril.vjp("x")
@@ -30,7 +30,7 @@ def tril_dx(g, k, x_shape):
 @linear(numpy=np.triu)
 def triu(x, k=0):
     """x where column − row ≥ k, else 0 ;  gx = triu(g, k)."""
-    return np.triu(x, k)
+    return np.triu(x, k).astype(x.dtype, copy=False)
 
 
 @triu.vjp("x")

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, sum_to
+from ..axes import array_like, module_of, sum_to
 from ..batching import full
-from .scattering import add_at, batched_key, last_writes, plain_key
+from .scattering import add_at, batched_key, last_writes, plain_key, write_at
 
 __all__ = ["getitem", "index_put", "masked_fill", "masked_select", "setitem"]
 
@@ -20,7 +21,7 @@ def getitem(x, *, index):
     gx: g put back at `index` in zeros; what was read twice gets both gradients. Tensors in the
     index stand for their values.
     """
-    return x[plain_key(index)]
+    return x[plain_key(index, array_module(x))]
 
 
 @getitem.vjp("x")
@@ -31,7 +32,7 @@ def getitem_dx_rule(g, index, x_shape):
 @linear
 def getitem_dx(x, *, index, shape):
     """Zeros of `shape` with x added at `index`: the transpose of x[index]. Repeats add up."""
-    return add_at(x, plain_key(index), shape)
+    return add_at(x, plain_key(index, array_module(x)), shape)
 
 
 @getitem_dx.vjp("x")
@@ -46,7 +47,7 @@ def setitem(x, value, *, index):
     gx = g with zeros at `index` ;  gvalue = g[index], for the writes that have won.
     """
     y = x.copy()
-    y[plain_key(index)] = value
+    write_at(y, plain_key(index, array_module(x)), value)
     return y
 
 
@@ -57,7 +58,7 @@ def setitem_dx(g, index):
 
 @setitem.vjp("value")
 def setitem_dvalue(g, index, x_shape, value_shape, xp):
-    won = last_writes(plain_key(index), x_shape, xp)
+    won = last_writes(plain_key(index, xp), x_shape, xp)
     return written(op.getitem(g, index=index), won, value_shape)
 
 
@@ -72,27 +73,27 @@ def written(c: Any, won: Any, shape: tuple) -> Any:
 @getitem.batch
 def getitem_batch(op, xs, batched, params):
     (x,) = xs
-    key, place = batched_key(plain_key(params["index"]), x.ndim - 1)
+    key, place = batched_key(plain_key(params["index"], module_of(x)), x.ndim - 1)
     return np.moveaxis(op(x, index=key), place, 0)
 
 
 @getitem_dx.batch
 def getitem_dx_batch(op, xs, batched, params):
     (x,), shape = xs, params["shape"]
-    key, place = batched_key(plain_key(params["index"]), len(shape))
+    key, place = batched_key(plain_key(params["index"], module_of(x)), len(shape))
     return op(np.moveaxis(x, 0, place), index=key, shape=(x.shape[0], *shape))
 
 
 @setitem.batch
 def setitem_batch(op, xs, batched, params):
     x, value = xs
-    key, place = batched_key(plain_key(params["index"]), np.ndim(x) - batched[0])
+    key, place = batched_key(plain_key(params["index"], module_of(x)), np.ndim(x) - batched[0])
     if not batched[0]:
         x = full(xs, batched)[0]
     if batched[1]:
         # value (batch, …) against x[key]: its examples broadcast from the last axis, and axes of
         # length 1 that they have in front of x[key]'s do not count
-        ndim = np.empty(x.shape, bool)[key].ndim
+        ndim = module_of(x).empty(x.shape, bool)[key].ndim
         size, *rest = value.shape
         rest = (1,) * (ndim - value.ndim) + tuple(rest[max(value.ndim - ndim, 0) :])
         value = np.moveaxis(value.reshape((size, *rest)), 0, place)
@@ -109,7 +110,8 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     x, values = array_like(x), array_like(values)
     if not accumulate:
         return op.setitem(x, values, index=indices)
-    shape = np.empty(x.shape, bool)[plain_key(indices)].shape
+    xp = module_of(x)
+    shape = xp.empty(x.shape, bool)[plain_key(indices, xp)].shape
     added = op.broadcast_to(values.astype(x.dtype), shape=shape)
     return x + op.getitem_dx(added, index=indices, shape=x.shape)
 

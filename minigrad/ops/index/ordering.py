@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
+from ...backends.dtypes import bfloat16
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like, axis_of
@@ -13,6 +15,11 @@ __all__ = [
     "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk", "unique",
     "unique_all",
 ]  # fmt: skip
+
+
+def sortable(x: Any) -> Any:
+    """x, or the same values as float32 where CuPy has no order for bfloat16."""
+    return x.astype(np.float32) if x.dtype == bfloat16 and array_module(x) is not np else x
 
 
 @primitive(numpy=np.argsort, differentiable=False)
@@ -26,10 +33,11 @@ def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False)
     if axis is None:
         x, axis = x.reshape(-1), 0
     if not descending:
-        return np.argsort(x, axis=axis, kind="stable")
+        return np.argsort(sortable(x), axis=axis, kind="stable")
     # back to front before and after, so that equal elements keep their order
     n = x.shape[axis] if x.ndim else 1
-    return n - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
+    order = np.argsort(np.flip(sortable(x), axis), axis=axis, kind="stable")
+    return n - 1 - np.flip(order, axis)
 
 
 @composite(numpy=np.sort)
@@ -129,7 +137,13 @@ def unique_all(x, *, equal_nan=False):
 def unique(
     x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
-    """The distinct elements, sorted; on demand first positions, inverse and counts. No gradient."""
+    """The distinct elements, sorted; on demand first positions, inverse and counts.
+
+    gx: the gradient of an element goes to the first of those that are equal.
+    """
+    x = array_like(x)
+    _, first, inverse, counts = op.unique_all(x, equal_nan=True)
+    values = op.getitem(op.reshape(x, shape=(-1,)), index=first)
     wanted = (True, return_index, return_inverse, return_counts)
-    found = [y for y, want in zip(op.unique_all(x, equal_nan=True), wanted) if want]
+    found = [y for y, want in zip((values, first, inverse, counts), wanted) if want]
     return tuple(found) if len(found) > 1 else found[0]

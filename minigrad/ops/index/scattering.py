@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...core import deterministic
 from ..axes import axis_of, constant_array, widen
+from .in_order import sum_in_order
 
 try:
     from scipy import sparse
@@ -24,14 +26,16 @@ except ImportError:  # the extra `full` brings it; without it rows are added num
 _MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
 
 
-def plain_key(key: Any) -> Any:
+def plain_key(key: Any, xp: Any = np) -> Any:
     """The key with arrays in the place of its tensors and lists."""
-    return tuple([_plain_item(item) for item in key]) if type(key) is tuple else _plain_item(key)
+    if type(key) is tuple:
+        return tuple([_plain_item(item, xp) for item in key])
+    return _plain_item(key, xp)
 
 
-def _plain_item(item: Any) -> Any:
+def _plain_item(item: Any, xp: Any) -> Any:
     if isinstance(item, list | tuple):
-        item = np.asarray([constant_array(entry) for entry in item])
+        item = xp.asarray([constant_array(entry) for entry in item])
         return item if item.size else item.astype(np.intp)  # [] alone would hold floats
     return constant_array(item)
 
@@ -58,6 +62,11 @@ def _is_mask(item: Any) -> bool:
     return isinstance(item, bool) or (hasattr(item, "dtype") and item.dtype.kind == "b")
 
 
+def _is_bare_bool(item: Any) -> bool:
+    """True, False or a 0-d mask, which stands for no axis of x."""
+    return isinstance(item, bool | np.bool_) or (_is_mask(item) and item.ndim == 0)
+
+
 def batched_key(key: Any, ndim: int) -> tuple[tuple, int]:
     """The key that reads `key` in each example of a batch, and where x[that] has its batch axis.
 
@@ -74,18 +83,57 @@ def batched_key(key: Any, ndim: int) -> tuple[tuple, int]:
 def add_at(g: Any, key: Any, shape: tuple) -> Any:
     """Zeros of `shape` with g added at `key`; repeated places add up, 16-bit floats in float32."""
     if reads_once(key):
-        y = np.zeros_like(g, shape=shape)
+        y = array_module(g).zeros(shape, g.dtype)
         y[key] = g
         return y
     wide = widen(g)
-    if array_module(g) is np:
-        y = _add_at(wide, key, shape)
+    y = _add_at(wide, key, shape) if array_module(g) is np else _add_on_device(wide, key, shape)
+    return y.astype(g.dtype, copy=False)
+
+
+def _add_on_device(g: Any, key: Any, shape: tuple) -> Any:
+    """add_at for CuPy, by atomics: sums of floats in no fixed order, unless one is asked for."""
+    if deterministic.required:
+        places = array_module(g).arange(prod(shape)).reshape(shape)[key]
+        values = array_module(g).broadcast_to(g, places.shape)
+        return sum_in_order(values.ravel(), places.ravel(), prod(shape)).reshape(shape)
+    import cupyx
+
+    if g.dtype.kind == "c":  # there is no complex atomic
+        return _add_on_device(g.real, key, shape) + 1j * _add_on_device(g.imag, key, shape)
+    y = array_module(g).zeros(shape, g.dtype)  # CuPy's zeros_like takes shape=() for none given
+    cupyx.scatter_add(y, key, g)
+    return y
+
+
+def write_at(y: Any, key: Any, values: Any) -> None:
+    """y[key] = values; of two writes to one place the last wins, on a GPU too.
+
+    There threads write in no order, so the last writer of each place is found first (the maximum
+    of their numbers does not depend on an order), and each place then reads its value.
+    """
+    xp = array_module(y)
+    if xp is np or reads_once(key):
+        y[key] = values
+        return
+    picked = y[key].shape
+    writer = _last_writer(key, y.shape, xp)
+    written = xp.broadcast_to(xp.asarray(values, dtype=y.dtype), picked).ravel()
+    if written.size:
+        y[...] = xp.where(writer < 0, y, written[writer])
+
+
+def _last_writer(key: Any, shape: tuple, xp: Any) -> Any:
+    """For each place, the number of the last value that x[key] = values writes there; or −1."""
+    writer = xp.full(shape, -1, dtype=np.intp)
+    numbers = xp.arange(writer[key].size, dtype=np.intp).reshape(writer[key].shape)
+    if xp is np:
+        writer[key] = numbers
     else:
         import cupyx
 
-        y = np.zeros_like(wide, shape=shape)
-        cupyx.scatter_add(y, key, wide)  # atomics: sums of floats in no fixed order
-    return y.astype(g.dtype, copy=False)
+        cupyx.scatter_max(writer, key, numbers)
+    return writer
 
 
 def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
@@ -116,10 +164,11 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
     """
     items = []
     for item in key if isinstance(key, tuple) else (key,):
-        if isinstance(item, bool | np.bool_):
-            raise IndexError("a bare True or False beside index arrays is not supported")
-        items += item.nonzero() if _is_mask(item) else [item]
-    used = len([item for item in items if item is not None and item is not Ellipsis])
+        if _is_bare_bool(item):
+            items.append(bool(item))
+        else:
+            items += item.nonzero() if _is_mask(item) else [item]
+    used = len([i for i in items if i is not None and i is not Ellipsis and type(i) is not bool])
     missing = [slice(None)] * (ndim - used)
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     at = dots[0] if dots else len(items)
@@ -128,7 +177,11 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
     slices, axes, arrays = [], [], []
     for axis, item in enumerate(items):
         is_slice = item is None or isinstance(item, slice)
-        slices.append(item if is_slice else slice(None))
+        if type(item) is bool:  # NumPy: an axis of length 1 in its place, read once or not at all
+            item, unit = np.zeros(int(item), np.intp), True
+        else:
+            unit = False
+        slices.append(item if is_slice else None if unit else slice(None))
         if not is_slice:
             axes.append(axis)
             arrays.append(item if hasattr(item, "shape") else np.asarray(item))
@@ -169,7 +222,5 @@ def last_writes(key: Any, shape: tuple, xp: Any) -> Any:
     """True for each value of an assignment x[key] = values that no later one overwrites."""
     if reads_once(key):
         return True
-    writer = xp.zeros(shape, dtype=np.intp)
-    numbers = xp.arange(writer[key].size).reshape(writer[key].shape)
-    writer[key] = numbers
-    return writer[key] == numbers
+    picked = _last_writer(key, shape, xp)[key]
+    return picked == xp.arange(picked.size, dtype=np.intp).reshape(picked.shape)

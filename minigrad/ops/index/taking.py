@@ -7,10 +7,10 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, axis_of
+from ..axes import array_beside, array_like, axis_of
 from ..batching import behind, flat, full
 from .items import written
-from .scattering import add_at, along_key, last_writes
+from .scattering import add_at, along_key, last_writes, write_at
 
 __all__ = [
     "embedding", "gather", "index_add", "index_select", "put_along_axis", "scatter",
@@ -168,7 +168,7 @@ def put_along_axis(x, indices, values, *, axis):
     gx = g with zeros there ;  gvalues = g there, for the writes that have won.
     """
     y = x.copy()
-    y[along_key(indices, axis, x.shape)] = values
+    write_at(y, along_key(indices, axis, x.shape), values)
     return y
 
 
@@ -267,7 +267,7 @@ def _corner(x: Any, axis: int, index: Any, name: str) -> Any:
 
 def _source(src: Any, index: Any, x: Any) -> Any:
     """The values to write, of the index's shape and x's dtype."""
-    src = array_like(src)
+    src = array_beside(src, x)
     if src.ndim and src.shape != index.shape:
         src = src[_upto(index.shape)]
     return src if src.dtype == x.dtype else src.astype(x.dtype)

@@ -4,6 +4,7 @@ from .decompose import cholesky, qr, svd, svdvals
 from .det import det, slogdet
 from .eigen import eig, eigh, eigvals, eigvalsh
 from .functions import cond, matrix_exp, matrix_norm, matrix_rank
+from .lu import cholesky_solve, lu, lu_factor, lu_solve
 from .solve import (
     inv,
     lstsq,

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like
@@ -94,7 +95,7 @@ def matrix_rank(x, tol=None, hermitian=False, rtol=None):
     if hermitian:
         options["hermitian"] = True
     rank = np.linalg.matrix_rank(finite(x), tol, **options)
-    return rank if hasattr(rank, "dtype") else np.asarray(rank)  # an int for a vector
+    return rank if hasattr(rank, "dtype") else array_module(x).asarray(rank)  # int for a vector
 
 
 for _op in (matrix_exp, matrix_rank):

@@ -36,12 +36,36 @@ def scipy_function(name: str, x: Any) -> Callable:
     """The function of scipy.linalg (cupyx.scipy.linalg for an array on a GPU)."""
     module = "scipy.linalg" if array_module(x) is np else "cupyx.scipy.linalg"
     try:
-        return getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name)
+        return _one_by_one(function) if module.startswith("cupyx") else function
     except ImportError:
         raise ImportError(
             f"{name} comes from {module}, which is not installed: "
             "pip install 'minigrad-engine[full]' from the checkout"
         ) from None
+
+
+def _one_by_one(function: Callable) -> Callable:
+    """CuPy's functions of one matrix, on each matrix of a stack."""
+
+    def on_stack(x: Any, *others: Any, **options: Any) -> Any:
+        if x.ndim == 2:
+            return function(x, *others, **options)
+        ys = [function(a, *others, **options) for a in x.reshape((-1, *x.shape[-2:]))]
+        if not isinstance(ys[0], tuple):
+            return np.stack(ys).reshape((*x.shape[:-2], *ys[0].shape))
+        parts = zip(*ys, strict=True)
+        return tuple(np.stack(part).reshape((*x.shape[:-2], *part[0].shape)) for part in parts)
+
+    return on_stack
+
+
+def equal_stacks(a: Any, b: Any) -> tuple[Any, Any]:
+    """a (…, n, n) and b (…, n, k) with the same leading axes, which CuPy does not broadcast."""
+    if array_module(a) is np or a.shape[:-2] == b.shape[:-2]:
+        return a, b
+    stack = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return tuple(np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, b))  # type: ignore
 
 
 def adjoint(x: Any) -> Any:

@@ -12,6 +12,7 @@ from ...core.tensor import raw
 from ..axes import array_like, sum_to
 from .matrices import (
     adjoint,
+    equal_stacks,
     equation_batch,
     finite,
     hermitian_part,
@@ -46,6 +47,13 @@ def solve(a, b):
     a (…, n, n); b (n,), one vector for all, or (…, n, k); leading axes broadcast. LinAlgError for
     a singular a.
     """
+    square = a.ndim > 1 and a.shape[-1] == a.shape[-2]  # else LinAlgError from NumPy
+    if square and (b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != a.shape[-1]):
+        raise ValueError(f"b must be (n,) or (…, n, k) with n = {a.shape[-1]}, got {b.shape}")
+    if b.ndim > 1:
+        a, b = equal_stacks(a, b)
+    elif a.ndim > 2 and array_module(a) is not np:
+        return np.linalg.solve(*equal_stacks(lapack(a), lapack(b)[:, None]))[..., 0]
     return np.linalg.solve(lapack(a), lapack(b))
 
 
@@ -113,8 +121,8 @@ def _substitute(a, b, lower, unit_diagonal):
             return np.stack(ys).reshape((*stack, n, k))
     if unit_diagonal:
         eye = array_module(a).eye(n, dtype=a.dtype)
-        return np.linalg.solve(triangle(a, lower, 1) + eye, b)
-    return np.linalg.solve(triangle(a, lower), b)
+        return np.linalg.solve(*equal_stacks(triangle(a, lower, 1) + eye, b))
+    return np.linalg.solve(*equal_stacks(triangle(a, lower), b))
 
 
 @triangular_solve.vjp
@@ -270,6 +278,11 @@ def tensorinv(x: Any, ind: int = 2) -> Any:
     if ind <= 0 or x.ndim == 0:
         raise ValueError(f"tensorinv: ind={ind} must be positive, and x {x.shape} have axes")
     rows, columns = x.shape[:ind], x.shape[ind:]
+    if prod(rows) != prod(columns):
+        raise np.linalg.LinAlgError(
+            f"tensorinv: the first {ind} axes {rows} and the others {columns} of x must count as "
+            "many elements"
+        )
     return inv(x.reshape((prod(rows), prod(columns)))).reshape((*columns, *rows))
 
 

@@ -1,7 +1,8 @@
 """Losses (B12). Each takes `reduction`: 'mean' (the default), 'sum', or 'none' for one a sample."""
 
-from . import classes, elements
+from . import classes, ctc, elements
 from .classes import *
+from .ctc import *
 from .elements import *
 
-__all__ = [*classes.__all__, *elements.__all__]
+__all__ = [*classes.__all__, *ctc.__all__, *elements.__all__]

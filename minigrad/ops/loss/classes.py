@@ -10,11 +10,14 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
-from ...core.errors import TransformError
+from ...core import modes
+from ...core.autocast import in_float32
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import array_like
 from ..batching import full
+from ..blocks import in_blocks, part, scratch
+from ..row_sums import sum_over
 from .reduction import check_reduction, reduced
 
 __all__ = ["cross_entropy", "nll"]
@@ -38,20 +41,28 @@ def class_targets(
         )
     chosen = target != ignore_index
     index = np.where(chosen, target, 0).astype(np.intp, copy=False)
-    if index.size and not (0 <= index.min() and index.max() < classes):
+    # looking at numbers on a GPU would wait for it, at every step: there anomaly mode looks
+    looks = array_module(index) is np or modes.state.anomaly is not None
+    if looks and index.size and not (0 <= index.min() and index.max() < classes):
         raise ValueError(
             f"target has indices from {index.min()} to {index.max()}, but x {tuple(shape)} has "
             f"{classes} classes: an index must lie in 0..{classes - 1}, or be "
             f"ignore_index={ignore_index}"
         )
-    if weight is not None and weight.shape != (classes,):
-        raise ValueError(f"weight must have shape ({classes},), got {weight.shape}")
+    if weight is not None:
+        _check_weight(weight.shape, classes)
     kept = chosen.astype(accumulator(dtype) or dtype)
     scale = kept if weight is None else kept * weight[index].astype(kept.dtype, copy=False)
     if reduction == "mean":
-        total = float(scale.sum()) or np.nan  # no sample left: NaN, as the mean of nothing is
+        total = scale.sum()
+        total = np.where(total == 0, np.nan, total).astype(scale.dtype)  # the mean of no sample
         kept, scale = kept / total, scale / total
     return index[:, None], kept, scale
+
+
+def _check_weight(shape: tuple, classes: int) -> None:
+    if shape != (classes,):
+        raise ValueError(f"weight must have shape ({classes},), one a class, got {shape}")
 
 
 @primitive(constants=["index", "scale"], residuals=["lse"])
@@ -61,13 +72,22 @@ def cross_entropy_index(x, index, scale, *, total=True):
     x (N, C, ...), index and scale as class_targets gives them; with total=False one y a sample,
     in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds.
     """
-    wide = x.astype(scale.dtype, copy=False)
-    top = wide.max(1, keepdims=True)
-    e = wide - top
-    picked = np.take_along_axis(e, index, 1)
-    lse = np.log(np.exp(e, out=e).sum(1, keepdims=True))
-    y = np.where(scale == 0, 0, (lse - picked)[:, 0] * scale)
-    return (y.sum() if total else y), lse + top
+    xp, shape = array_module(x), (len(x), 1, *x.shape[2:])
+    lse, losses = xp.empty(shape, scale.dtype), xp.empty(shape, scale.dtype)
+
+    def work(piece: tuple) -> None:
+        block = x[piece]
+        top = block.max(1, keepdims=True).astype(scale.dtype, copy=False)
+        e = scratch.empty("block 0", block.shape, x, scale.dtype)
+        np.subtract(block, top, out=e)
+        picked = np.take_along_axis(e, part(index, piece), 1)
+        log = np.log(sum_over(np.exp(e, out=e), (1,), e.dtype))
+        part(lse, piece)[...] = log + top
+        part(losses, piece)[...] = log - picked
+
+    in_blocks(work, x, (1,))
+    y = np.where(scale == 0, 0, losses[:, 0] * scale)
+    return (y.sum() if total else y), lse
 
 
 @cross_entropy_index.vjp("x")
@@ -83,12 +103,17 @@ def cross_entropy_dx(a, x, lse, index):
     as the function softmax x, so higher derivatives are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
-    y = np.subtract(x, lse)
-    np.exp(y, out=y)
-    np.put_along_axis(y, index, np.take_along_axis(y, index, 1) - 1, 1)
-    y = y * a if y.dtype != np.result_type(y, a) else np.multiply(y, a, out=y)
-    if not a.all():
-        y = np.where(a == 0, 0, y)
+    y = array_module(x).empty(x.shape, np.result_type(x, lse, a))
+
+    def work(piece: tuple) -> None:
+        block, share, chosen = y[piece], part(a, piece), part(index, piece)
+        np.exp(np.subtract(x[piece], part(lse, piece), out=block), out=block)
+        np.put_along_axis(block, chosen, np.take_along_axis(block, chosen, 1) - 1, 1)
+        block *= share
+        if array_module(a) is not np or not share.all():
+            block[...] = np.where(share == 0, 0, block)
+
+    in_blocks(work, x, (1,))
     return y.astype(x.dtype, copy=False)
 
 
@@ -142,12 +167,13 @@ def nll_spread_ga(g, index):
 
 @primitive(arrays="index kept scale weight", differentiable=False)
 def smoothed_targets(index, kept, scale, weight=None, *, classes=0, smoothing=0.0):
-    """q (N, C, ...): (1 − ε) scale at the index, plus ε/C times each class's weight everywhere."""
+    """q (N, C, ...): (1 − ε) scale at the index, plus ε/C times each class's weight everywhere.
+
+    weight (C,), or (N, C): the weights of each sample's own.
+    """
     shape = (len(kept), classes, *kept.shape[1:])
-    per_class = (
-        scale.dtype.type(1) if weight is None else weight.reshape((-1, *(1,) * (kept.ndim - 1)))
-    )
-    q = kept[:, None] * np.broadcast_to(per_class, shape) * (smoothing / classes)
+    q = np.broadcast_to(kept[:, None] * (smoothing / classes), shape)
+    q = q.copy() if weight is None else q * weight.reshape((*weight.shape, *(1,) * (kept.ndim - 1)))
     picked = np.take_along_axis(q, index, 1) + (1 - smoothing) * scale[:, None]
     np.put_along_axis(q, index, picked, 1)
     return q
@@ -190,12 +216,19 @@ for _op in (cross_entropy_index, nll_index):
 
 @class_targets.batch
 def class_targets_batch(op_, xs, batched, params):
-    target, *weight = xs
-    if any(batched[1:]) or not batched[0]:
-        raise TransformError("class weights must be the same for all examples of vmap")
+    """Targets are more samples; weights of an example's own are looked up for its samples."""
+    xs, batched = [*xs, None][:2], [*batched, False][:2]
+    given = [x for x in xs if x is not None]
+    target, *weights = full(given, batched[: len(given)])
     shape = (target.shape[0] * params["shape"][0], *params["shape"][1:])
+    shared = [] if batched[1] else xs[1:]
     single = {**params, "shape": shape, "reduction": "none"}
-    index, kept, scale = (_apart(y, target) for y in op_(_merged(target), *weight, **single))
+    index, kept, scale = (_apart(y, target) for y in op_(_merged(target), *shared, **single))
+    if batched[1]:
+        _check_weight(weights[0].shape[1:], shape[1])
+        places = op.reshape(index, shape=(index.shape[0], -1))
+        picked = op.take_along_axis(weights[0], places, axis=1)
+        scale = kept * op.astype(op.reshape(picked, shape=kept.shape), dtype=kept.dtype)
     if params["reduction"] == "mean":
         total = op.sum(scale, axis=tuple(range(1, scale.ndim)), keepdims=True)
         kept, scale = kept / total, scale / total
@@ -204,10 +237,14 @@ def class_targets_batch(op_, xs, batched, params):
 
 @smoothed_targets.batch
 def smoothed_targets_batch(op_, xs, batched, params):
-    *samples, weight = (*xs, None)[:4]
-    if any(batched[3:]):
-        raise TransformError("class weights must be the same for all examples of vmap")
-    samples = full(samples, batched[:3])
+    weight: Any = xs[3] if len(xs) > 3 else None
+    samples = full(xs[:3], batched[:3])
+    if any(batched[3:]):  # every sample gets the weights of its example
+        size, classes = weight.shape
+        weight = op.broadcast_to(
+            op.expand_dims(weight, axis=1), shape=(size, samples[0].shape[1], classes)
+        )
+        weight = _merged(weight)
     return _apart(op_(*map(_merged, samples), weight, **params), samples[0])
 
 
@@ -215,6 +252,7 @@ def smoothed_targets_batch(op_, xs, batched, params):
 
 
 @composite
+@in_float32
 def cross_entropy(
     x: Any,
     target: Any,
@@ -232,6 +270,11 @@ def cross_entropy(
     """
     x, target, weight = array_like(x), array_like(target), _maybe(weight)
     check_reduction("cross_entropy", reduction)
+    _check_scores("cross_entropy", x)
+    if not 0 <= label_smoothing <= 1:
+        raise ValueError(
+            f"cross_entropy: label_smoothing is a share, from 0 to 1; got {label_smoothing}"
+        )
     if x.ndim == 1:  # one sample
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
@@ -247,6 +290,7 @@ def cross_entropy(
     else:
         options = {"classes": x.shape[1], "smoothing": label_smoothing}
         q = smoothed_targets(index, kept, scale, weight, **options)
+        x = op.where(op.expand_dims(kept, axis=1) == 0, 0, x)  # an ignored sample may hold NaN
         y = -op.sum(op.log_softmax(x, axis=1) * q, axis=None if total else 1)
     return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
 
@@ -261,12 +305,14 @@ def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: fl
     if smoothing != 0:
         q = q * (1 - smoothing) + smoothing / x.shape[1]
     if weight is not None:
+        _check_weight(weight.shape, x.shape[1])
         q = q * weight.reshape((-1, *(1,) * (x.ndim - 2)))
-    y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
+    y = -op.sum(op.times_log(q, op.log_softmax(x, axis=1)), axis=1)
     return reduced("cross_entropy", y, reduction)
 
 
 @composite
+@in_float32
 def nll(
     x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Any:
@@ -276,6 +322,9 @@ def nll(
     """
     x, target, weight = array_like(x), array_like(target), _maybe(weight)
     check_reduction("nll", reduction)
+    _check_scores("nll", x)
+    if target.dtype.kind not in "iub":
+        raise TypeError(f"nll: target must hold class indices, integers; got {target.dtype}")
     if x.ndim == 1:
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = nll(x, target, weight, ignore_index, reduction)
@@ -285,6 +334,14 @@ def nll(
     )
     y = nll_index(x, index, scale, total=reduction != "none")
     return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+
+
+def _check_scores(name: str, x: Any) -> None:
+    if x.ndim == 0 or x.dtype.kind in "biuc":
+        raise ValueError(
+            f"{name}: x must hold floats (N, C, ...), or (C,) for one sample; got {x.dtype} "
+            f"{x.shape}"
+        )
 
 
 def _maybe(x: Any) -> Any:

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise
 from ...core.registry import op
-from ..axes import array_like
+from ..axes import array_like, widen
 from .reduction import reduced
 
 __all__ = [
@@ -20,34 +21,43 @@ __all__ = [
 
 def _difference(name: str, x: Any, target: Any) -> Any:
     """x − target, of one shape: a silent broadcast would make every pair an element."""
+    x, target = _of_one_shape(name, x, target)
+    return x - target
+
+
+def _of_one_shape(name: str, x: Any, target: Any) -> tuple:
     x, target = array_like(x), array_like(target)
     if x.shape != target.shape:
         raise ValueError(
             f"{name}: x {x.shape} and target {target.shape} must have the same shape; reshape one "
             "of them (a (n, 1) prediction and a (n,) target would broadcast to (n, n))"
         )
-    return x - target
+    return x, target
 
 
 @composite
+@in_float32
 def mse(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = (x − target)²"""
     return reduced("mse", op.square(_difference("mse", x, target)), reduction)
 
 
 @composite
+@in_float32
 def l1(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = |x − target|, of gradient 0 where they are equal."""
     return reduced("l1", op.abs(_difference("l1", x, target)), reduction)
 
 
 @composite
+@in_float32
 def huber(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2), with d = x − target."""
+    if not delta > 0:
+        raise ValueError(f"huber: delta must be positive, got {delta}")
     d = _difference("huber", x, target)
-    size = op.abs(d)
-    y = op.where(size <= delta, op.square(d) * 0.5, (size - 0.5 * delta) * delta)
-    return reduced("huber", y, reduction)
+    c = op.clip(d, -delta, delta)
+    return reduced("huber", c * (d - c * 0.5), reduction)  # no d², which could be out of range
 
 
 # -- binary and probabilistic ----------------------------------------------------------------
@@ -62,45 +72,64 @@ def _bce_values(p, t):
 bce_terms = elementwise(
     _bce_values,
     name="bce_terms",
-    dp=lambda p, t: (p - t) / op.maximum(p * (1 - p), 1e-12),
+    dp=lambda p, t: widen(p - t) / op.maximum(widen(p * (1 - p)), 1e-12),
     dt=lambda p: op.maximum(op.log1p(-p), -100) - op.maximum(op.log(p), -100),
     doc="y = −t log p − (1 − t) log(1 − p) ;  dy/dp = (p − t) / (p (1 − p))",
 )
 
 
 @composite
+@in_float32
 def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """y = −t log x − (1 − t) log(1 − x) for probabilities x; the logarithms end at −100.
 
     For logits use bce_with_logits, which loses nothing near 0 and 1.
     """
-    y = bce_terms(array_like(x), array_like(target))
+    y = bce_terms(*_of_one_shape("bce", x, target))
     return reduced("bce", y if weight is None else y * weight, reduction)
 
 
 @composite
+@in_float32
 def bce_with_logits(
     x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Any:
     """y = pos_weight t softplus(−x) + (1 − t) softplus(x): bce of sigmoid(x), without overflow."""
-    x, target = array_like(x), array_like(target)
+    x, target = _of_one_shape("bce_with_logits", x, target)
     positive = target if pos_weight is None else target * pos_weight
     y = positive * op.softplus(-x) + (1 - target) * op.softplus(x)
     return reduced("bce_with_logits", y if weight is None else y * weight, reduction)
 
 
+def _times_log(q, l):
+    with np.errstate(invalid="ignore"):
+        return np.where(q == 0, 0, q * l)
+
+
+times_log = elementwise(
+    _times_log,
+    name="times_log",
+    dq=lambda l: l,
+    dl=lambda q: q,
+    doc="y = q l for a logarithm l; 0 where q is 0, also where l is −∞ ;  ∂y/∂q = l, ∂y/∂l = q",
+)
+
+
 @composite
+@in_float32
 def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Any:
     """y = t (log t − x) for log-probabilities x; 'batchmean' divides the sum by x's first length.
 
     target: probabilities t (0 log 0 = 0), or log t with log_target=True. The mathematical KL
     divergence of a batch is 'batchmean'; 'mean' divides by the number of elements.
     """
-    x, target = array_like(x), array_like(target)
+    x, target = _of_one_shape("kl_div", x, target)
     if log_target:
-        y = op.exp(target) * (target - x)
+        nothing = target == -np.inf
+        x, target = op.where(nothing, 0, x), op.where(nothing, 0, target)
+        y = op.where(nothing, 0, op.exp(target) * (target - x))
     else:
-        y = op.xlogy(target, target) - target * x
+        y = op.xlogy(target, target) - times_log(target, x)
     if reduction == "batchmean":
         return op.sum(y) / x.shape[0]
     return reduced("kl_div", y, reduction)
@@ -110,15 +139,17 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
 
 
 @composite
+@in_float32
 def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """y = max(0, margin − target x) for targets ±1, of gradient 0 at the kink."""
-    x, target = array_like(x), array_like(target)
+    x, target = _of_one_shape("hinge", x, target)
     if target.dtype.kind in "iub":  # whole numbers would promote a float32 x
         target = op.astype(target, dtype=x.dtype)
     return reduced("hinge", op.relu(margin - target * x), reduction)
 
 
 @composite
+@in_float32
 def cosine_embedding(
     a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
@@ -128,18 +159,21 @@ def cosine_embedding(
     squared lengths.
     """
     a, b, target = array_like(a), array_like(b), array_like(target)
-    if not (a.ndim and b.ndim):
+    if not a.ndim or a.shape != b.shape or target.shape not in (a.shape[:-1], ()):
         raise ValueError(
-            f"cosine_embedding: needs vectors along the last axis, got a {a.shape}, b {b.shape}"
+            f"cosine_embedding: a and b must be vectors (..., D) of one shape, and target have "
+            f"their leading axes or none; got a {a.shape}, b {b.shape}, target {target.shape}"
         )
-    eps = 1e-12
-    lengths = (op.sum(a * a, axis=-1) + eps) * (op.sum(b * b, axis=-1) + eps)
-    cosine = op.sum(a * b, axis=-1) / op.sqrt(lengths)
+    dtype = np.result_type(a.dtype, b.dtype)
+    a, b, eps = widen(a), widen(b), 1e-12  # which 16 bits do not hold
+    lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
+    cosine = op.sum(a * b, axis=-1) / lengths
     y = op.where(target == 1, 1 - cosine, op.relu(cosine - margin))
-    return reduced("cosine_embedding", y, reduction)
+    return reduced("cosine_embedding", _in_dtype(y, dtype), reduction)
 
 
 @composite
+@in_float32
 def triplet(
     anchor: Any,
     positive: Any,
@@ -160,8 +194,17 @@ def triplet(
             return op.sqrt(op.sum(d * d, axis=-1))
         return op.sum(op.abs(d) ** p, axis=-1) ** (1 / p)
 
-    anchor, positive, negative = array_like(anchor), array_like(positive), array_like(negative)
-    if anchor.ndim == 0:
-        raise ValueError("triplet: needs vectors along the last axis, got a number as anchor")
-    y = op.relu(distance(anchor, positive) - distance(anchor, negative) + margin)
-    return reduced("triplet", y, reduction)
+    vectors = [array_like(x) for x in (anchor, positive, negative)]
+    shapes = [x.shape for x in vectors]
+    if vectors[0].ndim == 0 or len({shape[-1:] for shape in shapes}) > 1:
+        raise ValueError(
+            f"triplet: needs vectors of one length along the last axis, got shapes {shapes}"
+        )
+    dtype = np.result_type(*[x.dtype for x in vectors])
+    a, near, far = (widen(x) for x in vectors)  # 16 bits do not hold eps
+    y = op.relu(distance(a, near) - distance(a, far) + margin)
+    return reduced("triplet", _in_dtype(y, dtype), reduction)
+
+
+def _in_dtype(y: Any, dtype: Any) -> Any:
+    return y if y.dtype == dtype else op.astype(y, dtype=dtype)

@@ -17,23 +17,9 @@ from ...core.registry import op
 from ...core.versions import note_write
 from ..axes import sum_to
 from ..batching import behind, full
-from ..blocks import part, spans
-
-BLOCK_BYTES = 1 << 18  # of x at a time; a quarter of a megabyte measured best with 1 MB of L2
-
-
-# -- blocks ------------------------------------------------------------------------------------
-
-
-def _pieces(x: Any, axis: tuple) -> list[tuple]:
-    """Indices that cut x into blocks along its longest axis that is not normalised."""
-    kept = [k for k in range(x.ndim) if k not in axis]
-    if not kept or x.nbytes <= BLOCK_BYTES or array_module(x) is not np:
-        return [(slice(None),) * x.ndim]
-    k = max(kept, key=lambda k: x.shape[k])
-    step = max(1, BLOCK_BYTES * x.shape[k] // x.nbytes)
-    before, after = (slice(None),) * k, (slice(None),) * (x.ndim - k - 1)
-    return [(*before, span, *after) for span in spans(x.shape[k], step)]
+from ..blocks import part, scratch
+from ..row_sums import sum_of_product, sum_over
+from .means import Blocks
 
 
 def _check(x: Any, axis: tuple, **shapes: tuple) -> None:
@@ -51,27 +37,32 @@ def _same_shape(a: Any, x: Any) -> None:
         raise ValueError(f"a {a.shape} and x {x.shape} must have the same shape")
 
 
-def _mean_product(a: Any, b: Any, axis: tuple) -> Any:
-    """The mean of a b over `axis`, which keeps its place with length 1; no array of a b is made."""
-    if axis == (a.ndim - 1,) and array_module(a) is np:  # BLAS
-        return np.vecdot(a, b)[..., None] / max(a.shape[-1], 1)
-    kept = [k for k in range(a.ndim) if k not in axis]
-    total = np.einsum(a, list(range(a.ndim)), b, list(range(a.ndim)), kept)
-    shape = [1 if k in axis else n for k, n in enumerate(a.shape)]
-    return np.reshape(total, shape) / (a.size // max(total.size, 1))
+# -- blocks ------------------------------------------------------------------------------------
 
 
-def _mean(a: Any, axis: tuple, wide: Any) -> Any:
-    """The mean over `axis`: along rows a product with ones, at a third of the time of a sum."""
-    if a.dtype == wide and axis == (a.ndim - 1,) and array_module(a) is np:
-        return _mean_product(a, np.ones(a.shape[-1], wide), axis)
-    return a.mean(axis, keepdims=True, dtype=wide)
+def _uniform(weight: Any, axis: tuple, ndim: int) -> bool:
+    """Whether a weight is one number for all that is averaged, as in batch_norm."""
+    shape = (*(1,) * (ndim - weight.ndim), *weight.shape)
+    return all(shape[k] == 1 for k in axis)
+
+
+def _scaled(y: Any, r: Any, weight: Any, axis: tuple) -> None:
+    """y r weight, in place: a uniform weight goes into r, which is small."""
+    if weight is not None and _uniform(weight, axis, y.ndim):
+        r, weight = r * weight, None
+    y *= r
+    if weight is not None:
+        y *= weight
+
+
+def _empty(x: Any, piece: tuple, wide: Any, name: str = "block 0") -> Any:
+    """Scratch memory for a block of x."""
+    return scratch.empty(name, x[piece].shape, x, wide)
 
 
 def _workspace(y: Any, piece: tuple, wide: Any) -> Any:
-    """Where a block is computed: in y itself, or in an array of the wider dtype."""
-    block = y[piece]
-    return block if y.dtype == wide else array_module(y).empty(block.shape, wide)
+    """Where a block is computed: in y itself, or in scratch memory of the wider dtype."""
+    return y[piece] if y.dtype == wide else _empty(y, piece, wide, "block 1")
 
 
 def _centred(x: Any, mean: Any, centre: bool, out: Any) -> Any:
@@ -99,23 +90,44 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     y = xp.empty(x.shape, x.dtype)
     kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
     mean, rstd = xp.zeros(kept, wide), xp.ones(kept, wide)
-    for piece in _pieces(x, axis) if x.size else ():
+    blocks = Blocks(x, axis)
+    if not blocks.complete:
+        _moments(x, axis, eps, centre, blocks, mean, rstd)
+
+    def work(piece: tuple) -> None:
         block, out = x[piece], _workspace(y, piece, wide)
         m, r = part(mean, piece), part(rstd, piece)
-        if centre:
-            m[...] = _mean(block, axis, wide)
-        out = _centred(block, m, centre, out)
-        r[...] = 1 / np.sqrt(_mean_product(out, out, axis) + eps)
-        out *= r
-        if weight is not None:
-            out *= part(weight, piece)
+        if blocks.complete and centre:
+            m[...] = sum_over(block, axis, wide) / blocks.count
+        _centred(block, m, centre, out)
+        if blocks.complete:
+            square = sum_of_product(out, out, axis)
+            r[...] = 1 / np.sqrt(square / blocks.count + eps)
+        _scaled(out, r, None if weight is None else part(weight, piece), axis)
         if bias is not None:
             out += part(bias, piece)
         if y.dtype != wide:
             y[piece] = out
+
+    blocks.run(work)
     if running is not None:
         _move(running, mean, rstd, eps, x.size // prod(kept))
     return y, mean, rstd
+
+
+def _moments(
+    x: Any, axis: tuple, eps: float, centre: bool, blocks: Blocks, mean: Any, rstd: Any
+) -> None:
+    """Fill mean and rstd from sums of all blocks."""
+    wide = mean.dtype
+    if centre:
+        mean[...] = blocks.totals(lambda piece: (sum_over(x[piece], axis, wide),))[0] / blocks.count
+
+    def squares(piece: tuple) -> tuple:
+        centred = _centred(x[piece], part(mean, piece), centre, _empty(x, piece, wide))
+        return (sum_of_product(centred, centred, axis),)
+
+    rstd[...] = 1 / np.sqrt(blocks.totals(squares)[0] / blocks.count + eps)
 
 
 def _move(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
@@ -158,24 +170,44 @@ def standardize_dx(
     """
     _check(x, axis, weight=np.shape(weight), mean=mean.shape, rstd=rstd.shape)
     _same_shape(a, x)
-    wide = accumulator(x.dtype) or x.dtype
-    y = array_module(x).empty(x.shape, x.dtype)
-    for piece in _pieces(x, axis) if x.size else ():
-        m, r = part(mean, piece), part(rstd, piece)
-        block = x[piece]
-        centred = _centred(block, m, centre, array_module(x).empty(block.shape, wide))
-        u = _workspace(y, piece, wide)
-        if weight is None:
+    wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
+    y = xp.empty(x.shape, x.dtype)
+    blocks = Blocks(x, axis)
+    # an infinite weight gives NaN here, as it does where u is formed first (on a GPU nobody looks)
+    uniform = False
+    if weight is not None and xp is np and _uniform(weight, axis, x.ndim):
+        uniform = bool(np.isfinite(weight).all())
+
+    def prepared(piece: tuple, u: Any) -> tuple:
+        """(x − mean, u, weight that remains): a uniform weight waits until the end."""
+        w: Any = None if weight is None else part(weight, piece)
+        centred = _centred(x[piece], part(mean, piece), centre, _empty(x, piece, wide))
+        if uniform or w is None:
             u[...] = a[piece]
         else:
-            np.multiply(a[piece], part(weight, piece), out=u, casting="same_kind")
-        centred *= _mean_product(u, centred, axis) * (r * r)  # x̂ mean(u x̂), as x̂ = centred r
+            np.multiply(a[piece], w, out=u, casting="same_kind")
+            w = None
+        return centred, u, w
+
+    def sums(piece: tuple) -> tuple:
+        centred, u, _ = prepared(piece, _empty(x, piece, wide, "block 1"))
+        return sum_over(u, axis, wide), sum_of_product(u, centred, axis)
+
+    totals = None if blocks.complete else blocks.totals(sums)
+
+    def work(piece: tuple) -> None:
+        r = part(rstd, piece)
+        centred, u, w = prepared(piece, _workspace(y, piece, wide))
+        total, product = totals or (sum_over(u, axis, wide), sum_of_product(u, centred, axis))
+        centred *= product * (r * r) / blocks.count  # x̂ mean(u x̂), as x̂ = centred r
         if centre:
-            u -= _mean(u, axis, wide)
+            centred += total / blocks.count
         u -= centred
-        u *= r
+        _scaled(u, r, w, axis)
         if y.dtype != wide:
             y[piece] = u
+
+    blocks.run(work)
     return y
 
 
@@ -217,16 +249,21 @@ def standardize_dw(a, x, mean: Any = None, rstd: Any = None, *, shape, axis, eps
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     over = tuple([k for k, n in enumerate((*(1,) * (x.ndim - len(shape)), *shape)) if n == 1])
     y = xp.zeros([1 if k in over else n for k, n in enumerate(x.shape)], wide)
-    rows = axis == (x.ndim - 1,) and over == tuple(range(x.ndim - 1))
-    for piece in _pieces(x, axis) if x.size else ():
-        block, r = x[piece], part(rstd, piece)
-        centred = _centred(block, part(mean, piece), centre, xp.empty(block.shape, wide))
-        centred *= a[piece]
-        if rows:  # Σ over rows of r (x − mean) a is one product of BLAS
-            y += r.reshape(-1) @ centred.reshape((r.size, x.shape[-1]))
-        else:
-            centred *= r
-            part(y, piece)[...] += centred.sum(over, keepdims=True)
+    blocks = Blocks(x, over)
+
+    def sums(piece: tuple) -> tuple:
+        product = _centred(x[piece], part(mean, piece), centre, _empty(x, piece, wide))
+        product *= a[piece]
+        product *= part(rstd, piece)
+        return (sum_over(product, over, wide),)
+
+    def work(piece: tuple) -> None:
+        part(y, piece)[...] = sums(piece)[0]
+
+    if blocks.complete:
+        blocks.run(work)
+    else:
+        y = blocks.totals(sums)[0]
     return y.reshape(shape).astype(np.result_type(a, x), copy=False)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import array_like, axes_of, constant_array, count
+from ..axes import array_like, axes_of, constant_array, constant_like, count
 from .extrema import share
 
 __all__ = ["median", "order_statistics", "percentile", "quantile"]
@@ -104,6 +104,7 @@ def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: np.ndarray) -> Any
         return y
     ranks = np.minimum(low + 1, rows.shape[-1] - 1)
     further = op.order_statistics(rows, ranks=tuple(ranks.tolist()))
+    weight = constant_like(weight, y)
     # weight 0 selects: 0 times an infinite difference would be NaN
     return np.where(weight > 0, y + (further - y) * weight, y)
 

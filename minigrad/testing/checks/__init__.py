@@ -3,6 +3,7 @@
 from . import (
     conditions,
     cotangent,
+    device,
     first,
     forward,
     kinks,
@@ -34,6 +35,7 @@ CHECKS: tuple[Check, ...] = (
     kinks.k11,
     special.k12,
     repeat.k13,
+    device.k14,
     precision.k15,
     precision.k16,
     sizes.k17,

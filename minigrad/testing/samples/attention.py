@@ -4,7 +4,9 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ...core.registry import op
-from ...ops.attention.words import probabilities, transposed, visible
+from ...ops.attention.drops import kept
+from ...ops.attention.words import dropped, probabilities, transposed, visible
+from ...ops.axes import module_of
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, normal, of_several
 
@@ -38,16 +40,40 @@ def _probabilities(s):
     return e / (total + (total == 0))
 
 
-def _attention(q, k, v, mask=None, *, is_causal=False, scale=None, block_size=None):
+def _factors(seeds, shape, p):
+    """What dropout multiplies the weights by: kept or not is read off one place after the other."""
+    if seeds is None:
+        return 1.0
+    m = np.zeros((*seeds.shape[:-2], *shape[-2:]))
+    for i in np.ndindex(*m.shape[-2:]):
+        one = [slice(n, n + 1) for n in i]
+        m[(..., *i)] = kept(seeds, *one, p)[..., 0, 0] / (1 - p)
+    return m
+
+
+def _where_kept(x, m):
+    return np.where(m == 0, 0, x * m)
+
+
+def _attention(
+    q, k, v, mask=None, seeds=None, *, is_causal=False, scale=None, block_size=None, dropout_p=0.0
+):
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return (_probabilities(_scores(q, k, mask, is_causal, scale)) @ v).astype(q.dtype)
+    p = _probabilities(_scores(q, k, mask, is_causal, scale))
+    return (_where_kept(p, _factors(seeds, p.shape, dropout_p)) @ v).astype(q.dtype)
 
 
-def _gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
+def _gradients(
+    a, q, k, v, mask=None, seeds=None, *, is_causal=False, scale=1.0, block_size=None,
+    dropout_p=0.0,
+):  # fmt: skip
     _require(q, k, v, a)
     p = _probabilities(_scores(q, k, mask, is_causal, scale))
-    ds = p * (a @ v.swapaxes(-1, -2) - (a * (p @ v)).sum(-1, keepdims=True)) * scale
-    grads = ds @ k, ds.swapaxes(-1, -2) @ q, p.swapaxes(-1, -2) @ a
+    m = _factors(seeds, p.shape, dropout_p)
+    o = _where_kept(p, m) @ v
+    dp = _where_kept(a @ v.swapaxes(-1, -2), m)
+    ds = p * (dp - (a * o).sum(-1, keepdims=True)) * scale
+    grads = ds @ k, ds.swapaxes(-1, -2) @ q, _where_kept(p, m).swapaxes(-1, -2) @ a
     if mask is None or mask.dtype.kind == "b":
         return grads
     over = tuple([i - ds.ndim for i in range(ds.ndim - mask.ndim)])
@@ -55,23 +81,27 @@ def _gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=
     return *grads, dmask.sum(-2, keepdims=True) if mask.shape[-2] == 1 else dmask
 
 
-def _call_gradients(a, q, k, v, mask=None, *, is_causal=False, scale=1.0, block_size=None):
+def _call_gradients(
+    a, q, k, v, mask=None, seeds=None, *, is_causal=False, scale=1.0, block_size=None,
+    dropout_p=0.0,
+):  # fmt: skip
     """attention_grads with the results of the forward that belong to its arguments."""
     wide = accumulator(q.dtype) or q.dtype
     wq, wk, wv = (op.astype(x, dtype=wide) for x in (q, k, v))
     s = op.matmul(wq * scale, transposed(wk))
     if is_causal:
-        s = op.where(visible(np, *s.shape[-2:]), s, -np.inf)
+        s = op.where(visible(module_of(q), *s.shape[-2:]), s, -np.inf)
     if mask is not None:
         s = op.where(mask, s, -np.inf) if mask.dtype.kind == "b" else s + mask
     lse = op.logsumexp(s, axis=-1, keepdims=True)
     lse = op.where(lse == np.inf, np.nan, lse)  # of ∞ − ∞, as the forward has it
     lse = op.where(lse == -np.inf, np.inf, lse)
-    o = op.matmul(probabilities(wq, wk, mask, is_causal, scale), wv)
+    weights = dropped(probabilities(wq, wk, mask, is_causal, scale), seeds, dropout_p)
+    o = op.matmul(weights, wv)
     added = mask is not None and mask.dtype.kind != "b"
     *grads, dmask = op.attention_grads(
-        a, q, k, v, mask, o, lse, is_causal=is_causal, scale=scale, block_size=block_size,
-        mask_gradient=added,
+        a, q, k, v, mask, o, lse, seeds, is_causal=is_causal, scale=scale, block_size=block_size,
+        mask_gradient=added, dropout_p=dropout_p,
     )  # fmt: skip
     return (*grads, dmask) if added else tuple(grads)
 
@@ -91,6 +121,8 @@ BLOCKED = [
     ((*SHAPES, MASK), {**HOW, "block_size": 4}),
     ((*LED, MASK[:1]), {**HOW, "block_size": 3}),
     (SMALL, {**HOW, "block_size": 2}),
+    ((*SHAPES, None, np.array([[7]])), {**HOW, "block_size": 4, "dropout_p": 0.4}),
+    ((*LED, MASK, np.array([[[3]], [[9]]])), {**HOW, "block_size": 3, "dropout_p": 0.25}),
 ]
 # The reference multiplies hidden keys by 0, and so hands on an infinity that skipped blocks do not:
 # here the causal sample has no block that is skipped. tests/ops/test_attention.py has them.
@@ -123,9 +155,9 @@ NOTHING_TAKEN = {
 }
 
 
-def _blocked(q, k, v, mask=None, **params):
+def _blocked(q, k, v, mask=None, seeds=None, **params):
     _require(q, k, v)
-    return _attention(q, k, v, mask, **params)
+    return _attention(q, k, v, mask, seeds, **params)
 
 
 register_op(
@@ -144,6 +176,24 @@ register_op(
     call=_call_gradients,
     reference=_gradients,
     dtypes=REAL,
+)
+
+
+register_op(
+    "attention_kept",
+    of_several([((np.array([[[3]], [[9]]]),), {"queries": 3, "keys": 4, "p": 0.3})]),
+    reference=lambda seeds, queries, keys, p: _factors(seeds, (queries, keys), p) != 0,
+    dtypes=("float64",),
+    differentiable=False,
+    skips={"K17": "seeds are one number for each matrix"},
+)
+register_op(
+    "attention_seeds",
+    of_several([(SHAPES, {})]),
+    call=lambda q, k, v: op.attention_seeds(q, k, v) * 0,
+    reference=lambda q, k, v: np.zeros((*q.shape[:-2], 1, 1), int),
+    dtypes=("float64",),
+    differentiable=False,
 )
 
 
@@ -186,6 +236,7 @@ register_op(
         Point("no key may be taken, in blocks", params={"block_size": 2}, **NOTHING_TAKEN),
     ],
     errors=[
+        _wrong("dropout", "dropout_p is a probability, from 0 to 1; got 1.5", dropout_p=1.5),
         _wrong("features", r"same number of features; got q \(5, 4\), k \(6, 3\)", k=(6, 3)),
         _wrong("lengths", r"k and v must have the same length.*v \(7, 3\)", v=(7, 3)),
         _wrong("lead", "leading axes must broadcast", q=(2, 5, 4), k=(3, 6, 4)),

@@ -35,6 +35,11 @@ def _same_shape(function):
     return reference
 
 
+def _require_one_shape(*arrays):
+    if len({x.shape for x in arrays}) > 1:
+        raise ValueError("shapes differ")
+
+
 def _broadcast(name):
     return ErrorSample(
         "shapes that would broadcast",
@@ -89,12 +94,14 @@ def _probabilities(rng, dtype, shape):
 
 
 def _bce(x, target, weight=None, reduction="mean"):
-    y = -target * np.log(x) - (1 - target) * np.log1p(-x)
+    _require_one_shape(x, target)
+    y = _bce_terms(x.astype(float), target.astype(float))
     return np.asarray(reduced(y if weight is None else y * weight, reduction)).astype(x.dtype)
 
 
 def _bce_terms(p, t):
-    return _bce(p.astype(float), t.astype(float), reduction="none").astype(p.dtype)
+    x, target = p.astype(float), t.astype(float)
+    return (-target * np.log(x) - (1 - target) * np.log1p(-x)).astype(p.dtype)
 
 
 _ENDS = Point(
@@ -115,10 +122,12 @@ register_op(
     over_reductions((3, 4), (3, 4), make=_probabilities),
     reference=_bce,
     points=[_ENDS],
+    errors=[_broadcast("bce")],
 )
 
 
 def _bce_with_logits(x, target, weight=None, reduction="mean", pos_weight=None):
+    _require_one_shape(x, target)
     x, t = x.astype(float), target.astype(float)
     positive = t if pos_weight is None else t * pos_weight
     y = positive * np.logaddexp(0, -x) + (1 - t) * np.logaddexp(0, x)
@@ -145,10 +154,12 @@ register_op(
             {"reduction": "none"},
         )
     ],
+    errors=[_broadcast("bce_with_logits")],
 )
 
 
 def _kl_div(x, target, reduction="mean", log_target=False):
+    _require_one_shape(x, target)
     x, t = x.astype(float), target.astype(float)
     y = np.exp(t) * (t - x) if log_target else t * (np.log(t) - x)
     y = y.sum() / len(x) if reduction == "batchmean" else reduced(y, reduction)
@@ -165,7 +176,17 @@ register_op(
         _probabilities,
     ),
     reference=_kl_div,
-    points=[Point("0 log 0", (np.array([-1.0]), np.array([0.0])), 0.0)],
+    points=[
+        Point("0 log 0", (np.array([-1.0]), np.array([0.0])), 0.0),
+        Point(
+            "log 0 on both sides",
+            (np.array([-np.inf, -1.0]), np.array([-np.inf, -1.0])),
+            0.0,
+            ([0.0, -np.exp(-1) / 2], [0.0, np.exp(-1) / 2]),
+            {"log_target": True},
+        ),
+    ],
+    errors=[_broadcast("kl_div")],
     skips={"K12": "NumPy gives NaN for the 0 log 0 that is 0 here"},
 )
 
@@ -178,12 +199,17 @@ def _hinge_samples(rng, dtype):
         yield Sample(f"{params}", (x, rng.choice([-1, 1], (3, 4))), params)
 
 
+def _hinge(x, target, margin=1.0, reduction="mean"):
+    _require_one_shape(x, target)
+    y = np.maximum(0, margin - target * x.astype(float))
+    return np.asarray(reduced(y, reduction)).astype(x.dtype)
+
+
 register_op(
     "hinge",
     _hinge_samples,
-    reference=lambda x, target, margin=1.0, reduction="mean": np.asarray(
-        reduced(np.maximum(0, margin - target * x.astype(float)), reduction)
-    ).astype(x.dtype),
+    reference=_hinge,
+    errors=[_broadcast("hinge")],
     points=[
         Point("at the kink", (np.array([1.0]), np.array([1])), 0.0, ([0.0],), kink=True),
     ],
@@ -197,8 +223,9 @@ def _cosine_samples(rng, dtype):
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
-    if not (a.ndim and b.ndim):
-        raise ValueError("vectors along the last axis")
+    _require_one_shape(a, b)
+    if not a.ndim or target.shape not in (a.shape[:-1], ()):
+        raise ValueError("vectors along the last axis, a target for each")
     dtype, a, b = a.dtype, a.astype(float), b.astype(float)
     cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
     y = np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin))
@@ -209,6 +236,7 @@ register_op(
     "cosine_embedding",
     _cosine_samples,
     reference=_cosine_embedding,
+    dtypes=REAL,
     skips={"K19": "the cosine of a vector with itself is 1: its gradient is rounding alone"},
     points=[
         Point(
@@ -221,7 +249,7 @@ register_op(
 
 
 def _triplet(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, reduction="mean"):
-    if anchor.ndim == 0:
+    if anchor.ndim == 0 or len({x.shape[-1:] for x in (anchor, positive, negative)}) > 1:
         raise ValueError("vectors along the last axis")
 
     def distance(a, b):
@@ -240,4 +268,22 @@ register_op(
         ]
     ),
     reference=_triplet,
+    dtypes=REAL,
 )
+
+
+def _times_log(q, l):
+    with np.errstate(invalid="ignore"):
+        return np.where(q == 0, 0, q * l).astype(np.result_type(q, l))
+
+
+register_op(
+    "times_log",
+    of_several([(((2, 3), (2, 3)), {}), (((3,), (2, 1)), {}), (((), (2,)), {})]),
+    reference=_times_log,
+    dtypes=REAL,
+    points=[
+        Point("0 times −∞", (np.array([0.0, 2.0]), np.array([-np.inf, -1.0])), [0.0, -2.0],
+              ([-np.inf, -1.0], [0.0, 2.0])),
+    ],
+)  # fmt: skip

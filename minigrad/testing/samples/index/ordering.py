@@ -173,5 +173,4 @@ register_op(
     "unique",
     of_several([((_REPEATED,), {}), ((_REPEATED,), {"return_counts": True}), (((4,),), {})]),
     reference=np.unique,
-    differentiable=False,
 )

@@ -37,7 +37,7 @@ register_op(
     errors=[
         ErrorSample("singular", (np.ones((2, 2)), np.ones(2)), np.linalg.LinAlgError,
                     r"solve\(a: float64 \(2, 2\), b: float64 \(2,\)\): Singular matrix"),
-        ErrorSample("b does not fit", (np.eye(2), np.ones(3)), ValueError, "core dimension"),
+        ErrorSample("b does not fit", (np.eye(2), np.ones(3)), ValueError, r"n = 2, got \(3,\)"),
     ],
 )  # fmt: skip
 
@@ -124,8 +124,8 @@ register_op(
                     r"lstsq: a must be.*\(3, 2\) and \(4,\)"),
     ],
     points=[
-        Point("rank 1", (np.ones((2, 2)), np.array([1.0, 3.0])),
-              (np.ones(2), np.zeros(0), np.int64(1), np.array([2.0, 0.0]))),
+        Point("rank 1", (np.diag([2.0, 0.0]), np.array([1.0, 3.0])),
+              (np.array([0.5, 0.0]), np.zeros(0), np.int64(1), np.array([2.0, 0.0]))),
     ],
 )  # fmt: skip
 register_op(

@@ -9,6 +9,7 @@ on it.
 import numpy as np
 
 from ....core.registry import op
+from ....ops.axes import module_of
 from ...spec import ErrorSample, Point, Sample, register_op
 from ..forms import over
 from .matrices import (
@@ -41,7 +42,7 @@ def _turned(v):
     Of all entries: were it one, that one would become real, and its imaginary part rounding alone.
     """
     step = 0.5j if v.dtype.kind == "c" else 0.5
-    weights = (1 + step * np.arange(v.shape[-2]))[:, None].astype(v.dtype)
+    weights = (1 + step * module_of(v).arange(v.shape[-2]))[:, None].astype(v.dtype)
     mark = np.sum(v * weights, axis=-2, keepdims=True)
     return v * mark.conj(), mark.conj()
 

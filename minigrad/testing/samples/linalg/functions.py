@@ -32,7 +32,10 @@ def _singular_samples(rng, dtype):
         yield Sample(f"rank {rank}", (x * kept @ adjoint(x),))
 
 
-register_op("det_shifts", _singular_samples, dtypes=DTYPES)
+register_op(
+    "det_shifts", _singular_samples, dtypes=DTYPES,
+    skips={"K14": "made of bases of null spaces, which another SVD chooses otherwise"},
+)  # fmt: skip
 register_op(
     "slogdet", over(SQUARE, regular), reference=np.linalg.slogdet, dtypes=DTYPES,
     errors=[NOT_SQUARE, HALF],

@@ -1,0 +1,16 @@
+"""Mixed precision: autocast chooses the precision of each op, GradScaler keeps gradients in range.
+
+scaler = mg.amp.GradScaler()
+for x, target in batches:
+    optimizer.zero_grad()
+    with mg.autocast(mg.float16):
+        loss = loss_of(model(x), target)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+"""
+
+from ..core.autocast import CastEvent, autocast, is_autocast_enabled
+from .scaler import GradScaler
+
+__all__ = ["CastEvent", "GradScaler", "autocast", "is_autocast_enabled"]

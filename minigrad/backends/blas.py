@@ -1,0 +1,78 @@
+"""How many threads BLAS uses, and a limit on them while threads of our own compute.
+
+Two threads that each call a BLAS of two threads get in each other's way, and a matrix product may
+change its last bits with the number of threads. The limit needs threadpoolctl (the extra `full`);
+it holds for all threads of the process, so it is counted: the first to ask sets it, the last to
+leave puts back what was there.
+"""
+
+import importlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_lock = threading.Lock()
+_controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
+_limits: list[tuple[Any, int]] = []  # (library, threads before), while a limit holds
+_holders = 0  # how many `one_thread` are entered
+
+
+def _libraries() -> list:
+    global _controllers
+    if _controllers is None:
+        try:
+            threadpoolctl = importlib.import_module("threadpoolctl")
+        except ImportError:
+            _controllers = []
+        else:
+            found = threadpoolctl.ThreadpoolController().select(user_api="blas")
+            _controllers = list(found.lib_controllers)
+    return _controllers
+
+
+def threads() -> int | None:
+    """The threads a BLAS call may use now; None where threadpoolctl or a BLAS is not found."""
+    return max((library.get_num_threads() for library in _libraries()), default=None)
+
+
+@contextmanager
+def one_thread() -> Iterator[int | None]:
+    """Inside, BLAS uses one thread, in every thread of the process; gives the number that holds."""
+    global _holders
+    with _lock:
+        _holders += 1
+        if _holders == 1:
+            _limits[:] = [(library, library.get_num_threads()) for library in _libraries()]
+            for library, before in _limits:
+                if before != 1:
+                    library.set_num_threads(1)
+    try:
+        yield 1 if _limits else None
+    finally:
+        with _lock:
+            _holders -= 1
+            if not _holders:
+                _restore()
+
+
+def _restore() -> None:
+    for library, before in _limits:
+        if before != 1:
+            library.set_num_threads(before)
+    _limits.clear()
+
+
+def _in_child() -> None:
+    """After a fork: nobody here holds a limit that another thread of the parent has set."""
+    global _holders
+    _holders = 0
+    _restore()
+    _lock.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child
+    )

@@ -1,0 +1,168 @@
+"""Matrix products on a GPU by cuBLAS itself, called through ctypes.
+
+CuPy's own calls widen batches of 16-bit floats, cost more on the host, and refuse a stream that is
+being captured into a graph. Here 16-bit floats are multiplied on tensor cores with sums in float32,
+a batch is one call, and views that are transposed are read as they lie.
+"""
+
+import ctypes
+import threading
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .dtypes import bfloat16
+
+tf32 = False  # whether float32 factors may be rounded to TF32; mg.cuda.allow_tf32 sets it
+
+_F32, _F32_TF32, _F64 = 68, 77, 70  # cublasComputeType_t
+_KINDS: dict[Any, tuple[int, int, Any]] = {  # dtype: (cudaDataType_t, compute type, C type of α)
+    np.dtype(np.float32): (0, _F32, ctypes.c_float),
+    np.dtype(np.float64): (1, _F64, ctypes.c_double),
+    np.dtype(np.float16): (2, _F32, ctypes.c_float),
+}
+if bfloat16 is not None:
+    _KINDS[bfloat16] = (14, _F32, ctypes.c_float)
+_WORKSPACE = 32 << 20  # bytes a stream, what cuBLAS itself takes on Hopper
+_P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
+
+
+class _Library:
+    """The functions of the library, and a handle for each thread and device."""
+
+    def __init__(self) -> None:
+        import cupy
+        from cupy_backends.cuda.libs import cublas as _loaded  # noqa: F401  loads the library
+
+        self.cupy = cupy
+        major = cupy.cuda.runtime.runtimeGetVersion() // 1000
+        library = ctypes.CDLL(f"libcublas.so.{major}")
+        self.create, self.set_stream = library.cublasCreate_v2, library.cublasSetStream_v2
+        self.set_stream.argtypes = [_P, _P]
+        self.set_workspace = library.cublasSetWorkspace_v2
+        self.set_workspace.argtypes = [_P, _P, ctypes.c_size_t]
+        self.gemm = library.cublasGemmStridedBatchedEx
+        self.gemm.argtypes = [
+            _P, _I, _I, _I, _I, _I, _P, _P, _I, _I, _L, _P, _I, _I, _L, _P, _P, _I, _I, _L, _I, _I,
+            _I,
+        ]  # fmt: skip
+        self.local = threading.local()
+        self.workspaces: dict[tuple, Any] = {}  # (device, stream) -> memory of its products
+
+    def handle(self) -> Any:
+        """This thread's handle on the current device, put to the current stream."""
+        cuda = self.cupy.cuda
+        device, stream = cuda.runtime.getDevice(), cuda.get_current_stream().ptr
+        known = self.local.__dict__.get(device)
+        if known is None:
+            made = _P()
+            _check(self.create(ctypes.byref(made)), "create")
+            known = self.local.__dict__[device] = [made, None]
+        if known[1] != stream:
+            memory = self.workspaces.get((device, stream))
+            if memory is None:
+                memory = self.workspaces[device, stream] = self.cupy.empty(_WORKSPACE, np.uint8)
+            _check(self.set_stream(known[0], stream), "set_stream")
+            _check(self.set_workspace(known[0], memory.data.ptr, _WORKSPACE), "set_workspace")
+            known[1] = stream
+        return known[0]
+
+
+_library: Any = None
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise RuntimeError(f"cuBLAS: {what} gave status {code}")
+
+
+def _layout(rows: int, columns: int, strides: tuple) -> tuple[int, int] | None:
+    """(whether it lies transposed, distance of its lines) of a matrix; None: neither way."""
+    by_row, by_column = strides
+    if by_column == 1 or columns == 1:
+        line = by_row if rows > 1 else columns
+        if line >= columns:
+            return 0, max(line, 1)
+    if by_row == 1 or rows == 1:
+        line = by_column if columns > 1 else rows
+        if line >= rows:
+            return 1, max(line, 1)
+    return None
+
+
+class _Operand:
+    """A factor (..., rows, columns) as cuBLAS takes it."""
+
+    __slots__ = ("array", "line", "step", "transposed")
+
+    def __init__(self, x: Any, count: int):
+        size, lead = x.dtype.itemsize, x.shape[:-2]
+        strides = tuple([s // size for s in x.strides])
+        layout, step = _layout(*x.shape[-2:], strides[-2:]), 0
+        if count > 1 and layout is not None and lead:
+            step = _step(lead, strides[:-2])
+        if layout is None or step is None:
+            x = x.copy(order="C")
+            layout, step = (0, max(x.shape[-1], 1)), x.shape[-1] * x.shape[-2]
+        if count > 1 and prod(lead) == 1:
+            step = 0  # one matrix for the whole batch
+        self.array, self.step = x, step
+        self.transposed, self.line = layout
+
+
+def _step(lead: tuple, strides: tuple) -> int | None:
+    """The one distance between neighbours of the batch; None where there is more than one."""
+    step, expected = 0, None
+    for n, stride in zip(lead[::-1], strides[::-1], strict=True):
+        if n == 1:
+            continue
+        if expected is None:
+            step, expected = stride, stride * n
+        elif stride != expected:
+            return None
+        else:
+            expected = stride * n
+    return step
+
+
+def product(a: Any, b: Any, alpha: float = 1.0) -> Any:
+    """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where it is not cuBLAS's.
+
+    That is: two floating dtypes that differ, integers, complex numbers, leading axes of which one
+    side has some alone. One side may have none (the same matrix for the whole batch).
+    """
+    kind = _KINDS.get(a.dtype)
+    if kind is None or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
+        return None
+    (n, k), m = a.shape[-2:], b.shape[-1]
+    lead = a.shape[:-2] if a.ndim >= b.ndim else b.shape[:-2]
+    count = prod(lead)
+    for x in (a, b):
+        if x.shape[:-2] != lead and prod(x.shape[:-2]) != 1:
+            return None
+    if b.shape[-2] != k:
+        raise ValueError(f"the inner lengths of {a.shape} and {b.shape} differ")
+    global _library
+    if _library is None:
+        _library = _Library()
+    xp = _library.cupy
+    y = xp.empty((*lead, n, m), a.dtype)
+    if not y.size:
+        return y
+    if not k:
+        y.fill(0)
+        return y
+    left, right = _Operand(a, count), _Operand(b, count)
+    data, compute, scalar = kind
+    compute = _F32_TF32 if tf32 and compute == _F32 and data == 0 else compute
+    one, zero = scalar(alpha), scalar(0)
+    # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
+    code = _library.gemm(
+        _library.handle(), right.transposed, left.transposed, m, n, k, ctypes.addressof(one),
+        right.array.data.ptr, data, right.line, right.step,
+        left.array.data.ptr, data, left.line, left.step,
+        ctypes.addressof(zero), y.data.ptr, data, m, n * m, count, compute, -1,
+    )  # fmt: skip
+    _check(code, f"product of {a.shape} and {b.shape}")
+    return y

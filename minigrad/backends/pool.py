@@ -1,0 +1,242 @@
+"""Helper threads for large array work: NumPy and BLAS let go of the interpreter while they compute.
+
+    share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers
+    together(loop, count)   loop() on this thread and on up to count − 1 helpers at once
+
+The caller always takes part and never waits for a helper that has not begun, so a busy or slow
+helper delays nothing. What is called from inside shared work runs where it is: threads do not
+multiply. Which thread does a piece leaves no trace in the result as long as pieces write to places
+of their own, so the numbers do not depend on how many threads there are.
+
+Helpers are started at first use, are gone in a forked child (which starts its own), and end with
+the interpreter.
+"""
+
+import atexit
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import Context, copy_context
+from queue import SimpleQueue
+from time import monotonic
+from typing import Any
+
+LIMIT = 64  # helpers, however many are asked for
+_local = threading.local()  # .sharing: this thread is one of several that share work
+
+
+# -- how many ------------------------------------------------------------------------------------
+
+
+def _default() -> int:
+    """MINIGRAD_NUM_THREADS, else OMP_NUM_THREADS, else the processors this process may use."""
+    for name in ("MINIGRAD_NUM_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name, "").split(",")[0].strip()
+        if given.isdigit() and int(given) > 0:
+            return int(given)
+        if given and name.startswith("MINIGRAD"):
+            raise ValueError(f"{name} must be a whole number ≥ 1, got {given!r}")
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_count = _default()
+
+
+def get_num_threads() -> int:
+    """How many threads share one large operation, the calling one included."""
+    return _count
+
+
+def set_num_threads(n: int) -> None:
+    """Let n threads share one large operation; 1: none but the caller. The results stay the same.
+
+    BLAS has threads of its own (OMP_NUM_THREADS, threadpoolctl). ValueError unless n ≥ 1.
+    """
+    global _count
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"set_num_threads: n must be a whole number ≥ 1, got {n!r}")
+    _count = n
+
+
+# -- the helpers ---------------------------------------------------------------------------------
+
+
+class _Job:
+    """One call of `together`: who is at work on it, and what went wrong."""
+
+    def __init__(self, loop: Callable[[], Any]):
+        self.loop: Any = loop
+        self.running = 0
+        self.closed = False
+        self.changed = threading.Condition()
+        self.error: BaseException | None = None
+        self.device = _device_here()
+
+    def help(self, context: Context) -> None:
+        """A helper's part, unless the caller has finished without it."""
+        with self.changed:
+            if self.closed:
+                return
+            self.running += 1
+        try:
+            with self.device():
+                context.run(self.loop)
+        except BaseException as error:
+            self.error = self.error or error
+        with self.changed:
+            self.running -= 1
+            self.changed.notify()
+
+    def close(self) -> None:
+        """Wait for those who have begun; nobody begins any more.
+
+        Ctrl-C waits until they are done; a second Ctrl-C leaves them to end by themselves.
+        """
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            self._wait()
+            raise
+        finally:
+            self.loop = None  # a helper may find this job late: it keeps no array alive until then
+
+    def _wait(self) -> None:
+        with self.changed:
+            self.closed = True
+            while self.running > 0:
+                self.changed.wait()
+
+
+class _Helpers:
+    """Daemon threads that wait for jobs; as many as any job has asked for so far, up to LIMIT."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self.jobs: SimpleQueue = SimpleQueue()
+        self.threads: list[threading.Thread] = []
+        self.growing = threading.Lock()
+        self.open: set[_Job] = set()  # jobs that are not closed
+
+    def call(self, count: int, job: _Job) -> None:
+        with self.growing:
+            while len(self.threads) < min(count, LIMIT) and not self.stopped:
+                name = f"minigrad-{len(self.threads) + 1}"
+                thread = threading.Thread(target=self._serve, name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system gives no more threads: go on with these
+                    break
+                self.threads.append(thread)
+        for _ in range(min(count, len(self.threads))):
+            self.jobs.put((job, copy_context()))  # each its own: two threads cannot be in one
+
+    def _serve(self) -> None:
+        _local.sharing = True
+        jobs = self.jobs
+        while (item := jobs.get()) is not None:
+            job, context = item
+            job.help(context)
+            if (
+                self is not _helpers
+            ):  # forked in here: this child's caller exists only in the parent
+                os._exit(1)
+            item = job = context = None  # an idle helper keeps nothing alive
+
+    def stop(self) -> None:
+        """End the helpers; those that are still at work after half a second are left behind."""
+        self.stopped = True
+        for _ in self.threads:
+            self.jobs.put(None)
+        deadline = monotonic() + 0.5
+        for thread in self.threads:
+            thread.join(max(0.0, deadline - monotonic()))
+
+
+_helpers = _Helpers()
+
+
+def _forget() -> None:
+    """In a forked child: the parent's helpers do not exist here, and no job waits for them."""
+    global _helpers
+    for job in _helpers.open:
+        job.changed, job.running = threading.Condition(), 0
+    _helpers = _Helpers()
+    _local.sharing = False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+atexit.register(lambda: _helpers.stop())
+
+
+def _device_here() -> Callable[[], AbstractContextManager]:
+    """What makes CuPy's current device and stream, which belong to a thread, those of another."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or not cupy.cuda.is_available():
+        return nullcontext
+    device, stream = cupy.cuda.Device().id, cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def entered() -> Iterator[None]:
+        with cupy.cuda.Device(device), stream:
+            yield
+
+    return entered
+
+
+def sharing() -> bool:
+    """Whether this thread is already one of several that share work."""
+    return getattr(_local, "sharing", False)
+
+
+def together(loop: Callable[[], Any], count: int) -> None:
+    """Run loop() on this thread and, at the same time, on up to count − 1 helpers.
+
+    The loop must end on every thread when there is no work left, and may run on this one alone. An
+    error on any of them is raised here, after all have ended. Helpers see the caller's context
+    variables (NumPy's errstate) and CuPy's current device and stream, not other thread-local state.
+    """
+    if count < 2 or sharing():
+        loop()
+        return
+    job, helpers = _Job(loop), _helpers
+    helpers.open.add(job)
+    _local.sharing = True
+    try:
+        helpers.call(count - 1, job)
+        loop()
+    finally:
+        _local.sharing = False
+        job.close()
+        helpers.open.discard(job)
+    if job.error is not None:
+        try:
+            raise job.error
+        finally:
+            job.error = None  # an error leads to this frame, and this frame to the job
+
+
+def share(work: Callable[[Any], Any], pieces: Iterable) -> None:
+    """work(piece) for every piece, in any order, on get_num_threads() threads at most.
+
+    After an error no further piece is begun.
+    """
+    waiting = deque(pieces)
+
+    def loop() -> None:
+        try:
+            while True:
+                try:
+                    piece = waiting.popleft()
+                except IndexError:
+                    return
+                work(piece)
+        finally:  # reached with pieces left only by an error
+            waiting.clear()
+
+    together(loop, min(_count, len(waiting)))

@@ -1,0 +1,256 @@
+"""autocast: matrix products in 16 bits, sums and exponentials in 32, without a change to the model.
+
+    with mg.autocast(mg.bfloat16) as casting:
+        loss = model(x)
+    loss.backward()          # in the dtypes of the forward; gradients arrive in their leaves' dtype
+    print(casting.log)
+
+The policy says by an op's name in which precision it runs. A cast is a recorded op like any other,
+so it hands its gradient back in the dtype that it came from. float64, complex and integer tensors
+are never cast.
+
+Micikevicius et al., Mixed Precision Training, 2018.
+"""
+
+import functools
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backends.device import device_of
+from ..backends.dtypes import bfloat16, resolve_dtype
+from . import modes, versions
+from .caches import Cache
+from .graph import Leaf
+from .registry import op as ops
+from .tensor import Tensor, raw
+
+__all__ = ["CastEvent", "autocast", "is_autocast_enabled"]
+
+_LOW = "matmul linear contract conv attention_blocks"
+_FLOAT32 = """
+    exp exp2 expm1 log log2 log10 log1p logaddexp logaddexp2 xlogy xlog1py pow float_power
+    reciprocal rsqrt tan sinh cosh arcsin arccos arccosh arctanh logit erfinv lgamma digamma
+    gamma polygamma_of
+    softplus softmax log_softmax
+    sum mean prod var std p_norm cumsum cumprod logsumexp logcumsumexp linear_recurrence
+    standardize cross_entropy_index nll_index nll_pick smoothed_targets ctc_states ctc_terms
+    bce_terms ranked dft rdft irdft
+    cholesky qr_factors svd_factors svdvals det slogdet_parts eigh_pairs eigvalsh eig_pairs
+    matrix_exp inv solve triangular_solve pseudoinverse least_squares lu_factors
+"""
+_FLOAT16, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+_NARROW = {_FLOAT16, bfloat16} - {None}
+_CAST = _NARROW | {_SINGLE}
+
+
+class CastEvent(NamedTuple):
+    """How often autocast cast an argument of an op, from which dtype to which."""
+
+    op: str
+    source: str
+    target: str
+    count: int
+
+
+class autocast:
+    """Inside, ops run in the precision of their policy. A context manager and a decorator.
+
+    dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16 on the CPU, float16 on
+                   a GPU)
+    device         "cpu" or "cuda": only tensors there are cast
+    enabled        False: no casts inside, also within another autocast
+    cache_enabled  cast a weight once for all its uses inside
+
+    policy   op name -> "low" (matrix products, convolution, attention), "float32" (reductions,
+             softmax, norms, losses, exp, log, pow); all others run in the widest of their dtypes.
+             A dict of the class: autocast.policy["my_op"] = "low" adds an op
+    log      the casts made so far, as CastEvents, most frequent first
+    """
+
+    policy: dict[str, str] = {
+        **dict.fromkeys(_LOW.split(), "low"),
+        **dict.fromkeys(_FLOAT32.split(), "float32"),
+    }
+
+    def __init__(
+        self,
+        dtype: Any = None,
+        device: str = "cpu",
+        enabled: bool = True,
+        cache_enabled: bool = True,
+    ):
+        self.device = str(device).partition(":")[0]
+        if self.device not in ("cpu", "cuda"):
+            raise ValueError(f"autocast: there is no device {device!r}; use 'cpu' or 'cuda'")
+        if dtype is None:
+            dtype = "float16" if self.device == "cuda" else "bfloat16"
+        self.dtype = resolve_dtype(dtype)
+        if self.dtype not in _NARROW:
+            raise ValueError(f"autocast: dtype is float16 or bfloat16, got {self.dtype}")
+        self.enabled = enabled
+        self.cache_enabled = cache_enabled
+        self._casts: Counter = Counter()
+        self._outer: list[Any] = []
+        self._weights: Cache | None = None
+
+    def __repr__(self) -> str:
+        return f"autocast({self.dtype}, device={self.device!r}, enabled={self.enabled})"
+
+    def __enter__(self) -> "autocast":
+        outer = modes.state.autocast
+        self._outer.append(outer)
+        if self._weights is None:
+            self._weights = outer._weights if outer is not None else None
+        if self._weights is None:
+            self._weights = Cache("autocast weights", 4096, 1 << 30, _size)
+        modes.state.autocast = self if self.enabled else None
+        modes.add_reason()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        modes.add_reason(-1)
+        modes.state.autocast = outer = self._outer.pop()
+        if self._outer or self._weights is None:
+            return
+        if outer is None:  # weights change between steps: nothing is kept from one to the next
+            self._weights.clear()
+        self._weights = None
+
+    def __call__(self, fn: Callable) -> Callable:
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fn(*args, **kwargs)
+
+        return wrapped
+
+    @property
+    def log(self) -> list[CastEvent]:
+        """The casts made so far under this object, most frequent first."""
+        return [CastEvent(op, a, b, count) for (op, a, b), count in self._casts.most_common()]
+
+    # -- for the careful path ----------------------------------------------------------------
+
+    def cast(self, op: Any, args: tuple) -> tuple:
+        """The arguments in the precision in which the op runs; the same tuple if all are."""
+        floats = [x.dtype for x in args if hasattr(x, "dtype") and x.dtype in _CAST]
+        if not floats or not any(isinstance(x, Tensor) for x in args):
+            return args  # rules of a plain backward run on arrays, in the dtypes of the forward
+        target = self._target(op, floats)
+        if target is None or all(dtype == target for dtype in floats):
+            return args
+        return tuple([self._converted(op.name, x, target) for x in args])
+
+    def widened(self, name: str, x: Any) -> Any:
+        """A 16-bit tensor in float32, for the function of this name; anything else as it is."""
+        if not isinstance(x, Tensor) or x.dtype not in _NARROW:
+            return x
+        return self._converted(name, x, _SINGLE)
+
+    def _target(self, op: Any, floats: list) -> Any:
+        """The dtype that this op's 16- and 32-bit arguments are to have; None: as they are."""
+        wanted = self.policy.get(op.name)
+        if wanted == "low":
+            return self.dtype
+        if wanted == "float32":
+            return _SINGLE
+        if wanted is not None:
+            raise ValueError(
+                f"autocast.policy[{op.name!r}] is {wanted!r}; it may be 'low' or 'float32'"
+            )
+        if len(set(floats)) > 1 and op.name in ops:  # the widest; of the two 16-bit ones neither is
+            return _SINGLE
+        return None
+
+    def _converted(self, name: str, x: Any, target: Any) -> Any:
+        if not hasattr(x, "dtype") or x.dtype not in _CAST or x.dtype == target:
+            return x
+        if device_of(raw(x)).partition(":")[0] != self.device:
+            return x
+        if not self._is_weight(x, target):
+            return self._cast(name, x, target)
+        key = id(x), target, modes.state.recording
+        kept = self._weights.get(key)  # type: ignore[union-attr]
+        if kept is None or not kept.is_good_for(x):
+            kept = _CastWeight(x, self._cast(name, x, target))
+            self._weights.put(key, kept)  # type: ignore[union-attr]
+        return kept.cast
+
+    def _cast(self, name: str, x: Any, target: Any) -> Any:
+        self._casts[name, str(x.dtype), str(target)] += 1
+        return ops.astype(x, dtype=target)
+
+    def _is_weight(self, x: Any, target: Any) -> bool:
+        """Whether one cast may serve all uses of x inside.
+
+        Not while a checkpoint, a saved-tensor hook or a tape takes part: the same ops must run
+        when it all runs again.
+        """
+        state = modes.state
+        again = state.saving is not None or state.tapes or self._weights is None
+        is_leaf = isinstance(x, Tensor) and x.node.__class__ is Leaf and not x.level
+        return self.cache_enabled and is_leaf and not again and target in _NARROW
+
+
+def in_float32(fn: Callable) -> Callable:
+    """Decorator of a function of several ops that is to run in float32 as a whole (a loss).
+
+    Under autocast its 16-bit arguments are cast; else it costs one look.
+    """
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        casting = modes.state.autocast
+        if casting is not None:
+            args = tuple([casting.widened(fn.__name__, x) for x in args])
+            kwargs = {key: casting.widened(fn.__name__, x) for key, x in kwargs.items()}
+        return fn(*args, **kwargs)
+
+    return run
+
+
+class _CastWeight:
+    """A weight's cast, as long as the weight is what it was and the cast's node is there."""
+
+    __slots__ = ("weight", "data", "clock", "cast")
+
+    def __init__(self, weight: Tensor, cast: Any):
+        self.weight = weakref.ref(weight)
+        self.data = weakref.ref(weight.data)
+        self.clock = versions.last_write
+        self.cast = cast
+
+    def is_good_for(self, x: Tensor) -> bool:
+        """Whether this is x's cast still: not written since, its node not used up by a backward."""
+        used_up = self.cast.node is not None and self.cast.node.saved is None
+        if self.weight() is not x or self.data() is not x.data or used_up:
+            return False
+        return versions.last_write == self.clock or not versions.written_after(x.data, self.clock)
+
+
+def _size(kept: _CastWeight) -> int:
+    return kept.cast.nbytes
+
+
+def is_autocast_enabled() -> bool:
+    """Whether ops of this thread are cast now."""
+    return modes.state.autocast is not None
+
+
+@contextmanager
+def _without() -> Any:
+    outer, modes.state.autocast = modes.state.autocast, None
+    try:
+        yield
+    finally:
+        modes.state.autocast = outer
+
+
+def paused() -> AbstractContextManager:
+    """For the engine: a backward runs in the dtypes of its forward, whatever is around it."""
+    return nullcontext() if modes.state.autocast is None else _without()

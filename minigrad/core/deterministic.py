@@ -1,0 +1,102 @@
+"""The switch for results that repeat bit for bit.
+
+On the CPU every op repeats, at the same number of BLAS threads: sums run in a fixed order. On a GPU
+a few ops add by atomics or scan in an order that changes from run to run. While the switch is on
+they take an ordered form, slower, or raise where there is none.
+"""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from ..backends.device import device_of
+from . import modes
+from .errors import DeterminismError
+from .tensor import raw
+
+__all__ = [
+    "are_deterministic_algorithms_enabled", "deterministic", "nondeterministic_ops",
+    "use_deterministic_algorithms",
+]  # fmt: skip
+
+required = False  # whether the switch is on; for the whole process
+_warn_only = False
+
+
+class Nondeterministic(NamedTuple):
+    """An op whose result may differ from run to run.
+
+    device   where
+    reason   why
+    form     "ordered": with the switch on it adds in order; "raises": it is a DeterminismError
+    """
+
+    op: str
+    device: str
+    reason: str
+    form: str
+
+
+_ADDS = "adds by atomics, in no fixed order"
+_SCANS = "scans in an order that depends on timing"
+_LISTED = (
+    Nondeterministic("getitem_dx", "cuda", _ADDS, "ordered"),
+    Nondeterministic("take_dx", "cuda", _ADDS, "ordered"),
+    Nondeterministic("add_along_axis", "cuda", _ADDS, "ordered"),
+    Nondeterministic("bin_sums", "cuda", _ADDS, "ordered"),
+    Nondeterministic("cumsum", "cuda", _SCANS, "raises"),
+    Nondeterministic("cumprod", "cuda", _SCANS, "raises"),
+)
+_RAISES = {entry.op: entry for entry in _LISTED if entry.form == "raises"}
+
+
+def nondeterministic_ops() -> list[Nondeterministic]:
+    """The ops that may not repeat bit for bit, where, why, and what the switch does to them.
+
+    getitem_dx is the gradient of x[index], take_dx of take and embedding, add_along_axis of gather
+    and what scatter_add, index_add and index_put do; bin_sums is bincount and histogram with
+    weights.
+    """
+    return list(_LISTED)
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Switch on or off, for the process; warn_only: warn in the place of a DeterminismError."""
+    global required, _warn_only
+    if bool(mode) != required:
+        modes.add_check(1 if mode else -1)
+    required, _warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    """Whether use_deterministic_algorithms is on."""
+    return required
+
+
+@contextmanager
+def deterministic(mode: bool = True, *, warn_only: bool = False) -> Iterator[None]:
+    """`with mg.deterministic():` the switch on inside, as before afterwards; also a decorator."""
+    before = required, _warn_only
+    use_deterministic_algorithms(mode, warn_only=warn_only)
+    try:
+        yield
+    finally:
+        use_deterministic_algorithms(before[0], warn_only=before[1])
+
+
+def refuse(op: Any, args: tuple) -> None:
+    """Called for each op while the switch is on: an error for one without an ordered form."""
+    entry = _RAISES.get(op.name)
+    if entry is None:
+        return
+    device = next((device_of(raw(x)) for x in args if hasattr(x, "dtype")), "cpu")
+    if device == "cpu":
+        return
+    text = (
+        f"{op.name} on {device} {entry.reason}, and has no ordered form. Compute it on the CPU "
+        "(x.to('cpu')), or switch off with mg.use_deterministic_algorithms(False)"
+    )
+    if not _warn_only:
+        raise DeterminismError(text)
+    warnings.warn(text, stacklevel=4)

@@ -1,0 +1,214 @@
+"""One call of a Function, as an op of its own: see custom.py."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import is_differentiable
+from . import modes, versions
+from .errors import InPlaceError, RuleError, describe
+from .function_context import Context
+from .function_plan import FunctionPlan, as_tensor, batch_in_front
+from .inplace import _seen_by_x_alone
+from .plan import Rule
+from .primitive import Primitive
+from .tensor import Tensor, raw, wrap
+
+_RESERVED = ("y", "g", "xp", "needs")
+
+
+class FunctionCall(Primitive):
+    """One call of a Function as an op whose arrays are the call's tensors.
+
+    One for each call, since each may have other arguments and save other things. It may still run
+    several times (vmap runs it for each example), so what a run has saved belongs to its plan.
+    """
+
+    def __init__(self, function: Any, args: tuple):
+        super().__init__(function.forward, function.__name__, ())
+        del self.forward  # the method below: an attribute would refer back to this object
+        self.__doc__ = function.__doc__
+        self.function = function
+        self.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
+        self.args = [None if isinstance(x, Tensor) else x for x in args]
+        self.given: list[Any] = [args[i] for i in self.places]
+        names, starred = function._names
+        names = [
+            names[i] if i < len(names) else f"{starred}[{i - len(names)}]" for i in range(len(args))
+        ]
+        for name, x in zip(names, args, strict=True):
+            if isinstance(x, list | tuple) and any(getattr(part, "node", None) for part in x):
+                raise TypeError(
+                    f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that "
+                    f"require gradients, which would get none; pass them one by one: "
+                    f"{self.name}.apply(*{name})"
+                )
+        names = [f"{name}_" if name in _RESERVED else name for name in names]
+        self.argument_names = names
+        self.arrays = tuple([names[i] for i in self.places])
+        self.arity = len(self.places)
+        self.tracked = sum(
+            1 << i for i, x in enumerate(self.given) if is_differentiable(raw(x).dtype)
+        )
+        self.joint = Rule(function.backward, ("ctx", "g"))  # for listings; FunctionPlan runs it
+        self.is_over = False
+        self.needs = self._needs()
+        self.contexts: list[Context] = []  # of the runs so far
+        self.alone = [x.level == 0 and _seen_by_x_alone(x) for x in self.given]
+        if function.defines("jvp"):
+            names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
+            self.jvp_rule = Rule(self._push, names)
+        innermost = max(self.given, key=lambda x: x.level, default=None)
+        if function.defines("vmap") and getattr(innermost, "hides_axis", False):
+            # below another transform the forward itself has to run: that one needs what it saves
+            self.batch_rule = self._run_batch
+
+    # -- forward -----------------------------------------------------------------------------
+
+    def forward(self, *arrays: Any) -> Any:  # type: ignore[override]
+        """The forward on plain arrays; notes what it wants saved."""
+        if self.is_over:
+            raise RuntimeError(
+                f"this call of {self.name} is over and cannot run again by itself (in a compiled "
+                "tape): what a Function does may differ from call to call. Call it anew"
+            )
+        function, tensors = self.function, [wrap(x) for x in arrays]
+        args = self.filled(tensors)
+        ctx = Context(self.name, self.needs, tensors, list(zip(self.given, self.alone)))
+        self.contexts.append(ctx)
+        before = versions.last_write
+        with modes.inside_forward():
+            if function.defines("setup_context"):
+                y = function.forward(*args)
+                function.setup_context(ctx, tuple(args), y)
+            else:
+                y = function.forward(ctx, *args)
+        ys = [self._result(part, i) for i, part in enumerate(y if _several(y) else (y,))]
+        self.outputs = len(ys) if _several(y) else 0
+        if versions.last_write != before:
+            self._refuse_unmarked(ctx, tensors, before)
+        ctx.settle(tensors, list(y) if _several(y) else [y], ys)
+        return tuple(ys) if self.outputs else ys[0]
+
+    def filled(self, tensors: Any) -> list:
+        """The arguments of the call, these tensors in the places of its own."""
+        args = [*self.args]
+        for place, x in zip(self.places, tensors, strict=True):
+            args[place] = x
+        return args
+
+    def _needs(self) -> list[bool]:
+        """Which arguments may need a gradient, as far as a forward can know."""
+        recording = modes.state.recording
+        needs = [False] * len(self.args)
+        for i, (place, x) in enumerate(zip(self.places, self.given, strict=True)):
+            needs[place] = bool(
+                recording and self.tracked >> i & 1 and (x.level or x.requires_grad)
+            )
+        return needs
+
+    def _result(self, y: Any, i: int) -> Any:
+        y = raw(y)
+        if not hasattr(y, "dtype"):
+            raise TypeError(
+                f"{self.name}.forward returned {describe(y)} as result {i}; results are tensors "
+                "(keep anything else on ctx)"
+            )
+        return np.asarray(y) if isinstance(y, np.generic) else y
+
+    def _refuse_unmarked(self, ctx: Context, tensors: list, before: int) -> None:
+        for name, x in zip(self.arrays, tensors, strict=True):
+            if x.data.size and not ctx.is_dirty(x) and versions.written_after(x.data, before):
+                raise InPlaceError(
+                    f"{self.name}.forward changed its argument {name!r}, {describe(x)}, in place "
+                    f"without saying so: call ctx.mark_dirty({name}) and return it, or change a "
+                    "copy"
+                )
+
+    @property
+    def ctx(self) -> Context:
+        """The context of the last run."""
+        return self.contexts[-1]
+
+    def finish(self, results: Any) -> Any:
+        """What `apply` returns: tensors; those changed in place are the caller's own again."""
+        several = isinstance(results, tuple)
+        ys = [as_tensor(y) for y in (results if several else (results,))]
+        if self.contexts:  # not where the class's vmap ran in the place of the forward
+            if not several and self.ctx.constant_outputs:
+                ys[0].node = None
+            for at, changed in self.ctx.dirty_outputs.items():
+                x = self.given[changed]
+                x.data, x.node = ys[at].data, ys[at].node
+                ys[at] = x
+        return tuple(ys) if several else ys[0]
+
+    def forget(self) -> None:
+        """Let go of the arrays of this call; nodes keep what they need."""
+        for ctx in self.contexts:
+            ctx.forget()
+        self.given, self.is_over = [], True
+        self.jvp_rule = self.batch_rule = None
+
+    def _wrap_outputs(self, ys: Any, node: Any, kind: type) -> tuple:
+        results = super()._wrap_outputs(ys, node, kind)
+        for i in self.ctx.constant_outputs:
+            results[i].node = None
+        return results
+
+    def _plan(self, pattern: int) -> "FunctionPlan":
+        return FunctionPlan(self, pattern)  # not kept: the next run may save other things
+
+    # -- forward mode and vmap ---------------------------------------------------------------
+
+    def _push(self, *values: Any) -> Any:
+        """The tangents of the results, by the class's jvp."""
+        xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
+        ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
+        tangents: list[Any] = [None] * len(self.args)
+        for place, t in zip(self.places, ts, strict=True):
+            tangents[place] = as_tensor(t)
+        pushed = self.function.jvp(ctx, *tangents)  # type: ignore[attr-defined]
+        several = isinstance(y, tuple)
+        pushed = list(pushed) if several and _several(pushed) else [pushed]
+        ys = y if several else (y,)
+        if len(pushed) != len(ys):
+            raise RuleError(
+                f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys)} results"
+            )
+        for t, part in zip(pushed, ys, strict=True):
+            if t is not None and t.shape != part.shape:
+                raise RuleError(
+                    f"{self.name}.jvp returned a tangent of shape {t.shape} for a result of shape "
+                    f"{part.shape}; they must agree"
+                )
+        return pushed if several else pushed[0]
+
+    def _run_batch(self, op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+        """The class's own vmap, its results with the batch axis in front."""
+        size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+        in_dims: list[int | None] = [None] * len(self.args)
+        for place, b in zip(self.places, batched, strict=True):
+            in_dims[place] = 0 if b else None
+        info = VmapInfo(size)
+        returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))  # type: ignore[attr-defined]
+        if not (isinstance(returned, tuple) and len(returned) == 2):
+            raise RuleError(f"{self.name}.vmap must return (results, out_dims)")
+        y, out_dims = returned
+        if not _several(y):
+            return batch_in_front(y, out_dims, size)
+        dims = out_dims if _several(out_dims) else [out_dims] * len(y)
+        return tuple([batch_in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
+
+
+class VmapInfo:
+    """What a Function's vmap is told: how many examples there are."""
+
+    randomness = "error"
+
+    def __init__(self, batch_size: int):
+        self.batch_size = batch_size
+
+
+def _several(y: Any) -> bool:
+    return isinstance(y, tuple | list)

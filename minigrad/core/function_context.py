@@ -1,0 +1,187 @@
+"""ctx: what a Function's forward hands to its backward."""
+
+from typing import Any
+
+from ..backends.dtypes import is_differentiable
+from . import modes
+from .errors import InPlaceError, RuleError, describe
+from .graph import Leaf
+from .tensor import Tensor, wrap
+
+Place = tuple[str, int]  # ("input", i), ("output", i), or ("other", i): the i-th saved tensor
+
+
+class Context:
+    """The first argument of a Function's forward and backward; attributes of your own may be set.
+
+    saved_tensors      in backward: what the forward saved, in its order
+    needs_input_grad   for each argument of forward, whether its gradient is asked for
+
+    An attribute that is an argument or a result of forward is saved as if by save_for_backward;
+    any other is a constant to a second derivative.
+    """
+
+    def __init__(self, name: str, needs: list, inputs: list, given: list):
+        self.name = name
+        self.needs_input_grad = tuple(needs)
+        self.materialize = True
+        self._saved: tuple = ()
+        self._saved_forward: tuple | None = None
+        self._dirty: list[Tensor] = []
+        self._constant: list[Tensor] = []
+        self._inputs = inputs
+        self._given = given  # (the caller's tensor, whether nobody else sees its memory)
+        self._recording = modes.state.recording
+        self._others: dict[int, Any] = {}  # what is saved and neither an input nor an output
+        self.constant_outputs: set[int] = set()
+        self.dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
+        self._own = {*vars(self), "_own"}
+
+    # -- for the forward ---------------------------------------------------------------------
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keep tensors (or None) for backward, where ctx.saved_tensors gives them back.
+
+        One that is changed in place before the backward is an InPlaceError there.
+        """
+        self._saved = self._tensors("save_for_backward", tensors)
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """The same for jvp; without it jvp sees what was saved for backward."""
+        self._saved_forward = self._tensors("save_for_forward", tensors)
+
+    def _tensors(self, method: str, tensors: tuple) -> tuple:
+        for i, x in enumerate(tensors):
+            if x is not None and not isinstance(x, Tensor):
+                raise TypeError(
+                    f"{self.name}: ctx.{method} takes tensors, got {describe(x)} at place {i}; "
+                    "keep anything else as an attribute: ctx.name = value"
+                )
+        return tensors
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        """Say, before the change, which arguments forward changes in place; it returns them too."""
+        for x in tensors:
+            at = next((i for i, own in enumerate(self._inputs) if own is x), None)
+            if at is None:
+                raise RuleError(f"{self.name}: ctx.mark_dirty takes tensor arguments of forward")
+            self._refuse_dirty(*self._given[at])
+            self._dirty.append(x)
+
+    def _refuse_dirty(self, x: Tensor, alone: bool) -> None:
+        if x.level:
+            raise TypeError(f"{self.name}: inside a transform of mg.func tensors are not changed")
+        if not self._recording:
+            return
+        if x.node.__class__ is Leaf:
+            raise InPlaceError(
+                f"{self.name}: its argument {describe(x)} is a leaf that requires a gradient, and "
+                "a leaf that is changed in place would no longer be one; pass a copy (x.copy())"
+            )
+        if not alone:
+            raise InPlaceError(
+                f"{self.name}: the change of its argument {describe(x)} cannot be tracked, because "
+                "others look at the same memory (a view of it or by it, x.detach(), x.numpy()); "
+                "pass a copy (x.copy())"
+            )
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        """Say which results are constants: no gradient comes back for them."""
+        self._constant += tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether backward gets zeros (True, the default) or None for results not used."""
+        self.materialize = bool(value)
+
+    # -- for the engine ----------------------------------------------------------------------
+
+    def is_dirty(self, x: Tensor) -> bool:
+        return any(x is other for other in self._dirty)
+
+    def settle(self, inputs: list, results: list, ys: list) -> None:
+        """After the forward: find out what each saved tensor is, and let go of the rest."""
+        find = _Finder(inputs, results, ys, self.is_dirty)
+        self.constant_outputs = {
+            i
+            for i, (y, array) in enumerate(zip(results, ys, strict=True))
+            if not is_differentiable(array.dtype) or any(y is other for other in self._constant)
+        }
+        for x in self._dirty:
+            at = next((i for i, array in enumerate(ys) if array is x.data), None)
+            if at is None:
+                raise RuleError(f"{self.name}: forward must return what ctx.mark_dirty was given")
+            self.dirty_outputs[at] = next(i for i, own in enumerate(inputs) if own is x)
+
+        kept: list[Tensor] = []  # each tensor once
+
+        def number(x: Tensor) -> int:
+            at = next((i for i, other in enumerate(kept) if other is x), None)
+            if at is None:
+                kept.append(x)
+            return len(kept) - 1 if at is None else at
+
+        self._order = [None if x is None else number(x) for x in self._saved]
+        forward = self._saved if self._saved_forward is None else self._saved_forward
+        self._order_forward = [None if x is None else number(x) for x in forward]
+        self._attributes = {
+            name: number(x)
+            for name, x in vars(self).items()
+            if name not in self._own and isinstance(x, Tensor) and find(x) is not None
+        }
+        for name in self._attributes:
+            delattr(self, name)
+        places = [find(x) or ("other", i) for i, x in enumerate(kept)]
+        self.wanted: list[Place] = places
+        self._others = {i: kept[i].data for kind, i in places if kind == "other"}
+        self.saves_what_no_graph_shows = any(
+            is_differentiable(array.dtype) for array in self._others.values()
+        )
+        self._saved = ()
+        self._inputs, self._given = [], []
+        self._saved_forward = None
+        self._dirty, self._constant = [], []
+
+    def forget(self) -> None:
+        """Let go of what the nodes have taken over."""
+        self._others = {}
+
+    def looked_up(self, inputs: Any, y: Any) -> tuple:
+        """The wanted values of one level, from the call's inputs and result there."""
+        ys = y if isinstance(y, tuple) else (y,)
+        sources: dict[str, Any] = {"input": inputs, "output": ys, "other": self._others}
+        return tuple([sources[kind][i] for kind, i in self.wanted])
+
+    def at_use(self, values: tuple, needs: list, forward: bool = False) -> "Context":
+        """This context as backward (or jvp) sees it, with the saved values in their places."""
+        ctx = Context.__new__(Context)
+        vars(ctx).update(vars(self))
+        tensors = [x if isinstance(x, Tensor) else wrap(x) for x in values]
+        order = self._order_forward if forward else self._order
+        ctx._saved = tuple([None if i is None else tensors[i] for i in order])
+        for name, i in self._attributes.items():
+            setattr(ctx, name, tensors[i])
+        ctx.needs_input_grad = tuple(needs)
+        return ctx
+
+    @property
+    def saved_tensors(self) -> tuple:
+        return self._saved
+
+
+class _Finder:
+    """Says which argument or result of a call a tensor is; None if neither."""
+
+    def __init__(self, inputs: list, results: list, ys: list, is_dirty: Any):
+        # an argument that was changed in place is the result from then on
+        arguments = [(("input", i), x, x.data) for i, x in enumerate(inputs) if not is_dirty(x)]
+        outputs = [
+            (("output", i), y, array) for i, (y, array) in enumerate(zip(results, ys, strict=True))
+        ]
+        self.known = arguments + outputs
+
+    def __call__(self, x: Tensor) -> Place | None:
+        for same in (lambda known, _: known is x, lambda _, array: array is x.data):
+            for place, known, array in self.known:
+                if same(known, array):
+                    return place
+        return None

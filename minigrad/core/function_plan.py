@@ -1,0 +1,171 @@
+"""What one run of a Function saves, and how its backward is fed and checked."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from . import modes
+from .errors import RuleError, describe
+from .graph import port_of
+from .plan import Plan
+from .primitive import Primitive
+from .registry import op as ops
+from .tensor import Tensor, raw, wrap
+
+
+class FunctionPlan(Plan):
+    """What one run of a Function saves, and how its backward is fed.
+
+    hidden   whether the gradients depend on the inputs in a way that no graph shows: differentiated
+             again they would be wrong, so that is an error
+    """
+
+    __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden")
+
+    def __init__(self, op: Any, pattern: int):
+        self.op, self.joint, self.ctx = op, True, op.ctx
+        self.slots = [i for i in range(op.arity) if pattern >> i & 1]
+        self.needs = [False] * len(op.args)
+        for slot in self.slots:
+            self.needs[op.places[slot]] = True
+        once = getattr(op.function.backward, "once_differentiable", False)
+        self.hidden = once or self.ctx.saves_what_no_graph_shows
+        self.names = tuple([self._name(place) for place in self.ctx.wanted])
+        if self.hidden:
+            self.names += ("depends on",)
+        self.pick = lambda arrays: ()
+        self.extras = ["all"]
+        self.shapes, self.pulls = [], []
+
+    def _name(self, place: tuple) -> str:
+        kind, i = place
+        if kind == "output":
+            return f"y[{i}]" if self.op.outputs else "y"
+        return self.op.arrays[i] if kind == "input" else f"saved_tensors[{i}]"
+
+    def gather(self, arrays: list, params: dict, residuals: Any, pattern: int) -> tuple:
+        *inputs, y = arrays
+        self.shapes_in = [x.shape for x in inputs]
+        self.results = [(part.shape, raw(part).dtype) for part in (y if self.op.outputs else (y,))]
+        saved = self.ctx.looked_up(inputs, y)
+        if self.hidden:  # values of a lower level may be tracked there
+            saved += (tuple([x for x in inputs if isinstance(x, Tensor)]),)
+        return saved
+
+    def linked(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
+        producers = dict(zip(self.slots, node.parents, strict=True))
+        values = list(node.saved)
+        for at, (kind, i) in enumerate(self.ctx.wanted):
+            if kind == "output":
+                values[at] = tensor(
+                    values[at], port_of(node, i, values[at]) if self.op.outputs else node
+                )
+            elif kind == "input" and i in producers:
+                values[at] = tensor(values[at], producers[i])
+        if self.hidden:
+            values[-1] = (*values[-1], *[tensor(_stand_in(p), p) for p in node.parents])
+        return values
+
+    def feed(self, values: tuple) -> list:
+        """The class's backward for (g, *saved): one contribution per needed input."""
+        op, (g, *saved) = self.op, values
+        if self.ctx.constant_outputs and not op.outputs:
+            return [None] * len(self.slots)
+        behind = saved.pop() if self.hidden else ()
+        gs = self._materialized(g if op.outputs else [g])
+        recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
+        cut = recorded and self.hidden
+        ctx = self.ctx.at_use(tuple([_detached(v) if cut else v for v in saved]), self.needs)
+        with nullcontext() if recorded and not cut else modes.no_grad():
+            given = op.function.backward(ctx, *[as_tensor(_detached(v) if cut else v) for v in gs])
+        contributions = self._checked(given)
+        if cut:
+            return [c if c is None else _sealed(op.name, c, behind) for c in contributions]
+        return contributions if recorded else [raw(c) for c in contributions]
+
+    def _materialized(self, gs: list) -> list:
+        """Zeros in the place of cotangents that did not come, unless the forward said not to."""
+        if not self.ctx.materialize:
+            return [*gs]
+        known = next(raw(g) for g in gs if g is not None)
+        return [
+            array_module(known).zeros(shape, dtype) if g is None else g
+            for g, (shape, dtype) in zip(gs, self.results, strict=True)
+        ]
+
+    def _checked(self, given: Any) -> list:
+        """The gradients of the inputs that need one, of the right number, kind and shape."""
+        op = self.op
+        given = list(given) if isinstance(given, tuple | list) else [given]
+        while len(given) > len(op.args) and given[-1] is None:
+            given.pop()
+        if len(given) != len(op.args):
+            raise RuleError(
+                f"{op.name}.backward returned {len(given)} gradients; it must return "
+                f"{len(op.args)}, one for each argument of forward "
+                f"({', '.join(op.argument_names)}), None for what has none"
+            )
+        for place, c in enumerate(given):
+            if c is not None and place not in op.places:
+                raise RuleError(
+                    f"{op.name}.backward returned a gradient for {op.argument_names[place]!r}, "
+                    "which is no tensor; return None for it"
+                )
+        return [self._conforming(given[op.places[slot]], slot) for slot in self.slots]
+
+    def _conforming(self, c: Any, slot: int) -> Any:
+        if c is None:
+            return None
+        c = np.asarray(c) if isinstance(c, int | float | complex | np.generic) else c
+        name, shape = self.op.arrays[slot], self.shapes_in[slot]
+        if getattr(c, "shape", None) != shape:
+            raise RuleError(
+                f"{self.op.name}.backward returned {describe(c)} as the gradient of {name!r}, "
+                f"whose shape is {shape}; a gradient has exactly its argument's shape"
+            )
+        return c
+
+
+def as_tensor(x: Any) -> Any:
+    """An array as a tensor; a tensor or None as it is."""
+    return x if x is None or isinstance(x, Tensor) else wrap(x)
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) else x
+
+
+def _stand_in(place: Any) -> np.ndarray:
+    """An array of the shape and dtype of a place in the graph, of one number in memory."""
+    return np.broadcast_to(np.zeros((), place.dtype), place.shape)
+
+
+def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
+    """c as a result that depends on `behind`, so that differentiating it is an error."""
+    seal = Primitive(lambda *xs: xs[0], f"{name}.backward", ["xs"], variadic=True)
+
+    @seal.vjp
+    def refuse(g: Any) -> Any:
+        raise RuleError(
+            f"{name}.backward cannot be differentiated: it is marked once_differentiable, or "
+            "ctx.save_for_backward was given a floating tensor that is neither an argument nor a "
+            "result of forward, whose own derivative nobody knows. Compute it again in backward, "
+            "or return it as a further result; keep a true constant as ctx.name = value"
+        )
+
+    @seal.batch
+    def keep(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+        size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+        return op(xs[0] if batched[0] else batch_in_front(xs[0], None, size), *xs[1:])
+
+    return seal(as_tensor(c), *behind)
+
+
+def batch_in_front(y: Any, axis: int | None, size: int) -> Any:
+    """y with its batch axis in front; where it has none, the same for every example."""
+    if axis is None:
+        return ops.broadcast_to(y, shape=(size, *y.shape))
+    return y if axis == 0 else ops.moveaxis(y, source=axis, destination=0)

@@ -1,0 +1,100 @@
+"""Forwards for single devices: an op may have one for "cpu", "cuda" or "cuda:1".
+
+Only an op that has been given one pays for the choice; its `forward` is then a `ByDevice`. The
+derivative rules stay as they are: they are written in words that every device knows.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import DeviceError, device_of
+from .caches import Cache
+from .errors import ImplementationError
+
+
+class ByDevice:
+    """A forward that chooses by where its arrays are.
+
+    table    device -> forward; "cuda" stands for every GPU that has no entry of its own
+    general  the forward for all other devices; None: there is none
+    """
+
+    def __init__(self, name: str, general: Callable | None):
+        self.name = name
+        self.general = general
+        self.table: dict[str, Callable] = {}
+        self.__doc__ = general.__doc__ if general is not None else None
+
+    def __call__(self, *arrays: Any, **params: Any) -> Any:
+        placed = [x for x in arrays if hasattr(x, "strides") and not isinstance(x, np.generic)]
+        devices = {device_of(x) for x in placed} or {"cpu"}
+        if len(devices) > 1:
+            raise DeviceError(
+                f"its arrays are on {' and '.join(sorted(devices))}; bring them to one device "
+                "first: x.to(device)"
+            )
+        (device,) = devices
+        return self.chosen(device)(*arrays, **params)
+
+    def chosen(self, device: str) -> Callable:
+        """The forward for one device."""
+        fn = self.table.get(device) or self.table.get(device.partition(":")[0]) or self.general
+        if fn is None:
+            raise ImplementationError(
+                f"{self.name} has no implementation for {device}; it has "
+                f"{', '.join(sorted(self.table)) or 'none at all'}. Give it one with "
+                f'@{self.name}.implementation("{device}"), or use x.to(device)'
+            )
+        return fn
+
+
+class Extensible:
+    """Base of Primitive: what an extension may add to an op."""
+
+    name: str
+    forward: Any
+
+    def implementation(self, device: str) -> Callable:
+        """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").
+
+        It takes and returns arrays, with the op's own signature and residuals. ValueError where the
+        device has one already; `remove_implementation` takes it away.
+        """
+        if device != "cpu" and device.partition(":")[0] != "cuda":
+            raise ValueError(f"{self.name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
+
+        def add(fn: Callable) -> Callable:
+            if not isinstance(self.forward, ByDevice):
+                self._set_forward(ByDevice(self.name, self.forward))
+            if device in self.forward.table:
+                raise ValueError(
+                    f"{self.name} has an implementation for {device} already; take it away first: "
+                    f'{self.name}.remove_implementation("{device}")'
+                )
+            self.forward.table[device] = fn
+            return fn
+
+        return add
+
+    def remove_implementation(self, device: str) -> None:
+        """Take away what @implementation has added; KeyError where there is none."""
+        table = self.forward.table if isinstance(self.forward, ByDevice) else {}
+        if device not in table:
+            raise KeyError(f"{self.name} has no implementation for {device!r}")
+        del table[device]
+        if not table and self.forward.general is not None:
+            self._set_forward(self.forward.general)
+
+    def _set_forward(self, forward: Callable) -> None:
+        self.forward = forward
+        self.__dict__.pop("with_residuals", None)  # a twin made with the former one
+
+    def cache(
+        self, what: str = "", max_entries: int | None = None, max_bytes: int | None = None
+    ) -> Cache:
+        """A bounded cache that belongs to this op; listed in mg.cache_stats() under its name."""
+        made = Cache(f"{self.name}.{what}" if what else self.name, max_entries, max_bytes)
+        self.__dict__.setdefault("caches", []).append(made)
+        return made

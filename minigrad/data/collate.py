@@ -1,0 +1,54 @@
+"""Rows put together into a batch."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.create import as_tensor
+from ..core.tensor import Tensor
+
+
+def stacked(rows: list) -> Any:
+    """Rows side by side as NumPy arrays: arrays and numbers stacked, tuples and dictionaries by
+    their parts, texts in a list.
+
+    ValueError where the shapes of arrays differ: pad them, or give a collate_fn.
+    """
+    first = rows[0]
+    if isinstance(first, Mapping):
+        return {key: stacked([row[key] for row in rows]) for key in first}
+    if isinstance(first, tuple | list):
+        if any(len(row) != len(first) for row in rows):
+            raise ValueError("the rows of a batch have different numbers of parts")
+        parts = [stacked(list(column)) for column in zip(*rows, strict=True)]
+        named = hasattr(first, "_fields")
+        return type(first)(*parts) if named else type(first)(parts)
+    if isinstance(first, str | bytes):
+        return rows
+    arrays = [np.asarray(row.data if isinstance(row, Tensor) else row) for row in rows]
+    shapes = {a.shape for a in arrays}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"a batch needs arrays of one shape, got {sorted(shapes)}; pad them in the data set, "
+            "or give the loader a collate_fn"
+        )
+    return np.stack(arrays)
+
+
+def as_tensors(batch: Any) -> Any:
+    """The arrays of a batch as tensors, whatever holds them."""
+    if isinstance(batch, np.ndarray):
+        return as_tensor(batch) if batch.dtype.kind not in "OUS" else batch
+    if isinstance(batch, Mapping):
+        return {key: as_tensors(part) for key, part in batch.items()}
+    if isinstance(batch, tuple | list):
+        parts = [as_tensors(part) for part in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    return batch
+
+
+def default_collate(rows: list) -> Any:
+    """A batch of tensors from a list of rows; a row that is no tuple gives a tuple of one."""
+    batch = stacked(rows)
+    return as_tensors(batch if isinstance(batch, tuple | list | Mapping) else (batch,))

@@ -1,0 +1,98 @@
+"""Samplers: in which order rows are taken, and how they are gathered into batches."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+
+
+class SequentialSampler:
+    """0, 1, 2, ... for each row of a data set."""
+
+    def __init__(self, data_source: Any):
+        self.data_source = data_source
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+
+class RandomSampler:
+    """Every row once in random order; with replacement=True num_samples rows, any of them."""
+
+    def __init__(
+        self,
+        data_source: Any,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: np.random.Generator | None = None,
+    ):
+        self.data_source = data_source
+        self.replacement = replacement
+        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self.generator = generator
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        draw, n = self.generator or random.generator(), len(self.data_source)
+        if self.replacement:
+            return iter(draw.integers(0, n, self.num_samples).tolist())
+        order: list[int] = []
+        while len(order) < self.num_samples and n:
+            order += draw.permutation(n).tolist()
+        return iter(order[: self.num_samples])
+
+
+class WeightedRandomSampler:
+    """num_samples rows, drawn with probabilities proportional to their weights."""
+
+    def __init__(
+        self,
+        weights: Any,
+        num_samples: int,
+        replacement: bool = True,
+        generator: np.random.Generator | None = None,
+    ):
+        self.weights = np.asarray(weights, np.float64)
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+        if self.weights.ndim != 1 or not (self.weights >= 0).all() or not self.weights.sum() > 0:
+            raise ValueError("WeightedRandomSampler: weights are numbers ≥ 0, not all of them 0")
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        draw, p = self.generator or random.generator(), self.weights / self.weights.sum()
+        return iter(draw.choice(len(p), self.num_samples, self.replacement, p).tolist())
+
+
+class BatchSampler:
+    """Lists of batch_size indices of another sampler; drop_last leaves out a shorter last one."""
+
+    def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False):
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be 1 or more, got {batch_size}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
+        return whole if self.drop_last or not rest else whole + 1
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return self._batches(iter(self.sampler))  # the order is drawn now, not with batch 0
+
+    def _batches(self, order: Iterator[int]) -> Iterator[list[int]]:
+        while batch := list(itertools.islice(order, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield batch

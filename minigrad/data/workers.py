@@ -1,0 +1,140 @@
+"""Workers of a DataLoader: threads or processes that fetch batches ahead of their use.
+
+Batch i belongs to worker i mod n, and each worker does its batches in order: so which worker does
+what, and the order of the results, never depend on how fast they are. Every batch has a seed of
+its own, so random augmentation does not depend on the number of workers either.
+"""
+
+import copy
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+
+_here = threading.local()  # .worker: what this thread or process works for
+
+
+@dataclass
+class WorkerInfo:
+    """Which worker of a DataLoader is running.
+
+    `generator` is for random augmentation: it is seeded anew for each batch, from `seed`.
+    """
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+    generator: np.random.Generator
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """The worker that this code runs in; None outside of a loader's workers."""
+    worker = getattr(_here, "worker", None)
+    return worker.info if worker is not None else None
+
+
+class _Worker:
+    """What one worker holds: the data set, how to fetch a batch, and its place."""
+
+    def __init__(self, info: WorkerInfo, fetch: Callable, process: bool, init_fn: Any):
+        self.info = info
+        self.fetch = fetch
+        self.process = process
+        self.init_fn = init_fn
+
+    def run(self, batch: int, task: Any) -> Any:
+        if self.init_fn is not None:  # here, with the first batch, so that its errors are raised
+            init_fn, self.init_fn = self.init_fn, None
+            init_fn(self.info.id)
+        self.info.generator = np.random.default_rng([self.info.seed, batch])
+        if self.process:  # a process has the library's generator to itself
+            random.manual_seed([self.info.seed, batch])  # type: ignore[arg-type]
+        return self.fetch(self.info.dataset, task)
+
+
+def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable | None) -> None:
+    if process:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+    _here.worker = _Worker(info, copy.copy(fetch), process, init_fn)
+
+
+def _run(batch: int, task: Any) -> Any:
+    return _here.worker.run(batch, task)
+
+
+class Crew:
+    """The workers of one pass. `results(tasks)` yields what fetch gives for each, in order."""
+
+    def __init__(
+        self, dataset: Any, fetch: Callable, count: int, *, processes: bool, context: Any,
+        prefetch: int, timeout: float, init_fn: Callable | None, seed: int,
+    ):  # fmt: skip
+        self.ahead = count * prefetch
+        self.timeout = timeout or None
+        self.processes = processes
+        self.lanes: list[Executor] = []
+        for i in range(count):
+            info = WorkerInfo(i, count, seed, dataset, np.random.default_rng([seed, 0]))
+            options: dict[str, Any] = {
+                "max_workers": 1, "initializer": _start,
+                "initargs": (info, fetch, processes, init_fn),
+            }  # fmt: skip
+            if processes:
+                options["mp_context"] = multiprocessing.get_context(context)
+                self.lanes.append(ProcessPoolExecutor(**options))
+            else:
+                self.lanes.append(ThreadPoolExecutor(thread_name_prefix=f"loader-{i}", **options))
+
+    def results(self, tasks: Iterable) -> Iterator[Any]:
+        """Each task's result; an error of a worker is raised here, with its traceback."""
+        waiting: deque = deque()
+        try:
+            for i, task in enumerate(tasks):
+                if len(waiting) == self.ahead:
+                    yield self._result(*waiting.popleft())
+                waiting.append((i, self.lanes[i % len(self.lanes)].submit(_run, i, task)))
+            while waiting:
+                yield self._result(*waiting.popleft())
+        finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
+            for lane in self.lanes:
+                lane.shutdown(wait=False, cancel_futures=True)
+
+    def _result(self, i: int, future: Any) -> Any:
+        who = f"DataLoader: worker {i % len(self.lanes)}"
+        try:
+            return future.result(self.timeout)
+        except BrokenExecutor as error:
+            raise RuntimeError(
+                f"{who} has died while it made batch {i} (killed, for its memory "
+                "perhaps); num_workers=0 runs the data set here, where errors show"
+            ) from error
+        except FutureTimeout:
+            if future.done():  # the data set's own TimeoutError
+                raise
+            self._stop()
+            raise RuntimeError(f"{who} has not made batch {i} in {self.timeout} s") from None
+        except Exception as error:
+            error.add_note(f"(in {who[12:]} of the DataLoader, batch {i})")
+            raise
+
+    def _stop(self) -> None:
+        """End processes that do not answer; a thread cannot be ended from outside."""
+        for lane in self.lanes:
+            for process in list((getattr(lane, "_processes", None) or {}).values()):
+                process.terminate()
+
+
+def default_context() -> str | None:
+    """ "fork" where there is one: data sets defined in a notebook or under __main__ work then."""
+    return "fork" if os.name == "posix" and os.uname().sysname == "Linux" else None

@@ -1,0 +1,85 @@
+"""What the last backward with engine="parallel" did, in figures: mg.engine.last_report()."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+_local = threading.local()
+
+
+@dataclass(slots=True)
+class Lane:
+    """One thread's part in a parallel backward, in nanoseconds.
+
+    rules    inside derivative rules and hooks, and in handing over gradients
+    cpu      of that, the time this thread computed (measured with detail alone, else 0): the rest
+             waited for the interpreter's lock or a processor
+    sums     adding what has arrived for a place
+    waited   for a node to become ready; over: at last, when none came any more
+    locked   for the scheduler's own lock
+    alive    from its first look for work to its last
+    """
+
+    lane: int
+    nodes: int = 0
+    rules: int = 0
+    cpu: int = 0
+    sums: int = 0
+    waited: int = 0
+    over: int = 0
+    locked: int = 0
+    alive: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """decision says in words what ran and why. Times are microseconds, work and span estimates.
+
+    engine         "parallel", or "serial" where that was the better choice
+    workers        threads asked for; lanes: those that took part
+    nodes, heavy   places of the graph, and those that may go to another thread
+    work, span     the sum of all costs, and that of the longest path
+    blas_threads   threads of BLAS during this backward; None where threadpoolctl is not installed
+    blas_outside   and before it
+    """
+
+    engine: str
+    decision: str
+    workers: int = 1
+    nodes: int = 0
+    heavy: int = 0
+    work: float = 0.0
+    span: float = 0.0
+    min_work: float = 0.0
+    blas_threads: int | None = None
+    blas_outside: int | None = None
+    lanes: list[Lane] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.engine}: {self.decision}"
+
+
+def last_report() -> Report | None:
+    """How this thread's last backward with engine="parallel" ran; None before the first."""
+    return getattr(_local, "report", None)
+
+
+@contextmanager
+def detailed() -> Iterator[None]:
+    """Inside, this thread's parallel backwards also measure what each place computes (Lane.cpu)."""
+    _local.detail = True
+    try:
+        yield
+    finally:
+        _local.detail = False
+
+
+def detail_wanted() -> bool:
+    """Whether this thread is inside `detailed`."""
+    return getattr(_local, "detail", False)
+
+
+def keep(report: Report) -> None:
+    """Make this the last report of this thread."""
+    _local.report = report

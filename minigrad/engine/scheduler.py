@@ -1,0 +1,330 @@
+"""The scheduler of the parallel backward: who runs which place when, and how sums keep their order.
+
+See parallel.py for what it promises.
+"""
+
+import heapq
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from time import perf_counter_ns, thread_time_ns
+from typing import Any
+
+from ..backends import pool
+from ..core import modes
+from ..core.graph import Leaf, Node, Port
+from . import serial
+from .contributions import add_into, conform, private
+from .passes import Pass
+from .report import Lane, detail_wanted
+from .work import Estimate
+
+
+class Sum:
+    """What arrives at one place that has several consumers, to be added in their order.
+
+    turns   how many consumers there are
+    parts   turn -> what the consumer of that turn has sent and is not added yet
+    next    the first turn that is not done
+    adding  whether a thread is adding just now; nobody else may then
+    """
+
+    __slots__ = ("turns", "parts", "next", "adding")
+
+    def __init__(self, turns: int) -> None:
+        self.turns = turns
+        self.parts: dict[int, list] = {}
+        self.next = 0
+        self.adding = False
+
+    def take(self) -> list:
+        """All parts that can be added now, in order. Under the lock."""
+        found: list = []
+        while self.next in self.parts:
+            found += self.parts.pop(self.next)
+            self.next += 1
+        return found
+
+
+class Scheduler:
+    """One parallel backward.
+
+    links      for each place its parents: (rank, turn, slots), where rank is the place in the order
+    sums       for each place with several consumers what arrives there
+    ready      a heap of (−priority, rank) of places that any thread may run
+    left       places that are not done; stopped: nothing new may begin (an error, Ctrl-C)
+    """
+
+    def __init__(self, work: Pass, estimate: Estimate, min_work: float):
+        self.work = work
+        self.priority = estimate.priority
+        self.small = [cost < min_work for cost in estimate.costs]
+        self.left = len(work.order)
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.stopped = False
+        self.failed: list[tuple[int, BaseException]] = []
+        self.interrupt: BaseException | None = None
+        self.idle = self.inside = 0
+        self.lanes: list[Lane] = []
+        self.caller = threading.get_ident()
+        self.modes = dict(modes.state.__dict__)
+        self.detail = detail_wanted()
+        self._link()
+
+    def _link(self) -> None:
+        """Count consumers and give each its turn."""
+        order = self.work.order
+        rank = {place: i for i, place in enumerate(order)}
+        turns = [0] * len(order)
+        self.links: list[list[tuple[int, int, list[int]]]] = []
+        for place in order:
+            slots: dict[int, list[int]] = {}
+            for slot, parent in enumerate(place.parents):
+                if parent in rank:
+                    slots.setdefault(rank[parent], []).append(slot)
+            links = []
+            for i, where in slots.items():
+                links.append((i, turns[i], where))
+                turns[i] += 1
+            self.links.append(links)
+        self.sums = {i: Sum(count) for i, count in enumerate(turns) if count > 1}
+        self.ready = [(-self.priority[i], i) for i, count in enumerate(turns) if not count]
+        heapq.heapify(self.ready)
+
+    # -- threads ---------------------------------------------------------------------------------
+
+    def run(self, workers: int) -> None:
+        """Run everything, on this thread and on workers − 1 others; raise what went wrong."""
+        try:
+            pool.together(self._loop, workers)
+            self._raise()
+        finally:  # errors lead to frames, and frames to us: leave no cycle
+            self.failed.clear()
+            self.interrupt = None
+
+    def _raise(self) -> None:
+        if self.interrupt is not None:
+            raise self.interrupt
+        if not self.failed:
+            return
+        self.failed.sort(key=lambda pair: pair[0])
+        (_, first), *others = self.failed
+        try:
+            _attach(first, [(self.work.order[i], e) for i, e in others if e is not first])
+            raise first
+        finally:  # an error leads to this frame: leave no cycle
+            del first, others
+
+    def _loop(self) -> None:
+        """What each thread does: places that are ready, until all are done or one has failed."""
+        with self.lock:
+            lane = Lane(len(self.lanes))
+            self.lanes.append(lane)
+            self.inside += 1
+        started = perf_counter_ns()
+        here = threading.get_ident() == self.caller
+        small: list[int] = []  # ready, and to be run by this thread
+        try:
+            with nullcontext() if here else _modes_of(self.modes):
+                while (i := self._next(small, lane)) is not None:
+                    self._do(i, small, lane)
+        except BaseException as error:  # Ctrl-C between places
+            self._stop()
+            self.interrupt = error
+        finally:
+            lane.alive = perf_counter_ns() - started
+            with self.lock:
+                self.inside -= 1
+
+    def _next(self, small: list[int], lane: Lane) -> int | None:
+        """The rank of a place to run; None when there will be no more."""
+        if small and not self.stopped:
+            return small.pop()
+        started, waited = perf_counter_ns(), 0
+        with self.lock:
+            lane.locked += perf_counter_ns() - started
+            while True:
+                if self.stopped or not self.left:
+                    lane.waited, lane.over = lane.waited - waited, waited
+                    return None
+                if self.ready:
+                    return heapq.heappop(self.ready)[1]
+                if self.idle + 1 == self.inside:
+                    self.stopped = True
+                    self.changed.notify_all()
+                    raise RuntimeError("parallel backward: no place is ready; please report this")
+                self.idle += 1
+                started = perf_counter_ns()
+                try:
+                    self.changed.wait()
+                finally:
+                    self.idle -= 1
+                    spent = perf_counter_ns() - started
+                    lane.waited, waited = lane.waited + spent, waited + spent
+
+    def _stop(self) -> None:
+        with self.lock:
+            self.stopped = True
+            self.changed.notify_all()
+
+    # -- one place -------------------------------------------------------------------------------
+
+    def _do(self, i: int, small: list[int], lane: Lane) -> None:
+        """Run a place, hand over what it sends; count it as done in any case."""
+        complete: list[int] = []  # parents that wait for nothing more
+        try:
+            self._send(i, self._pull(i, lane), complete, lane)
+        except BaseException as error:
+            self._fail(i, error)
+        finally:
+            self._done(complete, small)
+
+    def _fail(self, i: int, error: BaseException) -> None:
+        with self.lock:
+            self.stopped = True
+            if isinstance(error, KeyboardInterrupt) and threading.get_ident() == self.caller:
+                self.interrupt = error  # Ctrl-C is nobody's failure
+            else:
+                self.failed.append((i, error))
+            self.changed.notify_all()
+
+    def _done(self, complete: list[int], small: list[int]) -> None:
+        """One place is done, and these are ready because of it; wake as many as have work."""
+        mine = [i for i in complete if self.small[i]]
+        with self.lock:
+            self.left -= 1
+            for i in complete:
+                if not self.small[i]:
+                    heapq.heappush(self.ready, (-self.priority[i], i))
+            if not self.left:
+                self.changed.notify_all()
+            elif self.idle and self.ready:  # this thread takes one, unless it has small ones
+                more = len(self.ready) - (not mine and not small)
+                if more > 0:
+                    self.changed.notify(more)
+        small += mine
+
+    def _sent_by(self, i: int) -> Any:
+        """What a place sends to its parents, aligned with them; () for nothing. As serial.run."""
+        work = self.work
+        place = work.order[i]
+        kind = place.__class__
+        g = work.cotangents.pop(place, None)
+        hooks = work.hooks
+        if hooks is not None and hooks.stands_at(place):
+            with hooks.lock:
+                g = hooks.before(place, g)
+        contributions: Any = ()
+        if g is not None:
+            if kind is Leaf if work.wanted is None else place in work.wanted:
+                with nullcontext() if hooks is None else hooks.lock:
+                    work.reach(place, private(g))
+            if kind is not Leaf and (work.leads is None or place in work.leads):
+                if kind is Port:
+                    return ((place, g),)
+                contributions = work.pull(place, g)  # type: ignore[misc]
+                del g
+                if work.release:
+                    place.saved = None
+                contributions = _conformed(place, contributions)
+        if kind is Leaf and hooks is not None:
+            with hooks.lock:
+                hooks.after(place)
+        return contributions
+
+    def _pull(self, i: int, lane: Lane) -> Any:
+        """The same with its time noted."""
+        started, cpu = perf_counter_ns(), thread_time_ns() if self.detail else 0
+        try:
+            return self._sent_by(i)
+        finally:
+            lane.nodes += 1
+            lane.rules += perf_counter_ns() - started
+            if self.detail:
+                lane.cpu += thread_time_ns() - cpu
+
+    def _send(self, i: int, sent: Any, complete: list[int], lane: Lane) -> None:
+        """Bring each parent what is for it, and add what can be added."""
+        began = perf_counter_ns()
+        shared = []
+        for parent, turn, slots in self.links[i]:
+            parts = [sent[slot] for slot in slots if sent[slot] is not None] if sent else []
+            if parent in self.sums:
+                shared.append((parent, turn, parts))
+            else:
+                self._add(parent, parts)
+                complete.append(parent)
+        sent = parts = None  # only the sums hold what has been sent: they may add in place
+        if shared:
+            self._sum(shared, complete, lane)
+        lane.sums += perf_counter_ns() - began
+
+    def _sum(self, shared: list, complete: list[int], lane: Lane) -> None:
+        """The same for parents with several consumers: each part in its turn."""
+        to_add: list[tuple[int, list]] = []
+        started = perf_counter_ns()
+        with self.lock:
+            lane.locked += perf_counter_ns() - started
+            while shared:
+                parent, turn, parts = shared.pop()
+                total = self.sums[parent]
+                total.parts[turn] = parts
+                if not total.adding:
+                    total.adding = True
+                    to_add.append((parent, total.take()))
+        parts = None
+        while to_add:
+            parent, batch = to_add.pop()
+            self._add(parent, batch)
+            with self.lock:
+                total = self.sums[parent]
+                batch = total.take()
+                if batch:
+                    to_add.append((parent, batch))
+                    continue
+                total.adding = False
+                if total.next == total.turns:
+                    complete.append(parent)
+
+    def _add(self, i: int, parts: list) -> None:
+        """Add parts, in order, to what has arrived at a place."""
+        cotangents, place = self.work.cotangents, self.work.order[i]
+        parts.reverse()
+        while parts:
+            c = parts.pop()
+            if c.__class__ is tuple:
+                serial._into_slot(cotangents, *c)
+            elif place in cotangents:
+                add_into(cotangents, place, c)
+            else:
+                cotangents[place] = c
+
+
+def _attach(first: BaseException, others: list) -> None:
+    """Note the errors of other places on the one that is raised."""
+    for place, error in others:
+        first.add_note(f"{place!r} failed too: {type(error).__name__}: {error}")
+    if others:
+        first.also_raised = tuple([error for _, error in others])  # type: ignore[attr-defined]
+
+
+def _conformed(node: Node, contributions: Any) -> list:
+    conformed = []
+    for parent, c in zip(node.parents, contributions, strict=True):
+        if c is not None and (c.shape != parent.shape or c.dtype is not parent.dtype):
+            c = conform(c, parent, node)
+        conformed.append(c)
+    return conformed
+
+
+@contextmanager
+def _modes_of(state: dict) -> Iterator[None]:
+    """In a helper: the caller's thread-local modes."""
+    before = dict(modes.state.__dict__)
+    modes.state.__dict__.update(state)
+    try:
+        yield
+    finally:
+        modes.state.__dict__.clear()
+        modes.state.__dict__.update(before)

@@ -1,0 +1,360 @@
+"""Tracing: which NumPy calls an op's forward, or a rule, makes of its arrays.
+
+A `Traced` holds an array and stands in for it. Code written in NumPy's words computes with it as
+with the array, and every call it makes is noted as a `Step`. What cannot be followed so (a branch
+on a value, a write in place, a random draw, an array from nowhere) raises Untraceable; then the
+whole function is one step, called as it is. Either way a step does what the original did.
+"""
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+
+
+class Untraceable(Exception):
+    """The code did something that a list of array calls cannot stand for."""
+
+
+class Ref:
+    """In the arguments of a step: the value with this number."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: int):
+        self.value = value
+
+
+class Step:
+    """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its own.
+
+    kind     "ufunc": may write into a buffer; "view": looks at the memory of its one argument for
+             ever; "call": anything else. An output None is a None of the result.
+    several  the result is a sequence
+    draws    it may draw random numbers, so it runs even if nobody reads its result
+    """
+
+    __slots__ = ("kind", "fn", "args", "kwargs", "outputs", "several", "name", "draws")
+
+    def __init__(self, kind: str, fn: Callable, args: tuple, kwargs: dict, name: str):
+        self.kind = kind
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.outputs: list[Any] = []
+        self.several = False
+        self.draws = False
+        self.name = name
+
+    def reads(self) -> list[int]:
+        """The values that the call takes."""
+        return [part.value for part in parts_of((self.args, *self.kwargs.values()), Ref)]
+
+
+class Trace:
+    """The steps so far and the values they make.
+
+    arrays   for each value, its array in this run
+    fixed    for each value, whether it stands in the same memory in every run
+    owners   for each value, those whose memory it may look at (itself, if it has its own)
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.arrays: list[Any] = []
+        self.fixed: list[bool] = []
+        self.owners: list[frozenset[int]] = []
+        self.constants: dict[int, Any] = {}
+        self.errors = np.geterr()
+
+    def value(self, array: Any, fixed: bool, owners: frozenset[int] | None = None) -> "Traced":
+        """A new value."""
+        number = len(self.arrays)
+        self.arrays.append(array)
+        self.fixed.append(fixed)
+        self.owners.append(frozenset([number]) if owners is None else owners)
+        return Traced(self, number, array)
+
+    def follow(
+        self, fn: Callable, args: list | tuple, name: str, pure: bool, params: Any = ()
+    ) -> Any:
+        """fn(*args) as the steps it is made of; as one step where it cannot be followed.
+
+        Arrays among args and params are the same in every run.
+        """
+        mark, state = len(self.steps), random.get_state()
+        self.constants = {id(x): x for x in parts_of((args, params), np.ndarray)}
+        if pure:
+            try:
+                result = fn(*args)
+                if not random.get_state() == state:
+                    raise Untraceable("it drew random numbers")
+                expected = fn(*unwrapped(args))
+                if _same(result, expected):
+                    return result
+            except Exception:  # whatever it is, calling the function as it is shows it again
+                pass
+            random.set_state(state)
+        del self.steps[mark:]
+        result = self.call("call", fn, args, {}, name)
+        self.steps[-1].draws = not pure
+        return result
+
+    def call(self, kind: str, fn: Callable, args: Any, kwargs: dict, name: str) -> Any:
+        """Note a call and make it. Returns what fn returns, with Traced for arrays."""
+        if np.geterr() != self.errors:
+            raise Untraceable("it runs under np.errstate")
+        for array in parts_of((args, *kwargs.values()), np.ndarray):
+            if id(array) not in self.constants:
+                raise Untraceable("it used an array that is no argument")
+        result = fn(*unwrapped(args), **unwrapped(kwargs))
+        read = list(parts_of((args, *kwargs.values()), Traced))
+        step = Step(kind, fn, _refs(tuple(args)), _refs(kwargs), name)
+        step.several = isinstance(result, tuple | list)
+        values = []
+        for y in flat(result):
+            if y is None or type(y) is str:  # a name (of a device) does not depend on values
+                values.append(y)
+            elif _is_array(y):
+                values.append(self._result(step, y, read))
+            else:
+                raise Untraceable(f"{name} returned {type(y).__name__}")
+        step.outputs = [y.value if type(y) is Traced else None for y in values]
+        self.steps.append(step)
+        return _like(result, iter(values))
+
+    def _result(self, step: Step, y: Any, read: list["Traced"]) -> "Traced":
+        """The value of a result y, which may look at the memory of what was read."""
+        module = np if isinstance(y, np.ndarray | np.generic) else None
+        seen = [x for x in read if module is None or np.may_share_memory(y, x.array)]
+        owners = frozenset().union(*[self.owners[x.value] for x in seen])
+        if len(read) == 1 and not step.several and self.fixed[read[0].value] and _looks(y, seen):
+            step.kind = "view"
+            return self.value(y, True, owners)
+        if step.kind == "ufunc" and not isinstance(y, np.generic) and not seen:
+            return self.value(y, True)
+        step.kind = "call"
+        return self.value(y, False, owners if seen else None)
+
+
+def _looks(y: Any, seen: list) -> bool:
+    return bool(seen) and (y is seen[0].array or getattr(y, "base", None) is not None)
+
+
+def _is_array(y: Any) -> bool:
+    return hasattr(y, "dtype") and hasattr(y, "shape") and hasattr(y, "strides")
+
+
+def _same(traced: Any, expected: Any) -> bool:
+    """Whether a traced result has the bits of the real one."""
+    if isinstance(expected, tuple | list):
+        return len(traced) == len(expected) and all(map(_same, traced, expected))
+    if expected is None or type(traced) is not Traced:
+        return traced is expected
+    y, layout = traced.array, getattr(expected, "strides", None)
+    if y.shape != expected.shape or y.dtype != expected.dtype or y.strides != layout:
+        return False
+    return y.tobytes() == expected.tobytes()
+
+
+def parts_of(value: Any, kind: type) -> Iterator[Any]:
+    """Everything of this kind in nested tuples, lists, dicts and slices."""
+    if type(value) is kind:
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from parts_of(part, kind)
+    elif isinstance(value, dict):
+        yield from parts_of(list(value.values()), kind)
+
+
+def flat(result: Any) -> Iterator[Any]:
+    """What a call returned, without the tuples and lists around it."""
+    if isinstance(result, tuple | list):
+        for part in result:
+            yield from flat(part)
+    else:
+        yield result
+
+
+def _like(result: Any, values: Iterator) -> Any:
+    """The next values in the tuples and lists of `result`."""
+    if isinstance(result, tuple | list):
+        return (list if isinstance(result, list) else tuple)([_like(y, values) for y in result])
+    return next(values)
+
+
+def mapped(value: Any, kind: type, fn: Callable) -> Any:
+    """The same nest with fn(x) in the place of each x of this kind."""
+    if type(value) is kind:
+        return fn(value)
+    if type(value) in (tuple, list):
+        return type(value)([mapped(part, kind, fn) for part in value])
+    if type(value) is dict:
+        return {name: mapped(part, kind, fn) for name, part in value.items()}
+    return value
+
+
+def unwrapped(value: Any) -> Any:
+    """Arrays in the place of Traced."""
+    return mapped(value, Traced, lambda x: x.array)
+
+
+def _refs(value: Any) -> Any:
+    return mapped(value, Traced, lambda x: Ref(x.value))
+
+
+# Functions of shape and dtype alone: their answer is the same in every run.
+_STATIC = {
+    np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj,
+    np.common_type, np.min_scalar_type, np.may_share_memory,
+}  # fmt: skip
+# Methods of an array that return another and change nothing.
+_PURE = frozenset(
+    "all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot "
+    "flatten max mean min prod ravel repeat reshape round squeeze std sum swapaxes take trace "
+    "transpose var".split()
+)
+_PROPERTIES = frozenset(["T", "mT", "real", "imag"])
+_FIXED = frozenset(["shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides"])
+
+
+class Traced:
+    """An array in the eyes of a rule. Only what has been read as harmless is passed on."""
+
+    __slots__ = ("trace", "value", "array")
+
+    def __init__(self, trace: Trace, value: int, array: Any):
+        self.trace = trace
+        self.value = value
+        self.array = array
+
+    @property
+    def __class__(self) -> type:  # so that isinstance(x, np.ndarray) says what it says of the array
+        return np.ndarray if isinstance(self.array, np.generic) else type(self.array)
+
+    def __getattr__(self, name: str) -> Any:
+        array = self.array
+        if name in _FIXED:
+            return getattr(array, name)
+        if name == "flags":
+            return _Layout(array.flags)
+        if name in _PROPERTIES:
+            return self.trace.call("call", operator.attrgetter(name), (self,), {}, name)
+        if name in _PURE:
+            return _Method(self, name)
+        if hasattr(array, name) and not name.startswith("__array_"):
+            raise Untraceable(f"it used .{name}")
+        raise AttributeError(name)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs or method == "at":
+            raise Untraceable("it writes in place")
+        if method == "__call__" and not kwargs and ufunc.nout == 1:
+            core = ufunc.signature is not None and any(x.ndim < 2 for x in args)
+            return self.trace.call("call" if core else "ufunc", ufunc, args, {}, ufunc.__name__)
+        fn = ufunc if method == "__call__" else getattr(ufunc, method)
+        return self.trace.call("call", fn, args, kwargs, f"{ufunc.__name__}.{method}")
+
+    def __array_function__(self, fn: Any, types: Any, args: tuple, kwargs: dict) -> Any:
+        if fn in _STATIC:
+            return fn(*unwrapped(args), **unwrapped(kwargs))
+        if "out" in kwargs:
+            raise Untraceable("it writes in place")
+        return self.trace.call("call", fn, args, kwargs, fn.__name__)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Untraceable("it asked for the plain array")
+
+    def __getitem__(self, index: Any) -> "Traced":
+        return self.trace.call("call", operator.getitem, (self, index), {}, "getitem")
+
+    def __pow__(self, b: Any) -> "Traced":  # NumPy has short cuts here: x ** 2 is not np.power
+        return self.trace.call("call", operator.pow, (self, b), {}, "pow")
+
+    def __rpow__(self, a: Any) -> "Traced":
+        return self.trace.call("call", operator.pow, (a, self), {}, "pow")
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator["Traced"]:
+        return iter([self[i] for i in range(len(self))])
+
+    __hash__ = object.__hash__
+
+
+class _Layout:
+    """The flags that say how an array lies in memory."""
+
+    def __init__(self, flags: Any):
+        self.c_contiguous, self.f_contiguous = flags.c_contiguous, flags.f_contiguous
+
+
+class _Method:
+    """A method of a traced array, to be called."""
+
+    __slots__ = ("x", "name")
+
+    def __init__(self, x: Traced, name: str):
+        self.x = x
+        self.name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs:
+            raise Untraceable("it writes in place")
+        x, name = self.x, self.name
+        if name == "copy" and x.array.flags.c_contiguous:
+            return x  # nothing writes in place here, so the copy is x itself
+
+        def method(x: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(x, name)(*args, **kwargs)
+
+        return x.trace.call("call", method, (x, *args), kwargs, name)
+
+
+def _operator(fn: Callable, ufunc: np.ufunc, reflected: bool = False) -> Callable:
+    def method(self: Traced, *others: Any) -> Any:
+        if any(not isinstance(x, Traced | int | float | complex | np.generic) for x in others):
+            return NotImplemented
+        args = (*others, self) if reflected else (self, *others)
+        if isinstance(self.array, np.generic) or any(
+            type(x) is Traced and isinstance(x.array, np.generic) for x in others
+        ):  # NumPy's scalars have arithmetic of their own, whose last bit may differ
+            return self.trace.call("call", fn, args, {}, ufunc.__name__)
+        return self.__array_ufunc__(ufunc, "__call__", *args)
+
+    return method
+
+
+def _refused(name: str) -> Callable:
+    def method(self: Traced, *args: Any) -> Any:
+        raise Untraceable(f"it used {name}")
+
+    return method
+
+
+_BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide,
+    "floordiv": np.floor_divide, "mod": np.remainder, "matmul": np.matmul,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+_COMPARE = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+_UNARY = {"neg": np.negative, "abs": np.absolute, "invert": np.invert}
+for _name, _ufunc in _BINARY.items():
+    _fn = getattr(operator, f"__{_name}__")
+    setattr(Traced, f"__{_name}__", _operator(_fn, _ufunc))
+    setattr(Traced, f"__r{_name}__", _operator(_fn, _ufunc, reflected=True))
+for _name, _ufunc in (_COMPARE | _UNARY).items():
+    setattr(Traced, f"__{_name}__", _operator(getattr(operator, f"__{_name}__"), _ufunc))
+for _name in (
+    "bool int float complex index setitem iadd isub imul itruediv ifloordiv imod ipow imatmul iand "
+    "ior ixor contains"
+).split():
+    setattr(Traced, f"__{_name}__", _refused(f"__{_name}__"))

@@ -1,0 +1,264 @@
+"""cond, scan, while_loop, fori_loop: control flow as functions.
+
+Eager code needs none of them: `if` and `while` are recorded as they happen. They are for code that
+is to run under vmap as well, where a condition may differ from example to example. Then both
+branches run and each example selects its own result. A branch that an example does not take is
+computed with the operands of an example that takes it, so that it meets no values that it was not
+written for: a selected-away NaN or Inf would still reach the gradient, as 0 · Inf.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.caches import cached
+from ..core.create import as_tensor
+from ..core.errors import TransformError, describe
+from ..core.primitive import Primitive
+from ..core.registry import op as ops
+from ..core.tensor import Tensor, raw
+from . import tree
+from .batching import Batched, align
+
+__all__ = ["associative_scan", "cond", "fori_loop", "scan", "while_loop"]
+
+
+# y = x ;  gx = g where taken, else 0. Under vmap, examples that are not taken get another's x.
+of_takers = Primitive(lambda x, taken: x, "of_takers", ["x", "taken"], constants=["taken"])
+
+
+@of_takers.vjp("x")
+def of_takers_dx(g, taken):
+    return np.where(taken, g, 0)
+
+
+@of_takers.jvp
+def of_takers_jvp(x_t, taken):
+    return np.where(taken, x_t, 0)
+
+
+@of_takers.batch
+def of_takers_batch(op, xs, batched, params):
+    """x of the first example that is taken, where this one is not.
+
+    If no example of this batch is, one of the batch around it may be: so the op is called again,
+    one level down.
+    """
+    x, taken = xs
+    if not batched[1]:
+        return op(x, taken)
+    if not batched[0]:
+        x = ops.broadcast_to(x, shape=(taken.shape[0], *np.shape(x)))
+    first = ops.take(x, ops.argmax(ops.astype(taken, dtype=np.int8), axis=0), axis=0)
+    x = ops.where(*align([taken, x], [True, True]), first)
+    return op(x, ops.any(taken, axis=0))
+
+
+def _differs(condition: Any) -> bool:
+    """Whether a condition may differ from example to example of a vmap that runs."""
+    while isinstance(condition, Tensor):
+        if isinstance(condition, Batched):
+            return True
+        condition = condition.data
+    return False
+
+
+def _condition(what: str, value: Any) -> Any:
+    if getattr(value, "shape", ()) != ():
+        raise TransformError(
+            f"{what}: the condition is one truth value, got {describe(value)}; reduce it with "
+            "mg.any or mg.all, or use mg.where for a choice in every element"
+        )
+    return value
+
+
+def _only(taken: Any, operands: Any) -> Any:
+    """The operands, with those of examples that are not taken replaced."""
+    return tree.tree_map(lambda x: of_takers(as_tensor(x), taken), operands)
+
+
+def _selected(what: str, condition: Any, a: Any, b: Any) -> Any:
+    """a where the condition holds, else b: trees of one form, shapes and dtypes."""
+
+    def select(x: Any, y: Any) -> Any:
+        x, y = as_tensor(x), as_tensor(y)
+        if x.shape != y.shape or x.dtype != y.dtype:
+            raise TransformError(
+                f"{what}: one side gives {describe(x)}, the other {describe(y)}; examples that "
+                "select different ones need the same shape and dtype"
+            )
+        return ops.where(condition, x, y)
+
+    return tree.rebuild(
+        a, [select(x, y) for x, y in zip(tree.leaves(a), tree.matched(a, b, what), strict=True)]
+    )
+
+
+def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> Any:
+    """true_fn(*operands) if pred, else false_fn(*operands). Trees in, trees out.
+
+    One branch runs, recorded as usual. Under vmap, where pred differs from example to example, both
+    do, and each example selects. What a branch uses should then be among the operands: from a
+    captured tensor a branch sees the values also of examples that do not take it.
+    """
+    pred = _condition("cond", pred)
+    if not _differs(pred):
+        return (true_fn if pred else false_fn)(*operands)
+    truth = np.asarray(raw(pred)).astype(bool)
+    if truth.all() or not truth.any():
+        return (true_fn if truth.all() else false_fn)(*operands)
+    pred = ops.astype(pred, dtype=bool)
+    otherwise = ops.logical_not(pred)
+    a, b = true_fn(*_only(pred, operands)), false_fn(*_only(otherwise, operands))
+    return _selected("cond", pred, a, b)
+
+
+def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
+    """state = init; while cond_fn(state): state = body_fn(state). The state may be a tree.
+
+    Recorded step by step, so both forward and reverse mode pass through it, and memory grows with
+    the steps; mg.func.fixed_point has the gradient of a limit without them. Under vmap it runs
+    until the last example is done; an example that is done keeps its state.
+    """
+    state = init
+    while True:
+        going = _condition("while_loop", cond_fn(state))
+        if not _differs(going):
+            if not going:
+                return state
+            state = body_fn(state)
+            continue
+        truth = np.asarray(raw(going)).astype(bool)
+        if not truth.any():
+            return state
+        if truth.all():
+            state = body_fn(state)
+            continue
+        going = ops.astype(going, dtype=bool)
+        state = _selected("while_loop", going, body_fn(_only(going, state)), state)
+
+
+def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
+    """state = init; for i in range(lower, upper): state = body_fn(i, state).
+
+    Under vmap the bounds may differ from example to example.
+    """
+    if not _differs(lower) and not _differs(upper):
+        state = init
+        for i in range(int(lower), int(upper)):
+            state = body_fn(i, state)
+        return state
+    start = as_tensor(lower), init
+
+    def step(state: tuple) -> tuple:
+        i, inner = state
+        return i + 1, body_fn(i, inner)
+
+    return while_loop(lambda state: state[0] < upper, step, start)[1]
+
+
+@cached("rows of a scan", max_entries=64)
+def _rows(n: int) -> Primitive:
+    """The op that takes an array apart along its first axis; gx stacks what has come, in one go."""
+    rows = Primitive(lambda x: tuple(x), "rows", ["x"], kind="linear", outputs=n)
+
+    @rows.vjp("x")
+    def rows_dx(g: list) -> Any:
+        zero = np.zeros_like(next(c for c in g if c is not None))
+        return ops.stack([zero if c is None else c for c in g])
+
+    @rows.batch
+    def rows_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+        return op(np.moveaxis(xs[0], 1, 0))
+
+    return rows
+
+
+def _apart(x: Tensor) -> tuple:
+    if not x.ndim:
+        raise TransformError("scan: xs holds a 0-d tensor; each of its leaves needs a first axis")
+    return _rows(len(x))(x) if len(x) else ()
+
+
+def scan(
+    f: Callable, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+) -> tuple:
+    """carry = init; for x in xs: carry, y = f(carry, x). (the last carry, the ys stacked)
+
+    xs is a tree whose leaves share their first axis, or None with a length. reverse=True goes from
+    the last to the first; each y stands where its x stood.
+    """
+    rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]
+    lengths = {len(row) for row in rows} | ({length} if length is not None else set())
+    if len(lengths) != 1:
+        raise TransformError(
+            f"scan: the first axes of xs (and length) must agree, got {sorted(lengths) or 'none'}"
+        )
+    steps = range(lengths.pop())
+    carry, found = init, []
+    for i in reversed(steps) if reverse else steps:
+        carry, y = _pair(f(carry, tree.rebuild(xs, [row[i] for row in rows])))
+        found.append(y)
+    if not found:
+        return carry, None
+    if reverse:
+        found.reverse()
+    columns = zip(*[tree.matched(found[0], y, "scan") for y in found], strict=True)
+    return carry, tree.rebuild(found[0], [ops.stack(list(column)) for column in columns])
+
+
+def _pair(returned: Any) -> tuple:
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise TransformError(f"scan: f returns (carry, y), got {describe(returned)}")
+    return returned[0], returned[1]
+
+
+def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """All prefixes x₀, x₀∘x₁, x₀∘x₁∘x₂ … of an associative fn(a, b), in O(log n) calls of fn.
+
+    fn is called on slices of many elements at once, so it must work along the axis element by
+    element. Blelloch, Prefix sums and their applications, 1990.
+    """
+    xs = [as_tensor(x) for x in tree.leaves(elems)]
+    if len({x.shape[axis] for x in xs}) != 1:
+        raise TransformError("associative_scan: the leaves must have one length along the axis")
+    xs = [ops.moveaxis(x, source=axis, destination=0) for x in xs]
+    xs = [ops.flip(x, axis=0) if reverse else x for x in xs]
+
+    def combine(a: list, b: list) -> list:
+        parts = [tree.rebuild(elems, [_back(x, axis) for x in side]) for side in (a, b)]
+        return [ops.moveaxis(x, source=axis, destination=0) for x in tree.leaves(fn(*parts))]
+
+    ys = _prefixes(combine, xs)
+    ys = [ops.flip(y, axis=0) if reverse else y for y in ys]
+    return tree.rebuild(elems, [_back(y, axis) for y in ys])
+
+
+def _back(x: Any, axis: int) -> Any:
+    return ops.moveaxis(x, source=0, destination=axis)
+
+
+def _prefixes(combine: Callable, xs: list) -> list:
+    """Prefixes along the first axis: of the pairs first, then of the places between them."""
+    n = len(xs[0])
+    if n < 2:
+        return xs
+    pairs = combine([x[: n - n % 2 : 2] for x in xs], [x[1::2] for x in xs])
+    odd = _prefixes(combine, pairs)  # y₁, y₃, …
+    if n == 2:
+        even: list = [x[:1] for x in xs]
+    else:
+        later = combine([y[: (n - 1) // 2] for y in odd], [x[2::2] for x in xs])
+        even = [ops.concatenate([x[:1], y]) for x, y in zip(xs, later, strict=True)]
+    return [_interleaved(a, b, n) for a, b in zip(even, odd, strict=True)]
+
+
+def _interleaved(even: Any, odd: Any, n: int) -> Any:
+    """even₀, odd₀, even₁, odd₁ … n elements in all."""
+    if len(even) > len(odd):
+        padded = ops.concatenate([odd, even[:1]])
+    else:
+        padded = odd
+    woven = ops.stack([even, padded], axis=1)
+    return ops.reshape(woven, shape=(-1, *even.shape[1:]))[:n]

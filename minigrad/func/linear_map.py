@@ -1,0 +1,37 @@
+"""linearize: the derivative of a function at a point, as a linear function that is ready to use."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .forward import paired, transposed_pull
+from .levels import LevelTensor, as_result, new_level
+from .reverse import Recorded
+
+__all__ = ["linearize"]
+
+
+def linearize(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(y, push): y = fn(*primals) and push(*tangents) = J · tangents, without running fn again.
+
+    fn runs once and is recorded; so is the pull g ↦ Jᵀg, once, on its graph. push walks the graph
+    of the pull, which is linear, so its transpose is t ↦ Jt: the cost of one tangent pass, as
+    often as it is called. Trees as in jvp. With has_aux, (y, push, aux).
+    """
+    run = Recorded("linearize", fn, primals, has_aux, lasting=True)
+    with new_level(LevelTensor):
+        transposed = transposed_pull(run.ys, run.xs)
+
+    def push(*tangents: Any) -> Any:
+        _, ts = paired("the function of linearize", primals, tangents)
+        with new_level(LevelTensor):
+            pushed = transposed(ts, again=True)
+        zeros_where_none = [
+            as_result(np.zeros_like(y.data) if t is None else t)
+            for y, t in zip(run.ys, pushed, strict=True)
+        ]
+        return tree.rebuild(run.returned, zeros_where_none)
+
+    return (run.values(), push, run.aux) if has_aux else (run.values(), push)

@@ -1,0 +1,62 @@
+"""What a random op means inside vmap: refused, one draw for every example, or one for all."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core import modes
+from ..core.errors import TransformError
+from ..core.tensor import wrap
+
+POLICIES = ("error", "different", "same")
+
+
+class Draws:
+    """The policy of one vmap that runs; `outer` is that of the vmap around it, or None."""
+
+    __slots__ = ("kind", "outer", "policy", "size")
+
+    def __init__(self, kind: type, policy: str, size: int, outer: "Draws | None"):
+        self.kind, self.policy, self.size, self.outer = kind, policy, size, outer
+
+    def __call__(self, make: Callable[[tuple], Any], shape: tuple) -> Any:
+        """What make(shape), a new random tensor, is inside this vmap (mg.rand and its kin)."""
+        if self.policy == "error":
+            raise _refused("a random tensor")
+        outer = make if self.outer is None else lambda s: self.outer(make, s)  # type: ignore[misc]
+        if self.policy == "same":
+            return outer(shape)
+        return wrap(outer((self.size, *shape)), None, self.kind)
+
+
+def _refused(what: str) -> TransformError:
+    return TransformError(
+        f"vmap: {what} was asked for inside, and it is not said whether the examples share its "
+        'draws: vmap(fn, randomness="different") draws for each, randomness="same" once for all'
+    )
+
+
+@contextmanager
+def draws(kind: type, policy: str, size: int) -> Iterator[None]:
+    """The policy of the vmap whose tensors are of this kind, while it runs."""
+    outer = modes.state.randomness
+    modes.state.randomness = Draws(kind, policy, size, outer)
+    try:
+        yield
+    finally:
+        modes.state.randomness = outer
+
+
+def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """An op that draws (it takes a generator) on a batch, by the policy of its vmap."""
+    policy: Any = modes.state.randomness
+    while policy is not None and policy.kind is not kind:
+        policy = policy.outer
+    if policy is None or policy.policy == "error":
+        raise _refused(f"the random op {op.name}")
+    params = {**op.defaults, **params}
+    if policy.policy == "same":  # one draw counts for all places along the batch axis
+        (x,) = xs
+        shared = tuple([a + 1 if a >= 0 else a + x.ndim for a in params["shared"]])
+        return op(x, **{**params, "shared": (0, *shared)})
+    return op.batch_rule(op, xs, batched, params)

@@ -1,0 +1,294 @@
+"""A recorded program as the source of one CUDA kernel.
+
+Two kernels. Elementwise: each thread takes `LANES` neighbouring elements with one 16-byte load an
+input, computes, and stores as wide. Rows: a block takes one row at a time; each sum or maximum of
+the row is a loop over it, and what was already computed is computed again in the next loop, which
+costs less than a trip through memory.
+
+16-bit floats are computed in float32 and rounded once, when they are stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import bfloat16
+from .trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
+
+_TYPES = {
+    "float16": "__half", "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double",
+    "bool": "bool", "int8": "signed char", "uint8": "unsigned char", "int16": "short",
+    "int32": "int", "int64": "long long", "uint16": "unsigned short", "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+}  # fmt: skip
+
+# What an op is in C, for floats; {f} is the suffix "f" of float32's functions.
+_WORDS = {
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
+    "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "1 / {0}",
+    "power": "pow{f}({0}, {1})", "float_power": "pow{f}({0}, {1})",
+    "maximum": "({0} >= {1} || {0} != {0}) ? {0} : {1}",  # NaN wins, as in NumPy
+    "minimum": "({0} <= {1} || {0} != {0}) ? {0} : {1}",
+    "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : {0}",
+    "heaviside": "({0} != {0}) ? {0} : ({0} == 0) ? {1} : ({0} > 0 ? 1 : 0)",
+    "remainder": "{0} - floor{f}({0} / {1}) * {1}",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
+    "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "{0} != {1}",
+    "logical_not": "!{0}", "isnan": "{0} != {0}", "isinf": "isinf({0})",
+    "isfinite": "isfinite({0})", "signbit": "signbit({0})", "where": "{0} ? {1} : {2}",
+    "expit": "1 / (1 + exp{f}(-{0}))",
+}  # fmt: skip
+_CALLED = {  # NumPy's name: CUDA's
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
+    "log1p": "log1p", "sqrt": "sqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan",
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
+    "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "hypot": "hypot", "absolute": "fabs", "fabs": "fabs", "floor": "floor",
+    "ceil": "ceil", "rint": "rint", "trunc": "trunc", "fmax": "fmax", "fmin": "fmin",
+    "copysign": "copysign", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx",
+    "gammaln": "lgamma",
+}  # fmt: skip
+_INTEGER = {  # on integers, in integers: absolute alone is not what the float form says
+    "absolute": "({0} < 0) ? -{0} : {0}",
+}
+HEADERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+_START = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}
+_FOLD = {"sum": "{0} + {1}", "max": "({0} >= {1} || {0} != {0}) ? {0} : {1}",
+         "min": "({0} <= {1} || {0} != {0}) ? {0} : {1}"}  # fmt: skip
+BLOCK = 256
+
+PRELUDE = """
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+template <typename T, int N> struct alignas(sizeof(T) * N) Lanes { T v[N]; };
+"""
+
+
+def lanes(dtypes: Iterable[Any]) -> int:
+    """How many elements a thread takes: 16 bytes of the widest of these dtypes."""
+    return max(1, 16 // max(np.dtype(dt).itemsize for dt in dtypes))
+
+
+def stored(dtype: Any) -> str:
+    """The C type in memory."""
+    name = "bfloat16" if dtype == bfloat16 else np.dtype(dtype).name
+    if name not in _TYPES:
+        raise NotFusible(f"{dtype} in a kernel")
+    return _TYPES[name]
+
+
+def computed(dtype: Any) -> str:
+    """The C type in registers."""
+    return "float" if stored(dtype) in ("__half", "__nv_bfloat16") else stored(dtype)
+
+
+def expression(s: Symbol, name: str = "v") -> str:
+    """The C expression of one step, of the variables of its arguments."""
+    args = [f"{name}{x.number}" for x in s.args if isinstance(x, Symbol)]
+    kind = s.args[0].dtype if s.args and isinstance(s.args[0], Symbol) else s.dtype
+    f = "" if kind == np.float64 else "f"
+    if s.op == "constant":
+        return _literal(s.args[0], s.dtype)
+    if s.op == "length":
+        return f"({computed(s.dtype)})length"
+    if s.op == "cast":
+        nonzero = s.dtype == bool
+        return f"{args[0]} != 0" if nonzero else f"({computed(s.dtype)}){args[0]}"
+    if kind.kind in "iu" and s.op in _INTEGER:
+        return _INTEGER[s.op].format(*args)
+    if s.op in _WORDS:
+        return _WORDS[s.op].format(*args, f=f)
+    if s.op in _CALLED:
+        return f"{_CALLED[s.op]}{f}({', '.join(args)})"
+    raise NotFusible(f"{s.op} in a kernel")
+
+
+def _literal(value: Any, dtype: Any) -> str:
+    if np.dtype(dtype) == bool:
+        return "true" if value else "false"
+    if np.dtype(dtype).kind in "iu":
+        return f"({computed(dtype)}){int(value)}LL"
+    value = float(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        word = "NAN" if value != value else "INFINITY" if value > 0 else "-INFINITY"
+        return f"(({computed(dtype)})({word}))"
+    return f"(({computed(dtype)}){value!r})"
+
+
+def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbol]:
+    """What must be computed for these symbols, in order, apart from those given already."""
+    given, needed = given or set(), set()
+    stack = list(wanted)
+    while stack:
+        s = stack.pop()
+        if s.number in needed or s.number in given:
+            continue
+        needed.add(s.number)
+        if s.op not in ROW_FUNCTIONS:
+            stack += [x for x in s.args if isinstance(x, Symbol)]
+    return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
+
+
+def _pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:
+    words = [f"const {stored(x.dtype)}* __restrict__ x{i}" for i, x in enumerate(inputs)]
+    words += [f"{stored(y.dtype)}* __restrict__ y{i}" for i, y in enumerate(outputs)]
+    return ", ".join(words)
+
+
+def elementwise_source(
+    inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str], width: int
+) -> str:
+    """The kernel y_k[i] = program(x_0[i], x_1[i] …).
+
+    kinds   how each input is read: "full" as the result; "one": a single element; "row": along the
+            last axes alone, element i mod its size
+    """
+    body = []
+    for s in steps(list(outputs)):
+        if s.op == "input":
+            value = f"({computed(s.dtype)})" + {
+                "full": f"in{s.number}.v[k]", "one": f"x{s.number}[0]",
+                "row": f"x{s.number}[(i + k) % n{s.number}]",
+            }[kinds[s.number]]  # fmt: skip
+            body.append(f"{computed(s.dtype)} v{s.number} = {value};")
+        elif s.op in ROW_FUNCTIONS or s.op == "length":
+            raise NotFusible("a row's value in an elementwise kernel")
+        else:
+            body.append(f"{computed(s.dtype)} v{s.number} = {expression(s)};")
+    body += [f"out{i}.v[k] = ({stored(y.dtype)})v{y.number};" for i, y in enumerate(outputs)]
+    full = [i for i, kind in enumerate(kinds) if kind == "full"]
+    declare = [f"Lanes<{stored(inputs[i].dtype)}, W> in{i};" for i in full]
+    declare += [f"Lanes<{stored(y.dtype)}, W> out{i};" for i, y in enumerate(outputs)]
+    load = [f"in{i} = *(const Lanes<{stored(inputs[i].dtype)}, W>*)(x{i} + i);" for i in full]
+    store = [f"*(Lanes<{stored(y.dtype)}, W>*)(y{i} + i) = out{i};" for i, y in enumerate(outputs)]
+    load_one = [f"in{i}.v[k] = x{i}[i + k];" for i in full]
+    store_one = [f"y{i}[i + k] = out{i}.v[k];" for i in range(len(outputs))]
+    sizes = "".join(f", long long n{i}" for i, kind in enumerate(kinds) if kind == "row")
+    work = "\n            ".join(body)
+    return f"""{HEADERS}{PRELUDE}
+constexpr int W = {width};
+extern "C" __global__ void fused({_pointers(inputs, outputs)}, long long n{sizes}) {{
+    long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * W;
+    if (i >= n) return;
+    {" ".join(declare)}
+    if (i + W <= n) {{
+        {" ".join(load)}
+        #pragma unroll
+        for (int k = 0; k < W; ++k) {{
+            {work}
+        }}
+        {" ".join(store)}
+    }} else {{
+        for (int k = 0; k < n - i; ++k) {{
+            {" ".join(load_one)}
+            {work}
+            {" ".join(store_one)}
+        }}
+    }}
+}}
+"""
+
+
+def row_source(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]) -> str:
+    """The kernel that runs the program on each row of `length` elements, a block a row.
+
+    kinds   "full": an element a place; "line": one value a row; "one": one value in all; "row": the
+            same row of values for all rows
+    """
+    symbols = inputs[0].program.symbols if inputs else outputs[0].program.symbols
+    phases = [s for s in symbols if s.op in ROW_FUNCTIONS and s.number in reached(outputs)]
+    code, given = [], set()
+    for phase in phases:
+        code.append(_scalars([phase.args[0]], given, kinds))
+        t, f = computed(phase.dtype), phase.op
+        inner = _loop_body([phase.args[0]], given, kinds)
+        fold = _FOLD[f].format("sum", f"v{phase.args[0].number}")
+        code.append(
+            f"{t} r{phase.number} = {_START[f]};\n"
+            f"    for (long long j = threadIdx.x; j < length; j += blockDim.x) {{\n"
+            f"        {inner}\n"
+            f"        {{ {t} sum = r{phase.number}; r{phase.number} = {fold}; }}\n    }}\n"
+            f"    {t} v{phase.number} = over_block_{f}(r{phase.number});"
+        )
+        given.add(phase.number)
+    full = [y for y in outputs if not y.is_row]
+    code.append(_scalars(list(outputs), given, kinds))
+    for i, y in enumerate(outputs):
+        if y.is_row:
+            code.append(f"if (threadIdx.x == 0) y{i}[row] = ({stored(y.dtype)})v{y.number};")
+    if full:
+        stores = " ".join(
+            f"y{i}[row * length + j] = ({stored(y.dtype)})v{y.number};"
+            for i, y in enumerate(outputs)
+            if not y.is_row
+        )
+        code.append(
+            "for (long long j = threadIdx.x; j < length; j += blockDim.x) {\n"
+            f"        {_loop_body(full, given, kinds)}\n        {stores}\n    }}"
+        )
+    folds = "".join(
+        _over_block(f, t) for f, t in sorted({(p.op, computed(p.dtype)) for p in phases})
+    )
+    text = "\n    ".join(code)
+    return f"""{HEADERS}{PRELUDE}{folds}
+extern "C" __global__ void fused({_pointers(inputs, outputs)}, long long rows, long long length) {{
+  for (long long row = blockIdx.x; row < rows; row += gridDim.x) {{
+    {text}
+  }}
+}}
+"""
+
+
+def _read(s: Symbol, kinds: Sequence[str]) -> str:
+    place = {"full": f"x{s.number}[row * length + j]", "line": f"x{s.number}[row]",
+             "one": f"x{s.number}[0]", "row": f"x{s.number}[j]"}[kinds[s.number]]  # fmt: skip
+    return f"({computed(s.dtype)}){place}"
+
+
+def _is_scalar(s: Symbol, kinds: Sequence[str]) -> bool:
+    """Whether the symbol has one value a row, so that it is computed outside the loop over it."""
+    return s.is_row if s.op != "input" else kinds[s.number] in ("line", "one")
+
+
+def _scalars(wanted: list, given: set[int], kinds: Sequence[str]) -> str:
+    """The steps with one value a row that these symbols need; they are then given."""
+    words = []
+    for s in steps(wanted, given):
+        if _is_scalar(s, kinds) and s.op not in ROW_FUNCTIONS:
+            value = _read(s, kinds) if s.op == "input" else expression(s)
+            words.append(f"{computed(s.dtype)} v{s.number} = {value};")
+            given.add(s.number)
+    return " ".join(words)
+
+
+def _loop_body(wanted: list, given: set[int], kinds: Sequence[str]) -> str:
+    """The steps at one element that these symbols need."""
+    words = []
+    for s in steps(wanted, given):
+        value = _read(s, kinds) if s.op == "input" else expression(s)
+        words.append(f"{computed(s.dtype)} v{s.number} = {value};")
+    return " ".join(words)
+
+
+def _over_block(f: str, t: str) -> str:
+    """A function that folds one value a thread over the block, in a fixed order."""
+    fold = _FOLD[f].format("value", "other")
+    return f"""
+__device__ {t} over_block_{f}({t} value) {{
+    __shared__ {t} parts[32];
+    for (int step = 16; step > 0; step >>= 1) {{
+        {t} other = __shfl_xor_sync(0xffffffff, value, step);
+        value = {fold};
+    }}
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int w = 1; w < blockDim.x / 32; ++w) {{ {t} other = parts[w]; value = {fold}; }}
+    return value;
+}}
+"""

@@ -1,0 +1,191 @@
+"""mg.fuse: a function of elementwise ops as one op, forward and backward each one pass.
+
+The derivative is not written anywhere: the engine differentiates the function on symbols, as it
+would on arrays, and what comes out is one more program. Its derivative is found the same way.
+"""
+
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..core.caches import Cache
+from ..core.graph import Leaf
+from ..core.modes import enable_grad
+from ..core.primitive import Primitive
+from ..core.registry import op as registry
+from ..core.tensor import Tensor, wrap
+from ..engine.api import grad
+from ..ops.axes import sum_to
+from . import launch
+from .blocks import Blocks
+from .trace import NotFusible, trace
+
+programs = Cache("fused programs", max_entries=512)
+
+
+def fuse(fn: Callable) -> Callable:
+    """fn, a function of arrays made of elementwise ops (and sums along the last axis), as one op.
+
+        @mg.fuse
+        def swish_tanh(x, y):
+            return x * mg.sigmoid(x) + mg.tanh(y)
+
+    Forward and gradient then run without temporaries: on a GPU as one kernel each, on the host in
+    blocks that stay in cache, on all cores. Results are those of fn to rounding (16-bit floats are
+    rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
+    func transforms, and where fn does what cannot be fused (an index, a branch on a value, a
+    reduction over another axis), fn runs as it stands.
+    """
+    fused = _Fused(fn, fn.__name__, 1)
+
+    def call(*args: Any) -> Any:
+        if any(isinstance(x, Tensor) and x.level for x in args):
+            return fn(*args)
+        y = fused.primitive_of(len(args))(*args)
+        return y[0] if isinstance(y, tuple) else y
+
+    return update_wrapper(call, fn)
+
+
+class _Fused:
+    """A function with `outputs` results as an op for each number of arguments."""
+
+    def __init__(self, fn: Callable, name: str, outputs: int):
+        self.fn, self.name, self.outputs = fn, name, outputs
+        self._primitives: dict[int, Primitive] = {}
+
+    def primitive_of(self, count: int) -> Primitive:
+        if count not in self._primitives:
+            self._primitives[count] = self._made(count)
+        return self._primitives[count]
+
+    def _made(self, count: int) -> Primitive:
+        names = [f"x{i}" for i in range(count)]
+        outputs = self.outputs if self.outputs > 1 else 0
+        entry = Primitive(self._forward, self.name, names, outputs=outputs)
+
+        def rule(g: Any, *values: Any) -> list:
+            *xs, needs = values
+            gs = list(g) if outputs else [g]
+            like = next(x for x in gs if x is not None)
+            gs = [np.zeros_like(like) if x is None else x for x in gs]
+            pulled = self.pullback.primitive_of(self.outputs + count)(*gs, *xs)
+            pulled = pulled if isinstance(pulled, tuple) else (pulled,)
+            return [
+                sum_to(c, np.shape(x)).astype(x.dtype) if need else None
+                for c, x, need in zip(pulled, xs, needs, strict=True)
+            ]
+
+        entry.joint = _rule_of(rule, names)
+        return entry
+
+    @cached_property
+    def pullback(self) -> "_Fused":
+        """(cotangents, arguments) -> the arguments' gradients, in the shape of the results."""
+        outputs = self.outputs
+
+        def pulled(*values: Any) -> Any:
+            gs, xs = values[:outputs], values[outputs:]
+            with enable_grad():
+                shape = np.broadcast_shapes(*[np.shape(x) for x in values])
+                leaves = [_inside(x, shape) for x in xs]
+                ys = self.fn(*leaves)
+                ys = list(ys) if isinstance(ys, tuple | list) else [ys]
+                pairs = [(y, g) for y, g in zip(ys, gs, strict=True) if isinstance(y, Tensor)]
+                pairs = [(y, g) for y, g in pairs if y.node is not None]
+                if not pairs:
+                    return [np.zeros_like(leaf.data) for leaf in leaves]
+                roots, seeds = zip(*pairs, strict=True)
+                seeds = [g if isinstance(g, Tensor) else wrap(g) for g in seeds]
+                recorded = any(isinstance(x, Tensor) for x in values)
+                found = grad(
+                    list(roots), leaves, seeds, create_graph=recorded, allow_unused=True
+                )  # fmt: skip
+            gxs = [
+                np.zeros_like(leaf.data) if g is None else g
+                for leaf, g in zip(leaves, found, strict=True)
+            ]
+            gxs = gxs if recorded else [getattr(g, "data", g) for g in gxs]
+            return gxs
+
+        # a function of one argument and its cotangent has one gradient
+        return _Pullback(pulled, f"{self.name}_gradient", outputs)
+
+    def _forward(self, *arrays: Any) -> Any:
+        """One kernel or one pass of blocks; fn itself where it cannot be fused."""
+        ys = self._run(arrays)
+        if ys is None:
+            ys = self.fn(*arrays)
+            ys = list(ys) if isinstance(ys, tuple | list) else [ys]
+            shape = np.broadcast_shapes(*[np.shape(x) for x in arrays])
+            ys = [np.broadcast_to(y, shape) if np.shape(y) != shape else y for y in ys]
+        return tuple(ys) if len(ys) > 1 else ys[0]
+
+    def _run(self, values: tuple) -> list | None:
+        arrays = _arrays(values)
+        if array_module(arrays[0]) is not np:
+            return launch.run((self, len(values)), self.fn, arrays)
+        shape = np.broadcast_shapes(*[x.shape for x in arrays])
+        arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays]
+        kinds = [launch.kind_of(x, shape) for x in arrays]
+        key = (self, tuple(kinds), *[x.dtype for x in arrays])
+        program = programs.get(key)
+        if program is None:
+            try:
+                inputs, found = trace(self.fn, [x.dtype for x in arrays])
+                program = NotFusible("") if None in kinds else Blocks(inputs, found)
+            except NotFusible as reason:
+                program = reason
+            programs.put(key, program)
+        if isinstance(program, NotFusible):
+            return None
+        return program(arrays, kinds, shape)  # type: ignore[arg-type]
+
+
+class _Pullback(_Fused):
+    """A gradient: as many results as the function it belongs to has arguments."""
+
+    def __init__(self, fn: Callable, name: str, cotangents: int):
+        super().__init__(fn, name, 1)
+        self.cotangents = cotangents
+
+    def primitive_of(self, count: int) -> Primitive:
+        self.outputs = count - self.cotangents
+        return super().primitive_of(count)
+
+
+def _arrays(values: tuple) -> list:
+    """The values as arrays of one device; a Python number is weak and takes the others' dtype."""
+    given = [x for x in values if hasattr(x, "dtype")]
+    xp: Any = next((array_module(x) for x in given if array_module(x) is not np), np)
+    dtype = np.result_type(*[x.dtype for x in given]) if given else None
+    return [
+        x if hasattr(x, "dtype") else xp.full((), x, dtype and np.result_type(dtype, x))
+        for x in values
+    ]
+
+
+def _rule_of(rule: Callable, names: list[str]) -> Any:
+    from ..core.plan import Rule
+
+    def fn(g: Any, *values: Any) -> list:
+        return rule(g, *values)
+
+    return Rule(fn, ("g", *names, "needs"))
+
+
+def _inside(x: Any, shape: tuple) -> Tensor:
+    """x, broadcast to the results' shape, as a tensor of the inner differentiation.
+
+    Its derivative by an outer tensor stays linked.
+    """
+    if x.shape != shape:
+        x = registry.broadcast_to(x, shape=shape)
+    if isinstance(x, Tensor) and x.node is not None:
+        return registry.positive(x)
+    leaf = wrap(x.data if isinstance(x, Tensor) else x)
+    leaf.node = Leaf(leaf)
+    return leaf

@@ -1,0 +1,327 @@
+"""Symbols: a function of arrays is run once on them, and what it does to one element is recorded.
+
+A `Symbol` stands for an array. NumPy's functions on it (`np.exp(x)`, `x * y`, `np.where(m, x, 0)`)
+give further symbols: the program of one element. Sums, maxima and means along the last axis with
+keepdims are recorded as well: values of a row. Whatever else is asked of a symbol (a shape, a branch
+on a value, an index) raises `NotFusible`, and the function is then run as it stands.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import bfloat16
+
+
+class NotFusible(Exception):
+    """The function does something that cannot be recorded as work on one element or one row."""
+
+
+ROW_FUNCTIONS = {"sum", "max", "min"}
+_COMPARISONS = {
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf",
+    "isfinite", "logical_and", "logical_or", "logical_not", "logical_xor", "signbit",
+}  # fmt: skip
+KNOWN = _COMPARISONS | set(
+    "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 log10 "
+    "log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "arccosh arctanh arctan2 hypot absolute fabs sign floor ceil rint trunc maximum minimum fmax "
+    "fmin copysign heaviside remainder erf erfc erfinv erfcx expit gammaln".split()
+)
+_NAMES = {"true_divide": "divide", "abs": "absolute"}
+_NUMBERS = (bool, int, float, np.generic)  # bfloat16's scalars are of no class of NumPy's
+
+
+class Program:
+    """What was recorded: symbols in the order they were made, no value computed twice."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self._known: dict[tuple, Symbol] = {}
+
+    def symbol(self, op: str, args: tuple, dtype: Any, is_row: bool) -> "Symbol":
+        """The symbol of this step; the earlier one where the same step was recorded before."""
+        key = (
+            op,
+            *[x.number if isinstance(x, Symbol) else (type(x), repr(x)) for x in args],
+            dtype,
+        )
+        if key not in self._known:
+            self._known[key] = found = Symbol(self, len(self.symbols), op, args, dtype, is_row)
+            self.symbols.append(found)
+        return self._known[key]
+
+
+class Symbol:
+    """One value of the program. `op` is "input", a ufunc's name, "where", "cast" or a row's sum."""
+
+    __slots__ = ("args", "dtype", "is_row", "number", "op", "program", "shape")
+    __array_priority__ = 1000
+    __hash__ = object.__hash__
+
+    def __init__(
+        self, program: Program, number: int, op: str, args: tuple, dtype: Any, is_row: bool
+    ):
+        self.program, self.number, self.op, self.args = program, number, op, args
+        self.dtype, self.is_row = np.dtype(dtype), is_row
+        # one shape for all: the kernel's. A row's value has length 1 along the last axis.
+        self.shape = (2, 1) if is_row else (2, 3)
+
+    ndim = 2
+
+    @property
+    def size(self) -> int:
+        return 2 if self.is_row else 6
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def _refuse(self, what: str) -> Any:
+        raise NotFusible(f"{what} is not work on one element")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        self._refuse("a conversion to an array")
+
+    def __bool__(self) -> bool:
+        return self._refuse("a branch on a value")
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._refuse("an index")
+
+    def __len__(self) -> int:
+        return self._refuse("len()")
+
+    def __iter__(self) -> Any:
+        return self._refuse("iteration")
+
+    # -- NumPy's words -----------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        name = _NAMES.get(ufunc.__name__, ufunc.__name__)
+        if method != "__call__" or kwargs.keys() - {"dtype"} or name not in KNOWN:
+            return self._refuse(f"np.{ufunc.__name__} with {method} and {sorted(kwargs)}")
+        if kwargs.get("dtype") is not None:
+            args = tuple(_cast(_symbol(self.program, x), kwargs["dtype"]) for x in args)
+        return _step(self.program, name, args)
+
+    def __array_function__(self, fn: Callable, kinds: Any, args: tuple, kwargs: dict) -> Any:
+        here = _FUNCTIONS.get(fn)
+        if here is None:
+            self._refuse(f"np.{fn.__name__}")
+        return here(*args, **kwargs)
+
+    def astype(self, dtype: Any, copy: bool = True) -> "Symbol":
+        return _cast(self, dtype)
+
+    def copy(self, order: str = "K") -> "Symbol":
+        return self
+
+    def conj(self) -> "Symbol":
+        return self
+
+    def reshape(self, *shape: Any) -> "Symbol":
+        shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return self if tuple(shape) == self.shape else self._refuse("reshape")
+
+    @property
+    def real(self) -> "Symbol":
+        return self
+
+    def sum(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> "Symbol":
+        return _row("sum", self, axis, keepdims, dtype)
+
+    def mean(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> "Symbol":
+        total = _row("sum", self, axis, keepdims, dtype)
+        return _step(self.program, "divide", (total, row_length(self.program, total.dtype)))
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
+        return _row("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, keepdims: bool = False) -> "Symbol":
+        return _row("min", self, axis, keepdims)
+
+
+def _binary(name: str) -> tuple[Callable, Callable]:
+    def forward(self: Symbol, other: Any) -> Any:
+        return _step(self.program, name, (self, other))
+
+    def reflected(self: Symbol, other: Any) -> Any:
+        return _step(self.program, name, (other, self))
+
+    return forward, reflected
+
+
+for _method, _name in {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power",
+    "mod": "remainder",
+}.items():  # fmt: skip
+    _forward, _reflected = _binary(_name)
+    setattr(Symbol, f"__{_method}__", _forward)
+    setattr(Symbol, f"__r{_method}__", _reflected)
+for _method, _name in {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
+    "ge": "greater_equal", "and": "logical_and", "or": "logical_or",
+}.items():  # fmt: skip
+    setattr(Symbol, f"__{_method}__", _binary(_name)[0])
+for _method, _name in {"neg": "negative", "abs": "absolute", "invert": "logical_not"}.items():
+    setattr(Symbol, f"__{_method}__", lambda self, _name=_name: _step(self.program, _name, (self,)))
+
+
+def _symbol(program: Program, x: Any) -> Symbol:
+    if isinstance(x, Symbol):
+        return x
+    if isinstance(x, _NUMBERS):
+        return _constant(program, x, np.result_type(type(x)))
+    raise NotFusible(f"a {type(x).__name__} beside symbols")
+
+
+def _constant(program: Program, x: Any, dtype: Any) -> Symbol:
+    return program.symbol("constant", (x,), np.dtype(dtype), True)
+
+
+def row_length(program: Program, dtype: Any) -> Symbol:
+    """How many elements a row has, known when the kernel runs."""
+    return program.symbol("length", (), np.dtype(dtype), True)
+
+
+def _step(program: Program, name: str, args: tuple) -> Symbol:
+    """The symbol of one ufunc's result, in the dtype that NumPy gives it (scalars are weak)."""
+    dtypes = [x.dtype for x in args if isinstance(x, Symbol)]
+    common = dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
+    symbols = []
+    for x in args:
+        if isinstance(x, Symbol):
+            symbols.append(x)
+        elif isinstance(x, _NUMBERS):
+            is_weak = common.kind in "fV" or common == bfloat16 or isinstance(x, bool | int)
+            kind = common if is_weak else np.result_type(common, type(x))
+            symbols.append(_constant(program, x, kind))
+        else:
+            raise NotFusible(f"a {type(x).__name__} beside symbols")
+    working = symbols[0].dtype if len({s.dtype for s in symbols}) == 1 else np.result_type(
+        *[s.dtype for s in symbols]
+    )  # fmt: skip
+    if working.kind == "c":
+        raise NotFusible("complex numbers")
+    if name not in _COMPARISONS and working.kind in "biu" and name not in _EXACT:
+        working = np.dtype(np.float64)
+    if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
+        symbols = [s if s.dtype == bool else _step(program, "not_equal", (s, 0)) for s in symbols]
+    else:
+        symbols = [_cast(s, working) for s in symbols]
+    dtype = np.dtype(bool) if name in _COMPARISONS else working
+    return program.symbol(name, tuple(symbols), dtype, all(s.is_row for s in symbols))
+
+
+_EXACT = {"add", "subtract", "multiply", "negative", "positive", "absolute", "sign", "maximum",
+          "minimum", "square"}  # fmt: skip
+
+
+def _cast(x: Symbol, dtype: Any) -> Symbol:
+    dtype = np.dtype(dtype)
+    if dtype == x.dtype:
+        return x
+    if dtype.kind == "c":
+        raise NotFusible("complex numbers")
+    if x.op == "constant" and dtype.kind != "b":
+        return _constant(x.program, x.args[0], dtype)
+    return x.program.symbol("cast", (x,), dtype, x.is_row)
+
+
+def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> Symbol:
+    if isinstance(axis, tuple) and len(axis) == 1:
+        (axis,) = axis
+    if not keepdims or axis not in (-1, 1) or x.is_row:
+        raise NotFusible(f"{name} over axis {axis!r}, keepdims={keepdims}")
+    x = x if dtype is None else _cast(x, dtype)
+    return x.program.symbol(name, (x,), x.dtype, True)
+
+
+# -- NumPy functions that are no ufuncs ----------------------------------------------------------
+
+
+def _where(condition: Any, a: Any, b: Any) -> Symbol:
+    program = next(x for x in (condition, a, b) if isinstance(x, Symbol)).program
+    condition = _symbol(program, condition)
+    dtypes = [x.dtype for x in (a, b) if isinstance(x, Symbol)]
+    dtype = np.result_type(*dtypes) if dtypes else np.result_type(type(a), type(b))
+    if dtypes and len(set(dtypes)) == 1:
+        dtype = dtypes[0]
+    a, b = (_cast(x, dtype) if isinstance(x, Symbol) else _constant(program, x, dtype)
+            for x in (a, b))  # fmt: skip
+    condition = (
+        condition if condition.dtype == bool else _step(program, "not_equal", (condition, 0))
+    )
+    return program.symbol("where", (condition, a, b), dtype, all(
+        x.is_row for x in (condition, a, b)))  # fmt: skip
+
+
+def _filled(value: Any) -> Callable:
+    def like(x: Symbol, dtype: Any = None, shape: Any = None, **_: Any) -> Symbol:
+        if shape not in (None, x.shape):
+            raise NotFusible("an array of another shape")
+        return _constant(x.program, value, dtype or x.dtype)
+
+    return like
+
+
+def _clip(x: Any, low: Any = None, high: Any = None, **_: Any) -> Any:
+    program = next(v for v in (x, low, high) if isinstance(v, Symbol)).program
+    y = x if low is None else _step(program, "maximum", (x, low))
+    return y if high is None else _step(program, "minimum", (y, high))
+
+
+def _expand(x: Symbol, shape: Any = None, **_: Any) -> Symbol:
+    if tuple(shape) != (2, 3):
+        raise NotFusible("broadcast_to another shape")
+    return x
+
+
+_FUNCTIONS: dict[Callable, Callable] = {
+    np.where: _where,
+    np.zeros_like: _filled(0),
+    np.ones_like: _filled(1),
+    np.full_like: lambda x, value, **options: _filled(value)(x, **options),
+    np.clip: _clip,
+    np.shape: lambda x: x.shape,
+    np.ndim: lambda x: x.ndim,
+    np.copy: lambda x, **_: x,
+    np.real: lambda x: x,
+    np.broadcast_to: _expand,
+    np.sum: lambda x, axis=None, dtype=None, keepdims=False: _row("sum", x, axis, keepdims, dtype),
+    np.max: lambda x, axis=None, keepdims=False: _row("max", x, axis, keepdims),
+    np.min: lambda x, axis=None, keepdims=False: _row("min", x, axis, keepdims),
+    np.mean: lambda x, axis=None, dtype=None, keepdims=False: x.mean(axis, keepdims, dtype),
+}
+
+
+def reached(outputs: Sequence[Symbol]) -> set[int]:
+    """The numbers of all symbols that these depend on, and their own."""
+    found: set[int] = set()
+    stack = list(outputs)
+    while stack:
+        s = stack.pop()
+        if s.number not in found:
+            found.add(s.number)
+            stack += [x for x in s.args if isinstance(x, Symbol)]
+    return found
+
+
+def trace(fn: Callable, dtypes: Sequence[Any]) -> tuple[list[Symbol], list]:
+    """(inputs, outputs) of fn run on symbols of these dtypes; raises NotFusible where it cannot be.
+
+    An output that is None (no gradient) stays None; a number becomes a constant.
+    """
+    program = Program()
+    inputs = [program.symbol("input", (i,), dtype, False) for i, dtype in enumerate(dtypes)]
+    try:
+        ys = fn(*inputs)
+    except NotFusible:
+        raise
+    except Exception as error:  # what the function needs of real arrays, symbols may not have
+        raise NotFusible(f"{type(error).__name__}: {error}") from error
+    ys = list(ys) if isinstance(ys, tuple | list) else [ys]
+    outputs = [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]
+    return inputs, outputs

@@ -1,0 +1,222 @@
+"""The lines of an event log: what was heard, as text, with names defined before they are used."""
+
+import re
+import threading
+from types import CodeType
+from typing import Any
+
+from ..core import events
+from ..ops import work
+from .formats import json_text
+
+_MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
+_MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
+
+
+class Lines:
+    """Writes events, marks and memory as lines of JSON, each with the definitions it needs."""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, int] = {}
+        self._next_name = 0
+        self._codes: list[CodeType] = []
+        self._calls: dict[tuple, str] = {}  # signature -> its part of a line
+        self._signatures: dict[tuple, tuple] = {}  # each once, so that many calls share it
+        self._texts: dict[str, str] = {}
+        self._forwards: dict[int, tuple] = {}  # seq -> (op, inputs, outputs, params)
+
+    def forget(self) -> None:
+        """Define every name again when it returns."""
+        self._names.clear()
+        self._codes.clear()
+        self._calls.clear()
+        self._signatures.clear()
+
+    def write_event(self, entry: tuple, lines: list[str]) -> None:
+        """An op or a whole backward."""
+        kind, op, t0, t1, thread, seq, inputs, outputs, origin, slots = entry
+        middle = ""
+        if kind != "pass":
+            middle = self._call(kind, op, seq, (inputs, outputs), slots, lines)
+        text = (
+            f'{{"kind":"{kind}","op":{self._quoted(op)},"t0":{t0},"t1":{t1},'
+            f'"thread":{self._number(("thread", thread), lines)},'
+            f'"seq":{"null" if seq is None else seq}{middle}'
+        )
+        lines.append(f"{text}{self._origin(origin, lines)}}}\n")
+
+    def write_other(self, entry: tuple, lines: list[str]) -> None:
+        """A mark, an allocation, a change of category or a release."""
+        kind = entry[0]
+        if kind == "release":
+            _, number, t, used, used_forward = entry
+            lines.append(
+                f'{{"kind":"release","id":{number},"t":{t},"used":{used},'
+                f'"used_forward":{used_forward}}}\n'
+            )
+        elif kind == "held":
+            _, number, used, used_forward = entry
+            lines.append(
+                f'{{"kind":"held","id":{number},"used":{used},"used_forward":{used_forward}}}\n'
+            )
+        elif kind == "category":
+            _, number, t, category = entry
+            lines.append(f'{{"kind":"category","id":{number},"t":{t},"category":"{category}"}}\n')
+        elif kind == "mark":
+            _, what, name, t0, t1, thread, origin = entry
+            lines.append(
+                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:1000])},'
+                f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
+                f"{self._origin(origin, lines)}}}\n"
+            )
+        else:
+            _, number, t, nbytes, category, phase, op, seq, thread, origin, shape, dtype = entry
+            record = {"kind": "alloc", "id": number, "t": t, "bytes": nbytes, "category": category}
+            record |= {"phase": phase, "op": op, "seq": seq, "shape": list(shape), "dtype": dtype}
+            record["thread"] = self._number(("thread", thread), lines)
+            lines.append(f"{json_text(record)[:-1]}{self._origin(origin, lines)}}}\n")
+
+    # -- arrays and work -------------------------------------------------------------------------
+
+    def _call(
+        self, kind: str, op: str, seq: int | None, arrays: tuple, slots: Any, lines: list[str]
+    ) -> str:
+        """The fields "arrays", "flops" and "moved" of an event, worked out once per signature."""
+        try:
+            forward = None
+            if kind == "backward":
+                forward = self._forwards.get(-1 if seq is None else seq)
+            key = (op, arrays, slots, forward)
+            text = self._calls.get(key)
+        except TypeError:  # a parameter that cannot be a key
+            return self._arrays(arrays, lines)
+        if text is None:
+            if len(self._calls) >= _MOST_NAMES:
+                self.forget()
+            arrived = [y is not None for y in arrays[1]]
+            text = self._arrays(arrays, lines) + _work_text(op, arrays, slots, forward, arrived)
+            self._signatures[key] = key
+            self._calls[key] = text
+        if kind == "forward" and seq is not None:
+            self._remember(seq, self._signatures[key])
+        return text
+
+    def _arrays(self, arrays: tuple, lines: list[str]) -> str:
+        if not (arrays[0] or arrays[1]):
+            return ""
+        return f',"arrays":{self._number(("arrays", *arrays), lines)}'
+
+    def _quoted(self, name: str) -> str:
+        """An op's name as JSON, escaped once."""
+        text = self._texts.get(name)
+        if text is None:
+            if len(self._texts) >= _MOST_NAMES:
+                self._texts.clear()
+            text = self._texts[name] = json_text(name)
+        return text
+
+    def _remember(self, seq: int, call: tuple) -> None:
+        forwards = self._forwards
+        forwards[seq] = call
+        if len(forwards) > _MOST_FORWARDS:
+            for old in list(forwards)[: _MOST_FORWARDS // 2]:
+                del forwards[old]
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def _origin(self, origin: tuple | None, lines: list[str]) -> str:
+        if origin is None:
+            return ""
+        code, instruction, scope, *frames = origin
+        text = f',"scope":{self._number(("scope", scope), lines)}' if scope else ""
+        text += f',"site":{self._site(code, instruction, lines)}'
+        if len(frames) > 1:
+            sites = tuple([self._site(frame[0], frame[1], lines) for frame in frames])
+            text += f',"stack":{self._number(("stack", sites), lines)}'
+        return text
+
+    def _site(self, code: CodeType, instruction: int, lines: list[str]) -> int:
+        """The number of a source line, which is looked up once for each instruction on it."""
+        number = self._names.get((id(code), instruction))
+        if number is None:
+            site = events.site_of((code, instruction, "")) or {}
+            number = self._number(("site", *site.values()), lines)
+            self._codes.append(code)  # so that its id stays its own
+            self._names[id(code), instruction] = number
+        return number
+
+    def _number(self, name: tuple, lines: list[str]) -> int:
+        """The number that stands for a site, scope, thread or signature, defined when it is new."""
+        number = self._names.get(name)
+        if number is None:
+            if len(self._names) >= _MOST_NAMES:
+                self.forget()
+            number = self._names[name] = self._next_name
+            self._next_name += 1
+            what = {"kind": "define", "what": name[0], "id": number}
+            lines.append(json_text(what | _definition(*name)) + "\n")
+        return number
+
+
+def _work_text(
+    op: str, arrays: tuple, slots: Any, forward: tuple | None, arrived: list[bool]
+) -> str:
+    """The work of a forward; with `forward`, its call, that of its backward."""
+    if forward is not None:
+        op, arrays, params, _ = forward
+        if slots is not None:
+            slots = [slot for slot, given in zip(slots, arrived, strict=False) if given]
+        inputs, outputs = map(_as_arrays, arrays)
+        found = _counted(work.of_backward, op, inputs, outputs, dict(params), slots)
+    else:
+        if slots is None or (slots and not isinstance(slots[0], tuple)):
+            return ""  # a backward whose forward is not in this log
+        inputs, outputs = map(_as_arrays, arrays)
+        found = _counted(work.of, op, inputs, outputs, dict(slots))
+    if found is None:
+        return ""
+    flops = "" if found.flops is None else f',"flops":{found.flops}'
+    return f'{flops},"moved":{found.moved}'
+
+
+def _as_arrays(described: tuple) -> list:
+    return [None if x is None else work.Array(*x) for x in described]
+
+
+def _counted(count: Any, *call: Any) -> Any:
+    """The work of a call; None for an op that the table cannot read, such as one just defined."""
+    try:
+        return count(*call)
+    except Exception:
+        return None
+
+
+def _definition(what: str, *content: Any) -> dict[str, Any]:
+    if what == "arrays":
+        return {"inputs": _described(content[0]), "outputs": _described(content[1])}
+    if what == "site":
+        return dict(zip(("file", "line", "function"), content, strict=True))
+    if what == "stack":
+        return {"frames": list(content[0])}
+    if what == "thread":
+        return _thread(content[0])
+    return {"name": content[0]}
+
+
+def _thread(identity: int) -> dict[str, Any]:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    name = names.get(identity, f"thread {identity}")
+    return {"name": name, "worker": _worker(name)}
+
+
+def _worker(name: str) -> int | None:
+    """The number of the worker of a parallel backward that a thread's name tells."""
+    found = re.fullmatch(r"minigrad-(\d+)", name)
+    return int(found[1]) if found else None
+
+
+def _described(arrays: tuple) -> list[dict[str, Any]]:
+    return [
+        {"shape": list(shape), "dtype": str(dtype), "bytes": nbytes}
+        for shape, dtype, nbytes in filter(None, arrays)
+    ]

@@ -1,0 +1,268 @@
+"""Who holds memory, from when to when: the arrays that ops make and are given, while it listens.
+
+An array that owns its data is one piece of memory; views belong to their owner. It is noted when
+an op first returns it, or is first given it, with a weak reference that tells when it goes. What
+an op needs and frees inside itself is not seen.
+
+Categories. A tensor that optimizers train is a parameter, another leaf or plain array an input;
+what an op returns is temporary until a node saves it for its rules, then saved; what a backward
+passes on, and what stands in `.grad`, is gradient; arrays that an optimizer keeps are its state.
+"""
+
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any
+
+from ..core.graph import Leaf
+from ..core.tensor import Tensor, raw
+from .formats import cotangents_of
+
+_MOST_PARTS = 1000  # of a list that a node saves or an optimizer keeps
+
+
+class _Held(weakref.ref):
+    """A weak reference to an owner of memory, with what is known of it."""
+
+    __slots__ = ("number", "key", "bytes", "category", "saved", "used", "used_forward", "before")
+    number: int
+    key: int
+    bytes: int
+    category: str
+    saved: int  # how many nodes wait with it for a backward
+    used: int
+    used_forward: int
+    before: str  # the category to return to when no node saves it any more
+
+
+class MemoryTracker:
+    """Turns the engine's events into lines: `tell(line)` gets alloc, category and release tuples.
+
+    ("alloc", id, t, bytes, category, phase, op, seq, thread, origin, shape, dtype)
+    ("category", id, t, category)
+    ("release", id, t, used, used_forward)
+    ("held", id, used, used_forward)           at the end, for what is still there
+
+    The caller adds thread and origin by giving `where`, a pair, to what it calls.
+    """
+
+    def __init__(self, tell: Callable[[tuple], Any], most: int):
+        self.tell = tell
+        self.most = most
+        self.lost = 0
+        self.live = 0
+        self.peak = 0
+        self._next = 0
+        self._held: dict[int, _Held] = {}  # by id of the owner
+        self._lock = threading.RLock()
+        self._open = True
+
+    def close(self) -> None:
+        """Tell what is still held, and no further releases."""
+        self._open = False
+        with self._lock:
+            for held in list(self._held.values()):
+                self.tell(("held", held.number, held.used, held.used_forward))
+
+    # -- what the engine tells ---------------------------------------------------------------
+
+    def forward(self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple):
+        """An op has run forward: its inputs were there before, its outputs are new."""
+        with self._lock:
+            for x in inputs:
+                held = self._of(x, t, _category_of(x), "before", None, None, where)
+                if held is not None:
+                    held.used = held.used_forward = t
+            seq = None if node is None else node.number
+            for y in outputs:
+                held = self._of(y, t, "temporary", "forward", op, seq, where)
+                if held is not None:
+                    held.used = held.used_forward = t
+            if node is not None:
+                for x in _arrays_in(node.saved):
+                    held = self._of(x, t, "temporary", "forward", op, seq, where)
+                    if held is not None:
+                        held.saved += 1
+                        if held.category == "temporary":
+                            self._set(held, "saved", t)
+
+    def backward(self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple):
+        """A node has run backward: what it had saved has been used, its contributions are new."""
+        with self._lock:
+            for x in _arrays_in(node.saved):
+                held = self._of(x, t, "saved", "before", None, None, where)
+                if held is not None:
+                    held.used = t
+                    held.saved = max(0, held.saved - 1)
+                    if not held.saved and held.category == "saved":
+                        self._set(held, held.before, t)
+            for x in cotangents_of(g):
+                held = self._of(x, t, "gradient", "backward", None, None, where)
+                if held is not None:
+                    held.used = t
+            for c in contributions:
+                held = self._of(c, t, "gradient", "backward", op, node.number, where)
+                if held is not None:
+                    held.used = t
+
+    def backward_done(self, leaves: list, where: tuple) -> None:
+        """A backward has ended: what stands in `.grad` now."""
+        t = perf_counter_ns()
+        with self._lock:
+            for leaf in leaves:
+                tensor = leaf.tensor()
+                if tensor is not None and tensor.grad is not None:
+                    held = self._of(tensor.grad, t, "gradient", "backward", None, None, where)
+                    if held is not None and held.category in ("temporary", "saved"):
+                        self._set(held, "gradient", t)
+
+    def stepped(self, optimizer: Any, t: int, where: tuple) -> None:
+        """An optimizer has made a step: its parameters, and what it keeps."""
+        name = type(optimizer).__name__
+        with self._lock:
+            for group in getattr(optimizer, "param_groups", ()):
+                for p in group.get("params", ()):
+                    for x, category in ((p, "parameter"), (p.grad, "gradient")):
+                        held = self._of(x, t, category, "before", None, None, where)
+                        if held is not None:
+                            held.used = t
+                            if held.category != category:
+                                self._set(held, category, t)
+            for state in list(getattr(optimizer, "_state", {}).values()):
+                for x in _arrays_in(tuple(state.values())):
+                    held = self._of(x, t, "optimizer state", "optimizer", name, None, where)
+                    if held is not None:
+                        held.used = t
+
+    # -- pieces of memory --------------------------------------------------------------------
+
+    def _of(
+        self, x: Any, t: int, category: str, phase: str, op: str | None, seq: Any, where: tuple
+    ) -> _Held | None:
+        """What is known of the memory that x shows; noted, if it is seen for the first time."""
+        owner = _owner(x)
+        if owner is None:
+            return None
+        key = id(owner)
+        held = self._held.get(key)
+        if held is not None and held() is owner:
+            return held
+        if self._next >= self.most:
+            self.lost += 1
+            return None
+        try:
+            held = _Held(owner, self._gone)
+        except TypeError:  # an array class without weak references
+            return None
+        held.number, held.key, held.category, held.before = self._next, key, category, category
+        held.saved, held.used, held.used_forward = 0, t, t
+        held.bytes = owner.nbytes
+        if category == "saved":
+            held.before = "temporary"
+        self._next += 1
+        self._held[key] = held
+        self.live += held.bytes
+        self.peak = max(self.peak, self.live)
+        thread, origin = where
+        self.tell(
+            ("alloc", held.number, t, held.bytes, category, phase, op, seq, thread, origin,
+             owner.shape, str(owner.dtype))
+        )  # fmt: skip
+        return held
+
+    def _gone(self, held: _Held) -> None:
+        """The owner's memory is given back now; called by the interpreter, from anywhere."""
+        if sys.is_finalizing() or not self._open:
+            return
+        if self._held.get(held.key) is held:
+            del self._held[held.key]
+        self.live -= held.bytes
+        self.tell(("release", held.number, perf_counter_ns(), held.used, held.used_forward))
+
+    def _set(self, held: _Held, category: str, t: int) -> None:
+        held.category = category
+        if category != "saved":
+            held.before = category
+        self.tell(("category", held.number, t, category))
+
+
+class PeakMemory:
+    """The bytes that live, now and at their peak, by category: what an aggregate profile keeps."""
+
+    def __init__(self) -> None:
+        self.tracker = MemoryTracker(self._heed, 10_000_000)
+        self.live: dict[str, int] = {}
+        self.at_peak: dict[str, int] = {}
+        self.peak = 0
+        self._pieces: dict[int, tuple[str, int]] = {}
+
+    def hear(self, event: tuple, origin: tuple | None) -> None:
+        """An event of the engine."""
+        kind, op, _, t1, node, inputs, outputs, _ = event
+        if kind == "forward":
+            self.tracker.forward(op, t1, node, inputs, outputs, (0, origin))
+        else:
+            self.tracker.backward(op, t1, node, inputs[0], outputs, (0, origin))
+
+    def _heed(self, line: tuple) -> None:
+        kind, number = line[:2]
+        live = self.live
+        if kind == "alloc":
+            nbytes, category = line[3], line[4]
+        else:
+            before, nbytes = self._pieces.pop(number, ("other", 0))
+            live[before] = live.get(before, 0) - nbytes
+            if kind in ("release", "held"):
+                return
+            category = line[3]
+        self._pieces[number] = category, nbytes
+        live[category] = live.get(category, 0) + nbytes
+        if self.tracker.live > self.peak:
+            self.peak, self.at_peak = self.tracker.live, dict(live)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Bytes: live now, at the peak, and at the peak by category."""
+        return {
+            "live": self.tracker.live,
+            "peak": self.peak,
+            "at_peak": {name: n for name, n in sorted(self.at_peak.items()) if n},
+        }
+
+
+def _owner(x: Any) -> Any:
+    """The array that owns the memory x shows; None for what is no array."""
+    x = raw(x)
+    if not hasattr(x, "nbytes") or not hasattr(x, "shape") or isinstance(x, int | float | complex):
+        return None
+    while (
+        getattr(x, "base", None) is not None
+        and hasattr(x.base, "nbytes")
+        and hasattr(x.base, "dtype")
+    ):
+        x = x.base
+    return x
+
+
+def _category_of(x: Any) -> str:
+    """Of an op's argument that was not made by an op in sight."""
+    if isinstance(x, Tensor):
+        if getattr(x, "is_parameter", False):
+            return "parameter"
+        if x.node is not None and x.node.__class__ is not Leaf:
+            return "temporary"
+    return "input"
+
+
+def _arrays_in(values: Any) -> list:
+    """The arrays among what a node has saved, also those in lists."""
+    if type(values) is not tuple:
+        return []  # freed, or kept elsewhere by a pack hook
+    found = []
+    for value in values:
+        if isinstance(value, tuple | list):
+            found += [part for part in value[:_MOST_PARTS] if hasattr(part, "nbytes")]
+        elif hasattr(value, "nbytes"):
+            found.append(value)
+    return found

@@ -1,0 +1,83 @@
+"""The table of an aggregate profile, for 80 columns."""
+
+import os
+from typing import Any
+
+from .cells import Row
+from .table import duration, size, text_table
+
+_MOST_PROMOTIONS = 10
+
+
+def text(rows: list[Row], wall: int, cost: float, memory: Any, top: int) -> str:
+    """The rows, longest first, and below them what they cost to find and what they show.
+
+    wall: nanoseconds counted; cost: nanoseconds a call that recording takes; memory: PeakMemory.
+    """
+    calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
+    title = f"minigrad profile: {calls:,} calls, {duration(total)} in ops, {duration(wall)} wall"
+    if not rows:
+        return title
+    by_line = any(row.site for row in rows)
+    lines = [_cells(row, by_line) for row in rows[:top]]
+    if rest := rows[top:]:
+        name = f"({len(rest)} more rows)"
+        other = Row(name, "", sum(row.calls for row in rest), sum(row.total_ns for row in rest))
+        other.share = sum(row.share for row in rest)
+        lines.append(_cells(other, by_line))
+    lines.append(["total", "", f"{calls:,}", duration(total), "", "100.0 %" if total else ""])
+    columns = ["<line" if by_line else "<op", "<phase", "calls", "total", "per call", "share"]
+    part = f", {cost * calls / wall:.1%} of wall time" if wall else ""
+    note = f"recording: at least {duration(cost)} a call{part}; not subtracted"
+    parts = [title, text_table(columns, lines), note]
+    if memory is not None:
+        parts.append(memory_text(memory))
+    promoted = [row for row in rows if row.promoted]
+    if promoted:
+        parts.append(_promotions(promoted))
+    return "\n".join(parts)
+
+
+def memory_text(memory: Any) -> str:
+    """One line: the bytes at the peak and whose they were."""
+    told = memory.as_dict()
+    largest = sorted(told["at_peak"].items(), key=lambda item: -item[1])
+    owners = ", ".join(f"{size(n)} {name}" for name, n in largest)
+    return f"memory at its peak: {size(told['peak'])} ({owners}); {size(told['live'])} now"
+
+
+def _promotions(rows: list[Row]) -> str:
+    lines = [
+        "float64 was made of narrower floats, which doubles the memory they move, in:",
+        *[f"  {_named(row)}" for row in rows[:_MOST_PROMOTIONS]],
+        "(a NumPy float64 beside a tensor? write a Python number instead, or cast)",
+    ]
+    return "\n".join(lines)
+
+
+def _named(row: Row) -> str:
+    """The op, its phase and the lines where it was seen, as far as they fit."""
+    name = f"{row.op} ({row.phase})"
+    places = [relative(place) for place in row.promoted_at] or [relative(row.site)] * bool(row.site)
+    return f"{name} at {', '.join(places[:3])}" if places else name
+
+
+def _cells(row: Row, by_line: bool) -> list[str]:
+    name = f"{relative(row.site)} {row.op}" if by_line and row.site else row.op
+    return [
+        name,
+        row.phase,
+        f"{row.calls:,}",
+        duration(row.total_ns),
+        duration(row.total_ns / row.calls),
+        f"{row.share:.1f} %",
+    ]
+
+
+def relative(path: str) -> str:
+    """A path below the current folder without that folder."""
+    try:
+        here = os.getcwd()
+    except OSError:  # the folder is gone
+        return path
+    return path.removeprefix(here + os.sep)

@@ -1,0 +1,227 @@
+"""What stands in an event log: one dataclass for each kind of line, and what makes a line whole."""
+
+from dataclasses import dataclass
+from typing import Any
+
+CATEGORIES = (
+    "parameter", "gradient", "saved", "temporary", "input", "optimizer state", "other",
+)  # fmt: skip
+MARKS = ("scope", "step", "optimizer", "hook")
+MAX_NAME = 1000  # characters of an op's or a mark's name
+_NARROW = ("float16", "bfloat16", "float32", "complex64")
+
+
+def is_count(value: Any) -> bool:
+    """Whether this is a whole number from 0 to 2⁶³ − 1."""
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One op, or one whole backward, with what its line refers to filled in.
+
+    kind     "forward", "backward", or "pass" for a whole backward
+    t0 t1    nanoseconds of the header's clock
+    thread   number of the lane: reader.threads names it, reader.workers[thread] is its number in a
+             parallel backward, or None
+    seq      number of the graph node; the same in forward and backward; None: not recorded
+    arrays   {"inputs": [...], "outputs": [...]} with shape, dtype and bytes of each
+    bytes    of the outputs together
+    site     {"file", "line", "function"} of the user's line, or None
+    flops    floating-point operations, by the op's entry in minigrad.ops.work; None: not known
+    moved    bytes read and written at the least: inputs once, outputs once
+    stack    the sites of the callers, innermost first, where the log keeps stacks
+    """
+
+    kind: str
+    op: str
+    t0: int
+    t1: int
+    thread: int
+    seq: int | None
+    arrays: dict[str, Any]
+    bytes: int
+    scope: str
+    site: dict[str, Any] | None
+    flops: int | None = None
+    moved: int | None = None
+    stack: tuple = ()
+
+    @property
+    def promoted(self) -> bool:
+        """Whether a forward made double precision of a narrower input, beside a wide one."""
+        if self.kind != "forward" or self.op in ("cast", "astype"):
+            return False
+        wide = any(y["dtype"] in ("float64", "complex128") for y in self.arrays["outputs"])
+        return wide and any(x["dtype"] in _NARROW for x in self.arrays["inputs"])
+
+
+@dataclass(slots=True, frozen=True)
+class Allocation:
+    """Memory that began to be held at time t: an array that owns its data, under a number `id`.
+
+    phase     "forward", "backward", "optimizer", or "before" for what was there when first seen
+    op seq    which op made it, None where none did; seq as in Event
+    category  one of CATEGORIES, as far as it was known then; Category lines change it
+    """
+
+    id: int
+    t: int
+    bytes: int
+    category: str
+    phase: str
+    op: str | None
+    seq: int | None
+    thread: int
+    scope: str
+    site: dict[str, Any] | None
+    shape: tuple
+    dtype: str
+
+
+@dataclass(slots=True, frozen=True)
+class Category:
+    """The memory `id` is of another category from time t on."""
+
+    id: int
+    t: int
+    category: str
+
+
+@dataclass(slots=True, frozen=True)
+class Release:
+    """The memory `id` was given back at time t.
+
+    used, used_forward   when an op last read or made it; when an op of a forward last did
+    """
+
+    id: int
+    t: int
+    used: int
+    used_forward: int
+
+
+@dataclass(slots=True, frozen=True)
+class Held:
+    """The memory `id` is still there as the log ends; used, used_forward: as in Release."""
+
+    id: int
+    used: int
+    used_forward: int
+
+
+@dataclass(slots=True, frozen=True)
+class Mark:
+    """A stretch of a thread's time that is no op (t0 < t1), or a moment (t0 = t1).
+
+    what   "scope" (name: its path), "step" (name: its number; from the step's begin to its end),
+           "optimizer" (an optimizer's step), "hook" (a user's hook that a backward ran)
+    """
+
+    what: str
+    name: str
+    t0: int
+    t1: int
+    thread: int
+    scope: str
+    site: dict[str, Any] | None
+
+
+Record = Event | Allocation | Category | Release | Held | Mark
+
+
+# -- definitions: each checked, and None where it is not whole -------------------------------------
+
+
+def _site(record: dict) -> dict | None:
+    file, line, function = record.get("file"), record.get("line"), record.get("function")
+    whole = isinstance(file, str) and is_count(line) and isinstance(function, str)
+    return {"file": file, "line": line, "function": function} if whole else None
+
+
+def _name(record: dict) -> str | None:
+    name = record.get("name")
+    return name if isinstance(name, str) else None
+
+
+def _stack(record: dict) -> tuple | None:
+    frames = record.get("frames")
+    return tuple(frames) if isinstance(frames, list) and all(map(is_count, frames)) else None
+
+
+def _arrays(record: dict) -> dict | None:
+    """Inputs and outputs of a call, and the bytes of the outputs together."""
+    inputs, outputs = record.get("inputs"), record.get("outputs")
+    if not isinstance(inputs, list) or not isinstance(outputs, list):
+        return None
+    if not all(map(_is_array, [*inputs, *outputs])):
+        return None
+    total = sum(array["bytes"] for array in outputs)
+    return {"inputs": inputs, "outputs": outputs, "bytes": total}
+
+
+def _is_array(array: Any) -> bool:
+    if not isinstance(array, dict) or not isinstance(array.get("dtype"), str):
+        return False
+    return _is_shape(array.get("shape")) and is_count(array.get("bytes"))
+
+
+def _is_shape(shape: Any) -> bool:
+    return isinstance(shape, list) and all(map(is_count, shape))
+
+
+DEFINITIONS = {"site": _site, "scope": _name, "thread": _name, "arrays": _arrays, "stack": _stack}
+NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
+
+
+# -- lines: a complaint, or None where the line is whole -------------------------------------------
+
+
+def event_fault(record: dict) -> str | None:
+    """What is wrong with the line of an event, apart from what it refers to."""
+    get = record.get
+    t0: Any = get("t0")
+    t1: Any = get("t1")
+    if not (is_count(t0) and is_count(t1) and t0 <= t1):
+        return "an event needs t0 and t1, t0 not after t1"
+    op = get("op")
+    if not isinstance(op, str) or len(op) > MAX_NAME:
+        return f'"op" should be a text of at most {MAX_NAME}'
+    for name in ("seq", "flops", "moved"):
+        if get(name) is not None and not is_count(get(name)):
+            return f'"{name}" should be a whole number or null'
+    return None
+
+
+def mark_fault(record: dict) -> str | None:
+    """What is wrong with the line of a mark."""
+    what, name = record.get("what"), record.get("name")
+    t0: Any = record.get("t0")
+    t1: Any = record.get("t1")
+    if not (is_count(t0) and is_count(t1) and t0 <= t1):
+        return "a mark needs t0 and t1, t0 not after t1"
+    if not isinstance(what, str) or not isinstance(name, str) or len(name) > MAX_NAME:
+        return f"a mark needs what and name, texts of at most {MAX_NAME}"
+    return None
+
+
+def memory_fault(record: dict) -> str | None:
+    """What is wrong with the line of an allocation, a release or a category."""
+    get, kind = record.get, record["kind"]
+    if not (is_count(get("id")) and (kind == "held" or is_count(get("t")))):
+        return f"{kind} needs id and t, whole numbers"
+    if kind in ("release", "held"):
+        whole = is_count(get("used")) and is_count(get("used_forward"))
+        return None if whole else f"{kind} needs used and used_forward, whole numbers"
+    if get("category") not in CATEGORIES:
+        return f"the category should be one of {', '.join(CATEGORIES)}"
+    if kind == "category":
+        return None
+    op, seq = get("op"), get("seq")
+    if not (op is None or isinstance(op, str)) or not (seq is None or is_count(seq)):
+        return "an allocation's op is a text or null, its seq a whole number or null"
+    if not (is_count(get("bytes")) and isinstance(get("phase"), str)):
+        return "an allocation needs bytes and phase"
+    if not (_is_shape(get("shape")) and isinstance(get("dtype"), str)):
+        return "an allocation needs shape and dtype"
+    return None

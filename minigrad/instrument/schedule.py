@@ -1,0 +1,52 @@
+"""Which steps of a run are recorded: so many not heard, so many heard but dropped, so many kept."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class Schedule(NamedTuple):
+    """Steps are counted by `step()`, called at the end of each.
+
+    wait     steps in which nobody listens, at no cost
+    warmup   steps that are heard and forgotten, so that caches and pools fill
+    active   steps that are recorded
+    repeat   how often this is gone through; 0: until the end
+    """
+
+    wait: int = 0
+    warmup: int = 0
+    active: int = 1
+    repeat: int = 0
+
+    def phase(self, step: int) -> str:
+        """ "wait", "warmup", "active" or "done" for this step, counted from 0."""
+        cycle, place = divmod(step, self.wait + self.warmup + self.active)
+        if self.repeat and cycle >= self.repeat:
+            return "done"
+        if place < self.wait:
+            return "wait"
+        return "warmup" if place < self.wait + self.warmup else "active"
+
+
+def schedule_of(given: Any) -> Schedule | None:
+    """The schedule in (wait, warmup, active, repeat) or {"wait": ...}; None is none."""
+    if given is None or isinstance(given, Schedule):
+        return given
+    try:
+        if isinstance(given, Mapping):
+            schedule = Schedule(**given)
+        else:
+            schedule = Schedule(*given) if isinstance(given, Sequence) else Schedule(int(given))
+    except (TypeError, ValueError):
+        schedule = None
+    if schedule is None or isinstance(given, str) or not _sensible(schedule):
+        raise ValueError(
+            f"schedule={given!r}: give (wait, warmup, active, repeat), whole numbers of steps from "
+            "0 on, active at least 1; repeat 0 means until the end"
+        )
+    return schedule
+
+
+def _sensible(schedule: Schedule) -> bool:
+    whole = all(type(n) is int and n >= 0 for n in schedule)
+    return whole and schedule.active > 0

@@ -1,0 +1,54 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import errno
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
+    """The name of a file to write, which takes `path`'s place when the block ends without error.
+
+    It lies in the same directory and is forced to the disk before it is renamed, so whoever opens
+    `path`, also after a crash, finds the old file or the new one. After an error, Ctrl-C included,
+    the old file is as it was and nothing is left behind.
+    """
+    target = Path(os.path.realpath(path))  # behind a link, what it points to is replaced
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(target.parent))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        raise OSError(errno.EINVAL, "only a regular file can be replaced", str(path))
+    handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    os.close(handle)
+    try:
+        yield partial
+        _to_disk(partial)
+        os.chmod(partial, _mode(target))
+        os.replace(partial, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        raise
+    with contextlib.suppress(OSError):  # not every file system lets a directory be synced
+        _to_disk(target.parent)
+
+
+def _to_disk(path: str | Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _mode(target: Path) -> int:
+    """The old file's permissions, or those that a new file gets."""
+    if target.exists():
+        return stat.S_IMODE(target.stat().st_mode)
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask

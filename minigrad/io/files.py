@@ -1,0 +1,69 @@
+"""mg.save and mg.load: which format a file has, and what both formats share."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ..core import create
+from ..core.errors import FormatError
+from . import npz, tensors
+from .atomic import replaced_whole
+from .tree import flatten, rebuild
+
+_FORMATS = {".safetensors": tensors, ".npz": npz}
+_STATE = "minigrad.state"  # the name of the description among the metadata
+
+
+def save(
+    state: Mapping, path: str | os.PathLike, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a state to path.safetensors or path.npz; the file appears whole or not at all.
+
+    state     {name: tensor or array}, as model.state_dict() gives it, or nested dictionaries,
+              lists and tuples of these with numbers, strings, booleans and None
+    metadata  texts by name to be kept beside it
+
+    The names of a plain dictionary are the names in the file: PyTorch reads them, and weights
+    saved there are read here. safetensors needs the package of that name and has no complex128.
+    OSError where the file cannot be written; the old file is kept then.
+    """
+    form = _form(path)
+    arrays, description = flatten(state)
+    texts = dict(metadata or {})
+    if any(not isinstance(t, str) for pair in texts.items() for t in pair) or _STATE in texts:
+        raise TypeError(f"save: metadata must be texts by name, none of them named {_STATE!r}")
+    if description is not None:
+        texts[_STATE] = description
+    with replaced_whole(path) as partial:
+        form.write(partial, arrays, texts)
+
+
+def load(
+    path: str | os.PathLike, device: str | None = None, max_bytes: int | None = None
+) -> dict[str, Any]:
+    """Read what save, or another program, has written: the state with tensors in its places.
+
+    Sizes that the file declares are checked against it before memory is taken; max_bytes bounds
+    what its arrays may take (default: no more than the file holds; of a compressed npz 256 MiB or
+    100 times the file). FormatError for a damaged, hostile or too large file. No code in a file is
+    ever run.
+    """
+    arrays, texts = _form(path).read(os.fspath(path), max_bytes)
+    tensors_by_name = {name: create.as_tensor(a, device=device) for name, a in arrays.items()}
+    return rebuild(tensors_by_name, texts.get(_STATE), str(path))
+
+
+def metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The texts that were saved beside a state."""
+    texts = _form(path).read_metadata(os.fspath(path))
+    return {name: text for name, text in texts.items() if name != _STATE}
+
+
+def _form(path: str | os.PathLike) -> Any:
+    suffix = os.path.splitext(os.fspath(path))[1]
+    if suffix not in _FORMATS:
+        raise ValueError(f"{path}: the name must end in {' or '.join(_FORMATS)}")
+    return _FORMATS[suffix]
+
+
+__all__ = ["FormatError", "load", "metadata", "save"]

@@ -1,0 +1,95 @@
+"""safetensors files, through the library of that name.
+
+The library checks that declared shapes, dtypes and offsets agree with each other and with the
+file. What it lets pass is checked here first: names that come twice, and the bound on memory.
+"""
+
+import json
+import os
+import struct
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import FormatError
+
+MAX_HEADER = 100_000_000  # bytes, the format's own limit
+
+
+def library() -> ModuleType:
+    """The package safetensors."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise ImportError(
+            "safetensors files need the package safetensors: pip install 'minigrad-engine[full]' "
+            "from the checkout, or name the file .npz"
+        ) from None
+    return safetensors
+
+
+def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
+    """Write the arrays and texts; TypeError for a dtype that the format does not have."""
+    safetensors = library()
+    try:
+        safetensors.numpy.save_file(arrays, path, metadata={"format": "np", **texts})
+    except safetensors.SafetensorError as error:
+        if "dtype" in str(error):
+            raise TypeError(f"save: {error}. Name the file .npz, or cast") from None
+        raise OSError(f"save: {error}") from None
+
+
+def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays by name, and the texts."""
+    safetensors = library()
+    header = _header(path)
+    size = os.path.getsize(path)
+    if max_bytes is not None and size > max_bytes:
+        raise FormatError(f"{path}: {size:,} bytes, and max_bytes is {max_bytes:,}")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            # copies: a file that is mapped, not read, could be cut short while it is in use
+            arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
+    except (safetensors.SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is no safetensors file that can be read: {error}") from None
+    return arrays, _texts(header, path)
+
+
+def read_metadata(path: str) -> dict[str, str]:
+    """The texts alone."""
+    return _texts(_header(path), path)
+
+
+def _texts(header: dict, path: str) -> dict[str, str]:
+    texts = header.get("__metadata__", {})
+    if not isinstance(texts, dict) or any(not isinstance(t, str) for t in texts.values()):
+        raise FormatError(f"{path}: __metadata__ must hold texts")
+    return {name: text for name, text in texts.items() if name != "format"}
+
+
+def _header(path: str) -> dict[str, Any]:
+    """The JSON in front, whose length stands in the first 8 bytes."""
+    with open(path, "rb") as file:
+        size, start = os.fstat(file.fileno()).st_size, file.read(8)
+        length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+        if not 2 <= length <= min(size - 8, MAX_HEADER):
+            raise FormatError(
+                f"{path} is no safetensors file: it has {size:,} bytes and declares a header of "
+                f"{length:,}"
+            )
+        try:
+            header = json.loads(file.read(length), object_pairs_hook=_without_doubles)
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"{path}: its header is damaged: {error}") from None
+    if not isinstance(header, dict):
+        raise FormatError(f"{path}: its header is no JSON object")
+    return header
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = dict(pairs)
+    if len(names) < len(pairs):
+        raise ValueError("a name comes twice")
+    return names

@@ -1,0 +1,256 @@
+"""Activations as modules: each is the op of its name. Names and defaults are PyTorch's."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core import create
+from ..core.registry import op
+from ..core.tensor import Tensor
+from .module import Module
+from .parameter import Parameter
+
+__all__ = [
+    "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
+    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU",
+    "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
+    "Tanhshrink", "Threshold",
+]  # fmt: skip
+
+
+class _Activation(Module):
+    """Base: forward is the op `function` with the options that the instance holds, in order."""
+
+    function = ""
+    options: tuple[str, ...] = ()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return getattr(op, self.function)(x, *[getattr(self, name) for name in self.options])
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.options)
+
+
+class ReLU(_Activation):
+    """max(x, 0)"""
+
+    function = "relu"
+
+
+class ReLU6(_Activation):
+    """min(max(x, 0), 6)"""
+
+    function = "relu6"
+
+
+class Tanh(_Activation):
+    """tanh x"""
+
+    function = "tanh"
+
+
+class Sigmoid(_Activation):
+    """1 / (1 + e⁻ˣ)"""
+
+    function = "sigmoid"
+
+
+class LogSigmoid(_Activation):
+    """log(1 / (1 + e⁻ˣ))"""
+
+    function = "logsigmoid"
+
+
+class SiLU(_Activation):
+    """x sigmoid(x), also called swish"""
+
+    function = "silu"
+
+
+class Mish(_Activation):
+    """x tanh(softplus(x))"""
+
+    function = "mish"
+
+
+class SELU(_Activation):
+    """λ x for x > 0, else λ α (eˣ − 1): Klambauer et al., 2017"""
+
+    function = "selu"
+
+
+class Softsign(_Activation):
+    """x / (1 + |x|)"""
+
+    function = "softsign"
+
+
+class Hardsigmoid(_Activation):
+    """(x + 3)/6 between −3 and 3, else 0 or 1"""
+
+    function = "hardsigmoid"
+
+
+class Hardswish(_Activation):
+    """x hardsigmoid(x)"""
+
+    function = "hardswish"
+
+
+class Tanhshrink(Module):
+    """x − tanh x"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - op.tanh(x)
+
+
+class LeakyReLU(_Activation):
+    """x for x > 0, else negative_slope · x"""
+
+    function, options = "leaky_relu", ("negative_slope",)
+
+    def __init__(self, negative_slope: float = 0.01):
+        self.negative_slope = negative_slope
+
+
+class ELU(_Activation):
+    """x for x > 0, else alpha (eˣ − 1)"""
+
+    function, options = "elu", ("alpha",)
+
+    def __init__(self, alpha: float = 1.0):
+        self.alpha = alpha
+
+
+class CELU(_Activation):
+    """x for x > 0, else alpha (e^(x/alpha) − 1)"""
+
+    function, options = "celu", ("alpha",)
+
+    def __init__(self, alpha: float = 1.0):
+        self.alpha = alpha
+
+
+class GELU(_Activation):
+    """x Φ(x), Φ the normal distribution function; approximate="tanh" for its tanh form."""
+
+    function, options = "gelu", ("approximate",)
+
+    def __init__(self, approximate: str = "none"):
+        self.approximate = approximate
+
+
+class Hardtanh(_Activation):
+    """x between min_val and max_val, else the bound"""
+
+    function, options = "hardtanh", ("min_val", "max_val")
+
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
+        if not min_val < max_val:
+            raise ValueError(f"Hardtanh: min_val={min_val} must be below max_val={max_val}")
+        self.min_val = min_val
+        self.max_val = max_val
+
+
+class Softplus(_Activation):
+    """log(1 + e^(beta x)) / beta, without overflow (PyTorch's threshold is not needed)"""
+
+    function, options = "softplus", ("beta",)
+
+    def __init__(self, beta: float = 1.0):
+        self.beta = beta
+
+
+class Threshold(Module):
+    """x where x > threshold, else value"""
+
+    def __init__(self, threshold: float, value: float):
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.where(x > self.threshold, x, self.value)
+
+    def extra_repr(self) -> str:
+        return f"threshold={self.threshold}, value={self.value}"
+
+
+class Hardshrink(Module):
+    """x where |x| > lambd, else 0"""
+
+    def __init__(self, lambd: float = 0.5):
+        self.lambd = lambd
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.where(abs(x.detach()) > self.lambd, x, 0.0)
+
+    def extra_repr(self) -> str:
+        return f"{self.lambd}"
+
+
+class Softshrink(Hardshrink):
+    """x − lambd above lambd, x + lambd below −lambd, else 0"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x - op.clip(x, -self.lambd, self.lambd)
+
+
+class PReLU(Module):
+    """x for x > 0, else a x with a learned a: one for all, or one for each channel (axis 1)
+
+    He et al., Delving deep into rectifiers, 2015.
+    """
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.num_parameters = num_parameters
+        self.weight = Parameter(create.full((num_parameters,), init, dtype=dtype, device=device))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.num_parameters}"
+
+
+class GLU(_Activation):
+    """a sigmoid(b), where a and b are the halves of x along dim"""
+
+    function, options = "glu", ("dim",)
+
+    def __init__(self, dim: int = -1):
+        self.dim = dim
+
+
+class Softmax(_Activation):
+    """eˣ / Σ eˣ along dim"""
+
+    function, options = "softmax", ("dim",)
+
+    def __init__(self, dim: int = -1):
+        self.dim = dim
+
+
+class LogSoftmax(Softmax):
+    """x − log Σ eˣ along dim"""
+
+    function = "log_softmax"
+
+
+class Softmin(Softmax):
+    """softmax of −x along dim"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.softmax(-x, self.dim)
+
+
+class Softmax2d(Module):
+    """Softmax over the channels of x (n, c, h, w) or (c, h, w)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.softmax(x, -3)

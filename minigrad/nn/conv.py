@@ -1,0 +1,174 @@
+"""Convolutions. Names, argument order, defaults, layouts and initial values are PyTorch's."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.registry import op
+from ..core.tensor import Tensor
+from ..ops.windows import windows
+from .linear import drawn
+from .module import Module
+
+Sizes = int | tuple[int, ...]
+
+# PyTorch's names for NumPy's ways to pad
+_PAD_MODES = {"zeros": "", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def as_tuple(value: Sizes, dims: int) -> tuple[int, ...]:
+    """One int for each of `dims` axes."""
+    return (value,) * dims if isinstance(value, int) else tuple(value)
+
+
+class _Conv(Module):
+    """What the convolutions share; `dims` is the number of spatial axes."""
+
+    dims = 0
+    transposed = False
+
+    def _setup(
+        self, channels: tuple[int, int], kernel_size: Sizes, stride: Sizes, padding: Any,
+        dilation: Sizes, groups: int, bias: bool, padding_mode: str, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        name, (before, after) = type(self).__name__, channels
+        if groups < 1 or before % groups or after % groups:
+            raise ValueError(
+                f"{name}: groups={groups} must divide in_channels={before} and out_channels={after}"
+            )
+        if padding_mode not in _PAD_MODES or (self.transposed and padding_mode != "zeros"):
+            modes = ["zeros"] if self.transposed else [*_PAD_MODES]
+            raise ValueError(f"{name}: padding_mode is one of {modes}, got {padding_mode!r}")
+        self.in_channels, self.out_channels = before, after
+        self.kernel_size = as_tuple(kernel_size, self.dims)
+        self.stride = as_tuple(stride, self.dims)
+        self.padding = padding if isinstance(padding, str) else as_tuple(padding, self.dims)
+        self.dilation = as_tuple(dilation, self.dims)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        first, second = (before, after) if self.transposed else (after, before)
+        shape = (first, second // groups, *self.kernel_size)
+        fan_in = math.prod(shape[1:])
+        self.weight = drawn(shape, fan_in, device, dtype)
+        self.bias = drawn((after,), fan_in, device, dtype) if bias else None
+
+    def extra_repr(self) -> str:
+        none = (0,) * self.dims
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
+        text += f", padding={self.padding}" if self.padding != none else ""
+        text += f", dilation={self.dilation}" if self.dilation != (1,) * self.dims else ""
+        output_padding = getattr(self, "output_padding", none)
+        text += f", output_padding={output_padding}" if output_padding != none else ""
+        text += f", groups={self.groups}" if self.groups != 1 else ""
+        text += ", bias=False" if self.bias is None else ""
+        return text + (f", padding_mode={self.padding_mode}" * (self.padding_mode != "zeros"))
+
+
+class _PlainConv(_Conv):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Any = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self._setup(
+            (in_channels, out_channels), kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        name, padding = f"conv{self.dims}d", self.padding
+        if self.padding_mode != "zeros":
+            how = windows(name, self.kernel_size, self.stride, padding, self.dilation)
+            pairs = [(0, 0)] * (x.ndim - self.dims) + list(how.padding)
+            x, padding = op.pad(x, pairs, mode=_PAD_MODES[self.padding_mode]), 0
+        convolve = getattr(op, name)
+        return convolve(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_PlainConv):
+    """y[n, o] = Σ_i w[o, i] ⋆ x[n, i] + b[o] ;  x (n, in, w), weight (out, in/groups, kw)
+
+    padding: numbers, "same" or "valid"; padding_mode: zeros, reflect, replicate or circular.
+    """
+
+    dims = 1
+
+
+class Conv2d(_PlainConv):
+    """y[n, o] = Σ_i w[o, i] ⋆ x[n, i] + b[o] ;  x (n, in, h, w), weight (out, in/groups, kh, kw)
+
+    padding: numbers, "same" or "valid"; padding_mode: zeros, reflect, replicate or circular.
+    """
+
+    dims = 2
+
+
+class Conv3d(_PlainConv):
+    """Conv2d's form in three dimensions: x (n, in, d, h, w)."""
+
+    dims = 3
+
+
+class _TransposedConv(_Conv):
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self._setup(
+            (in_channels, out_channels), kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+        self.output_padding = as_tuple(output_padding, self.dims)
+
+    def forward(self, x: Tensor) -> Tensor:
+        convolve = getattr(op, f"conv_transpose{self.dims}d")
+        return convolve(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
+            self.groups, self.dilation,
+        )  # fmt: skip
+
+
+class ConvTranspose1d(_TransposedConv):
+    """ConvTranspose2d's form in one dimension: x (n, in, w), weight (in, out/groups, kw)."""
+
+    dims = 1
+
+
+class ConvTranspose2d(_TransposedConv):
+    """The transpose of Conv2d: every entry of x (n, in, h, w) spreads a kernel over the result.
+
+    weight (in, out/groups, kh, kw). An axis of n entries becomes (n − 1) stride − 2 padding
+    + dilation (kernel − 1) + 1 + output_padding long.
+    """
+
+    dims = 2
+
+
+class ConvTranspose3d(_TransposedConv):
+    """ConvTranspose2d's form in three dimensions: x (n, in, d, h, w)."""
+
+    dims = 3

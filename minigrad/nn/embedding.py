@@ -1,0 +1,180 @@
+"""Tables of learned vectors. Names, argument order, defaults and initial values are PyTorch's."""
+
+from typing import Any
+
+import numpy as np
+
+from ..core import create
+from ..core.errors import describe
+from ..core.registry import op
+from ..core.tensor import Tensor
+from ..core.versions import note_write
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+
+class _Table(Module):
+    """weight (num_embeddings, embedding_dim), normally distributed; padding_idx a row of zeros"""
+
+    def _setup(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,
+        max_norm: float | None, norm_type: float, weight: Any, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise ValueError(
+                f"{type(self).__name__}: padding_idx={padding_idx} is no row of a table of "
+                f"{num_embeddings}"
+            )
+        self.num_embeddings = num_embeddings
+        self.embedding_dim = embedding_dim
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        if weight is not None:
+            self.weight = Parameter(weight)
+            return
+        shape = (num_embeddings, embedding_dim)
+        self.weight = Parameter(create.empty(shape, device=device, dtype=dtype))
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            self.weight.data[self.padding_idx] = 0
+
+    def renormalise(self, indices: Tensor) -> None:
+        """Scale rows in use that are longer than max_norm down to it, in place."""
+        if self.max_norm is None:
+            return
+        rows = np.unique(indices.data)
+        table = self.weight.data
+        lengths = np.linalg.norm(table[rows], self.norm_type, axis=-1)
+        long = lengths > self.max_norm
+        if long.any():
+            scale = self.max_norm / (lengths[long] + 1e-7)
+            table[rows[long]] *= scale[:, np.newaxis].astype(table.dtype)
+            note_write(table, f"{type(self).__name__}(max_norm=)")
+
+    def extra_repr(self) -> str:
+        text = f"{self.num_embeddings}, {self.embedding_dim}"
+        text += f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
+        return text + (f", max_norm={self.max_norm}" if self.max_norm is not None else "")
+
+
+class Embedding(_Table):
+    """y = weight[indices] ;  indices integers of any shape, y (*indices.shape, embedding_dim)
+
+    The row padding_idx gets no gradient. max_norm: rows in use are first cut to this norm, in
+    place. The gradient of the table is dense.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        *,
+        device: str | None = None,
+        dtype: Any = np.float32,
+        _weight: Any = None,
+    ):
+        self._setup(
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, _weight, device, dtype
+        )
+
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
+    ) -> "Embedding":
+        """A layer around a given table (num_embeddings, embedding_dim); frozen by default."""
+        count, width = embeddings.shape
+        layer = cls(count, width, padding_idx, _weight=embeddings)
+        layer.requires_grad_(not freeze)
+        return layer
+
+    def forward(self, indices: Any) -> Tensor:
+        indices = create.as_tensor(indices)
+        self.renormalise(indices)
+        return op.embedding(indices, self.weight, self.padding_idx)
+
+
+class EmbeddingBag(_Table):
+    """The sum, mean or largest value of the rows in each bag ;  y (bags, embedding_dim)
+
+    indices (bags, n), or (total,) with offsets (bags,), where each bag starts. An empty bag gives
+    zeros. per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of
+    padding_idx are left out.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        if mode not in ("sum", "mean", "max"):
+            raise ValueError(f"EmbeddingBag: mode is 'sum', 'mean' or 'max', got {mode!r}")
+        if scale_grad_by_freq or sparse:
+            raise ValueError("EmbeddingBag: scale_grad_by_freq and sparse are not supported")
+        self.mode = mode
+        self.include_last_offset = include_last_offset
+        self._setup(
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, _weight, device, dtype
+        )
+
+    def forward(self, indices: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
+        indices = create.as_tensor(indices)
+        if per_sample_weights is not None and self.mode != "sum":
+            raise ValueError("EmbeddingBag: per_sample_weights need mode='sum'")
+        self.renormalise(indices)
+        rows = self._bags(indices, offsets)
+        flat = indices.data.reshape(-1)
+        # bag i's rows side by side, filled up with a row beyond the last that stands for nothing
+        kept = rows >= 0
+        if self.padding_idx is not None:
+            kept &= flat[np.maximum(rows, 0)] != self.padding_idx if flat.size else kept
+        places = np.where(kept, rows, 0)
+        taken = flat[places] if flat.size else np.zeros_like(places)
+        y = op.embedding(taken, self.weight, self.padding_idx)
+        if per_sample_weights is not None:
+            weights = op.take(op.reshape(per_sample_weights, shape=-1), places)
+            y = y * op.expand_dims(weights, axis=-1)
+        count = kept.sum(1)
+        if self.mode == "max":
+            y = op.max(op.where(kept[:, :, None], y, -np.inf), axis=1)
+            return op.where(count[:, None] > 0, y, 0.0)
+        y = op.sum(op.where(kept[:, :, None], y, 0.0), axis=1)
+        if self.mode == "sum":
+            return y
+        return y / np.maximum(count, 1)[:, None].astype(y.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, mode={self.mode!r}"
+
+    def _bags(self, indices: Tensor, offsets: Any) -> np.ndarray:
+        """(bags, longest bag): places in the flat indices, −1 where a bag has no more."""
+        if indices.ndim == 2 and offsets is None:
+            return np.arange(indices.size).reshape(indices.shape)
+        if indices.ndim != 1 or offsets is None:
+            raise ValueError(
+                "EmbeddingBag: give indices (bags, n), or indices (total,) with offsets (bags,); "
+                f"got indices {describe(indices)}, offsets {offsets!r}"
+            )
+        starts = np.asarray(create.as_tensor(offsets).data)
+        ends = [*starts[1:], indices.size]
+        if self.include_last_offset:
+            starts, ends = starts[:-1], starts[1:]
+        lengths = np.asarray(ends) - starts
+        if starts.size and (starts[0] != 0 or (lengths < 0).any()):
+            raise ValueError(f"EmbeddingBag: offsets must start at 0 and not fall, got {starts}")
+        width = np.arange(max(lengths.max(initial=0), 1))
+        return np.where(width < lengths[:, None], starts[:, None] + width, -1)

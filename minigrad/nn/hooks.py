@@ -1,0 +1,172 @@
+"""Hooks of modules: functions called before and after a forward, and around a backward.
+
+A full backward hook needs to know when the gradients of a module's inputs and results are there.
+So while a module has one, its tensors pass through two identities, one in front of the forward and
+one behind it, and the hooks sit on the nodes of these (core/hooks.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.caches import cached
+from ..core.primitive import Primitive
+from ..core.tensor import Tensor
+
+
+class ModuleHook:
+    """One function and when it is called; remove() takes it away, as does the end of a `with`."""
+
+    def __init__(self, module: Any, kind: str, fn: Callable, with_kwargs: bool = False):
+        self.module = module
+        self.kind = kind
+        self.fn = fn
+        self.with_kwargs = with_kwargs
+
+    def remove(self) -> None:
+        """Take the hook away; a second time does nothing."""
+        self.module._hooks = tuple([h for h in self.module._hooks if h is not self])
+
+    def __enter__(self) -> "ModuleHook":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class ModuleHooks:
+    """Base of Module: what may be hooked. Hooks run in the order of their registration."""
+
+    _hooks: tuple[ModuleHook, ...] = ()
+
+    def register_forward_pre_hook(self, fn: Callable, *, with_kwargs: bool = False) -> ModuleHook:
+        """fn(module, args) before forward; it may return other arguments (a tuple, or one value).
+
+        With with_kwargs=True: fn(module, args, kwargs), which may return (args, kwargs).
+        """
+        return self._add("forward_pre", fn, with_kwargs)
+
+    def register_forward_hook(self, fn: Callable, *, with_kwargs: bool = False) -> ModuleHook:
+        """fn(module, args, result) after forward; it may return another result.
+
+        With with_kwargs=True: fn(module, args, kwargs, result).
+        """
+        return self._add("forward", fn, with_kwargs)
+
+    def register_full_backward_pre_hook(self, fn: Callable) -> ModuleHook:
+        """fn(module, grad_output) once the gradients of the results are there.
+
+        It may return others, a tuple. Results are the tensors in a tensor, tuple or list.
+        """
+        return self._add("backward_pre", fn)
+
+    def register_full_backward_hook(self, fn: Callable) -> ModuleHook:
+        """fn(module, grad_input, grad_output) once the gradients of the inputs are there.
+
+        Tuples, with None for what is no tensor or needs no gradient; inputs are the positional
+        arguments. It may return other gradients of the inputs.
+        """
+        return self._add("backward", fn)
+
+    def _add(self, kind: str, fn: Callable, with_kwargs: bool = False) -> ModuleHook:
+        hook = ModuleHook(self, kind, fn, with_kwargs)
+        self._hooks = (*self._hooks, hook)
+        return hook
+
+
+def call_with_hooks(module: Any, *args: Any, **kwargs: Any) -> Any:
+    """module.forward(*args, **kwargs) with the module's hooks around it."""
+    hooks = module._hooks
+    for hook in [h for h in hooks if h.kind == "forward_pre"]:
+        if hook.with_kwargs:
+            args, kwargs = hook.fn(module, args, kwargs) or (args, kwargs)
+        else:
+            given = hook.fn(module, args)
+            args = args if given is None else given if isinstance(given, tuple) else (given,)
+    around = _Backward(module) if any(h.kind.startswith("backward") for h in hooks) else None
+    if around:
+        args = around.enter(args)
+    result = module.forward(*args, **kwargs)
+    for hook in [h for h in hooks if h.kind == "forward"]:
+        seen = (args, kwargs, result) if hook.with_kwargs else (args, result)
+        given = hook.fn(module, *seen)
+        result = result if given is None else given
+    return around.leave(result) if around else result
+
+
+class _Backward:
+    """The backward hooks of one call of a module."""
+
+    def __init__(self, module: Any):
+        self.module = module
+        self.grad_output: tuple = ()
+        self.inputs = 0  # how many positional arguments
+        self.tracked: list[int] = []  # which of them are tensors that need a gradient
+
+    def hooks(self, kind: str) -> list[Callable]:
+        return [hook.fn for hook in self.module._hooks if hook.kind == kind]
+
+    def enter(self, args: tuple) -> tuple:
+        """The arguments behind an identity whose node calls the full backward hooks."""
+        args, self.tracked, node = _through_identity(args)
+        self.inputs = len(args)
+        if node is not None:
+            node.register_hook(lambda grads, _: self.inputs_ready(grads))
+        return args
+
+    def leave(self, result: Any) -> Any:
+        """The result behind an identity whose node calls the pre hooks."""
+        several = isinstance(result, tuple | list)
+        values, tracked, node = _through_identity(tuple(result) if several else (result,))
+        if node is not None:
+            node.register_hook(lambda grads, _: self.outputs_ready(grads, len(values), tracked))
+        return type(result)(values) if several else values[0]
+
+    def outputs_ready(self, grads: tuple, count: int, tracked: list[int]) -> tuple:
+        full = _spread(grads, count, tracked)
+        for fn in self.hooks("backward_pre"):
+            full = _chosen(fn(self.module, full), full)
+        self.grad_output = full
+        if not self.tracked:  # no input needs a gradient: nothing more will come
+            for fn in self.hooks("backward"):
+                fn(self.module, (None,) * self.inputs, full)
+        return tuple([full[i] for i in tracked])
+
+    def inputs_ready(self, grads: tuple) -> tuple:
+        full = _spread(grads, self.inputs, self.tracked)
+        for fn in self.hooks("backward"):
+            full = _chosen(fn(self.module, full, self.grad_output), full)
+        return tuple([full[i] for i in self.tracked])
+
+
+def _chosen(given: Any, full: tuple) -> tuple:
+    if given is None:
+        return full
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _spread(grads: tuple, count: int, places: list[int]) -> tuple:
+    full: list = [None] * count
+    for place, g in zip(places, grads, strict=True):
+        full[place] = g
+    return tuple(full)
+
+
+def _through_identity(values: tuple) -> tuple[tuple, list[int], Any]:
+    """(values, places of those that need a gradient, the node these now come from or None)"""
+    places = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+    if not places:
+        return values, places, None
+    passed = _identity(len(places))(*[values[i] for i in places])
+    behind = dict(zip(places, passed, strict=True))
+    node = passed[0].grad_fn
+    if node is None:  # under no_grad
+        return values, [], None
+    return tuple([behind.get(i, x) for i, x in enumerate(values)]), places, node
+
+
+@cached("module boundaries", max_entries=64)
+def _identity(count: int) -> Primitive:
+    """(x₁ … xₙ) ↦ (x₁ … xₙ), one node for all."""
+    identity = Primitive(lambda *xs: xs, "module", ["xs"], outputs=count, variadic=True)
+    identity.vjp(lambda g: g)
+    return identity

@@ -1,0 +1,182 @@
+"""Losses as modules: each is the op of its name. Names and defaults are PyTorch's."""
+
+from typing import Any
+
+from ..core.registry import op
+from ..core.tensor import Tensor
+from .module import Module
+
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
+    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "NLLLoss",
+    "SmoothL1Loss", "TripletMarginLoss",
+]  # fmt: skip
+
+
+class _Loss(Module):
+    """Base: the op `function` with the options the instance holds. reduction: mean, sum, none."""
+
+    function = ""
+    options: tuple[str, ...] = ()
+
+    def __init__(self, reduction: str = "mean"):
+        self._set(reduction)
+
+    def _set(self, reduction: str, **options: Any) -> None:
+        if reduction not in ("mean", "sum", "none"):
+            raise ValueError(
+                f"{type(self).__name__}: reduction is 'mean', 'sum' or 'none', got {reduction!r}"
+            )
+        self.reduction = reduction
+        self.options = tuple(options)
+        for name, value in options.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def forward(self, *inputs: Any) -> Tensor:
+        options = {name: getattr(self, name) for name in self.options}
+        return getattr(op, self.function)(*inputs, reduction=self.reduction, **options)
+
+
+class MSELoss(_Loss):
+    """mean (x − target)²"""
+
+    function = "mse"
+
+
+class L1Loss(_Loss):
+    """mean |x − target|"""
+
+    function = "l1"
+
+
+class HuberLoss(_Loss):
+    """d²/2 where |d| ≤ delta, else delta (|d| − delta/2), for d = x − target"""
+
+    function = "huber"
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0):
+        self._set(reduction, delta=delta)
+
+
+class SmoothL1Loss(_Loss):
+    """Huber's loss with delta = beta, divided by beta; |d| for beta = 0"""
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0):
+        self._set(reduction)
+        self.beta = beta
+
+    def forward(self, x: Tensor, target: Any) -> Tensor:
+        if not self.beta:
+            return op.l1(x, target, reduction=self.reduction)
+        return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
+
+
+class CrossEntropyLoss(_Loss):
+    """−log softmax(x)[target] ;  x (n, c, ...), target class indices, or probabilities like x
+
+    weight (c,) scales the classes; label_smoothing mixes the target with the uniform one.
+    """
+
+    function = "cross_entropy"
+
+    def __init__(
+        self,
+        weight: Any = None,
+        *,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ):
+        self._set(
+            reduction, weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing
+        )
+
+
+class NLLLoss(_Loss):
+    """−x[target] for log-probabilities x (n, c, ...)"""
+
+    function = "nll"
+
+    def __init__(self, weight: Any = None, *, ignore_index: int = -100, reduction: str = "mean"):
+        self._set(reduction, weight=weight, ignore_index=ignore_index)
+
+
+class BCELoss(_Loss):
+    """−t log p − (1 − t) log(1 − p), logarithms not below −100"""
+
+    function = "bce"
+
+    def __init__(self, weight: Any = None, reduction: str = "mean"):
+        self._set(reduction, weight=weight)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """BCELoss of sigmoid(x), without overflow; pos_weight scales the term of the ones"""
+
+    function = "bce_with_logits"
+
+    def __init__(self, weight: Any = None, reduction: str = "mean", pos_weight: Any = None):
+        self._set(reduction, weight=weight, pos_weight=pos_weight)
+
+
+class KLDivLoss(_Loss):
+    """t (log t − x) for log-probabilities x; log_target=True: the target is log t"""
+
+    function = "kl_div"
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False):
+        self.log_target = log_target
+        self._set("sum" if reduction == "batchmean" else reduction, log_target=log_target)
+        self.reduction = reduction
+
+    def forward(self, x: Tensor, target: Any) -> Tensor:
+        if self.reduction != "batchmean":
+            return super().forward(x, target)
+        return op.kl_div(x, target, reduction="sum", log_target=self.log_target) / x.shape[0]
+
+
+class HingeEmbeddingLoss(_Loss):
+    """x where target is 1, max(0, margin − x) where it is −1"""
+
+    def __init__(self, margin: float = 1.0, reduction: str = "mean"):
+        self._set(reduction)
+        self.margin = margin
+
+    def forward(self, x: Tensor, target: Any) -> Tensor:
+        y = op.where(target == 1, x, op.relu(self.margin - x))
+        return {"mean": op.mean, "sum": op.sum, "none": lambda y: y}[self.reduction](y)
+
+
+class CosineEmbeddingLoss(_Loss):
+    """1 − cos(a, b) where target is 1, max(0, cos(a, b) − margin) where it is −1"""
+
+    function = "cosine_embedding"
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean"):
+        self._set(reduction, margin=margin)
+
+
+class TripletMarginLoss(_Loss):
+    """max(0, ‖anchor − positive‖ₚ − ‖anchor − negative‖ₚ + margin)"""
+
+    function = "triplet"
+
+    def __init__(
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, reduction: str = "mean"
+    ):
+        self._set(reduction, margin=margin, p=p, eps=eps)
+
+
+class CTCLoss(_Loss):
+    """−log Σ over all alignments of the target of Π p: log_probs (T, N, C), targets (N, S)
+
+    forward(log_probs, targets, input_lengths, target_lengths). Graves et al., 2006.
+    """
+
+    function = "ctc_loss"
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
+        self._set(reduction, blank=blank, zero_infinity=zero_infinity)

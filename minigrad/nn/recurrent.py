@@ -1,0 +1,357 @@
+"""Recurrent layers and their cells: one scan over time, three kinds of step.
+
+Names, argument order, defaults, state names (weight_ih_l0, weight_hh_l0_reverse ...) and the order
+of the gates are PyTorch's.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core import create
+from ..core.caches import cached
+from ..core.errors import describe
+from ..core.primitive import Primitive
+from ..core.registry import op
+from ..core.tensor import Tensor
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+State = tuple[Tensor, ...]
+
+# -- one step ----------------------------------------------------------------------------------
+#
+# a = W_ih x + b_ih and r = W_hh h + b_hh, the parts of the gates from input and from state; the
+# state before the step; to the state behind it, whose first tensor is the output.
+
+
+def rnn_tanh(a: Tensor, r: Tensor, state: State) -> State:
+    """h' = tanh(a + r): Elman, Finding structure in time, 1990"""
+    return (op.tanh(a + r),)
+
+
+def rnn_relu(a: Tensor, r: Tensor, state: State) -> State:
+    """h' = max(a + r, 0)"""
+    return (op.relu(a + r),)
+
+
+def lstm(a: Tensor, r: Tensor, state: State) -> State:
+    """c' = σ(f) c + σ(i) tanh(g) ;  h' = σ(o) tanh c', with (i, f, g, o) = a + r
+
+    Hochreiter and Schmidhuber, 1997; the forget gate is Gers et al.'s, 2000.
+    """
+    i, f, g, o = _parts(a + r, 4)
+    c = op.sigmoid(f) * state[1] + op.sigmoid(i) * op.tanh(g)
+    return op.sigmoid(o) * op.tanh(c), c
+
+
+def gru(a: Tensor, r: Tensor, state: State) -> State:
+    """h' = (1 − z) n + z h ;  reset σ(a₁ + r₁), z = σ(a₂ + r₂), n = tanh(a₃ + reset · r₃)
+
+    Cho et al., 2014, in the form that applies the reset gate behind the product.
+    """
+    (a1, a2, a3), (r1, r2, r3) = _parts(a, 3), _parts(r, 3)
+    z = op.sigmoid(a2 + r2)
+    n = op.tanh(a3 + op.sigmoid(a1 + r1) * r3)
+    return (n + z * (state[0] - n),)
+
+
+# step -> (how many gates, how many tensors the state has)
+_SIZES = {rnn_tanh: (1, 1), rnn_relu: (1, 1), lstm: (4, 2), gru: (3, 1)}
+
+
+def _parts(gates: Tensor, n: int) -> list[Tensor]:
+    return _pieces(n, -1)(gates) if n > 1 else [gates]  # type: ignore[return-value]
+
+
+@cached("pieces of gates", max_entries=256)
+def _pieces(count: int, axis: int) -> Primitive:
+    """x ↦ its `count` equal pieces along `axis`, as views, with one gradient for all.
+
+    Slicing x instead would give every piece a gradient of x's full size.
+    """
+
+    def forward(x: Any) -> tuple:
+        size = x.shape[axis] // count
+        before = (slice(None),) * (axis % x.ndim)
+        return tuple([x[(*before, slice(i * size, (i + 1) * size))] for i in range(count)])
+
+    def rule(g: list) -> Any:
+        some = next(piece for piece in g if piece is not None)
+        zeros = op.zeros_like(some)
+        return op.concatenate([zeros if piece is None else piece for piece in g], axis=axis)
+
+    pieces = Primitive(forward, "pieces", ["x"], kind="linear", outputs=count, view=True)
+    pieces.vjp("x")(rule)
+    return pieces
+
+
+# -- the scan ----------------------------------------------------------------------------------
+
+
+def scan(
+    step: Callable, x: Tensor, state: State, weights: tuple, live: Any = None, reverse: bool = False
+) -> tuple[Tensor, State]:
+    """Outputs (T, N, H) and the last state, of x (T, N, input) from a first state.
+
+    weights are (W_ih, W_hh, b_ih, b_hh). live (T, N, 1), boolean: where it is False the state
+    stays and the output is 0. reverse runs from the last step to the first.
+    """
+    w_ih, w_hh, b_ih, b_hh = weights
+    length = x.shape[0]
+    inputs = op.linear(x, w_ih, b_ih)
+    steps = [op.squeeze(a, axis=0) for a in _pieces(length, 0)(inputs)]
+    outputs: list = [None] * length
+    for t in reversed(range(length)) if reverse else range(length):
+        after = step(steps[t], op.linear(state[0], w_hh, b_hh), state)
+        if live is not None:
+            after = tuple(op.where(live[t], b, a) for a, b in zip(state, after, strict=True))
+        outputs[t], state = after[0], after
+    y = op.stack(outputs, axis=0)
+    return (y if live is None else op.where(live, y, 0.0)), state
+
+
+class _Recurrent(Module):
+    """Layers of scans, in one direction or two."""
+
+    step: Callable
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
+            raise ValueError(
+                f"{type(self).__name__}: needs hidden_size and num_layers of 1 or more and a "
+                f"dropout from 0 to 1; got {hidden_size}, {num_layers}, {dropout}"
+            )
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = dropout
+        self.bidirectional = bidirectional
+        gates = _SIZES[self._step()][0] * hidden_size
+        for layer in range(num_layers):
+            width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            for suffix in self._suffixes(layer):
+                shapes = {"weight_ih": (gates, width), "weight_hh": (gates, hidden_size)}
+                if bias:
+                    shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+                for name, shape in shapes.items():
+                    setattr(self, name + suffix, _uniform(shape, hidden_size, device, dtype))
+
+    def _step(self) -> Callable:
+        return type(self).step
+
+    def _suffixes(self, layer: int) -> list[str]:
+        return [f"_l{layer}", f"_l{layer}_reverse"][: 1 + self.bidirectional]
+
+    def forward(self, x: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
+        """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
+
+        The state is h (layers · directions, N, hidden), for LSTM a pair (h, c); zeros when left
+        out. lengths (N,): sequence n has that many steps; the outputs behind them are 0, the
+        state is that of its last step, and the reverse direction starts there.
+        """
+        name, single = type(self).__name__, x.ndim == 2
+        if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
+            raise ValueError(
+                f"{name}: x must be (T, N, input_size), batch and time exchanged with "
+                f"batch_first, or (T, input_size), input_size={self.input_size}; got {describe(x)}"
+            )
+        if single:
+            x = op.expand_dims(x, axis=1)
+        elif self.batch_first:
+            x = op.swapaxes(x, axis1=0, axis2=1)
+        if not x.shape[0]:
+            raise ValueError(f"{name}: a sequence needs at least one step, got {describe(x)}")
+        first = self._first_state(x, hx, single)
+        y, last = self._layers(x, first, _living(lengths, x, name))
+        if single:
+            y, last = op.squeeze(y, axis=1), [op.squeeze(s, axis=1) for s in last]
+        elif self.batch_first:
+            y = op.swapaxes(y, axis1=0, axis2=1)
+        return y, last[0] if len(last) == 1 else tuple(last)
+
+    def _layers(self, x: Tensor, first: list[State], live: Any) -> tuple[Tensor, list[Tensor]]:
+        last: list[State] = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = op.dropout(x, self.dropout, self.training)
+            sides = []
+            for suffix in self._suffixes(layer):
+                names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                weights = tuple(getattr(self, name + suffix, None) for name in names)
+                reverse = suffix.endswith("reverse")
+                y, state = scan(self._step(), x, first[len(last)], weights, live, reverse)
+                sides.append(y)
+                last.append(state)
+            x = op.concatenate(sides, axis=-1) if len(sides) > 1 else sides[0]
+        return x, [op.stack(parts, axis=0) for parts in zip(*last, strict=True)]
+
+    def _first_state(self, x: Tensor, hx: Any, single: bool) -> list[State]:
+        """The state that each layer and direction starts from."""
+        count = self.num_layers * (1 + self.bidirectional)
+        parts = _SIZES[self._step()][1]
+        shape = (count, x.shape[1], self.hidden_size)
+        if hx is None:
+            zeros = create.zeros(shape[1:], dtype=x.dtype, device=x.device)
+            return [(zeros,) * parts] * count
+        given = list(hx) if parts > 1 else [hx]
+        wanted = (shape[0], shape[2]) if single else shape
+        if len(given) != parts or any(h.shape != wanted for h in given):
+            raise ValueError(
+                f"{type(self).__name__}: the state must be {parts} of shape {wanted}, got "
+                f"{[describe(h) for h in given]}"
+            )
+        given = [op.expand_dims(h, axis=1) if single else h for h in given]
+        return [tuple(h[i] for h in given) for i in range(count)]
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        text += f", num_layers={self.num_layers}" if self.num_layers != 1 else ""
+        text += "" if self.bias else ", bias=False"
+        text += ", batch_first=True" if self.batch_first else ""
+        text += f", dropout={self.dropout}" if self.dropout else ""
+        return text + (", bidirectional=True" if self.bidirectional else "")
+
+
+def _living(lengths: Any, x: Tensor, name: str) -> Any:
+    """(T, N, 1), True where a sequence has a step; None when lengths were left out."""
+    if lengths is None:
+        return None
+    lengths = np.asarray(create.as_tensor(lengths).data)
+    steps, n = x.shape[:2]
+    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
+        raise ValueError(f"{name}: lengths must be {n} numbers from 1 to {steps}, got {lengths}")
+    return (np.arange(steps)[:, None] < lengths)[:, :, None]
+
+
+def _uniform(shape: tuple, hidden_size: int, device: Any, dtype: Any) -> Parameter:
+    parameter = Parameter(create.empty(shape, device=device, dtype=dtype))
+    bound = hidden_size**-0.5
+    return init.uniform_(parameter, -bound, bound)  # type: ignore[return-value]
+
+
+class RNN(_Recurrent):
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t−1} + b_hh), or relu with nonlinearity="relu" """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        *args: Any,
+        **kwargs: Any,
+    ):
+        self.nonlinearity = _checked(nonlinearity, "RNN")
+        super().__init__(input_size, hidden_size, num_layers, *args, **kwargs)
+
+    def _step(self) -> Callable:
+        return rnn_relu if self.nonlinearity == "relu" else rnn_tanh
+
+
+class LSTM(_Recurrent):
+    """c_t = σ(f) c_{t−1} + σ(i) tanh(g) ;  h_t = σ(o) tanh c_t, for x and the states (h, c)
+
+    (i, f, g, o) = W_ih x_t + b_ih + W_hh h_{t−1} + b_hh.
+    """
+
+    step = staticmethod(lstm)
+
+
+class GRU(_Recurrent):
+    """h_t = (1 − z) n + z h_{t−1}, with update gate z and candidate n: see `gru`"""
+
+    step = staticmethod(gru)
+
+
+# -- cells -------------------------------------------------------------------------------------
+
+
+class _Cell(Module):
+    """One step: x (N, input) or (input,), the state (N, hidden) or (hidden,)."""
+
+    step: Callable
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = np.float32,
+    ):
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        gates = _SIZES[self._step()][0] * hidden_size
+        self.weight_ih = _uniform((gates, input_size), hidden_size, device, dtype)
+        self.weight_hh = _uniform((gates, hidden_size), hidden_size, device, dtype)
+        self.bias_ih = _uniform((gates,), hidden_size, device, dtype) if bias else None
+        self.bias_hh = _uniform((gates,), hidden_size, device, dtype) if bias else None
+
+    def _step(self) -> Callable:
+        return type(self).step
+
+    def forward(self, x: Tensor, hx: Any = None) -> Any:
+        """The state after one step: h, for LSTMCell (h, c); zeros come before when hx is None."""
+        parts = _SIZES[self._step()][1]
+        if hx is None:
+            shape = (*x.shape[:-1], self.hidden_size)
+            hx = (create.zeros(shape, dtype=x.dtype, device=x.device),) * parts
+        state = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
+        a = op.linear(x, self.weight_ih, self.bias_ih)
+        after = self._step()(a, op.linear(state[0], self.weight_hh, self.bias_hh), state)
+        return after if parts > 1 else after[0]
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.hidden_size}"
+
+
+class RNNCell(_Cell):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu with nonlinearity="relu" """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        **kwargs: Any,
+    ):
+        self.nonlinearity = _checked(nonlinearity, "RNNCell")
+        super().__init__(input_size, hidden_size, bias, **kwargs)
+
+    def _step(self) -> Callable:
+        return rnn_relu if self.nonlinearity == "relu" else rnn_tanh
+
+
+class LSTMCell(_Cell):
+    """(h', c') of x and (h, c): one step of LSTM"""
+
+    step = staticmethod(lstm)
+
+
+class GRUCell(_Cell):
+    """h' of x and h: one step of GRU"""
+
+    step = staticmethod(gru)
+
+
+def _checked(nonlinearity: str, name: str) -> str:
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f"{name}: nonlinearity is 'tanh' or 'relu', got {nonlinearity!r}")
+    return nonlinearity

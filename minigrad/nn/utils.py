@@ -1,0 +1,202 @@
+"""What is done to the parameters of a whole model: clipping, vectors, weights in another form."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..core import create
+from ..core.registry import op
+from ..core.tensor import Tensor
+from ..core.versions import note_write
+from . import init
+from .module import Module
+from .parameter import Parameter
+
+# -- gradients ---------------------------------------------------------------------------------
+
+
+def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
+    """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32."""
+    norms = []
+    for tensor in tensors:
+        x = tensor.data
+        x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+        norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
+    if math.isinf(norm_type):
+        return max(norms, default=0.0)
+    return float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+) -> Tensor:
+    """Scale all gradients together so that their norm is at most max_norm; in place.
+
+    Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
+    else the gradients are scaled by it, as PyTorch does.
+    """
+    gradients = _gradients(parameters)
+    total = get_total_norm(gradients, norm_type)
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(
+            f"clip_grad_norm_: the norm of the gradients is {total}, so they cannot be scaled; "
+            "mg.detect_anomaly() finds the op that made the first such value"
+        )
+    scale = max_norm / (total + 1e-6)
+    if not scale >= 1:
+        for g in gradients:
+            np.multiply(g.data, g.dtype.type(scale), out=g.data)
+            note_write(g.data, "clip_grad_norm_")
+    return create.tensor(total)
+
+
+def clip_grad_value_(parameters: Any, clip_value: float) -> None:
+    """Cut every element of the gradients to [−clip_value, clip_value]; in place."""
+    for g in _gradients(parameters):
+        bound = g.dtype.type(clip_value)
+        np.minimum(np.maximum(g.data, -bound, out=g.data), bound, out=g.data)
+        note_write(g.data, "clip_grad_value_")
+
+
+def _gradients(parameters: Any) -> list[Tensor]:
+    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+# -- parameters as one vector ------------------------------------------------------------------
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters behind one another, (total,); gradients flow back."""
+    return op.concatenate([op.reshape(p, shape=-1) for p in parameters], axis=0)
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Write the pieces of a vector (total,) into the parameters, in place."""
+    parameters = list(parameters)
+    total = sum(p.size for p in parameters)
+    if vec.shape != (total,):
+        raise ValueError(f"vector_to_parameters: needs a vector ({total},), got {vec.shape}")
+    start = 0
+    for p in parameters:
+        p.data[...] = vec.data[start : start + p.size].reshape(p.shape)
+        note_write(p.data, "vector_to_parameters")
+        start += p.size
+
+
+# -- weights in another form -------------------------------------------------------------------
+
+
+class _Derived:
+    """A forward pre-hook that computes module.<name> from other parameters of the module."""
+
+    def __init__(self, name: str, dim: int | None):
+        self.name = name
+        self.dim = dim
+
+    def place(self, module: Module) -> None:
+        """Take the parameter's place; the attribute is a plain tensor from now on."""
+        delattr(module, self.name)
+        setattr(module, self.name, self.compute(module))
+        module.register_forward_pre_hook(self)
+
+    def __call__(self, module: Module, args: tuple) -> None:
+        setattr(module, self.name, self.compute(module))
+
+    def compute(self, module: Module) -> Tensor:
+        raise NotImplementedError
+
+
+class _WeightNorm(_Derived):
+    def compute(self, module: Module) -> Tensor:
+        g, v = (getattr(module, f"{self.name}_{letter}") for letter in "gv")
+        return v * (g / norm_except(v, self.dim))
+
+
+def norm_except(v: Tensor, dim: int | None) -> Tensor:
+    """The norm of v over all axes but dim (over all for None), with axes of length 1."""
+    axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
+    return op.sqrt(op.sum(v * v, axis=axes, keepdims=True))
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """weight = g · v / ‖v‖, norms over all axes but dim; learned are weight_g and weight_v
+
+    Salimans and Kingma, 2016. Returns the module.
+    """
+    weight = module.get_parameter(name)
+    setattr(module, f"{name}_g", Parameter(norm_except(weight.detach(), dim)))
+    setattr(module, f"{name}_v", Parameter(weight.data.copy()))
+    _WeightNorm(name, dim).place(module)
+    return module
+
+
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight that weight_norm derives a parameter again."""
+    hooks = [h for h in module._hooks if isinstance(h.fn, _WeightNorm) and h.fn.name == name]
+    if not hooks:
+        raise ValueError(f"remove_weight_norm: {name!r} of {module!r} has no weight_norm")
+    weight = hooks[0].fn.compute(module).detach()
+    hooks[0].remove()
+    for old in (name, f"{name}_g", f"{name}_v"):
+        delattr(module, old)
+    setattr(module, name, Parameter(weight))
+    return module
+
+
+class _SpectralNorm(_Derived):
+    def __init__(self, name: str, dim: int, iterations: int, eps: float):
+        super().__init__(name, dim)
+        self.iterations = iterations
+        self.eps = eps
+
+    def compute(self, module: Module) -> Tensor:
+        weight = getattr(module, f"{self.name}_orig")
+        matrix = op.moveaxis(weight, self.dim, 0)
+        matrix = op.reshape(matrix, shape=(matrix.shape[0], -1))
+        u, v = (getattr(module, f"{self.name}_{letter}") for letter in "uv")
+        if module.training:
+            self.iterate(matrix.data, u.data, v.data)
+        # copies, since the next iteration writes into u and v
+        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
+        return weight / sigma
+
+    def iterate(self, matrix: Any, u: Any, v: Any) -> None:
+        for _ in range(self.iterations):
+            v[...] = self.unit(matrix.T @ u)
+            u[...] = self.unit(matrix @ v)
+
+    def unit(self, x: Any) -> Any:
+        return x / max(float(np.sqrt((x * x).sum())), self.eps)
+
+
+def spectral_norm(
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
+    """weight = weight_orig / σ, σ its largest singular value, by power iteration in training
+
+    σ = uᵀ W v, where u and v are buffers. Miyato et al., 2018. Returns the module.
+    """
+    if n_power_iterations < 1:
+        raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
+    dim = (1 if type(module).__name__.startswith("ConvTranspose") else 0) if dim is None else dim
+    weight = module.get_parameter(name)
+    rows = weight.shape[dim]
+    setattr(module, f"{name}_orig", Parameter(weight.data))
+    hook = _SpectralNorm(name, dim, n_power_iterations, eps)
+    for letter, size in (("u", rows), ("v", weight.size // rows)):
+        x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
+        x.data[...] = hook.unit(x.data)
+        module.register_buffer(f"{name}_{letter}", x)
+    hook.place(module)
+    return module

@@ -1,0 +1,68 @@
+"""Which weights of attention are dropped: a function of a seed and a place, not a stored array.
+
+The mask of (..., L, S) weights is made again, block by block, in the backward, so that no array of
+all weights is kept for it. Each query row starts a sequence of SplitMix64 (G. Steele, D. Lea and
+C. Flood, Fast splittable pseudorandom number generators, 2014); key j takes its j-th number. What a
+place gets does not depend on the blocks, so both forms of attention drop the same weights.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...backends import random
+from ...backends.device import array_module
+from ...core.primitive import primitive
+from ..axes import module_of
+from ..batching import full
+
+GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / φ, the step of SplitMix64
+
+
+@primitive(differentiable=False)
+def attention_seeds(q, k, v):
+    """A random integer for each matrix of weights: (..., 1, 1), from the library's generator."""
+    draws = random.generator().integers(0, 2**63 - 1, (*q.shape[:-2], 1, 1))
+    return array_module(q).asarray(draws)
+
+
+@attention_seeds.batch
+def seeds_batch(op_, xs, batched, params):
+    """Each example has seeds of its own."""
+    return op_(*full(xs, batched))
+
+
+@primitive(differentiable=False)
+def attention_kept(seeds, *, queries, keys, p):
+    """The mask of all weights, (..., queries, keys): True where one is kept."""
+    return kept(seeds, slice(0, queries), slice(0, keys), p)
+
+
+@attention_kept.batch
+def kept_batch(op_, xs, batched, params):
+    return op_(*xs, **params)
+
+
+def kept(seeds: Any, rows: slice, columns: slice, p: float) -> Any:
+    """A block of the mask: each weight is kept with probability 1 − p."""
+    xp = module_of(seeds)
+    queries = xp.arange(rows.start + 1, rows.stop + 1, dtype=np.uint64)[:, None]
+    keys = xp.arange(columns.start + 1, columns.stop + 1, dtype=np.uint64)
+    starts = _mixed(seeds.astype(np.uint64) + queries * GOLDEN)
+    numbers = _mixed(starts + keys * GOLDEN)
+    return numbers >= min(round(p * 2.0**64), 2**64 - 1)
+
+
+def _mixed(z: Any) -> Any:
+    """SplitMix64's mixing of 64 bits, in place."""
+    z ^= z >> 30
+    z *= 0xBF58476D1CE4E5B9
+    z ^= z >> 27
+    z *= 0x94D049BB133111EB
+    z ^= z >> 31
+    return z
+
+
+def kept_factor(p: float) -> float:
+    """What the weights that are kept are multiplied by, so that the mean stays."""
+    return 0.0 if p == 1 else 1 / (1 - p)

@@ -1,0 +1,46 @@
+"""The blocks of a normalisation: means over some axes of large arrays."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.pool import share
+from ..blocks import WHOLE, outermost, pieces, single
+
+
+class Blocks:
+    """The blocks of x for means over `axis`.
+
+    complete: a block has all that its own means need, so they are taken on the way. Otherwise (the
+    batch of batch_norm is cut) the sums of all blocks come first; they are added up in the order of
+    the blocks, so it does not show how many threads there were.
+    """
+
+    def __init__(self, x: Any, axis: tuple):
+        self.count = max(1, prod([x.shape[k] for k in axis]))
+        self.complete, self.pieces = True, [WHOLE] if x.size else []
+        along = None if single(x) else outermost(x, axis)
+        if along is None:
+            return
+        # cutting an inner axis gives blocks of short runs; better cut the first, and add up
+        self.complete = along == 0 or 0 not in axis
+        self.pieces = pieces(x, along if self.complete else 0)
+
+    def totals(self, sums: Callable[[tuple], tuple]) -> list:
+        """The sums of what sums(piece) gives for all blocks."""
+        parts: list = [None] * len(self.pieces)
+
+        def work(i: int) -> None:
+            parts[i] = sums(self.pieces[i])
+
+        share(work, range(len(parts)))
+        return [np.add.reduce(part) for part in zip(*parts, strict=True)]
+
+    def run(self, work: Callable[[tuple], Any]) -> None:
+        """work(piece) for every block."""
+        if len(self.pieces) == 1:
+            work(self.pieces[0])
+        else:
+            share(work, self.pieces)

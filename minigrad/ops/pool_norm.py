@@ -1,0 +1,46 @@
+"""Pooling by the p-norm of each window."""
+
+from math import prod
+from typing import Any
+
+from ..core.primitive import composite
+from ..core.registry import op
+from .axes import array_like, widen
+
+__all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
+
+
+def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode: bool) -> Any:
+    x = array_like(x)
+    if not norm_type > 0:
+        raise ValueError(f"lp_pool{dims}d: norm_type must be positive, got {norm_type!r}")
+    wide = widen(x)  # powers leave the range of 16 bits soon
+    pool = getattr(op, f"avg_pool{dims}d")
+    powers = wide if norm_type == 1 else wide**norm_type
+    kernel = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
+    total = pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
+    zero = total == 0
+    y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
+    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+
+
+@composite
+def lp_pool1d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+    """lp_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
+    return _lp_pool(1, x, norm_type, kernel_size, stride, ceil_mode)
+
+
+@composite
+def lp_pool2d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+    """y = (Σ xᵖ)^(1/p) over each window of x (..., H, W), p = norm_type ;  gradient 0 where y is 0
+
+    As PyTorch's, without |x|: a norm for an even p or for x ≥ 0; NaN where p is odd and the sum
+    negative. A partial window of ceil_mode is scaled up to the size of a whole one.
+    """
+    return _lp_pool(2, x, norm_type, kernel_size, stride, ceil_mode)
+
+
+@composite
+def lp_pool3d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+    """lp_pool2d's form in three dimensions: x (..., D, H, W)."""
+    return _lp_pool(3, x, norm_type, kernel_size, stride, ceil_mode)

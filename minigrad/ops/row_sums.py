@@ -1,0 +1,45 @@
+"""Sums over axes on plain arrays that keep the axes; along rows BLAS computes them."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from .blocks import scratch
+
+FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
+
+
+def as_rows(a: Any, axis: tuple) -> Any:
+    """a with `axis` made one last axis, a view; None where that is no view or not NumPy's."""
+    trailing = axis == tuple(range(a.ndim - len(axis), a.ndim))
+    if not axis or not trailing or not a.flags.c_contiguous or array_module(a) is not np:
+        return None
+    return a.reshape((*a.shape[: a.ndim - len(axis)], -1))
+
+
+def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
+    """Σ a over `axis`, which keeps its place, in the dtype `wide`.
+
+    Along rows it is a product with ones, at a third of the time of a sum.
+    """
+    if a.size < FEW:
+        return a.sum(axis, keepdims=True, dtype=wide)
+    trailing = tuple([k for k in axis if {*range(k, a.ndim)} <= {*axis}])
+    if a.dtype == wide and (rows := as_rows(a, trailing)) is not None:
+        sums = np.vecdot(rows, np.ones(rows.shape[-1], wide))
+        a = sums.reshape((*sums.shape, *(1,) * len(trailing)))
+        axis = tuple([k for k in axis if k not in trailing])
+    return a.sum(axis, keepdims=True, dtype=wide) if axis else a
+
+
+def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
+    """Σ a b over `axis`, which keeps its place."""
+    if a.size < FEW:
+        return (a * b).sum(axis, keepdims=True)
+    rows, others = as_rows(a, axis), as_rows(b, axis)
+    if rows is not None and others is not None:
+        kept = [1 if k in axis else n for k, n in enumerate(a.shape)]
+        return np.vecdot(rows, others).reshape(kept)
+    product = np.multiply(a, b, out=scratch.empty("block 2", a.shape, b))
+    return sum_over(product, axis, b.dtype)

@@ -1,0 +1,159 @@
+"""Softmax and its logarithm, with the derivatives of both: one pass over blocks of whole rows each.
+
+Composed of max, exp, sum and products they make five passes over memory and as many arrays.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..backends.dtypes import is_floating
+from ..core.primitive import primitive
+from ..core.registry import op
+from .axes import axes_of, widen
+from .batching import behind, full
+from .blocks import in_blocks, part, scratch
+from .elementwise.selection import keep
+from .elementwise.support import in_float32
+from .row_sums import sum_of_product, sum_over
+
+__all__ = ["log_softmax", "softmax"]
+
+
+def _shifted(x: Any, axis: tuple, out: Any) -> Any:
+    """x − max x in `out`, so that no exponential overflows; and where a row is all −∞, 1 else 0.
+
+    Such a row stays −∞; the 1 is for the sum that is divided by.
+    """
+    top = x.max(axis, keepdims=True)
+    masked = top == -np.inf
+    np.subtract(x, np.where(masked, 0, top), out=out)
+    return masked
+
+
+def _floating(x: Any) -> Any:
+    """The dtype of the result: x's own, or the one that NumPy's exp gives for a whole number."""
+    return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float16)
+
+
+def _operands(a: Any, p: Any) -> list:
+    """Both in float32 at least, and contiguous: their layout does not show in the sums."""
+    if a.shape != p.shape:
+        raise ValueError(f"a {a.shape} and the result {p.shape} must have the same shape")
+    return [x if x.flags.c_contiguous else x.copy() for x in (widen(a), widen(p))]
+
+
+@primitive
+@in_float32
+def softmax(x, axis=-1):
+    """yᵢ = e^xᵢ / Σⱼ e^xⱼ along `axis` ;  gx = y (g − Σ g y); a row all −∞ gives 0, gradient 0"""
+    axis, y = axes_of(axis, x.ndim), array_module(x).empty(x.shape, _floating(x))
+
+    def work(piece: tuple) -> None:
+        block = y[piece]
+        masked = _shifted(x[piece], axis, block)
+        np.exp(block, out=block)
+        block /= sum_over(block, axis, block.dtype) + masked
+
+    in_blocks(work, y, axis)
+    return y
+
+
+@softmax.vjp("x")
+def softmax_gx(g, y, axis):
+    return softmax_dx(g, y, axis=axis)
+
+
+@primitive
+def softmax_dx(a, p, *, axis=-1):
+    """y = p (a − Σ a p) along `axis`: the gradient of softmax in x, from its result p
+
+    ga = p (g − Σ g p) ;  gp = g (a − Σ a p) − a Σ g p
+    """
+    axis, dtype = axes_of(axis, p.ndim), np.result_type(a, p)
+    a, p = _operands(a, p)
+    y = array_module(p).empty(p.shape, np.result_type(a, p))
+
+    def work(piece: tuple) -> None:
+        block = y[piece]
+        np.subtract(a[piece], sum_of_product(a[piece], p[piece], axis), out=block)
+        block *= p[piece]
+
+    in_blocks(work, y, axis)
+    return y.astype(dtype, copy=False)
+
+
+@softmax_dx.vjp("a")
+def softmax_dx_ga(g, p, axis):
+    return softmax_dx(g, p, axis=axis)
+
+
+@softmax_dx.vjp("p")
+def softmax_dx_gp(g, a, p, axis):
+    level = op.sum(a * p, axis=axis, keepdims=True)
+    return g * (a - level) - a * op.sum(g * p, axis=axis, keepdims=True)
+
+
+@primitive(residuals=["masked"])
+def log_softmax(x, axis=-1):
+    """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g; a row all −∞ gives −∞, gradient 0"""
+    axis, dtype = axes_of(axis, x.ndim), _floating(x)
+    xp, x = array_module(x), widen(x)
+    y = xp.empty(x.shape, _floating(x))
+    masked = xp.zeros([1 if k in axis else n for k, n in enumerate(x.shape)], bool)
+
+    def work(piece: tuple) -> None:
+        block = y[piece]
+        rows = part(masked, piece)
+        rows[...] = _shifted(x[piece], axis, block)
+        e = np.exp(block, out=scratch.empty("block 0", block.shape, block))
+        block -= np.log(sum_over(e, axis, e.dtype) + rows)
+
+    in_blocks(work, y, axis)
+    return y.astype(dtype, copy=False), masked
+
+
+@log_softmax.vjp("x")
+def log_softmax_gx(g, y, masked, axis):
+    return log_softmax_dx(g, y, masked, axis=axis)
+
+
+@primitive(constants=["masked"])
+def log_softmax_dx(a, log_p, masked, *, axis=-1):
+    """y = a − p Σ a along `axis`, 0 in masked rows: the gradient of log_softmax from its result
+
+    ga = g − Σ g p ;  glog_p = −g p Σ a, with p = e^log_p
+    """
+    axis, dtype = axes_of(axis, log_p.ndim), np.result_type(a, log_p)
+    a, log_p = _operands(a, log_p)
+    y = array_module(a).empty(a.shape, np.result_type(a, log_p))
+
+    def work(piece: tuple) -> None:
+        block, rows = y[piece], part(masked, piece)
+        np.exp(log_p[piece], out=block)
+        block *= sum_over(a[piece], axis, block.dtype)
+        np.subtract(a[piece], block, out=block)
+        if array_module(rows) is not np or rows.any():
+            block[...] = np.where(rows, 0, block)
+
+    in_blocks(work, y, axis)
+    return y.astype(dtype, copy=False)
+
+
+@log_softmax_dx.vjp("a")
+def log_softmax_dx_ga(g, log_p, masked, axis):
+    g = keep(g, np.logical_not(masked))
+    return g - op.sum(g * np.exp(log_p), axis=axis, keepdims=True)
+
+
+@log_softmax_dx.vjp("log_p")
+def log_softmax_dx_glog_p(g, a, log_p, axis):
+    return -(g * np.exp(log_p) * op.sum(a, axis=axis, keepdims=True))
+
+
+@softmax_dx.batch
+@log_softmax_dx.batch
+def derivative_batch(op_, xs, batched, params):
+    xs = full(xs, batched)
+    return op_(*xs, **{**params, "axis": behind(params["axis"], xs[0].ndim - 1)})

@@ -1,0 +1,65 @@
+"""An exponential moving average of parameters: what is evaluated and saved in place of the last."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..core.versions import note_write
+
+
+class EMA:
+    """a ← decay·a + (1 − decay)·x after each step, for every parameter x
+
+    With warmup the decay of update t is at most (1 + t)/(10 + t), so that the first values are
+    soon forgotten. Polyak and Juditsky, 1992, average evenly.
+    """
+
+    def __init__(self, params: Iterable[Tensor], decay: float = 0.999, warmup: bool = False):
+        if not 0 <= decay < 1:
+            raise ValueError(f"EMA: decay must be in [0, 1), got {decay}")
+        self.params = list(params)
+        self.decay = decay
+        self.warmup = warmup
+        self.updates = 0
+        self.averages = [p.data.copy() for p in self.params]
+
+    def update(self) -> None:
+        """Take the parameters' present values into the averages; call it after each step."""
+        self.updates += 1
+        decay = self.decay
+        if self.warmup:
+            decay = min(decay, (1 + self.updates) / (10 + self.updates))
+        for average, p in zip(self.averages, self.params, strict=True):
+            average += ((p.data - average) * (1 - decay)).astype(average.dtype)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """`with ema.applied():` the parameters hold their averages, afterwards their own values."""
+        own = [p.data.copy() for p in self.params]
+        self._write(self.averages)
+        try:
+            yield
+        finally:
+            self._write(own)
+
+    def _write(self, values: list) -> None:
+        for p, value in zip(self.params, values, strict=True):
+            p.data[...] = value
+            note_write(p.data, "EMA.applied()")
+
+    def state_dict(self) -> dict[str, Any]:
+        """{"averages": [...], "updates": n}; copies."""
+        return {"averages": [a.copy() for a in self.averages], "updates": self.updates}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a saved state of as many parameters of the same shapes."""
+        given = [a.data if isinstance(a, Tensor) else a for a in state_dict["averages"]]
+        if [a.shape for a in given] != [a.shape for a in self.averages]:
+            raise ValueError(
+                f"EMA.load_state_dict: shapes {[a.shape for a in given]} given, "
+                f"{[a.shape for a in self.averages]} needed"
+            )
+        for average, value in zip(self.averages, given, strict=True):
+            average[...] = value
+        self.updates = state_dict["updates"]

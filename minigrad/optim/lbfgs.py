@@ -1,0 +1,172 @@
+"""L-BFGS: Newton's direction from the last few gradients, with a line search."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..core.events import spanned
+from ..core.modes import enable_grad
+from ..core.versions import note_write
+from .line_search import strong_wolfe
+from .optimizer import Optimizer, at_least_zero
+
+
+class LBFGS(Optimizer):
+    """x ← x + t·d, where d = −H·g and H is built from the last history_size steps
+
+    A step needs a closure that clears the gradients, computes the loss and calls backward; it is
+    called several times. line_search_fn="strong_wolfe" chooses t; else t is lr (at first
+    min(1, 1/‖g‖₁)·lr). The order of operations is PyTorch's. Nocedal and Wright, Numerical
+    Optimization, 2006, algorithms 7.4 and 3.5.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ):
+        at_least_zero("LBFGS", lr=lr)
+        if line_search_fn not in (None, "strong_wolfe"):
+            raise ValueError(
+                f"LBFGS: line_search_fn is None or 'strong_wolfe', got {line_search_fn!r}"
+            )
+        options = {
+            "lr": lr, "max_iter": max_iter, "max_eval": max_eval or max_iter * 5 // 4,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "history_size": history_size, "line_search_fn": line_search_fn,
+        }  # fmt: skip
+        super().__init__(params, options)
+        if len(self.param_groups) > 1:
+            raise ValueError("LBFGS: one group of parameters; it sees them as one vector")
+        self._memory: dict[str, Any] = {}
+
+    # -- parameters as one vector ------------------------------------------------------------
+
+    def _read(self, gradients: bool) -> np.ndarray:
+        parts = [
+            (p.grad.data if p.grad is not None else np.zeros_like(p.data)) if gradients else p.data
+            for p in self._params()
+        ]
+        return np.concatenate([part.reshape(-1) for part in parts])
+
+    def _write(self, x: np.ndarray) -> None:
+        start = 0
+        for p in self._params():
+            p.data[...] = x[start : start + p.size].reshape(p.shape)
+            note_write(p.data, "LBFGS.step()")
+            start += p.size
+
+    # -- the step ----------------------------------------------------------------------------
+
+    @spanned("optimizer")
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Up to max_iter iterations; returns the loss that the closure gave first."""
+        if closure is None:
+            raise ValueError(
+                "LBFGS.step needs a closure that clears the gradients, computes the loss, calls "
+                "backward and returns the loss"
+            )
+
+        def value_and_gradient(x: np.ndarray | None = None) -> tuple[float, np.ndarray]:
+            if x is not None:
+                self._write(x)
+            with enable_grad():
+                loss = closure()
+            losses.append(loss)
+            return float(loss), self._read(gradients=True)
+
+        losses: list[Any] = []
+        self._minimise(value_and_gradient, self.param_groups[0])
+        return losses[0]
+
+    def _minimise(self, f: Callable, group: dict[str, Any]) -> None:
+        memory, (loss, g) = self._memory, f()
+        memory.setdefault("n_iter", 0)
+        used = 1
+        if np.abs(g).max(initial=0) <= group["tolerance_grad"]:
+            return
+        for i in range(group["max_iter"]):
+            memory["n_iter"] += 1
+            d = self._direction(g, group)
+            t = group["lr"]
+            if memory["n_iter"] == 1:
+                t *= min(1.0, 1.0 / float(np.abs(g).sum()))
+            memory["prev_g"] = g.copy()
+            before, slope = loss, float(g @ d)
+            if slope > -group["tolerance_change"]:
+                break
+            x = self._read(gradients=False)
+            if group["line_search_fn"]:
+                loss, g, t, evaluations = strong_wolfe(f, x, t, d, loss, g, slope)
+                self._write(x + t * d)
+                used += evaluations
+            elif i + 1 < group["max_iter"]:
+                loss, g = f(x + t * d)
+                used += 1
+            else:  # the next step begins with the gradient here
+                self._write(x + t * d)
+            memory["t"], memory["d"] = t, d
+            small_step = np.abs(t * d).max() <= group["tolerance_change"]
+            flat = np.abs(g).max() <= group["tolerance_grad"]
+            if (
+                used >= group["max_eval"] or flat or small_step or not math.isfinite(loss)
+                or abs(loss - before) < group["tolerance_change"]
+            ):  # fmt: skip
+                break
+
+    def _direction(self, g: np.ndarray, group: dict[str, Any]) -> np.ndarray:
+        """−H·g by the two loops over remembered steps s and changes of gradient y."""
+        memory = self._memory
+        if memory["n_iter"] == 1:
+            memory.update(s=[], y=[], scale=1.0)
+            return -g
+        s, y = memory["d"] * memory["t"], g - memory["prev_g"]
+        curvature = float(y @ s)
+        if curvature > 1e-10:
+            if len(memory["s"]) == group["history_size"]:
+                del memory["s"][0], memory["y"][0]
+            memory["s"].append(s)
+            memory["y"].append(y)
+            memory["scale"] = curvature / float(y @ y)
+        pairs = [(s, y, 1 / float(y @ s)) for s, y in zip(memory["s"], memory["y"], strict=True)]
+        q, shares = -g, []
+        for s, y, rho in reversed(pairs):
+            shares.append(rho * float(s @ q))
+            q = q - shares[-1] * y
+        d = q * memory["scale"]
+        for (s, y, rho), share in zip(pairs, reversed(shares), strict=True):
+            d = d + s * (share - rho * float(y @ d))
+        return d
+
+    # -- saving ------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The base's form; the whole memory is the state of the first parameter, as PyTorch's."""
+        saved = super().state_dict()
+        saved["state"] = {0: {k: _copies(v) for k, v in self._memory.items()}}
+        return saved
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Go on from a saved state of the same parameters."""
+        memory = next(iter(state_dict["state"].values()), {})
+        total = sum(p.size for p in self._params())
+        vectors = [a for v in memory.values() for a in (v if isinstance(v, list) else [v])]
+        if any(hasattr(a, "shape") and a.shape != (total,) for a in vectors):
+            raise ValueError(f"LBFGS.load_state_dict: vectors of {total} elements are needed")
+        super().load_state_dict({**state_dict, "state": {}})
+        self._memory = {k: _copies(v) for k, v in memory.items()}
+
+
+def _copies(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_copies(v) for v in value]
+    value = getattr(value, "data", value) if hasattr(value, "requires_grad") else value
+    return value.copy() if hasattr(value, "shape") else value

@@ -1,0 +1,138 @@
+"""What one optimizer step runs on: cache-sized blocks of large parameters, packs of small ones.
+
+A step of Adam is ten NumPy calls. On a large array they run block after block, so that a block is
+read from memory once; on two hundred small arrays the calls themselves cost more than the work, so
+small parameters are gathered into one array, stepped together and written back.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import array_module
+from ..backends.dtypes import accumulator
+from ..core.tensor import Tensor
+from ..ops.blocks import BLOCK, in_blocks
+
+SMALL = 1 << 13  # parameters of fewer elements are gathered
+State = dict[str, Any]
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.kept: dict[Any, np.ndarray] = {}
+
+
+_scratch = _Scratch()
+
+
+def scratch(x: Any, which: int = 0) -> Any:
+    """An uninitialised array like x; calls of one thread with the same `which` share its memory."""
+    xp = array_module(x)
+    if xp is not np or x.size > 2 * BLOCK:
+        return xp.empty(x.shape, x.dtype)
+    kept = _scratch.kept.get((x.dtype, which))
+    if kept is None:
+        kept = _scratch.kept[x.dtype, which] = np.empty(2 * BLOCK, x.dtype)
+    return kept[: x.size].reshape(x.shape)
+
+
+def working(x: Any) -> Any:
+    """The array that updates see: complex numbers as pairs of real ones, shape (..., 2)."""
+    if x.dtype.kind != "c":
+        return x
+    pairs = x.reshape((*x.shape, 1)).view(x.real.dtype)
+    if pairs.base is None:
+        raise ValueError(f"an optimizer needs complex parameters contiguous, got {x.strides}")
+    return pairs
+
+
+def working_dtype(x: Any) -> Any:
+    """float32 for 16-bit floats, in which small steps would be lost; else the dtype itself."""
+    return accumulator(x.dtype) or x.dtype
+
+
+def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
+    """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x."""
+    x, g = working(x), working(g)
+    wide = working_dtype(x)
+
+    def one(piece: tuple) -> None:
+        part = {k: v[piece] if hasattr(v, "shape") else v for k, v in state.items()}
+        if x.dtype == wide == g.dtype:
+            update(x[piece], g[piece], part)
+        else:
+            copy = x[piece].astype(wide)
+            update(copy, g[piece].astype(wide), part)
+            x[piece] = copy
+
+    if x.ndim:
+        in_blocks(one, x)
+    else:
+        one(())
+
+
+class Pack:
+    """Small parameters of one dtype side by side in one array, with their states.
+
+    The state dictionaries of the parameters get views of the pack's arrays; `numbers` are what
+    all of them share (the count of steps).
+    """
+
+    def __init__(self, params: list[Tensor], states: list[State]):
+        self.params = params
+        self.states = states
+        arrays = [working(p.data) for p in params]
+        ends = np.cumsum([a.size for a in arrays]).tolist()
+        self.bounds = list(zip([0, *ends], ends, [a.shape for a in arrays], strict=False))
+        xp, wide = array_module(arrays[0]), working_dtype(arrays[0])
+        self.x, self.g = xp.empty(ends[-1], wide), xp.empty(ends[-1], wide)
+        self.pieces = [self.x[a:b].reshape(shape) for a, b, shape in self.bounds]
+        self.arrays = {
+            name: self._joined([s[name] for s in states])
+            for name, value in states[0].items()
+            if hasattr(value, "shape")
+        }
+
+    def _joined(self, parts: list) -> Any:
+        return array_module(self.x).concatenate([part.reshape(-1) for part in parts])
+
+    def adopt(self) -> None:
+        """Let the parameters' states look at the pack's memory."""
+        for state, (a, b, shape) in zip(self.states, self.bounds, strict=True):
+            state.update({name: flat[a:b].reshape(shape) for name, flat in self.arrays.items()})
+
+    def step(self, update: Callable) -> None:
+        """update(x, g, state) once for all of them."""
+        xp, arrays = array_module(self.x), [working(p.data) for p in self.params]
+        gradients = [working(p.grad.data).reshape(-1) for p in self.params]  # type: ignore[union-attr]
+        xp.concatenate([a.reshape(-1) for a in arrays], out=self.x, casting="unsafe")
+        xp.concatenate(gradients, out=self.g, casting="unsafe")
+        numbers = {k: v for k, v in self.states[0].items() if k not in self.arrays}
+        update(self.x, self.g, numbers | self.arrays)
+        for x, piece in zip(arrays, self.pieces, strict=True):
+            x[...] = piece
+
+
+def grouped(params: Iterable[Tensor], number_of: Callable[[Tensor], Any]) -> list[list[Tensor]]:
+    """Parameters that may share a pack; one alone where it is large.
+
+    number_of gives what of a parameter's state its companions must have too.
+    """
+    alone: list[list[Tensor]] = []
+    open_packs: dict[Any, list[Tensor]] = {}
+    filled: dict[Any, int] = {}
+    for p in params:
+        if p.size >= SMALL:
+            alone.append([p])
+            continue
+        key = (p.dtype, p.device, number_of(p))
+        if key not in open_packs or filled[key] + p.size > BLOCK:
+            open_packs[key] = []
+            alone.append(open_packs[key])
+            filled[key] = 0
+        open_packs[key].append(p)
+        filled[key] += p.size
+    return alone

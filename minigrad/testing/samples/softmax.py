@@ -1,0 +1,46 @@
+"""Samples of the derivatives in minigrad/ops/softmax.py; softmax itself is in activation.py."""
+
+import numpy as np
+
+from ...core.registry import op
+from ..spec import register_op
+from .forms import REAL, of_several
+
+FORMS = [
+    (((3, 4), (3, 4)), {"axis": 0}),
+    (((3, 4), (3, 4)), {"axis": -1}),
+    (((4,), (4,)), {}),
+    (((2, 4, 2), (2, 4, 2)), {"axis": 1}),
+    (((2, 3), (2, 3)), {"axis": (0, 1)}),
+]
+
+
+def _alike(a, p):
+    if a.shape != p.shape:
+        raise ValueError("shapes")
+
+
+def _softmax_dx(a, p, axis=-1):
+    _alike(a, p)
+    return p * (a - (a * p).sum(axis, keepdims=True))
+
+
+def _log_softmax_dx(a, log_p, axis=-1):
+    _alike(a, log_p)
+    return a - np.exp(log_p) * a.sum(axis, keepdims=True)
+
+
+def _call(a, log_p, axis=-1):
+    """log_softmax_dx with no row masked."""
+    masked = np.zeros_like(op.sum(log_p, axis=axis, keepdims=True), dtype=bool)
+    return op.log_softmax_dx(a, log_p, masked, axis=axis)
+
+
+register_op("softmax_dx", of_several(FORMS), reference=_softmax_dx, dtypes=REAL)
+register_op(
+    "log_softmax_dx",
+    of_several(FORMS),
+    call=_call,
+    reference=_log_softmax_dx,
+    dtypes=REAL,
+)

@@ -1,0 +1,261 @@
+"""A training loop for those who need nothing special: epochs, validation, checkpoints, progress.
+
+    trainer = mg.train.Trainer(model, mg.cross_entropy, optimizer, metrics={"accuracy": accuracy})
+    history = trainer.fit(train_loader, validation_loader, epochs=10)
+
+What it does for a batch stands in `train_step`; a subclass changes that, callbacks add to the rest.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import nn
+from .backends import random
+from .core.modes import no_grad
+from .core.tensor import Tensor
+from .io import load, save
+from .optim import Optimizer
+from .optim.lr_scheduler import ReduceLROnPlateau
+from .train_display import display
+
+Numbers = dict[str, float]
+
+
+def accuracy(y: Tensor, target: Any) -> float:
+    """The share of rows of y (n, c) whose largest entry is at target (n,)."""
+    return float((y.detach().argmax(axis=-1) == target).mean())
+
+
+class Callback:
+    """What may be done along the way; a subclass defines some of these."""
+
+    def on_fit_start(self, trainer: "Trainer") -> None: ...
+    def on_epoch_start(self, trainer: "Trainer") -> None: ...
+    def on_batch_end(self, trainer: "Trainer", loss: float) -> None: ...
+    def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None: ...
+    def on_fit_end(self, trainer: "Trainer") -> None: ...
+
+
+class EarlyStopping(Callback):
+    """Ends the training when `monitor` has not improved for more than `patience` epochs.
+
+    Improved: below the best so far by more than min_delta, above it with mode="max".
+    """
+
+    def __init__(
+        self,
+        monitor: str = "val_loss",
+        patience: int = 5,
+        min_delta: float = 0.0,
+        mode: str = "min",
+    ):
+        if mode not in ("min", "max"):
+            raise ValueError(f"EarlyStopping: mode is 'min' or 'max', got {mode!r}")
+        self.monitor = monitor
+        self.patience = patience
+        self.min_delta = min_delta
+        self.sign = 1 if mode == "min" else -1
+        self.best = math.inf
+        self.waited = 0
+
+    def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None:
+        value = self.sign * _chosen(numbers, self.monitor, "EarlyStopping")
+        if value < self.best - self.min_delta:
+            self.best, self.waited = value, 0
+        else:
+            self.waited += 1
+            trainer.should_stop |= self.waited > self.patience
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.best, self.waited = state["best"], state["waited"]
+
+
+class Trainer:
+    """Trains a model; `history` has the numbers of each epoch, `epoch` how many are done.
+
+    loss        function of (model(*inputs), target), where a batch is (*inputs, target)
+    scheduler   a schedule, stepped once an epoch (ReduceLROnPlateau with val_loss, or loss)
+    metrics     {name: function of (y, target) -> number}, averaged over the rows of validation
+    clip_norm   the most that the norm of all gradients together may be
+    checkpoint  a .safetensors or .npz file, written after each epoch and at Ctrl-C: model,
+                optimizer, schedule, generators and history, so that fit(resume=True) goes on
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Callable[[Any, Any], Tensor],
+        optimizer: Optimizer,
+        *,
+        scheduler: Any = None,
+        metrics: Mapping[str, Callable[[Any, Any], Any]] | None = None,
+        callbacks: Iterable[Callback] = (),
+        clip_norm: float | None = None,
+        checkpoint: str | os.PathLike | None = None,
+    ):
+        self.model = model
+        self.loss = loss
+        self.optimizer = optimizer
+        self.scheduler = scheduler
+        self.metrics = dict(metrics or {})
+        self.callbacks = list(callbacks)
+        self.clip_norm = clip_norm
+        self.checkpoint = checkpoint
+        self.epoch = 0
+        self.history: list[Numbers] = []
+        self.should_stop = False
+
+    # -- the loop ----------------------------------------------------------------------------
+
+    def fit(
+        self,
+        batches: Iterable,
+        validation: Iterable | None = None,
+        epochs: int = 1,
+        *,
+        resume: bool = False,
+        progress: str | bool = True,
+    ) -> list[Numbers]:
+        """Train until `epochs` epochs are done in all; returns the history.
+
+        resume=True goes on from the checkpoint where there is one. progress: True shows a bar
+        where rich is installed and the output is a terminal, else a line an epoch; "plain" the
+        lines; False nothing. Ctrl-C: what was reached is in the checkpoint at the last whole
+        epoch, then KeyboardInterrupt goes on its way.
+        """
+        if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
+            self.load_state_dict(load(self.checkpoint))
+        self.should_stop = False
+        last_whole = self._state_if_saved()
+        self._tell("on_fit_start")
+        try:
+            with display(progress, epochs) as show:
+                while self.epoch < epochs and not self.should_stop:
+                    self._epoch(batches, validation, show)
+                    last_whole = self._state_if_saved()
+                    if last_whole is not None and self.checkpoint is not None:
+                        save(last_whole, self.checkpoint)
+        except KeyboardInterrupt:
+            if last_whole is not None and self.checkpoint is not None:
+                save(last_whole, self.checkpoint)
+            raise
+        self._tell("on_fit_end")
+        return self.history
+
+    def _epoch(self, batches: Iterable, validation: Iterable | None, show: Any) -> None:
+        self._tell("on_epoch_start")
+        show.start(self.epoch + 1, _length(batches))
+        self.model.train()
+        total = Average()
+        for batch in batches:
+            loss = self.train_step(batch)
+            total.add(loss, _rows(batch))
+            show.advance(loss)
+            self._tell("on_batch_end", loss)
+        numbers: Numbers = {"loss": total.mean, "lr": self.optimizer.param_groups[0]["lr"]}
+        if validation is not None:
+            numbers |= {f"val_{name}": v for name, v in self.evaluate(validation).items()}
+        self.epoch += 1
+        self.history.append(numbers)
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(numbers.get("val_loss", numbers["loss"]))
+        elif self.scheduler is not None:
+            self.scheduler.step()
+        self._tell("on_epoch_end", numbers)
+        show.finish(numbers)
+
+    def train_step(self, batch: Any) -> float:
+        """One step on one batch; returns its loss."""
+        *inputs, target = batch
+        self.optimizer.zero_grad()
+        loss = self.loss(self.model(*inputs), target)
+        loss.backward()
+        if self.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        self.optimizer.step()
+        return loss.item()
+
+    def evaluate(self, batches: Iterable) -> Numbers:
+        """{"loss": ..., and each metric}: means over the rows, in evaluation mode, unrecorded."""
+        training = self.model.training
+        totals = {name: Average() for name in ("loss", *self.metrics)}
+        self.model.eval()
+        try:
+            with no_grad():
+                for *inputs, target in batches:
+                    y, n = self.model(*inputs), _rows((target,))
+                    totals["loss"].add(self.loss(y, target).item(), n)
+                    for name, metric in self.metrics.items():
+                        totals[name].add(float(metric(y, target)), n)
+        finally:
+            self.model.train(training)
+        return {name: total.mean for name, total in totals.items()}
+
+    def _tell(self, event: str, *args: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *args)
+
+    # -- saving ------------------------------------------------------------------------------
+
+    def _parts(self) -> dict[str, Any]:
+        """What has a state of its own, by name."""
+        parts = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
+        parts |= {f"callback {i}": callback for i, callback in enumerate(self.callbacks)}
+        return {name: part for name, part in parts.items() if hasattr(part, "state_dict")}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the training depends on, the loaders' own state excepted."""
+        states = {name: part.state_dict() for name, part in self._parts().items()}
+        own = {"epoch": self.epoch, "history": [dict(numbers) for numbers in self.history]}
+        return {**states, **own, "generator": random.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state; model, optimizer and callbacks must be made alike."""
+        for name, part in self._parts().items():
+            if name not in state:
+                raise ValueError(f"the checkpoint has no {name}; it has {[*state]}")
+            part.load_state_dict(state[name])
+        self.epoch, self.history = state["epoch"], list(state["history"])
+        random.set_state(state["generator"])
+
+    def _state_if_saved(self) -> dict[str, Any] | None:
+        return self.state_dict() if self.checkpoint is not None else None
+
+
+class Average:
+    """A mean of numbers, each with its weight."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.weight = 0.0
+
+    def add(self, value: float, weight: float) -> None:
+        self.total += value * weight
+        self.weight += weight
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.weight if self.weight else math.nan
+
+
+def _rows(batch: Any) -> int:
+    shape = getattr(batch[-1], "shape", ())
+    return shape[0] if shape else 1
+
+
+def _length(batches: Any) -> int | None:
+    try:
+        return len(batches)
+    except TypeError:  # a stream does not know
+        return None
+
+
+def _chosen(numbers: Numbers, name: str, who: str) -> float:
+    if name not in numbers:
+        raise KeyError(f"{who}: there is no {name!r} among {[*numbers]}; is validation given?")
+    return numbers[name]

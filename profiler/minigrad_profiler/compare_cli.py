@@ -1,0 +1,123 @@
+"""`minigrad-profile compare script.py`: the engines side by side on one backward of a script."""
+
+import argparse
+import importlib
+import json
+import os
+import runpy
+import shutil
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+
+def add_parser(commands: Any) -> None:
+    """Add `compare` to the commands of minigrad-profile."""
+    parser = commands.add_parser("compare", help="one backward of a script by every engine")
+    parser.set_defaults(command=_compare)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    add = parser.add_argument
+    add(
+        "--backward",
+        type=int,
+        default=1,
+        metavar="N",
+        help="compare on the script's N-th backward, where the script then ends (default: 1)",
+    )
+    add("--workers", metavar="P,P", help="workers to try (default: 1,2,4 ... cores)")
+    add("--repeats", type=int, default=7, metavar="N", help="how often each is timed (default: 7)")
+    add("--json", action="store_true", help="all figures as JSON, on stdout")
+    add(
+        "--save",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also write FILE.html, .svg or .json",
+    )
+    add("--width", type=int, default=columns, metavar="N", help="columns of the terminal")
+    add("script", help="the Python file to run")
+    add("args", nargs=argparse.REMAINDER, help="its arguments")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from .compare_view import text
+
+    if not os.path.isfile(options.script):
+        raise ValueError(f"{options.script}: there is no such file to run")
+    if options.backward < 1:
+        raise ValueError(f"--backward is 1 or more, got {options.backward}")
+    for path in options.save:
+        if not path.endswith((".html", ".svg", ".json")):
+            raise ValueError(f"--save {path}: name the file .html, .svg or .json")
+    counts = _counts(options.workers)
+    try:
+        found = compare_script(
+            options.script, options.args, options.backward, counts, options.repeats
+        )
+    except Exception:  # the script's own: its traceback is what helps
+        traceback.print_exc()
+        return 1
+    if found is None:
+        raise ValueError(f"{options.script} ended before its backward number {options.backward}")
+    if options.json:
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
+    else:
+        print(text(found, max(60, options.width), sys.stdout.isatty()), end="")
+    for path in options.save:
+        found.save(path)
+        print(f"minigrad-profile: wrote {path}", file=sys.stderr)
+    return 0
+
+
+def _counts(given: str | None) -> list[int] | None:
+    """The numbers in "1,2,4"."""
+    if given is None:
+        return None
+    parts = given.split(",")
+    if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f"--workers is a list such as 1,2,4, got {given!r}")
+    return [int(part) for part in parts]
+
+
+def compare_script(
+    script: str,
+    args: Sequence[str],
+    which: int = 1,
+    workers: Sequence[int] | None = None,
+    repeats: int = 7,
+) -> Any:
+    """Run a script up to its `which`-th backward and compare the engines on it; None: too few.
+
+    The script ends there. What it raises before goes on to the caller.
+    """
+    from .compare import compare
+
+    api: Any = importlib.import_module("minigrad.engine.api")
+    original, found, count = api.run_backward, [], 0
+
+    def watched(tensors: Any, gradients: Any, *rest: Any, **named: Any) -> Any:
+        nonlocal count
+        recorded = rest[3] if len(rest) > 3 else named.get("create_graph")
+        count += not recorded
+        if count == which and not recorded and not found:
+            api.run_backward = original
+            found.append(compare(tensors, gradients, workers, repeats))
+            raise _Enough
+        return original(tensors, gradients, *rest, **named)
+
+    api.run_backward = watched  # grad and backward find it there
+    argv, path = sys.argv, list(sys.path)
+    sys.argv, sys.path[0] = [script, *args], os.path.dirname(os.path.abspath(script))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except (_Enough, SystemExit):  # a script may end as it likes: `found` says how far it came
+        pass
+    finally:
+        api.run_backward = original
+        sys.argv, sys.path[:] = argv, path
+    return found[0] if found else None
+
+
+class _Enough(BaseException):
+    """The backward asked for has been compared: the script need not go on."""

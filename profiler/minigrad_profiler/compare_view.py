@@ -1,0 +1,164 @@
+"""A comparison as text, JSON, SVG or HTML."""
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from minigrad.instrument.formats import write_whole
+
+from . import gantt
+
+
+def text(found: Any, width: int = 80, colour: bool = False) -> str:
+    """The tables and the Gantt chart for a terminal of this width."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        raise ImportError(
+            "the text of a comparison needs rich: pip install 'minigrad-engine[profile]' from the "
+            "checkout; .to_dict() and .save('x.json') need nothing"
+        ) from None
+    system = "truecolor" if colour else None
+    console = Console(width=width, force_terminal=colour, color_system=system, highlight=False)
+    with console.capture() as capture:
+        for title, columns, lines in tables(found):
+            console.print(title, markup=False, style="italic")
+            console.print(_table(columns, lines))
+        console.print(gantt.terminal(_shown(found), width))
+        for note in notes(found):
+            console.print(note, markup=False)
+    return capture.get()
+
+
+def _shown(found: Any) -> list:
+    """The serial run and the parallel one with the most workers."""
+    return [found.runs[0], max(found.runs[1:] or found.runs, key=lambda run: run.workers)]
+
+
+def _table(columns: list[str], lines: list[list[str]]) -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*line)
+    return table
+
+
+def tables(found: Any) -> list[tuple[str, list[str], list[list[str]]]]:
+    """(title, columns, rows) of everything that is a table."""
+    return [_times(found), _bounds(found), _losses(found), _nodes(found), _what_if(found)]
+
+
+def _times(found: Any) -> tuple[str, list[str], list[list[str]]]:
+    serial = found.way("serial").median
+    lines = []
+    for way in found.ways:
+        low, high = way.quartiles
+        bits = "same" if way.same_bits else f"≤ {way.largest_difference:.1e} off"
+        ratio = f"{serial / way.median:.2f}×"
+        lines.append([way.name, f"{way.median:.3f}", f"{low:.3f}–{high:.3f}", ratio, bits])
+    count = len(found.ways[0].seen)
+    title = f"Times in ms, {count} repeats in turns; BLAS at one thread unless it says so"
+    return title, ["engine", "median", "quartiles", "speed", "gradients"], lines
+
+
+def _bounds(found: Any) -> tuple[str, list[str], list[list[str]]]:
+    model, lines = found.model, []
+    for run in found.runs[1:]:
+        low, high = model.bounds(run.workers)
+        place = (run.length - low) / (high - low) if high > low else 0.0
+        where = "above the bound" if place > 1 else f"{max(0.0, place):.0%} of the way"
+        greedy = model.scheduled(run.workers)
+        lines.append([str(run.workers), f"{low:.3f}", f"{greedy:.3f}", f"{run.length:.3f}",
+                      f"{high:.3f}", where])  # fmt: skip
+    title = (
+        f"Work T1 {model.work:.3f} ms, span T∞ {model.span:.3f} ms, "
+        f"parallelism {model.parallelism:.2f}; max(T1/p, T∞) ≤ Tp ≤ T1/p + T∞"
+    )
+    return title, ["p", "least", "greedy", "recorded", "most", "lies at"], lines
+
+
+def _losses(found: Any) -> tuple[str, list[str], list[list[str]]]:
+    names = list(found.runs[0].losses)
+    lines = []
+    for run in found.runs:
+        total = run.workers * run.length
+        lines.append([run.name, *[f"{max(0.0, run.losses[n]) / total:.0%}" for n in names]])
+    return "Where the workers' time went (shares of p × Tp)", ["run", *names], lines
+
+
+def _nodes(found: Any) -> tuple[str, list[str], list[list[str]]]:
+    slack, model = found.model.slack(), found.model
+    ranks = sorted(range(len(slack)), key=lambda i: -model.costs[i])[:8]
+    lines = [
+        [f"{model.ops[i] or 'leaf'} #{found.numbers[i]}", f"{model.costs[i]:.3f}",
+         "critical" if slack[i] < 1e-9 else f"{slack[i]:.3f}"]
+        for i in ranks
+    ]  # fmt: skip
+    return "The dearest nodes, and how much longer each could take (slack)", [
+        "node", "ms", "slack",
+    ], lines  # fmt: skip
+
+
+def _what_if(found: Any) -> tuple[str, list[str], list[list[str]]]:
+    workers = max(run.workers for run in found.runs)
+    now = found.model.scheduled(workers)
+    lines = []
+    for row in found.what_if(workers):
+        cells = [f"{row[k]['span']:.3f}" for k in ("half", "free")]
+        gains = [f"−{max(0.0, now - row[k]['greedy']):.3f}" for k in ("half", "free")]
+        lines.append([row["op"], f"{row['ms']:.3f}", *cells, *gains])
+    columns = ["op", "ms", "T∞ half", "T∞ free", "Tp half", "Tp free"]
+    return f"If an op took half as long, or nothing (greedy, p = {workers})", columns, lines
+
+
+def notes(found: Any) -> list[str]:
+    """Sentences below the tables."""
+    lines = [found.verdict()]
+    if found.model.parallelism < 1.2:
+        lines.append("The graph is nearly a chain: no number of workers makes it faster.")
+    lines += [f"{way.name}: {way.note}" for way in found.ways if way.note]
+    lines += [f"Not compared: {reason}" for reason in found.missing]
+    if found.blas_threads is None:
+        lines.append(
+            "threadpoolctl is not installed: the threads of BLAS are as outside and not known; "
+            "pip install 'minigrad-engine[full]' from the checkout."
+        )
+    return lines
+
+
+def save(found: Any, path: str) -> None:
+    """Write the comparison; the suffix says how: .html, .svg or .json."""
+    kind = Path(path).suffix
+    if kind == ".json":
+        content = json.dumps(found.to_dict(), ensure_ascii=False) + "\n"
+    elif kind == ".svg":
+        content = gantt.svg(found.runs)
+    elif kind == ".html":
+        content = html(found)
+    else:
+        raise ValueError(f"{path}: name the file .html, .svg or .json")
+    write_whole(path, content)
+
+
+def html(found: Any) -> str:
+    """One page that needs nothing else: tables, chart, notes."""
+    body = [f"<p>{escape(note)}</p>" for note in notes(found)] + [gantt.svg(found.runs)]
+    for title, columns, lines in tables(found):
+        head = "".join(f"<th>{escape(c)}</th>" for c in columns)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
+            for line in lines
+        )
+        body.append(f"<h2>{escape(title)}</h2><table><tr>{head}</tr>{rows}</table>")
+    style = (
+        "body{font:14px sans-serif;margin:2em;max-width:1060px}td,th{padding:2px 12px;"
+        "text-align:right}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"
+    )
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>minigrad compare</title>"
+        f"<style>{style}</style><h1>One graph, every engine</h1>{''.join(body)}</html>\n"
+    )

@@ -1,0 +1,46 @@
+"""Names of rows: source places, shortened so that file and line stay readable."""
+
+import os
+from typing import Any
+
+
+def place_of(site: dict[str, Any] | None) -> str:
+    """file:line of a site, or "" for none."""
+    return f"{site['file']}:{site['line']}" if site else ""
+
+
+def relative(name: str) -> str:
+    """A path below the current folder without that folder."""
+    try:
+        here = os.getcwd()
+    except OSError:  # the folder is gone
+        return name
+    return name.removeprefix(here + os.sep)
+
+
+def fitted(name: str, width: int) -> str:
+    """A name that begins with a path, in at most `width` characters: leading folders go first.
+
+    "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
+    """
+    name = "".join(c if c.isprintable() else "?" for c in relative(name))
+    path, space, rest = name.partition(" ")
+    while len(path) + len(space) + len(rest) > width:
+        _, found, behind = path.removeprefix("…/").partition("/")
+        if not found:
+            break
+        path = f"…/{behind}"
+    name = f"{path}{space}{rest}"
+    return name if len(name) <= width else f"{name[: width - 1]}…"
+
+
+def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> list[str]:
+    """Items one behind the other, on as many lines as they need."""
+    lines = [title]
+    for i, item in enumerate(items):
+        item += between.rstrip() if i < len(items) - 1 else ""
+        if len(lines[-1]) + 1 + len(item) > width and lines[-1].strip():
+            lines.append("  " + item)
+        else:
+            lines[-1] += (" " if lines[-1].strip() and not lines[-1].endswith(" ") else "") + item
+    return lines

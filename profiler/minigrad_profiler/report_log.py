@@ -1,0 +1,155 @@
+"""An event log read once for the report: sums by kind of call, and the calls in time.
+
+What a million events leave in memory is four numbers each, and one key for each kind of call.
+"""
+
+from array import array
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from minigrad.instrument.formats import Event
+from minigrad.instrument.lanes import Lanes, walk
+
+from .names import place_of, relative
+from .view import shapes_of
+
+NO_LINE = "(unknown line)"
+
+
+class Call(NamedTuple):
+    """What calls are told apart by; of a whole backward kind is "pass".
+
+    stack   (place, function) of the callers, innermost first
+    """
+
+    kind: str
+    op: str
+    shapes: str
+    place: str
+    function: str
+    scope: str
+    bytes: int
+    flops: int | None
+    moved: int | None
+    dtype: str
+    promoted: bool
+    stack: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Sums:
+    """Of the events with one key on one thread: how many, their own time, and with those inside."""
+
+    calls: int = 0
+    self_ns: int = 0
+    total_ns: int = 0
+
+
+@dataclass(slots=True)
+class Measured:
+    """A log: `sums[thread][number]` are those of `keys[number]`; lanes hold the events in time.
+
+    seqs    of each lane: the number of each event's node, -1 where there is none
+    """
+
+    path: str
+    header: dict[str, Any]
+    end: dict[str, Any]
+    cut: str | None
+    dropped: int
+    keys: list[Call]
+    lanes: dict[int, Any]
+    seqs: dict[int, array]
+    sums: dict[int, dict[int, Sums]]
+    marks: list[Any]
+    events: int = 0
+    texts: dict[str, str] = field(default_factory=dict)
+
+    def by_key(self) -> list[tuple[Call, Sums]]:
+        """The sums over all threads."""
+        merged: dict[int, Sums] = {}
+        for found in self.sums.values():
+            for number, sums in found.items():
+                add(merged.setdefault(number, Sums()), sums)
+        return [(self.keys[number], sums) for number, sums in merged.items()]
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """From when to when the log goes, on its own clock."""
+        base = self.header["base_ns"]
+        wall = self.end.get("wall_ns")
+        last = max([lane.t1[-1] for lane in self.lanes.values() if lane.t1], default=base)
+        return base, max(last, base + wall if isinstance(wall, int) else last, base + 1)
+
+
+def add(to: Sums, more: Sums) -> None:
+    """Add sums to sums."""
+    to.calls += more.calls
+    to.self_ns += more.self_ns
+    to.total_ns += more.total_ns
+
+
+def measured(path: str) -> Measured:
+    """Read a log; FormatError where it is damaged."""
+    reading = _Reading()
+    lanes = Lanes(path, reading.key_of)
+    found = Measured(
+        path, lanes.header, lanes.end, lanes.cut, lanes.dropped, lanes.keys, lanes.lanes,
+        reading.seqs, {}, lanes.marks,
+    )  # fmt: skip
+    for thread, lane in lanes.lanes.items():
+        sums: dict[int, Sums] = {}
+        for _, number, own, whole in walk(lane):
+            if own is not None:
+                entry = sums.setdefault(number, Sums())
+                entry.calls += 1
+                entry.self_ns += own
+                entry.total_ns += whole
+        found.sums[thread] = sums
+        found.events += len(lane.t0)
+    return found
+
+
+class _Reading:
+    """The key of each event; texts are made once for each definition that events share."""
+
+    def __init__(self) -> None:
+        self.seqs: dict[int, array] = {}
+        self._known: dict[int, tuple[Any, Any]] = {}  # id -> (the object, kept alive; its text)
+
+    def key_of(self, event: Event) -> Hashable:
+        seq = -1 if event.seq is None else event.seq
+        self.seqs.setdefault(event.thread, array("q")).append(seq)
+        arrays, site = event.arrays, event.site
+        shapes, dtype = self._once(arrays, lambda: (shapes_of(event), _dtype(arrays)))
+        place, function = self._once(site, lambda: _named(site)) if site else (NO_LINE, "")
+        stack = event.stack
+        frames = self._once(stack, lambda: tuple(map(_named, stack))) if stack else ()
+        return Call(
+            event.kind, event.op, shapes, place, function, event.scope, event.bytes, event.flops,
+            event.moved, dtype, event.promoted, frames,
+        )  # fmt: skip
+
+    def _once(self, what: Any, make: Any) -> Any:
+        known = self._known.get(id(what))
+        if known is None:
+            known = self._known[id(what)] = (what, make())
+        return known[1]
+
+
+def _named(site: dict[str, Any]) -> tuple[str, str]:
+    return place_of(site), site["function"]
+
+
+def _dtype(arrays: dict[str, Any]) -> str:
+    """The dtype that a call's work is held against: that of its first output."""
+    described = arrays["outputs"] or arrays["inputs"]
+    return described[0]["dtype"] if described else "float64"
+
+
+def inert(text: str, limit: int = 160) -> str:
+    """A text to be shown: one line, no characters without a glyph, not too long; paths short."""
+    text = relative(text[: 8 * limit])
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return text if len(text) <= limit else f"{text[: limit // 3]}…{text[limit // 3 + 1 - limit :]}"

@@ -1,0 +1,204 @@
+"""The report's part on memory: what `minigrad-profile memory` tells, and more over the whole run.
+
+The live set at the peak does not show what waits for a backward at other moments, so that is
+followed through the whole log: from the last use in a forward to the use in the backward.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad.instrument.records import CATEGORIES, Allocation, Mark
+
+from .memory import _FOREVER, Story, _Columns, _live, story_of
+from .report_log import inert
+
+MOST_OWNERS = 200
+_MOST_SHAPES = 200_000
+_MOST_STEPS = 200  # optimizer steps looked at
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What one op on one line keeps for the backward: the most at once, and when.
+
+    start_ns   when the forward had last read it: the earliest moment a recomputation could drop it
+    stop_ns    when the backward had
+    """
+
+    op: str
+    place: str
+    scope: str
+    bytes: int
+    count: int
+    start_ns: int
+    stop_ns: int
+
+
+@dataclass(slots=True)
+class Unread:
+    """Gradients that neither an op nor an optimizer read; first_use: lines of inputs so shaped."""
+
+    place: str
+    made_by: str
+    shape: tuple
+    bytes: int
+    count: int
+    first_use: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Growth:
+    """Memory that grew from step to step, and who made most of what stayed."""
+
+    steps: int
+    before: int
+    after: int
+    place: str
+    op: str
+
+
+@dataclass(slots=True)
+class Memory:
+    """Everything of memory that the report and its advice speak of."""
+
+    story: Story
+    waiting: list[Waiting]
+    unread: list[Unread]
+    growth: Growth | None
+
+    def data(self) -> dict[str, Any]:
+        """For the page."""
+        story = self.story
+        owners = [_owner(owner) for owner in story.owners[:MOST_OWNERS]]
+        rest = story.owners[MOST_OWNERS:]
+        return {
+            "peak": story.peak,
+            "peak_ns": story.peak_ns,
+            "at_peak": story.at_peak,
+            "possible": story.possible,
+            "at_end": story.at_end,
+            "allocations": story.allocations,
+            "releases": story.releases,
+            "untracked": story.untracked,
+            "categories": list(CATEGORIES),
+            "timeline": [
+                [t, total, [kinds.get(name, 0) for name in CATEGORIES]]
+                for t, total, kinds in story.timeline
+            ],
+            "owners": owners,
+            "rest": [len(rest), sum(owner.bytes for owner in rest)],
+            "waiting": [
+                asdict(w) | {"op": inert(w.op, 60), "place": inert(w.place), "scope": inert(w.scope)}
+                for w in self.waiting[:MOST_OWNERS]
+            ],
+        }  # fmt: skip
+
+
+def _owner(owner: Any) -> dict[str, Any]:
+    return asdict(owner) | {
+        "name": inert(owner.name), "op": inert(owner.op, 60), "place": inert(owner.place),
+        "scope": inert(owner.scope),
+    }  # fmt: skip
+
+
+class _Shaped(_Columns):
+    """The columns of a log, with the shapes of gradients, inputs and parameters."""
+
+    def __init__(self, path: str):
+        self.shapes: dict[int, tuple] = {}
+        super().__init__(path)
+
+    def _allocation(self, record: Allocation, numbers: dict) -> None:
+        if record.category != "temporary" and len(self.shapes) < _MOST_SHAPES:
+            self.shapes[len(self.born)] = record.shape
+        super()._allocation(record, numbers)
+
+
+def memory_of(path: str, marks: list[Mark]) -> Memory:
+    """Replay a log that was recorded with memory; FormatError if it is damaged."""
+    columns = _Shaped(path)
+    story = story_of(columns, buckets=400)
+    steps = sorted([mark for mark in marks if mark.what == "optimizer"], key=lambda mark: mark.t0)
+    steps = steps[:: max(1, len(steps) // _MOST_STEPS)]
+    return Memory(story, _waiting(columns), _unread(columns, steps), _growth(columns, steps, story))
+
+
+def _once(columns: _Columns, category: str) -> np.ndarray:
+    """Which arrays were of this category at some time."""
+    number = CATEGORIES.index(category)
+    found = np.array(columns.first) == number
+    _, rows, kinds = (np.asarray(column) for column in columns.changes)
+    found[rows[kinds == number]] = True
+    return found
+
+
+def _waiting(columns: _Columns) -> list[Waiting]:
+    """By op and line, the largest first."""
+    start, stop = np.asarray(columns.used_forward), np.asarray(columns.used)
+    sizes, base = np.asarray(columns.bytes), columns.header["base_ns"]
+    kept = _once(columns, "saved") & (start < stop) & (stop != _FOREVER)
+    groups: dict[int, list[int]] = {}
+    for row in np.flatnonzero(kept).tolist():
+        groups.setdefault(columns.owner[row], []).append(row)
+    found = []
+    for number, members in groups.items():
+        rows = np.array(members)
+        times, live = _live(start[rows], stop[rows], sizes[rows])
+        when = times[int(np.argmax(live))]
+        then = rows[(start[rows] <= when) & (stop[rows] > when)]
+        if len(then):
+            op, place, scope = columns.owners[number]
+            begin, end = int(start[then].min()) - base, int(stop[then].max()) - base
+            total = int(sizes[then].sum())
+            found.append(Waiting(op, place, scope, total, len(then), max(0, begin), end))
+    return sorted(found, key=lambda w: (-w.bytes, w.place, w.op))
+
+
+def _unread(columns: _Shaped, steps: list[Mark]) -> list[Unread]:
+    """Gradients that were there throughout an optimizer's step and were never read after it began.
+
+    Without an optimizer in the log nothing is said: the program may read `.grad` by itself.
+    """
+    born, died, used = (np.asarray(c) for c in (columns.born, columns.died, columns.used))
+    gradient, ever = _once(columns, "gradient"), np.zeros(len(born), bool)
+    for step in steps:
+        ever |= gradient & (born < step.t0) & (died > step.t1) & (used < step.t0)
+    groups: dict[tuple, list[int]] = {}
+    for row in np.flatnonzero(ever).tolist():
+        groups.setdefault((columns.owner[row], columns.shapes.get(row, ())), []).append(row)
+    found = []
+    for (number, shape), rows in groups.items():
+        made_by, place, _ = columns.owners[number]
+        largest = max(columns.bytes[row] for row in rows)
+        first_use = _first_use(columns, shape)
+        found.append(Unread(place, made_by, shape, largest, len(rows), first_use))
+    return sorted(found, key=lambda unread: -unread.bytes)
+
+
+def _first_use(columns: _Shaped, shape: tuple) -> tuple[str, ...]:
+    """Lines at which arrays of this shape, which no op had made, were first given to an op."""
+    kinds = CATEGORIES.index("input"), CATEGORIES.index("parameter")
+    rows = [row for row, other in columns.shapes.items() if other == shape]
+    places = [columns.owners[columns.owner[r]][1] for r in rows if columns.first[r] in kinds]
+    return tuple(dict.fromkeys(filter(None, places)))[:3]
+
+
+def _growth(columns: _Columns, steps: list[Mark], story: Story) -> Growth | None:
+    """Whether more was alive after each optimizer step than after the one before."""
+    if len(steps) < 5:
+        return None
+    born, died = np.asarray(columns.born), np.asarray(columns.died)
+    sizes = np.asarray(columns.bytes)
+    times, live = _live(born, died, sizes)
+    after = live[np.searchsorted(times, [step.t1 for step in steps], side="right") - 1][1:]
+    grown = int(after[-1] - after[0])
+    if (np.diff(after) <= 0).any() or grown < 0.05 * story.peak:
+        return None
+    stayed = np.flatnonzero((born > steps[1].t1) & (died > steps[-1].t1) & (born <= steps[-1].t1))
+    sums: dict[int, int] = {}
+    for row in stayed.tolist():
+        sums[columns.owner[row]] = sums.get(columns.owner[row], 0) + columns.bytes[row]
+    op, place, _ = columns.owners[max(sums, key=lambda number: sums[number])] if sums else ("", "", "")
+    return Growth(len(after), int(after[0]), int(after[-1]), place, op)

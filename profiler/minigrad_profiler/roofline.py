@@ -1,0 +1,325 @@
+"""The roofline: what each op reached, beside what this machine can do.
+
+An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth). Both
+peaks are measured here, in about a second: a matrix product, and a copy of large arrays. An op that
+takes much longer than that bound spends its time on neither: it is bound by overhead (calls, small
+arrays, scattered memory). S. Williams, A. Waterman, D. Patterson, "Roofline" (2009).
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from minigrad.instrument.formats import Event, header, json_text
+from minigrad.instrument.lanes import Lanes, walk
+from minigrad.instrument.table import duration, text_table
+
+from .names import fitted, wrapped
+from .view import BY
+
+OVERHEAD = (
+    4.0  # times slower than the roof: then neither arithmetic nor memory is what it waits for
+)
+_SECONDS = 0.3  # for each of the three measurements
+
+
+@dataclass(slots=True, frozen=True)
+class Peaks:
+    """What this machine can do: operations a second by dtype, bytes a second from memory."""
+
+    float32: float
+    float64: float
+    bandwidth: float
+
+    def flops(self, dtype: str) -> float:
+        """The peak for a dtype; narrower ones are taken as float32."""
+        return self.float64 if dtype in ("float64", "complex128") else self.float32
+
+
+@functools.cache
+def measured_peaks() -> Peaks:
+    """The peaks of this machine, measured once in a process."""
+    return Peaks(_gemm(np.float32), _gemm(np.float64), _copy())
+
+
+def _gemm(dtype: Any) -> float:
+    n = 768
+    a = np.random.default_rng(0).random((n, n)).astype(dtype)
+    out = np.empty_like(a)
+    return 2 * n**3 / _fastest(lambda: np.matmul(a, a, out=out))
+
+
+def _copy() -> float:
+    """Read and written: twice the size of what is copied; too large for any cache."""
+    source = np.ones(1 << 23)
+    target = np.empty_like(source)
+    return 2 * source.nbytes / _fastest(lambda: np.copyto(target, source))
+
+
+def _fastest(call: Callable[[], Any]) -> float:
+    """Seconds of the fastest of the calls that fit into a fixed time."""
+    call()
+    best, end = math.inf, perf_counter() + _SECONDS
+    while True:
+        start = perf_counter()
+        call()
+        now = perf_counter()
+        best = min(best, now - start)
+        if now > end:
+            return best
+
+
+@dataclass(slots=True)
+class Point:
+    """One row: an op (shape, line ...) in one direction.
+
+    bound   "compute", "memory" or "overhead": what its time is spent on; "" where it has no work
+    roof_ns the least time its operations and bytes take on this machine
+    """
+
+    name: str
+    phase: str
+    calls: int = 0
+    flops: int = 0
+    moved: int = 0
+    self_ns: int = 0
+    compute_ns: float = 0.0
+    memory_ns: float = 0.0
+    unknown: int = 0  # calls whose operations are not known
+
+    @property
+    def roof_ns(self) -> float:
+        return max(self.compute_ns, self.memory_ns)
+
+    @property
+    def bound(self) -> str:
+        if not (self.flops or self.moved):
+            return "overhead" if self.self_ns and not self.unknown else ""
+        if self.self_ns > OVERHEAD * self.roof_ns:
+            return "overhead"
+        return "compute" if self.compute_ns >= self.memory_ns else "memory"
+
+    @property
+    def rate(self) -> float:
+        """Operations a second."""
+        return 1e9 * self.flops / self.self_ns if self.self_ns else 0.0
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second."""
+        return 1e9 * self.moved / self.self_ns if self.self_ns else 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations a byte."""
+        return self.flops / self.moved if self.moved else 0.0
+
+
+@dataclass(slots=True)
+class Roofline:
+    """The points of a log, the longest first, and the peaks they are held against."""
+
+    points: list[Point]
+    peaks: Peaks
+    by: str
+    cut: str | None = None
+
+    def json(self) -> str:
+        """Everything as a JSON text."""
+        derived = ("roof_ns", "bound", "rate", "speed", "intensity")
+        rows = [asdict(p) | {name: getattr(p, name) for name in derived} for p in self.points]
+        told = {"peaks": asdict(self.peaks), "by": self.by, "rows": rows}
+        return json_text({**header("minigrad.roofline"), **told})
+
+    def text(self, width: int = 80, top: int = 20) -> str:
+        """A table with a badge for each row, and the picture."""
+        peaks = self.peaks
+        title = (
+            f"this machine: {_rate(peaks.float32)}FLOP/s float32, {_rate(peaks.float64)}FLOP/s "
+            f"float64, {_rate(peaks.bandwidth)}B/s from memory"
+        )
+        columns = ["<op" if self.by == "op" else f"<{self.by}", "<phase", "calls", "self",
+                   "FLOP/s", "B/s", "FLOP/B", "of roof", "<bound"]  # fmt: skip
+        rows = [_cells(point) for point in self.points[:top]]
+        parts = [title, text_table(columns, rows, width, fitted)]
+        if rest := self.points[top:]:
+            parts.append(f"({len(rest)} more rows, {duration(sum(p.self_ns for p in rest))})")
+        return "\n".join([*parts, "", *self.picture(width)])
+
+    def picture(self, width: int = 80, height: int = 14) -> list[str]:
+        """FLOP/s over FLOP/B, both logarithmic: the roof, and a letter for each row."""
+        shown = [p for p in self.points if p.flops and p.moved and p.self_ns][:26]
+        if not shown:
+            return ["(no op with known operations)"]
+        frame = _Frame(shown, self.peaks, width - 10, height)
+        grid = [[" "] * frame.columns for _ in range(height)]
+        for column in range(frame.columns):
+            for peak, mark in ((self.peaks.float64, "·"), (self.peaks.float32, "─")):
+                row = frame.row(frame.roof(frame.intensity(column), peak))
+                grid[row][column] = mark
+        for i, point in enumerate(shown):
+            grid[frame.row(point.rate)][frame.column(point.intensity)] = chr(ord("A") + i)
+        lines = [f"{_rate(frame.rate(r)):>7}  {''.join(cells)}" for r, cells in enumerate(grid)]
+        low, high = frame.intensity(0), frame.intensity(frame.columns - 1)
+        axis = f"{low:.2g} FLOP/B{'':{max(frame.columns - 22, 1)}}{high:.3g} FLOP/B"
+        names = [f"{chr(ord('A') + i)} {p.name} {p.phase}" for i, p in enumerate(shown)]
+        legend = wrapped("", [fitted(name, 40) for name in names], width)
+        return [
+            *lines,
+            f"{'':9}{axis}",
+            "─ roof of float32, · of float64 where it is lower",
+            *legend,
+        ]
+
+    def svg(self, width: int = 720, height: int = 420) -> str:
+        """The same picture as an SVG document."""
+        shown = [p for p in self.points if p.flops and p.moved and p.self_ns][:60]
+        frame = _Frame(shown, self.peaks, width - 100, height - 80)
+        parts = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+            '<rect width="100%" height="100%" fill="#fff"/>',
+        ]
+        for name, peak, colour in (
+            ("float32", self.peaks.float32, "#1f5fa8"),
+            ("float64", self.peaks.float64, "#7a4fa3"),
+        ):
+            points = " ".join(
+                f"{70 + c},{20 + frame.row(frame.roof(frame.intensity(c), peak))}"
+                for c in range(0, frame.columns, 4)
+            )
+            parts.append(f'<polyline fill="none" stroke="{colour}" points="{points}"/>')
+            top = 16 + frame.row(peak)
+            parts.append(
+                f'<text x="{width - 32}" y="{top}" text-anchor="end" fill="{colour}">{name} '
+                f"{_rate(peak)}FLOP/s</text>"
+            )
+        for point in shown:
+            x, y = 70 + frame.column(point.intensity), 20 + frame.row(point.rate)
+            label = _escaped(f"{point.name} ({point.phase})")
+            parts.append(
+                f'<circle cx="{x}" cy="{y}" r="4" fill="{_COLOURS[point.bound]}"><title>{label}: '
+                f"{_rate(point.rate)}FLOP/s, {point.intensity:.3g} FLOP/B, {point.bound} bound"
+                "</title></circle>"
+            )
+        for point in shown[:12]:
+            x, y = 76 + frame.column(point.intensity), 24 + frame.row(point.rate)
+            parts.append(f'<text x="{x}" y="{y}">{_escaped(point.name[:28])}</text>')
+        parts += _axes(frame, width, height)
+        return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+_COLOURS = {"compute": "#1a7f37", "memory": "#b35900", "overhead": "#b3261e", "": "#777"}
+
+
+class _Frame:
+    """Where a rate and an intensity stand on a logarithmic plane."""
+
+    def __init__(self, points: list[Point], peaks: Peaks, columns: int, rows: int):
+        self.peaks, self.columns, self.rows = peaks, max(columns, 10), rows
+        ridge = peaks.float32 / peaks.bandwidth
+        intensities = [p.intensity for p in points] + [ridge / 10, ridge * 4]
+        rates = [p.rate for p in points] + [peaks.float32 * 1.2, peaks.float32 / 1e3]
+        self.x0, self.x1 = math.log(min(intensities)) - 0.3, math.log(max(intensities)) + 0.3
+        self.y0, self.y1 = math.log(min(rates)), math.log(max(rates))
+
+    def roof(self, intensity: float, peak: float) -> float:
+        return min(peak, intensity * self.peaks.bandwidth)
+
+    def column(self, intensity: float) -> int:
+        return self._place(math.log(intensity), self.x0, self.x1, self.columns)
+
+    def row(self, rate: float) -> int:
+        return self.rows - 1 - self._place(math.log(max(rate, 1)), self.y0, self.y1, self.rows)
+
+    def intensity(self, column: int) -> float:
+        return math.exp(self.x0 + (self.x1 - self.x0) * column / (self.columns - 1))
+
+    def rate(self, row: int) -> float:
+        return math.exp(self.y1 - (self.y1 - self.y0) * row / (self.rows - 1))
+
+    @staticmethod
+    def _place(value: float, low: float, high: float, count: int) -> int:
+        return min(count - 1, max(0, round((value - low) / (high - low) * (count - 1))))
+
+
+def _axes(frame: _Frame, width: int, height: int) -> list[str]:
+    base = 20 + frame.rows
+    parts = [
+        f'<path d="M70 20V{base}H{70 + frame.columns}" fill="none" stroke="#444"/>',
+        f'<text x="{width // 2}" y="{height - 12}" text-anchor="middle">operations a byte</text>',
+        f'<text transform="translate(14 {height // 2}) rotate(-90)" text-anchor="middle">'
+        "operations a second</text>",
+    ]
+    for power in range(-6, 16):
+        if frame.y0 <= math.log(10) * power <= frame.y1:
+            y = 24 + frame.row(10.0**power)
+            parts.append(f'<text x="64" y="{y}" text-anchor="end">{_rate(10.0**power)}</text>')
+        if frame.x0 <= math.log(10) * power <= frame.x1:
+            x = 70 + frame.column(10.0**power)
+            text = f"{10.0**power:g}"
+            parts.append(f'<text x="{x}" y="{base + 16}" text-anchor="middle">{text}</text>')
+    return parts
+
+
+def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
+    """The points of a log, grouped as in `view`; peaks: measured now where they are not given."""
+    key = BY[by]
+    peaks = peaks or measured_peaks()
+
+    def key_of(event: Event) -> tuple:
+        dtypes = [y["dtype"] for y in event.arrays["outputs"] or event.arrays["inputs"]]
+        dtype = dtypes[0] if dtypes else "float64"
+        return event.kind, key(event), event.flops, event.moved, dtype
+
+    lanes = Lanes(path, key_of)
+    points: dict[tuple[str, str], Point] = {}
+    for lane in lanes.lanes.values():
+        for _, number, own, _ in walk(lane):
+            kind, name, flops, moved, dtype = lanes.keys[number]
+            if own is None or kind == "pass":
+                continue
+            point = points.setdefault((name, kind), Point(name, kind))
+            point.calls += 1
+            point.self_ns += own
+            point.flops += flops or 0
+            point.moved += moved or 0
+            point.unknown += flops is None
+            point.compute_ns += 1e9 * (flops or 0) / peaks.flops(dtype)
+            point.memory_ns += 1e9 * (moved or 0) / peaks.bandwidth
+    ordered = sorted(points.values(), key=lambda p: (-p.self_ns, p.name, p.phase))
+    return Roofline(ordered, peaks, by, lanes.cut)
+
+
+def _cells(point: Point) -> list[str]:
+    worked = point.flops or point.moved
+    roof = f"{100 * point.roof_ns / point.self_ns:.0f} %" if worked and point.self_ns else ""
+    return [
+        point.name,
+        point.phase,
+        f"{point.calls:,}",
+        duration(point.self_ns),
+        _rate(point.rate) if point.flops else "",
+        _rate(point.speed) if point.moved else "",
+        f"{point.intensity:.2g}" if point.flops and point.moved else "",
+        roof,
+        point.bound,
+    ]
+
+
+def _rate(x: float) -> str:
+    """Three digits and a prefix: 12.3 G."""
+    for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if x >= 0.9995 * factor:
+            return f"{x / factor:.3g} {prefix}"
+    return f"{x:.3g} "
+
+
+def _escaped(text: str) -> str:
+    text = "".join(c if c.isprintable() else "?" for c in text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,610 @@
+"""mg.Function: ops as classes go through the same doorway and keep every promise of an op."""
+
+import gc
+import json
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import func
+from minigrad.core.errors import HookError, InPlaceError, RuleError
+from minigrad.testing import gradcheck, gradgradcheck
+
+
+class Square(mg.Function):
+    """y = x²"""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+class Exp(mg.Function):
+    @staticmethod
+    def forward(x):
+        return np.exp(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+    @staticmethod
+    def jvp(ctx, t):
+        (y,) = ctx.saved_tensors
+        return t * y
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        assert info.batch_size == x.shape[0] and in_dims == (0,)
+        return Exp.apply(x), 0
+
+
+class SumAndProduct(mg.Function):
+    @staticmethod
+    def forward(ctx, a, b, scale, label="sum"):
+        ctx.save_for_backward(a, None, b)
+        ctx.scale = scale
+        return (a + b) * scale, a * b
+
+    @staticmethod
+    def backward(ctx, g_sum, g_product):
+        a, nothing, b = ctx.saved_tensors
+        assert nothing is None
+        return g_sum * ctx.scale + g_product * b, g_sum * ctx.scale + g_product * a, None, None
+
+
+def leaf(*values):
+    return mg.tensor(list(values), dtype=mg.float64, requires_grad=True)
+
+
+def test_the_gradient_is_the_one_that_backward_returns():
+    x = leaf(1, 2, 3)
+    Square.apply(x).sum().backward()
+    assert x.grad.tolist() == [2, 4, 6]
+
+
+@pytest.mark.parametrize("fn", [Square.apply, Exp.apply])
+def test_gradcheck_works_to_second_order(fn):
+    x = leaf(0.3, -1.2, 2.0)
+    gradcheck(fn, (x,))
+    gradgradcheck(fn, (x,))
+
+
+def test_several_results_and_arguments_that_are_no_tensors():
+    a, b = leaf(1, 2), leaf(3, 4)
+    total, product = SumAndProduct.apply(a, b, 10.0, "name")
+    assert total.tolist() == [40, 60] and product.tolist() == [3, 8]
+    (total + product).sum().backward()
+    assert a.grad.tolist() == [13, 14] and b.grad.tolist() == [11, 12]
+
+
+def test_a_result_that_is_not_used_has_cotangent_zero():
+    a, b = leaf(1, 2), leaf(3, 4)
+    SumAndProduct.apply(a, b, 10.0)[1].sum().backward()
+    assert a.grad.tolist() == [3, 4]
+
+
+def test_without_materialized_gradients_it_is_none():
+    seen = []
+
+    class Both(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x + 1, x + 2
+
+        @staticmethod
+        def backward(ctx, a, b):
+            seen.append(a)
+            return b
+
+    Both.apply(leaf(1))[1].sum().backward()
+    assert seen == [None]
+
+
+def test_second_and_third_derivatives_come_from_the_same_backward():
+    x = leaf(0.5)
+    (g1,) = mg.grad(Square.apply(x) * x, [x], create_graph=True)
+    (g2,) = mg.grad(g1, [x], create_graph=True)
+    (g3,) = mg.grad(g2, [x])
+    assert [g1.item(), g2.item(), g3.item()] == [3 * 0.25, 6 * 0.5, 6]
+    (h1,) = mg.grad(Exp.apply(x), [x], create_graph=True)  # through its saved result
+    (h2,) = mg.grad(h1, [x])
+    assert h1.item() == h2.item() == np.exp(0.5)
+
+
+def test_an_attribute_that_is_an_argument_is_linked_to_the_graph_too():
+    class Cube(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.x = x
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * ctx.x**2 * g
+
+    x = leaf(2)
+    (g,) = mg.grad(Cube.apply(x), [x], create_graph=True)
+    assert mg.grad(g, [x])[0].item() == 12
+
+
+def test_only_gradients_that_are_needed_are_asked_for():
+    class Product(mg.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            forward_needs.append(ctx.needs_input_grad)
+            ctx.save_for_backward(a, b)
+            return a * b
+
+        @staticmethod
+        def backward(ctx, g):
+            backward_needs.append(ctx.needs_input_grad)
+            a, b = ctx.saved_tensors
+            return g * b, None
+
+    forward_needs, backward_needs = [], []
+    a, b = leaf(2), mg.tensor([3.0])
+    Product.apply(a, b).backward()
+    with mg.no_grad():
+        assert not Product.apply(a, b).requires_grad
+    assert a.grad.item() == 3
+    assert backward_needs == [(True, False)]
+    assert forward_needs == [(True, False), (False, False)]
+
+
+def test_transforms_compose_with_a_function():
+    def plain(x):
+        return (x * x * np.exp(x)).sum()
+
+    def ours(x):
+        return (Square.apply(x) * Exp.apply(x)).sum()
+
+    x, t = mg.tensor([0.3, -0.7]), mg.tensor([1.0, 2.0])
+    for transform in (
+        lambda f: func.grad(f)(x),
+        lambda f: func.hessian(f)(x),
+        lambda f: func.jvp(f, (x,), (t,))[1],
+        lambda f: func.vjp(f, x)[1](mg.tensor(2.0))[0],
+        lambda f: func.jvp(func.grad(f), (x,), (t,))[1],
+        lambda f: func.grad(lambda x: func.jvp(f, (x,), (t,))[1])(x),
+        lambda f: func.grad(lambda x: func.grad(f)(x).sum())(x),
+    ):
+        np.testing.assert_allclose(transform(ours).numpy(), transform(plain).numpy(), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning")
+def test_vmap_runs_a_function_by_its_own_rule_or_one_by_one():
+    x = mg.tensor(np.arange(6.0).reshape(3, 2))
+    assert func.vmap(Exp.apply)(x).tolist() == np.exp(x).tolist()
+    per_example = func.vmap(func.grad(lambda x: (Square.apply(x) * Exp.apply(x)).sum()))(x)
+    expected = (2 * x + x * x) * np.exp(x)
+    np.testing.assert_allclose(per_example.numpy(), expected.numpy())
+    both = func.vmap(lambda a, b: SumAndProduct.apply(a, b, 2.0)[1], in_axes=(0, None))
+    assert both(x, mg.tensor([1.0, 2.0])).tolist() == [[0, 2], [2, 6], [4, 10]]
+
+
+def test_a_backward_marked_once_differentiable_raises_in_the_second():
+    class Foreign(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        @mg.once_differentiable
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return mg.tensor(3 * x.numpy() ** 2) * g
+
+    x = leaf(2)
+    (g,) = mg.grad(Foreign.apply(x), [x], create_graph=True)
+    assert g.item() == 12 and g.requires_grad
+    with pytest.raises(RuleError, match="Foreign.backward cannot be differentiated"):
+        g.backward()
+    for second in (
+        lambda f: func.grad(lambda x: func.grad(f)(x).sum())(x),
+        lambda f: func.jvp(func.grad(f), (x,), (x,)),
+    ):
+        with pytest.raises(RuleError, match="cannot be differentiated"):
+            second(lambda x: Foreign.apply(x).sum())
+
+
+class HiddenExp(mg.Function):
+    """Saves what is neither an argument nor a result."""
+
+    @staticmethod
+    def forward(ctx, x):
+        e = np.exp(x)
+        ctx.save_for_backward(e)
+        return e + 1
+
+    @staticmethod
+    def backward(ctx, g):
+        (e,) = ctx.saved_tensors
+        return g * e
+
+
+def test_a_saved_intermediate_is_never_taken_for_a_constant():
+    x = leaf(1)
+    HiddenExp.apply(x).backward()
+    assert x.grad.item() == np.e
+    (g,) = mg.grad(HiddenExp.apply(x), [x], create_graph=True)
+    assert g.item() == np.e
+    with pytest.raises(RuleError, match="neither an argument nor a result"):
+        g.backward()
+    with pytest.raises(RuleError, match="neither an argument nor a result"):
+        func.hessian(lambda x: HiddenExp.apply(x).sum())(x)
+
+
+def test_a_saved_mask_may_be_differentiated_past():
+    class Relu(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            mask = x > 0
+            ctx.save_for_backward(mask, x)
+            return mg.where(mask, x * x, 0.0)
+
+        @staticmethod
+        def backward(ctx, g):
+            mask, x = ctx.saved_tensors
+            return mg.where(mask, 2 * x * g, 0.0)
+
+    gradgradcheck(Relu.apply, (leaf(-1, 2, 3),))
+
+
+def test_a_class_without_backward_is_an_error_not_a_zero():
+    class Mute(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x + 1
+
+    x = leaf(1)
+    y = Mute.apply(x)
+    with pytest.raises(RuleError, match="Mute has no backward: give it a static method"):
+        y.backward()
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            lambda g: (g, g, g, g, g),
+            r"returned 5 gradients; it must return 4.*\(a, b, scale, label\)",
+        ),
+        (lambda g: g, "returned 1 gradients"),
+        (lambda g: (g, g, g, None), "for 'scale', which is no tensor; return None"),
+        (lambda g: (g.sum(), g, None, None), r"as the gradient of 'a', whose shape is \(2,\)"),
+        (lambda g: ("no", g, None, None), "exactly its argument's shape"),
+    ],
+)
+def test_wrong_gradients_are_refused_by_name(returned, message):
+    class Wrong(SumAndProduct):
+        @staticmethod
+        def backward(ctx, g, _):
+            return returned(g)
+
+    a, b = leaf(1, 2), leaf(3, 4)
+    total, _ = Wrong.apply(a, b, 1.0, "name")
+    with pytest.raises(RuleError, match=message):
+        total.sum().backward()
+    assert a.grad is None and b.grad is None
+
+
+def test_none_is_no_gradient():
+    class Stop(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x + 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    x = leaf(1)
+    assert mg.grad(Stop.apply(x), [x], allow_unused=True) == (None,)
+
+
+def test_results_that_are_marked_or_integers_are_constants():
+    class MaxWithIndex(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            rounded = mg.round(x)
+            ctx.mark_non_differentiable(rounded)
+            return x.max(), x.argmax(), rounded
+
+        @staticmethod
+        def backward(ctx, g, _, __):
+            return mg.tensor([0.0, 1.0]) * g
+
+    x = leaf(1, 2)
+    top, index, rounded = MaxWithIndex.apply(x)
+    assert (top.requires_grad, index.requires_grad, rounded.requires_grad) == (True, False, False)
+    top.backward()
+    assert x.grad.tolist() == [0, 1]
+    inside = func.grad(lambda x: MaxWithIndex.apply(x)[0])(x)
+    assert inside.tolist() == [0, 1]
+
+
+def test_a_saved_tensor_that_was_changed_is_an_error():
+    x = leaf(1, 2)
+    a = x * 1
+    y = Square.apply(a)
+    with mg.no_grad():
+        a[0] = 5.0
+    with pytest.raises(InPlaceError, match="Square: its argument 'x'.* was changed in place"):
+        y.sum().backward()
+
+
+class Increment(mg.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        x += 1
+        ctx.save_for_backward(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return g * y
+
+
+def test_an_argument_marked_dirty_becomes_the_result():
+    x = leaf(1, 2)
+    a = x * 1
+    memory = a.data.ctypes.data
+    y = Increment.apply(a)
+    assert y is a and a.data.ctypes.data == memory and a.tolist() == [2, 3]
+    assert a.grad_fn.op.name == "Increment"
+    a.sum().backward()
+    assert x.grad.tolist() == [2, 3]
+
+
+def test_dirty_is_refused_where_it_would_lose_a_gradient():
+    x = leaf(1, 2)
+    with pytest.raises(InPlaceError, match="is a leaf that requires a gradient"):
+        Increment.apply(x)
+    a = x * 1
+    view = a[:1]
+    with pytest.raises(InPlaceError, match="others look at the same memory"):
+        Increment.apply(a)
+    assert x.tolist() == [1, 2] and view.tolist() == [1]
+    with mg.no_grad():
+        Increment.apply(x)
+    assert x.tolist() == [2, 3]
+
+
+def test_a_change_that_was_not_marked_is_an_error():
+    class Sly(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x += 1
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    with pytest.raises(InPlaceError, match=r"call ctx.mark_dirty\(x\) and return it"):
+        Sly.apply(leaf(1) * 1)
+
+
+def test_hooks_see_it_like_any_op():
+    x = leaf(1, 2)
+    y = Square.apply(x)
+    seen = []
+    y.register_hook(lambda g: seen.append(("tensor", g.tolist())))
+    y.grad_fn.register_hook(lambda gs, outputs: seen.append(("node", gs[0].tolist())))
+    y.sum().backward()
+    assert seen == [("tensor", [1, 1]), ("node", [2, 4])]
+
+
+def test_checkpoints_compute_it_again():
+    runs = []
+
+    class Counted(Square):
+        @staticmethod
+        def forward(ctx, x):
+            runs.append(1)
+            return Square.forward(ctx, x)
+
+    x = leaf(1, 2)
+    mg.checkpoint(lambda x: Counted.apply(x * 2), x).sum().backward()
+    assert len(runs) == 2 and x.grad.tolist() == [8, 16]
+
+
+def test_saved_tensor_hooks_see_what_it_saves():
+    packed = []
+
+    def pack(x):
+        packed.append(x.shape)
+        return x.astype("float32")
+
+    x = leaf(1, 2)
+    with mg.saved_tensors_hooks(pack, lambda x: x.astype("float64")):
+        y = Square.apply(x)
+    assert packed == [(2,)]
+    y.sum().backward()
+    assert x.grad.tolist() == [2, 4]
+    with mg.saved_tensors_hooks(pack, lambda x: x):
+        y = Square.apply(x)
+    with pytest.raises(HookError, match="saved 'x' of Square"):
+        y.sum().backward()
+
+
+def test_it_shows_by_its_class_name_in_profiles_and_graphs():
+    x = leaf(1, 2)
+    with mg.profile() as profile:
+        y = Square.apply(x)
+        graph = json.dumps(mg.graph_dict(y), ensure_ascii=False)
+        y.sum().backward()
+    assert "Square" in profile.table()
+    assert "Square" in graph and "y = x²" in graph
+    assert "Square" in repr(y)
+
+
+def test_saved_arrays_are_freed_by_the_backward():
+    class Big(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x * 2)
+            kept.append(weakref.ref(ctx))
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (twice,) = ctx.saved_tensors
+            arrays.append(weakref.ref(twice.data))
+            return g * twice
+
+    kept, arrays = [], []
+    gc.disable()
+    try:
+        x = leaf(1, 2)
+        y = Big.apply(x)
+        y.sum().backward()
+        assert arrays[0]() is None  # while y and its node are alive
+        del y
+        assert kept[0]() is None  # and no cycle
+    finally:
+        gc.enable()
+
+
+def test_mistakes_in_writing_the_class_are_told():
+    with pytest.raises(TypeError, match="Bad.forward must be a @staticmethod"):
+
+        class Bad(mg.Function):
+            def forward(ctx, x):
+                return x
+
+    class Lists(mg.Function):
+        @staticmethod
+        def forward(ctx, xs):
+            return xs[0]
+
+    with pytest.raises(TypeError, match="not instantiated; call it with .apply"):
+        Square()
+    with pytest.raises(TypeError, match="list of tensors that require gradients.*one by one"):
+        Lists.apply([leaf(1)])
+
+    class Texts(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return "text"
+
+    with pytest.raises(TypeError, match="Texts.forward returned 'text'"):
+        Texts.apply(leaf(1))
+
+    class SavesText(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward("text")
+            return x
+
+    with pytest.raises(TypeError, match="save_for_backward takes tensors, got 'text' at place 0"):
+        SavesText.apply(leaf(1))
+
+
+def test_without_any_tensor_the_result_is_a_constant_tensor():
+    class Ones(mg.Function):
+        @staticmethod
+        def forward(ctx, n):
+            return mg.ones(n)
+
+    y = Ones.apply(3)
+    assert y.tolist() == [1, 1, 1] and not y.requires_grad
+
+
+def test_a_profile_counts_what_runs_inside_the_forward_once():
+    x = leaf(1, 2)
+    with mg.profile() as profile:
+        Square.apply(x)
+    assert [(row.op, row.calls) for row in profile.rows()] == [("Square", 1)]
+
+
+def test_a_tape_records_the_call_and_walks_it():
+    x = leaf(1, 2)
+    with mg.Tape() as tape:
+        y = Square.apply(x * 2).sum()
+    assert [entry.op.name for entry in tape] == ["mul", "Square", "sum"]
+    assert "backward(ctx, " in tape.backward_listing(y)
+    tape.backward(y)
+    assert x.grad.tolist() == [8, 16]
+    with mg.Tape() as tape:
+        y = Square.apply(x * 2).sum()
+    with pytest.raises(RuntimeError, match="this call of Square is over and cannot run again"):
+        tape.compile(inputs=[x], outputs=[y])
+
+
+def test_the_parallel_engine_gives_the_same_gradients():
+    x = leaf(0.5, -0.25)
+    y = (Square.apply(x) * Exp.apply(x)).sum()
+    serial = mg.grad(y, [x], retain_graph=True)[0]
+    parallel = mg.grad(y, [x], engine="parallel", workers=2, min_work=0)[0]
+    assert serial.tolist() == parallel.tolist()
+
+
+def test_threads_may_call_one_class_at_once():
+    wrong = []
+
+    def work(k):
+        x = leaf(k, k + 1)
+        for _ in range(50):
+            x.grad = None
+            Square.apply(x).sum().backward()
+            if x.grad.tolist() != [2 * k, 2 * k + 2]:
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_under_no_grad_nothing_is_kept():
+    alive = []
+
+    class Keeps(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            twice = x * 2
+            ctx.save_for_backward(twice)
+            alive.append(weakref.ref(twice.data))
+            return x + 1
+
+    with mg.no_grad():
+        y = Keeps.apply(leaf(1))
+    assert not y.requires_grad and alive[0]() is None
+
+
+def test_a_complex_function_has_the_gradient_of_the_convention():
+    class ComplexSquare(mg.Function):
+        @staticmethod
+        def forward(ctx, z):
+            ctx.save_for_backward(z)
+            return z * z
+
+        @staticmethod
+        def backward(ctx, g):
+            (z,) = ctx.saved_tensors
+            return g * (2 * z).conj()
+
+    z = mg.tensor([1 + 2j, -0.5j], requires_grad=True)
+    gradcheck(ComplexSquare.apply, (z,))

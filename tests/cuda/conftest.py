@@ -1,0 +1,45 @@
+"""Devices for the tests: the real one where there is one, and the stand-in everywhere."""
+
+import importlib.util
+import pathlib
+import sys
+
+import pytest
+
+import minigrad as mg
+
+
+def _load(name: str):
+    """A module of this folder, by its path: the tests are no package."""
+    spec = importlib.util.spec_from_file_location(
+        name, pathlib.Path(__file__).parent / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+stand_in = sys.modules.get("stand_in") or _load("stand_in")
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """CuPy's stand-in: arrays that refuse NumPy's, on a machine without a GPU."""
+    pytest.importorskip("scipy")
+    import scipy.linalg
+    import scipy.special  # noqa: F401  (what the stand-in hands on)
+
+    cupy = stand_in.install(monkeypatch)
+    monkeypatch.setattr(mg.backends.random, "_on_devices", {})
+    return cupy
+
+
+@pytest.fixture
+def gpu():
+    """The real GPU; without one the test is skipped."""
+    if not mg.cuda.is_available():
+        pytest.skip("no GPU here: CuPy and an NVIDIA driver are needed")
+    import cupy
+
+    return cupy

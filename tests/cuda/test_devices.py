@@ -1,0 +1,113 @@
+"""Devices by name, what is copied between them, and what the errors say."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+
+def test_importing_minigrad_does_not_import_cupy():
+    code = "import minigrad, sys; minigrad.cuda.is_available; print('cupy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "False\n"
+
+
+def test_without_a_gpu_the_error_says_what_is_missing():
+    if mg.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(mg.cuda.DeviceError, match="CuPy"):
+        mg.zeros(3, device="cuda")
+    assert mg.cuda.device_count() == 0
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:x", "cuda:-1", "cpu:0", ""])
+def test_an_unknown_device_names_the_choices(name):
+    with pytest.raises(ValueError, match="use 'cpu', 'cuda' or 'cuda:0'"):
+        mg.zeros(3, device=name)
+
+
+def test_a_gpu_that_is_not_there_is_named_with_how_many_there_are(fake):
+    with pytest.raises(mg.cuda.DeviceError, match=r"'cuda:7'.*1 GPU"):
+        mg.zeros(3, device="cuda:7")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: mg.zeros(2, 3, device=d),
+        lambda d: mg.ones(2, device=d),
+        lambda d: mg.empty(2, device=d),
+        lambda d: mg.full((2,), 3.0, device=d),
+        lambda d: mg.arange(4, device=d),
+        lambda d: mg.linspace(0, 1, 5, device=d),
+        lambda d: mg.eye(3, device=d),
+        lambda d: mg.rand(5, device=d),
+        lambda d: mg.randn(5, device=d),
+        lambda d: mg.randint(0, 9, (5,), device=d),
+        lambda d: mg.tensor([1.0, 2.0], device=d),
+        lambda d: mg.zeros_like(mg.ones(3, device=d)),
+        lambda d: mg.tensor(np.ones(3)).to(d),
+    ],
+)
+def test_creation_puts_the_array_where_it_is_told(make, fake):
+    assert make("cuda").device == "cuda:0"
+    assert make("cpu").device == "cpu"
+
+
+def test_there_and_back_is_the_same_and_the_gradient_comes_home(fake):
+    x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = (x.to("cuda") * 2).sum()
+    assert y.device == "cuda:0"
+    y.backward()
+    assert x.grad.device == "cpu"
+    np.testing.assert_array_equal(x.grad.numpy(), [2, 2, 2])
+
+
+def test_every_copy_between_host_and_device_is_counted(fake):
+    before = mg.cuda.transfers()
+    x = mg.tensor(np.ones(4), device="cuda")
+    x.sum().item()
+    x.numpy()
+    after = mg.cuda.transfers()
+    assert after.to_device - before.to_device == 1
+    assert after.to_host - before.to_host == 2
+    assert after.bytes_to_host - before.bytes_to_host == 8 + 32
+
+
+def test_a_numpy_array_beside_a_device_tensor_is_an_error_that_says_where_each_lies(fake):
+    x = mg.ones(3, device="cuda")
+    with pytest.raises(mg.cuda.DeviceError, match=r"mul\(.*cpu and cuda:0.*x\.to\(device\)"):
+        x * np.ones(3)
+    with pytest.raises(mg.cuda.DeviceError, match="different devices"):
+        mg.matmul(mg.ones(3, 3), mg.ones(3, 3, device="cuda"))
+
+
+def test_random_numbers_on_a_device_repeat_with_the_seed_and_stay_there(fake):
+    mg.manual_seed(3)
+    before = mg.cuda.transfers()
+    first = mg.randn(1000, device="cuda"), mg.rand(1000, device="cuda")
+    assert mg.cuda.transfers() == before
+    mg.manual_seed(3)
+    again = mg.randn(1000, device="cuda"), mg.rand(1000, device="cuda")
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+    normal, uniform = (x.numpy() for x in first)
+    assert abs(normal.mean()) < 0.15 and abs(normal.std() - 1) < 0.1
+    assert 0 <= uniform.min() and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.05
+
+
+def test_a_checkpoint_draws_the_same_dropout_mask_again_on_a_device(fake):
+    x = mg.ones(200, device="cuda", requires_grad=True)
+    y = mg.checkpoint(lambda x: mg.dropout(x, 0.5), x)
+    kept = y.numpy() != 0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy() != 0, kept)
+    assert 50 < kept.sum() < 150
+
+
+def test_what_cupy_does_not_have_is_said_so(fake):
+    with pytest.raises(TypeError, match=r"spacing\(.*CuPy has no such function.*x\.to\('cpu'\)"):
+        mg.spacing(mg.ones(3, device="cuda"))

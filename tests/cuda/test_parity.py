@@ -1,0 +1,30 @@
+"""Every op on a device gives what it gives on the host, and meets no NumPy array on the way."""
+
+import pytest
+
+from minigrad.testing import run
+from minigrad.testing.case import Context
+from minigrad.testing.checks.device import k14
+from minigrad.testing.spec import specs
+
+run.load_samples()
+CONTEXT = Context("fast", 0)
+NAMES = [name for name in run.op_names() if name in specs]
+
+
+def told(outcome) -> str:
+    return "\n".join(f"{sample}: {message}" for sample, message, _ in outcome.failures)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_op_runs_on_the_stand_in_as_on_the_host(name, fake):
+    outcome = run.check_one(specs[name], k14, CONTEXT)
+    assert outcome.status != "fail", told(outcome)
+    assert outcome.comparisons or outcome.status == "skip"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_op_runs_on_the_gpu_as_on_the_host(name, gpu):
+    outcome = run.check_one(specs[name], k14, CONTEXT)
+    assert outcome.status != "fail", told(outcome)
+    assert outcome.comparisons or outcome.status == "skip"

@@ -1,0 +1,263 @@
+"""Loaders: the same batches whatever fetches them; errors, time-outs and Ctrl-C come through."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import traceback
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import data
+
+KINDS = ["thread", "process"]
+linux = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux")
+
+
+class Squares(data.Dataset):
+    def __init__(self, n=20):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        return np.float32(i), {"square": i * i, "name": str(i)}
+
+
+class Noisy(Squares):
+    """Rows with random augmentation from the worker's generator."""
+
+    def __getitem__(self, i):
+        return i, data.get_worker_info().generator.random(3)
+
+
+class Broken(Squares):
+    def __getitem__(self, i):
+        if i == 7:
+            raise KeyError(f"row {i} is missing")
+        return i
+
+
+class Counting(data.IterableDataset):
+    def __iter__(self):
+        info = data.get_worker_info()
+        start, step = (info.id, info.num_workers) if info else (0, 1)
+        return iter(range(start, 11, step))
+
+
+def content(loader):
+    return [[part.tolist() if hasattr(part, "tolist") else part for part in b] for b in loader]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_give_the_batches_that_no_workers_give(kind, workers):
+    def passes(**options):
+        mg.manual_seed(0)
+        loader = data.DataLoader(Squares(), 3, shuffle=True, **options)
+        return [str(b) for b in loader]
+
+    assert passes() == passes(num_workers=workers, worker_kind=kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_augmentation_depends_on_the_seed_alone(kind):
+    def batches(workers):
+        mg.manual_seed(5)
+        loader = data.DataLoader(Noisy(), 4, num_workers=workers, worker_kind=kind)
+        return [content(loader), content(loader)]
+
+    one, other = batches(1)
+    assert [one, other] == batches(3) and one != other
+    rows = [tuple(row) for _, noise in one for row in noise]
+    assert len(set(rows)) == 20
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_of_a_worker_is_raised_here_with_its_traceback(kind):
+    loader = data.DataLoader(Broken(), 2, num_workers=2, worker_kind=kind)
+    taken = []
+    with pytest.raises(KeyError, match="row 7 is missing") as caught:
+        for (x,) in loader:
+            taken.append(x.tolist())
+    assert taken == [[0, 1], [2, 3], [4, 5]]
+    text = "".join(traceback.format_exception(caught.value))
+    assert 'raise KeyError(f"row {i} is missing")' in text
+    assert "in worker 1 of the DataLoader, batch 3" in text
+
+
+@linux
+def test_a_worker_that_is_killed_is_reported():
+    class Deadly(Squares):
+        def __getitem__(self, i):
+            if i == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return i
+
+    loader = data.DataLoader(Deadly(), 1, num_workers=2, worker_kind="process")
+    with pytest.raises(RuntimeError, match="worker 1 has died while it made batch 5"):
+        list(loader)
+
+
+@linux
+def test_a_worker_that_hangs_is_reported():
+    class Hanging(Squares):
+        def __getitem__(self, i):
+            time.sleep(30 if i == 1 else 0)
+            return i
+
+    options = {"num_workers": 1, "worker_kind": "process", "timeout": 0.5}
+    with pytest.raises(RuntimeError, match="worker 0 has not made batch 1 in 0.5 s"):
+        list(data.DataLoader(Hanging(), 1, **options))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_worker_is_told_its_number_as_it_starts(kind):
+    def refuse(number):
+        raise ValueError(f"worker {number} does not like it")
+
+    loader = data.DataLoader(Squares(), 2, num_workers=2, worker_kind=kind, worker_init_fn=refuse)
+    with pytest.raises(ValueError, match="worker 0 does not like it"):
+        next(iter(loader))
+
+
+def test_a_loop_that_is_left_leaves_no_threads_at_work():
+    before = threading.active_count()
+    for _ in data.DataLoader(Squares(1000), 1, num_workers=3):
+        break
+    for _ in range(100):
+        if threading.active_count() <= before:
+            break
+        time.sleep(0.05)
+    assert threading.active_count() <= before
+
+
+@linux
+@pytest.mark.parametrize("kind", KINDS)
+def test_ctrl_c_ends_the_program_at_once(kind):
+    code = """
+        import sys, time
+        from minigrad import data
+
+        class Slow(data.Dataset):
+            def __len__(self):
+                return 1000
+            def __getitem__(self, i):
+                time.sleep(0.05)
+                return i
+
+        for (x,) in data.DataLoader(Slow(), 1, num_workers=2, worker_kind=sys.argv[1]):
+            print(x.item(), flush=True)
+    """
+    program = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code), kind],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert program.stdout.readline() == "0\n"
+    os.killpg(program.pid, signal.SIGINT)
+    _, errors = program.communicate(timeout=20)
+    assert errors.rstrip().endswith("KeyboardInterrupt"), errors
+    assert errors.count("Traceback") == 1, errors
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_are_read_to_their_ends(workers, kind):
+    loader = data.DataLoader(Counting(), 2, num_workers=workers, worker_kind=kind)
+    for _ in range(2):
+        assert sorted(i for (x,) in loader for i in x.tolist()) == list(range(11))
+    whole = data.DataLoader(Counting(), 2, num_workers=workers, worker_kind=kind, drop_last=True)
+    assert all(len(x) == 2 for (x,) in whole)
+
+
+def test_samplers_give_the_order():
+    loader = data.DataLoader(Squares(), 2, sampler=[5, 1, 9])
+    assert [x.tolist() for x, _ in loader] == [[5, 1], [9]]
+    loader = data.DataLoader(Squares(), batch_sampler=[[3], [1, 2]])
+    assert [x.tolist() for x, _ in loader] == [[3], [1, 2]] and len(loader) == 2
+    rows = data.DataLoader(Squares(3), batch_size=None)
+    assert [float(x) for x, _ in rows] == [0, 1, 2]
+
+
+def test_weighted_draws_follow_the_weights():
+    draws = data.WeightedRandomSampler([0, 1, 3], 4000, generator=np.random.default_rng(0))
+    counts = np.bincount(list(draws), minlength=3)
+    assert counts[0] == 0 and abs(counts[1] - 1000) < 5 * (4000 * 3 / 16) ** 0.5
+    once = data.WeightedRandomSampler([1, 1, 1], 3, replacement=False)
+    assert sorted(once) == [0, 1, 2]
+    more = data.RandomSampler(Squares(4), replacement=True, num_samples=50)
+    assert len(list(more)) == 50 and set(more) <= {0, 1, 2, 3}
+
+
+def test_dictionaries_texts_and_tuples_are_collated_by_their_parts():
+    ((x, rest),) = data.DataLoader(Squares(2), 2)
+    assert rest["square"].tolist() == [0, 1] and rest["name"] == ["0", "1"]
+    assert type(rest["square"]) is mg.Tensor
+
+
+def test_rows_of_several_shapes_are_refused_unless_collated():
+    rows = [np.zeros(2), np.zeros(3)]
+    with pytest.raises(ValueError, match=r"arrays of one shape, got \[\(2,\), \(3,\)\]"):
+        list(data.DataLoader(rows, 2))
+    (batch,) = data.DataLoader(rows, 2, collate_fn=lambda rows: [len(r) for r in rows])
+    assert batch == [2, 3]
+
+
+def test_parts_and_sums_of_data_sets():
+    everything = data.ConcatDataset([range(3), range(10, 12)])
+    assert [everything[i] for i in range(-5, 5)] == [0, 1, 2, 10, 11] * 2
+    with pytest.raises(IndexError, match="has 5 rows; there is none at 5"):
+        everything[5]
+    assert data.Subset(everything, [4, 0])[0] == 11
+    assert len(Squares(2) + Squares(3)) == 5
+    arrays = data.ArrayDataset(np.arange(10))
+    (x,) = data.Subset(arrays, [7, 8, 9])[np.array([2, 0])]
+    assert x.tolist() == [9, 7]
+    tensors = data.TensorDataset(mg.arange(6), mg.ones(6))
+    ((a, b),) = data.DataLoader(tensors, 6)
+    assert a.tolist() == list(range(6)) and type(b) is mg.Tensor
+
+
+@pytest.mark.parametrize(("lengths", "sizes"), [([7, 3], [7, 3]), ([0.5, 0.25, 0.25], [6, 2, 2])])
+def test_a_random_split_divides_the_rows(lengths, sizes):
+    parts = data.random_split(range(10), lengths, np.random.default_rng(0))
+    assert [len(part) for part in parts] == sizes
+    assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))
+    with pytest.raises(ValueError, match=r"\[7, 4\] do not divide 10 rows"):
+        data.random_split(range(10), [7, 4])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"shuffle": True, "sampler": [0]}, "a sampler or shuffle=True, not both"),
+        ({"batch_sampler": [[0]], "shuffle": True}, "batch_sampler takes the place"),
+        ({"worker_kind": "fibre"}, "'thread' or 'process'"),
+    ],
+)
+def test_contradictory_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        data.DataLoader(Squares(), **options)
+    with pytest.raises(ValueError, match="gives its own order"):
+        data.DataLoader(Counting(), shuffle=True)
+
+
+def test_the_text_is_whole_and_its_beginning_known():
+    text = data.load_text()
+    assert len(text) == 583_820 and len(set(text)) == 70 and text.isascii()
+    assert text.startswith("HAMLET, PRINCE OF DENMARK")
+    assert "To be, or not to be,--that is the question:--" in text
+    assert "gutenberg" not in text.lower()
+
+
+def test_another_text_may_be_named(tmp_path):
+    (tmp_path / "x.txt").write_text("käse", encoding="utf-8")
+    assert data.load_text(tmp_path / "x.txt") == "käse"
+    with pytest.raises(FileNotFoundError, match="pip install -e"):
+        data.load_text(tmp_path / "y.txt")

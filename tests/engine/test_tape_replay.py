@@ -1,0 +1,430 @@
+"""C3: a compiled tape runs the recorded program on new inputs, with the bits of the eager run."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad.core import graph, modes
+from minigrad.core.errors import TapeError
+from minigrad.core.tensor import Tensor
+
+
+def arrays(*shapes, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    return [(rng.standard_normal(shape) * 0.5).astype(dtype) for shape in shapes]
+
+
+def leaves(xs):
+    return [mg.tensor(x, requires_grad=True) for x in xs]
+
+
+def eager(fn, xs):
+    """(value, gradients) as arrays."""
+    tensors = leaves(xs)
+    y = fn(*tensors)
+    return y.detach().data, [g.data for g in mg.grad(y, tensors)]
+
+
+def compiled(fn, xs, **options):
+    tensors = leaves(xs)
+    with mg.Tape() as tape:
+        y = fn(*tensors)
+    return tape.compile(y, tensors, tensors, **options)
+
+
+def agree(fn, shapes, dtype=np.float64):
+    """Replays on three other inputs give the bits of eager runs; returns the program."""
+    program = compiled(fn, arrays(*shapes, dtype=dtype))
+    for seed in (1, 2, 3):
+        xs = arrays(*shapes, seed=seed, dtype=dtype)
+        value, gs = program(*xs)
+        wanted, wanted_gs = eager(fn, xs)
+        assert value.tobytes() == wanted.tobytes() and value.dtype == wanted.dtype
+        for g, wanted_g in zip(gs, wanted_gs, strict=True):
+            assert g.tobytes() == wanted_g.tobytes() and g.dtype == wanted_g.dtype
+            assert type(g) is np.ndarray
+    return program
+
+
+def products(x, b):
+    for _ in range(100):
+        x = x * b
+    return x.sum()
+
+
+def layers(x, w):
+    for _ in range(10):
+        x = np.tanh(x @ w)
+    return x.sum()
+
+
+# -- the same bits -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex128])
+def test_chains_of_small_ops(dtype):
+    with np.errstate(all="ignore"):  # 100 products overflow in float16: the same bits all the same
+        agree(lambda x, b: abs(products(x, b)), [(8, 8), (8, 8)], dtype)
+        agree(lambda x, w: abs(layers(x, w)), [(8, 8), (8, 8)], dtype)
+
+
+def test_bfloat16():
+    agree(lambda x, w: layers(x * 2.0, w), [(8, 8), (8, 8)], mg.bfloat16)
+
+
+def test_a_network_with_a_loss():
+    labels = np.array([0, 2, 1, 1])
+
+    def fn(x, w, b, gamma):
+        h = mg.layer_norm(mg.linear(x, w, b), (3,), gamma)
+        h = mg.softmax(h) * mg.gelu(h) + mg.logsumexp(h, axis=-1, keepdims=True)
+        return mg.cross_entropy(h, labels)
+
+    agree(fn, [(4, 5), (3, 5), (3,), (3,)])
+
+
+def test_convolution_pooling_indexing_and_linear_algebra():
+    def fn(x, w):
+        h = mg.max_pool2d(mg.conv2d(x, w, padding=1), 2)
+        u, s, vt = mg.linalg.svd(h[0, 0])
+        return (s * np.flip(s)).sum() + mg.concatenate([u, vt]).sum() + h[:, [1, 0]].mean()
+
+    agree(fn, [(1, 2, 8, 8), (2, 2, 3, 3)])
+
+
+def test_several_outputs_in_the_form_that_was_asked_for():
+    x, w = leaves(arrays((3,), (3,)))
+    with mg.Tape() as tape:
+        a, b = x * w, np.exp(x).sum()
+    new = arrays((3,), (3,), seed=1)
+    first, second = tape.compile([a, b], [x, w])(*new)
+    np.testing.assert_array_equal(first, new[0] * new[1])
+    np.testing.assert_array_equal(second, np.exp(new[0]).sum())
+    value, g = tape.compile(b, [x], wrt=x)(new[0])
+    np.testing.assert_array_equal(g, np.exp(new[0]))
+    np.testing.assert_array_equal(value, second)
+
+
+def test_gradients_of_inner_tensors_and_of_parameters_that_are_no_inputs():
+    x, w = leaves(arrays((3,), (3,)))
+    with mg.Tape() as tape:
+        h = x * w
+        y = (h * h).sum()
+    program = tape.compile(y, [x], wrt=[h, w])
+    (new,) = arrays((3,), seed=4)
+    for _ in range(2):
+        _, (gh, gw) = program(new)
+        np.testing.assert_array_equal(gh, 2 * (new * w.data))
+        np.testing.assert_array_equal(gw, gh * new)
+        w.data *= 2  # a step of an optimizer, in place: the next call sees it
+
+
+def test_cotangents_may_be_inputs():
+    x, v = leaves(arrays((3,)))[0], mg.tensor(np.ones(3))
+    with mg.Tape() as tape:
+        y = np.exp(x) + 0 * v
+    program = tape.compile(y, [x, v], wrt=x, grad_outputs=[v])
+    new, cotangent = arrays((3,), (3,), seed=5)
+    np.testing.assert_array_equal(program(new, cotangent)[1], cotangent * np.exp(new))
+
+
+def test_inputs_without_a_gradient_and_detached_values():
+    (x,) = leaves(arrays((4,)))
+    data = mg.tensor(np.arange(4.0))
+    with mg.Tape() as tape:
+        scale = np.sqrt(data + 1)
+        y = (x * scale * x.detach()).sum()
+    program = tape.compile(y, [x, data], wrt=x)
+    new, other = arrays((4,), seed=6)[0], np.arange(4.0)[::-1].copy()
+    np.testing.assert_array_equal(program(new, other)[1], new * np.sqrt(other + 1))
+
+
+def test_an_index_that_was_computed_is_computed_again():
+    def fn(x):
+        return (x[np.argsort(x)] * mg.tensor(np.arange(5.0))).sum()
+
+    agree(fn, [(5,)])
+
+
+def test_checkpoints_and_transforms():
+    def fn(x):
+        h = mg.checkpoint(lambda x: np.tanh(np.exp(x) * x), x)
+        return (mg.func.grad(lambda h: (h**3).sum())(h) * h).sum()
+
+    agree(fn, [(4,)])
+
+
+def test_the_casts_of_autocast_are_on_the_tape():
+    def fn(x, w):
+        with mg.autocast(dtype="bfloat16"):
+            h = np.tanh(x @ w)
+        return (h.astype("float32") ** 2).sum()
+
+    agree(fn, [(4, 4), (4, 4)], np.float32)
+
+
+def test_it_can_be_compiled_after_the_graph_was_released():
+    x, w = leaves(arrays((3, 3), (3, 3)))
+    with mg.Tape() as tape:
+        y = layers(x, w)
+    y.backward()
+    value, g = tape.compile(y, [x, w], wrt=w)(x.data, w.data)
+    assert value.tobytes() == y.detach().data.tobytes() and g.tobytes() == w.grad.data.tobytes()
+
+
+def test_random_ops_draw_anew_and_leave_the_generators_to_the_user():
+    (x,) = leaves([np.ones(200)])
+    with mg.Tape() as tape:
+        y = mg.dropout(x, 0.5)
+        loss = (y * y).sum()
+    before = mg.generator().bit_generator.state
+    program = tape.compile([y, loss], [x], wrt=x, grad_outputs=[np.ones(200), np.ones(())])
+    assert mg.generator().bit_generator.state == before
+    mg.manual_seed(3)
+    (first, _), g = program(x.data)
+    (second, _), _ = program(x.data)
+    assert (first != second).any()
+    mg.manual_seed(3)
+    wanted = mg.dropout(x, 0.5)
+    assert first.tobytes() == wanted.detach().data.tobytes()
+    assert ((g != 0) == (first != 0)).all()
+
+
+OPS = [
+    lambda a, b: a * b,
+    lambda a, b: a + b,
+    lambda a, b: np.tanh(a) - b,
+    lambda a, b: a @ b,
+    lambda a, b: a.T,
+    lambda a, b: a / (b * b + 1.0),
+    lambda a, b: a**2 + 1.0,
+    lambda a, b: mg.concatenate([a[:1], b[1:]]),
+    lambda a, b: mg.linalg.qr(a + 3 * np.eye(3))[0] * b,
+    lambda a, b: a.detach() * b.sum(axis=0),
+    lambda a, b: np.where(a > b, a, b * 0.5),
+    lambda a, b: mg.softmax(a) * b.mean(),
+    lambda a, b: np.real(a) * b[0, 1],
+]
+
+
+def program_of(steps):
+    def fn(*xs):
+        values = list(xs)
+        for op, i, j in steps:
+            values.append(OPS[op](values[i % len(values)], values[j % len(values)]))
+        return sum(value.sum() for value in [*xs, *values[-3:]])
+
+    return fn
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(OPS) - 1), st.integers(0, 50), st.integers(0, 50)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_random_programs(steps):
+    with np.errstate(all="ignore"):
+        agree(program_of(steps), [(3, 3)] * 3)
+
+
+# -- what it leaves alone ----------------------------------------------------------------------
+
+
+def test_no_tensor_and_no_node_is_made_while_it_runs(monkeypatch):
+    xs = arrays((8, 8), (8, 8))
+    program = compiled(layers, xs)
+
+    def refuse(*args):
+        raise AssertionError("a node or a tensor was made")
+
+    monkeypatch.setattr(graph, "next_number", refuse)
+    monkeypatch.setattr(mg.core.primitive, "next_number", refuse)
+    monkeypatch.setattr(mg.core.primitive, "_new", refuse)
+    monkeypatch.setattr(Tensor, "__init__", refuse)
+    program(*xs)
+
+
+def test_results_are_the_users_own():
+    xs = arrays((4, 4), (4, 4))
+    program = compiled(lambda x, w: x @ w, xs, grad_outputs=[np.ones((4, 4))])
+    value, gs = program(*xs)
+    kept = [value.copy(), *[g.copy() for g in gs]]
+    program(*arrays((4, 4), (4, 4), seed=9))
+    for mine, before in zip([value, *gs], kept, strict=True):
+        np.testing.assert_array_equal(mine, before)
+    held = [value, *gs, *xs]
+    for i, a in enumerate(held):
+        assert all(not np.may_share_memory(a, b) for b in held[i + 1 :])
+    again = program(*xs)[0]
+    value[:] = gs[0][:] = 7  # writing into results spoils nothing
+    assert program(*xs)[0].tobytes() == again.tobytes()
+
+
+def test_without_copies_the_buffers_themselves_come_out():
+    xs = arrays((4, 4), (4, 4))
+    program = compiled(lambda x, w: x @ w, xs, grad_outputs=[np.ones((4, 4))], copy=False)
+    value, _ = program(*xs)
+    other, _ = program(*arrays((4, 4), (4, 4), seed=9))
+    assert value is other
+
+
+def test_a_gradient_that_is_an_input_or_a_constant_is_a_copy_all_the_same():
+    x, w = leaves(arrays((3,), (3,)))
+    with mg.Tape() as tape:
+        y = (x * w).sum()
+    for copy in (True, False):
+        _, (gx, gw) = tape.compile(y, [x], wrt=[x, w], copy=copy)(x.data)
+        gx[:] = 100
+        assert (w.data != 100).all() and gw.tobytes() == x.data.tobytes()
+
+
+def test_buffers_are_used_again():
+    def fn(x):
+        for _ in range(50):
+            x = x + 1.0
+        return x
+
+    (x,) = leaves(arrays((100,)))
+    with mg.Tape() as tape:
+        y = fn(x)
+    program = tape.compile(y, [x])
+    assert len(program) == 50 and program.nbytes <= 3 * 800
+
+
+def test_the_calls_can_be_read():
+    program = compiled(lambda x, w: np.tanh(x @ w).sum(), arrays((2, 2), (2, 2)))
+    text = str(program)
+    assert "b0 = matmul(i0, i1)" in text and "b1 = tanh(b0)" in text
+    assert f"{len(program)} calls" in repr(program)
+
+
+def test_threads_take_turns():
+    xs = arrays((16, 16), (16, 16))
+    program = compiled(layers, xs)
+    wanted = [eager(layers, arrays((16, 16), (16, 16), seed=i))[0] for i in range(4)]
+    wrong = []
+
+    def run(i):
+        mine = arrays((16, 16), (16, 16), seed=i)
+        for _ in range(50):
+            if program(*mine)[0].tobytes() != wanted[i].tobytes():
+                wrong.append(i)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([np.ones((2, 3))], "takes 2 inputs, got 1"),
+        ([np.ones((3, 2)), np.ones((2, 2))], r"inputs\[0\] is float64 \(3, 2\), it was"),
+        ([np.ones((2, 2), np.float32), np.ones((2, 2))], r"inputs\[0\] is float32"),
+        ([[[1.0, 2.0]], np.ones((2, 2))], r"inputs\[0\]"),
+    ],
+)
+def test_other_shapes_and_dtypes(given, message):
+    program = compiled(lambda x, w: (x @ w).sum(), arrays((2, 2), (2, 2)))
+    with pytest.raises(TapeError, match=message):
+        program(*given)
+
+
+def test_hooks_are_refused():
+    (x,) = leaves([np.ones(2)])
+    with mg.Tape() as tape:
+        h = x * x
+        y = h.sum()
+    with h.register_hook(lambda g: None), pytest.raises(TapeError, match="hooks"):
+        tape.compile(y, [x], wrt=x)
+    tape.compile(y, [x], wrt=x)
+
+
+def test_saved_tensor_hooks_are_refused():
+    (x,) = leaves([np.ones(2)])
+    with mg.Tape() as tape, mg.saved_tensors_hooks(lambda t: t, lambda t: t):
+        y = (x * x).sum()
+    with pytest.raises(TapeError, match="saved_tensors_hooks"):
+        tape.compile(y, [x], wrt=x)
+
+
+def test_writes_in_place_are_refused():
+    x, c = mg.tensor([1.0], requires_grad=True), mg.tensor([1.0])
+    with mg.Tape() as tape:
+        c += 1
+        y = x * c
+        with pytest.raises(TapeError, match="written in place"):
+            tape.compile(y, [x])
+    with pytest.raises(TapeError, match="written in place"):
+        tape.compile(y, [x])
+
+
+def test_a_view_of_an_input_made_outside_is_refused():
+    (x,) = leaves([np.ones((2, 2))])
+    with mg.Tape() as tape:
+        y = x * x.numpy()[0]
+    with pytest.raises(TapeError, match=r"a view of inputs\[0\]"):
+        tape.compile(y, [x])
+
+
+def test_inputs_that_are_none():
+    x, other = leaves([np.ones(2), np.ones(2)])
+    with mg.Tape() as tape:
+        h = x * 2
+        y = h * 3
+    with pytest.raises(TapeError, match=r"inputs\[1\].*was not used on the tape"):
+        tape.compile(y, [x, other])
+    with pytest.raises(TapeError, match="was made on the tape"):
+        tape.compile(y, [h])
+    with pytest.raises(TapeError, match="was not made on this tape"):
+        tape.compile(other * 2, [x])
+
+
+def test_a_gradient_that_does_not_exist():
+    x, w = leaves([np.ones(2), np.ones(2)])
+    with mg.Tape() as tape:
+        y = (x * 2).sum()
+        w * 2
+    with pytest.raises(ValueError, match="allow_unused=True"):
+        tape.compile(y, [x], wrt=[x, w])
+    _, (_, gw) = tape.compile(y, [x], wrt=[x, w], allow_unused=True)(np.ones(2))
+    assert gw is None
+
+
+def test_shapes_that_depend_on_values():
+    (x,) = leaves([np.array([1.0, -1.0, 2.0])])
+    with mg.Tape() as tape:
+        y = x[x > 0].sum()
+    program = tape.compile(y, [x], wrt=x)
+    assert program(np.array([-1.0, 3.0, 4.0]))[0] == 7.0
+    with pytest.raises(TapeError, match="its shape depends on values"):
+        program(np.array([1.0, 3.0, 4.0]))
+    assert program(np.array([-1.0, 3.0, 4.0]))[0] == 7.0
+
+
+def test_a_leaf_that_was_given_another_array():
+    x, w = leaves([np.ones(2), np.ones(2)])
+    with mg.Tape() as tape:
+        y = x * w
+    program = tape.compile(y, [x])
+    w.data = np.zeros(2)
+    with pytest.raises(TapeError, match="another array"):
+        program(np.ones(2))
+
+
+def test_nothing_stays_switched_on():
+    compiled(layers, arrays((2, 2), (2, 2)))
+    assert modes.active == 0 and modes.state.tapes == ()

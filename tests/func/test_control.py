@@ -1,0 +1,160 @@
+"""cond, scan, while_loop, fori_loop, associative_scan: eager, differentiated, and under vmap."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.errors import TransformError
+from minigrad.func import (
+    associative_scan,
+    cond,
+    fori_loop,
+    grad,
+    hessian,
+    jacfwd,
+    jvp,
+    scan,
+    vmap,
+    while_loop,
+)  # fmt: skip
+
+
+def root_or_square(x):
+    """√x where x > 0, −x² elsewhere: √ of a negative number would be NaN."""
+    return cond(x > 0, np.sqrt, lambda x: -x * x, x)
+
+
+def power(x):
+    """x multiplied by itself until it is at least 100."""
+    return while_loop(lambda s: s["y"] < 100, lambda s: {"y": s["y"] * x, "n": s["n"] + 1},
+                      {"y": x, "n": mg.tensor(0)})["y"]  # fmt: skip
+
+
+FUNCTIONS = {
+    "cond": (root_or_square, np.array([4.0, -4.0, 9.0, -0.5, 0.0])),
+    "while_loop": (power, np.array([2.0, 3.0, 50.0, 200.0])),
+    "fori_loop": (
+        lambda x: fori_loop(0, np.floor(x).astype(int), lambda i, s: s * x + i, x),
+        np.array([0.5, 2.5, 5.0]),
+    ),
+    "scan": (
+        lambda x: scan(lambda c, a: (np.tanh(c + a), c * x), x, mg.tensor([1.0, 2.0, 3.0]))[
+            1
+        ].sum(),
+        np.array([0.5, -1.0]),
+    ),
+}
+every_function = pytest.mark.parametrize(("f", "xs"), FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+@every_function
+def test_under_vmap_each_example_goes_its_own_way(f, xs):
+    np.testing.assert_allclose(vmap(f)(xs).data, [f(mg.tensor(x)).item() for x in xs])
+
+
+@every_function
+def test_gradients_of_all_orders_and_modes_are_those_of_each_example(f, xs):
+    with np.errstate(all="raise"):
+        singles = [grad(f)(mg.tensor(x)).item() for x in xs]
+        np.testing.assert_allclose(vmap(grad(f))(xs).data, singles)
+        np.testing.assert_allclose(grad(lambda xs: vmap(f)(xs).sum())(mg.tensor(xs)).data, singles)
+        forward = vmap(lambda x: jvp(f, (x,), (mg.tensor(1.0),))[1])
+        np.testing.assert_allclose(forward(xs).data, singles)
+        seconds = [grad(grad(f))(mg.tensor(x)).item() for x in xs]
+        np.testing.assert_allclose(vmap(grad(grad(f)))(xs).data, seconds, atol=1e-12)
+
+
+def test_nested_vmaps_may_differ_in_both():
+    xs = np.array([[4.0, -4.0], [-1.0, -1.0], [1.0, 9.0]])
+    with np.errstate(all="raise"):  # no √ of a negative number, also where a whole row is negative
+        got = vmap(vmap(grad(root_or_square)))(xs).data
+    np.testing.assert_allclose(got, np.where(xs > 0, 0.5 / np.sqrt(np.abs(xs)), -2 * xs))
+
+
+def test_only_the_branch_that_is_taken_runs_where_all_agree():
+    def fails(x):
+        raise AssertionError
+
+    assert cond(True, lambda x: x, fails, mg.tensor(1.0)).item() == 1
+    assert cond(mg.tensor(0), fails, lambda x: x, mg.tensor(1.0)).item() == 1
+    same = vmap(lambda x: cond(x > 0, lambda x: x, fails, x))(mg.tensor([1.0, 2.0]))
+    assert same.tolist() == [1, 2]
+
+
+def test_branches_may_return_trees_and_take_several_operands():
+    first = lambda a, b: {"s": a + b, "n": [a]}
+    second = lambda a, b: {"s": a, "n": [b]}
+    f = lambda p, a, b: cond(p, first, second, a, b)
+    y = vmap(f, in_dims=(0, None, 0))(
+        np.array([True, False]), mg.tensor(1.0), mg.tensor([5.0, 6.0])
+    )
+    assert y["s"].tolist() == [6, 1] and y["n"][0].tolist() == [1, 6]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: cond(x > 0, lambda x: x, lambda x: [x], x), "trees differ"),
+        (lambda x: cond(x > 0, lambda x: x, lambda x: x[None], x), "same shape and dtype"),
+        (lambda x: cond(mg.stack([x, x]) > 0, lambda x: x, lambda x: x, x), "one truth value"),
+        (lambda x: while_loop(lambda s: s[None] > 0, lambda s: s, x), "one truth value"),
+        (lambda x: scan(lambda c, a: c, x, mg.ones(2)), "returns .carry, y."),
+        (lambda x: scan(lambda c, a: (c, a), x), "must agree"),
+        (lambda x: scan(lambda c, a: (c, a), x, [mg.ones(2), mg.ones(3)]), r"\[2, 3\]"),
+        (lambda x: scan(lambda c, a: (c, a), x, mg.tensor(1.0)), "first axis"),
+    ],
+)
+def test_what_does_not_fit_is_said(call, message):
+    with pytest.raises(TransformError, match=message):
+        vmap(call)(mg.tensor([1.0, -1.0]))
+
+
+def test_scan_is_the_loop_forwards_and_backwards():
+    f = lambda c, x: ({"sum": c["sum"] + x["a"]}, [c["sum"] * x["b"]])
+    init, xs = {"sum": mg.tensor(1.0)}, {"a": mg.arange(1.0, 4.0), "b": mg.ones(3)}
+    carry, ys = scan(f, init, xs)
+    assert carry["sum"].item() == 7 and ys[0].tolist() == [1, 2, 4]
+    carry, ys = scan(f, init, xs, reverse=True)
+    assert carry["sum"].item() == 7 and ys[0].tolist() == [6, 4, 1]
+    assert scan(lambda c, _: (c * 2, c), mg.tensor(1.0), length=4)[1].tolist() == [1, 2, 4, 8]
+    assert scan(lambda c, x: (c, x), 5.0, mg.zeros(0)) == (5.0, None)
+
+
+def test_scan_has_second_derivatives():
+    f = lambda xs: scan(lambda c, x: (np.tanh(c + x), c), mg.zeros(2), xs)[1][2:].sum()
+    xs = mg.tensor(np.random.default_rng(0).normal(size=(4, 2)))
+    np.testing.assert_allclose(hessian(f)(xs).data, jacfwd(jacfwd(f))(xs).data, atol=1e-14)
+
+
+def test_the_gradient_of_scan_takes_linear_time():
+    """One node takes xs apart, so its gradient is put together once, not once for each step."""
+    xs = mg.ones(50, requires_grad=True)
+    carry, _ = scan(lambda c, x: (c + x, None), mg.tensor(0.0), xs)
+    nodes, stack = set(), [carry.node]
+    while stack:
+        node = stack.pop()
+        if node not in nodes:
+            nodes.add(node)
+            stack.extend(node.parents)
+    assert sum(xs.node in node.parents for node in nodes) == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan_gives_all_prefixes(n, reverse):
+    rng = np.random.default_rng(0)
+    a, m = rng.normal(size=(3, n)), rng.normal(size=(n, 2, 2))
+    turned = a[:, ::-1] if reverse else a
+    got = associative_scan(np.multiply, mg.tensor(a), reverse=reverse, axis=1).data
+    expected = np.cumprod(turned, axis=1)
+    np.testing.assert_allclose(got, expected[:, ::-1] if reverse else expected)
+    order = (lambda p, q: q @ p) if reverse else (lambda p, q: p @ q)
+    got = associative_scan(order, mg.tensor(m), reverse=reverse).data
+    whole = np.linalg.multi_dot([*m, np.eye(2)])
+    np.testing.assert_allclose(got[0 if reverse else -1], whole, rtol=1e-9)
+
+
+def test_associative_scan_is_differentiable():
+    x = mg.tensor(np.random.default_rng(0).normal(size=5))
+    g = grad(lambda x: (associative_scan(np.multiply, x) ** 2).sum())(x)
+    np.testing.assert_allclose(g.data, grad(lambda x: (mg.cumprod(x) ** 2).sum())(x).data)

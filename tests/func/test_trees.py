@@ -1,0 +1,220 @@
+"""Arguments and results may be trees, in every transform, with has_aux and argnums."""
+
+import dataclasses
+from collections import OrderedDict, defaultdict, namedtuple
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.errors import TransformError
+from minigrad.func import (
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    value_and_grad,
+    vjp,
+    vmap,
+)  # fmt: skip
+from minigrad.func.tree import leaves, rebuild, tree_map
+
+Pair = namedtuple("Pair", "w b")
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    w: object
+    b: object
+
+
+def numbers(*shape):
+    return mg.tensor(np.random.default_rng(0).normal(size=shape))
+
+
+FORMS = {
+    "dict": lambda w, b: {"w": w, "b": b},
+    "ordered": lambda w, b: OrderedDict(z=w, a=b),
+    "default": lambda w, b: defaultdict(list, w=w, b=b),
+    "list": lambda w, b: [w, [b, None]],
+    "tuple": lambda w, b: (w, (b,)),
+    "namedtuple": Pair,
+    "dataclass": Frozen,
+    "mixed keys": lambda w, b: {1: w, "b": b},
+}
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+
+
+def polynomial(tree):
+    w, b = sorted(leaves(tree), key=lambda x: -x.ndim)
+    return (w * w * w * b).sum() + b * b
+
+
+@forms
+def test_a_tree_is_put_together_as_it_was(form):
+    made = form(numbers(2), numbers())
+    again = rebuild(made, leaves(made))
+    assert type(again) is type(made) and tree_map(id, again) == tree_map(id, made)
+
+
+@forms
+def test_gradients_have_the_form_of_the_argument(form):
+    w, b = numbers(3), mg.tensor(2.0)
+    g = grad(polynomial)(form(w, b))
+    assert type(g) is type(form(w, b))
+    gw, gb = sorted(leaves(g), key=lambda x: -x.ndim)
+    np.testing.assert_allclose(gw.data, 3 * w.data**2 * 2)
+    np.testing.assert_allclose(gb.data, (w.data**3).sum() + 4)
+    np.testing.assert_array_equal(leaves(vjp(polynomial, form(w, b))[1](1.0)[0])[0], leaves(g)[0])
+
+
+@forms
+def test_jvp_and_linearize_push_trees(form):
+    x, t = form(numbers(3), mg.tensor(2.0)), form(mg.ones(3), mg.tensor(0.5))
+    expected = sum((a * b).sum() for a, b in zip(leaves(grad(polynomial)(x)), leaves(t)))
+    np.testing.assert_allclose(jvp(polynomial, (x,), (t,))[1].data, expected.data)
+    y, push = linearize(polynomial, x)
+    assert y.item() == polynomial(x).item()
+    np.testing.assert_allclose(push(t).data, expected.data)
+
+
+@pytest.mark.parametrize("jac", [jacrev, jacfwd])
+def test_a_jacobian_is_a_tree_of_results_of_trees_of_arguments(jac):
+    f = lambda p, x: {"y": p["w"] * x, "s": [(p["b"] * x).sum()]}
+    p, x = {"w": numbers(3), "b": numbers(3)}, numbers(3)
+    j = jac(f, argnums=(0, 1))(p, x)
+    np.testing.assert_allclose(j["y"][0]["w"].data, np.diag(x.data))
+    np.testing.assert_allclose(j["y"][1].data, np.diag(p["w"].data))
+    np.testing.assert_allclose(j["s"][0][0]["b"].data, x.data)
+    assert j["y"][0]["b"].shape == (3, 3) and not j["y"][0]["b"].data.any()
+
+
+def test_a_hessian_of_a_tree_has_a_block_for_each_pair():
+    x = {"a": numbers(2), "b": mg.tensor(3.0)}
+    h = hessian(lambda p: (p["a"] ** 2).sum() * p["b"])(x)
+    np.testing.assert_allclose(h["a"]["a"].data, 6 * np.eye(2))
+    np.testing.assert_allclose(h["a"]["b"].data, 2 * x["a"].data)
+    np.testing.assert_allclose(h["b"]["a"].data, 2 * x["a"].data)
+    assert h["b"]["b"].item() == 0
+
+
+def test_hvp_takes_several_primals_and_trees():
+    x, y = {"a": numbers(2)}, mg.tensor(3.0)
+    f = lambda p, y: (p["a"] ** 2).sum() * y
+    hx, hy = hvp(f, (x, y), ({"a": mg.ones(2)}, mg.tensor(1.0)))
+    np.testing.assert_allclose(hx["a"].data, 6 + 2 * x["a"].data)
+    np.testing.assert_allclose(hy.data, 2 * x["a"].data.sum())
+
+
+def with_aux(x):
+    return (x * x).sum(), {"twice": x * 2, "name": "seen", "none": None}
+
+
+@pytest.mark.parametrize(
+    "aux_of",
+    [
+        lambda x: grad(with_aux, has_aux=True)(x)[1],
+        lambda x: value_and_grad(with_aux, has_aux=True)(x)[0][1],
+        lambda x: vjp(with_aux, x, has_aux=True)[2],
+        lambda x: jvp(with_aux, (x,), (x,), has_aux=True)[2],
+        lambda x: linearize(with_aux, x, has_aux=True)[2],
+        lambda x: jacrev(with_aux, has_aux=True)(x)[1],
+        lambda x: jacfwd(with_aux, has_aux=True)(x)[1],
+        lambda x: hessian(with_aux, has_aux=True)(x)[1],
+    ],
+    ids="grad value_and_grad vjp jvp linearize jacrev jacfwd hessian".split(),
+)
+def test_an_auxiliary_result_comes_out_as_a_plain_value(aux_of):
+    aux = aux_of(mg.tensor([1.0, 2.0]))
+    assert type(aux["twice"]) is mg.Tensor and aux["twice"].tolist() == [2, 4]
+    assert aux["name"] == "seen" and aux["none"] is None
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian])
+def test_argnums_may_be_negative_or_a_tuple_and_are_checked(transform):
+    a, b = mg.tensor(2.0), mg.tensor(3.0)
+    f = lambda a, b: a * a * b
+    last = transform(f, -1)(a, b)
+    both = transform(f, (1, 0))(a, b)
+    if transform is value_and_grad:
+        last, both = last[1], both[1]
+    first = both[0][0] if transform is hessian else both[0]
+    assert first.item() == last.item()
+    with pytest.raises(TransformError, match="argnums=2"):
+        transform(f, 2)(a, b)
+    with pytest.raises(TransformError, match="twice"):
+        transform(f, (0, -2))(a, b)
+
+
+def test_keyword_arguments_are_passed_on():
+    f = lambda x, scale: (x * x * scale).sum()
+    assert grad(f)(mg.tensor([1.0]), scale=3.0).tolist() == [6]
+    assert jacrev(f)(mg.tensor([1.0]), scale=3.0).tolist() == [6]
+    assert vmap(f)(mg.tensor([[1.0], [2.0]]), scale=3.0).tolist() == [3, 12]
+
+
+def test_a_result_that_does_not_depend_has_zeros_even_at_infinity():
+    x = mg.tensor([np.inf, 1.0])
+    assert grad(lambda x: mg.tensor(1.0))(x).tolist() == [0, 0]
+    assert vjp(lambda x: mg.tensor(1.0), x)[1](1.0)[0].tolist() == [0, 0]
+    assert jvp(lambda x: mg.tensor([np.inf]), (x,), (x,))[1].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: vjp(lambda x: {"a": x}, x)[1]({"b": x}), r"keys \['a'\]"),
+        (lambda x: jvp(lambda x: x, ([x],), ((x, x),)), "a list of 1"),
+        (lambda x: jvp(lambda x: x, x, x), "a tuple with one entry"),
+        (lambda x: jvp(lambda x: x, (x,), (x, x)), "1 primals but 2 tangents"),
+        (lambda x: vjp(lambda x: "text", x), "must be tensors"),
+        (lambda x: grad(lambda x: x.sum(), has_aux=True)(x), "returns .result, aux."),
+        (lambda x: linearize(lambda x: x, x)[1](x[:1]), "shape"),
+        (lambda x: jacrev(lambda x: x)(), "argnums"),
+        (lambda x: vmap(lambda x: x, in_dims=({"a": 0},))([x]), "in_dims"),
+    ],
+)
+def test_what_does_not_fit_is_said(call, message):
+    with pytest.raises(TransformError, match=message):
+        call(mg.tensor([1.0, 2.0]))
+
+
+def test_linearize_runs_the_function_once():
+    calls = []
+
+    def f(x):
+        calls.append(1)
+        return np.sin(x) * x
+
+    x = numbers(3)
+    _, push = linearize(f, x)
+    for i in range(3):
+        t = np.eye(3)[i]
+        np.testing.assert_allclose(push(t).data, jvp(lambda x: np.sin(x) * x, (x,), (t,))[1].data)
+    assert len(calls) == 1
+
+
+def test_a_linear_map_is_mapped_and_differentiated_like_any_function():
+    A, x = numbers(4, 3), numbers(3)
+    push = linearize(lambda x: np.tanh(A @ x), x)[1]
+    j = jacrev(lambda x: np.tanh(A @ x))(x)
+    np.testing.assert_allclose(vmap(push, out_dims=1)(np.eye(3)).data, j.data, rtol=1e-12)
+    np.testing.assert_allclose(jacrev(push)(x).data, j.data, rtol=1e-12)
+    np.testing.assert_allclose(vjp(push, x)[1](np.ones(4))[0].data, j.data.sum(0), rtol=1e-12)
+
+
+def test_linearize_nests_in_other_transforms():
+    f = lambda x: (np.sin(x) * x).sum()
+    x, t = numbers(3), mg.ones(3)
+    along = lambda x: linearize(f, x)[1](t)
+    np.testing.assert_allclose(grad(along)(x).data, hvp(f, (x,), (t,)).data, rtol=1e-12)
+    np.testing.assert_allclose(vmap(along)(x[None] * 1).data, [along(x).item()], rtol=1e-12)
+
+
+def test_linearize_of_a_complex_function_is_its_jvp():
+    z, t = mg.tensor([1 + 2j, 0.5 - 1j]), mg.tensor([0.3 - 1j, 1j])
+    f = lambda z: np.exp(z) * z.conj() + np.abs(z)
+    np.testing.assert_allclose(linearize(f, z)[1](t).data, jvp(f, (z,), (t,))[1].data)

@@ -1,0 +1,158 @@
+"""vmap: where the batch axes are, what random ops mean, which ops run one example at a time."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.errors import TransformError
+from minigrad.core.primitive import Primitive
+from minigrad.core.registry import op as ops
+from minigrad.func import VmapWarning, grad, jacrev, vmap
+
+# Registered ops that vmap runs one example at a time. This list may only become shorter.
+ONE_BY_ONE = {
+    "argwhere",  # the number of results differs from example to example
+    "array_equal",  # no derivative, and a Python truth value
+    "bin_sums",
+    "isclose",
+    "unique_all",  # the number of results differs from example to example
+}
+
+
+def test_the_ops_without_a_batch_rule_are_these_and_no_others():
+    without = {
+        entry.name
+        for entry in ops
+        if isinstance(entry, Primitive)
+        and entry.batch_rule is None
+        and entry.kind != "elementwise"
+        and entry.forward.__module__.startswith("minigrad.")
+    }
+    assert without <= ONE_BY_ONE
+
+
+def test_an_op_without_a_rule_works_and_says_so():
+    op = Primitive(lambda x: np.sort(x), "sorted_by_hand", ["x"])
+    with pytest.warns(VmapWarning, match="sorted_by_hand has no batch rule"):
+        y = vmap(op)(mg.tensor([[2.0, 1.0], [3.0, 4.0]]))
+    assert y.tolist() == [[1, 2], [3, 4]]
+
+
+def test_in_dims_is_a_tree_that_begins_like_the_arguments():
+    x, y = mg.tensor(np.arange(6.0).reshape(2, 3)), mg.tensor(np.arange(3.0))
+    f = lambda p, k: (p["x"] * p["y"]).sum() + k
+    whole = vmap(f, in_dims=({"x": 0, "y": None}, None))({"x": x, "y": y}, 1.0)
+    np.testing.assert_array_equal(whole.data, x.data @ y.data + 1)
+    turned = vmap(f, in_dims=({"x": -1, "y": 0}, None))({"x": x, "y": y}, 1.0)
+    np.testing.assert_array_equal(turned.data, x.data.sum(0) * y.data + 1)
+    one_for_all = vmap(f, in_dims=(1, None))({"x": x, "y": x}, 0.0)
+    np.testing.assert_array_equal(one_for_all.data, (x.data**2).sum(0))
+
+
+def test_out_dims_is_a_tree_that_begins_like_the_results():
+    x, w = mg.tensor(np.ones((4, 2, 3))), mg.ones(3)
+    f = lambda x: {"whole": (x, [x.sum(0)]), "shared": w}
+    y = vmap(f, out_dims={"whole": (2, -1), "shared": None})(x)
+    assert y["whole"][0].shape == (2, 3, 4) and y["whole"][1][0].shape == (3, 4)
+    assert y["shared"].shape == (3,)
+    assert vmap(f)(x)["shared"].shape == (4, 3)
+    with pytest.raises(TransformError, match="differs from example to example"):
+        vmap(f, out_dims=None)(x)
+
+
+def test_jax_names_of_the_axes_are_understood():
+    x = mg.tensor(np.ones((2, 3)))
+    assert vmap(lambda x, k: x * k, in_axes=(1, None), out_axes=1)(x, 2.0).shape == (2, 3)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 5, 7])
+def test_chunks_change_nothing(chunk_size):
+    x, w = mg.tensor(np.random.default_rng(0).normal(size=(3, 5))), mg.ones(3)
+    f = lambda x, w: {"a": np.tanh(x) * w, "b": [x.sum()], "c": w}
+    arguments = {"in_dims": (1, None), "out_dims": {"a": 1, "b": 0, "c": None}}
+    whole, chunked = vmap(f, **arguments)(x, w), vmap(f, **arguments, chunk_size=chunk_size)(x, w)
+    np.testing.assert_array_equal(chunked["a"].data, whole["a"].data)
+    np.testing.assert_array_equal(chunked["b"][0].data, whole["b"][0].data)
+    assert chunked["c"].shape == (3,)
+
+
+RANDOM = {
+    "randn": lambda x: x + mg.randn(3),
+    "rand": lambda x: x + mg.rand(3),
+    "randint": lambda x: x + mg.randint(1000, size=3),
+    "dropout": lambda x: mg.dropout(x, 0.5),
+}
+random_ops = pytest.mark.parametrize("f", RANDOM.values(), ids=RANDOM)
+
+
+@random_ops
+def test_random_draws_are_refused_unless_it_is_said_what_they_mean(f):
+    with pytest.raises(TransformError, match='randomness="different"'):
+        vmap(f)(mg.ones(4, 3))
+
+
+@random_ops
+def test_draws_are_the_same_or_different(f):
+    mg.manual_seed(0)
+    same = vmap(f, randomness="same")(mg.ones(50, 3)).data
+    assert (same == same[0]).all()
+    different = vmap(f, randomness="different")(mg.ones(50, 3)).data
+    assert not (different == different[0]).all()
+
+
+def test_each_vmap_of_a_nest_has_its_own_say():
+    inner = lambda randomness: vmap(lambda x: x + mg.randn(2), randomness=randomness)
+    y = vmap(inner("different"), randomness="same")(mg.zeros(3, 4, 2)).data
+    assert (y == y[0]).all() and not (y[0] == y[0, 0]).all()
+    z = vmap(inner("same"), randomness="different")(mg.zeros(3, 4, 2)).data
+    assert (z == z[:, :1]).all() and not (z == z[0]).all()
+
+
+def test_the_policy_ends_with_an_exception():
+    def fails(x):
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        vmap(fails, randomness="error")(mg.ones(2))
+    assert mg.randn(2).shape == (2,)
+    with pytest.raises(TransformError, match="randomness is one of"):
+        vmap(fails, randomness="sometimes")
+
+
+@pytest.mark.parametrize(
+    "use", [bool, int, float, complex, lambda x: x.item(), lambda x: x.tolist(),
+            lambda x: x.numpy(), np.asarray, lambda x: [1, 2][x]],
+)  # fmt: skip
+def test_a_value_of_many_examples_is_no_python_number(use):
+    with pytest.raises(TransformError, match="inside vmap"):
+        vmap(lambda x: use(x))(mg.tensor([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: vmap(lambda x: x, in_dims=2)(x), "no such axis"),
+        (lambda x: vmap(lambda x: x, in_dims=(0, 0))(x), "2 entries for 1"),
+        (lambda x: vmap(lambda x, y: x)(x, x[:1]), r"\[1, 2\]"),
+        (lambda x: vmap(lambda x: x, in_dims=None)(x), "got none"),
+        (lambda x: vmap(lambda x, k: x)(x, 1.0), "None shares a value"),
+        (lambda x: vmap(lambda x: x, chunk_size=0)(x), "chunk_size"),
+    ],
+)
+def test_what_does_not_fit_is_said(call, message):
+    with pytest.raises(TransformError, match=message):
+        call(mg.ones(2, 3))
+
+
+def test_derivatives_of_a_model_run_as_one_batch():
+    layer = mg.nn.Sequential(
+        mg.nn.Conv2d(1, 2, 3), mg.nn.ReLU(), mg.nn.Flatten(), mg.nn.Linear(8, 3)
+    )
+    loss = lambda x: mg.cross_entropy(layer(x[None]), np.array([1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", VmapWarning)
+        g = vmap(grad(loss))(mg.ones(5, 1, 4, 4))
+        j = jacrev(lambda x: layer(x[None]))(mg.ones(1, 4, 4))
+    assert g.shape == (5, 1, 4, 4) and j.shape == (1, 3, 1, 4, 4)

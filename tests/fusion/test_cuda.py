@@ -1,0 +1,115 @@
+"""The CUDA sources: every op's kernel compiles, without a GPU; and what the source says."""
+
+import importlib.util
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.backends.philox import _SOURCE as PHILOX
+from minigrad.core.plan import Plan
+from minigrad.core.primitive import Primitive
+from minigrad.core.registry import op
+from minigrad.fusion import cuda, table
+from minigrad.fusion.launch import Kernel
+from minigrad.fusion.trace import NotFusible
+
+spec = importlib.util.spec_from_file_location(
+    "nvrtc", pathlib.Path(__file__).parent / "nvrtc.py"
+)  # the tests are no package
+nvrtc = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(nvrtc)
+DTYPES = [np.dtype("float32"), np.dtype("float64"), np.dtype("float16"), mg.bfloat16]
+
+
+@pytest.fixture
+def compiler():
+    if nvrtc.root() is None:
+        assert not os.environ.get("CI"), "CI compiles the CUDA sources: install nvidia-cuda-nvrtc"
+        pytest.skip("NVIDIA's compiler is not there: pip install nvidia-cuda-nvrtc")
+    return nvrtc.compile
+
+
+def rule_of(entry: Primitive):
+    """The op's rules, cotangent included, as a function of the arrays they need."""
+    plan = Plan(entry, sum(1 << i for i in range(entry.arity) if entry.tracked >> i & 1))
+    known = {name: entry.defaults[name] for name in plan.names if name in entry.defaults}
+    known |= {name: (2, 3) for name in plan.names if name.endswith("_shape")}
+    known |= {"needs": [True] * entry.arity, "xp": np}
+    arrays = [name for name in plan.names if name not in known]
+
+    def rule(g, *values):
+        given = known | dict(zip(arrays, values, strict=True))
+        return plan.feed((g, *[given[name] for name in plan.names]))
+
+    return rule, 1 + len(arrays)
+
+
+def kernels():
+    """(name, source) of every kernel of the table that there is."""
+    for entry in op:
+        if not isinstance(entry, Primitive) or entry.kind != "elementwise":
+            continue
+        functions = [("forward", lambda *x, entry=entry: entry.forward(*x), entry.arity)]
+        if entry.tracked:
+            functions.append(("gradient", *rule_of(entry)))
+        for what, fn, count in functions:
+            for dtype in DTYPES:
+                try:
+                    made = Kernel(fn, [dtype] * count, ["full"] * count)
+                except NotFusible:
+                    continue
+                yield f"{entry.name}, {what}, {dtype}", made.source
+    for name, words in table.ROWS.items():
+        count = words.__code__.co_argcount
+        for dtype in DTYPES:
+            dtypes = [dtype, dtype, np.dtype(bool)][:count]
+            kinds = ["full", "full", "line"][:count]
+            yield f"{name}, {dtype}", Kernel(words, dtypes, kinds).source
+
+
+def test_every_kernel_of_the_table_compiles(compiler):
+    found = dict(kernels())
+    assert len(found) > 600, "most ops have kernels for four dtypes"
+    parts = [cuda.HEADERS, cuda.PRELUDE]
+    for i, source in enumerate(found.values()):
+        body = source.replace(cuda.HEADERS, "").replace(cuda.PRELUDE, "")
+        body = body.replace('extern "C"', "")
+        parts.append(f"namespace k{i} {{ {body} }}")
+    for start in range(2, len(parts), 100):
+        compiler("\n".join(parts[:2] + parts[start : start + 100]))
+
+
+def test_the_generator_of_random_numbers_compiles(compiler):
+    compiler(PHILOX)
+
+
+def test_the_compiler_refuses_what_is_wrong(compiler):
+    with pytest.raises(RuntimeError, match="undefined"):
+        compiler('extern "C" __global__ void f(float* y) { y[0] = undefined_thing; }')
+
+
+def test_a_kernel_computes_nothing_twice_and_nothing_that_is_not_needed():
+    def fn(x):
+        unused = np.sin(x)
+        return [np.exp(x) + np.exp(x), None, np.where(unused > 0, x, x) * 1]
+
+    source = Kernel(lambda x: fn(x)[0], [np.dtype("float32")], ["full"]).source
+    assert source.count("expf(") == 2  # once in the wide path, once in the tail
+    assert "sinf" not in source
+
+
+def test_sixteen_bit_floats_are_computed_in_float32_and_loaded_eight_at_a_time():
+    source = Kernel(lambda x: np.exp(x), [np.dtype("float16")], ["full"]).source
+    assert "constexpr int W = 8" in source
+    assert "expf(" in source and "(__half)v" in source
+
+
+@pytest.mark.parametrize(
+    ("value", "word"), [(np.inf, "INFINITY"), (-np.inf, "-INFINITY"), (np.nan, "NAN"), (0.1, "0.1")]
+)
+def test_constants_are_written_exactly(value, word):
+    source = Kernel(lambda x: x + value, [np.dtype("float64")], ["full"]).source
+    assert word in source

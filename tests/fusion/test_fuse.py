@@ -1,0 +1,182 @@
+"""mg.fuse: one op that gives what the function gives, with derivatives of every order."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+from minigrad.fusion.trace import NotFusible, trace
+
+
+def gelu_tanh(x):
+    return mg.gelu(x) * mg.tanh(x) + x / 2
+
+
+def mixed(x, w, b):
+    return mg.where(x * w > b, mg.exp(-x * x), mg.log1p(w * w)) * mg.maximum(x, b)
+
+
+def row_softmax(x):
+    e = mg.exp(x - mg.max(x, axis=-1, keepdims=True))
+    return e / mg.sum(e, axis=-1, keepdims=True)
+
+
+def values(*shape, dtype=np.float64):
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(dtype)
+
+
+def both(fn, *arrays, weights=None):
+    """[(result, gradients)] of the function and of its fused form."""
+    found = []
+    for f in (fn, mg.fuse(fn)):
+        xs = [mg.tensor(a, requires_grad=True) for a in arrays]
+        y = f(*xs)
+        w = values(*y.shape).astype(y.dtype) if weights is None else weights
+        found.append((y.detach().numpy(), [g.numpy() for g in mg.grad((y * w).sum(), xs)]))
+    return found
+
+
+@pytest.mark.parametrize("fn", [gelu_tanh, row_softmax])
+@pytest.mark.parametrize("shape", [(7, 33), (300, 200), (5,), (1, 1), (0, 3), (2, 3, 4)])
+def test_a_function_of_one_array_is_what_it_was_and_so_is_its_gradient(fn, shape):
+    if fn is row_softmax and 0 in shape:
+        pytest.skip("the maximum of nothing")
+    (y, (g,)), (fused, (fused_g,)) = both(fn, values(*shape))
+    np.testing.assert_allclose(fused, y, rtol=1e-13)
+    np.testing.assert_allclose(fused_g, g, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, "bfloat16"])
+def test_dtypes_stay_and_sixteen_bits_are_rounded_once(dtype):
+    x = mg.tensor(values(40, 7), dtype=dtype)
+    wide = gelu_tanh(x.astype(np.float64)).numpy()
+    y = mg.fuse(gelu_tanh)(x)
+    assert y.dtype == x.dtype
+    eps = 2**-7 if dtype == "bfloat16" else np.finfo(dtype).eps
+    error = np.abs(y.numpy().astype(np.float64) - wide)
+    assert (
+        error <= (0.51 if dtype != np.float32 else 30) * eps * np.maximum(abs(wide), 0.06)
+    ).all()
+
+
+@pytest.mark.parametrize(
+    "shapes", [((4, 5, 6), (6,), (5, 1)), ((3,), (), (1,)), ((2, 1), (1, 3), (2, 3)), ((), (), ())]
+)
+def test_arguments_broadcast_and_gradients_have_their_shapes(shapes):
+    arrays = [values(*shape) for shape in shapes]
+    (y, gs), (fused, fused_gs) = both(mixed, *arrays)
+    np.testing.assert_allclose(fused, y, rtol=1e-13)
+    for g, fused_g, shape in zip(gs, fused_gs, shapes, strict=True):
+        assert fused_g.shape == shape
+        np.testing.assert_allclose(fused_g, g, rtol=1e-11, atol=1e-13)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from("etslmqad"), min_size=1, max_size=8), st.integers(1, 50))
+def test_random_chains_agree(steps, n):
+    step = {
+        "e": lambda x: mg.exp(-mg.abs(x)), "t": mg.tanh, "s": lambda x: mg.sin(x) * x,
+        "l": lambda x: mg.log(1 + x * x), "m": lambda x: mg.maximum(x, 0.1),
+        "q": lambda x: mg.sqrt(1 + x * x), "a": lambda x: x + 1, "d": lambda x: 1 / (2 + x * x),
+    }  # fmt: skip
+
+    def chain(x):
+        for name in steps:
+            x = step[name](x)
+        return x
+
+    (y, (g,)), (fused, (fused_g,)) = both(chain, values(n))
+    np.testing.assert_allclose(fused, y, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(fused_g, g, rtol=1e-10, atol=1e-13)
+
+
+def test_second_and_third_derivatives_are_those_of_the_function():
+    found = []
+    for f in (gelu_tanh, mg.fuse(gelu_tanh)):
+        x = mg.tensor(np.linspace(-2, 2, 9), requires_grad=True)
+        y, orders = f(x), []
+        for _ in range(3):
+            y = mg.grad(y.sum(), x, create_graph=True)
+            orders.append(y.detach().numpy())
+        found.append(orders)
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-12)
+
+
+def test_a_fused_function_is_one_node_and_saves_its_arguments_alone():
+    x = mg.tensor(values(5, 6), requires_grad=True)
+    y = mg.fuse(gelu_tanh)(x)
+    assert y.grad_fn.op.name == "gelu_tanh"
+    assert y.grad_fn.parents == (x.node,)
+    kept = [v for v in y.grad_fn.saved if isinstance(v, np.ndarray)]
+    assert len(kept) == 1 and kept[0] is x.data
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x[0] * x,
+        lambda x: x * 2 if float(x.sum()) > 0 else x,
+        lambda x: x.sum(axis=0, keepdims=True) * x,
+        lambda x: x @ x,
+        lambda x: x.reshape((-1, 3)) * 2,
+    ],
+    ids=["index", "branch", "other axis", "product", "reshape"],
+)
+def test_what_cannot_be_fused_runs_as_it_stands(fn):
+    with pytest.raises(NotFusible):
+        trace(fn, [np.dtype("float64")])
+    (y, (g,)), (fused, (fused_g,)) = both(fn, values(3, 3))
+    np.testing.assert_allclose(fused, y)
+    np.testing.assert_allclose(fused_g, g)
+
+
+def test_numbers_and_arrays_are_arguments_too():
+    f = mg.fuse(lambda x, a: mg.tanh(x * a))
+    x = values(4, 3)
+    np.testing.assert_allclose(f(x, 2.0), np.tanh(x * 2))
+    t = mg.tensor(x, requires_grad=True)
+    np.testing.assert_allclose(mg.grad(f(t, 2.0).sum(), t).numpy(), 2 / np.cosh(2 * x) ** 2)
+
+
+def test_python_numbers_are_weak():
+    f = mg.fuse(lambda x, a: x * a + 1)
+    for dtype in (np.float16, np.float32):
+        assert f(mg.ones(3, dtype=dtype), 2.5).dtype == dtype
+        x = mg.ones(3, dtype=dtype).requires_grad_()
+        assert mg.grad(f(x, 2.5).sum(), x).dtype == dtype
+
+
+def test_inside_transforms_the_function_itself_runs():
+    f = mg.fuse(gelu_tanh)
+    x = mg.tensor(values(6))
+    for transform in (
+        lambda f: mg.func.vmap(f)(x),
+        lambda f: mg.func.grad(lambda x: f(x).sum())(x),
+        lambda f: mg.func.jvp(f, (x,), (mg.ones_like(x),))[1],
+        lambda f: mg.func.hessian(lambda x: f(x).sum())(x),
+    ):
+        np.testing.assert_allclose(transform(f).numpy(), transform(gelu_tanh).numpy(), rtol=1e-12)
+
+
+def test_the_number_of_threads_does_not_show():
+    x = values(400, 300, dtype=np.float32)
+    before, results = mg.get_num_threads(), []
+    try:
+        for threads in (1, 2, 5):
+            mg.set_num_threads(threads)
+            t = mg.tensor(x, requires_grad=True)
+            y = mg.fuse(row_softmax)(t)
+            results.append((y.detach().numpy(), mg.grad((y * x).sum(), t).numpy()))
+    finally:
+        mg.set_num_threads(before)
+    for y, g in results[1:]:
+        np.testing.assert_array_equal(y, results[0][0])
+        np.testing.assert_array_equal(g, results[0][1])
+
+
+def test_its_programs_are_bounded_and_reported():
+    mg.fuse(gelu_tanh)(mg.ones(3))
+    stats = mg.cache_stats()["fused programs"]
+    assert stats["entries"] >= 1 and stats["max_entries"] == 512

@@ -1,0 +1,122 @@
+"""The switches of the event log and the memory, in the environment and in code."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.instrument.formats import EventReader
+from minigrad.instrument.records import Allocation, Event
+from tests.instrument.test_environment import TRAIN, run
+
+
+def test_memory_adds_a_line_to_the_table(tmp_path):
+    _, err = run(TRAIN, tmp_path, MINIGRAD_PROFILE_MEMORY="1")
+    assert "memory at its peak: " in err and "input" in err
+
+
+def test_stack_tells_lines_apart_and_goes_into_the_log(tmp_path):
+    (tmp_path / "train.py").write_text(TRAIN)
+    code = "import runpy; runpy.run_path('train.py')"
+    _, err = run(code, tmp_path, MINIGRAD_PROFILE_STACK="3")
+    assert "train.py:6 matmul" in err
+    run(
+        code,
+        tmp_path,
+        MINIGRAD_PROFILE_STACK="3",
+        MINIGRAD_PROFILE_MEMORY="1",
+        MINIGRAD_PROFILE_OUT="run.jsonl",
+    )
+    with EventReader(str(tmp_path / "run.jsonl")) as reader:
+        records = list(reader.records())
+    assert reader.header["stack"] == 3 and reader.header["memory"] is True
+    assert any(isinstance(record, Allocation) for record in records)
+    assert all(len(r.stack) in (0, 2, 3) for r in records if isinstance(r, Event))
+
+
+def test_sync_costs_nothing_where_there_is_no_device(tmp_path):
+    _, err = run(TRAIN, tmp_path, MINIGRAD_PROFILE_SYNC="1")
+    assert "minigrad profile: 18 calls" in err
+
+
+def test_a_bad_stack_is_one_line_and_ignored(tmp_path):
+    _, err = run(TRAIN, tmp_path, MINIGRAD_PROFILE_STACK="deep")
+    assert err.splitlines() == [
+        "minigrad: MINIGRAD_PROFILE_STACK='deep' is ignored: it should be a number of frames, "
+        "from 0 on"
+    ]
+
+
+def work():
+    x = mg.tensor(np.ones((2, 2)), requires_grad=True)
+    mg.tanh(x @ x).sum().backward()
+
+
+def test_a_profile_in_code_writes_what_it_is_asked_for(tmp_path):
+    wanted = ["table", "json", "events", "chrome", "speedscope", "folded"]
+    with mg.profile(out=tmp_path / "p.txt", format=wanted, memory=True, stack=2):
+        work()
+    assert sorted(os.listdir(tmp_path)) == [
+        "p.folded", "p.json", "p.jsonl", "p.speedscope.json", "p.trace.json", "p.txt",
+    ]  # fmt: skip
+    assert json.loads((tmp_path / "p.json").read_text())["memory"]["peak"] > 0
+
+
+def test_a_profile_in_code_reports_every_n_ops(capsys):
+    with mg.profile(every=4):
+        work()
+    assert capsys.readouterr().err.count("minigrad profile:") == 2
+
+
+def test_formats_that_do_not_exist_or_need_a_file_are_refused():
+    with pytest.raises(ValueError, match="there are table, json"):
+        mg.profile(format="pdf")
+    with pytest.raises(ValueError, match="needs a file"):
+        mg.profile(format="chrome")
+
+
+def test_lines_are_told_apart_and_a_promotion_names_its_line():
+    x = mg.tensor(np.ones(3, "float32"), requires_grad=True)
+    with mg.profile(lines=True) as prof:
+        y = x * 2
+        z = y * np.float64(2.0)
+        (z + y).sum().backward()
+    multiplied = [row for row in prof.rows() if (row.op, row.phase) == ("mul", "forward")]
+    assert len({row.site for row in multiplied}) == 2
+    (promoting,) = [row for row in multiplied if row.promoted]
+    assert promoting.promoted_at == (promoting.site,) and "test_switches.py:" in promoting.site
+    assert "mul (forward) at " in prof.table()
+
+
+def test_a_profile_without_lines_names_the_promoting_line_too():
+    x = mg.tensor(np.ones(3, "float32"), requires_grad=True)
+    with mg.profile() as prof:
+        x * np.float64(2.0)
+    (row,) = prof.rows()
+    assert row.promoted and row.promoted_at[0].partition("test_switches.py:")[1]
+
+
+def test_ops_inside_transforms_are_heard():
+    def f(x):
+        return (mg.exp(x) * x).sum()
+
+    x = mg.tensor(np.ones(3))
+    for run_it, expected in (
+        (lambda: mg.func.jvp(f, (x,), (x,)), {"exp", "mul", "sum"}),
+        (lambda: mg.func.jvp(f, (np.ones(3),), (np.ones(3),)), {"exp", "mul", "sum"}),
+        (lambda: mg.func.vmap(f)(np.ones((4, 3))), {"exp", "mul", "sum"}),
+        (lambda: mg.func.vmap(mg.func.grad(f))(np.ones((4, 3))), {"exp", "mul", "sum"}),
+    ):
+        with mg.profile() as prof:
+            run_it()
+        assert {row.op for row in prof.rows()} >= expected
+
+
+def test_a_conversion_that_fails_loses_no_events(tmp_path):
+    code = "import sys; sys.modules['minigrad_profiler'] = None\n" + TRAIN
+    _, err = run(code, tmp_path, MINIGRAD_PROFILE_OUT="run.html")
+    assert "minigrad-engine[profile]" in err and "the events are kept in" in err
+    (kept,) = [name for name in os.listdir(tmp_path) if name.endswith(".jsonl")]
+    assert len(list(EventReader(str(tmp_path / kept)))) == 21

@@ -1,0 +1,112 @@
+"""A save that fails, by a full disk or by Ctrl-C, leaves the old file and nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+FORMATS = [".safetensors", ".npz"]
+posix = pytest.mark.skipif(os.name != "posix", reason="limits and signals of POSIX")
+
+
+def run(code, *args, **options):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
+        capture_output=True, text=True, timeout=60, **options,
+    )  # fmt: skip
+
+
+@posix
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_full_disk_is_one_clear_error_and_the_old_file_stays(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
+    mg.save({"x": np.arange(3.0)}, path)
+    done = run(
+        """
+        import resource, sys
+        import numpy as np
+        import minigrad as mg
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            mg.save({"x": np.zeros(100_000)}, sys.argv[1])
+        except OSError as error:
+            print("OSError:", error)
+        """,
+        path,
+    )
+    assert done.stdout.startswith("OSError:") and done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert mg.load(path)["x"].tolist() == [0, 1, 2]
+
+
+@posix
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_interrupted_save_leaves_the_old_file(tmp_path, suffix):
+    path = tmp_path / f"x{suffix}"
+    mg.save({"x": np.arange(3.0)}, path)
+    done = run(
+        """
+        import os, signal, sys
+        import numpy as np
+        import minigrad as mg
+        from minigrad.io import atomic
+        sync = os.fsync
+        def interrupted(handle):  # Ctrl-C comes when all is written but not yet in its place
+            os.kill(os.getpid(), signal.SIGINT)
+            sync(handle)
+        os.fsync = interrupted
+        mg.save({"x": np.zeros(1000)}, sys.argv[1])
+        """,
+        path,
+    )
+    assert done.returncode == -signal.SIGINT and "KeyboardInterrupt" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert mg.load(path)["x"].tolist() == [0, 1, 2]
+
+
+@posix
+def test_who_has_the_old_file_open_goes_on_reading_it(tmp_path):
+    path = tmp_path / "x.npz"
+    mg.save({"x": np.arange(3.0)}, path)
+    old = path.read_bytes()
+    with open(path, "rb") as reader:
+        mg.save({"x": np.zeros(5000)}, path)
+        assert reader.read() == old
+    assert mg.load(path)["x"].shape == (5000,)
+
+
+def test_a_missing_directory_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such directory.*missing"):
+        mg.save({"x": np.zeros(1)}, tmp_path / "missing" / "x.npz")
+
+
+@posix
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    path = tmp_path / "x.npz"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="only a regular file can be replaced"):
+        mg.save({"x": np.zeros(1)}, path)
+
+
+@posix
+def test_behind_a_link_the_file_itself_is_replaced(tmp_path):
+    real, link = tmp_path / "real.npz", tmp_path / "link.npz"
+    mg.save({"x": np.zeros(1)}, real)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    mg.save({"x": np.ones(1)}, link)
+    assert link.is_symlink() and mg.load(real)["x"].item() == 1
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(ImportError, match=r"minigrad-engine\[full\].*or name the file \.npz"):
+        mg.save({"x": np.zeros(1)}, tmp_path / "x.safetensors")
+    mg.save({"x": np.zeros(1)}, tmp_path / "x.npz")

@@ -1,0 +1,76 @@
+"""Embeddings and bags of them: PyTorch's values and gradients."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+rng = np.random.default_rng(0)
+
+
+def pair(name, *args, **options):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    theirs = getattr(torch.nn, name)(*args, **options, dtype=torch.float64)
+    ours = getattr(nn, name)(*args, **options, dtype=np.float64)
+    ours.load_state_dict({path: p.detach().numpy() for path, p in theirs.state_dict().items()})
+    return ours, theirs, torch
+
+
+def check(ours, theirs, torch, *inputs, **options):
+    y = ours(*[mg.tensor(x) for x in inputs], **options)
+    z = theirs(
+        *[torch.tensor(x) for x in inputs], **{k: torch.tensor(v) for k, v in options.items()}
+    )
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-12)
+    g = rng.standard_normal(y.shape)
+    y.backward(mg.tensor(g)), z.backward(torch.tensor(g))
+    np.testing.assert_allclose(ours.weight.grad.numpy(), theirs.weight.grad.numpy(), rtol=1e-12)
+    np.testing.assert_allclose(ours.weight.data, theirs.weight.detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"padding_idx": 1}, {"padding_idx": -1}, {"max_norm": 1.0}]
+)
+def test_rows_and_gradients_equal_pytorchs(options):
+    check(*pair("Embedding", 5, 3, **options), np.array([[1, 4, 1], [0, 2, 2]]))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}])
+def test_bags_equal_pytorchs(mode, options):
+    made = pair("EmbeddingBag", 6, 3, mode=mode, **options)
+    check(*made, np.array([[1, 2, 5], [0, 2, 2]]))
+    made = pair("EmbeddingBag", 6, 3, mode=mode, **options)
+    check(*made, np.array([1, 2, 5, 0, 3]), np.array([0, 2, 2, 3]))
+
+
+def test_weighted_bags_equal_pytorchs():
+    made = pair("EmbeddingBag", 6, 3, mode="sum", include_last_offset=True)
+    indices, offsets = np.array([1, 2, 5, 0]), np.array([0, 1, 4])
+    check(*made, indices, offsets, per_sample_weights=rng.random(4))
+
+
+def test_the_row_for_padding_starts_at_zero():
+    assert not nn.Embedding(4, 3, padding_idx=-1).weight.data[3].any()
+
+
+def test_a_given_table_is_frozen_unless_told_otherwise():
+    table = mg.tensor([[1.0, 2], [3, 4]])
+    layer = nn.Embedding.from_pretrained(table)
+    assert layer(mg.tensor([1])).tolist() == [[3, 4]] and not layer.weight.requires_grad
+    assert nn.Embedding.from_pretrained(table, freeze=False).weight.requires_grad
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.Embedding(4, 3, padding_idx=4), "padding_idx=4 is no row of a table of 4"),
+        (lambda: nn.EmbeddingBag(4, 3, mode="min"), "'sum', 'mean' or 'max', got 'min'"),
+        (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2])), "with offsets"),
+        (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2]), mg.tensor([1])), "start at 0"),
+    ],
+)
+def test_wrong_calls_say_what_is_needed(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,76 @@
+"""Loss modules: PyTorch's values and gradients in every reduction."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+rng = np.random.default_rng(0)
+X, T, P = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.random((4, 5))
+CLASSES, SIGNS = np.array([0, 4, 2, 2]), np.array([1, -1, 1, -1])
+WEIGHTS = rng.random(5)
+LOG_P = np.log(P / P.sum(1, keepdims=True))
+CASES = [
+    ("MSELoss", {}, [X], T),
+    ("L1Loss", {}, [X], T),
+    ("HuberLoss", {"delta": 0.5}, [X], T),
+    ("SmoothL1Loss", {"beta": 0.5}, [X], T),
+    ("SmoothL1Loss", {"beta": 0.0}, [X], T),
+    ("CrossEntropyLoss", {"label_smoothing": 0.1, "ignore_index": 4}, [X], CLASSES),
+    ("CrossEntropyLoss", {"weight": WEIGHTS}, [X], CLASSES),
+    ("NLLLoss", {"weight": WEIGHTS, "ignore_index": 0}, [LOG_P], CLASSES),
+    ("BCELoss", {"weight": WEIGHTS}, [P], (T > 0) * 1.0),
+    ("BCEWithLogitsLoss", {"pos_weight": WEIGHTS}, [X], P),
+    ("KLDivLoss", {}, [LOG_P], P),
+    ("KLDivLoss", {"log_target": True}, [LOG_P], LOG_P[::-1].copy()),
+    ("HingeEmbeddingLoss", {"margin": 0.5}, [X[:, 0]], SIGNS),
+    ("CosineEmbeddingLoss", {"margin": 0.1}, [X, T], SIGNS),
+    ("TripletMarginLoss", {"margin": 2.0, "p": 3.0}, [X, T], P),
+]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize(("name", "options", "inputs", "target"), CASES)
+def test_values_and_gradients_equal_pytorchs(name, options, inputs, target, reduction):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    tensors = {k: mg.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    peers = {k: torch.tensor(v) if isinstance(v, np.ndarray) else v for k, v in options.items()}
+    a = [mg.tensor(x, requires_grad=True) for x in inputs]
+    b = [torch.tensor(x, requires_grad=True) for x in inputs]
+    y = getattr(nn, name)(**tensors, reduction=reduction)(*a, mg.tensor(target))
+    z = getattr(torch.nn, name)(**peers, reduction=reduction)(*b, torch.tensor(target))
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9, atol=1e-12)
+    y.sum().backward(), z.sum().backward()
+    for p, q in zip(a, b, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_alignments_equal_pytorchs(reduction):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    logits = rng.standard_normal((6, 2, 4))
+    labels = [np.array([[1, 2, 2], [3, 1, 0]]), np.array([6, 5]), np.array([3, 2])]
+    a, b = mg.tensor(logits, requires_grad=True), torch.tensor(logits, requires_grad=True)
+    y = nn.CTCLoss(reduction=reduction)(nn.LogSoftmax()(a), *map(mg.tensor, labels))
+    z = torch.nn.CTCLoss(reduction=reduction)(b.log_softmax(-1), *map(torch.tensor, labels))
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9)
+    y.sum().backward(), z.sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), rtol=1e-7, atol=1e-10)
+
+
+def test_the_divergence_may_be_averaged_over_the_batch():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    y = nn.KLDivLoss("batchmean")(mg.tensor(LOG_P), mg.tensor(P))
+    z = torch.nn.KLDivLoss(reduction="batchmean")(torch.tensor(LOG_P), torch.tensor(P))
+    assert np.isclose(y.item(), z.item())
+
+
+def test_weights_are_buffers_that_are_saved():
+    loss = nn.CrossEntropyLoss(mg.tensor(WEIGHTS))
+    assert list(loss.state_dict()) == ["weight"] and not list(loss.parameters())
+
+
+def test_an_unknown_reduction_is_refused():
+    with pytest.raises(ValueError, match="'mean', 'sum' or 'none', got 'max'"):
+        nn.MSELoss("max")

@@ -1,0 +1,131 @@
+"""Recurrent layers beside PyTorch on the same weights; lengths; second derivatives."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+rng = np.random.default_rng(0)
+KINDS = ["RNN", "LSTM", "GRU"]
+FORMS = [
+    {},
+    {"num_layers": 2, "bidirectional": True},
+    {"batch_first": True, "bias": False},
+    {"num_layers": 3, "batch_first": True, "bidirectional": True},
+]
+
+
+def pair(name, *args, **options):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    theirs = getattr(torch.nn, name)(*args, **options, dtype=torch.float64)
+    ours = getattr(nn, name)(*args, **options, dtype=np.float64)
+    ours.load_state_dict({path: p.numpy() for path, p in theirs.state_dict().items()})
+    return ours, theirs, torch
+
+
+def flat(result):
+    if isinstance(result, tuple):
+        return [x for part in result for x in flat(part)]
+    return [result]
+
+
+def compare(ours, theirs, torch, inputs, rtol=1e-9):
+    mine = [mg.tensor(x, requires_grad=True) for x in inputs]
+    peer = [torch.tensor(x, requires_grad=True) for x in inputs]
+    packed = len(inputs) > 2
+    ys = flat(ours(mine[0], tuple(mine[1:]) if packed else mine[1]) if mine[1:] else ours(mine[0]))
+    zs = flat(
+        theirs(peer[0], tuple(peer[1:]) if packed else peer[1]) if peer[1:] else theirs(peer[0])
+    )
+    mine_loss, peer_loss = 0, 0
+    for y, z in zip(ys, zs, strict=True):
+        np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol, 1e-12)
+        g = rng.standard_normal(y.shape)
+        mine_loss, peer_loss = (y * g).sum() + mine_loss, (z * torch.tensor(g)).sum() + peer_loss
+    mine_loss.backward()
+    peer_loss.backward()
+    pairs = zip([*mine, *ours.parameters()], [*peer, *theirs.parameters()], strict=True)
+    for p, q in pairs:
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol, 1e-11)
+
+
+@pytest.mark.parametrize("options", FORMS)
+@pytest.mark.parametrize("name", KINDS)
+def test_outputs_states_and_gradients_equal_pytorchs(name, options):
+    ours, theirs, torch = pair(name, 3, 4, **options)
+    compare(ours, theirs, torch, [rng.standard_normal((2, 5, 3))])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_given_state_and_a_single_sequence_equal_pytorchs(name):
+    ours, theirs, torch = pair(name, 3, 4, num_layers=2)
+    states = [rng.standard_normal((2, 4)) for _ in range(2 if name == "LSTM" else 1)]
+    compare(ours, theirs, torch, [rng.standard_normal((5, 3)), *states])
+
+
+def test_the_relu_form_equals_pytorchs():
+    ours, theirs, torch = pair("RNN", 3, 4, nonlinearity="relu")
+    compare(ours, theirs, torch, [rng.standard_normal((5, 2, 3))])
+
+
+@pytest.mark.parametrize("name", ["RNNCell", "LSTMCell", "GRUCell"])
+@pytest.mark.parametrize("state", [False, True])
+def test_cells_equal_pytorchs(name, state):
+    ours, theirs, torch = pair(name, 3, 4)
+    count = (2 if name == "LSTMCell" else 1) * state
+    states = [rng.standard_normal((2, 4)) for _ in range(count)]
+    compare(ours, theirs, torch, [rng.standard_normal((2, 3)), *states])
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_sequences_of_other_lengths_equal_pytorchs_packed_ones(name):
+    ours, theirs, torch = pair(name, 3, 4, num_layers=2, bidirectional=True)
+    x, lengths = rng.standard_normal((6, 3, 3)), [2, 6, 4]
+    packing = torch.nn.utils.rnn
+    packed = packing.pack_padded_sequence(torch.tensor(x), lengths, enforce_sorted=False)
+    z, last = theirs(packed)
+    z, _ = packing.pad_packed_sequence(z)
+    y, mine = ours(mg.tensor(x), lengths=lengths)
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), 1e-10, 1e-12)
+    for a, b in zip(flat(mine), flat(last), strict=True):
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), 1e-10, 1e-12)
+
+
+def test_dropout_is_between_layers_and_in_training_only():
+    mg.manual_seed(0)
+    layer, x = nn.LSTM(3, 4, num_layers=2, dropout=0.5), mg.tensor(rng.random((5, 2, 3), "f4"))
+    assert not np.array_equal(layer(x)[0].detach().numpy(), layer(x)[0].detach().numpy())
+    layer.eval()
+    assert np.array_equal(layer(x)[0].detach().numpy(), layer(x)[0].detach().numpy())
+
+
+def test_second_derivatives_and_forward_mode_agree_with_differences():
+    layer = nn.GRU(2, 3, dtype=np.float64)
+    x, v = rng.standard_normal((3, 1, 2)), rng.standard_normal((3, 1, 2))
+
+    def loss(x):
+        return (layer(x)[0] ** 2).sum()
+
+    _, t = mg.func.jvp(loss, (mg.tensor(x),), (mg.tensor(v),))
+    h = 1e-6
+    difference = (loss(mg.tensor(x + h * v)) - loss(mg.tensor(x - h * v))).item() / (2 * h)
+    assert abs(t.item() - difference) < 1e-7
+    gradient = mg.func.grad(loss)
+    second = mg.func.grad(lambda x: (gradient(x) * v).sum())(mg.tensor(x))
+    difference = (gradient(mg.tensor(x + h * v)) - gradient(mg.tensor(x - h * v))).numpy() / (2 * h)
+    np.testing.assert_allclose(second.numpy(), difference, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.GRU(3, 4)(mg.ones(2, 5)), r"input_size=3; got float64 \(2, 5\)"),
+        (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), mg.ones(1, 1, 5)), r"1 of shape \(1, 1, 4\)"),
+        (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), lengths=[3]), "1 numbers from 1 to 2"),
+        (lambda: nn.RNN(3, 4, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'"),
+    ],
+)
+def test_wrong_calls_say_what_is_needed(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

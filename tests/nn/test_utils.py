@@ -1,0 +1,100 @@
+"""Clipping, parameters as a vector, and weights in another form: PyTorch's numbers."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+from minigrad.nn import utils
+
+rng = np.random.default_rng(0)
+
+
+def leaves(grads):
+    found = [mg.tensor(np.zeros_like(g), requires_grad=True) for g in grads]
+    for p, g in zip(found, grads, strict=True):
+        p.grad = mg.tensor(g)
+    return found
+
+
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("max_norm", [0.5, 100.0])
+def test_clipping_by_the_norm_equals_pytorchs(norm_type, max_norm):
+    torch = pytest.importorskip("torch")
+    grads = [rng.standard_normal(s) for s in ((3, 4), (5,))]
+    ours, theirs = leaves(grads), [torch.zeros(g.shape, dtype=torch.float64) for g in grads]
+    for p, g in zip(theirs, grads, strict=True):
+        p.grad = torch.tensor(g)
+    total = utils.clip_grad_norm_(ours, max_norm, norm_type)
+    expected = torch.nn.utils.clip_grad_norm_(theirs, max_norm, norm_type)
+    assert np.isclose(total.item(), expected.item(), rtol=1e-12)
+    for p, q in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-12)
+
+
+def test_half_precision_gradients_are_summed_in_float32():
+    (p,) = leaves([np.full(70_000, 1.0, np.float16)])
+    assert np.isclose(utils.clip_grad_norm_(p, 1.0).item(), 70_000**0.5)
+    assert p.grad.dtype == np.float16
+
+
+def test_a_norm_that_is_no_number_is_an_error_when_asked():
+    (p,) = leaves([np.array([np.inf, 1.0])])
+    with pytest.raises(RuntimeError, match="norm of the gradients is inf.*detect_anomaly"):
+        utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+
+
+def test_clipping_by_value_cuts_each_element():
+    (p,) = leaves([np.array([-3.0, 0.5, 2.0])])
+    utils.clip_grad_value_(p, 1.0)
+    assert p.grad.tolist() == [-1, 0.5, 1]
+
+
+def test_parameters_become_a_vector_and_back():
+    net = nn.Linear(2, 3)
+    vector = utils.parameters_to_vector(net.parameters())
+    assert vector.shape == (9,) and vector.requires_grad
+    utils.vector_to_parameters(mg.arange(9.0), net.parameters())
+    assert net.weight.tolist() == [[0, 1], [2, 3], [4, 5]] and net.bias.tolist() == [6, 7, 8]
+    with pytest.raises(ValueError, match=r"needs a vector \(9,\), got \(8,\)"):
+        utils.vector_to_parameters(mg.arange(8.0), net.parameters())
+
+
+@pytest.mark.parametrize("dim", [0, 1, None])
+@pytest.mark.filterwarnings("ignore")
+def test_weight_norm_equals_pytorchs(dim):
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.utils.weight_norm(torch.nn.Linear(4, 3).double(), dim=dim)
+    ours = utils.weight_norm(nn.Linear(4, 3, dtype=np.float64), dim=dim)
+    assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
+    for name, q in theirs.named_parameters():
+        torch.nn.init.normal_(q)
+        ours.get_parameter(name).data[...] = (
+            q.detach().numpy().reshape(ours.get_parameter(name).shape)
+        )
+    x = rng.standard_normal((2, 4))
+    y, z = ours(mg.tensor(x)), theirs(torch.tensor(x))
+    np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9)
+    (y * y).sum().backward(), (z * z).sum().backward()
+    for name, q in theirs.named_parameters():
+        g = ours.get_parameter(name).grad.numpy()
+        np.testing.assert_allclose(g, q.grad.numpy().reshape(g.shape), rtol=1e-9)
+    twin = copy.deepcopy(ours)
+    twin.weight_g.data[...] *= 2
+    assert not np.allclose(twin(mg.tensor(x)).detach().numpy(), y.detach().numpy())
+    utils.remove_weight_norm(ours)
+    assert set(ours.state_dict()) == {"weight", "bias"}
+    np.testing.assert_allclose(ours(mg.tensor(x)).detach().numpy(), y.detach().numpy())
+
+
+def test_spectral_norm_makes_the_largest_singular_value_one():
+    layer = utils.spectral_norm(nn.Linear(6, 5, dtype=np.float64), n_power_iterations=200)
+    layer(mg.ones(1, 6)).sum().backward()
+    assert np.isclose(np.linalg.svd(layer.weight.detach().numpy())[1][0], 1)
+    assert layer.weight_orig.grad is not None
+    assert set(layer.state_dict()) == {"bias", "weight_orig", "weight_u", "weight_v"}
+    before = layer.weight_u.numpy().copy()
+    layer.eval()(mg.ones(1, 6))
+    assert np.array_equal(before, layer.weight_u.numpy())

@@ -1,0 +1,130 @@
+"""Bad input to convolution, pooling, norms, losses, attention, transforms and linear algebra.
+
+Each error names the function, the argument or its shape, and the rule that was broken.
+"""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+one = np.ones
+index = np.array([0, 1])
+linalg, fft = mg.linalg, mg.fft
+Singular = np.linalg.LinAlgError
+
+CASES = [
+    # convolution
+    (lambda: mg.conv2d(one((1, 3, 5, 5)), one((4, 1, 3, 3)), groups=2), ValueError,
+     r"conv2d: with groups=2, x \(1, 3, 5, 5\) of 3 channels needs w"),
+    (lambda: mg.conv2d(one((1, 4, 5, 5)), one((3, 2, 3, 3)), groups=2), ValueError,
+     r"O divisible by groups; got w \(3, 2, 3, 3\)"),
+    (lambda: mg.conv2d(one((1, 4, 5, 5)), one((3, 2, 3, 3)), groups=0), ValueError,
+     "conv2d: groups must be an int ≥ 1, got 0"),
+    (lambda: mg.conv_transpose1d(one((1, 4, 5)), one((4, 2, 3)), groups=0), ValueError,
+     "conv_transpose1d: groups must be an int ≥ 1, got 0"),
+    (lambda: mg.conv3d(one((1, 1, 2, 2, 2)), one((1, 1, 3, 3, 3))), ValueError,
+     r"conv3d: the kernel \(3, 3, 3\).*larger than the padded input \(size \(2, 2, 2\)"),
+    (lambda: mg.conv2d(one((1, 3, 5, 5)), one((4, 3, 3, 3)), one(3)), ValueError,
+     r"conv2d: b must have shape \(4,\), got \(3,\)"),
+    (lambda: mg.conv2d(one((1, 3, 5, 5)), one((4, 3, 3, 3)), padding=-1), ValueError,
+     "conv2d: padding must be an int ≥ 0, or 2 of them, got -1"),
+    (lambda: mg.conv2d(one((1, 3, 5, 5)), one((4, 3, 3, 3)), padding="same", stride=2), ValueError,
+     r"conv2d: padding 'same' needs stride 1, got \(2, 2\)"),
+    (lambda: mg.conv_transpose2d(one((1, 3, 5, 5)), one((3, 2, 3, 3)), output_padding=1),
+     ValueError, r"output_padding \(1, 1\) must be smaller than the stride \(1, 1\)"),
+    # pooling and resampling
+    (lambda: mg.max_pool2d(one((1, 1, 2, 2)), 3), ValueError,
+     r"max_pool2d: the kernel \(3, 3\).*larger than the padded input"),
+    (lambda: mg.avg_pool2d(one((1, 1, 4, 4)), 2, padding=2), ValueError,
+     "avg_pool2d: padding .* at most half of the kernel"),
+    (lambda: mg.max_pool2d(one((1, 1, 4, 4)), 2.0), ValueError,
+     "max_pool2d: kernel_size must be an int ≥ 1, or 2 of them, got 2.0"),
+    (lambda: mg.adaptive_avg_pool2d(one((1, 4, 4)), (2,)), ValueError,
+     r"adaptive_avg_pool2d: output size must be an int ≥ 1, or 2 of them, got \(2,\)"),
+    (lambda: mg.upsample(one((1, 1, 4, 4)), scale_factor=(1, 2, 3)), ValueError,
+     r"upsample: scale_factor must be a positive number, or 2 of them.*got \(1, 2, 3\)"),
+    # normalisation
+    (lambda: mg.group_norm(one((2, 6, 3)), 4), ValueError,
+     r"group_norm: num_groups=4 must divide the 6 channels \(axis 1 of x \(2, 6, 3\)\)"),
+    (lambda: mg.layer_norm(one((2, 6)), (5,)), ValueError,
+     r"layer_norm: normalized_shape=\(5,\) must be the last axes of x.*\(2, 6\)"),
+    (lambda: mg.batch_norm(one((1, 3)), one(3), one(3), training=True), ValueError,
+     r"more than one value for each channel; x has shape \(1, 3\)"),
+    # losses
+    (lambda: mg.cross_entropy(one((2, 3)), np.array([0, 3])), ValueError,
+     r"indices from 0 to 3, but x \(2, 3\) has 3 classes.*ignore_index=-100"),
+    (lambda: mg.cross_entropy(one((2, 3)), one((2, 3)), one(2)), ValueError,
+     r"weight must have shape \(3,\), one a class, got \(2,\)"),
+    (lambda: mg.cross_entropy(one((2, 3)), index, label_smoothing=2), ValueError,
+     "cross_entropy: label_smoothing is a share, from 0 to 1; got 2"),
+    (lambda: mg.cross_entropy(one((2, 3), int), index), ValueError,
+     r"cross_entropy: x must hold floats \(N, C, ...\).*got int64 \(2, 3\)"),
+    (lambda: mg.nll(one((2, 3)), one(2)), TypeError,
+     "nll: target must hold class indices, integers; got float64"),
+    *[
+        (lambda loss=loss: loss(one((2, 1)), one(2)), ValueError,
+         rf"{name}: x \(2, 1\) and target \(2,\) must have the same shape")
+        for name, loss in {"mse": mg.mse, "l1": mg.l1, "huber": mg.huber, "bce": mg.bce,
+                           "bce_with_logits": mg.bce_with_logits, "kl_div": mg.kl_div,
+                           "hinge": mg.hinge}.items()
+    ],
+    (lambda: mg.huber(one(2), one(2), delta=-1), ValueError, "huber: delta must be positive"),
+    (lambda: mg.cosine_embedding(one((2, 3)), one((2, 4)), one(2)), ValueError,
+     r"cosine_embedding: .*got a \(2, 3\), b \(2, 4\), target \(2,\)"),
+    (lambda: mg.triplet(one((2, 3)), one((2, 4)), one((2, 3))), ValueError,
+     r"triplet: needs vectors of one length.*\(2, 4\)"),
+    # attention
+    (lambda: mg.scaled_dot_product_attention(one((2, 3)), one((4, 5)), one((4, 3))), ValueError,
+     r"same number of features; got q \(2, 3\), k \(4, 5\), v \(4, 3\)"),
+    (lambda: mg.scaled_dot_product_attention(one((2, 3)), one((4, 3)), one((4, 3)), block_size=0),
+     ValueError, "block_size must be an int ≥ 1, or None; got 0"),
+    (lambda: mg.scaled_dot_product_attention(one((2, 3)), one((4, 3)), one((4, 3)), dropout_p=2),
+     ValueError, "dropout_p is a probability, from 0 to 1; got 2"),
+    (lambda: mg.rotary(one((5, 4)), np.arange(3)), ValueError,
+     r"rotary: positions \(3,\) must broadcast against .* \(5,\)"),
+    # transforms
+    (lambda: fft.fft(one(4), n=0), ValueError, "fft: 0 data points along axis 0"),
+    (lambda: fft.fft(one(4), n=2.5), TypeError, "the lengths n or s must be integers, got"),
+    (lambda: fft.fftn(one((4, 4)), s=(2, 3), axes=(0,)), ValueError,
+     r"fft: 2 lengths s=\(2, 3\) for 1 axes \(0,\)"),
+    (lambda: fft.rfft(one(4) * 1j), TypeError, r"rfft: needs a real array.*complex128 \(4,\)"),
+    (lambda: fft.rfftn(one((4, 4)), axes=(0, 0)), ValueError, "rfft: each axis may be named once"),
+    (lambda: fft.irfft(one(1)), ValueError, "irfft: 0 data points along axis 0; give n"),
+    (lambda: fft.fft(one(4), norm="x"), ValueError, "norm='x'; choose 'backward', 'ortho'"),
+    # linear algebra
+    (lambda: linalg.solve(one((2, 2)), one(2)), Singular,
+     r"solve\(a: float64 \(2, 2\), b: float64 \(2,\)\): Singular matrix"),
+    (lambda: linalg.solve(np.eye(2), one(3)), ValueError,
+     r"solve\(.*b must be \(n,\) or \(…, n, k\) with n = 2, got \(3,\)"),
+    (lambda: linalg.inv(one((2, 3))), Singular, r"inv\(x: float64 \(2, 3\)\).*square"),
+    (lambda: linalg.cholesky(-np.eye(2)), Singular, "cholesky.*not positive definite"),
+    (lambda: linalg.triangular_solve(np.zeros((2, 2)), one(2)), Singular, "(?i)singular"),
+    (lambda: linalg.lstsq(one((3, 2)), one(2)), Singular, r"the same m; got \(3, 2\) and \(2,\)"),
+    (lambda: linalg.svd(np.full((2, 2), np.nan)), Singular, "holds inf or NaN"),
+    (lambda: linalg.tensorinv(one((2, 3, 4)), ind=1), Singular,
+     r"tensorinv: the first 1 axes \(2,\) and the others \(3, 4\)"),
+    (lambda: linalg.matrix_norm(one((3, 3)), ord=3), ValueError, "ord=3; choose 'fro'"),
+    (lambda: linalg.lu_solve(linalg.lu_factor(np.eye(3)), 1.0), ValueError,
+     r"lu_solve: b must be .* n = 3, got \(\)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call, error, match", CASES, ids=[match[:40] for *_, match in CASES])
+def test_the_error_names_the_argument_its_shape_and_the_rule(call, error, match):
+    with pytest.raises(error, match=match):
+        call()
+
+
+def test_an_ignored_sample_with_nan_costs_nothing_also_with_smoothing():
+    x = mg.tensor(np.array([[np.nan, np.inf], [0.0, 0.0]]), requires_grad=True)
+    y = mg.cross_entropy(x, np.array([-100, 0]), label_smoothing=0.2)
+    y.backward()
+    assert y.item() == pytest.approx(np.log(2))
+    np.testing.assert_allclose(x.grad.numpy(), [[0, 0], [-0.4, 0.4]], atol=1e-12)
+
+
+def test_an_axis_named_twice_is_transformed_twice_as_numpy_does():
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    found = mg.fft.fftn(mg.tensor(x), axes=(0, 1, 0)).numpy()
+    np.testing.assert_allclose(found, np.fft.fftn(x, axes=(0, 1, 0)), atol=1e-12)

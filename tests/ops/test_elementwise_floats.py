@@ -1,0 +1,43 @@
+"""Mantissas and exponents: exact, differentiable in the mantissa; integer functions of NumPy."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+SPECIAL = np.array([0.0, -0.0, 1.0, -3.0, 5e-324, 1e308, np.inf, -np.inf, np.nan, 0.1])
+
+
+def test_frexp_and_ldexp_are_numpys_also_at_the_ends():
+    for ours, theirs in zip(np.frexp(mg.tensor(SPECIAL)), np.frexp(SPECIAL), strict=True):
+        np.testing.assert_array_equal(ours.numpy(), theirs)
+        assert ours.dtype == theirs.dtype
+    m, e = mg.frexp(SPECIAL)
+    np.testing.assert_array_equal(mg.ldexp(m, e), SPECIAL)
+
+
+def test_a_number_put_together_again_has_derivative_1():
+    x = mg.tensor([3.0, -0.7, 1e-300], requires_grad=True)
+    m, e = np.frexp(x)
+    y = np.ldexp(m, e)
+    y.backward(np.ones(3))
+    np.testing.assert_array_equal(x.grad.numpy(), np.ones(3))
+    x.grad = None
+    m, _ = mg.frexp(x)
+    m.backward(np.ones(3))
+    np.testing.assert_array_equal(x.grad.numpy(), np.ldexp(1.0, -np.frexp(x.numpy())[1]))
+
+
+@pytest.mark.parametrize("name", ["gcd", "lcm"])
+def test_integer_functions_are_numpys(name):
+    a, b = np.arange(-6, 6), np.arange(12) * 3
+    np.testing.assert_array_equal(
+        getattr(np, name)(mg.tensor(a), b).numpy(), getattr(np, name)(a, b)
+    )
+
+
+def test_what_counts_bits_or_neighbours_has_no_gradient():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert not mg.spacing(x).requires_grad
+    np.testing.assert_array_equal(np.bitwise_count(mg.tensor([7, 8])).numpy(), [3, 1])
+    np.testing.assert_array_equal((mg.left_shift(mg.tensor([1]), 3)).numpy(), [8])

@@ -1,0 +1,43 @@
+"""x[True], x[False] and their mixtures with index arrays: NumPy's meaning, in every derivative."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.func import grad, hessian, jvp, vmap
+
+X = np.arange(1.0, 13.0).reshape(3, 4)
+KEYS = [
+    True, False, (True, [0, 2]), ([0, 2], True), (..., True), (True, 0), (0, True), np.array(True),
+    np.array(False), np.True_, (True, np.array([True, False, True])), (True, slice(1)),
+    (True, True), (True, None, [0, 1]), ([0, 1], None, True), (slice(None), True, [1, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=repr)
+def test_values_and_derivatives_are_those_of_the_same_places(key):
+    x = mg.tensor(X, requires_grad=True)
+    y = x[key]
+    weights = np.arange(1.0, y.size + 1).reshape(y.shape)
+    (y * weights).sum().backward()
+    expected = np.zeros_like(X)
+    np.add.at(expected, key, weights)
+    np.testing.assert_array_equal(y.detach().data, X[key])
+    np.testing.assert_array_equal(x.grad.data, expected)
+    cubes = lambda x: (x[key] ** 3).sum()
+    counts = np.zeros_like(X)
+    np.add.at(counts, key, 1.0)
+    np.testing.assert_allclose(grad(cubes)(mg.tensor(X)).data, 3 * X**2 * counts)
+    h = hessian(cubes)(mg.tensor(X)).data.reshape(12, 12)
+    np.testing.assert_allclose(h, np.diag((6 * X * counts).ravel()))
+    np.testing.assert_array_equal(jvp(lambda x: x[key], (x,), (X,))[1].detach().data, X[key])
+    whole = vmap(lambda x: x[key])(np.stack([X, 2 * X])).data
+    np.testing.assert_array_equal(whole, np.stack([X[key], 2 * X[key]]))
+
+
+def test_the_gradient_of_distinct_values_goes_to_the_first_of_equal_ones():
+    x = mg.tensor([3.0, 1.0, 2.0, 1.0], requires_grad=True)
+    values, counts = np.unique(x, return_counts=True)
+    (values * np.array([10.0, 20.0, 30.0])).sum().backward()
+    assert values.tolist() == [1, 2, 3] and counts.tolist() == [2, 1, 1]
+    assert x.grad.tolist() == [30, 10, 20, 0]

@@ -1,0 +1,61 @@
+"""L-BFGS follows PyTorch's step for step, and finds minima that gradient descent does not."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import optim
+
+
+def rosenbrock(x):
+    return ((1 - x[:-1]) ** 2 + 100 * (x[1:] - x[:-1] ** 2) ** 2).sum()
+
+
+def run(optimizer, x, steps):
+    losses = []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = rosenbrock(x)
+        loss.backward()
+        return loss
+
+    for _ in range(steps):
+        losses.append(optimizer.step(closure).item())
+    return losses
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize("history", [3, 100])
+def test_ten_steps_equal_pytorchs(search, history):
+    torch = pytest.importorskip("torch")
+    start = np.array([-1.2, 1.0, 0.3, 2.0])
+    options = {"lr": 1.0 if search else 1e-3, "max_iter": 4, "history_size": history}
+    x, z = mg.tensor(start, requires_grad=True), torch.tensor(start, requires_grad=True)
+    ours = run(optim.LBFGS([x], **options, line_search_fn=search), x, 10)
+    theirs = run(torch.optim.LBFGS([z], **options, line_search_fn=search), z, 10)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-14)
+    np.testing.assert_allclose(x.data, z.detach().numpy(), rtol=1e-6)
+
+
+def test_the_minimum_is_found():
+    x = mg.tensor([-1.2, 1.0], requires_grad=True)
+    losses = run(optim.LBFGS([x], max_iter=50, line_search_fn="strong_wolfe"), x, 3)
+    assert losses[-1] < 1e-8
+    np.testing.assert_allclose(x.data, [1, 1], atol=1e-3)
+
+
+def test_a_resumed_run_goes_on_as_if_never_stopped():
+    x = mg.tensor([-1.2, 1.0], requires_grad=True)
+    optimizer = optim.LBFGS([x], max_iter=3, line_search_fn="strong_wolfe")
+    run(optimizer, x, 2)
+    z = mg.tensor(x.data, requires_grad=True)
+    resumed = optim.LBFGS([z])
+    resumed.load_state_dict(optimizer.state_dict())
+    run(optimizer, x, 2), run(resumed, z, 2)
+    assert np.array_equal(x.data, z.data)
+
+
+def test_a_step_without_closure_says_what_one_is():
+    with pytest.raises(ValueError, match="closure that clears the gradients"):
+        optim.LBFGS([mg.tensor([1.0], requires_grad=True)]).step()

@@ -1,0 +1,192 @@
+"""E4: compare measures every engine on one graph, and its figures agree with each other."""
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from minigrad_profiler import cli, compare, compare_view, gantt
+from minigrad_profiler.compare_model import Model
+
+import minigrad as mg
+
+
+def wide_graph(members=4):
+    x = mg.tensor(np.ones((8, 16), np.float32))
+    ws = [
+        mg.tensor(np.full((16, 16), 0.1 * i, np.float32), requires_grad=True)
+        for i in range(members)
+    ]
+    return ws, sum(mg.tanh(x @ w).sum() for w in ws)
+
+
+@pytest.fixture(scope="module")
+def found():
+    _, loss = wide_graph()
+    return compare(loss, workers=[1, 2], repeats=3)
+
+
+@st.composite
+def models(draw):
+    count = draw(st.integers(1, 12))
+    costs = draw(st.lists(st.floats(0, 10), min_size=count, max_size=count))
+    parents = [
+        sorted(draw(st.sets(st.integers(i + 1, count - 1)))) if i + 1 < count else []
+        for i in range(count)
+    ]
+    return Model([draw(st.sampled_from("ab")) for _ in range(count)], costs, parents)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(), st.integers(1, 5))
+def test_a_greedy_schedule_lies_within_its_bounds(model, workers):
+    low, high = model.bounds(workers)
+    assert low - 1e-9 <= model.scheduled(workers) <= high + 1e-9
+    assert model.scheduled(1) == pytest.approx(model.work)
+    assert model.scheduled(100) == pytest.approx(model.span)
+
+
+@settings(max_examples=60, deadline=None)
+@given(models(), st.data())
+def test_slack_is_how_much_longer_a_node_may_take(model, data):
+    slack, span = model.slack(), model.span
+    assert min(slack) == pytest.approx(0, abs=1e-9)
+    i = data.draw(st.integers(0, len(slack) - 1))
+    longer = [c + slack[i] * (j == i) for j, c in enumerate(model.costs)]
+    assert Model(model.ops, longer, model.parents).span == pytest.approx(span)
+    longer[i] += 1.0
+    assert Model(model.ops, longer, model.parents).span == pytest.approx(span + 1.0)
+
+
+def test_a_free_op_costs_nothing_and_half_an_op_half():
+    model = Model(["a", "b", "a"], [2.0, 3.0, 4.0], [[1], [2], []])
+    assert (model.work, model.span) == (9.0, 9.0)
+    assert model.with_op("a", 0.0).work == 3.0 and model.with_op("a", 0.5).span == 6.0
+    assert model.by_op() == {"a": 6.0, "b": 3.0}
+
+
+def test_every_engine_gives_the_same_bits_at_one_blas_thread(found):
+    names = [way.name for way in found.ways]
+    assert names[:3] == ["serial", "parallel, 1 workers", "parallel, 2 workers"]
+    assert all(way.same_bits for way in found.ways if not way.name.startswith("serial, BLAS"))
+    assert all(len(way.seen) == 3 and way.median > 0 for way in found.ways)
+
+
+def test_grad_is_not_touched_and_the_graph_still_works():
+    ws, loss = wide_graph(2)
+    compare(loss, workers=[2], repeats=1)
+    assert ws[0].grad is None
+    loss.backward()
+    assert ws[0].grad is not None
+
+
+def test_a_tape_is_compared_where_one_has_recorded_the_loss():
+    with mg.Tape() as tape:
+        _, loss = wide_graph()
+    found = compare(loss, workers=[2], repeats=1)
+    assert found.way("tape").same_bits and not found.missing
+    del tape
+
+
+def test_the_losses_of_a_run_add_up_to_its_workers_time(found):
+    for run in found.runs:
+        assert sum(run.losses.values()) == pytest.approx(run.workers * run.length)
+
+
+def test_each_node_has_one_bar_in_each_run_and_bars_of_a_worker_do_not_overlap(found):
+    nodes = sorted(n for n, op in zip(found.numbers, found.model.ops, strict=True) if op)
+    for run in found.runs:
+        assert sorted(bar.node for bar in run.bars) == nodes
+        for lane in {bar.lane for bar in run.bars}:
+            bars = sorted((b.start, b.end) for b in run.bars if b.lane == lane)
+            assert all(a[1] <= b[0] for a, b in zip(bars, bars[1:], strict=False))
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_text_keeps_to_the_width_and_needs_no_colour(found, width):
+    pytest.importorskip("rich")
+    text = compare_view.text(found, width)
+    assert max(map(len, text.splitlines())) <= width and "\x1b" not in text
+    for part in ("parallelism", "slack", "w1", "matmul", "quartiles", "T∞"):
+        assert part in text
+    assert found.verdict() in " ".join(text.split())
+
+
+def test_json_svg_and_html_are_whole(found, tmp_path):
+    for suffix in ("json", "svg", "html"):
+        found.save(str(tmp_path / f"c.{suffix}"))
+    data = json.loads((tmp_path / "c.json").read_text())
+    assert data["work"] == pytest.approx(sum(node["ms"] for node in data["nodes"]))
+    assert data["parallelism"] == pytest.approx(data["work"] / data["span"])
+    root = ET.fromstring((tmp_path / "c.svg").read_text())
+    titles = [e.text for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) == 1 + sum(len(run.bars) for run in found.runs)
+    assert "<svg" in (tmp_path / "c.html").read_text()
+    with pytest.raises(ValueError, match="html"):
+        found.save(str(tmp_path / "c.png"))
+
+
+def test_an_op_named_like_markup_is_shown_as_text(found):
+    bar = found.runs[0].bars[0]
+    name, bar.op = bar.op, "<script>"
+    try:
+        assert "<script>" not in gantt.svg(found.runs)
+    finally:
+        bar.op = name
+
+
+def test_a_loss_without_leaves_is_refused():
+    with pytest.raises(ValueError, match="requires a gradient"):
+        compare(mg.tensor([1.0]).sum())
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import minigrad as mg
+assert sys.argv[1:] == ["--n", "3"] and __name__ == "__main__"
+for step in range(3):
+    w = mg.tensor(np.ones((4, 4)), requires_grad=True)
+    loss = (w @ w).sum() + step
+    loss.backward()
+    print("step", step)
+"""
+
+
+def test_the_command_compares_the_nth_backward_of_a_script(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "minigrad_profiler", "compare", "--backward", "2",
+               "--repeats", "2", "--workers", "2", "--json", str(script), "--n", "3"]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    *steps, figures = done.stdout.splitlines()
+    assert steps == ["step 0"]
+    assert [way["same_bits"] for way in json.loads(figures)["ways"]][:2] == [True, True]
+
+
+def test_an_error_of_the_script_comes_with_its_traceback(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text("import minigrad\nint('x')\n")
+    assert cli.main(["compare", str(script)]) == 1
+    error = capsys.readouterr().err
+    assert "train.py" in error and "line 2" in error and "ValueError" in error
+
+
+def test_wrong_calls_are_one_line(tmp_path, capsys):
+    script = tmp_path / "train.py"
+    script.write_text("import minigrad\n")
+    for arguments, said in (
+        (["nowhere.py"], "no such file"),
+        ([str(script)], "ended before its backward number 1"),
+        (["--workers", "2,x", str(script)], "1,2,4"),
+        (["--save", "c.png", str(script)], "name the file"),
+        (["--backward", "0", str(script)], "1 or more"),
+    ):
+        assert cli.main(["compare", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1

@@ -1,0 +1,414 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 1 · A scalar engine in sixty lines
+#
+# Automatic differentiation is bookkeeping. A program that computes a number is a chain of small
+# steps; each step has a derivative that a table of calculus lists; the chain rule multiplies and
+# adds them up. This notebook writes the bookkeeper from nothing, trains a network with it, draws
+# what it recorded, and then finds the same lines in minigrad's source.
+#
+# You need Python and the chain rule. Nothing here uses arrays; that is the next notebook.
+
+# %%
+import inspect
+import itertools
+import math
+import random
+
+import matplotlib.pyplot as plt
+import minigrad_viz
+from IPython.display import display
+
+import minigrad as mg
+
+mg.show_versions()
+random.seed(1)
+
+# %% [markdown]
+# ## The idea
+#
+# Take $L = \tanh(a b + c)$. Name the steps: $u = a b$, $v = u + c$, $L = \tanh v$. The chain rule
+# runs from the end to the start:
+#
+# $$
+# \frac{\partial L}{\partial v} = 1 - L^2, \qquad
+# \frac{\partial L}{\partial u} = \frac{\partial L}{\partial v} \cdot 1, \qquad
+# \frac{\partial L}{\partial a} = \frac{\partial L}{\partial u} \cdot b, \qquad
+# \frac{\partial L}{\partial b} = \frac{\partial L}{\partial u} \cdot a .
+# $$
+#
+# Each step needs two things: the derivative of $L$ by its own result, which arrives from the
+# right, and its **partial derivatives** by its own inputs, which it knows when it runs. So let
+# every result remember its inputs (its *parents*) and these partials.
+
+# %%
+number = itertools.count()  # 0, 1, 2, ...: in which order values are made
+
+
+class Value:
+    """A number that remembers how it was made."""
+
+    def __init__(self, data, op="", parents=(), partials=()):
+        self.data = float(data)
+        self.grad = 0.0  # d(root)/d(this), once backward has run
+        self.op, self.parents, self.partials = op, parents, partials
+        self.number = next(number)
+
+    def __repr__(self):
+        return f"Value({self.data:.4g}, grad={self.grad:.4g})"
+
+    # -- the table of calculus: the result, the inputs, the partial by each input ------------
+
+    def __add__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data + other.data, "+", (self, other), (1.0, 1.0))
+
+    def __mul__(self, other):
+        other = other if isinstance(other, Value) else Value(other)
+        return Value(self.data * other.data, "*", (self, other), (other.data, self.data))
+
+    def tanh(self):
+        y = math.tanh(self.data)
+        return Value(y, "tanh", (self,), (1 - y * y,))
+
+    def exp(self):
+        y = math.exp(self.data)
+        return Value(y, "exp", (self,), (y,))
+
+    # -- and what follows from it --------------------------------------------------------------
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __neg__(self):
+        return self * -1.0
+
+    def __sub__(self, other):
+        return self + -other
+
+    # -- the chain rule ------------------------------------------------------------------------
+
+    def backward(self):
+        """Set .grad of every value that this one was made from."""
+        found, waiting = {self}, [self]
+        while waiting:
+            for parent in waiting.pop().parents:
+                if parent not in found:
+                    found.add(parent)
+                    waiting.append(parent)
+        self.grad = 1.0  # dL/dL
+        for value in sorted(found, key=lambda v: v.number, reverse=True):
+            for parent, partial in zip(value.parents, value.partials):
+                parent.grad += partial * value.grad
+
+
+# %% [markdown]
+# That is the engine, in fewer than sixty lines. Try it, and check one derivative by moving its
+# input a little:
+
+# %%
+a, b, c = Value(0.5), Value(-1.5), Value(1.0)
+L = (a * b + c).tanh()
+L.backward()
+print("a", a, "  b", b, "  c", c)
+
+h = 1e-6
+moved = (Value(0.5 + h) * -1.5 + 1.0).tanh().data - (Value(0.5 - h) * -1.5 + 1.0).tanh().data
+print("dL/da by differences", moved / (2 * h))
+assert abs(moved / (2 * h) - a.grad) < 1e-9
+
+# %% [markdown]
+# ## Two decisions in `backward`
+#
+# **`+=`, not `=`.** A value that is used twice reaches the root along two paths, and the chain rule
+# adds them: $d(x \cdot x)/dx = x + x$.
+#
+# **Newest first.** When a value hands on its gradient, everything that used it must already have
+# handed *its* gradient to it. What used it was made later. So falling numbers are a safe order: no
+# sorting by arrows is needed.
+#
+# The obvious recursion needs no order at all: hand each contribution on as soon as it comes. It is
+# right too, but it walks every *path*, and there may be exponentially many of those:
+
+
+# %%
+def backward_by_paths(value, g=1.0):
+    """Right, and far too slow: one call for each path from the root. Returns how many."""
+    value.grad += g
+    return 1 + sum(
+        backward_by_paths(p, g * partial) for p, partial in zip(value.parents, value.partials)
+    )
+
+
+for n in (4, 8, 12, 16):
+    x = y = Value(1.0)
+    for _ in range(n):
+        y = y + y  # y = 2ⁿ x
+    print(f"{n:2d} additions: {backward_by_paths(y):7,} calls, dy/dx = {x.grad:,.0f}")
+
+x = y = Value(1.0)
+for _ in range(1000):
+    y = y + y
+y.backward()
+print(f"1,000 additions, newest first: dy/dx = {x.grad:.4g}, at once")
+assert x.grad == 2.0**1000
+
+# %% [markdown]
+# ## What was recorded
+#
+# minigrad's viewer draws any graph that a file describes; it never looks at the engine. So it
+# draws ours as well, if we write down nodes and edges in its format. An arrow leads from a value to
+# what used it; the gradients flow against the arrows.
+
+
+# %%
+def as_graph(root, names):
+    """Our graph in the format of minigrad's dumps, with values and gradients."""
+    found, waiting = {root}, [root]
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent not in found:
+                found.add(parent)
+                waiting.append(parent)
+    values = sorted(found, key=lambda v: v.number)
+    return {
+        "format": "minigrad.graph",
+        "version": [1, 0],
+        "nodes": [
+            {
+                "id": v.number, "kind": "op" if v.op else "leaf", "op": v.op, "shape": [],
+                "dtype": "float", "bytes": 8, "name": names.get(v, ""), "values": [v.data],
+                "grad": {"grad_norm": abs(v.grad), "values": [v.grad]},
+            }
+            for v in values
+        ],
+        "edges": [
+            {"producer": p.number, "consumer": v.number, "slot": slot}
+            for v in values
+            for slot, p in enumerate(v.parents)
+        ],
+        "roots": [root.number],
+    }  # fmt: skip
+
+
+def draw(graph, title):
+    display(minigrad_viz.show(graph, title), include={"image/svg+xml", "text/plain"})
+
+
+draw(as_graph(L, {a: "a", b: "b", c: "c"}), "L = tanh(a b + c), our engine")
+
+# %% [markdown]
+# ## Train something
+#
+# XOR is the smallest problem that a line cannot solve: the answer is 1 when exactly one input is
+# 1. Two inputs, four hidden tanh units, one output. The loss is the mean of the squared errors; a
+# step moves every weight against its gradient.
+
+# %%
+examples = [((0.0, 0.0), -1.0), ((0.0, 1.0), 1.0), ((1.0, 0.0), 1.0), ((1.0, 1.0), -1.0)]
+hidden = [[Value(random.uniform(-1, 1)) for _ in range(3)] for _ in range(4)]  # w1, w2, bias
+output = [Value(random.uniform(-1, 1)) for _ in range(5)]  # four weights and a bias
+parameters = [w for unit in hidden for w in unit] + output
+
+
+def model(x1, x2):
+    units = [(w1 * x1 + w2 * x2 + bias).tanh() for w1, w2, bias in hidden]
+    *weights, bias = output
+    return (sum((w * unit for w, unit in zip(weights, units)), bias)).tanh()
+
+
+def mean_squared_error():
+    errors = [model(*x) - y for x, y in examples]
+    return sum((e * e for e in errors), Value(0.0)) * (1 / len(errors))
+
+
+losses = []
+for _ in range(300):
+    for w in parameters:
+        w.grad = 0.0  # else the gradients of all steps would add up
+    loss = mean_squared_error()
+    loss.backward()
+    for w in parameters:
+        w.data -= 0.5 * w.grad
+    losses.append(loss.data)
+
+print(f"loss {losses[0]:.3f} -> {losses[-1]:.4f}")
+for x, y in examples:
+    print(x, "wanted", y, "got", round(model(*x).data, 2))
+assert losses[-1] < 0.05
+
+# %%
+grid = [i / 40 for i in range(-12, 53)]
+surface = [[model(x1, x2).data for x1 in grid] for x2 in grid]
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.2))
+left.semilogy(losses)
+left.set(xlabel="step", ylabel="loss", title="XOR by the sixty lines")
+picture = right.contourf(grid, grid, surface, levels=11, cmap="RdBu", vmin=-1, vmax=1)
+for (x1, x2), y in examples:
+    right.plot(x1, x2, "o" if y > 0 else "s", color="white", markeredgecolor="black")
+right.set(xlabel="$x_1$", ylabel="$x_2$", title="what the network answers")
+figure.colorbar(picture)
+figure.tight_layout()
+
+# %% [markdown]
+# ## The same lines in minigrad
+#
+# minigrad does this to arrays, for hundreds of ops. Here is the example from above, with the same
+# picture and the same numbers:
+
+# %%
+ta, tb, tc = (mg.tensor(v.data, requires_grad=True) for v in (a, b, c))
+with mg.record_backward(names={"a": ta, "b": tb, "c": tc}) as record:
+    tL = mg.tanh(ta * tb + tc)
+    tL.backward()
+draw(record.graph, "L = tanh(a b + c), minigrad")
+assert [t.grad.item() for t in (ta, tb, tc)] == [v.grad for v in (a, b, c)]
+
+# %% [markdown]
+# Now the source. What a `Value` keeps is a **`Node`**, one for each recorded call:
+
+# %%
+from minigrad.core import graph
+
+print(inspect.getsource(graph.Node))
+
+# %% [markdown]
+# | ours | minigrad | the difference |
+# |---|---|---|
+# | `number` | `Node.number` | none |
+# | `parents` | `Node.parents` | only parents that need a gradient |
+# | `partials` | `Node.saved`, `Node.plan` | the forward saves what a formula names; it runs later |
+# | `op` | `Node.op` | an object that holds forward and formulas |
+# | `data` | not in the node | the tensor has the array; the node may outlive it |
+# | `grad` | a dict, during a backward | an inner gradient is dropped once handed on |
+#
+# The row of `partials` is about memory. A partial by an array would be one more array, even if
+# nobody ever calls `backward`; a formula that is kept for later costs nothing.
+#
+# The table of calculus: `__mul__` above gave the partials `(other.data, self.data)`. In minigrad
+# multiplication is one entry that says the same, and so is tanh:
+
+# %%
+from minigrad.ops.elementwise import arithmetic, trigonometric
+
+
+def entry(module, name):
+    """The lines of a module that define one op of the table."""
+    source = inspect.getsource(module)
+    start = source.index(f"\n{name} = elementwise(") + 1
+    return source[start : source.index("\n)\n", start) + 2]
+
+
+print(entry(arithmetic, "mul"))
+print(inspect.getsource(trigonometric.tanh.rules["x"].fn).strip())
+
+# %% [markdown]
+# A rule names what it needs: `lambda b: b` asks for the input `b`, `lambda y: ...` for the result.
+# These names decide what a node saves:
+
+# %%
+product = ta * tb
+print(product.node, "saves", product.node.plan.names, "=", product.node.saved)
+print(tL.node, "saved", tL.node.plan.names, "which is now", tL.node.saved, "(the backward is over)")
+
+# %% [markdown]
+# The order. Our two loops, "find everything" and "newest first", are `reachable` and
+# `backward_order`. The one addition: a leaf (an input of the whole program) is placed directly
+# behind the last node that used it, however old it is, so that its gradient is handed over early.
+# Notebook 3 shows why.
+
+# %%
+print(inspect.getsource(graph.reachable))
+print(inspect.getsource(graph.backward_order))
+
+# %% [markdown]
+# And the chain rule. `parent.grad += partial * value.grad` is `contributions = pull(node, g)`
+# followed by the loop over `node.parents`. Everything else in it is about leaves, about ops with
+# several outputs, and about freeing memory early:
+
+# %%
+from minigrad.engine import serial
+
+print(inspect.getsource(serial.run))
+
+# %% [markdown]
+# ## Exercises
+#
+# Try them before you open the solutions (the folded cell at the end; it is run and checked like
+# everything else here).
+#
+# 1. Give `Value` a method `log` and an operator `/`, and check $d(a/b)/db = -a/b^2$.
+# 2. In `backward` replace `+=` by `=`. For which of these is the derivative still right:
+#    $x \cdot x$, $\tanh(\tanh(x))$, $x + \exp(x)$?
+# 3. `y = y + y`, $n$ times: how many calls does `backward_by_paths` make? Derive the number, then
+#    compare it with what was printed above.
+# 4. Our `backward` called twice on `L = tanh(tanh(a))` gives more than twice the gradient, although
+#    nothing is used twice. Why? What does minigrad do instead of giving a wrong number?
+
+# %% tags=["solution"] jupyter={"source_hidden": true}
+# 1. One line each, as in a table of calculus.
+Value.log = lambda self: Value(math.log(self.data), "log", (self,), (1 / self.data,))
+Value.__truediv__ = lambda a, b: Value(
+    a.data / b.data, "/", (a, b), (1 / b.data, -a.data / b.data**2)
+)
+p, q = Value(3.0), Value(2.0)
+(p / q).backward()
+assert math.isclose(q.grad, -3.0 / 4) and math.isclose(p.grad, 1 / 2)
+r = Value(5.0)
+r.log().backward()
+assert math.isclose(r.grad, 1 / 5)
+
+# 2. Only for tanh(tanh(x)), where nothing is used twice. With `=` the last contribution wins.
+
+
+def backward_that_overwrites(root):
+    root.grad = 1.0
+    waiting = [root]
+    while waiting:
+        value = waiting.pop()
+        for parent, partial in zip(value.parents, value.partials):
+            parent.grad = partial * value.grad
+            waiting.append(parent)
+
+
+functions = [lambda x: x * x, lambda x: x.tanh().tanh(), lambda x: x + x.exp()]
+right = []
+for f in functions:
+    x, twin = Value(0.7), Value(0.7)
+    f(x).backward()
+    backward_that_overwrites(f(twin))
+    right.append(math.isclose(x.grad, twin.grad))
+assert right == [False, True, False]
+
+# 3. Level k below the root is reached along 2ᵏ paths: 1 + 2 + 4 + ... + 2ⁿ = 2ⁿ⁺¹ − 1.
+for n in (1, 5, 10):
+    y = Value(1.0)
+    for _ in range(n):
+        y = y + y
+    assert backward_by_paths(y) == 2 ** (n + 1) - 1
+
+# 4. Inner values still hold the gradient of the first run, and `+=` adds to it, so tanh's input is
+# handed too much. minigrad keeps no gradient on inner values, and it frees what a node saved, so
+# that a second backward is an error that says what to do.
+s = Value(0.3)
+root = s.tanh().tanh()
+root.backward()
+once = s.grad
+root.backward()
+assert not math.isclose(s.grad, 2 * once)
+t = mg.tensor(0.3, requires_grad=True)
+y = mg.tanh(t)
+y.backward()
+try:
+    y.backward()
+except mg.errors.GraphReleasedError as error:
+    assert "retain_graph=True" in str(error)
+else:
+    raise AssertionError("a second backward should be refused")
