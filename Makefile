@@ -11,7 +11,7 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials test test-fast lint format bench clean
+.PHONY: help demo tutorials test test-fast lint format bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make lint       formatting, lint, types"
 	@echo "make format     write the formatting"
 	@echo "make bench      benchmarks beside PyTorch"
+	@echo "make docs       the pages of documentation, in site/"
 	@echo "make clean      remove $(VENV), caches and the demo's output"
 	@echo "PYTHON=python3.12 chooses the interpreter"
 
@@ -45,6 +46,10 @@ lint: $(DEV)
 format: $(DEV)
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+docs: $(DEV)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(PY) docs/build_site.py
 
 bench: $(BENCH)
 	$(PY) -m benchmarks

@@ -15,7 +15,7 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 import numpy as _np
 
 from .ops import *
-from . import amp, array_api, cuda, data, engine, fft, func, io, linalg, nn, ops, optim, train
+from . import amp, array_api, cuda, data, engine, fft, func, io, linalg, nn, on_gpu, ops, optim, train
 from .backends.dtypes import bfloat16
 from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
@@ -58,6 +58,7 @@ from .instrument import (
 )
 from .instrument.environment import start as _start_instruments
 from .io import load, save
+from . import distributed
 from .version import __version__, show_versions
 
 bool_, int8, int16, int32, int64 = _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64

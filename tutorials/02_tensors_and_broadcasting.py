@@ -306,9 +306,7 @@ else:
 
 def summed_axes(small, large):
     extra = len(large) - len(small)
-    return [
-        i for i, n in enumerate(large) if i < extra or (small[i - extra] == 1 and n != 1)
-    ]  # fmt: skip
+    return [i for i, n in enumerate(large) if i < extra or (small[i - extra] == 1 != n)]
 
 
 for small, large in [((3,), (4, 3)), ((4, 1), (4, 3)), ((), (4, 3)), ((1, 3), (5, 4, 3))]:
@@ -326,7 +324,7 @@ assert gradcheck(log1p_square, points)
 assert gradgradcheck(log1p_square, points)
 assert jvpcheck(log1p_square, points)
 
-# 3. mul saves b and c, which are inputs. div saves its inputs a and b∘c, and its result y for the
+# 3. mul saves b and c, which are inputs. div saves its divisor b∘c, and its result y for the
 # derivative by the divisor: two arrays that are no inputs, 2 · 8 · 4,000,000 bytes = 64 MB.
 a, b, c = (mg.tensor(rng.uniform(1, 2, 1000), requires_grad=True) for _ in range(3))
 y = a / (b * c)

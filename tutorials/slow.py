@@ -1,6 +1,6 @@
 """A training script with five faults, for the profiler to find. docs/profiling.md walks through it.
 
-    minigrad-profile run --memory --html slow.html tutorials/slow.py
+    minigrad-profile run --html slow.html tutorials/slow.py
     minigrad-profile advice minigrad-profile.jsonl
 
 It fits the distances of random points from the origin by mixing smooth bumps. What is wrong is said

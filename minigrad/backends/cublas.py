@@ -25,6 +25,7 @@ _KINDS: dict[Any, tuple[int, int, Any]] = {  # dtype: (cudaDataType_t, compute t
 if bfloat16 is not None:
     _KINDS[bfloat16] = (14, _F32, ctypes.c_float)
 _WORKSPACE = 32 << 20  # bytes a stream, what cuBLAS itself takes on Hopper
+_STREAMS = 32  # whose workspaces are kept
 _P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 
 
@@ -62,6 +63,8 @@ class _Library:
         if known[1] != stream:
             memory = self.workspaces.get((device, stream))
             if memory is None:
+                if len(self.workspaces) == _STREAMS:
+                    self.workspaces.clear()  # what is still read stays until its stream is done
                 memory = self.workspaces[device, stream] = self.cupy.empty(_WORKSPACE, np.uint8)
             _check(self.set_stream(known[0], stream), "set_stream")
             _check(self.set_workspace(known[0], memory.data.ptr, _WORKSPACE), "set_workspace")
@@ -126,8 +129,10 @@ def _step(lead: tuple, strides: tuple) -> int | None:
     return step
 
 
-def product(a: Any, b: Any, alpha: float = 1.0) -> Any:
+def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
     """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where it is not cuBLAS's.
+
+    wide    the result of 16-bit factors in float32, in which it is summed
 
     That is: two floating dtypes that differ, integers, complex numbers, leading axes of which one
     side has some alone. One side may have none (the same matrix for the whole batch).
@@ -147,14 +152,15 @@ def product(a: Any, b: Any, alpha: float = 1.0) -> Any:
     if _library is None:
         _library = _Library()
     xp = _library.cupy
-    y = xp.empty((*lead, n, m), a.dtype)
+    data, compute, scalar = kind
+    target = np.dtype(np.float32) if wide and a.dtype.itemsize == 2 else a.dtype
+    y = xp.empty((*lead, n, m), target)
     if not y.size:
         return y
     if not k:
         y.fill(0)
         return y
     left, right = _Operand(a, count), _Operand(b, count)
-    data, compute, scalar = kind
     compute = _F32_TF32 if tf32 and compute == _F32 and data == 0 else compute
     one, zero = scalar(alpha), scalar(0)
     # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
@@ -162,7 +168,7 @@ def product(a: Any, b: Any, alpha: float = 1.0) -> Any:
         _library.handle(), right.transposed, left.transposed, m, n, k, ctypes.addressof(one),
         right.array.data.ptr, data, right.line, right.step,
         left.array.data.ptr, data, left.line, left.step,
-        ctypes.addressof(zero), y.data.ptr, data, m, n * m, count, compute, -1,
+        ctypes.addressof(zero), y.data.ptr, _KINDS[target][0], m, n * m, count, compute, -1,
     )  # fmt: skip
     _check(code, f"product of {a.shape} and {b.shape}")
     return y

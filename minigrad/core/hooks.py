@@ -23,6 +23,7 @@ from .errors import HookError, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = threading.Lock()
+running = threading.local()  # .afterwards: what the backward whose hook runs here calls at its end
 
 
 class Hook:
@@ -71,6 +72,15 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
             registered += 1
             place.hooks = (*getattr(place, "hooks", ()), hook)
     return HookHandle(made)
+
+
+def call_after_backward(fn: Callable[[], None]) -> None:
+    """From a leaf-ready hook: call fn() once when this backward has ended without an error."""
+    afterwards = getattr(running, "afterwards", None)
+    if afterwards is None:
+        raise HookError("call_after_backward is for leaf-ready hooks: no such hook runs here")
+    if fn not in afterwards:
+        afterwards.append(fn)
 
 
 def of(place: Any, kind: str) -> list:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backends.device import to_host
 from .graph import Leaf
+from .registry import engine as functions
 
 _PREFIX = "tensor("
 _PLAIN = frozenset(
@@ -28,12 +29,28 @@ def tensor_text(x: Any) -> str:
 
 
 def tensor_html(x: Any) -> str:
-    """The same text for a notebook, under a line with shape, dtype, device and size."""
+    """The same text for a notebook, under a line with shape, dtype, device and size.
+
+    Below it, folded, the graph behind the tensor, if it is small and the viewer is installed.
+    """
     try:
         head = f"shape {x.shape} · {x.dtype} · {x.device} · {x.nbytes:,} bytes"
-        return f"<small>{html.escape(head)}</small><pre>{html.escape(tensor_text(x))}</pre>"
+        page = f"<small>{html.escape(head)}</small><pre>{html.escape(tensor_text(x))}</pre>"
     except Exception:  # a notebook shows a traceback in the place of every value that raises
         return f"<pre>{html.escape(object.__repr__(x))}</pre>"
+    try:
+        return page + functions.small_graph(x)  # of instrument/, which stands above this room
+    except Exception:
+        return page
+
+
+def tensor_bundle(x: Any) -> dict[str, str]:
+    """Text and HTML of a tensor, as `_repr_mimebundle_` gives them."""
+    try:
+        text = tensor_text(x)
+    except Exception:
+        text = object.__repr__(x)
+    return {"text/plain": text, "text/html": tensor_html(x)}
 
 
 def _parts(x: Any) -> list[str]:

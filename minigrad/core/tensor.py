@@ -12,7 +12,7 @@ from .hooks import TensorHooks
 from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
-from .show import tensor_html, tensor_text
+from .show import tensor_bundle, tensor_html, tensor_text
 
 
 class Tensor(InPlace, TensorHooks):
@@ -111,6 +111,9 @@ class Tensor(InPlace, TensorHooks):
 
     def _repr_html_(self) -> str:
         return tensor_html(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return tensor_bundle(self)
 
     def __format__(self, spec: str) -> str:
         """f"{loss:.3f}" formats the one value of a 0-d tensor; f"{x}" is its text."""

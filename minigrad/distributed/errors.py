@@ -1,5 +1,7 @@
 """The one error of this room."""
 
+from ..core.errors import MinigradError
 
-class DistributedError(RuntimeError):
+
+class DistributedError(MinigradError, RuntimeError):
     """The ranks of a job do not agree, or one of them is gone: the message names which and where."""

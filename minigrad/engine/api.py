@@ -35,9 +35,9 @@ def backward(
     create_graph  record the backward itself, so that `.grad` can be differentiated. `.grad` then
                   refers to its graph and so to its leaf: a reference cycle. mg.grad has none.
     inputs        only these receive a gradient: leaves, or inner tensors
-    engine        "serial", or another of the same bits: "parallel" runs independent nodes at once,
-                  "tape" (or the mg.Tape itself) reads the order from the tape that recorded it
-                  (with BLAS held to one thread), "tape" or a Tape runs what it recorded
+    engine        "serial", or another of the same bits: "parallel" runs independent nodes at once
+                  (with BLAS held to one thread), "tape" (or the mg.Tape itself) reads the order
+                  from the tape that recorded the forward
     workers       for "parallel": how many threads take part (None: one for each core)
     min_work      for "parallel": the estimated microseconds from which a node may go to another
                   thread (None: a measured default; 0: every node may)
@@ -169,6 +169,8 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
         if events.listeners:
             events.tell("graph_ready", work.order, list(work.cotangents))
         walk(work)
+        if work.hooks is not None:
+            work.hooks.finish()
     except BaseException as raised:
         error = raised
         raise

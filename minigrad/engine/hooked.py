@@ -35,6 +35,7 @@ class Hooks:
         self.reached = set(order) if wanted is None or leads is None else wanted | leads
         self.deposits = deposits
         self.lock = threading.RLock()
+        self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
         self.several = _MultiGrads([place for place in order if place in self.reached])
 
     def around(self, order: list, cotangents: dict) -> Iterator:
@@ -63,10 +64,20 @@ class Hooks:
     def after(self, leaf: Any) -> None:
         """Report a leaf to which nothing more will come."""
         if self.deposits and leaf in self.reached:
-            for fn in hooks.of(leaf, "ready"):
-                tensor = leaf.tensor()
-                if tensor is not None:
-                    _run(fn, tensor)
+            outer = getattr(hooks.running, "afterwards", None)
+            hooks.running.afterwards = self.afterwards
+            try:
+                for fn in hooks.of(leaf, "ready"):
+                    tensor = leaf.tensor()
+                    if tensor is not None:
+                        _run(fn, tensor)
+            finally:
+                hooks.running.afterwards = outer
+
+    def finish(self) -> None:
+        """Call what leaf-ready hooks wanted to be called when the backward has ended."""
+        for fn in self.afterwards:
+            _run(fn)
 
 
 def _run(fn: Callable, *args: Any) -> Any:

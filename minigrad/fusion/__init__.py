@@ -2,14 +2,13 @@
 
 trace.py     symbols that record what a function does to one element
 cuda.py      a recorded program as the source of one CUDA kernel
+row_kernels.py, column_kernels.py    programs with sums along rows, and down columns
 launch.py    compiled kernels, kept and run
 rules.py     the rules of the calculus table as kernels, in a backward on a GPU
 blocks.py    a recorded program on the host, block by block, on all cores
-table.py     what the ops run on a GPU, installed when one is first used
 fuse.py      mg.fuse: a function as one op, its derivative worked out by the engine itself
 """
 
-from . import table
 from .fuse import fuse
 
 __all__ = ["fuse"]

@@ -1,11 +1,8 @@
-"""A recorded program as the source of one CUDA kernel.
+"""A recorded program as CUDA: what all kernels share, and the elementwise one.
 
-Two kernels. Elementwise: each thread takes `LANES` neighbouring elements with one 16-byte load an
-input, computes, and stores as wide. Rows: a block takes one row at a time; each sum or maximum of
-the row is a loop over it, and what was already computed is computed again in the next loop, which
-costs less than a trip through memory.
-
-16-bit floats are computed in float32 and rounded once, when they are stored.
+Each thread takes neighbouring elements with one 16-byte load an input, computes, and stores as
+wide. 16-bit floats are computed in float32 and rounded once, when they are stored.
+row_kernels.py and column_kernels.py have the programs with sums in them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
-from .trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
+from .trace import ROW_FUNCTIONS, NotFusible, Symbol
 
 _TYPES = {
     "float16": "__half", "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double",
@@ -54,9 +51,9 @@ _INTEGER = {  # on integers, in integers: absolute alone is not what the float f
     "absolute": "({0} < 0) ? -{0} : {0}",
 }
 HEADERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
-_START = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}
-_FOLD = {"sum": "{0} + {1}", "max": "({0} >= {1} || {0} != {0}) ? {0} : {1}",
-         "min": "({0} <= {1} || {0} != {0}) ? {0} : {1}"}  # fmt: skip
+START = {"sum": "0", "max": "-INFINITY", "min": "INFINITY"}
+FOLD = {"sum": "{0} + {1}", "max": "({0} >= {1} || {0} != {0}) ? {0} : {1}",
+        "min": "({0} <= {1} || {0} != {0}) ? {0} : {1}"}  # fmt: skip
 BLOCK = 256
 
 PRELUDE = """
@@ -93,8 +90,10 @@ def expression(s: Symbol, name: str = "v") -> str:
     f = "" if kind == np.float64 else "f"
     if s.op == "constant":
         return _literal(s.args[0], s.dtype)
-    if s.op == "length":
-        return f"({computed(s.dtype)})length"
+    if s.op in ("length", "place"):
+        return f"({computed(s.dtype)}){s.op}"
+    if s.op == "number":
+        return f"({computed(s.dtype)})a{s.args[0]}"
     if s.op == "cast":
         nonzero = s.dtype == bool
         return f"{args[0]} != 0" if nonzero else f"({computed(s.dtype)}){args[0]}"
@@ -133,29 +132,35 @@ def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbo
     return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
 
 
-def _pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:
+def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:
     words = [f"const {stored(x.dtype)}* __restrict__ x{i}" for i, x in enumerate(inputs)]
     words += [f"{stored(y.dtype)}* __restrict__ y{i}" for i, y in enumerate(outputs)]
     return ", ".join(words)
 
 
 def elementwise_source(
-    inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str], width: int
+    inputs: Sequence[Symbol],
+    outputs: Sequence[Symbol],
+    kinds: Sequence[str],
+    width: int,
+    index: str = "long long",
+    numbers: int = 0,
 ) -> str:
     """The kernel y_k[i] = program(x_0[i], x_1[i] …).
 
-    kinds   how each input is read: "full" as the result; "one": a single element; "row": along the
-            last axes alone, element i mod its size
+    kinds   how each input is read: "full" as the result; "one": a single element; "part": along
+            neighbouring axes alone, element i / s % n with s the size of the axes behind them
+    numbers how many float arguments a0, a1 … the program reads
     """
     body = []
     for s in steps(list(outputs)):
         if s.op == "input":
             value = f"({computed(s.dtype)})" + {
                 "full": f"in{s.number}.v[k]", "one": f"x{s.number}[0]",
-                "row": f"x{s.number}[(i + k) % n{s.number}]",
+                "part": f"x{s.number}[(Index)(i + k) / s{s.number} % n{s.number}]",
             }[kinds[s.number]]  # fmt: skip
             body.append(f"{computed(s.dtype)} v{s.number} = {value};")
-        elif s.op in ROW_FUNCTIONS or s.op == "length":
+        elif s.op in ROW_FUNCTIONS or s.op in ("length", "place"):
             raise NotFusible("a row's value in an elementwise kernel")
         else:
             body.append(f"{computed(s.dtype)} v{s.number} = {expression(s)};")
@@ -167,14 +172,23 @@ def elementwise_source(
     store = [f"*(Lanes<{stored(y.dtype)}, W>*)(y{i} + i) = out{i};" for i, y in enumerate(outputs)]
     load_one = [f"in{i}.v[k] = x{i}[i + k];" for i in full]
     store_one = [f"y{i}[i + k] = out{i}.v[k];" for i in range(len(outputs))]
-    sizes = "".join(f", long long n{i}" for i, kind in enumerate(kinds) if kind == "row")
+    sizes = "".join(
+        f", long long s{i}_, long long n{i}_" for i, kind in enumerate(kinds) if kind == "part"
+    )
+    narrow = " ".join(
+        f"const Index s{i} = (Index)s{i}_, n{i} = (Index)n{i}_;"
+        for i, kind in enumerate(kinds)
+        if kind == "part"
+    )
+    sizes += "".join(f", double a{i}" for i in range(numbers))
     work = "\n            ".join(body)
     return f"""{HEADERS}{PRELUDE}
 constexpr int W = {width};
-extern "C" __global__ void fused({_pointers(inputs, outputs)}, long long n{sizes}) {{
+typedef {index} Index;
+extern "C" __global__ void fused({pointers(inputs, outputs)}, long long n{sizes}) {{
     long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * W;
     if (i >= n) return;
-    {" ".join(declare)}
+    {narrow} {" ".join(declare)}
     if (i + W <= n) {{
         {" ".join(load)}
         #pragma unroll
@@ -189,106 +203,5 @@ extern "C" __global__ void fused({_pointers(inputs, outputs)}, long long n{sizes
             {" ".join(store_one)}
         }}
     }}
-}}
-"""
-
-
-def row_source(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]) -> str:
-    """The kernel that runs the program on each row of `length` elements, a block a row.
-
-    kinds   "full": an element a place; "line": one value a row; "one": one value in all; "row": the
-            same row of values for all rows
-    """
-    symbols = inputs[0].program.symbols if inputs else outputs[0].program.symbols
-    phases = [s for s in symbols if s.op in ROW_FUNCTIONS and s.number in reached(outputs)]
-    code, given = [], set()
-    for phase in phases:
-        code.append(_scalars([phase.args[0]], given, kinds))
-        t, f = computed(phase.dtype), phase.op
-        inner = _loop_body([phase.args[0]], given, kinds)
-        fold = _FOLD[f].format("sum", f"v{phase.args[0].number}")
-        code.append(
-            f"{t} r{phase.number} = {_START[f]};\n"
-            f"    for (long long j = threadIdx.x; j < length; j += blockDim.x) {{\n"
-            f"        {inner}\n"
-            f"        {{ {t} sum = r{phase.number}; r{phase.number} = {fold}; }}\n    }}\n"
-            f"    {t} v{phase.number} = over_block_{f}(r{phase.number});"
-        )
-        given.add(phase.number)
-    full = [y for y in outputs if not y.is_row]
-    code.append(_scalars(list(outputs), given, kinds))
-    for i, y in enumerate(outputs):
-        if y.is_row:
-            code.append(f"if (threadIdx.x == 0) y{i}[row] = ({stored(y.dtype)})v{y.number};")
-    if full:
-        stores = " ".join(
-            f"y{i}[row * length + j] = ({stored(y.dtype)})v{y.number};"
-            for i, y in enumerate(outputs)
-            if not y.is_row
-        )
-        code.append(
-            "for (long long j = threadIdx.x; j < length; j += blockDim.x) {\n"
-            f"        {_loop_body(full, given, kinds)}\n        {stores}\n    }}"
-        )
-    folds = "".join(
-        _over_block(f, t) for f, t in sorted({(p.op, computed(p.dtype)) for p in phases})
-    )
-    text = "\n    ".join(code)
-    return f"""{HEADERS}{PRELUDE}{folds}
-extern "C" __global__ void fused({_pointers(inputs, outputs)}, long long rows, long long length) {{
-  for (long long row = blockIdx.x; row < rows; row += gridDim.x) {{
-    {text}
-  }}
-}}
-"""
-
-
-def _read(s: Symbol, kinds: Sequence[str]) -> str:
-    place = {"full": f"x{s.number}[row * length + j]", "line": f"x{s.number}[row]",
-             "one": f"x{s.number}[0]", "row": f"x{s.number}[j]"}[kinds[s.number]]  # fmt: skip
-    return f"({computed(s.dtype)}){place}"
-
-
-def _is_scalar(s: Symbol, kinds: Sequence[str]) -> bool:
-    """Whether the symbol has one value a row, so that it is computed outside the loop over it."""
-    return s.is_row if s.op != "input" else kinds[s.number] in ("line", "one")
-
-
-def _scalars(wanted: list, given: set[int], kinds: Sequence[str]) -> str:
-    """The steps with one value a row that these symbols need; they are then given."""
-    words = []
-    for s in steps(wanted, given):
-        if _is_scalar(s, kinds) and s.op not in ROW_FUNCTIONS:
-            value = _read(s, kinds) if s.op == "input" else expression(s)
-            words.append(f"{computed(s.dtype)} v{s.number} = {value};")
-            given.add(s.number)
-    return " ".join(words)
-
-
-def _loop_body(wanted: list, given: set[int], kinds: Sequence[str]) -> str:
-    """The steps at one element that these symbols need."""
-    words = []
-    for s in steps(wanted, given):
-        value = _read(s, kinds) if s.op == "input" else expression(s)
-        words.append(f"{computed(s.dtype)} v{s.number} = {value};")
-    return " ".join(words)
-
-
-def _over_block(f: str, t: str) -> str:
-    """A function that folds one value a thread over the block, in a fixed order."""
-    fold = _FOLD[f].format("value", "other")
-    return f"""
-__device__ {t} over_block_{f}({t} value) {{
-    __shared__ {t} parts[32];
-    for (int step = 16; step > 0; step >>= 1) {{
-        {t} other = __shfl_xor_sync(0xffffffff, value, step);
-        value = {fold};
-    }}
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
-    __syncthreads();
-    value = parts[0];
-    for (int w = 1; w < blockDim.x / 32; ++w) {{ {t} other = parts[w]; value = {fold}; }}
-    return value;
 }}
 """

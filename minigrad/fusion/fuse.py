@@ -6,6 +6,7 @@ would on arrays, and what comes out is one more program. Its derivative is found
 
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class _Fused:
             return launch.run((self, len(values)), self.fn, arrays)
         shape = np.broadcast_shapes(*[x.shape for x in arrays])
         arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays]
-        kinds = [launch.kind_of(x, shape) for x in arrays]
+        kinds = [_block_kind(x.shape, shape) for x in arrays]
         key = (self, tuple(kinds), *[x.dtype for x in arrays])
         program = programs.get(key)
         if program is None:
@@ -155,6 +156,17 @@ class _Pullback(_Fused):
     def primitive_of(self, count: int) -> Primitive:
         self.outputs = count - self.cotangents
         return super().primitive_of(count)
+
+
+def _block_kind(own: tuple, shape: tuple) -> str | None:
+    """How blocks.py reads an array of shape `own`: "full", "one", "row" or "line"."""
+    kind, *sizes = launch.kind_of(own, shape) or (None, ())
+    if kind != "part":
+        return kind
+    ((s, n),) = sizes
+    if s == 1:
+        return "row" if n == shape[-1] else None
+    return "line" if s == shape[-1] and s * n == prod(shape) else None
 
 
 def _arrays(values: tuple) -> list:

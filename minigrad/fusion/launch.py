@@ -1,70 +1,110 @@
 """Fused kernels: made when a function first meets arrays of some dtypes and layout, kept, and run."""
 
 from collections.abc import Callable, Hashable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
 from ..core.caches import Cache
-from . import cuda
+from . import column_kernels, cuda, row_kernels
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol, trace
 
 kernels = Cache("fused kernels", max_entries=1024)
+launches = Cache("launches of fused kernels", max_entries=8192)
 _OPTIONS = ("--std=c++17",)
+_SHORT = 1 << 31  # elements that 32-bit indices count
+
+
+def compiled(xp: Any, source: str) -> Any:
+    """The kernel `fused` of a source, for the current device."""
+    key = (source, xp.cuda.runtime.getDevice())
+    return kernels.get_or_make(key, lambda: xp.RawKernel(source, "fused", options=_OPTIONS).kernel)
+
+
+class Launch:
+    """One kernel for arrays of given shapes: called with them it returns its results."""
+
+    def __init__(self, kernel: Any, grid: tuple, block: int, made: list, tail: tuple):
+        self.kernel, self.grid, self.block = kernel, grid, (block,)
+        self.made, self.tail = made, tail  # (shape, dtype) of each result; the sizes
+
+    def __call__(self, xp: Any, arrays: Sequence[Any]) -> list:
+        ys = [None if form is None else xp.empty(*form) for form in self.made]
+        if self.grid[0]:
+            given = ys if None not in ys else [y for y in ys if y is not None]
+            self.kernel(self.grid, self.block, (*arrays, *given, *self.tail))
+        return ys
 
 
 class Kernel:
-    """One compiled program: its outputs' dtypes, and how its inputs are read."""
+    """A function recorded for arrays of these dtypes.
 
-    def __init__(self, fn: Callable, dtypes: Sequence[Any], kinds: Sequence[str]):
-        self.kinds = tuple(kinds)
-        inputs, found = trace(fn, dtypes)
-        self.found = found
-        self.outputs: list[Symbol] = [y for y in found if y is not None]
-        program = inputs[0].program
-        self.by_rows = "line" in kinds or any(s.op in ROW_FUNCTIONS for s in program.symbols)
+    kinds    how an elementwise kernel reads the arrays (cuda.elementwise_source); None: it cannot
+    in_rows  how a kernel of rows does (row_kernels.row_source), if that is something else
+    """
+
+    def __init__(
+        self,
+        fn: Callable,
+        dtypes: Sequence[Any],
+        kinds: Sequence[str | None],
+        in_rows: Sequence[str | None] | None = None,
+    ):
+        self.inputs, self.found = trace(fn, dtypes)
+        self.outputs: list[Symbol] = [y for y in self.found if y is not None]
         if not self.outputs:
             raise NotFusible("no result")
-        if self.by_rows:
-            self.source = cuda.row_source(inputs, self.outputs, kinds)
-            self.width = 1
-        else:
-            full = [x.dtype for x, kind in zip(inputs, kinds, strict=True) if kind == "full"]
-            self.width = cuda.lanes([*full, *[y.dtype for y in self.outputs]])
-            self.source = cuda.elementwise_source(inputs, self.outputs, kinds, self.width)
-        self.compiled: Any = None
+        of_rows = ROW_FUNCTIONS | {"length", "place"}
+        self.by_rows = any(s.op in of_rows for s in self.inputs[0].program.symbols)
+        self.by_rows |= not {"full", "one", "part"}.issuperset(kinds)
+        used = in_rows if self.by_rows and in_rows is not None else kinds
+        self.kinds = tuple([kind for kind in used if kind is not None])
+        if len(self.kinds) < len(used):
+            raise NotFusible("an array that is broadcast over axes between its own")
 
-    def __call__(self, xp: Any, arrays: Sequence[Any], shape: tuple) -> list:
-        """The results for these arrays; None where the function gave None."""
-        length = shape[-1] if shape else 1
+    def whole(self) -> list:
+        """The dtypes of what is read and written at every place."""
+        pairs = zip(self.inputs, self.kinds, strict=True)
+        ys = [y.dtype for y in self.outputs if not (self.by_rows and row_kernels.of_row(y))]
+        return [x.dtype for x, kind in pairs if kind == "full"] + ys
+
+    def layout(self, length: int) -> row_kernels.Layout | None:
+        """How rows of this length are dealt out; None: too long for registers."""
+        return row_kernels.layout_of(length, self.whole())
+
+    def source(self, length: int = 0, index: str = "long long") -> str:
+        """The CUDA source, for rows of this length."""
+        if not self.by_rows:
+            width = cuda.lanes(self.whole())
+            return cuda.elementwise_source(self.inputs, self.outputs, self.kinds, width, index)
+        layout = self.layout(length)
+        if layout is None:
+            return row_kernels.looped_source(self.inputs, self.outputs, self.kinds)
+        return row_kernels.row_source(self.inputs, self.outputs, self.kinds, layout)
+
+    def launch(self, xp: Any, shape: tuple, sizes: tuple) -> Launch:
+        n, length = prod(shape), shape[-1] if shape else 1
         line = (*shape[:-1], 1)
         made = [
-            xp.empty(line if y.is_row and y.op != "constant" else shape, y.dtype)
-            for y in self.outputs
-        ]
-        n = 1
-        for size in shape:
-            n *= size
-        if n:
-            self._launch(xp, [*arrays, *made], arrays, n, length)
-        results = iter(made)
-        return [None if y is None else next(results) for y in self.found]
-
-    def _launch(self, xp: Any, pointers: list, arrays: Sequence[Any], n: int, length: int) -> None:
-        if self.compiled is None:
-            self.compiled = xp.RawKernel(self.source, "fused", options=_OPTIONS)
-        if self.by_rows:
-            rows = n // length
-            threads = min(max(-(-length // 32) * 32, 32), 512)
-            grid = min(rows, 65535 * 8)
-            self.compiled((grid,), (threads,), (*pointers, np.int64(rows), np.int64(length)))
-            return
-        sizes = [
-            np.int64(x.size) for x, kind in zip(arrays, self.kinds, strict=True) if kind == "row"
-        ]
-        blocks = -(-n // (cuda.BLOCK * self.width))
-        self.compiled((blocks,), (cuda.BLOCK,), (*pointers, np.int64(n), *sizes))
+            y and ((line if self.by_rows and row_kernels.of_row(y) else shape), y.dtype)
+            for y in self.found
+        ]  # fmt: skip
+        if not n:
+            return Launch(None, (0,), 0, made, ())
+        if not self.by_rows:
+            index = "unsigned int" if n < _SHORT else "long long"
+            width = cuda.lanes(self.whole())
+            kernel = compiled(xp, self.source(index=index))
+            return Launch(kernel, (-(-n // (cuda.BLOCK * width)),), cuda.BLOCK, made, (n, *sizes))
+        rows = n // length
+        kernel = compiled(xp, self.source(length))
+        layout = self.layout(length)
+        if layout is None:
+            return Launch(kernel, (rows,), 1024, made, (rows, length, *sizes))
+        grid, block = (-(-rows // layout.rows),), layout.threads * layout.rows
+        return Launch(kernel, grid, block, made, (rows, length, *sizes))
 
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
@@ -75,39 +115,133 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
     xp: Any = array_module(arrays[0])
     if not hasattr(xp, "RawKernel"):
         return None
-    shape = np.broadcast_shapes(*[x.shape for x in arrays])
-    kinds = [kind_of(x, shape) for x in arrays]
-    if None in kinds:
-        return None
-    number = arrays[0].device.id
-    full_key = (key, number, tuple(kinds), *[x.dtype for x in arrays])
-    kernel = kernels.get(full_key)
-    if kernel is None:
-        try:
-            kernel = Kernel(fn, [x.dtype for x in arrays], kinds)  # type: ignore[arg-type]
-        except NotFusible as reason:
-            kernel = reason
-        kernels.put(full_key, kernel)
-    if isinstance(kernel, NotFusible):
-        return None
-    if any(x.data.ptr % 16 for x in arrays if x.size > 1):  # an odd slice: loads are 16 bytes wide
-        return None
-    return kernel(xp, arrays, shape)
+    ready, forms = readable(arrays)
+    launch = launches.get((key, arrays[0].device.id, *forms))
+    if launch is None:
+        launch = _prepared(key, fn, xp, forms)
+        launches.put((key, arrays[0].device.id, *forms), launch)
+    return None if isinstance(launch, NotFusible) else launch(xp, ready)
 
 
-def kind_of(x: Any, shape: tuple) -> str | None:
-    """How a kernel over `shape` reads x: see cuda.elementwise_source and row_source."""
-    if not x.flags.c_contiguous:
+def readable(arrays: Sequence[Any]) -> tuple[list, list]:
+    """The arrays as kernels read them, in rows from a multiple of 16 bytes; and their forms.
+
+    A form is (shape, dtype, whether all elements are one, as in the gradient of a sum).
+    """
+    ready, forms = [], []
+    for x in arrays:
+        same = False
+        if not x.flags.c_contiguous:
+            same = x.size > 0 and not any(x.strides)
+            y = x[(0,) * x.ndim] if same else x.copy(order="C")
+        elif x.data.ptr & 15 and x.size > 1:
+            y = x.copy(order="C")
+        else:
+            y = x
+        ready.append(y)
+        forms.append((x.shape, x.dtype, same))
+    return ready, forms
+
+
+def _prepared(key: Hashable, fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
+    shape = np.broadcast_shapes(*[form[0] for form in forms])
+    places = [("one", ()) if same else kind_of(own, shape) for own, _, same in forms]
+    in_rows = [("one", ()) if same else row_kind_of(own, shape) for own, _, same in forms]
+    names, row_names = ([place and place[0] for place in found] for found in (places, in_rows))
+    try:
+        kernel = Kernel(fn, [dtype for _, dtype, _ in forms], names, row_names)
+        used = in_rows if kernel.by_rows else places
+        return kernel.launch(xp, shape, tuple([n for place in used if place for n in place[1]]))
+    except NotFusible as reason:
+        return reason
+
+
+def kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
+    """(kind, its sizes) by which an elementwise kernel over `shape` reads an array of shape `own`.
+
+    See cuda.elementwise_source: "part" has (s, n). None: it cannot.
+    """
+    own = (1,) * (len(shape) - len(own)) + own
+    if own == shape:
+        return "full", ()
+    kept = [i for i, n in enumerate(own) if n > 1]
+    if not kept:
+        return "one", ()
+    block = slice(kept[0], kept[-1] + 1)
+    if own[block] != shape[block]:
         return None
-    if x.shape == shape:
-        return "full"
-    if x.size == 1:
-        return "one"
-    if x.shape == (*shape[:-1], 1):
-        return "line"
-    trimmed = x.shape
-    while trimmed and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    if trimmed == shape[len(shape) - len(trimmed) :]:
-        return "row"
-    return None
+    return "part", (prod(shape[block.stop :]), prod(own))
+
+
+def row_kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
+    """The same for a kernel of rows: see row_kernels.row_source."""
+    own = (1,) * (len(shape) - len(own)) + own
+    if own == shape:
+        return "full", ()
+    if not shape or own[-1] not in (1, shape[-1]):
+        return None
+    lead = kind_of(own[:-1], shape[:-1])
+    if lead is None:
+        return None
+    kind, sizes = lead
+    if own[-1] == 1:
+        return {"full": "line", "one": "one", "part": "lines"}[kind], sizes
+    return {"full": "full", "one": "row", "part": "rows"}[kind], sizes
+
+
+# -- sums over rows --------------------------------------------------------------------------------
+
+
+def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -> list | None:
+    """Σ over the rows of fn(…), for arrays that are (rows, columns) or a row or a value of each row.
+
+    fn gives the summands in a dtype to sum them in; so are the results, each (columns,).
+    """
+    xp: Any = array_module(arrays[0])
+    if not hasattr(xp, "RawKernel"):
+        return None
+    ready, forms = readable(arrays)
+    full_key = (key, "columns", arrays[0].device.id, rows, *forms)
+    launch = launches.get(full_key)
+    if launch is None:
+        launch = _columns(fn, xp, forms)
+        launches.put(full_key, launch)
+    if isinstance(launch, NotFusible):
+        return None
+    ys = launch(xp, ready)
+    if ys[0].shape[0] == 1:
+        return [y.reshape(-1) for y in ys]
+    total: Any = run_columns("total", _each, ys, ys[0].shape[0])
+    return total
+
+
+def _each(*sums: Any) -> list:
+    return list(sums)
+
+
+def _columns(fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
+    shape = np.broadcast_shapes(*[form[0] for form in forms])
+    try:
+        kinds = []
+        for own, _, same in forms:
+            place = ("one", ()) if same else row_kind_of(own, shape)
+            if place is None or place[1]:
+                raise NotFusible("an array that is neither a row nor one value a row")
+            kinds.append(place[0])
+        inputs, outputs = trace(fn, [dtype for _, dtype, _ in forms])
+        rows, columns = shape
+        width = cuda.lanes([form[1] for form, kind in zip(forms, kinds, strict=True)
+                            if kind == "full"])  # fmt: skip
+        while columns % width or width > 4:
+            width //= 2
+        blocks = -(-columns // (32 * width))
+        share = max(64, -(-rows * blocks // 1056))  # about 8 blocks for each multiprocessor
+        shares = -(-rows // share)
+        made: list = [((shares, columns), y.dtype) for y in outputs]
+        if not rows * columns:
+            raise NotFusible("nothing to add")
+        source = column_kernels.column_source(inputs, outputs, kinds, width)
+        grid, block = (blocks, shares), 32 * column_kernels.WARPS
+        return Launch(compiled(xp, source), grid, block, made, (rows, columns, share))
+    except NotFusible as reason:
+        return reason

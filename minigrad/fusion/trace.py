@@ -181,6 +181,11 @@ def _constant(program: Program, x: Any, dtype: Any) -> Symbol:
     return program.symbol("constant", (x,), np.dtype(dtype), True)
 
 
+def place(x: Symbol) -> Symbol:
+    """Where in its row an element stands: 0, 1, 2 … along the last axis."""
+    return x.program.symbol("place", (), np.dtype(np.int64), False)
+
+
 def row_length(program: Program, dtype: Any) -> Symbol:
     """How many elements a row has, known when the kernel runs."""
     return program.symbol("length", (), np.dtype(dtype), True)

@@ -10,6 +10,7 @@ record_backward the graph of each backward, with what each of its steps did
 from .event_log import event_log
 from .graph_dump import dump_graph, graph_dict, record_backward
 from .profile import profile
+from .small_graph import small_graph as _small_graph  # for core/show.py
 from .text_graph import graph_text
 
 __all__ = ["dump_graph", "event_log", "graph_dict", "graph_text", "profile", "record_backward"]

@@ -26,6 +26,7 @@ from ..core.graph import Leaf, Port, reachable
 from ..core.tensor import Tensor, raw
 from . import formats
 from .graph_work import flops_of
+from .notebook import viewer_forms
 from .numbers import arrived, norm, owner, small_values
 
 _LONGEST_TEXT = 200  # of a parameter's repr
@@ -312,6 +313,17 @@ class record_backward:
                 "there, or use mg.dump_graph(loss, path) for the graph alone"
             )
         formats.write_whole(os.fspath(path), formats.json_text(self.graph))
+
+    def __repr__(self) -> str:
+        if self.graph is None:
+            return "<record_backward: no backward yet>"
+        nodes, run = self.graph["nodes"], self.graph["backward"]
+        return f"<record_backward: {len(nodes):,} nodes, {len(run['steps']):,} steps>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """In a notebook: the step-through, with values and gradients in the boxes of scalars."""
+        forms = {} if self.graph is None else viewer_forms(self.graph, title="backward", step=True)
+        return {**forms, "text/plain": repr(self)}
 
     def done(self, graph: dict[str, Any]) -> None:
         """A backward has ended; subclasses do more with it."""

@@ -24,6 +24,7 @@ from ..core.graph import Leaf
 from . import formats, profile_table
 from .cells import Cell, Phase, Row, promotes
 from .memory import PeakMemory
+from .notebook import bundle_of_text
 from .outputs import Outputs
 from .schedule import schedule_of
 from .table import shares
@@ -287,6 +288,13 @@ class profile:
     def json(self) -> str:
         """`as_dict` as a JSON text."""
         return formats.json_text(self.as_dict())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """In a notebook a profile is its table."""
+        try:
+            return bundle_of_text(self.table())
+        except Exception as error:  # a notebook that fails while it prints hides the value
+            return bundle_of_text(f"profile: no table ({type(error).__name__})")
 
     def table(self, top: int = 40) -> str:
         """The rows as plain text for 80 columns; those behind the first `top` in one line."""

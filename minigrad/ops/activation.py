@@ -130,7 +130,7 @@ def softplus(x, beta=1.0):
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
     x = beta * x
-    return (np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))) / beta
+    return (np.maximum(x, 0) + np.log1p(np.exp(np.minimum(x, -x)))) / beta
 
 
 @softplus.vjp("x")
@@ -139,7 +139,7 @@ def softplus_dx(g, x, beta):
 
 
 logsigmoid = elementwise(
-    in_float32(lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))),
+    in_float32(lambda x: np.minimum(x, 0) - np.log1p(np.exp(np.minimum(x, -x)))),
     name="logsigmoid",
     dx=lambda x: sigmoid(-x),
     doc="y = log σ(x) = −softplus(−x) ;  dy/dx = σ(−x)",

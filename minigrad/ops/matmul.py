@@ -73,8 +73,8 @@ def matmul_db(g, a, b_shape):
 
 
 def _times(a, b):
-    """a b; on plain arrays NumPy's own product, except for 16-bit floats."""
-    return a @ b if a.dtype.itemsize != 2 else matmul(a, b)
+    """a b; on NumPy's arrays its own product, except for 16-bit floats."""
+    return a @ b if type(a) is np.ndarray and a.dtype.itemsize != 2 else matmul(a, b)
 
 
 def _with_unit_axes(g, a_ndim, b_ndim):

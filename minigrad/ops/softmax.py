@@ -62,7 +62,7 @@ def softmax(x, axis=-1):
 
 @softmax.vjp("x")
 def softmax_gx(g, y, axis):
-    return softmax_dx(g, y, axis=axis)
+    return softmax_dx(g, y.conj(), axis=axis)
 
 
 @primitive
@@ -86,11 +86,12 @@ def softmax_dx(a, p, *, axis=-1):
 
 @softmax_dx.vjp("a")
 def softmax_dx_ga(g, p, axis):
-    return softmax_dx(g, p, axis=axis)
+    return softmax_dx(g, p.conj(), axis=axis)
 
 
 @softmax_dx.vjp("p")
 def softmax_dx_gp(g, a, p, axis):
+    a, p = a.conj(), p.conj()
     level = op.sum(a * p, axis=axis, keepdims=True)
     return g * (a - level) - a * op.sum(g * p, axis=axis, keepdims=True)
 
@@ -116,7 +117,7 @@ def log_softmax(x, axis=-1):
 
 @log_softmax.vjp("x")
 def log_softmax_gx(g, y, masked, axis):
-    return log_softmax_dx(g, y, masked, axis=axis)
+    return log_softmax_dx(g, y.conj(), masked, axis=axis)
 
 
 @primitive(constants=["masked"])
@@ -144,12 +145,12 @@ def log_softmax_dx(a, log_p, masked, *, axis=-1):
 @log_softmax_dx.vjp("a")
 def log_softmax_dx_ga(g, log_p, masked, axis):
     g = keep(g, np.logical_not(masked))
-    return g - op.sum(g * np.exp(log_p), axis=axis, keepdims=True)
+    return g - op.sum(g * np.exp(log_p.conj()), axis=axis, keepdims=True)
 
 
 @log_softmax_dx.vjp("log_p")
 def log_softmax_dx_glog_p(g, a, log_p, axis):
-    return -(g * np.exp(log_p) * op.sum(a, axis=axis, keepdims=True))
+    return -(g * np.exp(log_p.conj()) * op.sum(a.conj(), axis=axis, keepdims=True))
 
 
 @softmax_dx.batch

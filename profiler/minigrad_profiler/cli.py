@@ -20,7 +20,7 @@ from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
 
-from . import __version__, memory, roofline
+from . import __version__, memory, report_cli, roofline
 from .diff import difference
 from .live import NoTerminal, live
 from .run import CannotOpen, run_script
@@ -37,6 +37,8 @@ _EXAMPLES = """examples:
   minigrad-profile roofline minigrad-profile.jsonl --svg roofline.svg
   minigrad-profile diff before.jsonl after.jsonl --fail-over 10%
   minigrad-profile compare --save compare.html train.py
+  minigrad-profile run --html report.html train.py   everything in one page for a browser
+  minigrad-profile advice minigrad-profile.jsonl     what stands out, with its line
 """
 _WRITERS: dict[str, str] = {
     "chrome": "Chrome trace, for Perfetto",
@@ -96,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_roofline(commands.add_parser("roofline", help="what each op reached of this machine"))
     _add_diff(commands.add_parser("diff", help="what changed between two logs, beyond noise"))
     _add_export(commands.add_parser("export", help="convert a log for other viewers"))
+    report_cli.add_parsers(commands)
     _add_compare(commands)
     return parser
 
@@ -117,6 +120,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--min-us", type=float, default=0.0, metavar="X", help="drop (and count) shorter events")
     add("--max-events", type=int, metavar="N", help="drop (and count) further events")
     add("--memory", action="store_true", help="also record which arrays live, for `memory`")
+    add("--html", metavar="FILE", help="also write a report for a browser; records memory too")
     add("--stack", type=int, default=0, metavar="N", help="keep N frames of the callers")
     add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
@@ -199,6 +203,11 @@ def _run(options: argparse.Namespace) -> int:
 
     def finished(log: str, events: int, dropped: int) -> None:
         made = log
+        if options.html:
+            with _complaining():
+                _write("html", log, options.html)
+                if not options.quiet:
+                    print(f"minigrad-profile: wrote {options.html}", file=sys.stderr)
         if options.format != "events":
             with _complaining():
                 _write(options.format, log, options.out)
@@ -218,7 +227,7 @@ def _run(options: argparse.Namespace) -> int:
         run_script(
             options.script, options.args, log, finished, _live(options) if options.live else None,
             min_us=options.min_us, max_events=options.max_events, stack=options.stack,
-            memory=options.memory, sync=options.sync,
+            memory=options.memory or bool(options.html), sync=options.sync,
         )  # fmt: skip
     except (CannotOpen, NoTerminal) as error:
         return _refuse(str(error))

@@ -201,7 +201,11 @@ class _Columns:
 
 def story(path: str, buckets: int = 200) -> Story:
     """Replay a log; FormatError if it is damaged, or holds nothing of memory."""
-    columns = _Columns(path)
+    return story_of(_Columns(path), buckets)
+
+
+def story_of(columns: _Columns, buckets: int) -> Story:
+    """What the columns of a log tell."""
     base = columns.header["base_ns"]
     born, died = np.asarray(columns.born), np.asarray(columns.died)
     sizes = np.asarray(columns.bytes)

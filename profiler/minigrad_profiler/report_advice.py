@@ -19,7 +19,7 @@ _LEAST_TIME = 0.02  # of all time in ops: what takes less is not spoken of
 _LEAST_BYTES = 0.05  # of the peak
 _TINY_NS = 50_000  # an op below this spends most of its time on being called
 _MANY = 0.1  # of all calls
-_TRANSFERS = ("to_device", "to_host", "move")
+_TRANSFERS = ("device_copy",)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from minigrad.backends.philox import _SOURCE as PHILOX
 from minigrad.core.plan import Plan
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
-from minigrad.fusion import cuda, table
+from minigrad.fusion import cuda
+from minigrad.on_gpu import rows as table
 from minigrad.fusion.launch import Kernel
 from minigrad.fusion.trace import NotFusible
 

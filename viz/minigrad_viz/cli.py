@@ -30,6 +30,7 @@ _EXAMPLES = """examples:
   minigrad-viz graph.json -o part.svg --focus conv2.weight --radius 3
   minigrad-viz diff before.json after.json       what appeared, went, changed shape or slowed
   minigrad-viz check graph.json --hash HASH      for CI: exit 1 if the structure is another
+  minigrad-viz check graph.json --badges         exit 1 if finite differences say a rule is wrong
   minigrad-viz info graph.json                   counts, sizes, the most frequent operations
 """
 
@@ -88,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_render(add("render", help="draw a graph (also without this word)"))
     _add_step(add("step", help="a page that plays the recorded backward"))
     _add_diff(add("diff", help="compare two graphs, or two runs of one"))
-    _add_check(add("check", help="tell whether a dump is whole, and its structural hash"))
+    _add_check(add("check", help="tell the structural hash, and what finite differences say"))
     _add_info(add("info", help="print statistics of a graph"))
     return parser
 
@@ -107,6 +108,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     add("--radius", type=_count, default=3, metavar="N", help="how near: links (default 3)")
     add("--heat", choices=HEATS, default="", help="colour by this")
     add("--critical", action="store_true", help="mark the critical path of the backward")
+    add("--check", action="store_true", help="exit 1 if a badge says that a rule is wrong")
     add("--max-nodes", type=_count, metavar="N", help="draw at most N boxes (0: no limit)")
     add(
         "--engine",
@@ -142,6 +144,8 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=commands.check)
     _add_input(parser)
     parser.add_argument("--hash", metavar="HASH", help="exit 1 if the structural hash differs")
+    help_text = "exit 2 if no node was checked against finite differences"
+    parser.add_argument("--badges", action="store_true", help=help_text)
 
 
 def _add_info(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 
+from minigrad_viz.checks import check_counts, check_table
 from minigrad_viz.collapse import group_nodes
 from minigrad_viz.diff import Difference, difference, difference_json, difference_text, union
 from minigrad_viz.diff import summary as difference_summary
@@ -23,10 +24,18 @@ from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import count_text
 
 
+NO_CHECKS = (
+    "no node was checked against finite differences; record with mg.record_backward(check=True), "
+    "or MINIGRAD_GRAPH_CHECK=1 MINIGRAD_GRAPH_OUT=graph.json"
+)
+
+
 def render_dump(options: argparse.Namespace) -> int:
     """Draws a dump in the format that the output's name means."""
     wanted = format_of(options.out, options.format)
     graph = read(options.dump, options.max_bytes)
+    if options.check and not check_counts(graph):
+        raise ViewerError(f"{shown(options.dump, 120, 'tail')}: {NO_CHECKS}")
     drawing = render(
         graph,
         Options(
@@ -45,7 +54,8 @@ def render_dump(options: argparse.Namespace) -> int:
             fold_repeats=options.fold_repeats,
         ),
     )
-    return _deliver(drawing, wanted, options.out)
+    code = _deliver(drawing, wanted, options.out)
+    return 1 if options.check and check_counts(graph).get("wrong") else code
 
 
 def step(options: argparse.Namespace) -> int:
@@ -88,7 +98,10 @@ def _drawn_difference(found: Difference, wanted: str, title: str) -> Drawing:
 
 
 def check(options: argparse.Namespace) -> int:
-    """Says that a dump is whole, with its hash; 1 if the hash is not the expected one."""
+    """Says that a dump is whole, with its hash and its badges.
+
+    1 if the hash is not the expected one, or if finite differences say that a rule is wrong.
+    """
     graph = read(options.dump, options.max_bytes)
     found, name = structural_hash(graph), shown(options.dump, 120, "tail")
     if options.hash is not None and options.hash.lower() != found:
@@ -98,8 +111,12 @@ def check(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
-    print(f"{name}: whole, {_counts(graph)}, hash {found}")
-    return 0
+    counts = check_counts(graph)
+    table = check_table(graph) if counts else ""
+    write_whole("-", f"{name}: whole, {_counts(graph)}, hash {found}\n{table}".encode())
+    if options.badges and not counts:
+        raise ViewerError(f"{name}: {NO_CHECKS}")
+    return 1 if counts.get("wrong") else 0
 
 
 def info(options: argparse.Namespace) -> int:

@@ -77,8 +77,8 @@ def box_colours(box: Box) -> tuple[str, str]:
     fill, rim = _MARKED.get(box.mark) or _FILL[box.kind]
     if box.heat:
         fill = _mixed(fill, HOT, 0.75 * box.heat)
-    if box.bad or box.critical:
-        return fill, "#c4203a" if box.bad else "#d9822b"
+    if box.wrong or box.critical:
+        return fill, "#c4203a" if box.wrong else "#d9822b"
     return fill, "#33567f" if box.root and not box.mark else rim
 
 
@@ -87,12 +87,17 @@ def _mixed(under: str, over: str, share: float) -> str:
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in channels)
 
 
+def signed_title(box: Box) -> str:
+    """The title with the sign of its badge, for formats without badges."""
+    return box.title if box.badge is None else f"{box.badge.sign} {box.title}"
+
+
 def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
     fill, rim = box_colours(box)
     style = "filled" if box.kind == "op" else "filled,rounded"
     style += ",dashed" * (box.kind == "hidden")
     pairs = {
-        "label": dot_string(box.title, *box.lines),
+        "label": dot_string(signed_title(box), *box.lines),
         "id": dot_string(box.key),
         "class": dot_string(box.kind + " root" * box.root),
         "tooltip": dot_string(*box.tip.split("\n")),
@@ -100,7 +105,7 @@ def _box(box: Box, at: int, layout: Layout | None) -> dict[str, str]:
         "fillcolor": dot_string(fill),
         "color": dot_string(rim),
     }
-    if box.kind in STACKED or box.critical or box.bad:
+    if box.kind in STACKED or box.critical or box.wrong:
         pairs["penwidth"] = "2"
     if box.root:
         pairs["peripheries"] = "2"

@@ -29,6 +29,16 @@ class Gradient:
 
 
 @dataclass(slots=True)
+class Check:
+    """A node's rule against finite differences: "right", "wrong", "unsure" or "passed" (over)."""
+
+    verdict: str
+    error: float | None = None  # as a share of the derivative's size
+    tolerance: float | None = None
+    why: str = ""
+
+
+@dataclass(slots=True)
 class Site:
     """The user's line that made a node."""
 
@@ -63,6 +73,8 @@ class Node:
     grad: Gradient | None = None
     before: Gradient | None = None
     flops: float | None = None
+    backward_flops: float | None = None
+    check: Check | None = None
     beyond: tuple[int, int] = (0, 0)  # inputs and users left out of a part of a graph
 
 

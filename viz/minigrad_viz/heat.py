@@ -58,7 +58,8 @@ def _node_values(graph: Graph, by: str) -> list[float | None]:
         elif by == "saved" and node.saved:
             values[at] = sum(array.bytes for array in node.saved)
         elif by == "flops":
-            values[at] = node.flops
+            parts = [part for part in (node.flops, node.backward_flops) if part is not None]
+            values[at] = sum(parts) if parts else None
     for step in graph.backward.steps if graph.backward else []:
         if by == "time":
             values[step.node] = step.t1 - step.t0

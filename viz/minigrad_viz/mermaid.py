@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad_viz.dot import box_colours
+from minigrad_viz.dot import box_colours, signed_title
 from minigrad_viz.escape import mermaid_string
 from minigrad_viz.picture import Box, Picture
 
@@ -32,7 +32,7 @@ def mermaid_text(picture: Picture) -> str:
         source, target = picture.boxes[link.source].key, picture.boxes[link.target].key
         lines.append(f"  {_key(source)} -->|{mermaid_string(link.label)}| {_key(target)}")
     for box in picture.boxes:
-        if box.heat or box.mark or box.bad or box.critical:
+        if box.heat or box.mark or box.wrong or box.critical:
             fill, rim = box_colours(box)
             lines.append(f"  style {_key(box.key)} fill:{fill},stroke:{rim},stroke-width:2px")
     roots = [_key(box.key) for box in picture.boxes if box.root]
@@ -43,7 +43,7 @@ def mermaid_text(picture: Picture) -> str:
 
 def _box(box: Box) -> str:
     opening, closing = _SHAPES.get(box.kind, ("[", "]"))
-    words = "<br/>".join(mermaid_string(text)[1:-1] for text in (box.title, *box.lines))
+    words = "<br/>".join(mermaid_string(text)[1:-1] for text in (signed_title(box), *box.lines))
     return f'  {_key(box.key)}{opening}"{words}"{closing}:::{box.kind}'
 
 

@@ -39,6 +39,8 @@ class Shown:
         makers = {"text/html": self._html, "image/svg+xml": self._svg, "text/plain": self.__repr__}
         bundle = {}
         for kind, make in makers.items():
+            if include is not None and kind not in include:
+                continue
             try:
                 text = make()
             except Exception as error:

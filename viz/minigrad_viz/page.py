@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 from typing import Any
 
+from minigrad_viz.checks import check_words, error_text
 from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import finite, json_in_script, shown, xml
-from minigrad_viz.graph import Array, Gradient, Graph, Node, Step
+from minigrad_viz.graph import Array, Check, Gradient, Graph, Node, Step
 from minigrad_viz.picture import summary_text
 from minigrad_viz.repeats import Repeat, find_repeats
 from minigrad_viz.wording import array_text, byte_text, site_text
@@ -106,12 +107,25 @@ def _node(node: Node, root: bool) -> dict[str, Any]:
         "values": list(node.values or ()),
         "grad": _gradient(node.grad),
         "before": _gradient(node.before),
-        "flops": finite(node.flops),
+        "flops": finite(_sum(node.flops, node.backward_flops)),
+        "check": _check(node.check),
         "params": [[shown(k, 40), shown(v, 120)] for k, v in list(node.params.items())[:64]],
         "beyond": list(node.beyond) if any(node.beyond) else [],
         "root": root,
     }
     return {key: value for key, value in facts.items() if value not in ("", [], False, None)}
+
+
+def _sum(a: float | None, b: float | None) -> float | None:
+    return a if b is None else b + (a or 0)
+
+
+def _check(check: Check | None) -> list[Any] | None:
+    """[verdict, its words, error in words]."""
+    if check is None:
+        return None
+    error = "" if check.error is None else error_text(check.error)
+    return [check.verdict, check_words(check), error]
 
 
 def _gradient(gradient: Gradient | None) -> list[Any] | None:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from minigrad_viz.checks import Badge, badge_of, check_words
 from minigrad_viz.collapse import Group, census
 from minigrad_viz.critical import Critical
 from minigrad_viz.escape import shown
@@ -49,7 +50,13 @@ class Box:
     heat: float | None = None  # 0 to 1
     bad: bool = False  # a cotangent held NaN or Inf
     critical: bool = False
+    badge: Badge | None = None  # what finite differences say
     mark: str = ""  # in a diff: appeared, gone, changed, slower
+
+    @property
+    def wrong(self) -> bool:
+        """Whether something is wrong here: NaN, or a rule against finite differences."""
+        return self.bad or (self.badge is not None and self.badge.verdict == "wrong")
 
 
 @dataclass(slots=True)
@@ -203,6 +210,7 @@ def _lay_over(graph: Graph, groups: list[Group], boxes: list[Box], overlay: Over
     bad, heat = troubled(graph), overlay.heat
     for at, (group, box) in enumerate(zip(groups, boxes, strict=True)):
         box.bad = not bad.isdisjoint(group.members)
+        box.badge = badge_of(graph.nodes[member] for member in group.members)
         if box.bad:
             box.title = f"⚠ {box.title}"
         if heat is not None:
@@ -229,7 +237,9 @@ def _tip(node: Node) -> str:
     saved = [f"saves {shown(a.name, 24)} {array_text(a)}" for a in node.saved[:8]]
     place_made = shown(f"{node.site.file}:{node.site.line}", 120, "tail") if node.site else ""
     words = [f"{shown(node.op or node.kind, 60)} #{node.id}", shown(node.name, 80)]
-    lines = [*words, *outputs, shown(node.formula, 120), *saved, shown(node.scope, 80), place_made]
+    check = f"finite differences: {check_words(node.check)}" if node.check else ""
+    lines = [*words, *outputs, shown(node.formula, 120), *saved, check, shown(node.scope, 80)]
+    lines.append(place_made)
     return "\n".join(line for line in lines if line)
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from minigrad_viz.errors import ViewerError
@@ -19,6 +19,7 @@ from minigrad_viz.escape import shown
 from minigrad_viz.graph import (
     Array,
     Backward,
+    Check,
     Contribution,
     Edge,
     Gradient,
@@ -37,6 +38,7 @@ _HEADER = ("minigrad", "python", "numpy", "cupy", "device", "clock")
 _LONGEST_TEXT = 4096  # of a text kept in memory; writers cut further
 _LARGEST = 2**63 - 1
 _MOST_NUMBERS = 16
+_VERDICTS = ("right", "wrong", "unsure", "passed")
 _NOT_FINITE = ("nan", "inf", "-inf")
 
 
@@ -50,7 +52,7 @@ def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
         raise ViewerError(f"{label}: not a whole JSON file ({_reason(error, data)})") from None
     del data
     try:
-        return graph_from(document)
+        return graph_from(document, consume=True)
     except ViewerError as error:
         raise ViewerError(f"{label}: {error}") from None
 
@@ -85,18 +87,18 @@ def _reason(error: Exception, data: bytes) -> str:
     return shown(str(error), 120)
 
 
-def graph_from(document: Any) -> Graph:
-    """The checked graph of a parsed JSON document."""
+def graph_from(document: Any, consume: bool = False) -> Graph:
+    """The checked graph of a parsed JSON document; `consume` lets go of its records on the way."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ViewerError(f'not a graph dump: no "format": "{FORMAT}" at the top')
     _check_version(document)
     header = {key: _optional(document, key, _text, "", "the header") for key in _HEADER}
-    records = _list(document, "nodes")
-    nodes = [_node(record, at) for at, record in enumerate(records)]
+    nodes = [_node(record, at) for at, record in _each(_list(document, "nodes"), consume)]
     place = {node.id: at for at, node in enumerate(nodes)}
     if len(place) != len(nodes):
         raise ViewerError(f"two nodes share the id {_repeated([node.id for node in nodes])}")
-    edges = [_edge(item, at, nodes, place) for at, item in enumerate(_list(document, "edges"))]
+    links = _each(_list(document, "edges"), consume)
+    edges = [_edge(record, at, nodes, place) for at, record in links]
     roots = [_placed(root, place, "roots") for root in _list(document, "roots")]
     _check_acyclic(nodes, edges)
     backward = document.get("backward")
@@ -105,8 +107,16 @@ def graph_from(document: Any) -> Graph:
         nodes=nodes,
         edges=edges,
         roots=list(dict.fromkeys(roots)),
-        backward=None if backward is None else _backward(backward, place, nodes),
+        backward=None if backward is None else _backward(backward, place, nodes, consume),
     )
+
+
+def _each(records: list, consume: bool) -> Iterator[tuple[int, Any]]:
+    """(position, record); a large dump is otherwise twice in memory, as JSON and as a graph."""
+    for at, record in enumerate(records):
+        if consume:
+            records[at] = None
+        yield at, record
 
 
 def _check_version(document: dict) -> None:
@@ -150,6 +160,8 @@ def _node(record: Any, at: int) -> Node:
         grad=_optional(record, "grad", _gradient, None, where),
         before=_optional(record, "grad_before", _gradient, None, where),
         flops=_optional(record, "flops", _number, None, where),
+        backward_flops=_optional(record, "backward_flops", _number, None, where),
+        check=_optional(record, "check", _check, None, where),
     )
 
 
@@ -171,13 +183,14 @@ def _placed(identity: Any, place: dict[int, int], where: str) -> int:
     return place[identity]
 
 
-def _backward(record: Any, place: dict[int, int], nodes: list[Node]) -> Backward:
+def _backward(record: Any, place: dict[int, int], nodes: list[Node], consume: bool) -> Backward:
     if not isinstance(record, dict):
         raise _wrong("backward", "it", "an object", record)
+    steps = _each(_list(record, "steps"), consume)
     return Backward(
         engine=_optional(record, "engine", _text, "", "backward"),
         workers=_optional(record, "workers", _count, 1, "backward"),
-        steps=[_step(step, at, place, nodes) for at, step in enumerate(_list(record, "steps"))],
+        steps=[_step(step, at, place, nodes) for at, step in steps],
         released=record.get("released") is not False,
     )
 
@@ -280,6 +293,17 @@ def _gradient(value: Any) -> Gradient:
         norm=_optional(value, "grad_norm", _number, None, "a gradient"),
         nonfinite=_optional(value, "nonfinite", _text, None, "a gradient"),
         values=_optional(value, "values", _numbers, None, "a gradient"),
+    )
+
+
+def _check(value: Any) -> Check:
+    if not isinstance(value, dict) or value.get("verdict") not in _VERDICTS:
+        raise TypeError(f"an object with a verdict, one of {', '.join(_VERDICTS)}")
+    return Check(
+        verdict=value["verdict"],
+        error=_optional(value, "error", _number, None, "a check"),
+        tolerance=_optional(value, "tolerance", _number, None, "a check"),
+        why=_optional(value, "why", _text, "", "a check"),
     )
 
 

@@ -4,7 +4,7 @@ was asked."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from minigrad_viz import raster
@@ -16,6 +16,7 @@ from minigrad_viz.escape import shown
 from minigrad_viz.focus import focused
 from minigrad_viz.graph import Graph
 from minigrad_viz.heat import heat_of
+from minigrad_viz.layout import Layout
 from minigrad_viz.mermaid import EDGE_LIMIT, mermaid_text
 from minigrad_viz.page import page_text
 from minigrad_viz.picture import Overlay, Picture, box_size, picture_of
@@ -175,20 +176,6 @@ def _mermaid(picture: Picture, options: Options) -> Drawing:
 def _json(picture: Picture, options: Options) -> Drawing:
     """The picture with its places, for another program to draw."""
     layout = picture.layout()
-    boxes = []
-    for box, x, y in zip(picture.boxes, layout.x, layout.y, strict=True):
-        width, height = box_size(box)
-        place = {"x": round(x, 2), "y": round(y, 2), "width": width, "height": height}
-        words = {"title": box.title, "lines": box.lines, "root": box.root, "members": box.members}
-        if box.heat is not None:
-            words["heat"] = round(box.heat, 4)
-        words |= {key: True for key in ("bad", "critical") if getattr(box, key)}
-        boxes.append({"key": box.key, "kind": box.kind, **words, **place})
-    links = []
-    for link, route in zip(picture.links, layout.routes, strict=True):
-        ends = {"source": boxes[link.source]["key"], "target": boxes[link.target]["key"]}
-        points = [[round(x, 2), round(y, 2)] for x, y in route]
-        links.append({**ends, "label": link.label, "bytes": link.bytes, "points": points})
     document = {
         "format": "minigrad.picture",
         "version": [1, 0],
@@ -196,10 +183,37 @@ def _json(picture: Picture, options: Options) -> Drawing:
         "summary": picture.summary,
         "width": round(layout.width, 2),
         "height": round(layout.height, 2),
-        "boxes": boxes,
-        "links": links,
     }
-    return Drawing((json.dumps(document, indent=1) + "\n").encode("utf-8"), "json")
+    head = json.dumps(document, indent=1)[:-2]  # a line each; without the closing brace
+    parts = [_records("boxes", _json_boxes(picture, layout)), _records("links", _json_links(picture, layout))]
+    return Drawing("".join([head, *parts, "\n}\n"]).encode("utf-8"), "json")
+
+
+def _records(name: str, records: Iterator[dict]) -> str:
+    """A list of records, one a line, each turned into text at once: objects take far more room."""
+    lines = [json.dumps(record, separators=(",", ":")) for record in records]
+    return f',\n "{name}": [' + ",".join(f"\n  {line}" for line in lines) + "\n ]"
+
+
+def _json_boxes(picture: Picture, layout: Layout) -> Iterator[dict]:
+    for box, x, y in zip(picture.boxes, layout.x, layout.y, strict=True):
+        width, height = box_size(box)
+        place = {"x": round(x, 2), "y": round(y, 2), "width": width, "height": height}
+        words = {"title": box.title, "lines": box.lines, "root": box.root, "members": box.members}
+        if box.heat is not None:
+            words["heat"] = round(box.heat, 4)
+        if box.badge is not None:
+            words["check"] = {"verdict": box.badge.verdict, "text": box.badge.text}
+        words |= {key: True for key in ("bad", "critical") if getattr(box, key)}
+        yield {"key": box.key, "kind": box.kind, **words, **place}
+
+
+def _json_links(picture: Picture, layout: Layout) -> Iterator[dict]:
+    for link, route in zip(picture.links, layout.routes, strict=True):
+        source, target = picture.boxes[link.source].key, picture.boxes[link.target].key
+        points = [[round(x, 2), round(y, 2)] for x, y in route]
+        words = {"label": link.label, "bytes": link.bytes, "critical": link.critical}
+        yield {"source": source, "target": target, **words, "points": points}
 
 
 _DRAWERS: dict[str, Callable[[Picture, Options], Drawing]] = {

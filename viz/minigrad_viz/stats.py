@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from minigrad_viz.checks import check_counts
 from minigrad_viz.collapse import census
 from minigrad_viz.critical import critical_path
 from minigrad_viz.escape import shown
 from minigrad_viz.graph import Graph, Step, topological_order
 from minigrad_viz.structure import structural_hash
-from minigrad_viz.wording import byte_text, census_text, count_text, nanoseconds_text
+from minigrad_viz.wording import (
+    byte_text,
+    census_text,
+    count_of,
+    count_text,
+    nanoseconds_text,
+)
 
 
 def statistics(graph: Graph) -> dict[str, Any]:
@@ -29,6 +36,9 @@ def statistics(graph: Graph) -> dict[str, Any]:
         "saved_bytes": sum(array.bytes for n in nodes for array in n.saved),
         "ops": dict(Counter(n.op for n in nodes if n.kind == "op").most_common()),
         "scopes": dict(Counter(n.scope for n in nodes if n.scope).most_common()),
+        "flops": sum(n.flops or 0 for n in nodes),
+        "backward_flops": sum(n.backward_flops or 0 for n in nodes),
+        "checks": check_counts(graph),
         "hash": structural_hash(graph),
         "backward": None,
     }
@@ -82,8 +92,10 @@ def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
         ("parameters", byte_text(numbers["parameter_bytes"])),
         ("op results", byte_text(numbers["result_bytes"])),
         ("saved arrays", byte_text(numbers["saved_bytes"])),
+        ("work", _work_text(numbers)),
         ("ops", _ranking(numbers["ops"], top)),
         ("scopes", _ranking(numbers["scopes"], top)),
+        ("checks", ", ".join(f"{count:,} {word}" for word, count in numbers["checks"].items())),
         ("hash", numbers["hash"]),
         ("written by", _ranking(numbers["written_by"], 10)),
     ]
@@ -95,6 +107,13 @@ def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
         rows.append(("backward", f"{words} ({workers}){bad}"))
         rows.append(("critical path", _span_text(run)))
     return "\n".join(f"{name:<13} {text}" for name, text in rows if text) + "\n"
+
+
+def _work_text(numbers: dict[str, Any]) -> str:
+    forward, backward = numbers["flops"], numbers["backward_flops"]
+    if not forward + backward:
+        return ""
+    return f"{count_of(forward)}FLOP forward, {count_of(backward)}FLOP backward"
 
 
 def _span_text(run: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from importlib import resources
 
+from minigrad_viz.checks import Badge
 from minigrad_viz.escape import xml
 from minigrad_viz.layout import Layout, Point
 from minigrad_viz.picture import RIM, STACKED, Box, Link, Picture, box_size, label_places
@@ -15,6 +16,7 @@ MARGIN = 28.0
 _HEADER, _LEGEND = 52.0, 46.0
 _KEYS = (("leaf", "input"), ("parameter", "parameter"), ("op", "operation"), ("scope", "scope"))
 _LEGEND_WIDTH = 560.0
+BADGE_SIZE = 8.5
 
 
 def svg_text(picture: Picture, layout: Layout) -> str:
@@ -99,7 +101,7 @@ def _boxes(picture: Picture, layout: Layout, sizes: list[tuple[float, float]]) -
 
 def _box(box: Box, x: float, y: float, width: float, height: float) -> Iterator[str]:
     left, top = x - width / 2, y - height / 2
-    style = f"node {box.kind}" + " root" * box.root + " bad" * box.bad + " warm" * bool(box.heat)
+    style = f"node {box.kind}" + " root" * box.root + " bad" * box.wrong + " warm" * bool(box.heat)
     style += " critical" * box.critical + f" {box.mark}" * bool(box.mark)
     yield f'<g class="{style}" id="{box.key}">'
     yield f"<title>{xml(box.tip)}</title>"
@@ -117,8 +119,19 @@ def _box(box: Box, x: float, y: float, width: float, height: float) -> Iterator[
     for line in box.lines:
         baseline += 13
         yield f'<text class="line" x="{x:.1f}" y="{baseline:.1f}">{xml(line)}</text>'
+    if box.badge is not None:
+        yield from _badge(box.badge, x, left, top)
     yield from _labels(box, x, top + height + 12 + 2.5 * box.root)
     yield "</g>"
+
+
+def _badge(badge: Badge, x: float, left: float, top: float) -> Iterator[str]:
+    """A pill over the upper left corner, clear of the arrow at the middle."""
+    width = text_width(badge.text, BADGE_SIZE, bold=True) + 9
+    start = min(left - 7, x - 8 - width)
+    yield f'<g class="badge {badge.verdict}">'
+    yield _rect("pill", start, top - 8, width, 14, 7)
+    yield f'<text x="{start + width / 2:.1f}" y="{top + 2.2:.1f}">{xml(badge.text)}</text></g>'
 
 
 def _labels(box: Box, x: float, y: float) -> Iterator[str]:

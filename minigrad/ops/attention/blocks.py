@@ -21,6 +21,7 @@ from .drops import kept, kept_factor
 from .words import dropped, probabilities, pull_gradients
 
 BLOCK_SCORES = 1 << 19  # scores made at a time
+BLOCK_SCORES_ON_GPU = 1 << 27  # there a block costs a dozen launches, and memory is 512 MB for it
 NARROWEST = 64  # queries or keys in a block, at least: products of thinner ones are slow
 
 
@@ -28,7 +29,8 @@ def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[s
     """Spans of queries and of keys; of `block_size`, or so that BLOCK_SCORES is not exceeded."""
     size = block_size
     if size is None:
-        size = max(NARROWEST, int((BLOCK_SCORES / max(prod(q.shape[:-2]), 1)) ** 0.5))
+        most = BLOCK_SCORES if array_module(q) is np else BLOCK_SCORES_ON_GPU
+        size = max(NARROWEST, int((most / max(prod(q.shape[:-2]), 1)) ** 0.5))
     return spans(q.shape[-2], size), spans(k.shape[-2], size)
 
 

@@ -14,6 +14,7 @@ from ..blocks import scratch, spans
 from ..windows import Windows, columns, fold
 
 BLOCK_BYTES = 1 << 20  # of columns made at a time by each thread; best of 1, 2, 4, 8 MB
+BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle
 LANES = 4  # sums of the weights' gradient that threads fill side by side
 FEW_WINDOWS = 100  # images with fewer windows than this are multiplied together, not one by one
 
@@ -100,7 +101,8 @@ def transposed_weight(w, flips: list, groups: int):
 
 def blocks(x: Any, nbytes: int) -> list[slice]:
     """Slices of the batch x whose columns, of `nbytes` an image, take about BLOCK_BYTES each."""
-    return spans(len(x), max(1, BLOCK_BYTES // max(1, nbytes)))
+    limit = BLOCK_BYTES if array_module(x) is np else BLOCK_BYTES_ON_GPU
+    return spans(len(x), max(1, limit // max(1, nbytes)))
 
 
 def on_threads(work: Callable[[Any], Any], pieces: list, x: Any) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import is_differentiable
 from ...core.primitive import elementwise
 from ...core.registry import op
 
@@ -65,7 +66,8 @@ def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
         b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
     zero = (a == 0) & ~np.isnan(b)
     y = np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
-    return y.astype(np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")]), copy=False)
+    dtype = np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")])
+    return y.astype(dtype, copy=False) if is_differentiable(dtype) else y  # log of ints: floats
 
 
 def _origin(a: Any, b: Any, singular: float) -> Any:

@@ -28,7 +28,7 @@ def _sigmoid(x: Any) -> Any:
 
 @in_float32
 def _sigmoid_derivative(x: Any) -> Any:
-    e = np.exp(-np.abs(x))
+    e = np.exp(np.minimum(x, -x))  # even in x: of ±x, the one whose exponential cannot overflow
     return e / np.square(1 + e)
 
 

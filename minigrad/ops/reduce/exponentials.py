@@ -3,6 +3,7 @@
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import keep_axes, widen
@@ -19,12 +20,12 @@ def logsumexp(x, axis=None, keepdims=False):
     """
     z = widen(x)
     # of no elements there is no largest; their sum, 0, has the right shape
-    top = (np.max if z.size else np.sum)(z, axis=axis, keepdims=True)
+    top = (np.max if z.size else np.sum)(z.real, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
         y = np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True)) + top
     y = y if keepdims else np.squeeze(y, axis)
-    return y.astype(x.dtype), top
+    return y.astype(x.dtype) if is_differentiable(x.dtype) else y, top
 
 
 @logsumexp.vjp("x")
@@ -33,7 +34,7 @@ def logsumexp_dx(g, x, top, axis, keepdims):
     e = np.exp(widen(x) - top)
     total = op.sum(e, axis=axis, keepdims=True)
     share = e / np.where(total == 0, 1, total)
-    return widen(keep_axes(g, x.shape, axis, keepdims)) * share
+    return widen(keep_axes(g, x.shape, axis, keepdims)) * share.conj()
 
 
 @primitive
@@ -42,6 +43,7 @@ def logcumsumexp(x, axis=-1):
 
     gx_k = exp(x_k − y_k) s_k,  s_k = g_k + exp(y_k − y_{k+1}) s_{k+1}: no exponent is positive.
     """
+    x = x if is_differentiable(x.dtype) else x.astype(np.float64)
     z, axis = (widen(x).reshape(-1), 0) if axis is None or x.ndim == 0 else (widen(x), axis)
     if array_module(x) is np:
         return np.logaddexp.accumulate(z, axis).astype(x.dtype)

@@ -289,5 +289,11 @@ class App {
   }
 }
 
+const unseen = !stage.clientWidth; // so it may be with a notebook's frame that is being opened
 const app = new App();
 app.start();
+if (unseen) new ResizeObserver((_, watch) => {
+  if (!stage.clientWidth) return;
+  watch.disconnect();
+  app.restore(); // the first look again, now that there is room
+}).observe(stage);

@@ -3,6 +3,7 @@
 // bitmap, a few milliseconds a frame; moving the view moves the bitmap until the next is ready.
 
 const MARGIN = 0.3; // of the stage, on each side
+const BADGE_INK = { right: "appeared", wrong: "bad", unsure: "changed", passed: "quiet" };
 const SLICE = 7; // milliseconds of painting a frame
 const WORDS_FROM = 0.3, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
 
@@ -195,6 +196,7 @@ class CanvasPainter {
       if (k < CURVES_FROM) this.farBox(pen, box, k); else this.nearBox(pen, box, k);
       if (this.marks.chosen === at) this.chosenRim(pen, box, k);
       if (k > WORDS_FROM) this.words(pen, box, words);
+      if (box.badge && (k > WORDS_FROM || box.badge.verdict === "wrong")) this.badge(pen, box, k);
       if ((count += 1) % 60 === 0) yield;
     }
     pen.globalAlpha = 1;
@@ -231,6 +233,24 @@ class CanvasPainter {
     pen.beginPath();
     pen.roundRect(x - w / 2 - grow + shift, y - h / 2 - grow - shift, w + 2 * grow, h + 2 * grow,
       RADIUS[kind] + grow);
+  }
+
+  // Of what finite differences say only errors are seen from far away.
+  badge(pen, { x, y, w, h, badge }, k) {
+    const colour = this.colour(BADGE_INK[badge.verdict]), wrong = badge.verdict === "wrong";
+    const tall = Math.max(14, 5 / k), wide = k > WORDS_FROM ? badge.w : tall;
+    const left = badgeLeft({ x, w, badge }), top = y - h / 2 - 8;
+    pen.beginPath();
+    pen.roundRect(left, top, wide, tall, tall / 2);
+    pen.fillStyle = wrong ? colour : this.colour("panel");
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.1;
+    pen.fill();
+    pen.stroke();
+    if (k <= WORDS_FROM) return;
+    pen.fillStyle = wrong ? this.colour("panel") : colour;
+    pen.font = `600 8.5px ${FONT}`;
+    pen.fillText(badge.text, left + wide / 2, top + 10.2);
   }
 
   words(pen, box, { ink, quiet }) {

@@ -123,6 +123,7 @@ function dress(box, room) {
   box.lines = box.kind === "scope" ? scopeLines(box) : linesOf(box.members[0], room !== null);
   if (box.root && !box.ports.size && box.kind !== "scope")
     box.ports.set("root", { port: 0, text: first.outputs[0] });
+  box.badge = badgeOf(box.members);
   let words = textWidth(box.title, 12.5, 600), labels = 0;
   for (const line of box.lines) words = Math.max(words, textWidth(line, 9.5, 400));
   if (room) words = Math.max(words, ...room(box).map((text) => textWidth(text, 10.5, 600)));
@@ -163,6 +164,20 @@ function linesOf(at, stepping) {
   if (node.note) lines.push(node.note);
   if (node.beyond) lines.push(`… ${beyondText(node.beyond)} not shown`);
   return lines;
+}
+
+// What finite differences say of the nodes of a box, as badge_of in checks.py.
+const SIGNS = { wrong: "✗", unsure: "?", right: "✓", passed: "–" };
+
+function badgeOf(members) {
+  const checks = members.map((at) => graph.nodes[at].check).filter(Boolean);
+  if (!checks.length) return null;
+  const count = (one) => checks.filter(([verdict]) => verdict === one).length;
+  const verdict = Object.keys(SIGNS).find(count), some = count(verdict);
+  const share = some === checks.length ? "" : ` of ${checks.length}`;
+  const words = checks.length === 1 ? checks[0][2] : some + share;
+  const text = SIGNS[verdict] + (words ? " " + words : "");
+  return { verdict, text, w: textWidth(text, 8.5, 600) + 9 };
 }
 
 function beyondText([inputs, users]) {

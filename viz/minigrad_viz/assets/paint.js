@@ -38,14 +38,21 @@ function fillOf(box, colour) {
   return mixed(colour, "hot", box.heat * 0.85, "op");
 }
 
+// Over the upper left corner, clear of the arrow at the middle.
+function badgeLeft({ x, w, badge }) {
+  return Math.min(x - w / 2 - 7, x - 8 - badge.w);
+}
+
+const isWrong = (box) => box.bad || (box.badge !== null && box.badge.verdict === "wrong");
+
 function rimOf(box, colour) {
-  if (box.bad) return colour("bad");
+  if (isWrong(box)) return colour("bad");
   if (box.critical) return colour("accent");
   if (box.mark) return colour(box.mark);
   return colour(box.root ? "root-rim" : box.kind + "-rim");
 }
 
-const rimWidth = (box) => (box.critical ? 2.6 : box.mark || box.bad ? 2 : 1.1);
+const rimWidth = (box) => (box.critical ? 2.6 : box.mark || isWrong(box) ? 2 : 1.1);
 const titleText = (box) => (box.bad ? "⚠ " : "") + box.title;
 
 class SvgPainter {
@@ -86,6 +93,7 @@ class SvgPainter {
     group.append(this.rect(box, "box", 0, 0, paint));
     if (marks.chosen === k) group.append(this.rect(box, "chosen", 4.5));
     this.words(box, group);
+    if (box.badge) group.append(this.badge(box));
     return group;
   }
 
@@ -93,6 +101,14 @@ class SvgPainter {
     return this.make("rect", { class: style, x: box.x - box.w / 2 - grow + shift,
       y: box.y - box.h / 2 - grow - shift, width: box.w + 2 * grow, height: box.h + 2 * grow,
       rx: RADIUS[box.kind] + grow, ...more });
+  }
+
+  badge({ x, y, w, h, badge }) {
+    const left = badgeLeft({ x, w, badge }), top = y - h / 2 - 8;
+    const group = this.make("g", { class: "badge " + badge.verdict });
+    group.append(this.make("rect", { x: left, y: top, width: badge.w, height: 14, rx: 7 }));
+    group.append(this.make("text", { x: left + badge.w / 2, y: top + 10.2 }, badge.text));
+    return group;
   }
 
   words(box, group) {

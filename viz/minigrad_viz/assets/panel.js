@@ -52,6 +52,7 @@ function showOverview(app) {
   section("Legend", ...rows.map((row) => legendRow(...row)),
     tag("p", "A double rim marks the result; a line's width is its bytes (log).", "quiet"));
   if (graph.critical) section("Critical path", ...pathFacts());
+  section("Finite differences", ...checkRows(app));
   section("Differences", ...differences(app));
   section("Scopes", ...scopeRows(app));
   section("Repeats", ...[...repeats].map(([name, { title, copies, members }]) =>
@@ -62,6 +63,20 @@ function showOverview(app) {
     ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"],
     ["s", "step through backward"], ["p", "critical path"], ["t", "light or dark"],
     ["Esc", "let go"]]));
+}
+
+function checkText([verdict, words]) {
+  return tag("p", `${SIGNS[verdict]} ${words}`, "check " + verdict);
+}
+
+// How many of each verdict, and the nodes whose rules are wrong.
+function checkRows(app) {
+  const checked = [...graph.nodes.keys()].filter((at) => graph.nodes[at].check);
+  const of = (one) => checked.filter((at) => graph.nodes[at].check[0] === one);
+  const rows = Object.keys(SIGNS).filter((one) => of(one).length)
+    .map((one) => checkText([one, `${of(one).length} ${one}`]));
+  return [...rows, ...of("wrong").slice(0, 50).map((at) =>
+    action(nodeName(at), "✗ " + graph.nodes[at].check[2], () => app.reveal(at)))];
 }
 
 function pathFacts() {
@@ -105,6 +120,7 @@ function showNode(app, at) {
     ...node.outputs.map((text, k) => tag("code", `${text} · ${byteText(node.bytes[k])}`)));
   section("Facts", facts([["name", node.op ? node.name : ""], ["device", node.device],
     ["value", node.values && valuesText(node.values, 16)], ...(node.params || [])]));
+  if (node.check) section("Finite differences", checkText(node.check));
   if (node.grad) section("Gradient", facts(gradientFacts(node)));
   if (node.saved) section("Saved for backward", ...node.saved.map((text) => tag("code", text)));
   if (node.site) section("Made at", ...madeAt(node));

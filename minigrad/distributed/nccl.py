@@ -1,0 +1,203 @@
+"""The transport of arrays on GPUs: NCCL, through CuPy. No copy to the host.
+
+Calls go to a stream of their own, which waits for what the current stream has queued so far; so
+they run beside what the current stream does next. `request.wait_on_stream()` makes the current
+stream wait for one of them, without stopping the host.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import require_gpu
+from .errors import DistributedError
+from .transport import Request, Transport
+
+_OPS = {"sum": 0, "max": 2, "min": 3}  # ncclRedOp_t
+_TYPES = {
+    "int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6,
+    "float32": 7, "float64": 8, "bfloat16": 9, "complex64": 7, "complex128": 8,
+}  # fmt: skip  # ncclDataType_t; a complex number is sent as two real ones
+
+
+def connect(rank: int, size: int, unique_id: Any = None) -> Any:
+    """An NCCL communicator on the current GPU.
+
+    unique_id   agreed upon elsewhere (through MPI); None: CuPy's TCP store at MASTER_ADDR,
+                MASTER_PORT introduces the ranks
+    """
+    # In-switch reduction (NVLink SHARP) needs multicast rights that containers often lack.
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    require_gpu("the NCCL backend")
+    from cupy.cuda import nccl
+
+    if not nccl.available:
+        raise DistributedError(
+            "CuPy does not find the NCCL library: pip install nvidia-nccl-cu13 (or -cu12)"
+        )
+    if unique_id is not None:
+        return nccl.NcclCommunicator(size, unique_id, rank)
+    from cupyx.distributed import init_process_group
+
+    host = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    port = int(os.environ.get("MASTER_PORT", "13333"))
+    group = init_process_group(size, rank, host=host, port=port)
+    comm = group._comm  # CuPy's own calls do not know bfloat16
+    comm.store = group  # lives as long as the communicator does
+    return comm
+
+
+def unique_id() -> Any:
+    """A name for a new communicator; one rank makes it, all use it."""
+    require_gpu("the NCCL backend")
+    from cupy.cuda import nccl
+
+    return nccl.get_unique_id()
+
+
+class NCCLRequest:
+    """A call on the communication stream; begun and ended are CUDA events around it."""
+
+    def __init__(self, begun: Any, ended: Any, kept: tuple):
+        self.begun, self.ended = begun, ended
+        self._kept = kept
+
+    def done(self) -> bool:
+        return self.ended.done
+
+    def wait_on_stream(self) -> None:
+        """Make the current stream wait for the call; the host goes on."""
+        _cupy().cuda.get_current_stream().wait_event(self.ended)
+
+
+class NCCLTransport:
+    """Arrays on GPUs, one GPU a rank."""
+
+    device = "cuda"
+
+    def __init__(self, comm: Any, rank: int, size: int, stream: Any = None):
+        self.comm, self.rank, self.size = comm, rank, size
+        self.stream = stream or _cupy().cuda.Stream(non_blocking=True)
+
+    def duplicate(self) -> "NCCLTransport":
+        # One communicator runs its calls in the order in which they were queued, which is the same
+        # on every rank; a second one beside it could deadlock on the GPU.
+        return self
+
+    def sum_dtype(self, dtype: Any) -> Any:
+        _type(dtype)
+        return np.dtype(dtype)
+
+    def all_reduce(self, buffer: Any, op: str) -> Request:
+        kind, count = _counted(buffer)
+        return self._run("allReduce", (buffer, buffer), count, kind, _OPS[op])
+
+    def broadcast(self, buffer: Any, root: int) -> Request:
+        kind, count = _counted(buffer)
+        return self._run("broadcast", (buffer, buffer), count, kind, root)
+
+    def all_gather(self, part: Any, whole: Any) -> Request:
+        kind, count = _counted(part)
+        return self._run("allGather", (part, whole), count, kind)
+
+    def reduce_scatter(self, whole: Any, part: Any) -> Request:
+        kind, count = _counted(part)
+        return self._run("reduceScatter", (whole, part), count, kind, _OPS["sum"])
+
+    def send(self, buffer: Any, to: int, tag: int) -> Request:
+        kind, count = _counted(buffer)
+        return self._run("send", (buffer,), count, kind, to)
+
+    def receive(self, buffer: Any, source: int, tag: int) -> Request:
+        kind, count = _counted(buffer)
+        return self._run("recv", (buffer,), count, kind, source)
+
+    def barrier(self) -> Request:
+        return self.all_reduce(_cupy().zeros(1, np.float32), "sum")
+
+    def _run(self, call: str, arrays: tuple, *how: int) -> NCCLRequest:
+        cupy = _cupy()
+        ready = cupy.cuda.get_current_stream().record()
+        self.stream.wait_event(ready)
+        begun = self.stream.record(cupy.cuda.Event())
+        pointers = [x.data.ptr for x in arrays]
+        getattr(self.comm, call)(*pointers, *how, self.stream.ptr)
+        ended = self.stream.record(cupy.cuda.Event())
+        return NCCLRequest(begun, ended, arrays)
+
+
+class Staged:
+    """Host arrays over a transport of GPU arrays, where there is no MPI: for small things."""
+
+    device = "cpu"
+
+    def __init__(self, inner: Transport):
+        self.inner = inner
+        self.rank, self.size = inner.rank, inner.size
+
+    def duplicate(self) -> "Staged":
+        return self
+
+    def sum_dtype(self, dtype: Any) -> Any:
+        return self.inner.sum_dtype(dtype)
+
+    def all_reduce(self, buffer: np.ndarray, op: str) -> Request:
+        there = _cupy().asarray(buffer)
+        return _Copied(self.inner.all_reduce(there, op), there, buffer)
+
+    def broadcast(self, buffer: np.ndarray, root: int) -> Request:
+        memory = buffer.reshape(-1).view(np.uint8)
+        there = _cupy().asarray(memory)
+        return _Copied(self.inner.broadcast(there, root), there, memory)
+
+    def all_gather(self, part: np.ndarray, whole: np.ndarray) -> Request:
+        sent, received = (x.reshape(-1).view(np.uint8) for x in (part, whole))
+        there = _cupy().empty(received.shape, np.uint8)
+        return _Copied(self.inner.all_gather(_cupy().asarray(sent), there), there, received)
+
+    def reduce_scatter(self, whole: np.ndarray, part: np.ndarray) -> Request:
+        there = _cupy().empty(part.shape, part.dtype)
+        return _Copied(self.inner.reduce_scatter(_cupy().asarray(whole), there), there, part)
+
+    def send(self, buffer: np.ndarray, to: int, tag: int) -> Request:
+        memory = buffer.reshape(-1).view(np.uint8)
+        return self.inner.send(_cupy().asarray(memory), to, tag)
+
+    def receive(self, buffer: np.ndarray, source: int, tag: int) -> Request:
+        memory = buffer.reshape(-1).view(np.uint8)
+        there = _cupy().empty(memory.shape, np.uint8)
+        return _Copied(self.inner.receive(there, source, tag), there, memory)
+
+    def barrier(self) -> Request:
+        return self.inner.barrier()
+
+
+class _Copied:
+    """Complete once the result has been copied back to the host array."""
+
+    def __init__(self, request: Any, there: Any, here: np.ndarray):
+        self.request, self.there, self.here = request, there, here
+
+    def done(self) -> bool:
+        if not self.request.done():
+            return False
+        self.here[...] = self.there.get().reshape(self.here.shape)
+        return True
+
+
+def _counted(x: Any) -> tuple[int, int]:
+    """(NCCL's number of the dtype, how many of it) of an array."""
+    return _type(x.dtype), x.size * (2 if x.dtype.kind == "c" else 1)
+
+
+def _type(dtype: Any) -> int:
+    if str(dtype) not in _TYPES:
+        raise TypeError(f"NCCL knows no {dtype}; cast it to one of {', '.join(_TYPES)}")
+    return _TYPES[str(dtype)]
+
+
+def _cupy() -> Any:
+    import cupy
+
+    return cupy

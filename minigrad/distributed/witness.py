@@ -1,0 +1,43 @@
+"""A small process beside each rank that can still speak when the rank is killed.
+
+A killed process says nothing, and MPI's launcher ends the others at once. The witness holds the
+read end of a pipe from its rank: when that closes without a farewell, the rank has died, and the
+witness reads its last note and says so on the standard error that both share. The first witness of
+a machine leaves its message in the job's folder, so the others can name the cause.
+
+Run by its path, with the standard library alone.
+"""
+
+import os
+import sys
+
+FAREWELL = b"q"
+
+
+def main(rank: str, size: str, folder: str) -> None:
+    """Wait for the end of the pipe on standard input; speak unless a farewell came first."""
+    if os.read(0, 1) == FAREWELL:
+        return
+    note = _read(os.path.join(folder, f"rank-{rank}"))
+    first = os.path.join(folder, "first")
+    text = f"rank {rank} of {size} was killed or crashed {note}"
+    try:
+        handle = os.open(first, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        os.write(handle, text.encode())
+        os.close(handle)
+    except OSError:
+        cause = _read(first)
+        text = f"rank {rank} of {size} was ended {note}" + (f", because {cause}" if cause else "")
+    os.write(2, f"minigrad.distributed: {text}\n".encode())
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4096).rstrip(b"\0 ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

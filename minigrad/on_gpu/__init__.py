@@ -1,0 +1,19 @@
+"""What ops run on a GPU where NumPy's words would be slow there; the rules stay as they are.
+
+elements.py     elementwise ops: the row of the calculus table as one kernel, forward and derivative
+rows.py         softmax and its kin, sums
+norms.py        layer, rms, group, instance and batch normalisation
+losses.py       cross entropy on class indices
+products.py     matrix products through cuBLAS
+attention.py    attention over whole matrices of scores, as many as fit a workspace
+convolution.py  cuDNN where its front end is installed, else products of whole batches
+pooling.py      maxima of windows
+
+Each of these gives ops a forward for "cuda" that falls back to the op's own where arrays do not
+allow a kernel. They are installed when a GPU is first used: without one nobody pays.
+"""
+
+from ..backends import device
+from . import install as _install
+
+device.on_first_gpu.append(_install.install)

@@ -1,0 +1,64 @@
+"""Convolution on a GPU: by cuDNN where its front end is installed, else by products.
+
+Without cuDNN the op's own forwards run, on columns of as much of the batch as a workspace holds
+(ops/conv/images.py), with cuBLAS for the products. `by_cudnn` switches, for the tests that hold one
+against the other.
+"""
+
+from math import prod
+from typing import Any
+
+from ..backends.device import array_module
+from ..backends.dtypes import is_floating
+from ..core import deterministic
+from ..ops.windows import Windows
+from . import cudnn
+from .install import on_gpu
+from .products import available
+
+by_cudnn = True
+
+
+def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows, groups: int) -> Any:
+    """One of the three convolutions by cuDNN; None where it is not to be had."""
+    if not by_cudnn or not available(first) or first.dtype != second.dtype:
+        return None
+    if not is_floating(first.dtype) or not prod(shape) or not first.size or not second.size:
+        return None
+    if not cudnn.installed():
+        return None
+    arrays = [x if x.flags.c_contiguous else x.copy(order="C") for x in (first, second)]
+    axes = len(how.kernel)
+    if axes == 1:  # cuDNN has two axes at least
+        how = Windows((1, *how.kernel), (1, *how.stride), ((0, 0), *how.padding), (1, *how.dilation))
+        arrays = [x.reshape((*x.shape[:2], 1, x.shape[2])) for x in arrays]
+        full = (*shape[:2], 1, shape[2])
+    else:
+        full = shape
+    if axes > 3:
+        return None
+    y = cudnn.convolution(
+        array_module(first), which, *arrays, full, tuple(how), deterministic.required
+    )
+    return None if y is None else y.reshape(shape)
+
+
+@on_gpu("conv")
+def conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any:
+    shape = (len(x), len(w), *how.count("conv", x.shape[2:]))
+    y = _run("y", x, w, shape, how, groups)
+    if y is None or b is None:
+        return y
+    return (y + b.reshape((-1, *(1,) * len(how.kernel)))).astype(y.dtype, copy=False)
+
+
+@on_gpu("conv_dx")
+def conv_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
+    shape = (len(a), w.shape[1] * groups, *size)
+    return _run("x", a, w, shape, how, groups)
+
+
+@on_gpu("conv_dw")
+def conv_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
+    shape = (a.shape[1], x.shape[1] // groups, *how.kernel)
+    return _run("w", a, x, shape, how, groups)

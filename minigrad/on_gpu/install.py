@@ -1,0 +1,46 @@
+"""Giving the ops their forwards for a GPU, once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.registry import op
+from ..engine import serial
+from ..fusion.rules import pull_fused
+
+_installed: set[str] = set()
+_forwards: dict[str, Callable] = {}
+
+
+def on_gpu(name: str) -> Callable:
+    """Decorator: the forward of an op for a GPU; None as a result means: the op's own, please.
+
+    The function gets the op's own arguments, static ones by name.
+    """
+
+    def add(fn: Callable) -> Callable:
+        _forwards[name] = fn
+        return fn
+
+    return add
+
+
+def install() -> None:
+    """Give the ops their kernels."""
+    if _installed:
+        return
+    _installed.add("cuda")
+    from . import attention, convolution, elements, losses, norms, pooling, products, rows  # noqa: F401
+
+    elements.install()
+    for name, fn in _forwards.items():
+        entry = getattr(op, name)
+        entry.implementation("cuda")(_with_fallback(fn, entry.forward))
+    serial.pulls.append(pull_fused)
+
+
+def _with_fallback(fn: Callable, plain: Callable) -> Callable:
+    def forward(*arrays: Any, **params: Any) -> Any:
+        y = fn(*arrays, **params)
+        return plain(*arrays, **params) if y is None else y
+
+    return forward

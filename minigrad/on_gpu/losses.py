@@ -1,0 +1,80 @@
+"""Cross entropy on class indices, along the last axis: a row of logits is read once each way."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import accumulator, is_floating
+from ..core import modes
+from ..fusion import launch
+from ..fusion.trace import place
+from .install import on_gpu
+
+_MOST = 1 << 16  # targets that one block adds up
+
+
+@on_gpu("class_targets")
+def class_targets(
+    target: Any, weight: Any = None, *, shape: Any = (), dtype: Any = None, ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    if weight is not None or modes.state.anomaly is not None or target.shape != (
+        *shape[:1], *shape[2:]
+    ):  # fmt: skip
+        return None
+    if not target.size or target.size > _MOST or target.dtype.kind not in "iu":
+        return None
+    wide = np.dtype(accumulator(dtype) or dtype)
+
+    def words(t: Any) -> list:
+        chosen = t != ignore_index
+        kept = chosen.astype(wide)
+        if reduction == "mean":
+            total = kept.sum(axis=-1, keepdims=True)
+            kept = kept / np.where(total == 0, np.nan, total)
+        return [np.where(chosen, t, 0).astype(np.intp), kept]
+
+    ys = launch.run(("class_targets", ignore_index, reduction, wide), words, [target.reshape(1, -1)])
+    if ys is None:
+        return None
+    index, kept = (y.reshape(target.shape) for y in ys)
+    return index[:, None], kept, kept
+
+
+def loss_words(x: Any, index: Any, scale: Any) -> list:
+    """(scale · (log Σ e^x − x at index), log Σ e^x) of each row, 0 for a row of scale 0."""
+    x = x.astype(scale.dtype)
+    top = x.max(axis=-1, keepdims=True)
+    log = np.log(np.exp(x - top).sum(axis=-1, keepdims=True))
+    picked = np.where(place(x) == index, x - top, 0).sum(axis=-1, keepdims=True)
+    return [np.where(scale == 0, 0, (log - picked) * scale), log + top]
+
+
+@on_gpu("cross_entropy_index")
+def cross_entropy_index(x: Any, index: Any, scale: Any, *, total: bool = True) -> Any:
+    if x.ndim != 2 or not x.size or not is_floating(x.dtype):
+        return None
+    n = len(x)
+    if index.shape != (n, 1) or scale.shape != (n,):
+        return None
+    ys = launch.run("cross_entropy", loss_words, [x, index, scale.reshape((n, 1))])
+    if ys is None:
+        return None
+    losses, lse = ys
+    return (losses.sum() if total else losses.reshape(n)), lse
+
+
+def dx_words(x: Any, a: Any, lse: Any, index: Any) -> list:
+    """a (softmax x − onehot index), 0 in a row where a is 0."""
+    p = np.exp(x.astype(lse.dtype) - lse) - np.where(place(x) == index, 1, 0).astype(lse.dtype)
+    return [np.where(a == 0, 0, p * a.astype(lse.dtype)).astype(x.dtype)]
+
+
+@on_gpu("cross_entropy_dx")
+def cross_entropy_dx(a: Any, x: Any, lse: Any, index: Any) -> Any:
+    if x.ndim != 2 or not x.size or a.shape != (len(x),) or not is_floating(x.dtype):
+        return None
+    if lse.shape != (len(x), 1) or index.shape != lse.shape:
+        return None
+    ys = launch.run("cross_entropy_dx", dx_words, [x, a.reshape((len(x), 1)), lse, index])
+    return None if ys is None else ys[0]

@@ -1,0 +1,104 @@
+"""Softmax, its kin and sums by rows: in words that are recorded and made into one kernel each."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import accumulator, is_floating
+from ..fusion import launch
+from .install import on_gpu
+
+
+def _shifted(x: Any) -> tuple:
+    """(x − max x, whether the row is all −∞), as softmax.py has them."""
+    top = x.max(axis=-1, keepdims=True)
+    masked = top == -np.inf
+    return x - np.where(masked, 0, top), masked
+
+
+def softmax(x: Any) -> list:
+    """softmax along the last axis; zeros for a row that is all −∞."""
+    shifted, masked = _shifted(x)
+    e = np.exp(shifted)
+    return [e / np.where(masked, 1, e.sum(axis=-1, keepdims=True))]
+
+
+def softmax_dx(a: Any, p: Any) -> list:
+    return [p * (a - (a * p).sum(axis=-1, keepdims=True))]
+
+
+def log_softmax(x: Any) -> list:
+    """log softmax along the last axis, −∞ for a row that is all −∞; and which rows are."""
+    shifted, masked = _shifted(x)
+    total = np.exp(shifted).sum(axis=-1, keepdims=True)
+    return [shifted - np.log(np.where(masked, 1, total)), masked]
+
+
+def log_softmax_dx(a: Any, log_p: Any, masked: Any) -> list:
+    y = a - np.exp(log_p) * a.sum(axis=-1, keepdims=True)
+    return [np.where(masked, 0, y)]
+
+
+ROWS: dict[str, Callable] = {
+    "softmax": softmax,
+    "softmax_dx": softmax_dx,
+    "log_softmax": log_softmax,
+    "log_softmax_dx": log_softmax_dx,
+}
+
+
+def _along_last(words: Callable) -> Callable:
+    """A forward along the last axis as one kernel that takes a row at a time."""
+
+    def forward(*xs: Any, axis: Any = -1) -> Any:
+        shape = xs[0].shape
+        if not shape or not shape[-1] or axis not in (-1, len(shape) - 1, (len(shape) - 1,)):
+            return None
+        if not is_floating(xs[0].dtype):
+            return None
+        ys = launch.run((words,), words, xs)
+        return None if ys is None else tuple(ys) if len(ys) > 1 else ys[0]
+
+    return forward
+
+
+for _name, _words in ROWS.items():
+    on_gpu(_name)(_along_last(_words))
+
+
+@on_gpu("sum")
+def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
+    """A sum over the first axes, such as the gradient of a bias: one pass, in a fixed order."""
+    if dtype is not None or not is_floating(x.dtype) or axis is None:
+        return None
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    count = len(axes)
+    if count == x.ndim or tuple([k % x.ndim for k in axes]) != tuple(range(count)):
+        return None
+    shape = x.shape[count:]
+    y = columns_sum(("sum", x.dtype), lambda v: v, [x], prod(x.shape[:count]), shape)
+    if y is None:
+        return None
+    return y[0].reshape((*(1,) * count, *shape) if keepdims else shape)
+
+
+def columns_sum(key: Any, fn: Callable, xs: list, rows: int, shape: tuple) -> list | None:
+    """Σ over the rows of fn(…), each in float32 at least, then in the dtype of xs[0].
+
+    The arrays are seen as (rows, columns); what is smaller must be so already.
+    """
+    columns, dtype = prod(shape), xs[0].dtype
+    if not rows or not columns:
+        return None
+    wide = np.dtype(accumulator(dtype) or dtype)
+    full = rows * columns
+    xs = [x.reshape((rows, columns)) if x.size == full else x for x in xs]
+
+    def summands(*symbols: Any) -> list:
+        ys = fn(*[s.astype(wide) for s in symbols])
+        return list(ys) if isinstance(ys, list | tuple) else [ys]
+
+    ys = launch.run_columns((key, wide), summands, xs, rows)
+    return ys and [y.astype(dtype, copy=False) for y in ys]

@@ -1,0 +1,161 @@
+"""The HTML report: one file that needs no network, made from an event log.
+
+Everything is summed and thinned here, so that the page stays small for any log; the scripts in
+assets/ draw it. All texts from the log are data to them, never markup.
+"""
+
+import json
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
+from typing import Any
+
+from minigrad.instrument.formats import is_count, write_whole
+from minigrad.instrument.table import shares
+
+from .report_advice import Finding, advice
+from .report_compare import comparison
+from .report_flame import flames
+from .report_log import Measured, inert, measured
+from .report_memory import Memory, memory_of
+from .report_source import sources
+from .report_tables import COLUMNS, Line, lines_by, points, table
+from .report_timeline import timeline
+from .roofline import Peaks, measured_peaks
+
+_SCRIPTS = (
+    "words.js", "summary.js", "table.js", "lanes.js", "timeline.js", "flame.js", "memory.js",
+    "roofline.js", "source.js", "compare.js", "app.js",
+)  # fmt: skip
+_TABLES = ("op", "shape", "line", "scope", "thread")
+_MOST_MARKS = 200
+
+
+@dataclass(slots=True)
+class Report:
+    """What one log tells, and what is made of it."""
+
+    measured: Measured
+    memory: Memory | None
+    peaks: Peaks
+    tables: dict[str, list[Line]]
+    findings: list[Finding]
+
+    def page(self, title: str, compare: str | None = None, source: bool = True) -> str:
+        """The whole page."""
+        parts = {
+            "TITLE": escape(inert(title, 100)),
+            "STYLE": _asset("report.css"),
+            "SCRIPT": "\n".join(map(_asset, _SCRIPTS)),
+            "DATA": _in_script(self.data(title, compare, source)),
+        }
+        # Each part is put in by place, not by search and replace: a name in the log may well
+        # contain a marker of the template.
+        return "".join(parts.get(piece, piece) for piece in _asset("report.html").split("%%"))
+
+    def data(self, title: str, compare: str | None = None, source: bool = True) -> dict[str, Any]:
+        """What the scripts know of the log."""
+        lines = self.tables
+        return {
+            "title": inert(title, 100),
+            "columns": COLUMNS,
+            "summary": _summary(self.measured, self.memory),
+            "advice": [finding.data() for finding in self.findings],
+            "tables": {by: table(lines[by]) for by in _TABLES},
+            "timeline": timeline(self.measured),
+            "flame": flames(self.measured),
+            "memory": None if self.memory is None else self.memory.data(),
+            "roofline": {
+                "peaks": {
+                    "float32": self.peaks.float32,
+                    "float64": self.peaks.float64,
+                    "bandwidth": self.peaks.bandwidth,
+                },
+                "points": {by: points(lines[by]) for by in ("op", "line")},
+            },
+            "source": sources(self.measured, self.memory, source),
+            "compare": None if compare is None else comparison(compare),
+        }
+
+
+def report_of(log: str, peaks: Peaks | None = None) -> Report:
+    """Read a log; FormatError where it is damaged. peaks: measured now where not given."""
+    found = measured(log)
+    peaks = peaks or measured_peaks()
+    memory = memory_of(log, found.marks) if found.header.get("memory") else None
+    tables = {by: lines_by(found, by, peaks) for by in _TABLES}
+    return Report(found, memory, peaks, tables, advice(found, tables["line"], memory))
+
+
+def write_report(
+    log: str, out: str, compare: str | None = None, source: bool = True, title: str | None = None
+) -> str | None:
+    """Write the report of a log; where the log was cut off, in one line, or None."""
+    report = report_of(log)
+    write_whole(out, report.page(title or "minigrad profile", compare, source))
+    return report.measured.cut
+
+
+def _summary(found: Measured, memory: Memory | None) -> dict[str, Any]:
+    """parts: where the time of the busiest thread went: [name, nanoseconds, percent]."""
+    header, end = found.header, found.end
+    start, stop = found.span
+    texts = ("minigrad", "python", "numpy", "cupy", "device")
+    known = {name: inert(str(header[name]), 60) for name in texts if header.get(name)}
+    own = end.get("recording_ns")
+    return {
+        "about": known,
+        "log": inert(found.path, 100),
+        "began": header.get("base_unix_ns") if is_count(header.get("base_unix_ns")) else None,
+        "options": {
+            name: header[name]
+            for name in ("min_ns", "max_events", "stack", "sync", "memory")
+            if is_count(header.get(name)) or isinstance(header.get(name), bool)
+        },
+        "cut": None if found.cut is None else inert(found.cut, 300),
+        "wall": stop - start,
+        "recording": own if is_count(own) else None,
+        "events": found.events,
+        "dropped": found.dropped,
+        "threads": len(found.lanes),
+        "peak": None if memory is None else memory.story.peak,
+        "parts": _parts(found, stop - start),
+        "marks": _marks(found),
+    }
+
+
+def _parts(found: Measured, wall: int) -> list[list[Any]]:
+    spent = {"forward": 0, "backward": 0, "pass": 0}
+    busiest: dict[str, int] = spent
+    for sums in found.sums.values():
+        here = dict.fromkeys(spent, 0)
+        for number, entry in sums.items():
+            here[found.keys[number].kind] += entry.self_ns
+        if sum(here.values()) > sum(busiest.values()):
+            busiest = here
+    times = [*busiest.values(), max(0, wall - sum(busiest.values()))]
+    names = ("forward ops", "backward ops", "engine and recording", "outside of ops")
+    return [list(part) for part in zip(names, times, shares(times), strict=True)]
+
+
+def _marks(found: Measured) -> list[list[Any]]:
+    """[what, name, count, nanoseconds], the longest first."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    for mark in found.marks:
+        key = mark.what, "each step" if mark.what == "step" else mark.name
+        entry = sums.setdefault(key, [0, 0])
+        entry[0] += 1
+        entry[1] += mark.t1 - mark.t0
+    order = sorted(sums.items(), key=lambda item: -item[1][1])[:_MOST_MARKS]
+    return [[inert(what, 40), inert(name, 80), *entry] for (what, name), entry in order]
+
+
+def _in_script(value: object) -> str:
+    """JSON that may stand inside an HTML script element: no <, > or & in it."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    path = resources.files("minigrad_profiler").joinpath(f"assets/{name}")
+    return path.read_text("utf-8").strip()

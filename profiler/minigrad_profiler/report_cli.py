@@ -1,0 +1,54 @@
+"""`minigrad-profile report` and `minigrad-profile advice`."""
+
+import argparse
+import shutil
+import sys
+from typing import Any
+
+from minigrad.instrument.formats import write_whole
+
+from .report import report_of
+from .report_advice import as_json, as_text
+
+
+def add_parsers(commands: Any) -> None:
+    """Add both commands."""
+    parser = commands.add_parser("report", help="everything in one HTML file, for a browser")
+    parser.set_defaults(command=_report)
+    add = parser.add_argument
+    add("log", help="an event log; recorded with --memory it tells more")
+    add("-o", "--out", metavar="FILE", help="default: the log's name with .html")
+    add("--compare", metavar="JSON", help="what minigrad-profile compare --save FILE.json wrote")
+    add("--no-source", action="store_true", help="do not put the text of the program into it")
+    add("--title", default="minigrad profile", help="of the page")
+
+    parser = commands.add_parser("advice", help="what stands out in a log, with its line")
+    parser.set_defaults(command=_advice)
+    parser.add_argument("log", help="an event log; recorded with --memory it tells more")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    parser.add_argument("--width", type=int, default=max(60, columns), metavar="N", help="columns")
+
+
+def _report(options: argparse.Namespace) -> int:
+    out = options.out or f"{options.log.removesuffix('.jsonl')}.html"
+    if out == options.log:
+        raise ValueError(f"{out}: is the log itself; name another file with -o")
+    found = report_of(options.log)
+    _noted(found.measured.cut)
+    write_whole(out, found.page(options.title, options.compare, not options.no_source))
+    print(f"minigrad-profile: wrote {out}", file=sys.stderr)
+    return 0
+
+
+def _advice(options: argparse.Namespace) -> int:
+    found = report_of(options.log)
+    _noted(found.measured.cut)
+    print(as_json(found.findings) if options.json else as_text(found.findings, options.width))
+    return 0
+
+
+def _noted(cut: str | None) -> None:
+    if cut:
+        line = "".join(c if c.isprintable() else "?" for c in cut)
+        print(f"minigrad-profile: {line}; what follows is what was there", file=sys.stderr)
