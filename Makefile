@@ -11,7 +11,7 @@ DEMO := $(VENV)/.installed-demo-$(KEY)
 DEV := $(VENV)/.installed-dev-$(KEY)
 BENCH := $(VENV)/.installed-bench-$(KEY)
 
-.PHONY: help demo tutorials test test-fast lint format bench docs clean
+.PHONY: help demo tutorials test test-fast test-gpu lint format bench docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo "make tutorials  run the notebooks and write them anew (NN=\"01 13\": only these)"
 	@echo "make test       all tests"
 	@echo "make test-fast  stop at the first failure, last failures first"
+	@echo "make test-gpu   the tests of the GPU, on a machine that has one (CuPy must be installed)"
 	@echo "make lint       formatting, lint, types"
 	@echo "make format     write the formatting"
 	@echo "make bench      benchmarks beside PyTorch"
@@ -37,6 +38,11 @@ test: $(DEV)
 
 test-fast: $(DEV)
 	$(PY) -m pytest -n 2 -x --ff
+
+# No virtual environment: CuPy, NumPy, SciPy, pytest and pytest-xdist are those of $(PYTHON).
+test-gpu:
+	$(PYTHON) -c 'import minigrad, sys; sys.exit(not minigrad.cuda.is_available() and "no GPU here")'
+	$(PYTHON) -m pytest -n 8 -k "not stand_in" tests/cuda tests/on_gpu tests/fusion
 
 lint: $(DEV)
 	$(PY) -m ruff format --check .

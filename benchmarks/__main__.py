@@ -1,5 +1,7 @@
 """All benchmarks, each in a process of its own: `python -m benchmarks`.
 
+One of them, with its options: `python -m benchmarks peers --only convnet --repeats 30`.
+
 OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset for them: where an environment pins these,
 NumPy's matrix product may run at half its speed, and a comparison would measure that.
 """
@@ -10,6 +12,8 @@ import sys
 from pathlib import Path
 
 BENCHMARKS = (
+    "peers",
+    "instructions",
     "small_ops",
     "deep_chain",
     "layers",
@@ -17,15 +21,17 @@ BENCHMARKS = (
     "engine_modes",
     "parallel",
     "instruments",
+    "viewer",
 )
 
 
 def main() -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-    for name in sys.argv[1:] or BENCHMARKS:
+    name, *options = sys.argv[1:] or [""]
+    for name in [name] if name else BENCHMARKS:
         print(f"\n== {name}", flush=True)
         script = Path(__file__).with_name(f"{name}.py")
-        done = subprocess.run([sys.executable, script], env=environment)
+        done = subprocess.run([sys.executable, script, *options], env=environment)
         if done.returncode:
             return done.returncode
     return 0

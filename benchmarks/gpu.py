@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 import minigrad as mg
-from minigrad import nn
+from minigrad import nn, optim
 
 ROUNDS_S = 0.15  # how long one run of steps takes, about
 
@@ -160,6 +160,52 @@ def transformer(f: Any, batch: int, length: int, width: int, heads: int) -> Call
     return trained(f, block, lambda: block(x).sum())
 
 
+def replayed(f: Any, model: Any, x: Any, target: Any) -> Callable:
+    """A training step of cross entropy: minigrad's as a CUDA graph, PyTorch's eager."""
+    parameters = list(model.parameters())
+    if f is Torch:
+        return trained(f, model, lambda: f.cross_entropy(model(x), target))
+    with mg.Tape() as tape:
+        loss = f.cross_entropy(model(x), target)
+    step = mg.cuda.capture(tape.compile(loss, [x, target], wrt=parameters))
+    return lambda: step(x, target)
+
+
+def replayed_mlp(f: Any, batch: int, *widths: int) -> Callable:
+    layers: list = []
+    for a, b in zip(widths, widths[1:], strict=False):
+        layers += [f.nn.Linear(a, b), f.nn.ReLU()]
+    model = f.module(f.nn.Sequential(*layers[:-1]))
+    x, target = f.constant(values(batch, widths[0])), f.constant(np.arange(batch) % widths[-1])
+    return replayed(f, model, x, target)
+
+
+def replayed_transformer(f: Any, batch: int, length: int, width: int, heads: int) -> Callable:
+    block = f.nn.TransformerEncoderLayer(
+        width, heads, 4 * width, dropout=0.0, activation="gelu", batch_first=True)  # fmt: skip
+    model = f.module(f.nn.Sequential(block, f.nn.Flatten(), f.nn.Linear(length * width, 10)))
+    x, target = f.constant(values(batch, length, width)), f.constant(np.arange(batch) % 10)
+    return replayed(f, model, x, target)
+
+
+def fused(f: Any, shape: tuple) -> Callable:
+    """gelu(x)·tanh(x) + x/2 with mg.fuse, beside PyTorch eager."""
+
+    def chain(x: Any) -> Any:
+        return f.gelu(x) * f.tanh(x) + x / 2
+
+    return step(f, mg.fuse(chain) if f is Minigrad else chain, [shape], shape)
+
+
+def optimizer_step(f: Any, name: str, count: int, shape: tuple) -> Callable:
+    """A step of an optimizer over `count` parameters."""
+    params = [f.leaf(values(*shape)) for _ in range(count)]
+    for p in params:
+        p.grad = f.constant(values(*shape))
+    optimizer = getattr(optim if f is Minigrad else torch.optim, name)(params, lr=1e-3)
+    return optimizer.step
+
+
 def workloads(f: Any) -> dict[str, Callable]:
     """{name: a function that makes the step}."""
     big = (8192, 8192)
@@ -181,6 +227,11 @@ def workloads(f: Any) -> dict[str, Callable]:
         "MLP 64×784-256-256-10": lambda: mlp(f, 64, 784, 256, 256, 10),
         "MLP 4096×4096-4096-10": lambda: mlp(f, 4096, 4096, 4096, 10),
         "convnet 256×3×32×32 → 64 → 128": lambda: convnet(f, 256),
+        "fused gelu(x)·tanh(x) + x/2, 64 M": lambda: fused(f, big),
+        "Adam, 64 M in 4 parameters": lambda: optimizer_step(f, "Adam", 4, (4096, 4096)),
+        "Adam, 40 parameters of 256×256": lambda: optimizer_step(f, "Adam", 40, (256, 256)),
+        "replayed MLP 64×784-256-256-10": lambda: replayed_mlp(f, 64, 784, 256, 256, 10),
+        "replayed transformer 8×64×128": lambda: replayed_transformer(f, 8, 64, 128, 4),
         "transformer 8×64×128, 4 heads": lambda: transformer(f, 8, 64, 128, 4),
         "transformer 16×512×768, 12 heads": lambda: transformer(f, 16, 512, 768, 12),
     }  # fmt: skip
@@ -236,6 +287,7 @@ def bandwidth() -> dict[str, float]:
             "a + b": (lambda: t + g, 3),
             "fused chain": (lambda: chain(t), 2),
             "softmax": (lambda: mg.softmax(t), 2),
+            "layer_norm": (lambda: mg.layer_norm(t, 8192), 2),
         }
     fused = chain(t)
     cases["fused chain, backward"] = backward, 3

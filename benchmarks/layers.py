@@ -24,26 +24,12 @@ from typing import Any
 
 import numpy as np
 from small_ops import conditions, spread
+from workloads import convnet, mlp, step, transformer, values
 
 import minigrad as mg
 from minigrad import nn
 
 LENGTH = 4096
-
-
-def values(*shape: int) -> np.ndarray:
-    return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
-
-
-def step(function: Callable, leaves: list, g: Any = None) -> Callable:
-    """Forward, backward with cotangent g (None: the result is a scalar), gradients cleared."""
-
-    def run():
-        for leaf in leaves:
-            leaf.grad = None
-        function(*leaves).backward(g)
-
-    return run
 
 
 # -- the work: (function of the leaves, their values, shape of the cotangent) ---------------------
@@ -99,44 +85,6 @@ def others(f: Any) -> dict[str, tuple]:
             lambda x: f.avg_pool2d(x, 2), [images], values(32, 32, 16, 16)),
         "attention 8×4×64×32": (f.attention, heads, heads[0]),
     }  # fmt: skip
-
-
-# -- steps of training: (a loss of no arguments, the leaves) --------------------------------------
-
-
-def transformer(f: Any, activation: str) -> tuple[Callable, list, Any]:
-    """A block of 8 sequences of 64, 128 features, 4 heads, feed-forward 512, no dropout."""
-    block = f.nn.TransformerEncoderLayer(
-        128, 4, 512, dropout=0.0, activation=activation, batch_first=True
-    )
-    x = f.leaf(values(8, 64, 128))
-    return lambda *_: block(x), [x, *block.parameters()], values(8, 64, 128)
-
-
-def convnet(f: Any) -> tuple[Callable, list, Any]:
-    """conv 3 → 32, pool, conv 32 → 64, pool, linear: batch 32 of 32×32, cross entropy."""
-    first, second = f.nn.Conv2d(3, 32, 3, padding=1), f.nn.Conv2d(32, 64, 3, padding=1)
-    last = f.nn.Linear(64 * 8 * 8, 10)
-    x, target = f.constant(values(32, 3, 32, 32)), f.constant(np.arange(32) % 10)
-
-    def loss(*_: Any) -> Any:
-        h = f.max_pool2d(f.relu(first(x)), 2)
-        h = f.max_pool2d(f.relu(second(h)), 2)
-        return f.cross_entropy(last(h.reshape((32, -1))), target)
-
-    leaves = [p for layer in (first, second, last) for p in layer.parameters()]
-    return loss, leaves, None
-
-
-def mlp(f: Any) -> tuple[Callable, list, Any]:
-    layers = [f.nn.Linear(a, b) for a, b in ((784, 256), (256, 256), (256, 10))]
-    x, target = f.constant(values(64, 784)), f.constant(np.arange(64) % 10)
-
-    def loss(*_: Any) -> Any:
-        h = f.relu(layers[1](f.relu(layers[0](x))))
-        return f.cross_entropy(layers[2](h), target)
-
-    return loss, [p for layer in layers for p in layer.parameters()], None
 
 
 def workloads(f: Any) -> dict[str, Callable]:

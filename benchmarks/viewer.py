@@ -24,8 +24,11 @@ FORMATS = ("svg", "html", "json", "dot", "mmd", "png", "info")
 VIEWER = Path(__file__).parent.parent / "viz"
 
 
-def dump(count: int) -> dict:
-    """A random graph: ops on recent results, a tenth parameters, scopes two levels deep."""
+def dump(count: int, reach: int = 20) -> dict:
+    """A random graph: ops on recent results, a tenth parameters, scopes two levels deep.
+
+    reach: how far back an op's inputs may lie, which sets how wide the graph is.
+    """
     chance = np.random.default_rng(0)
     array = {"shape": [32, 32], "dtype": "float32", "bytes": 4096}
     nodes, edges, unused = [], [], [0]
@@ -43,12 +46,12 @@ def dump(count: int) -> dict:
         if kind != "op":
             unused.append(at)
             continue
-        few = unused if at == count - 1 else unused[:1]
-        inputs = {*few, int(chance.integers(max(0, at - 20), at))}
+        few = unused if at == count - 1 else unused[:1]  # the last op gathers what is left
+        inputs = {*few, int(chance.integers(max(0, at - reach), at))}
         edges += [{"producer": p, "output": 0, "consumer": at, "slot": slot}
                   for slot, p in enumerate(sorted(inputs))]  # fmt: skip
         unused = [p for p in unused if p not in inputs] + [at]
-        if len(unused) < 5:
+        if len(unused) < reach // 4:
             unused.append(at)
     return {
         "format": "minigrad.graph", "version": [1, 0], "minigrad": "", "python": "", "numpy": "",
@@ -91,7 +94,8 @@ def frames(path: Path) -> str:
         }
       }
       gaps.sort((a, b) => a - b);
-      return [0.5, 0.95, 1].map((p) => gaps[Math.min(gaps.length - 1, Math.floor(p * gaps.length))]);
+      const last_one = gaps.length - 1;
+      return [0.5, 0.95, 1].map((p) => gaps[Math.floor(p * last_one)]);
     }"""
     with sync_playwright() as driver:
         chromium = shutil.which("chromium") or shutil.which("google-chrome")
@@ -104,7 +108,7 @@ def frames(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     parser.add_argument("--frames", action="store_true")

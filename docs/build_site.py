@@ -31,7 +31,7 @@ ROOMS = {  # page: (title, modules)
                       "nn.attention", "nn.transformer", "nn.loss", "nn.init", "nn.utils"]),
     "optim": ("Optimizers, data, files, training", ["optim", "data", "io", "train"]),
     "instrument": ("Instruments", ["instrument.profile", "instrument.event_log",
-                                   "instrument.graph_dump"]),
+                                   "instrument.graph_dump", "instrument.recorder"]),
     "testing": ("Gradcheck", ["testing.gradcheck", "testing.spec", "testing.strategies"]),
 }  # fmt: skip
 

@@ -15,7 +15,23 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 import numpy as _np
 
 from .ops import *
-from . import amp, array_api, cuda, data, engine, fft, func, io, linalg, nn, on_gpu, ops, optim, train
+from . import (
+    amp,
+    array_api,
+    cuda,
+    data,
+    engine,
+    fft,
+    func,
+    io,
+    linalg,
+    nn,
+    on_gpu,
+    ops,
+    optim,
+    special,
+    train,
+)
 from .backends.dtypes import bfloat16
 from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
@@ -49,6 +65,7 @@ from .fusion import fuse
 from .engine.saved_hooks import save_on_disk, saved_tensors_hooks
 from .engine.tape import Tape
 from .instrument import (
+    DeviceTimes,
     dump_graph,
     event_log,
     graph_dict,

@@ -16,8 +16,8 @@ from .backends import device as _device
 from .backends.device import DeviceError, Transfers
 
 __all__ = [
-    "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "current_device", "current_stream",
-    "device", "device_count", "empty_cache", "get_device_name", "is_available",
+    "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "capture", "current_device",
+    "current_stream", "device", "device_count", "empty_cache", "get_device_name", "is_available",
     "max_memory_allocated", "memory_allocated", "memory_info", "memory_reserved",
     "reset_peak_memory_stats", "stream", "synchronize", "transfers",
 ]  # fmt: skip
@@ -153,6 +153,13 @@ def transfers() -> Transfers:
     Compare two of them to see whether a training step moves anything.
     """
     return dataclasses.replace(_device.transfers)
+
+
+def capture(program: Any, copy: bool = False) -> Any:
+    """Make a program of tape.compile replay as one CUDA graph: see on_gpu/graphs.py."""
+    from .on_gpu.graphs import capture as captured
+
+    return captured(program, copy)
 
 
 def allow_tf32(allowed: bool = True) -> None:

@@ -2,13 +2,14 @@
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 __version__ = "0.1.0"
 
 
 def show_versions() -> None:
     """Print the versions of minigrad, Python, NumPy, the optional packages, and the BLAS in use."""
+    from importlib.metadata import PackageNotFoundError, version
+
     print(f"minigrad {__version__}, Python {sys.version.split()[0]}, {platform.platform()}")
     for name in (
         "numpy",

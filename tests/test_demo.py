@@ -30,7 +30,7 @@ def test_a_short_run_trains_profiles_draws_and_checks(tmp_path):
     assert progress.startswith("epoch  1/2: loss")
     out = tmp_path / "demo-output"
     assert sorted(path.name for path in out.iterdir()) == [
-        "events.jsonl", "graph.html", "graph.json", "graph.svg", "profile.json",
+        "events.jsonl", "graph.html", "graph.json", "graph.svg", "profile.json", "report.html",
     ]  # fmt: skip
     graph = json.loads((out / "graph.json").read_text())
     used = {node["op"] for node in graph["nodes"] if node["op"]}
@@ -41,6 +41,9 @@ def test_a_short_run_trains_profiles_draws_and_checks(tmp_path):
     names = {node["name"] for node in graph["nodes"] if node["kind"] == "parameter"}
     assert {"conv1.weight", "out.bias"} <= names
     assert "</svg>" in (out / "graph.svg").read_text()
+    report = (out / "report.html").read_text()
+    assert report.startswith("<!DOCTYPE html>") and '"peak":' in report
+    assert f"{out.as_uri()}/report.html" in text
     phases = {row["phase"] for row in json.loads((out / "profile.json").read_text())["rows"]}
     assert phases == {"forward", "backward"}
 

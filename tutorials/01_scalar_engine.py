@@ -206,9 +206,9 @@ draw(as_graph(L, {a: "a", b: "b", c: "c"}), "L = tanh(a b + c), our engine")
 # %% [markdown]
 # ## Train something
 #
-# XOR is the smallest problem that a line cannot solve: the answer is 1 when exactly one input is
-# 1. Two inputs, four hidden tanh units, one output. The loss is the mean of the squared errors; a
-# step moves every weight against its gradient.
+# XOR is the smallest problem that a line cannot solve: the answer is yes when exactly one of the
+# two inputs is on. Two inputs, four hidden tanh units, one output. The loss is the mean of the
+# squared errors; a step moves every weight against its gradient.
 
 # %%
 examples = [((0.0, 0.0), -1.0), ((0.0, 1.0), 1.0), ((1.0, 0.0), 1.0), ((1.0, 1.0), -1.0)]
@@ -329,9 +329,9 @@ print(inspect.getsource(graph.reachable))
 print(inspect.getsource(graph.backward_order))
 
 # %% [markdown]
-# And the chain rule. `parent.grad += partial * value.grad` is `contributions = pull(node, g)`
-# followed by the loop over `node.parents`. Everything else in it is about leaves, about ops with
-# several outputs, and about freeing memory early:
+# And the chain rule. Our `parent.grad += partial * value.grad` is here the line that computes
+# `contributions`, followed by the loop over `node.parents`. Everything else is about leaves, about
+# ops with several outputs, and about freeing memory early:
 
 # %%
 from minigrad.engine import serial

@@ -11,8 +11,8 @@
 #
 # A language model answers one question: given the characters so far, how likely is each character
 # as the next? This notebook trains one on four tragedies of Shakespeare, from random numbers, in
-# about two minutes on two cores. It is a GPT in every part that matters, only small: 64 characters
-# of context, two blocks, 420,000 parameters. At the end it writes lines that look like a play, and
+# about two minutes. It is a GPT in every part that matters, only small: 64 characters of context,
+# two blocks, 420,000 parameters. At the end it writes lines that look like a play, and
 # mean nothing; why both is so is part of the story.
 #
 # You need to know what a layer, a loss and an optimizer are; notebook 11 trains a smaller model.
@@ -25,7 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import inspect
 import math
-from time import perf_counter
+import tempfile
+from time import perf_counter, process_time
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,8 +43,8 @@ rng = np.random.default_rng(0)
 # ## The text
 #
 # *Hamlet*, *Macbeth*, *Othello* and *King Lear*, in the public domain; they come with the checkout.
-# Each different character gets a number. The last tenth (most of *King Lear*'s end) is never
-# trained on: it shows what the model has learned, in the place of what it has memorised.
+# Each different character gets a number. The last tenth (the end of *King Lear*) is never trained
+# on: it shows what the model has learned, in the place of what it has memorised.
 
 # %%
 text = data.load_text()
@@ -184,7 +185,7 @@ def write(start, length, temperature=0.8, seed=1):
     return "".join(characters[i] for i in written)
 
 
-print(write("KING.\n", 150))
+print(write("Ham.\n", 150))
 
 # %% [markdown]
 # ## Training
@@ -215,27 +216,44 @@ def held_out_loss():
 
 
 # %%
-STEPS, BATCH, RATE = 1400, 16, 4e-3
+STEPS, BATCH, RATE = 1200, 16, 4e-3
 
 optimizer = optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.99), weight_decay=0.1)
 schedule = optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=STEPS)
 losses, checks = [], {0: held_out_loss()}
-start = perf_counter()
-for step in range(1, STEPS + 1):
-    optimizer.zero_grad()
-    loss = loss_on(*windows(training, BATCH))
-    loss.backward()
-    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    schedule.step()
-    losses.append(loss.item())
-    if step % 100 == 0:
-        checks[step] = held_out_loss()
-        if step % 200 == 0:
-            recent = np.mean(losses[-100:])
+started = perf_counter(), process_time()
+
+
+def train(until):
+    """Go on training until that step."""
+    while len(losses) < until:
+        optimizer.zero_grad()
+        loss = loss_on(*windows(training, BATCH))
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+        if len(losses) % 100 == 0:
+            step, recent = len(losses), np.mean(losses[-100:])
+            checks[step] = held_out_loss()
             print(f"step {step:4d}: loss {recent:.3f}, held out {checks[step]:.3f}")
-seconds = perf_counter() - start
-print(f"{seconds:.0f} s, {STEPS * BATCH * CONTEXT / seconds:,.0f} characters a second")
+
+
+train(200)
+print(write("Ham.\n", 150))
+
+# %% [markdown]
+# After 200 steps it knows which letters are frequent, and which follow each other: no more. Go on.
+
+# %%
+train(700)
+
+# %%
+train(STEPS)
+clock, worked = perf_counter() - started[0], process_time() - started[1]
+print(f"{clock:.0f} s on the clock, {worked:.0f} s of processor time")
+print(f"{STEPS * BATCH * CONTEXT / worked:,.0f} characters for each of those")
 
 # %%
 figure, axes = plt.subplots(figsize=(7, 3.6))
@@ -252,7 +270,7 @@ figure.tight_layout()
 # %% [markdown]
 # The curve passes the baselines one after the other: first frequencies, then pairs, where it rests
 # for a while (looking at the own place needs no attention; pairs are easy). Then the heads begin to
-# look back, and it falls below what any table of triples knows.
+# look back, and it falls below what counting triples gives.
 
 # %%
 final = checks[STEPS]
@@ -263,13 +281,13 @@ print(f"held out {final:.3f}: among {math.exp(final):.1f} equally likely charact
 # ## After
 
 # %%
-after_training = write("KING.\n", 500)
+after_training = write("Ham.\n", 500)
 print(after_training)
 
 # %% [markdown]
-# The form is there: names in capitals, a point behind them, lines of verse, words that are English
-# or could be. Sense is not: for sense one needs more than 64 characters of memory and more than
-# half a megabyte of reading. How many of its words occur in the plays?
+# The form is there: a name and a point, then lines of verse, words that are English or could be.
+# Sense is not: for sense one needs more than 64 characters of memory and more than half a megabyte
+# of reading. How many of its words occur in the plays?
 
 # %%
 vocabulary = set(text.lower().replace("\n", " ").split())
@@ -280,13 +298,13 @@ def share_of_words(written):
     return sum(word in vocabulary for word in words) / len(words)
 
 
-model_words = share_of_words(write("KING.\n", 1500))
+model_words = share_of_words(write("Ham.\n", 1500))
 dice = np.random.default_rng(0)
 shuffled = "".join(dice.choice(list(text[:50_000]), 1500))
 print(
     f"the model {model_words:.0%}, letters drawn by their frequency {share_of_words(shuffled):.0%}"
 )
-assert model_words > 0.6 and share_of_words(shuffled) < 0.45
+assert model_words > 0.5 and share_of_words(shuffled) < 0.45
 
 # %% [markdown]
 # ## What does it look at?
@@ -295,7 +313,7 @@ assert model_words > 0.6 and share_of_words(shuffled) < 0.45
 # looks; the triangle above the diagonal is the future, and empty.
 
 # %%
-line = "HAMLET.\nTo be, or not to be, that is the"
+line = "Ham.\nTo be, or not to be, that is the"
 x = mg.tensor([[number_of[c] for c in line]])
 maps = []
 with mg.no_grad():
@@ -320,7 +338,10 @@ for p in maps:
     assert np.allclose(p.sum(axis=-1), 1, atol=1e-5) and np.triu(p[0], 1).max() == 0
 
 # %% [markdown]
-# How far back does each head look, on the mean? Nobody told the heads to divide the work.
+# How far back does each head look, on the mean? Nobody told the heads to divide the work. In the
+# saved run one head of the first block has learned to look at exactly the character before, which
+# is what the table of pairs does; in the second block some columns are dark: a line break or a
+# comma that many later places look back to.
 
 # %%
 place = np.arange(len(line))
@@ -336,15 +357,13 @@ for i, p in enumerate(maps):
 # PyTorch's names for these layers. Saved and loaded, the model writes the same lines to the letter.
 
 # %%
-import tempfile
-
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "writer.safetensors")
     mg.save(model.state_dict(), path)
     print(f"{os.path.getsize(path) / 1e6:.2f} MB")
     trained, model = model, Writer()
     model.load_state_dict(mg.load(path))
-assert write("KING.\n", 500) == after_training
+assert write("Ham.\n", 500) == after_training
 
 # %% [markdown]
 # ## Exercises
@@ -373,8 +392,8 @@ def entropy(temperature):
 
 low, one, high = entropy(0.3), entropy(1.0), entropy(1.5)
 assert low < 0.6 * one and one < high
-repeated = write("KING.\n", 800, temperature=0.3).split()
-varied = write("KING.\n", 800, temperature=1.5).split()
+repeated = write("Ham.\n", 800, temperature=0.3).split()
+varied = write("Ham.\n", 800, temperature=1.5).split()
 assert len(set(repeated)) / len(repeated) < len(set(varied)) / len(varied)
 
 # 2. At the first place: it knows one character only, and does about as well as pairs.

@@ -19,6 +19,7 @@ from pathlib import Path
 from time import perf_counter
 
 import minigrad_viz.cli
+from minigrad_profiler.report import write_report
 
 import minigrad as mg
 from minigrad import data, nn, optim
@@ -93,7 +94,7 @@ def train(
         for epoch in range(epochs):
             optimizer.param_groups[0]["lr"] = RATE * (1 - epoch / epochs)
             last = epoch == epochs - 1
-            with mg.event_log(log) if last else contextlib.nullcontext():
+            with mg.event_log(log, memory=True) if last else contextlib.nullcontext():
                 loss = train_epoch(model, optimizer, batches)
             percent = accuracy(model, held_out)
             tell(f"loss {loss:.3f}, held out {percent:.1f} %")
@@ -168,12 +169,14 @@ def closing(out: Path) -> str:
     graph, log = shlex.quote(f"{out}/graph.json"), shlex.quote(f"{out}/events.jsonl")
     return (
         f"wrote {out}/\n"
+        "  report.html   the profile of the last epoch: open it in a browser (works offline)\n"
         "  graph.html    one training step, interactive: open it in a browser (works offline)\n"
         "  graph.svg     the same as a picture: open it in a browser\n"
         f"  graph.json    its data; draw it otherwise: {commands}/minigrad-viz {graph} -o g.dot\n"
         "  events.jsonl  every op of the last epoch, with times, shapes and source lines:\n"
         f"                {commands}/minigrad-profile view {log} --by scope\n"
-        "  profile.json  the table above as data"
+        "  profile.json  the table above as data\n"
+        f"The profile as a page: {(out / 'report.html').resolve().as_uri()}"
     )
 
 
@@ -196,6 +199,9 @@ def run(options: argparse.Namespace) -> int:
           f"{perf_counter() - start:.1f} s\n\n{prof.table()}\n", flush=True)  # fmt: skip
     write_whole(str(out / "profile.json"), prof.json())
 
+    write_report(
+        str(out / "events.jsonl"), str(out / "report.html"), title="a convnet on handwritten digits"
+    )
     names = draw(model, held_out, out)
     passed = gradcheck(names)
     print(f"\n{closing(out)}")

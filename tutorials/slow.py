@@ -14,7 +14,7 @@ import numpy as np
 import minigrad as mg
 from minigrad import nn, optim
 
-POINTS, SIDES, BUMPS, WIDTH = 500, 20, 192, 48
+POINTS, SIDES, BUMPS, WIDTH = 300, 24, 384, 48
 
 
 class Bumps(nn.Module):
@@ -29,9 +29,9 @@ class Bumps(nn.Module):
         # ‖x‖² − 2 x·c + ‖c‖² keeps (n, BUMPS).
         square = ((x.reshape(-1, 1, SIDES) - self.centres) ** 2).mean(axis=2)
         near = mg.exp(-square)
-        # Fault 2, time: the matrix grows to its 32nd power one factor at a time; five squarings do.
+        # Fault 2, time: the matrix grows to its 16th power one factor at a time; four squarings do.
         power = self.mixing
-        for _ in range(31):
+        for _ in range(15):
             power = power @ self.mixing
         return near @ power
 

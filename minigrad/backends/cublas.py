@@ -80,9 +80,9 @@ def _check(code: int, what: str) -> None:
         raise RuntimeError(f"cuBLAS: {what} gave status {code}")
 
 
-def _layout(rows: int, columns: int, strides: tuple) -> tuple[int, int] | None:
+def _layout(shape: tuple, strides: tuple) -> tuple[int, int] | None:
     """(whether it lies transposed, distance of its lines) of a matrix; None: neither way."""
-    by_row, by_column = strides
+    (rows, columns), (by_row, by_column) = shape, strides
     if by_column == 1 or columns == 1:
         line = by_row if rows > 1 else columns
         if line >= columns:
@@ -94,24 +94,19 @@ def _layout(rows: int, columns: int, strides: tuple) -> tuple[int, int] | None:
     return None
 
 
-class _Operand:
-    """A factor (..., rows, columns) as cuBLAS takes it."""
+def _operand(x: Any, count: int) -> tuple[int, int, int] | None:
+    """(transposed, distance of lines, distance of matrices) of a factor; None: copy it first."""
+    size, lead = x.dtype.itemsize, x.shape[:-2]
+    strides = tuple([s // size for s in x.strides])
+    layout = _layout(x.shape[-2:], strides[-2:])
+    step = 0 if count == 1 or prod(lead) == 1 else _step(lead, strides[:-2])
+    return None if layout is None or step is None else (*layout, step)
 
-    __slots__ = ("array", "line", "step", "transposed")
 
-    def __init__(self, x: Any, count: int):
-        size, lead = x.dtype.itemsize, x.shape[:-2]
-        strides = tuple([s // size for s in x.strides])
-        layout, step = _layout(*x.shape[-2:], strides[-2:]), 0
-        if count > 1 and layout is not None and lead:
-            step = _step(lead, strides[:-2])
-        if layout is None or step is None:
-            x = x.copy(order="C")
-            layout, step = (0, max(x.shape[-1], 1)), x.shape[-1] * x.shape[-2]
-        if count > 1 and prod(lead) == 1:
-            step = 0  # one matrix for the whole batch
-        self.array, self.step = x, step
-        self.transposed, self.line = layout
+def _copied(x: Any) -> tuple[int, int, int]:
+    """The same for a contiguous copy of x."""
+    n, m = x.shape[-2:]
+    return 0, m, n * m if prod(x.shape[:-2]) > 1 else 0
 
 
 def _step(lead: tuple, strides: tuple) -> int | None:
@@ -129,46 +124,75 @@ def _step(lead: tuple, strides: tuple) -> int | None:
     return step
 
 
+class _Plan:
+    """The numbers of one product of arrays of given shapes, strides and dtype."""
+
+    def __init__(self, a: Any, b: Any, alpha: float, wide: bool):
+        (n, k), m = a.shape[-2:], b.shape[-1]
+        if b.shape[-2] != k:
+            raise ValueError(f"the inner lengths of {a.shape} and {b.shape} differ")
+        lead = a.shape[:-2] if a.ndim >= b.ndim else b.shape[:-2]
+        self.fits = all(x.shape[:-2] == lead or prod(x.shape[:-2]) == 1 for x in (a, b))
+        count = prod(lead)
+        data, compute, scalar = _KINDS[a.dtype]
+        self.dtype = np.dtype(np.float32) if wide and a.dtype.itemsize == 2 else a.dtype
+        self.shape = (*lead, n, m)
+        self.empty, self.nothing = not n * m * count, not k
+        self.copies = [_operand(x, count) is None for x in (a, b)]
+        if not self.fits or self.empty or self.nothing:
+            return
+        left, right = (
+            (0, x.shape[-1], x.shape[-1] * x.shape[-2] if prod(x.shape[:-2]) > 1 else 0)
+            if copy else _operand(x, count)
+            for x, copy in zip((a, b), self.copies, strict=True)
+        )  # fmt: skip
+        compute = _F32_TF32 if tf32 and data == 0 else compute
+        self.one, self.zero = scalar(alpha), scalar(0)
+        # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
+        self.before = (right[0], left[0], m, n, k, ctypes.addressof(self.one))
+        self.right, self.left = (data, *right[1:]), (data, *left[1:])
+        self.after = (_KINDS[self.dtype][0], m, n * m, count, compute, -1)
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        library = _library
+        y = library.cupy.empty(self.shape, self.dtype)
+        if self.empty:
+            return y
+        if self.nothing:
+            y.fill(0)
+            return y
+        a, b = (
+            x.copy(order="C") if copy else x for x, copy in zip((a, b), self.copies, strict=True)
+        )
+        code = library.gemm(
+            library.handle(), *self.before, b.data.ptr, *self.right, a.data.ptr, *self.left,
+            ctypes.addressof(self.zero), y.data.ptr, *self.after,
+        )  # fmt: skip
+        _check(code, f"product of {a.shape} and {b.shape}")
+        return y
+
+
+_plans: dict[tuple, _Plan] = {}
+_MOST = 4096
+
+
 def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
     """alpha · a b for CuPy arrays (..., n, k) and (..., k, m), or None where it is not cuBLAS's.
 
-    wide    the result of 16-bit factors in float32, in which it is summed
+    That is: two dtypes that differ, integers, complex numbers, leading axes of which each side has
+    some alone. One side may have none (the same matrix for the whole batch).
 
-    That is: two floating dtypes that differ, integers, complex numbers, leading axes of which one
-    side has some alone. One side may have none (the same matrix for the whole batch).
+    wide    the result of 16-bit factors in float32, in which it is summed
     """
-    kind = _KINDS.get(a.dtype)
-    if kind is None or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
+    if a.dtype not in _KINDS or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
         return None
-    (n, k), m = a.shape[-2:], b.shape[-1]
-    lead = a.shape[:-2] if a.ndim >= b.ndim else b.shape[:-2]
-    count = prod(lead)
-    for x in (a, b):
-        if x.shape[:-2] != lead and prod(x.shape[:-2]) != 1:
-            return None
-    if b.shape[-2] != k:
-        raise ValueError(f"the inner lengths of {a.shape} and {b.shape} differ")
-    global _library
-    if _library is None:
-        _library = _Library()
-    xp = _library.cupy
-    data, compute, scalar = kind
-    target = np.dtype(np.float32) if wide and a.dtype.itemsize == 2 else a.dtype
-    y = xp.empty((*lead, n, m), target)
-    if not y.size:
-        return y
-    if not k:
-        y.fill(0)
-        return y
-    left, right = _Operand(a, count), _Operand(b, count)
-    compute = _F32_TF32 if tf32 and compute == _F32 and data == 0 else compute
-    one, zero = scalar(alpha), scalar(0)
-    # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ
-    code = _library.gemm(
-        _library.handle(), right.transposed, left.transposed, m, n, k, ctypes.addressof(one),
-        right.array.data.ptr, data, right.line, right.step,
-        left.array.data.ptr, data, left.line, left.step,
-        ctypes.addressof(zero), y.data.ptr, _KINDS[target][0], m, n * m, count, compute, -1,
-    )  # fmt: skip
-    _check(code, f"product of {a.shape} and {b.shape}")
-    return y
+    key = (a.shape, a.strides, b.shape, b.strides, a.dtype, alpha, wide, tf32)
+    plan = _plans.get(key)
+    if plan is None:
+        global _library
+        if _library is None:
+            _library = _Library()
+        if len(_plans) == _MOST:
+            _plans.clear()
+        plan = _plans[key] = _Plan(a, b, alpha, wide)
+    return plan(a, b) if plan.fits else None

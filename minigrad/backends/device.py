@@ -25,9 +25,28 @@ def array_module(x: Any) -> ModuleType:
     return cupy if cupy is not None and isinstance(x, cupy.ndarray) else np
 
 
+def as_operand(x: Any) -> Any:
+    """An argument of an op that is no tensor, as a plain array; scalars, CuPy's arrays and what
+    stands in for an array while an op is recorded (fusion, tapes) as they are.
+
+    A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
+    """
+    if hasattr(x, "dtype") and not issubclass(type(x), np.ndarray):
+        return x
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array has no place in a computation with gradients, which know no mask; pass "
+            "x.filled(value), and choose with mg.where(mask, a, b)"
+        )
+    return np.asarray(x)
+
+
+_NAMES = [f"cuda:{i}" for i in range(64)]
+
+
 def device_of(x: Any) -> str:
     """ "cpu", or "cuda:i" for a CuPy array."""
-    return "cpu" if array_module(x) is np else f"cuda:{x.device.id}"
+    return "cpu" if array_module(x) is np else _NAMES[x.device.id]
 
 
 def resolve(device: str | None) -> Any:

@@ -12,6 +12,7 @@ except ImportError:  # the extra `full` brings it
     bfloat16 = None
 
 _NUMBERS = (float, int, complex, bool)
+_WITHOUT_DTYPE = {*_NUMBERS, type(None)}
 
 
 def is_floating(dtype: Any) -> bool:
@@ -35,7 +36,10 @@ def weak_scalars(values: list) -> list:
     NumPy keeps Python scalars weak for its own dtypes (float16 * 2.0 is float16); for bfloat16 it
     gives float32, so they are converted before the call.
     """
-    if bfloat16 is None:
+    for x in values:
+        if type(x) not in _WITHOUT_DTYPE and x.dtype is bfloat16:
+            break
+    else:
         return values
     dtypes = {x.dtype for x in values if hasattr(x, "dtype") and not isinstance(x, np.generic)}
     if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):

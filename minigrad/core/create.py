@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..backends.device import array_module, device_of, resolve, to_device, to_host
+from ..backends.device import (
+    array_module,
+    as_operand,
+    device_of,
+    resolve,
+    to_device,
+    to_host,
+)
 from ..backends.dtypes import resolve_dtype
 from . import modes
 from .registry import op
@@ -36,10 +43,23 @@ def tensor(
         data = data.data
     elif isinstance(data, list | tuple) and _holds_tensor(data):
         raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
-    array = _copied(data, device, resolve_dtype(dtype))
-    if array.dtype.kind in "OSU":
+    try:
+        array = _copied(as_operand(data), device, resolve_dtype(dtype))
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(
+            "mg.tensor: the nested lists have different lengths; a tensor is rectangular, so pad "
+            f"the short ones or make one tensor of each ({error})"
+        ) from None
+    return Tensor(_of_numbers(array), requires_grad)
+
+
+def _of_numbers(array: Any) -> Any:
+    """The array itself; objects, text, dates and records are refused."""
+    if array.dtype.kind in "OSUMm" or array.dtype.names:
         raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
-    return Tensor(array, requires_grad)
+    return array
 
 
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:
@@ -55,7 +75,8 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
     if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
         return data
     source = data.data if isinstance(data, Tensor) else data
-    return Tensor(to_device(source, device or device_of(source), resolve_dtype(dtype)))
+    array = to_device(as_operand(source), device or device_of(source), resolve_dtype(dtype))
+    return Tensor(_of_numbers(array))
 
 
 def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -35,6 +35,7 @@ hearing: tuple[Callable[[tuple], None], ...] = ()  # what of each listener takes
 wants_origin = False  # some listener asks for source site and scope
 stack_depth = 0  # how many frames of the user's code an origin keeps, if more than its line
 synchronize: Callable[[Any], None] | None = None  # waits until the device has made this result
+clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks it on a device
 _asked: tuple[tuple[bool, int, bool], ...] = ()  # what each listener asks for
 _lock = threading.Lock()
 

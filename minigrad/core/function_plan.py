@@ -36,9 +36,9 @@ class FunctionPlan(Plan):
         self.names = tuple([self._name(place) for place in self.ctx.wanted])
         if self.hidden:
             self.names += ("depends on",)
-        self.pick = lambda arrays: ()
+        self.pick = None
         self.extras = ["all"]
-        self.shapes, self.pulls = [], []
+        self.shapes = []
 
     def _name(self, place: tuple) -> str:
         kind, i = place
@@ -69,9 +69,9 @@ class FunctionPlan(Plan):
             values[-1] = (*values[-1], *[tensor(_stand_in(p), p) for p in node.parents])
         return values
 
-    def feed(self, values: tuple) -> list:
-        """The class's backward for (g, *saved): one contribution per needed input."""
-        op, (g, *saved) = self.op, values
+    def pull(self, g: Any, saved: Any) -> list:
+        """The class's backward for g and what was saved: one contribution per needed input."""
+        op, saved = self.op, [*saved]
         if self.ctx.constant_outputs and not op.outputs:
             return [None] * len(self.slots)
         behind = saved.pop() if self.hidden else ()

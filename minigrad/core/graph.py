@@ -120,10 +120,10 @@ def backward_order(roots: Iterable) -> list:
 
 def with_leaves(places: list) -> list:
     """Places, oldest first with the leaves anywhere, in the order of a backward."""
-    waiting = {place for place in places if place.__class__ is Leaf}
+    waiting = {place for place in places if type(place) is Leaf}
     order = []
     for node in places:
-        if node.__class__ is Leaf:
+        if type(node) is Leaf:
             continue
         if waiting:  # oldest first: the first consumer met is the last to run
             for parent in node.parents:

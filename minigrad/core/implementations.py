@@ -28,15 +28,18 @@ class ByDevice:
         self.__doc__ = general.__doc__ if general is not None else None
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        placed = [x for x in arrays if hasattr(x, "strides") and not isinstance(x, np.generic)]
-        devices = {device_of(x) for x in placed} or {"cpu"}
-        if len(devices) > 1:
-            raise DeviceError(
-                f"its arrays are on {' and '.join(sorted(devices))}; bring them to one device "
-                "first: x.to(device)"
-            )
-        (device,) = devices
-        return self.chosen(device)(*arrays, **params)
+        device = None
+        for x in arrays:
+            if hasattr(x, "strides") and not isinstance(x, np.generic):
+                here = device_of(x)
+                if device is None:
+                    device = here
+                elif here != device:
+                    raise DeviceError(
+                        f"its arrays are on {' and '.join(sorted((device, here)))}; bring them to "
+                        "one device first: x.to(device)"
+                    )
+        return self.chosen(device or "cpu")(*arrays, **params)
 
     def chosen(self, device: str) -> Callable:
         """The forward for one device."""

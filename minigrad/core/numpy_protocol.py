@@ -5,13 +5,14 @@ option that is not supported is refused by name, never dropped.
 """
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from .caches import cached
-from .registry import numpy_table, op
+from .registry import numpy_table, op, scipy_table
 
 
 def _array(x: Any) -> Any:
@@ -75,7 +76,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
         return _accumulate(ufunc, name, *inputs, **options)
     if method in _INSTEAD:
         raise TypeError(f"np.{name} is not recorded; use {_INSTEAD[method]}")
-    entry = numpy_table.get(ufunc)
+    entry = numpy_table.get(ufunc) or _from_scipy(ufunc)
     if entry is None:
         raise _unknown(name)
     dtype = options.pop("dtype", None)
@@ -85,6 +86,12 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
         a, b = inputs
         inputs = op.reshape(a, shape=(*np.shape(a), *(1,) * np.ndim(b))), b
     return entry(*inputs, **options)
+
+
+def _from_scipy(ufunc: Any) -> Callable | None:
+    """What scipy.special.erf and its kin mean; only who has imported SciPy can ask."""
+    theirs = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None)
+    return scipy_table.get(ufunc.__name__) if theirs is ufunc else None
 
 
 def _refuse_options(name: str, options: dict) -> None:

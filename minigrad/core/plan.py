@@ -41,12 +41,11 @@ class Plan:
     """For one op and one pattern of inputs that need gradients: what to save, how to pull back.
 
     names    what `Node.saved` holds, in order
-    pick     takes from [*inputs, y] those that are simply there; `gather` finds the rest
-    pulls    one function per needed input, from (g, *saved) to its contribution;
-             a single one, which returns a contribution for every input, where the rule is joint
+    pick     takes from [*inputs, y] those that are simply there (None: none); `gather` the rest
+    pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
     """
 
-    __slots__ = ("op", "slots", "names", "pick", "extras", "shapes", "pulls", "joint")
+    __slots__ = ("op", "slots", "names", "pick", "extras", "shapes", "pull", "joint")
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
@@ -65,8 +64,7 @@ class Plan:
         self.shapes = [sizes.get(name, -1) for name in self.extras]
         self.names = (*direct, *self.extras)
         self.pick = _picker([at_hand[name] for name in direct])
-        place = {name: i for i, name in enumerate(("g", *self.names))}
-        self.pulls = [_puller(rule, place) for rule in rules]
+        self.pull = _written_out(op, rules, self.names)
 
     def gather(self, arrays: list, params: dict, residuals: list | tuple, pattern: int) -> tuple:
         """The saved values that are not simply an input or the result; arrays is [*inputs, y]."""
@@ -90,21 +88,7 @@ class Plan:
 
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
-        if not self.joint:
-            if self.op.kind == "elementwise" and values[0].dtype.kind == "c":
-                return self._feed_complex(values)
-            return [pull(values) for pull in self.pulls]
-        needs = values[1 + self.names.index("needs")]
-        given = self.pulls[0](values)
-        return [c for c, need in zip(given, needs, strict=True) if need]
-
-    def _feed_complex(self, values: tuple) -> list:
-        """The rows of the table give p·g; the gradient of a real loss is conj(p)·g.
-
-        conj(p)·g = conj(p·conj(g)), so each row is read once for real and complex numbers alike.
-        """
-        values = (values[0].conj(), *values[1:])
-        return [pull(values).conj() for pull in self.pulls]
+        return self.pull(values[0], values[1:])
 
     def slots_of(self, node: Node) -> list[int]:
         """Which input of the call each of the node's parents was."""
@@ -143,29 +127,58 @@ class Plan:
 def _measure() -> tuple[int, int]:
     """How many plans the registered ops have made, and their bytes."""
     plans = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
-    return len(plans), sum(size_of_value([plan.names, plan.pulls, plan]) for plan in plans)
+    return len(plans), sum(size_of_value([plan.names, plan]) for plan in plans)
 
 
 report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, a variadic one 1
 
 
-def _picker(positions: list[int]) -> Callable[[Any], tuple]:
-    """A function that takes the values at these positions, as a tuple."""
+def _picker(positions: list[int]) -> Callable[[Any], tuple] | None:
+    """A function that takes the values at these positions, as a tuple; None for no positions."""
     if not positions:
-        return lambda values: ()
+        return None
     if len(positions) == 1:
         only = positions[0]
         return lambda values: (values[only],)
     return itemgetter(*positions)
 
 
-def _puller(rule: Rule, place: dict[str, int]) -> Callable[[tuple], Any]:
-    """A function of (g, *saved) that feeds a rule by name, and multiplies a partial by g."""
-    fn, spots = rule.fn, [place[name] for name in rule.names]
-    pick = _picker(spots)
-    if not rule.partial:
-        return lambda values: fn(*pick(values))
-    if len(spots) == 1:  # nearly every row of the table: worth a shorter way
-        only = spots[0]
-        return lambda values: values[0] * fn(values[only])
-    return lambda values: values[0] * fn(*pick(values))
+def _written_out(op: Any, rules: list[Rule], names: tuple[str, ...]) -> Callable[[Any, Any], list]:
+    """The function `pull` of a plan, as Python would be written for this op alone, and compiled.
+
+    For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
+
+        def pull(g, saved):
+            [v0, v1] = saved
+            if g.dtype.kind == "c":
+                g = g.conj()
+                return [(g * rule0(v0)).conj(), (g * rule1(v1)).conj()]
+            return [g * rule0(v0), g * rule1(v1)]
+
+    The rows of the table give p·g; the gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
+    each row is read once for real and complex numbers alike. A backward calls `pull` once a node:
+    to look the names up there would cost more than most rules.
+    """
+    value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
+    known: dict[str, Any] = {"needed": _needed}
+    calls = []
+    for i, rule in enumerate(rules):
+        known[f"rule{i}"] = rule.fn
+        call = f"rule{i}({', '.join([value[name] for name in rule.names])})"
+        calls.append(f"g * {call}" if rule.partial else call)
+    lines = ["def pull(g, saved):", f" [{', '.join([value[name] for name in names])}] = saved"]
+    if op.joint is not None:
+        lines.append(f" return needed({calls[0]}, {value['needs']})")
+    else:
+        if op.kind == "elementwise":
+            lines.append(' if g.dtype.kind == "c":')
+            lines.append("  g = g.conj()")
+            lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
+        lines.append(f" return [{', '.join(calls)}]")
+    exec("\n".join(lines), known)
+    return known["pull"]
+
+
+def _needed(given: Any, needs: list[bool]) -> list:
+    """What a joint rule returned, without the places of inputs that need no gradient."""
+    return [c for c, need in zip(given, needs, strict=True) if need]

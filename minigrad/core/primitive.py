@@ -20,12 +20,11 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, as_operand
 from ..backends.dtypes import weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward
@@ -40,7 +39,7 @@ from .tensor import Tensor
 _new = object.__new__
 _ndarray = np.ndarray
 _NUMBERS = (float, int, complex, bool)
-_AS_THEY_ARE = (*_NUMBERS, type(None))  # Python scalars stay weak
+_AS_THEY_ARE = {*_NUMBERS, type(None)}  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
@@ -139,17 +138,17 @@ class Primitive(Extensible):
                 weak = True
                 arrays.append(x)
             else:
-                arrays.append(x if hasattr(x, "dtype") else np.asarray(x))
-            bit <<= 1
+                arrays.append(x if type(x) is _ndarray else as_operand(x))
+            bit += bit
         if weak:
             arrays = weak_scalars(arrays) if tensors else _scalars_as_arrays(self, arrays)
 
         # run
         try:
             if listeners:  # times bracket NumPy's work alone, not the engine's
-                t0, y, t1 = perf_counter_ns(), forward(*arrays, **params), perf_counter_ns()
+                t0, y, t1 = events.clock(), forward(*arrays, **params), events.clock()
             else:
-                y = forward(*arrays, **params)
+                y = forward(*arrays, **params) if params else forward(*arrays)
         except Exception as error:
             raise explain(error, self, args, params) from error
         residuals = ()
@@ -165,7 +164,7 @@ class Primitive(Extensible):
         if pattern and (watch is None or watch.recording):
             plan = self.plans.get(self.variadic or pattern) or self._plan(pattern)
             arrays.append(y)
-            saved = plan.pick(arrays)
+            saved = plan.pick(arrays) if plan.pick else ()
             if plan.extras:
                 saved += plan.gather(arrays, params, residuals, pattern)
             node = Node()
@@ -258,9 +257,9 @@ class Primitive(Extensible):
         known |= {f"{name}_shape" for name in self.arrays}
         unknown = [name for name in names if name not in known]
         if unknown:
-            raise ValueError(
-                f"{self.name}: a rule asks for {unknown}, which is none of {sorted(known)}"
-            )
+            raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
+        self.plans.clear()  # made with the rules so far
+        self.__dict__.pop("with_residuals", None)
         return Rule(fn, names, partial and "g" not in names)
 
     @cached_property

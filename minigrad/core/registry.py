@@ -10,13 +10,17 @@ from typing import Any
 
 
 class Registry:
-    """Entries by name, as attributes; a name can be given once."""
+    """Entries by name, as attributes; a name can be given once.
+
+    What a notebook's cell (the module `__main__`) has defined, the cell may define again.
+    """
 
     def __init__(self, what: str):
         self.__dict__["_what"] = what
 
     def register(self, name: str, entry: Any) -> None:
-        if name in self.__dict__:
+        before = self.__dict__.get(name)
+        if before is not None and not (_of_session(before) and _of_session(entry)):
             raise ValueError(
                 f"the {self._what} {name!r} is registered already; choose another name"
             )
@@ -33,8 +37,19 @@ class Registry:
         return iter([entry for name, entry in self.__dict__.items() if not name.startswith("_")])
 
 
+def _of_session(entry: Any) -> bool:
+    """Whether it was written in `__main__`: its forward (the general one), or a ufunc's rules."""
+    forward = getattr(entry, "forward", entry)
+    forward = getattr(forward, "general", None) or forward
+    rules = [rule.fn for rule in getattr(entry, "rules", {}).values()]
+    written = rules if hasattr(forward, "nin") else [forward]
+    return bool(written) and all(getattr(fn, "__module__", "") == "__main__" for fn in written)
+
+
 op = Registry("op")  # primitives: op.mul, op.exp ...
 engine = Registry("engine function")  # engine.backward
 
 # What a NumPy function means on tensors: np.exp -> mg.exp. Filled by ops/, read by the protocol.
 numpy_table: dict[Callable, Callable] = {}
+# What a ufunc of scipy.special means, by its name: SciPy need not be imported to fill this.
+scipy_table: dict[str, Callable] = {}

@@ -6,13 +6,12 @@ its own, so random augmentation does not depend on the number of workers either.
 """
 
 import copy
-import multiprocessing
 import os
 import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from typing import Any
@@ -91,6 +90,9 @@ class Crew:
                 "initargs": (info, fetch, processes, init_fn),
             }  # fmt: skip
             if processes:
+                import multiprocessing  # here, since it takes 10 ms to import
+                from concurrent.futures import ProcessPoolExecutor
+
                 options["mp_context"] = multiprocessing.get_context(context)
                 self.lanes.append(ProcessPoolExecutor(**options))
             else:

@@ -1,6 +1,6 @@
 """Training on several processes and machines: MPI for host arrays, NCCL for GPUs.
 
-Read in this order: transport, mpi (what carries arrays), world (who the ranks are, and waiting),
+Read in this order: transport, mpi (what carries arrays), ranks (who they are, and waiting),
 collectives (with their derivatives), buckets, data_parallel, watchdog (faults), checkpoint, zero.
 """
 
@@ -16,10 +16,10 @@ from .collectives import (
 )
 from .data_parallel import DataParallel, Timeline
 from .errors import DistributedError
+from .ranks import World, barrier, init, is_initialized, rank, size, world
 from .recording import event_log
 from .sampler import DistributedSampler
 from .seeds import seed
-from .world import World, barrier, init, is_initialized, rank, size, world
 from .zero import ZeroRedundancyOptimizer
 
 __all__ = [

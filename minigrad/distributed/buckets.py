@@ -5,6 +5,7 @@ a gradient for it. After the sum it says on how many ranks the parameter was use
 transfer: a parameter that no rank used keeps its `.grad` as it was.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,13 +50,16 @@ class Bucket:
         k = self.place[i]
         grad = self.parameters[k].grad
         self.buffer[self._part(k)] = 0 if grad is None else grad.data.reshape(-1)
-        self.used[k] = float(used)
+        self.used[k] = float(used and grad is not None)
         self.missing -= 1
 
     def seal(self) -> None:
         """Write who was used behind the gradients: the buffer is ready for its sum."""
-        xp = array_module(self.buffer)
-        self.buffer[self.total :] = xp.asarray(self.used, dtype=self.buffer.dtype)
+        if all(self.used):
+            self.buffer[self.total :] = 1
+        else:
+            xp = array_module(self.buffer)
+            self.buffer[self.total :] = xp.asarray(self.used, dtype=self.buffer.dtype)
 
     def unpack(self, size: int) -> None:
         """Give each used parameter the mean over `size` ranks: sum / size, the same on each."""
@@ -98,6 +102,4 @@ def plan(
 
 def _on_device(x: Any) -> Any:
     """The GPU on which x lies, as the current one; nothing for host arrays."""
-    import contextlib
-
     return x.device if hasattr(x, "get") else contextlib.nullcontext()

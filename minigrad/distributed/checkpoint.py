@@ -18,7 +18,7 @@ from typing import Any
 from ..core.errors import FormatError
 from ..io import load, save
 from ..io.atomic import replaced_whole
-from .world import world
+from .ranks import world
 
 _COMPLETE = "complete.json"
 _VERSION = [1, 0]
@@ -64,7 +64,7 @@ def save_checkpoint(
 def load_checkpoint(
     folder: str | os.PathLike, step: int | None = None
 ) -> tuple[int, dict[str, Any], list[dict[str, Any]]] | None:
-    """(step, shared state, the shards of all ranks) of the newest complete checkpoint, or of `step`.
+    """(step, shared state, shards of all ranks) of the newest complete checkpoint, or of `step`.
 
     None where there is none: start from the beginning. Every rank reads; with as many ranks as the
     checkpoint was written by, a rank's own shard is shards[mg.distributed.rank()].
@@ -75,7 +75,9 @@ def load_checkpoint(
             return None
         step = steps[-1]
     elif step not in steps:
-        raise FileNotFoundError(f"{folder} has no complete checkpoint of step {step}; it has {steps}")
+        raise FileNotFoundError(
+            f"{folder} has no complete checkpoint of step {step}; it has {steps}"
+        )
     target = Path(folder) / f"step-{step:08d}"
     count = _read_complete(target)["shards"]
     shards = [load(target / _shard_name(rank, count)) for rank in range(count)]

@@ -21,7 +21,7 @@ from ..core.errors import describe
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .world import device_kind, world
+from .ranks import device_kind, world
 
 _REDUCTIONS = ("sum", "mean", "max", "min")
 
@@ -45,7 +45,7 @@ def all_gather(x: Any) -> Any:
 
 
 def reduce_scatter(x: Any) -> Any:
-    """y = Σᵣ xᵣ[own rank]: x has shape (size, *shape), y has `shape`. The transpose of all_gather."""
+    """y = Σᵣ xᵣ[own rank]: from x of shape (size, *shape), y of `shape`. all_gather's transpose."""
     return _reduce_scatter(_tensor(x))
 
 
@@ -112,7 +112,9 @@ def _scattered(x: Any) -> Any:
     here = world()
     what = f"reduce_scatter({describe(x)})"
     if x.ndim == 0 or x.shape[0] != here.size:
-        raise ValueError(f"{what}: the first axis must have one entry for each of {here.size} ranks")
+        raise ValueError(
+            f"{what}: the first axis must have one entry for each of {here.size} ranks"
+        )
     here.agree(what)
     transport = here.transport(device_kind(x))
     whole = _contiguous(x).astype(transport.sum_dtype(x.dtype), copy=False)
@@ -140,9 +142,7 @@ _all_reduce = Primitive(_reduced, "all_reduce", ["x"], defaults={"op": "sum"}, k
 _all_gather = Primitive(_gathered, "all_gather", ["x"], kind="linear")
 _reduce_scatter = Primitive(_scattered, "reduce_scatter", ["x"], kind="linear")
 _broadcast = Primitive(_broadcasted, "broadcast", ["x"], defaults={"root": 0}, kind="linear")
-_sum_at_root = Primitive(
-    _summed_at_root, "sum_at_root", ["x"], defaults={"root": 0}, kind="linear"
-)
+_sum_at_root = Primitive(_summed_at_root, "sum_at_root", ["x"], defaults={"root": 0}, kind="linear")
 
 
 @_all_reduce.vjp("x")
@@ -198,4 +198,6 @@ def _refuse_gradient(x: Any, what: str) -> None:
 
 def _refuse_own(here: Any, other: int, what: str) -> None:
     if not 0 <= other < here.size or other == here.rank:
-        raise ValueError(f"{what}: {other} is no other rank of {here.size}; this one is {here.rank}")
+        raise ValueError(
+            f"{what}: {other} is no other rank of {here.size}; this one is {here.rank}"
+        )

@@ -13,6 +13,7 @@ over the ranks is started and runs beside the rest of the backward. The end of t
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import device_of
+from ..backends.device import array_module, device_of
 from ..core import events, hooks
 from ..core.modes import is_grad_enabled
 from ..core.tensor import Tensor
@@ -28,7 +29,7 @@ from ..nn import Module
 from . import buckets, progress
 from .collectives import broadcast_
 from .errors import DistributedError
-from .world import named, world
+from .ranks import named, world
 
 
 @dataclass
@@ -87,7 +88,8 @@ class DataParallel(Module):
         self.broadcast_buffers = broadcast_buffers
         self.overlap = overlap
         self.synchronizes = True
-        self.timeline: Timeline | None = None
+        self._timeline: Timeline | None = None
+        self._on_gpu: tuple | None = None  # CUDA events of the last backward, and its transfers
         self._bucket_bytes = max(1, int(bucket_mb * 2**20))
         _refuse_other_models(module, self.world)
         self._broadcast([*module.parameters(), *module.buffers()])
@@ -105,6 +107,16 @@ class DataParallel(Module):
             p.register_leaf_ready_hook(lambda p, i=i: self._ready(i))
             for i, p in enumerate(self._learned)
         ]
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """The communication of the last backward. On a GPU asking for it waits for the GPU."""
+        if self._on_gpu is not None and self._timeline is not None:
+            began, ended, transfers = self._on_gpu
+            requests = [t.request for t in transfers if hasattr(t.request, "begun")]
+            read_events(self._timeline, began, ended, requests)
+            self._on_gpu = None
+        return self._timeline
 
     # -- forward -----------------------------------------------------------------------------
 
@@ -175,14 +187,17 @@ class DataParallel(Module):
             self._begin_backward()
         hooks.call_after_backward(self._finish)
         self._seen.append(i)
-        self._bucket_of[i].fill(i, p.grad is not None)
+        self._bucket_of[i].fill(i, True)
         self._start_full()
 
     def _begin_backward(self) -> None:
-        self._reset()  # also after a backward that ended with an error
+        for number in range(len(self._transfers)):
+            self._wait(number)  # of a backward that ended with an error: they use the buffers
+        self._reset()
         self._running = True
         self._t0 = perf_counter_ns()
-        self.timeline = Timeline([bucket.nbytes for bucket in self.buckets])
+        self._timeline = Timeline([bucket.nbytes for bucket in self.buckets])
+        self._began = _event(self.buckets[0].buffer)
         self.world.watchdog.phase("backward")
 
     def _start_full(self) -> None:
@@ -194,8 +209,8 @@ class DataParallel(Module):
             self._transfers.append(self._start(bucket))
 
     def _start(self, bucket: buckets.Bucket) -> progress.Transfer:
-        assert self.timeline is not None
-        self.timeline.ready.append(perf_counter_ns() - self._t0)
+        assert self._timeline is not None
+        self._timeline.ready.append(perf_counter_ns() - self._t0)
         bucket.seal()
         number = len(self._transfers) + 1
         name = f"all_reduce bucket {number}/{len(self.buckets)} ({bucket.nbytes / 1e6:.1f} MB)"
@@ -206,9 +221,10 @@ class DataParallel(Module):
 
     def _finish(self) -> None:
         """The backward has ended: start what is left, wait for all, give out the means."""
-        assert self.timeline is not None
+        assert self._timeline is not None
         self._running = False
-        self.timeline.done = perf_counter_ns() - self._t0
+        self._timeline.done = perf_counter_ns() - self._t0
+        ended = _event(self.buckets[0].buffer)
         for bucket in self.buckets:
             for i in bucket.members if bucket.missing else ():
                 if i not in self._seen:
@@ -219,7 +235,11 @@ class DataParallel(Module):
             self._wait(number)
             bucket.unpack(self.world.size)
         self._dirty.clear()
-        self._note_times()
+        if ended is not None:
+            self._on_gpu = self._began, ended, self._transfers
+        else:
+            self._note_times()
+        self._transfers = []
         if not self._order_is_measured:
             self._rebuild()
         self.world.watchdog.phase("what follows the backward")
@@ -238,13 +258,13 @@ class DataParallel(Module):
             events.tell("marked", "waiting", what, t0, perf_counter_ns(), None)
 
     def _note_times(self) -> None:
-        assert self.timeline is not None
+        assert self._timeline is not None
         for transfer in self._transfers:
-            self.timeline.begun.append(max(0, transfer.begun - self._t0))
-            self.timeline.ended.append(max(0, transfer.ended - self._t0))
+            self._timeline.begun.append(max(0, transfer.begun - self._t0))
+            self._timeline.ended.append(max(0, transfer.ended - self._t0))
 
     def _rebuild(self) -> None:
-        """Cut the buckets anew in the order that rank 0 has seen; once, after the first backward."""
+        """Cut the buckets anew in the order that rank 0 has seen; after the first backward."""
         self._order_is_measured = True
         unseen = [i for i in range(len(self._learned)) if i not in set(self._seen)]
         order = np.array([*self._seen, *unseen[::-1]], np.int64)
@@ -259,11 +279,32 @@ class DataParallel(Module):
                 broadcast_(x, 0)
 
 
+def _event(x: Any) -> Any:
+    """A CUDA event in the current stream, if x lies on a GPU."""
+    if not hasattr(x, "get"):
+        return None
+    return array_module(x).cuda.get_current_stream().record()
+
+
+def read_events(timeline: Timeline, began: Any, ended: Any, requests: list) -> None:
+    """Fill in a timeline from CUDA events: times on the GPU, not those of queueing."""
+    cupy = sys.modules["cupy"]
+    ended.synchronize()
+
+    def since(event: Any) -> int:
+        event.synchronize()
+        return round(cupy.cuda.get_elapsed_time(began, event) * 1e6)
+
+    timeline.done = since(ended)
+    timeline.begun = [max(0, since(request.begun)) for request in requests]
+    timeline.ended = [max(0, since(request.ended)) for request in requests]
+
+
 # -- the same model everywhere ---------------------------------------------------------------------
 
 
 def _refuse_other_models(module: Module, here: Any) -> None:
-    """DistributedError, on every rank, that names the first difference between the ranks' models."""
+    """DistributedError, on every rank, that names the first difference between the models."""
     lines = [
         f"{kind} {name} {x.dtype} {x.shape}" + (" frozen" if not x.requires_grad else "")
         for kind, found in (
@@ -276,7 +317,7 @@ def _refuse_other_models(module: Module, here: Any) -> None:
         return
     texts = here.texts("\n".join(lines))
     own = texts[0].split("\n")
-    for rank, text in enumerate(texts):
+    for text in texts:
         if text == texts[0]:
             continue
         other = text.split("\n")

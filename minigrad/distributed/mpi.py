@@ -19,7 +19,10 @@ _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PALS_SIZE", "MPI_LOCALNRANKS")
 
 def launched() -> int:
     """How many processes an MPI launcher has started with this one; 0: it was started alone."""
-    return next((int(os.environ[name]) for name in _SIZES if name in os.environ), 0)
+    found = next((int(os.environ[name]) for name in _SIZES if name in os.environ), 0)
+    if not found and "PMIX_RANK" in os.environ:  # Slurm's srun; alone it would not be set
+        found = int(os.environ.get("SLURM_NTASKS", "2"))
+    return found
 
 
 def library() -> Any:

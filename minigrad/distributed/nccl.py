@@ -6,6 +6,10 @@ stream wait for one of them, without stopping the host.
 """
 
 import os
+import sys
+import threading
+import time
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,9 @@ _TYPES = {
     "int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5, "float16": 6,
     "float32": 7, "float64": 8, "bfloat16": 9, "complex64": 7, "complex128": 8,
 }  # fmt: skip  # ncclDataType_t; a complex number is sent as two real ones
+
+
+_groups: list[Any] = []
 
 
 def connect(rank: int, size: int, unique_id: Any = None) -> Any:
@@ -44,7 +51,7 @@ def connect(rank: int, size: int, unique_id: Any = None) -> Any:
     port = int(os.environ.get("MASTER_PORT", "13333"))
     group = init_process_group(size, rank, host=host, port=port)
     comm = group._comm  # CuPy's own calls do not know bfloat16
-    comm.store = group  # lives as long as the communicator does
+    _groups.append(group)  # its store lives as long as the process
     return comm
 
 
@@ -54,6 +61,42 @@ def unique_id() -> Any:
     from cupy.cuda import nccl
 
     return nccl.get_unique_id()
+
+
+class Guard:
+    """Ends the process when a call does not end in time: NCCL itself would wait for ever.
+
+    Where MPI has started the ranks its watchdog names the cause as well (watchdog.py).
+    """
+
+    def __init__(self, comm: Any, rank: int, size: int, timeout: float):
+        self.comm, self.timeout = comm, timeout
+        self.who = f"minigrad.distributed: rank {rank} of {size}"
+        self._calls: deque = deque(maxlen=100_000)
+        self._device = _cupy().cuda.Device()
+        threading.Thread(target=self._run, name="minigrad-nccl-guard", daemon=True).start()
+
+    def note(self, what: str, ended: Any) -> None:
+        """Watch one call, until its CUDA event."""
+        self._calls.append((what, ended, time.monotonic()))
+
+    def _run(self) -> None:
+        self._device.use()
+        while True:
+            time.sleep(0.5)
+            while self._calls and self._calls[0][1].done:
+                self._calls.popleft()
+            late = self._calls and time.monotonic() - self._calls[0][2] > self.timeout
+            error = self.comm.check_async_error()
+            if late or error:
+                why = f"NCCL reports error {error}" if error else f"{self.timeout:g} s have passed"
+                what = self._calls[0][0] if self._calls else "a call"
+                sys.stderr.write(
+                    f"{self.who} stops: {what} does not end ({why}). Another rank has died, raised "
+                    "or makes other calls: see its output\n"
+                )
+                sys.stderr.flush()
+                os._exit(1)
 
 
 class NCCLRequest:
@@ -79,6 +122,7 @@ class NCCLTransport:
     def __init__(self, comm: Any, rank: int, size: int, stream: Any = None):
         self.comm, self.rank, self.size = comm, rank, size
         self.stream = stream or _cupy().cuda.Stream(non_blocking=True)
+        self.guard: Guard | None = None
 
     def duplicate(self) -> "NCCLTransport":
         # One communicator runs its calls in the order in which they were queued, which is the same
@@ -118,12 +162,15 @@ class NCCLTransport:
 
     def _run(self, call: str, arrays: tuple, *how: int) -> NCCLRequest:
         cupy = _cupy()
-        ready = cupy.cuda.get_current_stream().record()
-        self.stream.wait_event(ready)
-        begun = self.stream.record(cupy.cuda.Event())
-        pointers = [x.data.ptr for x in arrays]
-        getattr(self.comm, call)(*pointers, *how, self.stream.ptr)
-        ended = self.stream.record(cupy.cuda.Event())
+        with arrays[0].device:  # each thread of a parallel backward has a current GPU of its own
+            ready = cupy.cuda.get_current_stream().record()
+            self.stream.wait_event(ready)
+            begun = self.stream.record(cupy.cuda.Event())
+            pointers = [x.data.ptr for x in arrays]
+            getattr(self.comm, call)(*pointers, *how, self.stream.ptr)
+            ended = self.stream.record(cupy.cuda.Event())
+        if self.guard is not None:
+            self.guard.note(f"{call} of {arrays[0].dtype} {arrays[0].shape}", ended)
         return NCCLRequest(begun, ended, arrays)
 
 

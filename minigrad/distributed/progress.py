@@ -15,7 +15,7 @@ from ..core import events
 from .transport import Request
 
 _SPINS = 20  # questions in a row before the thread sleeps
-_NAP = 2e-5  # seconds
+_NAP = 1e-4  # seconds; shorter ones cost the backward its core
 
 
 class Transfer:
@@ -70,7 +70,7 @@ class Progress:
             pending = [transfer for transfer in pending if not self._done(transfer)]
             spins = 0 if len(pending) < before else spins + 1
             if spins > _SPINS:
-                time.sleep(_NAP if spins < 500 * _SPINS else 50 * _NAP)
+                time.sleep(_NAP if spins < 500 * _SPINS else 20 * _NAP)
 
     def _begin(self, transfer: Transfer) -> None:
         try:

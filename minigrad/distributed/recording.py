@@ -14,7 +14,7 @@ from typing import Any
 
 from ..core import events
 from ..instrument.event_log import event_log as _event_log
-from .world import world
+from .ranks import world
 
 
 class event_log(_event_log):

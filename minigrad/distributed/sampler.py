@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .world import is_initialized, world
+from .ranks import is_initialized, world
 
 
 class DistributedSampler:

@@ -3,15 +3,15 @@
 import numpy as np
 
 from ..backends.random import manual_seed
-from .world import world
+from .ranks import world
 
 
 def seed(number: int, shared: bool = False) -> np.random.Generator:
     """Start the library's generators from `number`; each rank has a stream of its own.
 
     Dropout must differ between ranks, so the streams do: rank r draws from the r-th child of
-    number (NumPy's SeedSequence), whatever the number of ranks. shared=True: the same stream on all,
-    for what must agree, such as a model that DataParallel does not broadcast.
+    number (NumPy's SeedSequence), whatever the number of ranks. shared=True: the same stream on
+    all, for what must agree, such as a model that DataParallel does not broadcast.
     """
     if shared:
         return manual_seed(number)

@@ -2,7 +2,7 @@
 
 A transport works on contiguous arrays, in place where it can, and never waits: each call returns a
 request, and `request.done()` says whether it is complete. Waiting, checking and naming are the
-world's (world.py), derivatives those of collectives.py.
+world's (ranks.py), derivatives those of collectives.py.
 """
 
 from typing import Any, Protocol

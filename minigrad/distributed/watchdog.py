@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from typing import Any
 from . import witness
 
 INTERVAL = 0.1  # seconds between two notes of a rank
-_GRACE = 2.0  # seconds for the main thread to leave after a verdict
+_GRACE = 1.0  # seconds for the main thread to leave after a verdict
 _BYTES = 2048  # of a note on its way
 _NOTE, _WORD = 1, 2  # tags: from a rank to rank 0, and back
 
@@ -49,6 +48,7 @@ class Watchdog:
         self._sent: list[Any] = []
         self._witness: subprocess.Popen | None = None
         self._file: int | None = None
+        self._farewell = threading.Lock()
 
     # -- what the rank tells -----------------------------------------------------------------
 
@@ -96,7 +96,10 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="minigrad-watchdog", daemon=True)
         self._thread.start()
         self._previous_hook, sys.excepthook = sys.excepthook, self._on_exception
+        self._process = os.getpid()
         atexit.register(self._leave)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def _start_witness(self) -> None:
         folder = self._job_folder()
@@ -113,13 +116,12 @@ class Watchdog:
             self._witness = None
 
     def _job_folder(self) -> str:
-        """A folder that the ranks of this machine share; the lowest of them makes and removes it."""
+        """A folder that the ranks of this machine share; the last of their witnesses removes it."""
         assert self._comm is not None
         here = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
         name = bytearray(512)
         if here.Get_rank() == 0:
             folder = tempfile.mkdtemp(prefix="minigrad-job-")
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
             name[: len(os.fsencode(folder))] = os.fsencode(folder)
         here.Bcast(name, 0)
         here.Free()
@@ -129,6 +131,8 @@ class Watchdog:
         """The rank raises: show it as always, tell the others, and end the job."""
         self._previous_hook(kind, error, trace)
         sys.stderr.flush()
+        if os.getpid() != self._process:  # a forked child
+            return
         if not self.verdict:
             last = traceback.format_exception_only(kind, error)[-1].strip()
             self._raised = f"{last[:600]} ({self._where()})"
@@ -138,18 +142,28 @@ class Watchdog:
 
     def _leave(self) -> None:
         """At the end of the program: wait for the others, who may still need this rank's thread."""
+        if os.getpid() != self._process:
+            return
         self._left = True
         self._wake.set()
         self._ended.wait()
         self._dismiss_witness()
         self._thread.join(5)
 
+    def _forget(self) -> None:
+        """In a forked child: the rank is its parent, whose witness hangs on the parent alone."""
+        process, self._witness, self._comm = self._witness, None, None
+        if process is not None and process.stdin is not None:
+            os.close(process.stdin.fileno())
+
     def _dismiss_witness(self) -> None:
-        if self._witness is not None and self._witness.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._witness.stdin.write(witness.FAREWELL)
-                self._witness.stdin.close()
-            self._witness.wait(5)
+        with self._farewell:
+            process, self._witness = self._witness, None
+            if process is not None and process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    process.stdin.write(witness.FAREWELL)
+                    process.stdin.close()
+                process.wait(5)
 
     def _abort(self) -> None:
         self._dismiss_witness()
@@ -174,8 +188,8 @@ class Watchdog:
                 else:
                     self._send(note, 0, _NOTE)
                     word = {}
-                    for _, word in self._received(_WORD):
-                        heard = time.monotonic()
+                    for _, latest in self._received(_WORD):
+                        word, heard = {**word, **latest}, time.monotonic()
                     silent = time.monotonic() - heard
                     if silent > self.world.timeout + 10 * INTERVAL:
                         word = {"verdict": f"rank 0 has not been heard of for {silent:.0f} s"}
@@ -213,9 +227,21 @@ class Watchdog:
             )
             sys.stderr.flush()
         self._dismiss_witness()
-        time.sleep(_GRACE / 2 if self.world.rank == 0 else _GRACE)  # rank 0 ends it for all
+        if self.world.rank == 0:
+            self._await_the_others()
+        else:
+            self._send({**self._note(), "stopped": True}, 0, _NOTE)
+            time.sleep(2 * _GRACE)  # rank 0 ends the job for all
         self._ended.set()
         self._abort()
+
+    def _await_the_others(self) -> None:
+        """Until every rank has printed the verdict, at most the grace: those that hang cannot."""
+        stopped, until = {0}, time.monotonic() + _GRACE
+        while len(stopped) < self.world.size and time.monotonic() < until:
+            stopped |= {rank for rank, note in self._received(_NOTE) if note.get("stopped")}
+            time.sleep(0.01)
+        time.sleep(0.2)  # for main threads that are on their way out
 
     # -- messages ----------------------------------------------------------------------------
 

@@ -10,14 +10,23 @@ Run by its path, with the standard library alone.
 
 import os
 import sys
+import time
 
 FAREWELL = b"q"
 
 
 def main(rank: str, size: str, folder: str) -> None:
     """Wait for the end of the pipe on standard input; speak unless a farewell came first."""
-    if os.read(0, 1) == FAREWELL:
-        return
+    farewell = os.read(0, 1) == FAREWELL
+    if not farewell:
+        _speak(rank, size, folder)
+        os.close(1)
+        os.close(2)  # the launcher waits until nobody can write there
+        time.sleep(1)  # the other witnesses read what was left for them
+    _remove(rank, folder)
+
+
+def _speak(rank: str, size: str, folder: str) -> None:
     note = _read(os.path.join(folder, f"rank-{rank}"))
     first = os.path.join(folder, "first")
     text = f"rank {rank} of {size} was killed or crashed {note}"
@@ -28,7 +37,25 @@ def main(rank: str, size: str, folder: str) -> None:
     except OSError:
         cause = _read(first)
         text = f"rank {rank} of {size} was ended {note}" + (f", because {cause}" if cause else "")
-    os.write(2, f"minigrad.distributed: {text}\n".encode())
+    try:
+        os.write(2, f"minigrad.distributed: {text}\n".encode())
+    except OSError:  # the launcher is gone, and with it who would read this
+        pass
+
+
+def _remove(rank: str, folder: str) -> None:
+    """Remove this rank's note; the last witness removes the folder."""
+    for name in (f"rank-{rank}", "first"):
+        try:
+            others = [other for other in os.listdir(folder) if other.startswith("rank-")]
+            if name != "first" or not others:
+                os.unlink(os.path.join(folder, name))
+        except OSError:
+            pass
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
 
 
 def _read(path: str) -> str:

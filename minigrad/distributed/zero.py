@@ -14,7 +14,7 @@ from ..backends.device import array_module, device_of
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..optim import Optimizer
-from .world import world
+from .ranks import world
 
 
 class ZeroRedundancyOptimizer:
@@ -55,7 +55,7 @@ class ZeroRedundancyOptimizer:
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """All groups with their options; what a schedule writes into them holds for the next step."""
+        """All groups with their options; what a schedule writes there holds for the next step."""
         return self._options
 
     def zero_grad(self, set_to_none: bool = True) -> None:

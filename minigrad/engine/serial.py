@@ -17,10 +17,18 @@ from .passes import Pass, engines
 
 def pull_arrays(node: Any, g: Any) -> list:
     """What the node's rules make of g, run on plain arrays."""
-    return node.plan.feed((g, *node.saved))
+    return node.plan.pull(g, node.saved)
 
 
-pulls: list[Callable[[Any, Any], Iterable]] = []  # for a GPU's arrays; fusion fills it there
+pulls: list[Callable[[Any, Any], Iterable]] = []  # for a GPU's arrays; on_gpu fills it there
+feeds: list[Callable[[Any, tuple], list]] = []  # the same as a function of plan and (g, *saved)
+
+
+def feed_for(g: Any) -> Callable[[Any, tuple], list]:
+    """How one node's rules run on arrays like g, from its plan and (g, *saved)."""
+    if feeds and device_of(g) != "cpu":
+        return feeds[0]
+    return lambda plan, values: plan.feed(values)
 
 
 def pull_for(cotangents: dict) -> Callable[[Any, Any], Iterable]:
@@ -60,11 +68,12 @@ def run(
     release   free each node's saved arrays as soon as it has run
     pull      (node, g) -> contributions aligned with node.parents
     """
+    plain = pull is pull_arrays  # then without a call in between
     for node in order:
         g = cotangents.pop(node, None)
         if g is None:
             continue
-        kind = node.__class__
+        kind = type(node)
         if kind is not Node or wanted is not None:
             if kind is Leaf if wanted is None else node in wanted:
                 reach(node, private(g))
@@ -73,11 +82,11 @@ def run(
             if kind is Port:
                 _into_slot(cotangents, node, g)
                 continue
-        contributions = pull(node, g)
+        contributions = node.plan.pull(g, node.saved) if plain else pull(node, g)
         del g
         if release:
             node.saved = None
-        for parent, c in zip(node.parents, contributions, strict=True):
+        for parent, c in zip(node.parents, contributions):
             if c is None:
                 continue
             if c.shape != parent.shape or c.dtype is not parent.dtype:

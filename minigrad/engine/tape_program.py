@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
 from ..core import hooks, versions
 from ..core.errors import TapeError, describe
@@ -20,7 +21,7 @@ from ..core.tensor import Tensor, raw
 from . import api, hooked, serial
 from .tape import Entry, Outside, Tape, Value
 from .tape_buffers import Runner, owned
-from .tape_trace import Trace, Traced, Untraceable
+from .tape_trace import Trace, Traced, Untraceable, parts_of
 
 __all__ = ["Program"]
 
@@ -185,6 +186,11 @@ class _Compiler:
             self.known[value] = made
 
     def follow(self, fn: Callable, args: list, entry: Entry, pure: bool) -> Any:
+        if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
+            # an op is a kernel there or a few: taken apart it would be a kernel for each word
+            result = self.trace.call("call", fn, args, {}, entry.op.name)
+            self.trace.steps[-1].draws = not pure
+            return result
         try:
             return self.trace.follow(fn, args, entry.op.name, pure, tuple(entry.params.values()))
         except Untraceable as error:
@@ -230,14 +236,16 @@ class _Compiler:
         """serial.pull_arrays, on what the replayed forward would have saved."""
         entry = self.tape[self.tape.outputs_of(node)[0].entry]
         saved = self._saved(entry, node.plan)
-        return self.follow(lambda *values: node.plan.feed(values), [g, *saved], entry, True)
+        arrived = g if isinstance(g, list) else [g]
+        feed = serial.feed_for(next(x.array for x in arrived if x is not None))
+        return self.follow(lambda *values: feed(node.plan, values), [g, *saved], entry, True)
 
     def _saved(self, entry: Entry, plan: Any) -> tuple:
         """What the doorway would have saved, in traced arrays."""
         arrays = [self.argument(x) for x in entry.inputs]
         ys = tuple([self.known[value] for value in entry.outputs])
         arrays.append(ys if entry.op.outputs else ys[0])
-        saved = plan.pick(arrays)
+        saved = plan.pick(arrays) if plan.pick else ()
         if plan.extras:
             params = {name: _deep(value, self.param) for name, value in entry.params.items()}
             saved += plan.gather(arrays, params, self.residuals.get(entry, ()), entry.pattern)

@@ -141,7 +141,13 @@ class Trace:
 
 
 def _looks(y: Any, seen: list) -> bool:
-    return bool(seen) and (y is seen[0].array or getattr(y, "base", None) is not None)
+    """Whether a result is its one argument's memory (which `seen` says, but for a GPU's arrays)."""
+    if not seen:
+        return False
+    x = seen[0].array
+    if isinstance(y, np.ndarray | np.generic):
+        return y is x or y.base is not None
+    return y is x or getattr(y.data, "mem", y) is getattr(x.data, "mem", x)
 
 
 def _is_array(y: Any) -> bool:

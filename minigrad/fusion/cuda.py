@@ -132,9 +132,10 @@ def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbo
     return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
 
 
-def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:
-    words = [f"const {stored(x.dtype)}* __restrict__ x{i}" for i, x in enumerate(inputs)]
-    words += [f"{stored(y.dtype)}* __restrict__ y{i}" for i, y in enumerate(outputs)]
+def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol], aliased: bool = False) -> str:
+    alone = "" if aliased else " __restrict__"  # results do not lie where inputs do
+    words = [f"const {stored(x.dtype)}*{alone} x{i}" for i, x in enumerate(inputs)]
+    words += [f"{stored(y.dtype)}*{alone} y{i}" for i, y in enumerate(outputs)]
     return ", ".join(words)
 
 
@@ -145,12 +146,14 @@ def elementwise_source(
     width: int,
     index: str = "long long",
     numbers: int = 0,
+    aliased: bool = False,
 ) -> str:
     """The kernel y_k[i] = program(x_0[i], x_1[i] …).
 
     kinds   how each input is read: "full" as the result; "one": a single element; "part": along
             neighbouring axes alone, element i / s % n with s the size of the axes behind them
     numbers how many float arguments a0, a1 … the program reads
+    aliased whether results may be written where inputs lie (each element by who has read it)
     """
     body = []
     for s in steps(list(outputs)):
@@ -185,7 +188,7 @@ def elementwise_source(
     return f"""{HEADERS}{PRELUDE}
 constexpr int W = {width};
 typedef {index} Index;
-extern "C" __global__ void fused({pointers(inputs, outputs)}, long long n{sizes}) {{
+extern "C" __global__ void fused({pointers(inputs, outputs, aliased)}, long long n{sizes}) {{
     long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * W;
     if (i >= n) return;
     {narrow} {" ".join(declare)}

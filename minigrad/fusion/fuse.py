@@ -76,7 +76,7 @@ class _Fused:
             pulled = self.pullback.primitive_of(self.outputs + count)(*gs, *xs)
             pulled = pulled if isinstance(pulled, tuple) else (pulled,)
             return [
-                sum_to(c, np.shape(x)).astype(x.dtype) if need else None
+                _conforming(c, x) if need else None
                 for c, x, need in zip(pulled, xs, needs, strict=True)
             ]
 
@@ -158,12 +158,18 @@ class _Pullback(_Fused):
         return super().primitive_of(count)
 
 
+def _conforming(c: Any, x: Any) -> Any:
+    """A contribution in the shape and dtype of the argument it belongs to."""
+    c = sum_to(c, np.shape(x))
+    return c if c.dtype == x.dtype else c.astype(x.dtype)
+
+
 def _block_kind(own: tuple, shape: tuple) -> str | None:
     """How blocks.py reads an array of shape `own`: "full", "one", "row" or "line"."""
-    kind, *sizes = launch.kind_of(own, shape) or (None, ())
-    if kind != "part":
-        return kind
-    ((s, n),) = sizes
+    place = launch.kind_of(own, shape)
+    if place is None or place[0] != "part":
+        return place and place[0]
+    s, n = place[1]
     if s == 1:
         return "row" if n == shape[-1] else None
     return "line" if s == shape[-1] and s * n == prod(shape) else None

@@ -1,4 +1,4 @@
-"""Fused kernels: made when a function first meets arrays of some dtypes and layout, kept, and run."""
+"""Fused kernels: made when a function first meets arrays of some dtypes and layout, and kept."""
 
 from collections.abc import Callable, Hashable, Sequence
 from math import prod
@@ -23,17 +23,32 @@ def compiled(xp: Any, source: str) -> Any:
     return kernels.get_or_make(key, lambda: xp.RawKernel(source, "fused", options=_OPTIONS).kernel)
 
 
+def shaped(y: Any, shape: tuple) -> Any:
+    """The array y, which nobody else has, in another shape: the owner of its memory, no view.
+
+    A gradient that is a view would be copied before a user sees it.
+    """
+    return y if y.shape == shape else array_module(y).ndarray(shape, y.dtype, y.data)
+
+
 class Launch:
-    """One kernel for arrays of given shapes: called with them it returns its results."""
+    """One kernel for arrays of given shapes: called with them it returns its results.
+
+    made    for each result its shape and dtype, the place of the argument that it is, or None
+    """
 
     def __init__(self, kernel: Any, grid: tuple, block: int, made: list, tail: tuple):
         self.kernel, self.grid, self.block = kernel, grid, (block,)
-        self.made, self.tail = made, tail  # (shape, dtype) of each result; the sizes
+        self.made, self.tail = made, tail  # tail: the sizes
+        self.places = [i for i, form in enumerate(made) if type(form) is tuple]
 
     def __call__(self, xp: Any, arrays: Sequence[Any]) -> list:
-        ys = [None if form is None else xp.empty(*form) for form in self.made]
+        ys: list[Any] = [
+            xp.empty(*form) if type(form) is tuple else form if form is None else arrays[form]
+            for form in self.made
+        ]
         if self.grid[0]:
-            given = ys if None not in ys else [y for y in ys if y is not None]
+            given = [ys[i] for i in self.places]
             self.kernel(self.grid, self.block, (*arrays, *given, *self.tail))
         return ys
 
@@ -43,6 +58,7 @@ class Kernel:
 
     kinds    how an elementwise kernel reads the arrays (cuda.elementwise_source); None: it cannot
     in_rows  how a kernel of rows does (row_kernels.row_source), if that is something else
+    may_pass whether a result that is an argument may be that array itself
     """
 
     def __init__(
@@ -51,11 +67,9 @@ class Kernel:
         dtypes: Sequence[Any],
         kinds: Sequence[str | None],
         in_rows: Sequence[str | None] | None = None,
+        may_pass: bool = False,
     ):
         self.inputs, self.found = trace(fn, dtypes)
-        self.outputs: list[Symbol] = [y for y in self.found if y is not None]
-        if not self.outputs:
-            raise NotFusible("no result")
         of_rows = ROW_FUNCTIONS | {"length", "place"}
         self.by_rows = any(s.op in of_rows for s in self.inputs[0].program.symbols)
         self.by_rows |= not {"full", "one", "part"}.issuperset(kinds)
@@ -63,6 +77,18 @@ class Kernel:
         self.kinds = tuple([kind for kind in used if kind is not None])
         if len(self.kinds) < len(used):
             raise NotFusible("an array that is broadcast over axes between its own")
+        if self.by_rows:
+            lines = [kind in ("line", "lines", "one") for kind in self.kinds]
+            self.inputs, self.found = trace(fn, dtypes, lines)
+        self.passed = [
+            may_pass and y is not None and y.op == "input" and self.kinds[y.number] == "full"
+            for y in self.found
+        ]
+        self.outputs: list[Symbol] = [
+            y for y, same in zip(self.found, self.passed, strict=True) if y is not None and not same
+        ]
+        if not any(y is not None for y in self.found):
+            raise NotFusible("no result")
 
     def whole(self) -> list:
         """The dtypes of what is read and written at every place."""
@@ -87,11 +113,13 @@ class Kernel:
     def launch(self, xp: Any, shape: tuple, sizes: tuple) -> Launch:
         n, length = prod(shape), shape[-1] if shape else 1
         line = (*shape[:-1], 1)
-        made = [
-            y and ((line if self.by_rows and row_kernels.of_row(y) else shape), y.dtype)
-            for y in self.found
-        ]  # fmt: skip
-        if not n:
+        made: list[Any] = []
+        for y, same in zip(self.found, self.passed, strict=True):
+            if y is None or same:
+                made.append(None if y is None else y.number)
+            else:
+                made.append((line if self.by_rows and row_kernels.of_row(y) else shape, y.dtype))
+        if not n or not self.outputs:
             return Launch(None, (0,), 0, made, ())
         if not self.by_rows:
             index = "unsigned int" if n < _SHORT else "long long"
@@ -107,18 +135,19 @@ class Kernel:
         return Launch(kernel, grid, block, made, (rows, length, *sizes))
 
 
-def run(key: Hashable, fn: Callable, arrays: Sequence[Any]) -> list | None:
+def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
     """fn's results on CuPy arrays by one kernel; None where it cannot be one.
 
-    key     names fn and whatever else its program depends on
+    key       names fn and whatever else its program depends on
+    may_pass  a result that is one of the arrays may be it, without a copy
     """
     xp: Any = array_module(arrays[0])
-    if not hasattr(xp, "RawKernel"):
-        return None
+    if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
+        return None  # the tests' stand-in of CuPy, or an array that a tape traces
     ready, forms = readable(arrays)
     launch = launches.get((key, arrays[0].device.id, *forms))
     if launch is None:
-        launch = _prepared(key, fn, xp, forms)
+        launch = _prepared(fn, xp, forms, may_pass)
         launches.put((key, arrays[0].device.id, *forms), launch)
     return None if isinstance(launch, NotFusible) else launch(xp, ready)
 
@@ -143,13 +172,13 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
     return ready, forms
 
 
-def _prepared(key: Hashable, fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
+def _prepared(fn: Callable, xp: Any, forms: list, may_pass: bool) -> Launch | NotFusible:
     shape = np.broadcast_shapes(*[form[0] for form in forms])
     places = [("one", ()) if same else kind_of(own, shape) for own, _, same in forms]
     in_rows = [("one", ()) if same else row_kind_of(own, shape) for own, _, same in forms]
     names, row_names = ([place and place[0] for place in found] for found in (places, in_rows))
     try:
-        kernel = Kernel(fn, [dtype for _, dtype, _ in forms], names, row_names)
+        kernel = Kernel(fn, [dtype for _, dtype, _ in forms], names, row_names, may_pass)
         used = in_rows if kernel.by_rows else places
         return kernel.launch(xp, shape, tuple([n for place in used if place for n in place[1]]))
     except NotFusible as reason:
@@ -193,13 +222,13 @@ def row_kind_of(own: tuple, shape: tuple) -> tuple[str, tuple] | None:
 
 
 def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -> list | None:
-    """Σ over the rows of fn(…), for arrays that are (rows, columns) or a row or a value of each row.
+    """Σ over the rows of fn(…), for arrays that are (rows, columns), a row, or one value a row.
 
     fn gives the summands in a dtype to sum them in; so are the results, each (columns,).
     """
     xp: Any = array_module(arrays[0])
-    if not hasattr(xp, "RawKernel"):
-        return None
+    if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
+        return None  # the tests' stand-in of CuPy, or an array that a tape traces
     ready, forms = readable(arrays)
     full_key = (key, "columns", arrays[0].device.id, rows, *forms)
     launch = launches.get(full_key)
@@ -210,7 +239,7 @@ def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -
         return None
     ys = launch(xp, ready)
     if ys[0].shape[0] == 1:
-        return [y.reshape(-1) for y in ys]
+        return [shaped(y, y.shape[1:]) for y in ys]
     total: Any = run_columns("total", _each, ys, ys[0].shape[0])
     return total
 
@@ -230,8 +259,8 @@ def _columns(fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
             kinds.append(place[0])
         inputs, outputs = trace(fn, [dtype for _, dtype, _ in forms])
         rows, columns = shape
-        width = cuda.lanes([form[1] for form, kind in zip(forms, kinds, strict=True)
-                            if kind == "full"])  # fmt: skip
+        full = [form[1] for form, kind in zip(forms, kinds, strict=True) if kind == "full"]
+        width = cuda.lanes(full) if full else 1
         while columns % width or width > 4:
             width //= 2
         blocks = -(-columns // (32 * width))

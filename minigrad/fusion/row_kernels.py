@@ -87,9 +87,7 @@ void fused({pointers(inputs, outputs)}, long long rows, long long length{writer.
 """
 
 
-def looped_source(
-    inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]
-) -> str:
+def looped_source(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]) -> str:
     """The same for rows of any length: a block takes a row, and reads it again in each pass."""
     writer = _Writer(inputs, outputs, kinds, None)
     code = "\n    ".join(writer.passes())
@@ -105,7 +103,7 @@ void fused({pointers(inputs, outputs)}, long long rows, long long length{writer.
 
 
 class _Writer:
-    """The passes of a program over its row: one for each sum or maximum, and one for the results."""
+    """The passes of a program over its row: one for each sum or maximum, one for the results."""
 
     def __init__(
         self,
@@ -122,7 +120,9 @@ class _Writer:
         used = [i for i in range(len(inputs)) if inputs[i].number in needed]
         self.full = [i for i in used if kinds[i] == "full"]
         self.sizes = "".join(
-            f", long long s{i}, long long n{i}" for i, kind in enumerate(kinds) if kind in ("lines", "rows")
+            f", long long s{i}, long long n{i}"
+            for i, kind in enumerate(kinds)
+            if kind in ("lines", "rows")
         )
 
     def passes(self) -> list[str]:
@@ -238,13 +238,17 @@ def _folds(phases: Sequence[Symbol], threads: int) -> str:
 
 def _over_row(f: str, t: str, threads: int) -> str:
     fold = FOLD[f].format("value", "other")
-    across = "" if threads <= 32 else f"""
+    across = (
+        ""
+        if threads <= 32
+        else f"""
     __shared__ {t} parts[32];
     __syncthreads();
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
     value = parts[0];
     for (int w = 1; w < blockDim.x / 32; ++w) {{ {t} other = parts[w]; value = {fold}; }}"""
+    )
     return f"""
 __device__ {t} over_row_{f}({t} value) {{
     #pragma unroll

@@ -18,8 +18,12 @@ _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 def pull_fused(node: Node, g: Any) -> list:
     """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
-    plan = node.plan
-    values = (g, *node.saved)  # type: ignore[misc]
+    return feed_fused(node.plan, (g, *node.saved))  # type: ignore[misc]
+
+
+def feed_fused(plan: Any, values: tuple) -> list:
+    """plan.feed(values), where values is (g, *saved)."""
+    g = values[0]
     if plan.op.kind != "elementwise" or array_module(g) is np:
         return plan.feed(values)
     arrays, places, statics = _apart(values)
@@ -31,7 +35,7 @@ def pull_fused(node: Node, g: Any) -> list:
         given = tuple([symbols[slots[i]] if i in slots else v for i, v in enumerate(values)])
         return plan.feed(given)
 
-    found = run((plan, "pull", statics), rule, arrays)
+    found = run((plan, "pull", statics), rule, arrays, may_pass=True)
     return plan.feed(values) if found is None else found
 
 

@@ -108,9 +108,7 @@ class Symbol:
 
     def __array_function__(self, fn: Callable, kinds: Any, args: tuple, kwargs: dict) -> Any:
         here = _FUNCTIONS.get(fn)
-        if here is None:
-            self._refuse(f"np.{fn.__name__}")
-        return here(*args, **kwargs)
+        return self._refuse(f"np.{fn.__name__}") if here is None else here(*args, **kwargs)
 
     def astype(self, dtype: Any, copy: bool = True) -> "Symbol":
         return _cast(self, dtype)
@@ -238,9 +236,15 @@ def _cast(x: Symbol, dtype: Any) -> Symbol:
 def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> Symbol:
     if isinstance(axis, tuple) and len(axis) == 1:
         (axis,) = axis
-    if not keepdims or axis not in (-1, 1) or x.is_row:
+    if not keepdims or axis not in (-1, 1):
         raise NotFusible(f"{name} over axis {axis!r}, keepdims={keepdims}")
     x = x if dtype is None else _cast(x, dtype)
+    if x.is_row:  # the same value at every place
+        return (
+            _step(x.program, "multiply", (x, row_length(x.program, x.dtype)))
+            if name == "sum"
+            else x
+        )
     return x.program.symbol(name, (x,), x.dtype, True)
 
 
@@ -314,13 +318,21 @@ def reached(outputs: Sequence[Symbol]) -> set[int]:
     return found
 
 
-def trace(fn: Callable, dtypes: Sequence[Any]) -> tuple[list[Symbol], list]:
+def trace(
+    fn: Callable, dtypes: Sequence[Any], of_rows: Sequence[bool] = ()
+) -> tuple[list[Symbol], list]:
     """(inputs, outputs) of fn run on symbols of these dtypes; raises NotFusible where it cannot be.
+
+    of_rows: which inputs have one value a row (none, if left out).
 
     An output that is None (no gradient) stays None; a number becomes a constant.
     """
     program = Program()
-    inputs = [program.symbol("input", (i,), dtype, False) for i, dtype in enumerate(dtypes)]
+    flags = of_rows or [False] * len(dtypes)
+    inputs = [
+        program.symbol("input", (i,), dtype, flag)
+        for i, (dtype, flag) in enumerate(zip(dtypes, flags, strict=True))
+    ]
     try:
         ys = fn(*inputs)
     except NotFusible:

@@ -27,18 +27,25 @@ def write_chrome(log: str, out: str | os.PathLike) -> str | None:
     Returns where the log was cut off, in one line, or None.
     """
     with EventReader(log, salvage=True) as reader, written_whole(os.fspath(out)) as file:
-        for text in _trace(reader):
+        for text in trace(reader):
             file.write(text)
     return reader.cut
 
 
-def _trace(reader: EventReader) -> Iterator[str]:
-    pid = reader.header.get("pid") or 1
-    base = reader.header["base_ns"]
+def trace(
+    reader: EventReader, pid: int = 0, zero: int | None = None, name: str = "minigrad"
+) -> Iterator[str]:
+    """The trace's text, piece by piece: its head, one piece a record, its end.
+
+    pid, zero   the number of its group of lanes, and what is time 0 (default: the log's own)
+    """
+    arrows = f'"{pid}.' if pid else ""  # with several logs in one trace each has ids of its own
+    pid = pid or reader.header.get("pid") or 1
+    base: int = reader.header["base_ns"] if zero is None else zero
     lanes: dict[int, int] = {}  # thread -> tid; numbered from 1, since 0 means something else
     links, memory = _Links(), _Memory()
     yield '{"displayTimeUnit":"ns","traceEvents":[\n'
-    yield json_text(_label("process_name", pid, 0, "minigrad"))
+    yield json_text(_label("process_name", pid, 0, name))
     for event in reader.records():
         if isinstance(event, Event | Mark):
             if isinstance(event, Mark) and event.what == "step":  # may begin or end inside others
@@ -69,8 +76,9 @@ def _trace(reader: EventReader) -> Iterator[str]:
         )
     for phase, seq, tid, t in links.arrows():
         ending = ',"bp":"e"' if phase == "f" else ""
+        number = f'{arrows}{seq}"' if arrows else seq
         yield (
-            f',\n{{"ph":"{phase}","cat":"fwdbwd","name":"fwdbwd","id":{seq},"pid":{pid},'
+            f',\n{{"ph":"{phase}","cat":"fwdbwd","name":"fwdbwd","id":{number},"pid":{pid},'
             f'"tid":{tid},"ts":{_microseconds(t - base)}{ending}}}'
         )
     yield "\n]}\n"

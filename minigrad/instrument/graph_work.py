@@ -10,9 +10,23 @@ from typing import Any
 from ..core.tensor import raw
 from ..ops import work
 
+Counts = tuple[int | None, int | None]
 
-def flops_of(node: Any, slots: Sequence[int]) -> tuple[int | None, int | None]:
-    """(FLOPs of the forward, FLOPs of the backward); `slots` says which input each parent was."""
+
+def flops_of(node: Any, slots: Sequence[int], counted: dict) -> Counts:
+    """(FLOPs of the forward, FLOPs of the backward); `slots` says which input each parent was.
+
+    counted: what elementwise ops of the same result came to before; nothing else counts there.
+    """
+    if node.op.kind != "elementwise" or isinstance(node.dtype, tuple):
+        return _counts(node, slots)
+    key = node.op, node.plan, node.shape, node.dtype
+    if key not in counted:
+        counted[key] = _counts(node, slots)
+    return counted[key]
+
+
+def _counts(node: Any, slots: Sequence[int]) -> Counts:
     try:
         known = dict(zip(node.plan.names, node.saved or (), strict=False))
         if any(name not in known for name in work.needed_params(node.op.name)):

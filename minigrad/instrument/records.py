@@ -115,7 +115,9 @@ class Mark:
     """A stretch of a thread's time that is no op (t0 < t1), or a moment (t0 = t1).
 
     what   "scope" (name: its path), "step" (name: its number; from the step's begin to its end),
-           "optimizer" (an optimizer's step), "hook" (a user's hook that a backward ran)
+           "optimizer" (an optimizer's step), "hook" (a user's hook that a backward ran),
+           "communication" (a transfer between ranks), "waiting" (the program waits for one),
+           "rank" (name: "1 of 4"; the moment at which all ranks began their logs)
     """
 
     what: str

@@ -5,9 +5,9 @@ import os
 from typing import Any
 
 from . import formats
-from .graph_dump import record_backward
 from .outputs import FROM_LOG, SUFFIXES, format_of
 from .profile import profile
+from .recorder import record_backward
 from .variables import complain, number, switch
 
 

@@ -1,5 +1,6 @@
 """npz files: a zip archive with one NumPy array a member, read without np.load's trust in sizes."""
 
+import errno
 import json
 import math
 import os
@@ -94,6 +95,10 @@ def _members(path: str, max_bytes: int | None, only: str | None = None) -> dict[
             return {_name(member): _array(archive, member, path) for member in members}
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise FormatError(f"{path} is no npz file that can be read: {error}") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the file is missing, or may not be read
+            raise
+        raise FormatError(f"{path} is no npz file that can be read: a place before it") from None
 
 
 def _name(member: zipfile.ZipInfo) -> str:

@@ -1,6 +1,6 @@
 """Modules and layers: parameters, their names, and how they are initialised."""
 
-from . import init, utils
+from . import functional, init, utils
 from .activation import *
 from .attention import MultiheadAttention, TransformerEncoderLayer
 from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -26,5 +26,6 @@ from .transformer import (
 __all__ = [
     name
     for name, value in vars().items()
-    if name in ("init", "utils") or (isinstance(value, type) and issubclass(value, Module))
+    if name in ("functional", "init", "utils")
+    or (isinstance(value, type) and issubclass(value, Module))
 ] + ["Parameter"]

@@ -8,6 +8,7 @@ products.py     matrix products through cuBLAS
 attention.py    attention over whole matrices of scores, as many as fit a workspace
 convolution.py  cuDNN where its front end is installed, else products of whole batches
 pooling.py      maxima of windows
+optimizers.py   an optimizer's update as one kernel
 
 Each of these gives ops a forward for "cuda" that falls back to the op's own where arrays do not
 allow a kernel. They are installed when a GPU is first used: without one nobody pays.

@@ -14,6 +14,7 @@ import numpy as np
 from ..backends.cublas import product
 from ..backends.device import array_module
 from ..fusion import launch
+from ..fusion.launch import shaped
 from ..ops.attention.words import visible
 from ..ops.axes import sum_to
 from .install import on_gpu
@@ -61,11 +62,10 @@ def _delta(a: Any, o: Any) -> list:
 def _takes(q: Any, k: Any, v: Any, seeds: Any) -> bool:
     """Whether these arrays are for here: on a GPU, of one dtype, no dropout, fitting shapes."""
     fits = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
-    return (
-        seeds is None and available(q) and q.dtype == k.dtype == v.dtype and fits
-        and v.shape[:-1] == k.shape[:-1] and q.dtype.kind in "fV" and bool(q.size and k.size and v.size)
-        and q.shape[-2] * k.shape[-2] <= SCORES
-    )  # fmt: skip
+    known = seeds is None and fits and available(q) and q.dtype.kind in "fV"
+    alike = q.dtype == k.dtype == v.dtype and v.shape[:-1] == k.shape[:-1]
+    full = q.size and k.size and v.size and q.shape[-2] * k.shape[-2] <= SCORES
+    return bool(known and alike and full)
 
 
 def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
@@ -127,7 +127,7 @@ def attention(
         ys.append(product(found[0], v[piece]))
         sums.append(found[1])
     y, lse = (xs[0] if len(xs) == 1 else xp.concatenate(xs) for xs in (ys, sums))
-    return y.reshape((*shape[:-1], v.shape[-1])), lse.reshape((*shape[:-1], 1))
+    return shaped(y, (*shape[:-1], v.shape[-1])), shaped(lse, (*shape[:-1], 1))
 
 
 @on_gpu("attention_grads")
@@ -167,12 +167,10 @@ def attention_grads(
             )
         )
     results = [
-        (xs[0] if len(xs) == 1 else xp.concatenate(xs)).reshape(own)
+        shaped(xs[0] if len(xs) == 1 else xp.concatenate(xs), own)
         for xs, own in zip(zip(*grads, strict=True), shapes, strict=True)
     ]
     dmask = xp.zeros((0,), lse.dtype)
     if mask_gradient:
         dmask = sum_to(xp.concatenate(parts).reshape(shape), mask.shape).astype(mask.dtype)
     return *results, dmask
-
-

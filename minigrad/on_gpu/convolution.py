@@ -11,10 +11,12 @@ from typing import Any
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..core import deterministic
+from ..fusion import launch
+from ..fusion.launch import shaped
 from ..ops.windows import Windows
-from . import cudnn
+from . import cudnn_plans
 from .install import on_gpu
-from .products import available
+from .products import available, biased
 
 by_cudnn = True
 
@@ -25,22 +27,25 @@ def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows, groups
         return None
     if not is_floating(first.dtype) or not prod(shape) or not first.size or not second.size:
         return None
-    if not cudnn.installed():
+    if not cudnn_plans.installed():
         return None
     arrays = [x if x.flags.c_contiguous else x.copy(order="C") for x in (first, second)]
     axes = len(how.kernel)
     if axes == 1:  # cuDNN has two axes at least
-        how = Windows((1, *how.kernel), (1, *how.stride), ((0, 0), *how.padding), (1, *how.dilation))
+        how = Windows(
+            (1, *how.kernel), (1, *how.stride), ((0, 0), *how.padding), (1, *how.dilation)
+        )
         arrays = [x.reshape((*x.shape[:2], 1, x.shape[2])) for x in arrays]
         full = (*shape[:2], 1, shape[2])
     else:
         full = shape
     if axes > 3:
         return None
-    y = cudnn.convolution(
-        array_module(first), which, *arrays, full, tuple(how), deterministic.required
+    x, w = arrays
+    y = cudnn_plans.convolution(
+        array_module(first), which, x, w, full, tuple(how), deterministic.required
     )
-    return None if y is None else y.reshape(shape)
+    return None if y is None else shaped(y, shape)
 
 
 @on_gpu("conv")
@@ -49,7 +54,9 @@ def conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any
     y = _run("y", x, w, shape, how, groups)
     if y is None or b is None:
         return y
-    return (y + b.reshape((-1, *(1,) * len(how.kernel)))).astype(y.dtype, copy=False)
+    b = b.reshape((-1, *(1,) * len(how.kernel)))
+    ys = launch.run("bias", biased, [y, b]) if b.dtype == y.dtype else None
+    return (y + b).astype(y.dtype, copy=False) if ys is None else ys[0]
 
 
 @on_gpu("conv_dx")

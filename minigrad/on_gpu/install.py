@@ -1,12 +1,14 @@
 """Giving the ops their forwards for a GPU, once."""
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 from ..core.registry import op
 from ..engine import serial
-from ..fusion.rules import pull_fused
+from ..fusion.rules import feed_fused, pull_fused
 
+_ROOMS = "attention convolution losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
 _forwards: dict[str, Callable] = {}
 
@@ -29,13 +31,14 @@ def install() -> None:
     if _installed:
         return
     _installed.add("cuda")
-    from . import attention, convolution, elements, losses, norms, pooling, products, rows  # noqa: F401
-
-    elements.install()
+    for name in _ROOMS:
+        importlib.import_module(f"{__package__}.{name}")
+    importlib.import_module(f"{__package__}.elements").install()
     for name, fn in _forwards.items():
         entry = getattr(op, name)
         entry.implementation("cuda")(_with_fallback(fn, entry.forward))
     serial.pulls.append(pull_fused)
+    serial.feeds.append(feed_fused)
 
 
 def _with_fallback(fn: Callable, plain: Callable) -> Callable:

@@ -15,8 +15,8 @@ _MOST = 1 << 16  # targets that one block adds up
 
 @on_gpu("class_targets")
 def class_targets(
-    target: Any, weight: Any = None, *, shape: Any = (), dtype: Any = None, ignore_index: int = -100,
-    reduction: str = "mean",
+    target: Any, weight: Any = None, *, shape: Any = (), dtype: Any = None,
+    ignore_index: int = -100, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     if weight is not None or modes.state.anomaly is not None or target.shape != (
         *shape[:1], *shape[2:]
@@ -34,7 +34,9 @@ def class_targets(
             kept = kept / np.where(total == 0, np.nan, total)
         return [np.where(chosen, t, 0).astype(np.intp), kept]
 
-    ys = launch.run(("class_targets", ignore_index, reduction, wide), words, [target.reshape(1, -1)])
+    ys = launch.run(
+        ("class_targets", ignore_index, reduction, wide), words, [target.reshape(1, -1)]
+    )
     if ys is None:
         return None
     index, kept = (y.reshape(target.shape) for y in ys)

@@ -13,6 +13,8 @@ import numpy as np
 
 from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
+from ..fusion.launch import shaped
+from ..ops.axes import sum_to
 from ..ops.norm.standardize import _move
 from .install import on_gpu
 from .rows import columns_sum
@@ -101,7 +103,7 @@ def standardize(
         return None
     y, mean, rstd = ys
     mean = rstd * 0 if mean is None else mean
-    y, mean, rstd = y.reshape(x.shape), mean.reshape(kept), rstd.reshape(kept)
+    y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
         _move(running, mean, rstd, eps, x.size // prod(kept))
     return y, mean, rstd
@@ -136,7 +138,7 @@ def _by_rows(
     ys = launch.run(key, stored, [x.reshape(shape), *given])
     if ys is None or not apart:
         return ys
-    return (_affine(ys[0].reshape(x.shape), weight, bias, narrow), *ys[1:])
+    return (_affine(shaped(ys[0], x.shape), weight, bias, narrow), *ys[1:])
 
 
 def _affine(y: Any, weight: Any, bias: Any, dtype: Any) -> Any:
@@ -199,7 +201,9 @@ def _by_channels(
         v = v * rest.pop(0) if flags[1] else v
         return [(v + rest.pop(0) if flags[2] else v).astype(dtype)]
 
-    ys = launch.run(("standardized", flags, dtype), scaled, [x, *[w.reshape(column) for w in given]])
+    ys = launch.run(
+        ("standardized", flags, dtype), scaled, [x, *[w.reshape(column) for w in given]]
+    )
     return None if ys is None else (ys[0], mean, rstd)
 
 
@@ -224,12 +228,10 @@ def standardize_dx(
     ys = launch.run(
         key, lambda *v: [fn(*v)[0].astype(dtype)], arrays if w is None else [*arrays, w]
     )
-    return None if ys is None else ys[0].reshape(x.shape)
+    return None if ys is None else shaped(ys[0], x.shape)
 
 
-def _dx_by_channels(
-    a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool
-) -> Any:
+def _dx_by_channels(a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool) -> Any:
     wide, dtype = np.dtype(accumulator(x.dtype) or x.dtype), x.dtype
     c = x.shape[1]
     if weight is not None and weight.size != c:
@@ -274,8 +276,18 @@ def standardize_dw(
         line = (rows, 1)
         arrays = [a, x, mean.reshape(line), rstd.reshape(line)]
         ys = columns_sum(("dw", centre), product, arrays, rows, rows_shape[-1:])
-    elif _channels(x, axis) and full == tuple([1 if k in axis else n for k, n in enumerate(x.shape)]):
+    elif _channels(x, axis) and full == tuple(
+        [1 if k in axis else n for k, n in enumerate(x.shape)]
+    ):
         ys = _channel_sums(("dw", centre), product, [a, x, mean, rstd], x, wide)
+    elif rows_shape is not None:  # group norm: its weights are neither of rows nor of places
+        line = (*rows_shape[:-1], 1)
+        arrays = [a.reshape(rows_shape), x.reshape(rows_shape), mean.reshape(line)]
+        key = ("dw of groups", centre, wide)
+        ys = launch.run(
+            key, lambda *v: product(*[s.astype(wide) for s in v]), [*arrays, rstd.reshape(line)]
+        )
+        ys = ys and [sum_to(shaped(ys[0], x.shape), full)]
     else:
         return None
-    return None if ys is None else ys[0].reshape(shape).astype(x.dtype, copy=False)
+    return None if ys is None else shaped(ys[0], shape).astype(x.dtype, copy=False)

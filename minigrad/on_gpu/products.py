@@ -7,6 +7,7 @@ import numpy as np
 
 from ..backends import cublas
 from ..fusion import launch
+from ..fusion.launch import shaped
 from .install import on_gpu
 
 
@@ -19,20 +20,20 @@ def available(x: Any) -> bool:
 def matmul(a: Any, b: Any) -> Any:
     if not available(a) or not available(b) or not a.ndim or not b.ndim:
         return None
-    if a.ndim == 1 or b.ndim == 1:
+    if a.ndim == 1 or b.ndim == 1:  # a row on the left, a column on the right
         left = a.reshape((1, -1)) if a.ndim == 1 else a
         right = b.reshape((-1, 1)) if b.ndim == 1 else b
         y = matmul(left, right)
         if y is None:
             return None
-        y = y.reshape(y.shape[:-1]) if b.ndim == 1 else y
-        return y.reshape((*y.shape[:-2], y.shape[-1]) if b.ndim > 1 else y.shape[:-1]) if (
-            a.ndim == 1
-        ) else y  # fmt: skip
+        lead = y.shape[:-2]
+        rows = () if a.ndim == 1 else y.shape[-2:-1]
+        columns = () if b.ndim == 1 else y.shape[-1:]
+        return shaped(y, (*lead, *rows, *columns))
     if a.ndim > 2 == b.ndim and a.flags.c_contiguous:  # one large product, not one per entry
         rows = a.reshape((prod(a.shape[:-1]), a.shape[-1]))
         y = cublas.product(rows, b)
-        return None if y is None else y.reshape((*a.shape[:-1], b.shape[-1]))
+        return None if y is None else shaped(y, (*a.shape[:-1], b.shape[-1]))
     return cublas.product(a, b)
 
 
@@ -45,9 +46,10 @@ def linear(x: Any, w: Any, b: Any = None) -> Any:
     y = matmul(x, w.T)
     if y is None or b is None:
         return y
-    ys = launch.run("bias", _added, [y, b])
+    ys = launch.run("bias", biased, [y, b])
     return y + b if ys is None else ys[0]
 
 
-def _added(y: Any, b: Any) -> list:
+def biased(y: Any, b: Any) -> list:
+    """y + b, as a kernel's words."""
     return [np.add(y, b)]

@@ -1,6 +1,7 @@
 """Softmax, its kin and sums by rows: in words that are recorded and made into one kernel each."""
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
+from ..fusion.launch import shaped
 from .install import on_gpu
 
 
@@ -70,29 +72,47 @@ for _name, _words in ROWS.items():
 
 @on_gpu("sum")
 def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """A sum over the first axes, such as the gradient of a bias: one pass, in a fixed order."""
-    if dtype is not None or not is_floating(x.dtype) or axis is None:
+    """A sum that keeps neighbouring axes, such as the gradient of a bias, in a fixed order.
+
+    What is behind them is added up by rows, then what is before them by columns.
+    """
+    if dtype is not None or axis is None or not is_floating(x.dtype) or not x.size:
         return None
-    axes = (axis,) if isinstance(axis, int) else tuple(axis)
-    count = len(axes)
-    if count == x.ndim or tuple([k % x.ndim for k in axes]) != tuple(range(count)):
+    axes = {k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)}
+    kept = [k for k in range(x.ndim) if k not in axes]
+    if not kept or len(kept) == x.ndim or kept != list(range(kept[0], kept[-1] + 1)):
         return None
-    shape = x.shape[count:]
-    y = columns_sum(("sum", x.dtype), lambda v: v, [x], prod(x.shape[:count]), shape)
-    if y is None:
+    lead, inner = prod(x.shape[: kept[0]]), prod(x.shape[kept[-1] + 1 :])
+    shape = x.shape[kept[0] : kept[-1] + 1]
+    ys: list | None = [x]
+    wide = np.dtype(accumulator(x.dtype) or x.dtype)
+    if inner > 1:
+        words = _row_sum(wide if lead > 1 else x.dtype, wide)
+        ys = launch.run(("sum", lead > 1, wide), words, [x.reshape((lead, prod(shape), inner))])
+    if ys is not None and lead > 1:
+        ys = columns_sum("sum", lambda v: v, ys, lead, shape, x.dtype)
+    if ys is None:
         return None
-    return y[0].reshape((*(1,) * count, *shape) if keepdims else shape)
+    full = tuple([n if k in kept else 1 for k, n in enumerate(x.shape)])
+    return shaped(ys[0], full if keepdims else shape)
 
 
-def columns_sum(key: Any, fn: Callable, xs: list, rows: int, shape: tuple) -> list | None:
-    """Σ over the rows of fn(…), each in float32 at least, then in the dtype of xs[0].
+@cache
+def _row_sum(dtype: Any, wide: Any) -> Callable:
+    return lambda x: [x.astype(wide).sum(axis=-1, keepdims=True).astype(dtype)]
+
+
+def columns_sum(
+    key: Any, fn: Callable, xs: list, rows: int, shape: tuple, dtype: Any = None
+) -> list | None:
+    """Σ over the rows of fn(…), each in float32 at least, then in `dtype` (None: that of xs[0]).
 
     The arrays are seen as (rows, columns); what is smaller must be so already.
     """
-    columns, dtype = prod(shape), xs[0].dtype
+    columns, dtype = prod(shape), dtype or xs[0].dtype
     if not rows or not columns:
         return None
-    wide = np.dtype(accumulator(dtype) or dtype)
+    wide = np.dtype(accumulator(xs[0].dtype) or xs[0].dtype)
     full = rows * columns
     xs = [x.reshape((rows, columns)) if x.size == full else x for x in xs]
 

@@ -144,8 +144,17 @@ logsigmoid = elementwise(
     dx=lambda x: sigmoid(-x),
     doc="y = log σ(x) = −softplus(−x) ;  dy/dx = σ(−x)",
 )
+
+
+@in_float32
+def _softsign(x: Any) -> Any:
+    if x.dtype.kind == "c":  # |x| makes it a function without a complex derivative
+        raise TypeError(f"x must be real, got {x.dtype}; x / (1 + abs(x)) takes complex numbers")
+    return x / (1 + np.abs(x))
+
+
 softsign = elementwise(
-    in_float32(lambda x: x / (1 + np.abs(x))),
+    _softsign,
     name="softsign",
     dx=lambda x: np.square(1 / (1 + np.abs(x))),
     doc="y = x/(1 + |x|) ;  dy/dx = 1/(1 + |x|)²",

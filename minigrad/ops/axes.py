@@ -41,11 +41,17 @@ def on_host(x: Any) -> Any:
     return to_host(raw(x))
 
 
-def constant_array(x: Any) -> Any:
+def constant_array(x: Any, argument: str = "") -> Any:
     """The plain array of an argument that carries no gradient (an index, a q).
 
+    With the argument's name, one that requires a gradient is refused: it would get none in silence.
     A value that vmap batches has none: its batch axis is hidden behind its shape.
     """
+    if argument and getattr(x, "requires_grad", False):
+        raise TypeError(
+            f"{argument} is a constant here, and the one given requires a gradient that it would "
+            f"not get; pass {argument}.detach()"
+        )
     while isinstance(x, Tensor):
         if x.shape != x.data.shape:
             raise TransformError(

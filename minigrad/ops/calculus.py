@@ -88,7 +88,10 @@ def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> An
     steps = spacing or (1.0,)
     steps = steps * len(axes) if len(steps) == 1 else steps
     f = f if f.dtype.kind in "fcV" else op.astype(f, dtype=np.float64)
-    ys = [_slope(f, i, constant_array(h), edge_order) for i, h in zip(axes, steps, strict=True)]
+    ys = [
+        _slope(f, i, constant_array(h, "varargs"), edge_order)
+        for i, h in zip(axes, steps, strict=True)
+    ]
     return ys[0] if len(ys) == 1 else ys
 
 

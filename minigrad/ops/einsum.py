@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.optional import optional
 from ..core.caches import cached
 from ..core.primitive import composite, multilinear
 from ..core.registry import op
 from .axes import array_like
 from .matmul import product
-
-try:
-    import opt_einsum
-except ImportError:  # the extra `full` brings it; NumPy's order is as good for few operands
-    opt_einsum = None
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -224,7 +220,8 @@ def _contraction_order(terms: tuple, y_labels: str, sizes: tuple, optimize: bool
     size = dict(sizes)
     shapes = [tuple(size[i] for i in term) for term in terms]
     text = ",".join(terms) + "->" + y_labels
-    if opt_einsum is not None:
+    opt_einsum = optional("opt_einsum")
+    if opt_einsum is not None:  # NumPy's order is as good for few operands
         return list(opt_einsum.contract_path(text, *shapes, shapes=True)[0])
     stand_ins = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
     return np.einsum_path(text, *stand_ins, optimize="greedy")[0][1:]

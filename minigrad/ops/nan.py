@@ -157,7 +157,7 @@ def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any
     q: a number or an array, constants; its axes come first in the result. The gradient goes to the
     two neighbours by their weights. NaN where all are NaN.
     """
-    x, q = array_like(x), np.asarray(constant_array(q), dtype=np.float64)
+    x, q = array_like(x), np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
     axes = axes_of(axis, x.ndim)
@@ -188,7 +188,7 @@ def _between(rows: Any, present: Any, q: float) -> Any:
 @composite(numpy=np.nanpercentile)
 def nanpercentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """nanquantile with q in percent."""
-    return nanquantile(x, np.asarray(constant_array(q)) / 100, axis=axis, keepdims=keepdims)
+    return nanquantile(x, np.asarray(constant_array(q, "q")) / 100, axis=axis, keepdims=keepdims)
 
 
 @composite(numpy=np.nanmedian)

@@ -66,7 +66,11 @@ def cov(
         centred = x - op.mean(x, axis=1, keepdims=True)
         c, f = op.matmul(centred, centred.conj().T), n - ddof
     else:
-        a = module_of(x).ones(n) if aweights is None else array_like(constant_array(aweights))
+        a = (
+            module_of(x).ones(n)
+            if aweights is None
+            else array_like(constant_array(aweights, "aweights"))
+        )
         w = a if fweights is None else a * array_like(constant_array(fweights))
         total = float(w.sum())
         f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)

@@ -90,8 +90,13 @@ class Optimizer:
             ready = [p for p in group["params"] if p.grad is not None]
             for p in ready:
                 self._advance(p, group)
+            update = self._update_in(group)
             for params in self._together(place, ready):
-                self._step_on(params, group)
+                if isinstance(params, Pack):
+                    params.step(update)
+                else:
+                    state = self._state[id(params)]
+                    step_alone(update, params.data, params.grad.data, state)
             for p in ready:
                 note_write(p.data, what, origin)
         return loss
@@ -139,16 +144,15 @@ class Optimizer:
             known = self._packs[place] = (key, made)
         return known[1]
 
-    def _step_on(self, params: Any, group: Group) -> None:
+    def _update_in(self, group: Group) -> Callable:
+        """`update` with the options of a group."""
+
         def update(x: Any, g: Any, state: State) -> None:
             if group.get("maximize"):
                 g = np.negative(g, out=scratch(g, 9))
             self.update(x, g, state, group)
 
-        if isinstance(params, Pack):
-            params.step(update)
-        else:
-            step_alone(update, params.data, params.grad.data, self._state[id(params)])
+        return update
 
     # -- saving ------------------------------------------------------------------------------
 

@@ -26,10 +26,13 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+by_kernel: Callable[..., bool] | None = None  # a whole update by one kernel, on a GPU
 
 
 def scratch(x: Any, which: int = 0) -> Any:
     """An uninitialised array like x; calls of one thread with the same `which` share its memory."""
+    if hasattr(x, "blank"):  # an array that is being recorded (fusion/writes.py)
+        return x.blank()
     xp = array_module(x)
     if xp is not np or x.size > 2 * BLOCK:
         return xp.empty(x.shape, x.dtype)
@@ -57,9 +60,11 @@ def working_dtype(x: Any) -> Any:
 def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
     """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x."""
     x, g = working(x), working(g)
+    if by_kernel is not None and array_module(x) is not np and by_kernel(update, x, g, state):
+        return
     wide = working_dtype(x)
 
-    def one(piece: tuple) -> None:
+    def one(piece: Any) -> None:
         part = {k: v[piece] if hasattr(v, "shape") else v for k, v in state.items()}
         if x.dtype == wide == g.dtype:
             update(x[piece], g[piece], part)
@@ -71,7 +76,7 @@ def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
     if x.ndim:
         in_blocks(one, x)
     else:
-        one(())
+        one(...)  # x[()] would be a copy
 
 
 class Pack:
@@ -125,7 +130,7 @@ def grouped(params: Iterable[Tensor], number_of: Callable[[Tensor], Any]) -> lis
     open_packs: dict[Any, list[Tensor]] = {}
     filled: dict[Any, int] = {}
     for p in params:
-        if p.size >= SMALL:
+        if p.size >= SMALL or by_kernel is not None and p.device != "cpu":
             alone.append([p])
             continue
         key = (p.dtype, p.device, number_of(p))

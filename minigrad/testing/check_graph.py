@@ -13,6 +13,7 @@ The rule runs in the graph's own dtype and the forward in double precision, so t
 right rule is the rounding of that dtype. The recorded backward is not changed by any of this.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,19 +26,22 @@ from ..backends.dtypes import finfo, is_differentiable, is_floating
 from ..core.modes import inside_forward
 from ..core.tensor import Tensor, raw
 from ..instrument.numbers import arrived
+from .function import is_smooth_array
 from .numeric import normal, one_sided, pack, slope, unpack
 
 DIRECTIONS = 2
-LARGEST = 1 << 18  # elements of inputs and results together; larger nodes are passed over
+LARGEST = 1 << 18  # elements of inputs and results together; larger nodes are skipped
 SHRINK = 2.0**-7  # of numeric.slope's step: few values lie that near to a kink
 ULPS = 512  # of the coarsest dtype that takes part, the error that rounding may leave
+SYMMETRIC = {"cholesky", "eigh_pairs", "eigvalsh"}
+NOT_UNIQUE = {"eig_pairs", "svd_factors", "qr_factors"}
 LEAST, MOST = 1e-6, 0.1  # and the limits of what is tolerated
 
 
 class _Undecided(Exception):
-    """Why a node is not judged: verdict "passed" (over) or "unsure"."""
+    """Why a node is not judged: verdict "skipped" or "unsure"."""
 
-    def __init__(self, why: str, verdict: str = "passed", error: float | None = None):
+    def __init__(self, why: str, verdict: str = "skipped", error: float | None = None):
         super().__init__(why)
         self.badge = _badge(verdict, error, why=why)
 
@@ -47,19 +51,18 @@ class NodeChecks:
 
     def __init__(self, seed: int = 0):
         self._calls: WeakKeyDictionary[Any, tuple] = WeakKeyDictionary()
-        self._seed = seed
+        self._chance = np.random.default_rng(seed)
 
     def heard(self, node: Any, inputs: Sequence, params: dict) -> None:
         """A call was recorded. Its inputs are copied: they may be written to before backward."""
         arrays = [raw(x) for x in inputs]
-        size = sum(getattr(x, "size", 1) for x in arrays)
-        kept = [_copied(x) for x in arrays] if size <= LARGEST else None
+        kept = [_copied(x) for x in arrays] if _size(arrays) <= LARGEST else None
         self._calls[node] = kept, dict(params)
 
     def badge(self, node: Any) -> dict[str, Any]:
         """{"verdict", "error", "tolerance", "why"} of a node.
 
-        verdict  "right", "wrong", "unsure" (at a kink, or noise hides the answer), or "passed"
+        verdict  "right", "wrong", "unsure" (at a kink, or noise hides the answer), or "skipped"
         error    |(Jᵀv)·u − v·(Ju)| as a share of its size, the larger of two directions
         """
         state = random.get_state()
@@ -70,7 +73,7 @@ class NodeChecks:
             return reason.badge
         except Exception as error:  # a rule that raises here is told, and does no harm
             why = f"{type(error).__name__}: {str(error)[:160]}"
-            return _badge("passed", why=f"the check could not run: {why}")
+            return _badge("skipped", why=f"the check could not run: {why}")
         finally:
             random.set_state(state)
 
@@ -78,7 +81,7 @@ class NodeChecks:
         kept, params = self._calls.get(node, (None, None))
         if params is None:
             raise _Undecided("its forward was not recorded; put it inside record_backward too")
-        if kept is None or sum(map(np.prod, _shapes(node))) > LARGEST:
+        if kept is None or _size(kept) + sum(map(math.prod, _shapes(node))) > LARGEST:
             raise _Undecided(f"larger than {LARGEST:,} elements")
         if type(node.saved) is not tuple:
             raise _Undecided("its saved arrays are kept elsewhere (a checkpoint or pack hook)")
@@ -87,10 +90,11 @@ class NodeChecks:
         f, xs = _double(node, kept, params)
         dtypes = [x.dtype for x in kept if hasattr(x, "dtype") and is_differentiable(x.dtype)]
         tolerance = _tolerance(dtypes + _dtypes(node))
-        chance = np.random.default_rng((self._seed, node.number & 0x7FFFFFFF))
-        errors = [_error(node, f, xs, chance, tolerance) for _ in range(DIRECTIONS)]
+        errors = [_error(node, f, xs, self._chance, tolerance) for _ in range(DIRECTIONS)]
         worst = max(errors)
-        return _badge("right" if worst <= tolerance else "wrong", worst, tolerance)
+        why = "" if worst <= tolerance else _excuse(node.op, kept)
+        verdict = "right" if worst <= tolerance else "unsure" if why else "wrong"
+        return _badge(verdict, worst, tolerance, why)
 
 
 def _badge(
@@ -100,6 +104,22 @@ def _badge(
         error, why = None, "the rule gave NaN or Inf at finite values"
     known = {"error": error, "tolerance": tolerance, "why": why or None}
     return {"verdict": verdict} | {key: value for key, value in known.items() if value is not None}
+
+
+def _excuse(op: Any, kept: list) -> str:
+    """Why a right rule may differ from these finite differences; "" where nothing excuses it."""
+    if op.name in SYMMETRIC:
+        return "it takes its matrix for symmetric; these directions are not"
+    if op.name in NOT_UNIQUE:
+        return "its result is not unique; the rule is for losses that do not see which one it is"
+    for name, x in zip(op.arrays, kept, strict=False):  # second order: a softmax, a deviation
+        if name in op.constants and is_smooth_array(x):
+            return "its rule may know that an input, constant here, follows from the others"
+    return ""
+
+
+def _size(arrays: Sequence) -> int:
+    return sum(getattr(x, "size", 1) for x in arrays)
 
 
 def _copied(x: Any) -> Any:

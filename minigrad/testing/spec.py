@@ -104,10 +104,10 @@ def register_op(
     """Put an op under every check. `call` is looked up among the registered ops when left out."""
     from ..core.registry import op
 
-    if name in specs:
+    options.setdefault("module", sys._getframe(1).f_globals["__name__"])
+    if name in specs and not specs[name].module == options["module"] == "__main__":
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     function: Callable = call or getattr(op, name)
-    options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     specs[name] = OpSpec(
         name, function, reference, samples, tuple(errors), tuple(points), **options
     )  # fmt: skip

@@ -23,6 +23,7 @@ from minigrad.instrument.table import show
 from . import __version__, memory, report_cli, roofline
 from .diff import difference
 from .live import NoTerminal, live
+from .merge import merged
 from .run import CannotOpen, run_script
 from .view import BY, SORT, summary
 
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_roofline(commands.add_parser("roofline", help="what each op reached of this machine"))
     _add_diff(commands.add_parser("diff", help="what changed between two logs, beyond noise"))
     _add_export(commands.add_parser("export", help="convert a log for other viewers"))
+    _add_merge(commands.add_parser("merge", help="the logs of several ranks as one"))
     report_cli.add_parsers(commands)
     _add_compare(commands)
     return parser
@@ -195,6 +197,24 @@ def _add_export(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", help="an event log")
     for name, what in _WRITERS.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=what)
+
+
+def _add_merge(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(command=_merge)
+    parser.add_argument("logs", nargs="+", metavar="LOG", help="one log a rank")
+    parser.add_argument("--chrome", metavar="FILE", help="write one trace, for Perfetto")
+    parser.add_argument("--json", action="store_true", help="the table as JSON")
+
+
+def _merge(options: argparse.Namespace) -> int:
+    result = merged(options.logs)
+    for rank in result.ranks:
+        _noted(rank.cut)
+    if options.chrome:
+        result.write_chrome(options.chrome)
+        print(f"minigrad-profile: wrote {options.chrome}", file=sys.stderr)
+    print(result.json() if options.json else result.text())
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

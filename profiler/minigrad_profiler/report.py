@@ -5,7 +5,8 @@ assets/ draw it. All texts from the log are data to them, never markup.
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from html import escape
 from importlib import resources
 from typing import Any
@@ -33,13 +34,17 @@ _MOST_MARKS = 200
 
 @dataclass(slots=True)
 class Report:
-    """What one log tells, and what is made of it."""
+    """What one log tells, and what is made of it.
+
+    others  logs of other processes of the same run, for the timeline alone
+    """
 
     measured: Measured
     memory: Memory | None
     peaks: Peaks
     tables: dict[str, list[Line]]
     findings: list[Finding]
+    others: list[Measured] = field(default_factory=list)
 
     def page(self, title: str, compare: str | None = None, source: bool = True) -> str:
         """The whole page."""
@@ -62,7 +67,7 @@ class Report:
             "summary": _summary(self.measured, self.memory),
             "advice": [finding.data() for finding in self.findings],
             "tables": {by: table(lines[by]) for by in _TABLES},
-            "timeline": timeline(self.measured),
+            "timeline": timeline(self.measured, self.others),
             "flame": flames(self.measured),
             "memory": None if self.memory is None else self.memory.data(),
             "roofline": {
@@ -78,13 +83,18 @@ class Report:
         }
 
 
-def report_of(log: str, peaks: Peaks | None = None) -> Report:
-    """Read a log; FormatError where it is damaged. peaks: measured now where not given."""
+def report_of(log: str, peaks: Peaks | None = None, also: Sequence[str] = ()) -> Report:
+    """Read a log; FormatError where it is damaged.
+
+    peaks  of the machine; measured now where they are not given
+    also   logs of other processes of the same run
+    """
     found = measured(log)
     peaks = peaks or measured_peaks()
     memory = memory_of(log, found.marks) if found.header.get("memory") else None
     tables = {by: lines_by(found, by, peaks) for by in _TABLES}
-    return Report(found, memory, peaks, tables, advice(found, tables["line"], memory))
+    findings = advice(found, tables["line"], memory)
+    return Report(found, memory, peaks, tables, findings, [measured(path) for path in also])
 
 
 def write_report(

@@ -11,14 +11,14 @@ from minigrad.instrument.formats import header, json_text
 from minigrad.instrument.table import duration, size
 
 from .names import fitted, wrapped
-from .report_log import NO_LINE, Measured, inert
+from .report_log import NO_LINE, Measured, inert, inert_place
 from .report_memory import Memory
 from .report_tables import Line
 
-_LEAST_TIME = 0.02  # of all time in ops: what takes less is not spoken of
 _LEAST_BYTES = 0.05  # of the peak
 _TINY_NS = 50_000  # an op below this spends most of its time on being called
 _MANY = 0.1  # of all calls
+_LOOP = 16  # calls on a line for each backward: so many come from a loop
 _TRANSFERS = ("device_copy",)
 
 
@@ -36,7 +36,7 @@ class Finding:
     def data(self) -> dict[str, Any]:
         """With texts that may be shown."""
         return asdict(self) | {
-            "title": inert(self.title, 400), "place": inert(self.place),
+            "title": inert(self.title, 400), "place": inert_place(self.place),
             "evidence": inert(self.evidence, 600), "suggestion": inert(self.suggestion, 600),
         }  # fmt: skip
 
@@ -134,12 +134,12 @@ def _faster(bound: str, op: str, each: float, same: int) -> str:
 
 def _tiny(measured: Measured, lines: list[Line]) -> list[Finding]:
     """Lines of many calls that hardly do anything."""
-    every = sum(line.calls for line in lines)
+    every, rounds = sum(line.calls for line in lines), max(1, _passes(measured))
     found = []
     for line in lines:
         points = [point for point in line.points.values() if point.calls]
         calls = sum(point.calls for point in points)
-        if not line.place or calls < max(100, _MANY * every):
+        if not line.place or calls < max(100, _MANY * every, _LOOP * rounds):
             continue
         spent = _time_of(line)
         bounds = {point.bound for point in points}
@@ -214,7 +214,7 @@ def _outside(measured: Measured) -> list[Finding]:
 
 def _recording(measured: Measured) -> list[Finding]:
     wall, own = measured.end.get("wall_ns"), measured.end.get("recording_ns")
-    if not (isinstance(wall, int) and isinstance(own, int) and own > 0.1 * wall):
+    if not (isinstance(wall, int) and isinstance(own, int) and own > max(0.1 * wall, 1e6)):
         return []
     evidence = f"about {duration(own)} of {duration(wall)}; nothing is subtracted"
     text = "times of short ops are too long by it; record without memory, or with --min-us"
@@ -286,8 +286,8 @@ def _growing(memory: Memory) -> list[Finding]:
     if growth is None:
         return []
     evidence = (
-        f"after {growth.steps:,} optimizer steps {size(growth.after)} were alive, {size(growth.before)} "
-        f"after the first; most of what stayed was made by {growth.op}"
+        f"after {growth.steps:,} optimizer steps {size(growth.after)} were alive, "
+        f"{size(growth.before)} after the first; most of what stayed was made by {growth.op}"
     )
     text = "something keeps old results: append loss.item() to lists, not the loss with its graph"
     return [Finding("leak", "memory grows from step to step", growth.place, evidence, text,

@@ -19,6 +19,7 @@ def add_parsers(commands: Any) -> None:
     add("log", help="an event log; recorded with --memory it tells more")
     add("-o", "--out", metavar="FILE", help="default: the log's name with .html")
     add("--compare", metavar="JSON", help="what minigrad-profile compare --save FILE.json wrote")
+    add("--also", action="append", default=[], metavar="LOG", help="draw another process's lanes")
     add("--no-source", action="store_true", help="do not put the text of the program into it")
     add("--title", default="minigrad profile", help="of the page")
 
@@ -32,10 +33,11 @@ def add_parsers(commands: Any) -> None:
 
 def _report(options: argparse.Namespace) -> int:
     out = options.out or f"{options.log.removesuffix('.jsonl')}.html"
-    if out == options.log:
+    if out in (options.log, *options.also):
         raise ValueError(f"{out}: is the log itself; name another file with -o")
-    found = report_of(options.log)
-    _noted(found.measured.cut)
+    found = report_of(options.log, also=options.also)
+    for log in (found.measured, *found.others):
+        _noted(log.cut)
     write_whole(out, found.page(options.title, options.compare, not options.no_source))
     print(f"minigrad-profile: wrote {out}", file=sys.stderr)
     return 0

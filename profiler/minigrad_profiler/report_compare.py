@@ -35,7 +35,9 @@ def _shown(document: Any) -> dict[str, Any]:
     runs = document["runs"][:_MOST]
     shortest, count = 0.0, sum(len(run["bars"]) for run in runs)
     if count > _MOST_BARS:
-        spent = sorted(_finite(bar["end"]) - _finite(bar["start"]) for r in runs for bar in r["bars"])
+        spent = sorted(
+            _finite(bar["end"]) - _finite(bar["start"]) for r in runs for bar in r["bars"]
+        )
         shortest = spent[-_MOST_BARS]
     bounds = document["bounds"]
     return {

@@ -153,3 +153,9 @@ def inert(text: str, limit: int = 160) -> str:
     text = relative(text[: 8 * limit])
     text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
     return text if len(text) <= limit else f"{text[: limit // 3]}…{text[limit // 3 + 1 - limit :]}"
+
+
+def inert_place(place: str) -> str:
+    """file:line to be shown, the same for the same line everywhere in a page."""
+    file, colon, line = place.rpartition(":")
+    return f"{inert(file, 240)}{colon}{line}"

@@ -12,7 +12,7 @@ import numpy as np
 from minigrad.instrument.records import CATEGORIES, Allocation, Mark
 
 from .memory import _FOREVER, Story, _Columns, _live, story_of
-from .report_log import inert
+from .report_log import inert, inert_place
 
 MOST_OWNERS = 200
 _MOST_SHAPES = 200_000
@@ -71,7 +71,7 @@ class Memory:
     def data(self) -> dict[str, Any]:
         """For the page."""
         story = self.story
-        owners = [_owner(owner) for owner in story.owners[:MOST_OWNERS]]
+        owners = [_shown(owner) for owner in story.owners[:MOST_OWNERS]]
         rest = story.owners[MOST_OWNERS:]
         return {
             "peak": story.peak,
@@ -90,16 +90,16 @@ class Memory:
             "owners": owners,
             "rest": [len(rest), sum(owner.bytes for owner in rest)],
             "waiting": [
-                asdict(w) | {"op": inert(w.op, 60), "place": inert(w.place), "scope": inert(w.scope)}
+                _shown(w)
                 for w in self.waiting[:MOST_OWNERS]
             ],
         }  # fmt: skip
 
 
-def _owner(owner: Any) -> dict[str, Any]:
-    return asdict(owner) | {
-        "name": inert(owner.name), "op": inert(owner.op, 60), "place": inert(owner.place),
-        "scope": inert(owner.scope),
+def _shown(found: Any) -> dict[str, Any]:
+    """An owner, or what waits, with texts that may be shown."""
+    return asdict(found) | {
+        "op": inert(found.op, 60), "place": inert_place(found.place), "scope": inert(found.scope),
     }  # fmt: skip
 
 
@@ -200,5 +200,7 @@ def _growth(columns: _Columns, steps: list[Mark], story: Story) -> Growth | None
     sums: dict[int, int] = {}
     for row in stayed.tolist():
         sums[columns.owner[row]] = sums.get(columns.owner[row], 0) + columns.bytes[row]
-    op, place, _ = columns.owners[max(sums, key=lambda number: sums[number])] if sums else ("", "", "")
+    op, place, _ = (
+        columns.owners[max(sums, key=lambda number: sums[number])] if sums else ("", "", "")
+    )
     return Growth(len(after), int(after[0]), int(after[-1]), place, op)

@@ -1,7 +1,8 @@
 """The user's source in the report: each measured line with its time and bytes beside it.
 
 Only Python files are read, and only those that the log names; a log from elsewhere cannot bring
-other files into a report. A file that has changed since the log was written is shown with a warning.
+other files into a report. A file that has changed since the log was written is shown with a
+warning.
 """
 
 import os
@@ -58,7 +59,7 @@ def _file(file: str, hot: dict[int, list[int]], written: Any, read: bool) -> dic
         note = f"lines {first} to {first + MOST_LINES - 1} of {len(lines):,}"
         lines = lines[first - 1 : first - 1 + MOST_LINES]
     inside = {line: hot[line] for line in sorted(hot, key=lambda n: -sum(hot[n][:3]))[:MOST_LINES]}
-    return {"file": inert(file), "first": first, "lines": lines, "note": note, "hot": inside}
+    return {"file": inert(file, 240), "first": first, "lines": lines, "note": note, "hot": inside}
 
 
 def _text(file: str, written: Any) -> tuple[list[str] | None, str]:

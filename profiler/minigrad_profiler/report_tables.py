@@ -8,7 +8,7 @@ from typing import Any
 
 from minigrad.instrument.table import shares
 
-from .report_log import NO_LINE, Call, Measured, Sums, add, inert
+from .report_log import NO_LINE, Call, Measured, Sums, add, inert, inert_place
 from .roofline import Peaks, Point
 from .view import _ENGINE as ENGINE
 
@@ -120,7 +120,7 @@ def _row(line: Line, part: float) -> list[Any]:
     return [
         inert(line.name), line.calls, line.self_ns, line.forward_ns,
         line.self_ns - line.forward_ns, line.total_ns, line.bytes, line.flops, line.moved, part,
-        line.bound("forward"), line.bound("backward"), inert(line.place),
+        line.bound("forward"), line.bound("backward"), inert_place(line.place),
     ]  # fmt: skip
 
 

@@ -91,3 +91,38 @@ def test_a_constant_is_written_in_place():
     x[x == 2] = -1
     x[(mg.tensor([0]), mg.tensor([2]))] = 9
     assert x.tolist() == [[0, 4, 9], [1, -1, 3]]
+
+
+def test_an_ndarray_subclass_beside_a_tensor_is_the_plain_array_of_its_values():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    y = x * np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    assert type(y.data) is np.ndarray
+    assert mg.grad(y.sum(), x).numpy().tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_masked_array_is_refused_everywhere_for_its_mask_would_be_lost():
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    for call in (
+        lambda: mg.tensor(masked),
+        lambda: mg.as_tensor(masked),
+        lambda: mg.mul(x, masked),
+    ):
+        with pytest.raises(TypeError, match="masked array.*filled"):
+            call()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array(["2020-01-01"], "M8[D]"), np.zeros(2, [("a", "f4"), ("b", "i4")]), [object()]],
+    ids=["dates", "records", "objects"],
+)
+def test_only_numbers_and_booleans_make_a_tensor(array):
+    for make in (mg.tensor, mg.as_tensor):
+        with pytest.raises(TypeError, match="give numbers or booleans"):
+            make(array)
+
+
+def test_lists_of_different_lengths_are_told_apart_from_a_rectangle():
+    with pytest.raises(ValueError, match="different lengths; a tensor is rectangular"):
+        mg.tensor([[1, 2], [3]])

@@ -75,3 +75,56 @@ def test_a_number_takes_a_format():
     assert f"{loss}" == repr(loss)
     with pytest.raises(TypeError, match=r"shape \(2,\); reduce it first"):
         f"{mg.ones(2):.3f}"
+
+
+class TestNotebook:
+    """Text always; the small graph behind a tensor where the viewer is installed."""
+
+    def graph_of(self, x):
+        return x._repr_mimebundle_(include=None, exclude=None)["text/html"].partition("<details>")[
+            2
+        ]
+
+    def test_a_tensor_with_a_history_unfolds_its_small_graph(self):
+        a = mg.tensor(2.0, requires_grad=True)
+        shown = self.graph_of(mg.tanh(a * a) + a)
+        assert "data:image/svg+xml;base64," in shown and "<script" not in shown
+
+    def test_leaves_constants_and_large_graphs_show_none(self):
+        a = h = mg.tensor(2.0, requires_grad=True)
+        for _ in range(100):
+            h = h * a
+        assert [self.graph_of(x) for x in (a, mg.ones(2), h)] == ["", "", ""]
+
+    def test_without_the_viewer_or_with_a_broken_one_the_text_stays(self, monkeypatch):
+        from minigrad.instrument import notebook
+
+        def fails(name):
+            raise ImportError(name)
+
+        monkeypatch.setattr(notebook.importlib, "import_module", fails)
+        y = mg.tensor(2.0, requires_grad=True) * 3
+        assert self.graph_of(y) == ""
+        assert y._repr_mimebundle_()["text/plain"] == repr(y)
+
+    def test_nothing_raises_for_a_broken_tensor(self):
+        x = mg.tensor(2.0, requires_grad=True) * 3
+        x.data = "not an array"
+        assert "Tensor object at" in x._repr_mimebundle_()["text/plain"]
+
+    def test_after_a_backward_the_graph_is_still_drawn(self):
+        a = mg.tensor(2.0, requires_grad=True)
+        y = mg.tanh(a * a)
+        y.backward()
+        assert "base64," in self.graph_of(y)
+
+    def test_a_recorded_backward_and_a_profile_show_themselves(self):
+        a = mg.tensor(2.0, requires_grad=True)
+        rec = mg.record_backward({"a": a})
+        assert rec._repr_mimebundle_() == {"text/plain": "<record_backward: no backward yet>"}
+        with mg.profile() as prof, rec:
+            (a * a).backward()
+        forms = rec._repr_mimebundle_()
+        assert forms["text/plain"] == "<record_backward: 2 nodes, 1 steps>"
+        assert "<iframe" in forms["text/html"]
+        assert "mul" in prof._repr_mimebundle_()["text/html"]

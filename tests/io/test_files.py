@@ -330,3 +330,15 @@ def test_damaged_files_give_one_clear_error_or_a_state(folder, suffix, data):
         mg.load(path)
     except mg.errors.FormatError:
         pass
+
+
+def test_an_archive_whose_parts_lie_before_its_beginning_is_refused(tmp_path):
+    path = tmp_path / "state.npz"
+    mg.save({"w": np.ones(3)}, path)
+    whole = bytearray(path.read_bytes())
+    place = whole.rindex(b"PK\x05\x06") + 16  # where the end record says that the directory begins
+    (start,) = struct.unpack_from("<I", whole, place)
+    struct.pack_into("<I", whole, place, start + 5000)
+    path.write_bytes(whole)
+    with pytest.raises(mg.errors.FormatError, match="no npz file that can be read"):
+        mg.load(path)

@@ -107,3 +107,33 @@ def test_gradients_are_those_of_pytorch(name):
     z = leaf(Z)
     g = mg.grad(np.abs(getattr(op, name)(z) * (0.3 + 0.4j)), z, np.ones(3))
     np.testing.assert_allclose(g.numpy(), t.grad.numpy(), rtol=1e-12, atol=1e-14)
+
+
+NOT_HOLOMORPHIC_IN_FORM = (
+    "sigmoid",
+    "softplus",
+    "logsigmoid",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+)
+
+
+@pytest.mark.parametrize("name", NOT_HOLOMORPHIC_IN_FORM)
+def test_functions_written_with_absolute_values_or_maxima_are_right_for_complex_numbers(name):
+    z, c = Z * 1.5, np.array([0.3 - 0.2j, 1.0 + 0.5j, -0.7j])
+
+    def loss(z):
+        return np.abs(getattr(op, name)(z) * c + 0.2).sum()
+
+    t, h = leaf(z), 1e-6
+    steps = [h * row for row in np.eye(3)]
+    by_real = [(loss(z + e) - loss(z - e)) / (2 * h) for e in steps]
+    by_imag = [(loss(z + 1j * e) - loss(z - 1j * e)) / (2 * h) for e in steps]
+    expected = np.array(by_real) + 1j * np.array(by_imag)
+    np.testing.assert_allclose(mg.grad(loss(t), t).numpy(), expected, rtol=1e-5, atol=1e-7)
+
+
+def test_softsign_refuses_complex_numbers_of_which_it_has_no_derivative():
+    with pytest.raises(TypeError, match="softsign.*must be real"):
+        mg.softsign(leaf(Z))

@@ -152,3 +152,28 @@ def test_the_viewer_never_imports_the_engine():
         check=True,
     )
     assert done.stdout == "False\n"
+
+
+def test_the_guide_names_every_command_and_option():
+    from pathlib import Path
+
+    import minigrad_viz.cli as cli
+
+    guide = (Path(__file__).parents[2] / "docs" / "viewer.md").read_text()
+    parser = cli._parser()
+    (commands,) = [action for action in parser._actions if action.choices]
+    for name in commands.choices:
+        assert f"minigrad-viz {name}" in guide or name == "render"
+    named = {option for action in commands.choices["render"]._actions
+             for option in action.option_strings if option.startswith("--")}  # fmt: skip
+    known = {"--help", "--out", "--format", "--title", "--max-bytes"}  # -o and words of --help
+    assert [option for option in sorted(named - known) if option not in guide] == []
+
+
+def test_the_guides_pictures_exist():
+    import re
+    from pathlib import Path
+
+    docs = Path(__file__).parents[2] / "docs"
+    for picture in re.findall(r"\((pictures/[^)]+)\)", (docs / "viewer.md").read_text()):
+        assert (docs / picture).stat().st_size < 2_000_000

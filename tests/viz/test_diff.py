@@ -60,6 +60,38 @@ def test_what_became_slower_is_told_and_noise_is_not(dumps):
     assert (row["what"], row["ns_before"], row["ns_after"]) == ("slower", 900_000, 9_900_000)
 
 
+def ratio_of(document, factor, jitter=0.0):
+    """A copy whose steps took `factor` as long, give or take a jitter that alternates."""
+    other = copy.deepcopy(document)
+    for k, step in enumerate(other["backward"]["steps"]):
+        took = (step["t1"] - step["t0"]) * factor * (1 + jitter * (-1) ** k)
+        step["t1"] = step["t0"] + round(took)
+    return other
+
+
+def test_a_machine_that_is_slower_throughout_makes_no_node_slower(dumps):
+    document = dumps.convnet()
+    compared = difference(graph_from(document), graph_from(ratio_of(document, 2.0)))
+    assert compared.slower == [] and compared.band.usual == pytest.approx(2.0)
+
+
+def test_a_noisy_pair_of_runs_has_a_wide_band_out_of_which_one_node_stands(dumps):
+    document = dumps.convnet()
+    noisy = ratio_of(document, 1.0, jitter=0.4)
+    assert difference(graph_from(document), graph_from(noisy)).slower == []
+    noisy["backward"]["steps"][5]["t1"] += 40_000_000
+    compared = difference(graph_from(document), graph_from(noisy))
+    assert [b - a > 30_000_000 for _, _, a, b in compared.slower] == [True]
+    assert compared.band.slower > 2
+
+
+def test_the_noise_band_is_told(dumps, save, viz):
+    a, b = save(dumps.convnet(), "a.json"), save(ratio_of(dumps.convnet(), 2.0), "b.json")
+    out = viz("diff", a, b)[1]
+    assert "time 13.5 ms -> 27 ms; usual ratio 2.00, slower from 3.00" in out
+    assert json.loads(viz("diff", a, b, "--json")[1])["noise_band"]["usual"] == pytest.approx(2)
+
+
 def test_another_link_alone_is_a_difference(dumps):
     document = dumps.tiny()
     other = copy.deepcopy(document)

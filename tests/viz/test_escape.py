@@ -45,6 +45,7 @@ def poisoned(dumps, name):
         node["site"] = {"file": name, "line": 1, "function": name}
         node["saved"] = [{"name": name, "shape": [1], "dtype": name, "bytes": 1}]
         node["params"] = {name: name}
+        node["check"] = {"verdict": "wrong", "error": 0.5, "why": name}
     return document
 
 
@@ -126,6 +127,38 @@ CHECKS = {
     "json": check_json,
     "mmd": check_mermaid,
 }
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_what_goes_to_the_terminal_has_no_control_characters(dumps, save, viz, name):
+    path = save(json.dumps(poisoned(dumps, name)), "hostile.json")
+    other = save(dumps.tiny(), "tiny.json")
+    for arguments in (["info", path], ["check", path], ["diff", other, path]):
+        code, out, err = viz(*arguments)
+        assert code in (0, 1) and err == "" and len(out) < 20_000
+        assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in out if c != "\n")
+        assert out.count("\n") < 40
+
+
+@pytest.mark.parametrize("command", ["info", "check", "step", "render"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        '{"format": "minigrad.graph", "version": [1, 0], "nodes": ' + "[" * 5_000,
+        '{"format": "minigrad.graph", "version": [9, 0]}',
+        '{"format": "minigrad.graph", "version": [1, 0], "nodes": [{"id": 1e999}], "edges": []}',
+        "\ud800",
+        "\x00\x1b[2J",
+    ],
+    ids=["deep", "deep inside", "newer", "infinite id", "surrogate", "control"],
+)
+def test_a_hostile_file_is_one_visible_line_and_exit_2(command, text, save, viz, tmp_path):
+    path = save(text.encode("utf-8", "surrogatepass"), "h\x1b[31m\u202e.json")
+    more = ["-o", tmp_path / "o.html"] if command in ("step", "render") else []
+    code, out, err = viz(command, path, *more)
+    assert (code, out, err.count("\n")) == (2, "", 1) and len(err) < 400
+    assert not any(unicodedata.category(c) in ("Cc", "Cf", "Cs") for c in err if c != "\n")
 
 
 @given(st.text(alphabet=st.characters(), max_size=60), st.integers(2, 20))

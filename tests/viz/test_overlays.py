@@ -79,6 +79,48 @@ def test_each_box_tells_the_value_by_which_it_is_coloured(by, words, dumps):
     assert {box.title: box.lines[-1] for box in picture.boxes if box.kind == "op"} == words
 
 
+def test_by_slack_the_hottest_have_none(dumps):
+    graph = graph_from(timed(dumps))
+    heat = heat_of(graph, group_nodes(graph), "slack")
+    found = {node.op: pair for node, pair in zip(graph.nodes, zip(heat.share, heat.words))}
+    assert found["mul"] == found["cos"] == found["exp"] == (1.0, "no slack")
+    assert found["sin"] == (0.0, "slack 90 µs") and found[""] == (None, "")
+
+
+def test_the_page_colours_by_slack_as_the_still_picture_does(open_page, dumps):
+    document = timed(dumps)
+    page = open_page(document, heat="slack")
+    graph = graph_from(document)
+    shares = page.evaluate("Object.fromEntries(app.scene.boxes.map((b) => [b.title, b.heat]))")
+    for node, share in zip(graph.nodes, heat_of(graph, group_nodes(graph), "slack").share):
+        assert shares[node.op or node.name] == share
+
+
+def test_the_page_colours_by_scope_where_all_share_the_outermost(open_page, dumps):
+    page = open_page(dumps.convnet())
+    page.locator("#heat").select_option("scope")
+    hues = dict(page.evaluate("app.scene.boxes.map((b) => [graph.nodes[b.members[0]].id, b.hue])"))
+    ops = {node["id"]: node["scope"] for node in dumps.convnet()["nodes"] if node["op"]}
+    by_scope = {scope: hues[at] for at, scope in ops.items()}
+    inner = [hue for scope, hue in by_scope.items() if "/" in scope]
+    assert len(set(inner)) == len(inner) and min(inner) >= 0  # one each
+    assert by_scope[""] == by_scope["model"] == -1
+
+
+def test_flops_of_the_forward_and_the_rules_are_in_recorded_dumps(save, viz, tmp_path):
+    import minigrad as mg
+
+    w = mg.ones(3, 4, requires_grad=True)
+    loss = (mg.ones(2, 3) @ w).sum()
+    document = mg.instrument.graph_dict(loss)
+    product = next(node for node in document["nodes"] if node["op"] == "matmul")
+    assert (product["flops"], product["backward_flops"]) == (2 * 2 * 3 * 4, 2 * 2 * 3 * 4)
+    out = tmp_path / "o.svg"
+    assert viz(save(document), "-o", out, "--heat", "flops")[0] == 0
+    assert "96 FLOP" in out.read_text()
+    assert "FLOP forward, " in viz("info", save(document))[1]
+
+
 def test_folded_boxes_add_up(dumps):
     graph = graph_from(dumps.convnet())
     groups = group_nodes(graph, depth=1)

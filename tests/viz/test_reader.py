@@ -206,3 +206,17 @@ def test_a_recording_of_the_wrong_kind_is_refused_in_one_line(fields, dumps):
     with pytest.raises(ViewerError) as caught:
         graph_from(document)
     assert "\n" not in str(caught.value)
+
+
+def test_a_document_of_the_callers_stays_as_it_is(dumps):
+    document = dumps.convnet()
+    before = json.dumps(document)
+    graph_from(document)
+    assert json.dumps(document) == before
+
+
+def test_a_file_is_not_kept_beside_its_graph(dumps):
+    document = dumps.convnet()
+    graph = graph_from(document, consume=True)
+    assert len(graph.nodes) == 25 and set(document["nodes"]) == {None}
+    assert set(document["backward"]["steps"]) == {None}

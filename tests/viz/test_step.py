@@ -82,6 +82,20 @@ def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page
         assert gradient["values"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_many_numbers_leave_room_for_the_name_beside_them(open_page):
+    document, _ = recorded(lambda long_name_of_w: (mg.tanh(long_name_of_w) * 1e-9).sum(),
+                           long_name_of_w=np.linspace(-1, 1, 16))  # fmt: skip
+    page = open_page(document, mode="step")
+    page.keyboard.press("End")
+    width, height = page.evaluate(
+        """(() => { const b = document.querySelector("[data-leaf] b");
+             return [b.clientWidth || b.offsetWidth, b.offsetHeight]; })()"""
+    )
+    assert width > 70 and height < 45
+    panel = page.locator("#panel")
+    assert panel.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_a_large_gradient_is_told_by_its_norm(open_page):
     document, leaves = recorded(lambda w: (mg.tanh(w) ** 2).sum(), w=np.linspace(-1, 1, 40))
     page = open_page(document, mode="step")
@@ -180,6 +194,67 @@ def test_workers_of_a_parallel_recording_run_side_by_side(open_page, dumps):
     running = page.evaluate("app.player.moment().running.map(([step]) => step.worker)")
     assert sorted(running) == [0, 1]
     assert page.locator("#panel .card").count() == 2
+
+
+@pytest.fixture(scope="module")
+def parallel():
+    """(dump, leaves) of a real backward of four branches in two threads."""
+    chance = np.random.default_rng(0)
+    leaves = {
+        f"w{k}": mg.tensor(chance.normal(size=(60, 60)), requires_grad=True) for k in range(4)
+    }
+    x = chance.normal(size=(60, 60))
+    with mg.record_backward(leaves) as rec:
+        parts = [mg.tanh(x @ w) for w in leaves.values()]
+        (sum(parts[1:], parts[0]) ** 2).sum().backward(engine="parallel", workers=2, min_work=0)
+    return json.loads(json.dumps(rec.graph)), leaves
+
+
+def test_a_real_parallel_recording_ends_with_the_engines_gradients(open_page, parallel):
+    document, leaves = parallel
+    page = open_page(document, mode="step")
+    page.evaluate("app.player.setAxis('time')")
+    page.keyboard.press("End")
+    known, _ = shown_gradients(page)
+    for name, tensor in leaves.items():
+        assert known[name]["norm"] == pytest.approx(float(np.linalg.norm(tensor.grad.numpy())))
+    pending = page.evaluate("graph.nodes.map((_, at) => app.player.recording.pending(at, 1e6))")
+    assert not any(pending)
+
+
+def test_lanes_of_a_real_parallel_recording_are_its_threads(open_page, parallel):
+    document, _ = parallel
+    workers = {step["worker"] for step in document["backward"]["steps"]}
+    page = open_page(document, mode="step")
+    assert set(page.evaluate("app.player.recording.lanes")) == workers
+    colours = page.evaluate("[0, 1].map((lane) => app.player.flow.worker(lane))")
+    assert colours[0] != colours[1]
+    overlapping = page.evaluate(
+        """app.player.recording.byLane.some((lane) => lane.some((step, k) =>
+           k && step.from < lane[k - 1].till))"""
+    )
+    assert not overlapping  # within a lane one node runs at a time
+
+
+@pytest.mark.parametrize("engine", ["serial", "parallel", "tape"])
+def test_every_engines_recording_with_two_roots_plays_to_its_gradients(open_page, engine):
+    w = mg.tensor(np.array([0.3, -0.2]), requires_grad=True)
+    with mg.Tape(), mg.record_backward({"w": w}) as rec:
+        h = mg.tanh(w)
+        mg.backward([(h * w).sum(), h.sum()], engine=engine)
+    page = open_page(json.loads(json.dumps(rec.graph)), mode="step")
+    assert page.evaluate("graph.nodes.filter((node) => node.root).length") == 2
+    page.keyboard.press("End")
+    assert shown_gradients(page)[0]["w"]["values"] == w.grad.numpy().tolist()
+
+
+def test_a_checkpointed_backward_plays_although_its_arrays_were_not_kept(open_page):
+    w = mg.tensor(np.array([0.3, -0.2]), requires_grad=True)
+    with mg.record_backward({"w": w}) as rec:
+        mg.checkpoint(lambda h: mg.tanh(mg.tanh(h)), w * 2).sum().backward()
+    page = open_page(json.loads(json.dumps(rec.graph)), mode="step")
+    page.keyboard.press("End")
+    assert shown_gradients(page)[0]["w"]["values"] == w.grad.numpy().tolist()
 
 
 def test_the_address_brings_back_the_moment(open_page, scalars):

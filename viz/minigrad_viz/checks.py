@@ -10,7 +10,7 @@ from minigrad_viz.escape import shown
 from minigrad_viz.graph import Check, Graph, Node
 from minigrad_viz.wording import count_text, number_text, shape_text, site_text
 
-SIGNS = {"wrong": "✗", "unsure": "?", "right": "✓", "passed": "–"}  # the most telling first
+SIGNS = {"wrong": "✗", "unsure": "?", "right": "✓", "skipped": "–"}  # the most telling first
 
 
 @dataclass(slots=True)
@@ -43,8 +43,10 @@ def badge_of(nodes: Iterable[Node]) -> Badge | None:
 
 def error_text(error: float) -> str:
     """2.4e-09 -> '2e−9': the order of the error is what counts."""
-    return number_text(error) if error >= 1e-3 else f"{error:.0e}".replace("e-0", "e-").replace(
-        "-", "−"
+    return (
+        number_text(error)
+        if error >= 1e-3
+        else f"{error:.0e}".replace("e-0", "e-").replace("-", "−")
     )
 
 
@@ -76,7 +78,7 @@ def check_table(graph: Graph, most: int = 40) -> str:
 
 
 def _check(node: Node) -> Check:
-    return node.check or Check("passed")
+    return node.check or Check("skipped")
 
 
 def _row(node: Node) -> str:

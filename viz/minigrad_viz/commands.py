@@ -23,7 +23,6 @@ from minigrad_viz.stats import statistics, statistics_text
 from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import count_text
 
-
 NO_CHECKS = (
     "no node was checked against finite differences; record with mg.record_backward(check=True), "
     "or MINIGRAD_GRAPH_CHECK=1 MINIGRAD_GRAPH_OUT=graph.json"

@@ -2,13 +2,18 @@
 
 Nodes are matched by scope, op, shapes and occurrence ("the third relu of 64×10 in model/act"); what
 is left over is matched without shapes, and then counts as changed.
+
+Two runs of one program never take the same times. How far the ratios of all matched nodes lie
+apart (their median and its deviation) is the noise band; slower is what stands out of it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from minigrad_viz.escape import shown
@@ -17,7 +22,18 @@ from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import count_text, nanoseconds_text, shape_text, site_text
 
 SLOWER = 1.5  # times as long, and
-_NOISE = 20_000  # at least so many nanoseconds more
+_NOISE = 20_000  # at least so many nanoseconds more than the band explains
+_DEVIATIONS = 4.0  # so many deviations off the median ratio; of normal noise 1 node in 30,000
+_FEWEST = 8  # nodes with times; from fewer no band can be told
+
+
+@dataclass(slots=True)
+class Band:
+    """Of the ratios of times b / a: the usual one, and from which ratio a node is slower."""
+
+    usual: float
+    slower: float
+    nodes: int
 
 
 @dataclass(slots=True)
@@ -31,6 +47,7 @@ class Difference:
     gone: list[int]  # in a
     changed: list[tuple[int, int]]
     slower: list[tuple[int, int, int, int]]  # a, b, nanoseconds in a, in b
+    band: Band
 
     @property
     def same(self) -> bool:
@@ -48,10 +65,10 @@ def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
     pairs |= loose
     taken |= set(loose.values())
     times_a, times_b = _times(a), _times(b)
+    timed = [(x, y) for x, y in pairs.items() if x in times_a and y in times_b]
+    band = _band([(times_a[x], times_b[y]) for x, y in timed], slower)
     slow = [
-        (x, y, times_a[x], times_b[y])
-        for x, y in pairs.items()
-        if x in times_a and y in times_b and _is_slower(times_a[x], times_b[y], slower)
+        (x, y, times_a[x], times_b[y]) for x, y in timed if _is_slower(times_a[x], times_b[y], band)
     ]
     return Difference(
         a,
@@ -61,6 +78,7 @@ def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
         gone=[at for at in left if at not in pairs],
         changed=list(loose.items()),
         slower=sorted(slow, key=lambda row: row[2] - row[3]),
+        band=band,
     )
 
 
@@ -92,8 +110,19 @@ def _times(graph: Graph) -> dict[int, int]:
     return {step.node: step.t1 - step.t0 for step in steps}
 
 
-def _is_slower(before: int, after: int, factor: float) -> bool:
-    return after > factor * before and after - before > _NOISE
+def _band(times: list[tuple[int, int]], factor: float) -> Band:
+    """The noise band of (nanoseconds in a, in b); `factor` is the least that counts as slower."""
+    ratios = [math.log(after / before) for before, after in times if before > 0 < after]
+    if len(ratios) < _FEWEST:
+        return Band(1.0, factor, len(ratios))
+    usual = median(ratios)
+    deviation = 1.4826 * median([abs(ratio - usual) for ratio in ratios])  # σ of normal noise
+    limit = usual + max(math.log(factor), _DEVIATIONS * deviation)
+    return Band(math.exp(usual), math.exp(limit), len(ratios))
+
+
+def _is_slower(before: int, after: int, band: Band) -> bool:
+    return after > band.slower * before and after - band.usual * before > _NOISE
 
 
 # -- as text and JSON ------------------------------------------------------------------------------
@@ -132,7 +161,9 @@ def difference_json(found: Difference) -> dict[str, Any]:
         name: {"nodes": len(graph.nodes), "hash": structural_hash(graph)}
         for name, graph in (("a", found.a), ("b", found.b))
     }
-    return {"same": found.same, **sides, "matched": len(found.pairs), "differences": rows(found)}
+    band = {"usual": found.band.usual, "slower": found.band.slower, "nodes": found.band.nodes}
+    words = {"matched": len(found.pairs), "noise_band": band, "differences": rows(found)}
+    return {"same": found.same, **sides, **words}
 
 
 def difference_text(found: Difference, most: int = 40) -> str:
@@ -143,6 +174,11 @@ def difference_text(found: Difference, most: int = 40) -> str:
         f"b  {count_text(len(found.b.nodes), 'node')}  {structural_hash(found.b)}",
         f"{counts}; {'the same structure' if found.same else summary(found)}",
     ]
+    if found.band.nodes:
+        times = [sum(_times(graph).values()) for graph in (found.a, found.b)]
+        words = " -> ".join(map(nanoseconds_text, times))
+        usual, slower = found.band.usual, found.band.slower
+        lines.append(f"time {words}; usual ratio {usual:.2f}, slower from {slower:.2f}")
     table = rows(found)
     lines += [_row(row) for row in table[:most]]
     if len(table) > most:

@@ -30,7 +30,7 @@ class Gradient:
 
 @dataclass(slots=True)
 class Check:
-    """A node's rule against finite differences: "right", "wrong", "unsure" or "passed" (over)."""
+    """A node's rule against finite differences: "right", "wrong", "unsure" or "skipped"."""
 
     verdict: str
     error: float | None = None  # as a share of the derivative's size

@@ -1,4 +1,7 @@
-"""Overlays: how hot each box is by time, bytes, gradient norm or FLOPs, and where NaN arose."""
+"""Overlays: how hot each box is by time, bytes, gradient norm, FLOPs or slack, and where NaN arose.
+
+By slack the hottest are those without any: making them faster makes the backward faster.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from minigrad_viz.collapse import Group
+from minigrad_viz.critical import critical_path
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.graph import Graph
 from minigrad_viz.wording import byte_text, count_of, nanoseconds_text, number_text
 
-HEATS = ("time", "bytes", "saved", "norm", "flops")
+HEATS = ("time", "bytes", "saved", "norm", "flops", "slack")
 DECADES = 3.0  # from the hottest down to none
 
 
@@ -30,11 +34,23 @@ def heat_of(graph: Graph, groups: list[Group], by: str) -> Heat:
     values = _node_values(graph, by)
     if not any(value is not None for value in values):
         raise ViewerError(f"--heat {by}: {_WHY[by]}")
+    if by == "slack":
+        return _by_slack(values, groups)
     sums = [_together([values[at] for at in group.members], by) for group in groups]
     most = max((value for value in sums if value is not None), default=0.0)
     shares = [None if value is None else share_of(value, most) for value in sums]
     words = ["" if value is None else _WORDS[by](value) for value in sums]
     return Heat(by, shares, words, _WORDS[by](most))
+
+
+def _by_slack(values: list[float | None], groups: list[Group]) -> Heat:
+    """Of a group the least slack; linear from none (1) to the most there is (0)."""
+    known = [[v for at in group.members if (v := values[at]) is not None] for group in groups]
+    least = [min(slacks) if slacks else None for slacks in known]
+    most = max(value for value in least if value is not None) or 1.0
+    shares = [None if value is None else 1 - value / most for value in least]
+    words = ["" if value is None else _WORDS["slack"](value) for value in least]
+    return Heat("slack", shares, words, "none")
 
 
 def share_of(value: float, most: float) -> float:
@@ -60,6 +76,10 @@ def _node_values(graph: Graph, by: str) -> list[float | None]:
         elif by == "flops":
             parts = [part for part in (node.flops, node.backward_flops) if part is not None]
             values[at] = sum(parts) if parts else None
+    if by == "slack":
+        path = critical_path(graph)
+        for at, slack in path.slack.items() if path is not None else ():
+            values[at] = slack
     for step in graph.backward.steps if graph.backward else []:
         if by == "time":
             values[step.node] = step.t1 - step.t0
@@ -83,6 +103,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
     "saved": lambda value: f"saves {byte_text(round(value))}",
     "norm": lambda value: f"‖g‖ {number_text(value)}",
     "flops": lambda value: f"{count_of(value)}FLOP",
+    "slack": lambda value: f"slack {nanoseconds_text(round(value))}" if value else "no slack",
 }
 _NOT_RECORDED = "the dump holds no recorded backward; record one with mg.record_backward()"
 _WHY = {
@@ -91,4 +112,5 @@ _WHY = {
     "bytes": "the dump holds no nodes",
     "saved": "no node of the dump saves an array",
     "flops": "the dump tells no FLOPs",
+    "slack": _NOT_RECORDED,
 }

@@ -219,7 +219,13 @@ def _lay_over(graph: Graph, groups: list[Group], boxes: list[Box], overlay: Over
         if overlay.marks and group.kind == "node":
             box.mark, note = overlay.marks.get(group.members[0], ("", ""))
             box.lines += [note] * bool(note)
-    return "" if heat is None else f"colour: {heat.by}, up to {heat.most} (log)"
+    if heat is None:
+        return ""
+    return (
+        "colour: slack, down to none"
+        if heat.by == "slack"
+        else f"colour: {heat.by}, up to {heat.most} (log)"
+    )
 
 
 def _mark_path(groups: list[Group], boxes: list[Box], links: list[Link], path: Critical) -> None:

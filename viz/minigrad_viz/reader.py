@@ -38,7 +38,7 @@ _HEADER = ("minigrad", "python", "numpy", "cupy", "device", "clock")
 _LONGEST_TEXT = 4096  # of a text kept in memory; writers cut further
 _LARGEST = 2**63 - 1
 _MOST_NUMBERS = 16
-_VERDICTS = ("right", "wrong", "unsure", "passed")
+_VERDICTS = ("right", "wrong", "unsure", "skipped")
 _NOT_FINITE = ("nan", "inf", "-inf")
 
 

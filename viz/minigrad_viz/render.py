@@ -185,7 +185,10 @@ def _json(picture: Picture, options: Options) -> Drawing:
         "height": round(layout.height, 2),
     }
     head = json.dumps(document, indent=1)[:-2]  # a line each; without the closing brace
-    parts = [_records("boxes", _json_boxes(picture, layout)), _records("links", _json_links(picture, layout))]
+    parts = [
+        _records("boxes", _json_boxes(picture, layout)),
+        _records("links", _json_links(picture, layout)),
+    ]
     return Drawing("".join([head, *parts, "\n}\n"]).encode("utf-8"), "json")
 
 

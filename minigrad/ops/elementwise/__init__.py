@@ -1,6 +1,17 @@
 """B1-B3: the ops that work element by element."""
 
-from . import arithmetic, compare, complex, exponential, floats, selection, special, trigonometric
+from . import (  # their names are in mg.special
+    arithmetic,
+    bessel,
+    compare,
+    complex,
+    exponential,
+    floats,
+    probability,
+    selection,
+    special,
+    trigonometric,
+)
 from .arithmetic import *
 from .compare import *
 from .complex import *

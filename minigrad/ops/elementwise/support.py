@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import accumulator
 
 
@@ -27,6 +27,8 @@ def in_float32(forward: Callable) -> Callable:
     def widened(x: Any, *args: Any, **params: Any) -> Any:
         x = x if hasattr(x, "dtype") else np.asarray(x)
         wide = accumulator(x.dtype)
+        if wide is None and x.dtype.kind in "bu":  # −x of a natural number would wrap round
+            return widened(x.astype(np.result_type(x.dtype, np.float16)), *args, **params)
         if wide is None:
             return forward(x, *args, **params)
         return forward(x.astype(wide), *args, **params).astype(x.dtype)
@@ -54,6 +56,11 @@ def special_function(name: str) -> Callable:
             raise ImportError(
                 f"{name} comes from {module}, which is not installed: "
                 "pip install 'minigrad-engine[full]' from the checkout"
+            ) from None
+        except AttributeError:
+            raise DeviceError(
+                f"{module} has no {name}, so there is none on a GPU: bring its arguments to the "
+                'host, x.to("cpu")'
             ) from None
         return function(*xs)
 

@@ -14,14 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.optional import optional
 from ...core import deterministic
 from ..axes import axis_of, constant_array, widen
 from .in_order import sum_in_order
-
-try:
-    from scipy import sparse
-except ImportError:  # the extra `full` brings it; without it rows are added number by number
-    sparse = None
 
 _MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
 
@@ -150,7 +146,8 @@ def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     g = np.moveaxis(g, picked, range(len(picked)))
     rest = g.shape[len(picked) :]
     rows = sum_rows(g.reshape(index.size, prod(rest)), index, prod(lengths))
-    if view.shape == shape and axes == list(range(len(axes))):
+    whole = view.shape == shape and view.strides == y.strides  # not if a slice turns an axis round
+    if whole and axes == list(range(len(axes))):
         return rows.reshape(shape)
     np.moveaxis(view, axes, range(len(axes)))[...] = rows.reshape(*lengths, *rest)
     return y
@@ -185,14 +182,17 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
         if not is_slice:
             axes.append(axis)
             arrays.append(item if hasattr(item, "shape") else np.asarray(item))
-    front = axes != list(range(axes[0], axes[0] + len(axes)))
+    # an Ellipsis between two arrays parts them even where it stands for no axis
+    parted = dots and any(axis < at for axis in axes) and any(axis >= at for axis in axes)
+    front = bool(parted) or axes != list(range(axes[0], axes[0] + len(axes)))
     return tuple(slices), axes, arrays, front
 
 
 def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     """y[k] = Σ rows[i] over the i with index[i] = k;  rows (m, d), index (m,) → y (n, d)."""
     m, d = rows.shape
-    if sparse is not None and d > 1 and rows.size >= _MANY:
+    sparse = optional("scipy.sparse") if d > 1 and rows.size >= _MANY else None
+    if sparse is not None:  # without it rows are added number by number
         # column i of this matrix has a single 1, at row index[i]
         ones = np.ones(m, rows.dtype)
         return sparse.csc_array((ones, index, np.arange(m + 1)), shape=(n, m)) @ rows

@@ -103,7 +103,8 @@ def bce_with_logits(
 
 def _times_log(q, l):
     with np.errstate(invalid="ignore"):
-        return np.where(q == 0, 0, q * l)
+        y = np.multiply(q, l)
+    return np.where(q == 0, 0, y).astype(y.dtype, copy=False)  # CuPy's is float32 for bfloat16
 
 
 times_log = elementwise(

@@ -82,7 +82,7 @@ def quantile(
     higher, nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
     interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights.
     """
-    x, q = array_like(x), constant_array(q)
+    x, q = array_like(x), constant_array(q, "q")
     dtype = x.dtype if isinstance(q, int | float) else np.result_type(x.dtype, np.asarray(q).dtype)
     q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
@@ -114,7 +114,7 @@ def percentile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """quantile with q in percent, 0 to 100."""
-    q = constant_array(q)
+    q = constant_array(q, "q")
     q = q / 100 if isinstance(q, int | float) else np.asarray(q) / 100
     return quantile(x, q, axis=axis, keepdims=keepdims, method=method)
 

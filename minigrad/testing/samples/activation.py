@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
-from .elements import REAL, both, from_mpmath, from_scipy, unary, uniform
+from .elements import NUMBERS, REAL, both, from_mpmath, from_scipy, unary, uniform
 
 _expit, _ndtr = from_scipy("expit"), from_scipy("ndtr")
 NARROW = ("float64", "float32", "float16")
@@ -163,6 +163,11 @@ _exp, _log1p, _tanh = from_mpmath("exp"), from_mpmath("log1p"), from_mpmath("tan
 _erfc, _sqrt = from_mpmath("erfc"), from_mpmath("sqrt")
 
 
+def _log_sum(x):
+    """log(1 + eˣ); NumPy's logaddexp takes real numbers alone."""
+    return np.log(1 + np.exp(x)) if x.dtype.kind == "c" else np.logaddexp(x, 0)
+
+
 def _mp_softplus(x):
     return _log1p(_exp(x))
 
@@ -193,8 +198,8 @@ def _mp_gelu(x):
 register_op(
     "softplus",
     both(unary(-4, 4), unary(-4, 4, beta=2.0)),
-    reference=lambda x, beta=1.0: np.logaddexp(beta * x, 0) / beta,
-    dtypes=NARROW,
+    reference=lambda x, beta=1.0: _log_sum(beta * x) / beta,
+    dtypes=(*NARROW, "complex128"),
     mp=_mp_softplus,
     points=[
         Point("1000", (1000.0,), 1000.0, (1.0,)),
@@ -204,7 +209,8 @@ register_op(
 register_op(
     "logsigmoid",
     unary(-4, 4),
-    reference=lambda x: 0 - np.logaddexp(-x, 0),
+    reference=lambda x: 0 - _log_sum(-x),
+    dtypes=(*NARROW, "complex128"),
     mp=lambda x: -_mp_softplus(-x),
     points=[
         Point("1000", (1000.0,), 0.0, (0.0,)),
@@ -296,7 +302,7 @@ register_op(
     "softmax",
     axes(0, -1, 1, (0, 1)),
     reference=_softmax,
-    dtypes=REAL,
+    dtypes=NUMBERS,
     points=[
         Point("a row all −∞", (row,), [[0, 0, 0], [0.5, 0.5, 0]], (np.zeros((2, 3)),)),
         Point("[1000, 0]", (np.array([1000.0, 0.0]),), [1.0, 0.0], (np.zeros(2),)),
@@ -307,7 +313,7 @@ register_op(
     "log_softmax",
     axes(0, -1, 1, (0, 1)),
     reference=_log_softmax,
-    dtypes=REAL,
+    dtypes=NUMBERS,
     points=[
         Point("a row all −∞", (row[:1],), row[:1], (np.zeros((1, 3)),)),
         Point("[1000, 0]", (np.array([1000.0, 0.0]),), [0.0, -1000.0], (np.array([-1.0, 1.0]),)),

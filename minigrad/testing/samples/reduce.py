@@ -343,12 +343,18 @@ def _logsumexp(x, axis=None, keepdims=False):
         return np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims))
 
 
+def _logsumexp_samples(rng, dtype):
+    """Of one complex element e/e is 1 but for rounding, and so its second derivative is not 0."""
+    one = ((), {}), ((2, 1, 3), {"axis": 1}), ((3, 2), {"axis": ()})
+    return over([form for form in AXES if dtype.kind != "c" or form not in one])(rng, dtype)
+
+
 _MASKED = np.full(3, -INF)
 register_op(
     "logsumexp",
-    over(AXES),
+    _logsumexp_samples,
     reference=_logsumexp,
-    dtypes=REAL,
+    dtypes=COMPLEX,
     errors=[along("logsumexp")],
     points=[
         Point("all −inf", (_MASKED,), -INF, (np.zeros(3),)),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .elements import REAL, both, from_mpmath, from_scipy, unary
+from .elements import NUMBERS, REAL, both, from_mpmath, from_scipy, unary
 
 _exp, _log = from_mpmath("exp"), from_mpmath("log")
 
@@ -39,8 +39,8 @@ def _logit(x):
 register_op(
     "sigmoid",
     unary(-4, 4),
-    reference=from_scipy("expit"),
-    dtypes=REAL,
+    reference=lambda x: 1 / (1 + np.exp(-x)) if x.dtype.kind == "c" else from_scipy("expit")(x),
+    dtypes=NUMBERS,
     mp=_sigmoid,
     points=[
         Point("1000", (1000.0,), 1.0, (0.0,)),

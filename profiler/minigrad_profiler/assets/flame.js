@@ -72,7 +72,7 @@ class Flame {
     const lines = [name, `${duration(time)}, ${(100 * part).toFixed(1)} % of what is shown`,
       `${duration(forward)} forward, ${duration(backward)} backward`, `${grouped(calls)} calls`];
     return element("button", {
-      class: "flame-bar", "aria-label": lines.join(", "),
+      class: name === "(engine)" ? "flame-bar engine" : "flame-bar", "aria-label": lines.join(", "),
       style: `left: ${100 * left}%; width: ${100 * width}%; top: ${depth * LEVEL}px; `
         + `--split: ${split.toFixed(1)}%`,
       onclick: () => { tip.hide(); if (chain.length) this.look(chain); },

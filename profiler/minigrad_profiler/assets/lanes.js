@@ -3,6 +3,7 @@
 
 const ROW = 17; // pixels of a row
 const MOST_DEPTH = 14;
+const EACH_LOG = 2 ** 44; // node numbers of the second log begin here
 
 class Bar {
   constructor(lane, start, length, name, kind, call, seq) {
@@ -22,7 +23,7 @@ class Bar {
       `${place} ${code}`, scope && `scope ${scope}`,
       made ? `${bytes(made)} made${moved ? `, ${bytes(moved)} moved` : ""}` : "",
       flops ? `${rate(flops)}FLOP, ${rate(1e9 * flops / Math.max(this.length, 1))}FLOP/s` : "",
-      this.seq >= 0 ? `node ${this.seq}` : "",
+      this.seq >= 0 ? `node ${this.seq % EACH_LOG}` : "",
     ];
   }
 }

@@ -94,8 +94,7 @@ class MemoryChart {
 
   tables() {
     const { data } = this;
-    const place = (row) => row.place ? element("a", { href: "#source", class: "place",
-      onclick: (event) => { event.preventDefault(); showLine(row.place); } }, row.place) : "";
+    const place = (row) => row.place ? placeLink(row.place) : "";
     const spanned = (from, to) => (row) => element("button", { class: "small",
       title: "Show in the chart", onclick: () => this.mark(from(row), to(row)) }, duration(to(row)));
     const text = (title, value) => ({ title, left: true, value, text: value });

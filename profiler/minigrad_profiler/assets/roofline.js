@@ -14,7 +14,8 @@ class RoofChart {
     const { peaks } = this.data;
     $("roof-text").textContent = `Measured on the machine that wrote this report: ${
       rate(peaks.float32)}FLOP/s float32, ${rate(peaks.float64)}FLOP/s float64, ${
-      rate(peaks.bandwidth)}B/s from memory. Ops whose operations are not counted are left out.`;
+      rate(peaks.bandwidth)}B/s from memory. A point above its roof worked in the cache,
+      or the machine was busier when the roof was measured. Ops whose operations are not counted are left out.`;
     this.draw("op");
   }
 
@@ -99,15 +100,20 @@ class RoofChart {
 
   // Names of the longest points, where they do not lie on each other.
   labels(points) {
-    const taken = [];
+    const taken = points.map((point) => ({ x: this.x(point.intensity) - 8, width: 16,
+      y: this.y(point.rate) + 4 }));
+    for (const name of ["float32", "float64"])
+      taken.push({ x: ROOF.width - 150, width: 140,
+        y: this.y(this.data.peaks[name]) + (name === "float32" ? -5 : 14) });
+    const clash = (x, y, width) => taken.some((box) =>
+      Math.abs(box.y - y) < 12 && x < box.x + box.width && box.x < x + width);
     return points.slice(0, 24).map((point) => {
       const text = point.name.length > 30 ? `…${point.name.slice(-29)}` : point.name;
-      let [x, y] = [this.x(point.intensity) + 13, this.y(point.rate) + 4];
+      const [at, y] = [this.x(point.intensity), this.y(point.rate) + 4];
       const width = text.length * 6.2;
-      const end = x + width > ROOF.width - ROOF.right;
-      if (end) x -= 26 + width;
-      if (taken.some((box) => Math.abs(box.y - y) < 13 && x < box.x + box.width && box.x < x + width))
-        return null;
+      const x = [at + 13, at - 13 - width].find((left) => left > ROOF.left
+        && left + width < ROOF.width - ROOF.right && !clash(left, y, width));
+      if (x === undefined) return null;
       taken.push({ x, y, width });
       return drawing("text", { class: "label", x, y }, text);
     });

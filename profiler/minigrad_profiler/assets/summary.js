@@ -42,10 +42,8 @@ function startSummary() {
 }
 
 function finding(found) {
-  const place = found.place && element("a", { href: "#source", class: "place",
-    onclick: (event) => { event.preventDefault(); showLine(found.place); } }, found.place);
   return element("li", { "data-kind": found.kind },
-    element("b", {}, found.title), found.place ? place : null,
+    element("b", {}, found.title), found.place ? placeLink(found.place) : null,
     element("p", {}, found.evidence), element("p", { class: "quiet" }, found.suggestion));
 }
 

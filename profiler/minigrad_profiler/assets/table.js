@@ -105,12 +105,8 @@ function startTable() {
 }
 
 function nameCell(row, at) {
-  const largest = report.tables.op.rows.length ? 100 : 1;
-  const bar = element("i", { class: "share", style: `width: ${row[at.share] * 100 / largest}%` });
+  const bar = element("i", { class: "share", style: `width: ${row[at.share]}%` });
   const place = row[at.place];
-  const name = place
-    ? element("a", { href: "#source", class: "place",
-      onclick: (event) => { event.preventDefault(); showLine(place); } }, row[0])
-    : element("span", {}, row[0]);
+  const name = place ? placeLink(place, row[0]) : element("span", {}, row[0]);
   return element("span", { class: "name" }, bar, name);
 }

@@ -3,6 +3,8 @@
 
 const RULER = 22;
 const MOST_ARROWS = 300;
+const TONES = { forward: "forward", backward: "backward", pass: "engine", communication: "accent",
+  optimizer: "optimizer", hook: "hook" };
 
 class Timeline {
   constructor(data) {
@@ -17,7 +19,7 @@ class Timeline {
     this.selecting = false;
     let y = RULER;
     this.tops = this.model.lanes.map((lane) => { const top = y; y += lane.height; return top; });
-    this.height = Math.max(y, 80);
+    this.height = Math.max(y + 12, 80);
   }
 
   start() {
@@ -71,7 +73,7 @@ class Timeline {
     paint.font = "11px system-ui, sans-serif";
     paint.textBaseline = "middle";
     this.colours = Object.fromEntries(["ink", "quiet", "rule", "forward", "backward", "engine",
-      "mark", "accent", "panel", "onbar"].map((name) => [name, colour(name)]));
+      "mark", "optimizer", "hook", "accent", "panel", "onbar"].map((name) => [name, colour(name)]));
     this.drawRuler(paint);
     this.model.lanes.forEach((lane, at) => this.drawLane(paint, lane, this.tops[at]));
     if (this.picked) this.drawPicked(paint);
@@ -91,7 +93,7 @@ class Timeline {
       paint.moveTo(x + 0.5, 0);
       paint.lineTo(x + 0.5, this.height);
       paint.stroke();
-      paint.fillText(duration(at), x + 4, 10);
+      if (x < this.width - 60) paint.fillText(duration(at), x + 4, 10);
     }
   }
 
@@ -102,10 +104,10 @@ class Timeline {
       const y = top + 18 + bar.depth * ROW;
       let x = Math.max(this.x(bar.start), -2);
       const right = Math.min(this.x(bar.stop), this.width + 2);
-      if (right - (ends[bar.depth] ?? -9) < 0.4) continue;
+      if (right - (ends[bar.depth] ?? -9) < 0.8) continue;
       x = Math.min(x, right - 0.8);
       ends[bar.depth] = right;
-      paint.fillStyle = bar.call ? colours[bar.kind === "pass" ? "engine" : bar.kind] : colours.mark;
+      paint.fillStyle = colours[TONES[bar.kind] || "mark"];
       paint.globalAlpha = bar.call ? 1 : 0.55;
       paint.fillRect(x, y, Math.max(right - x - (right - x > 4 ? 1 : 0), 0.8), ROW - 2);
       paint.globalAlpha = 1;
@@ -177,7 +179,8 @@ class Timeline {
     paint.lineWidth = thick;
     paint.beginPath();
     paint.moveTo(x0, y0);
-    paint.bezierCurveTo(x0 + sag, y0 + sag, x1 - sag, y1 + sag, x1, y1);
+    const low = Math.min(sag, 22);
+    paint.bezierCurveTo(x0 + sag, y0 + low, x1 - sag, y1 + low, x1, y1);
     paint.stroke();
     paint.beginPath();
     paint.moveTo(x1, y1);

@@ -54,6 +54,15 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
+// A link to a line of the program; of a long path the last two parts are shown.
+function placeLink(place, text = place) {
+  const [path, ...rest] = text.split(" ");
+  const parts = path.split("/");
+  const short = parts.length > 3 ? `…/${parts.slice(-2).join("/")}` : path;
+  return element("a", { href: "#source", class: "place", title: text,
+    onclick: (event) => { event.preventDefault(); showLine(place); } }, [short, ...rest].join(" "));
+}
+
 // A row of buttons of which one is pressed; choose(value) is called when that changes.
 function choices(host, values, first, choose) {
   const buttons = values.map(([value, text]) => element("button", {

@@ -31,6 +31,13 @@ def at(where):
         return
     if fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "fork":
+        if os.fork() == 0:
+            os.close(1)
+            os.close(2)
+            time.sleep(3)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
     elif fault == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
     elif fault == "raise":

@@ -3,7 +3,7 @@
 // bitmap, a few milliseconds a frame; moving the view moves the bitmap until the next is ready.
 
 const MARGIN = 0.3; // of the stage, on each side
-const BADGE_INK = { right: "appeared", wrong: "bad", unsure: "changed", passed: "quiet" };
+const BADGE_INK = { right: "appeared", wrong: "bad", unsure: "changed", skipped: "quiet" };
 const SLICE = 7; // milliseconds of painting a frame
 const WORDS_FROM = 0.3, HEADS_FROM = 0.25, CURVES_FROM = 0.12; // zoom
 
@@ -37,7 +37,7 @@ class CanvasPainter {
   prepare() {
     const fills = new Map();
     for (const box of this.scene.boxes) {
-      const key = `${box.kind}${box.mark}${Math.round((box.heat ?? -1) * 50)}`;
+      const key = `${box.kind}${box.mark}${Math.round((box.heat ?? -1) * 50)}:${box.hue}`;
       if (!fills.has(key)) fills.set(key, fillOf(box, this.colour));
       box.fill = fills.get(key);
       box.rim = rimOf(box, this.colour);
@@ -202,8 +202,8 @@ class CanvasPainter {
     pen.globalAlpha = 1;
   }
 
-  farBox(pen, { x, y, w, h, fill, rim, heat }, k) {
-    const line = 0.5 / k, spot = heat !== null || w < 4 * line; // no room for a rim
+  farBox(pen, { x, y, w, h, fill, rim, heat, hue }, k) {
+    const line = 0.5 / k, spot = heat !== null || hue >= 0 || w < 4 * line; // no room for a rim
     pen.fillStyle = heat !== null ? fill : rim;
     pen.fillRect(x - w / 2, y - h / 2, w, Math.max(h, line));
     if (spot) return;
@@ -223,7 +223,7 @@ class CanvasPainter {
   }
 
   chosenRim(pen, box, k) {
-    this.outline(pen, box, 4.5, 0);
+    this.outline(pen, box, box.root ? 6 : 2.6, 0);
     pen.strokeStyle = this.colour("accent");
     pen.lineWidth = Math.max(2.4, 2 / k);
     pen.stroke();

@@ -167,7 +167,7 @@ function linesOf(at, stepping) {
 }
 
 // What finite differences say of the nodes of a box, as badge_of in checks.py.
-const SIGNS = { wrong: "✗", unsure: "?", right: "✓", passed: "–" };
+const SIGNS = { wrong: "✗", unsure: "?", right: "✓", skipped: "–" };
 
 function badgeOf(members) {
   const checks = members.map((at) => graph.nodes[at].check).filter(Boolean);
@@ -210,15 +210,40 @@ function heatOf(box, by) {
 
 // Heat of each box between 0 and 1, on a logarithmic scale of three decades, as in heat.py.
 function warm(scene, by) {
+  if (by === "slack") warmBySlack(scene);
+  for (const box of scene.boxes) box.hue = by === "scope" ? hueOf(box) : -1;
   const values = scene.boxes.map((box) => (by ? heatOf(box, by) : null));
   const most = values.reduce((a, b) => Math.max(a, b || 0), 0);
   scene.boxes.forEach((box, k) => {
     const value = values[k];
-    box.heat = value === null || most === 0 ? null
+    if (by !== "slack") box.heat = value === null || most === 0 ? null
       : value === 0 ? 0 : Math.max(0, 1 + Math.log10(value / most) / 3);
     box.bad = box.members.some((at) => stepOf.has(at) && stepOf.get(at)[7]);
     box.mark = box.members.length === 1 ? graph.nodes[box.members[0]].mark || "" : "";
   });
+}
+
+const slackOf = new Map(graph.critical ? graph.critical.slack : []);
+
+// Hottest without any slack, linear down to the most there is; of a box its least.
+function warmBySlack(scene) {
+  const slacks = scene.boxes.map((box) => {
+    const known = box.members.filter((at) => slackOf.has(at)).map((at) => slackOf.get(at));
+    return known.length ? known.reduce((a, b) => Math.min(a, b)) : null;
+  });
+  const most = slacks.reduce((a, b) => Math.max(a, b || 0), 0) || 1;
+  scene.boxes.forEach((box, k) => { box.heat = slacks[k] === null ? null : 1 - slacks[k] / most; });
+}
+
+// A colour for each outermost scope (by two parts where all share the first), -1 outside of any.
+const outermost = [...scopes.keys()].filter((scope) => !scope.includes("/"));
+const parts = outermost.length === 1 ? 2 : 1;
+const hues = new Map([...scopes.keys()].filter((scope) => scope.split("/").length === parts)
+  .map((scope, k) => [scope, k]));
+
+function hueOf(box) {
+  const scope = graph.nodes[box.members[box.members.length - 1]].scope || "";
+  return hues.get(scope.split("/").slice(0, parts).join("/")) ?? -1;
 }
 
 // Marks boxes and links on the critical path of the recorded backward, or none.

@@ -34,6 +34,7 @@ function mixed(colour, over, share, under) {
 
 function fillOf(box, colour) {
   if (box.mark) return mixed(colour, box.mark, 0.22, "op");
+  if (box.hue >= 0) return mixed(colour, "w" + (box.hue % 8), 0.45, "op");
   if (box.heat === null || box.heat === undefined) return colour(box.kind);
   return mixed(colour, "hot", box.heat * 0.85, "op");
 }
@@ -49,6 +50,7 @@ function rimOf(box, colour) {
   if (isWrong(box)) return colour("bad");
   if (box.critical) return colour("accent");
   if (box.mark) return colour(box.mark);
+  if (box.hue >= 0) return colour("w" + (box.hue % 8));
   return colour(box.root ? "root-rim" : box.kind + "-rim");
 }
 
@@ -91,7 +93,7 @@ class SvgPainter {
     if (box.root) group.append(this.rect(box, "rim", 3.5));
     if (box.kind === "scope") group.append(this.rect(box, "box", 0, 3.5, paint));
     group.append(this.rect(box, "box", 0, 0, paint));
-    if (marks.chosen === k) group.append(this.rect(box, "chosen", 4.5));
+    if (marks.chosen === k) group.append(this.rect(box, "chosen", box.root ? 6 : 2.6));
     this.words(box, group);
     if (box.badge) group.append(this.badge(box));
     return group;

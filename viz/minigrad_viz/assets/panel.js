@@ -119,7 +119,8 @@ function showNode(app, at) {
   section(node.outputs.length > 1 ? "Results" : "Result",
     ...node.outputs.map((text, k) => tag("code", `${text} · ${byteText(node.bytes[k])}`)));
   section("Facts", facts([["name", node.op ? node.name : ""], ["device", node.device],
-    ["value", node.values && valuesText(node.values, 16)], ...(node.params || [])]));
+    ["value", node.values && valuesText(node.values, 16)],
+    ["work", node.flops ? workText(node.flops) : ""], ...(node.params || [])]));
   if (node.check) section("Finite differences", checkText(node.check));
   if (node.grad) section("Gradient", facts(gradientFacts(node)));
   if (node.saved) section("Saved for backward", ...node.saved.map((text) => tag("code", text)));
@@ -144,8 +145,6 @@ function gradientFacts({ grad: [norm, bad, values], before }) {
     ["norm", norm === null ? "" : numberText(norm)], ["holds", bad || ""],
     ["before", before && before[2] ? valuesText(before[2], 16) : ""]];
 }
-
-const slackOf = new Map(graph.critical ? graph.critical.slack : []);
 
 function stepFacts(at, [, order, worker, t0, t1, contributions, norm, bad, values]) {
   const slack = slackOf.get(at);

@@ -23,6 +23,12 @@ function timeText(ns) {
   return `${Number((ns / 1e9).toPrecision(3))} s`;
 }
 
+function workText(flops) {
+  for (const [limit, sign] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]])
+    if (flops >= limit) return `${Number((flops / limit).toPrecision(3))} ${sign}FLOP`;
+  return `${flops} FLOP`;
+}
+
 function countText(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }

@@ -29,6 +29,9 @@ _KEYS = [
     ((), ()),
     ((), (None, Ellipsis)),
     ((4, 0), TWICE),
+    ((4, 3), (TWICE, slice(None, None, -1))),
+    ((2, 4, 3), (slice(None), ints(1, 1), Ellipsis, ints(2, 0))),
+    ((4, 3), (ints(1, 1), Ellipsis, 2)),
 ]
 
 

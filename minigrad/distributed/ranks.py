@@ -61,7 +61,9 @@ class World:
             name[:] = [int(part) for part in nccl.unique_id()]
         self.wait(self.transport("cpu").broadcast(name, 0), "rendezvous for NCCL")
         comm = nccl.connect(self.rank, self.size, tuple(name.tolist()))
-        return nccl.NCCLTransport(comm, self.rank, self.size)
+        transport = nccl.NCCLTransport(comm, self.rank, self.size)
+        transport.guard = nccl.Guard(comm, self.rank, self.size, self.timeout)
+        return transport
 
     # -- waiting -----------------------------------------------------------------------------
 
@@ -141,10 +143,10 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     """Join the ranks that were started together; a process started alone is a world of one.
 
     backend   "mpi", "nccl", or None: MPI where an MPI launcher has started this process, NCCL
-              where RANK and WORLD_SIZE are set (with MASTER_ADDR and MASTER_PORT, for CuPy's store),
-              else one rank. Under MPI arrays on GPUs go through NCCL by themselves
-    timeout   seconds after which a rank that is silent, or that others wait for, ends the job with a
-              message on every rank (default: MINIGRAD_DISTRIBUTED_TIMEOUT, or 300)
+              where RANK and WORLD_SIZE are set (with MASTER_ADDR and MASTER_PORT, for CuPy's
+              store), else one rank. Under MPI arrays on GPUs go through NCCL by themselves
+    timeout   seconds after which a rank that is silent, or that others wait for, ends the job with
+              a message on every rank (default: MINIGRAD_DISTRIBUTED_TIMEOUT, or 300)
     watch     False: no watchdog, no witness process; a fault then hangs as long as MPI lets it
 
     With NCCL each rank takes the GPU LOCAL_RANK (default: its rank) unless the program chose one.
@@ -162,12 +164,13 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     by_environment = "WORLD_SIZE" in os.environ and "RANK" in os.environ
     if backend == "mpi" or (backend is None and mpi.launched()):
         transport: Transport = mpi.MPITransport(mpi.library().COMM_WORLD)
-        transports = {"cpu": transport if transport.size > 1 else Alone()}
-        _world = World(transports, timeout, watch and transport.size > 1)
+        if transport.size == 1:
+            transport = Alone()
+        _world = World({"cpu": transport}, timeout, watch and transport.size > 1)
     elif backend == "nccl" and mpi.launched() > 1:
         init("mpi", timeout, watch).transport("cuda")
     elif backend == "nccl" or (backend is None and by_environment):
-        _world = World(_over_nccl(), timeout, False)
+        _world = World(_over_nccl(timeout), timeout, False)
     else:
         _world = World({"cpu": Alone(), "cuda": Alone("cuda")}, timeout, False)
     assert _world is not None
@@ -175,19 +178,20 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     return _world
 
 
-def _over_nccl() -> dict[str, Transport]:
+def _over_nccl(timeout: float) -> dict[str, Transport]:
     from . import nccl
 
     try:
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     except (KeyError, ValueError):
         raise DistributedError(
-            "init('nccl') without MPI needs RANK and WORLD_SIZE in the environment (and MASTER_ADDR "
-            "and MASTER_PORT on several machines), one process for each GPU"
+            "init('nccl') without MPI needs RANK and WORLD_SIZE in the environment (on several "
+            "machines MASTER_ADDR and MASTER_PORT too), one process for each GPU"
         ) from None
     cupy: Any = nccl.require_gpu("the NCCL backend")
     cupy.cuda.Device(int(os.environ.get("LOCAL_RANK", rank))).use()
     over = nccl.NCCLTransport(nccl.connect(rank, size), rank, size)
+    over.guard = nccl.Guard(over.comm, rank, size, timeout)
     return {"cuda": over, "cpu": nccl.Staged(over)}
 
 

@@ -5,6 +5,7 @@ milliseconds, so plans are kept. float32 is computed without tensor cores unless
 those would round its factors to 10 bits.
 """
 
+import importlib
 import importlib.util
 import threading
 from functools import cache
@@ -25,15 +26,17 @@ class Unsupported(Exception):
     """cuDNN has no way to compute this one."""
 
 
+def _front_end() -> Any:
+    return importlib.import_module("cudnn")
+
+
 @cache
 def installed() -> bool:
     """Whether the front end is there and finds cuDNN."""
     if importlib.util.find_spec("cudnn") is None:
         return False
     try:
-        import cudnn
-
-        return cudnn.backend_version() > 0
+        return _front_end().backend_version() > 0
     except Exception:  # a broken installation: there are products instead
         return False
 
@@ -43,8 +46,7 @@ _local = threading.local()  # cuDNN's handles belong to a thread
 
 def _handle(cupy: Any) -> Any:
     """This thread's handle on the current device, put to the current stream."""
-    import cudnn
-
+    cudnn = _front_end()
     device = cupy.cuda.runtime.getDevice()
     handles = _local.__dict__.setdefault("handles", {})
     if device not in handles:
@@ -54,8 +56,7 @@ def _handle(cupy: Any) -> Any:
 
 
 def _names() -> dict:
-    import cudnn
-
+    cudnn = _front_end()
     kinds = cudnn.data_type
     names = {"float32": kinds.FLOAT, "float64": kinds.DOUBLE, "float16": kinds.HALF}
     return names | {"bfloat16": kinds.BFLOAT16}
@@ -67,8 +68,7 @@ class Plan:
     def __init__(
         self, cupy: Any, which: str, dtype: Any, shapes: tuple, how: tuple, deterministic: bool
     ):
-        import cudnn
-
+        cudnn = _front_end()
         name = "bfloat16" if dtype == bfloat16 else np.dtype(dtype).name
         data = _names()[name]
         computed = cudnn.data_type.DOUBLE if name == "float64" else cudnn.data_type.FLOAT

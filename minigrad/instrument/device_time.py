@@ -1,0 +1,142 @@
+"""How long ops take on a GPU: pairs of marks in its streams, read when the window is over.
+
+A GPU works behind the host: when an op returns, its kernels have only been put into a stream. So a
+mark goes into the stream in front of an op and another behind it, and the times between them are
+asked for once, at the end. Nothing waits while the window is open (a synchronisation for each op
+would change what is measured).
+"""
+
+import json
+import os
+from collections import defaultdict
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from ..backends import device
+from ..core import events
+from .formats import written_whole
+
+
+class DeviceSpan(NamedTuple):
+    """What one op, or one copy between host and device, took on the device.
+
+    kind     "forward", "backward", or "to host" and "to device" (op is then "copy")
+    stream   which stream of the device, as it names them
+    start    microseconds from the opening of the window to the mark in front
+    time     microseconds between the marks
+    host     microseconds the call took on the host
+    """
+
+    kind: str
+    op: str
+    stream: int
+    start: float
+    time: float
+    host: float
+
+
+class DeviceTimes:
+    """`with mg.DeviceTimes() as times:` records; afterwards `times.spans`, and print(times).
+
+    The time between an op's marks includes waiting where its stream has nothing to do until the
+    host comes with its next kernel: for ops smaller than a launch, `time` is the host's.
+    """
+
+    def __init__(self) -> None:
+        self.spans: list[DeviceSpan] = []
+        self._marks: dict[int, tuple] = {}  # time of the host -> (stream, mark)
+        self._heard: list[tuple] = []
+        self._copies: list[tuple] = []
+
+    def __enter__(self) -> "DeviceTimes":
+        self._cupy = device.require_gpu("mg.DeviceTimes")
+        if events.clock is not perf_counter_ns:
+            raise RuntimeError("DeviceTimes: another window is open; one at a time marks streams")
+        self._start = self._mark(), perf_counter_ns()
+        events.clock = self._clock
+        device.observers.append(self._copied)
+        events.listen(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        events.unlisten(self)
+        device.observers.remove(self._copied)
+        events.clock = perf_counter_ns
+        self._resolve()
+
+    def _mark(self) -> tuple:
+        stream = self._cupy.cuda.get_current_stream()
+        mark = self._cupy.cuda.Event()
+        mark.record(stream)
+        return stream.ptr, mark
+
+    def _clock(self) -> int:
+        mark = self._mark()
+        t = perf_counter_ns()
+        self._marks[t] = mark
+        return t
+
+    def hear(self, event: tuple) -> None:
+        """Keep what one event says, and its marks."""
+        kind, op, t0, t1 = event[:4]
+        first, last = self._marks.pop(t0, None), self._marks.pop(t1, None)
+        if first is not None and last is not None:
+            self._heard.append((kind, op, first, last, (t1 - t0) / 1000))
+
+    def _copied(self, direction: str, t0: int, t1: int, array: Any) -> None:
+        self._copies.append((direction, t0, t1, self._cupy.cuda.get_current_stream().ptr))
+
+    def _resolve(self) -> None:
+        """Wait for the device once and read all times."""
+        self._cupy.cuda.Device().synchronize()
+        elapsed = self._cupy.cuda.get_elapsed_time
+        (_, zero), opened = self._start
+        for kind, op, (stream, first), (_, last), host in self._heard:
+            start, time = 1000 * elapsed(zero, first), 1000 * elapsed(first, last)
+            self.spans.append(DeviceSpan(kind, op, stream, start, time, host))
+        for direction, t0, t1, stream in self._copies:
+            took = (t1 - t0) / 1000
+            self.spans.append(
+                DeviceSpan(direction, "copy", stream, (t0 - opened) / 1000, took, took)
+            )
+        self.spans.sort(key=lambda span: span.start)
+        self._heard.clear()
+        self._copies.clear()
+        self._marks.clear()
+
+    def total(self) -> dict[tuple[str, str], tuple[int, float]]:
+        """{(kind, op): (calls, microseconds on the device)}, longest first."""
+        sums: dict[tuple[str, str], list] = defaultdict(lambda: [0, 0.0])
+        for span in self.spans:
+            entry = sums[span.kind, span.op]
+            entry[0] += 1
+            entry[1] += span.time
+        ordered = sorted(sums.items(), key=lambda item: -item[1][1])
+        return {key: (calls, time) for key, (calls, time) in ordered}
+
+    def __str__(self) -> str:
+        whole = sum(time for _, time in self.total().values()) or 1.0
+        lines = [f"{'device time':>12}  {'share':>6}  {'calls':>6}  op"]
+        lines += [
+            f"{time:9.1f} µs  {time / whole:6.1%}  {calls:6d}  {op} ({kind})"
+            for (kind, op), (calls, time) in self.total().items()
+        ]
+        return "\n".join(lines)
+
+    def write_chrome(self, out: str | os.PathLike) -> None:
+        """The spans as a Chrome trace for Perfetto, a lane for each stream, and one for copies."""
+        lanes: dict[Any, int] = {}
+        with written_whole(os.fspath(out)) as file:
+            file.write('{"displayTimeUnit":"ns","traceEvents":[\n')
+            for i, span in enumerate(self.spans):
+                lane = "copies" if span.op == "copy" else f"stream {span.stream:#x}"
+                tid = lanes.setdefault(lane, len(lanes) + 1)
+                entry = {
+                    "ph": "X", "pid": 1, "tid": tid, "name": span.op, "cat": span.kind,
+                    "ts": span.start, "dur": span.time, "args": {"host_us": span.host},
+                }  # fmt: skip
+                file.write(("" if i == 0 else ",\n") + json.dumps(entry))
+            for lane, tid in lanes.items():
+                name = {"ph": "M", "pid": 1, "tid": tid, "name": "thread_name"}
+                file.write(",\n" + json.dumps({**name, "args": {"name": lane}}))
+            file.write("\n]}\n")

@@ -1,0 +1,155 @@
+"""Bessel functions of real order, by SciPy's names. Each order's derivative is its neighbours'.
+
+The recurrences hold at 0 too, where y' = J₀ − J₁/x would divide by it (DLMF 10.6.1 and 10.29.1).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+
+def _forward(family: str) -> Callable:
+    """J (or Y, I ...) of a given order; 0 and 1 have functions of their own: j0, i1e."""
+    general = special_function(f"{family[0]}v{family[1:]}")
+    special = {n: special_function(f"{family[0]}{n}{family[1:]}") for n in (0, 1)}
+
+    @in_float32
+    def forward(x: Any, order: float) -> Any:
+        if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ
+            y = forward(x, -order)
+            return -y if order % 2 and family[0] != "i" else y
+        return special[int(order)](x) if order in special else general(order, x)
+
+    return forward
+
+
+_j, _y, _i, _ie = (_forward(family) for family in ("j", "y", "i", "ie"))
+
+
+@primitive(kind="elementwise")
+def bessel_j(x, order=0):
+    """y = Jₙ(x), n = order ;  dy/dx = (Jₙ₋₁ − Jₙ₊₁)/2"""
+    return _j(x, order)
+
+
+@bessel_j.vjp("x")
+def bessel_j_dx(g, x, order):
+    return g * 0.5 * (bessel_j(x, order=order - 1) - bessel_j(x, order=order + 1))
+
+
+@primitive(kind="elementwise")
+def bessel_y(x, order=0):
+    """y = Yₙ(x), n = order, x > 0 ;  dy/dx = (Yₙ₋₁ − Yₙ₊₁)/2"""
+    return _y(x, order)
+
+
+@bessel_y.vjp("x")
+def bessel_y_dx(g, x, order):
+    return g * 0.5 * (bessel_y(x, order=order - 1) - bessel_y(x, order=order + 1))
+
+
+@primitive(kind="elementwise")
+def bessel_i(x, order=0):
+    """y = Iₙ(x), n = order, the modified function ;  dy/dx = (Iₙ₋₁ + Iₙ₊₁)/2"""
+    return _i(x, order)
+
+
+@bessel_i.vjp("x")
+def bessel_i_dx(g, x, order):
+    return g * 0.5 * (bessel_i(x, order=order - 1) + bessel_i(x, order=order + 1))
+
+
+@primitive(kind="elementwise")
+def bessel_ie(x, order=0):
+    """y = e^−|x| Iₙ(x), n = order ;  dy/dx = (yₙ₋₁ + yₙ₊₁)/2 − sign(x) y"""
+    return _ie(x, order)
+
+
+@bessel_ie.vjp("x")
+def bessel_ie_dx(g, x, y, order):
+    neighbours = bessel_ie(x, order=order - 1) + bessel_ie(x, order=order + 1)
+    return g * (0.5 * neighbours - np.sign(x) * y)
+
+
+def _order(name: str, v: Any) -> float:
+    if not isinstance(v, int | float | np.integer | np.floating):
+        raise TypeError(f"{name}: the order v must be a number, got {type(v).__name__}")
+    return float(v) if v % 1 else int(v)
+
+
+@composite
+def jv(v: float, x: Any) -> Any:
+    """y = Jᵥ(x), the Bessel function of the first kind of order v, a number."""
+    return bessel_j(x, order=_order("jv", v))
+
+
+@composite
+def yv(v: float, x: Any) -> Any:
+    """y = Yᵥ(x), the Bessel function of the second kind of order v, a number; x > 0."""
+    return bessel_y(x, order=_order("yv", v))
+
+
+@composite
+def iv(v: float, x: Any) -> Any:
+    """y = Iᵥ(x), the modified Bessel function of the first kind of order v, a number."""
+    return bessel_i(x, order=_order("iv", v))
+
+
+@composite
+def ive(v: float, x: Any) -> Any:
+    """y = e^−|x| Iᵥ(x), which does not overflow."""
+    return bessel_ie(x, order=_order("ive", v))
+
+
+@composite
+def j0(x: Any) -> Any:
+    """y = J₀(x) ;  dy/dx = −J₁(x)"""
+    return bessel_j(x, order=0)
+
+
+@composite
+def j1(x: Any) -> Any:
+    """y = J₁(x) ;  dy/dx = (J₀(x) − J₂(x))/2"""
+    return bessel_j(x, order=1)
+
+
+@composite
+def y0(x: Any) -> Any:
+    """y = Y₀(x), x > 0 ;  dy/dx = −Y₁(x)"""
+    return bessel_y(x, order=0)
+
+
+@composite
+def y1(x: Any) -> Any:
+    """y = Y₁(x), x > 0 ;  dy/dx = (Y₀(x) − Y₂(x))/2"""
+    return bessel_y(x, order=1)
+
+
+@composite(numpy=np.i0)
+def i0(x: Any) -> Any:
+    """y = I₀(x) ;  dy/dx = I₁(x)"""
+    return bessel_i(x, order=0)
+
+
+@composite
+def i1(x: Any) -> Any:
+    """y = I₁(x) ;  dy/dx = (I₀(x) + I₂(x))/2"""
+    return bessel_i(x, order=1)
+
+
+@composite
+def i0e(x: Any) -> Any:
+    """y = e^−|x| I₀(x) ;  dy/dx = e^−|x| I₁(x) − sign(x) y"""
+    return bessel_ie(x, order=0)
+
+
+@composite
+def i1e(x: Any) -> Any:
+    """y = e^−|x| I₁(x) ;  dy/dx = e^−|x| (I₀(x) + I₂(x))/2 − sign(x) y"""
+    return bessel_ie(x, order=1)

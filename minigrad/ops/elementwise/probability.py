@@ -1,0 +1,149 @@
+"""What probability takes from SciPy: the normal distribution, entropy, the beta family and the
+incomplete integrals. The names are those of scipy.special; mg.special has them.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from ...core.registry import op
+from .special import TWO_OVER_SQRT_PI, digamma, lgamma
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
+
+SQRT_2PI = math.sqrt(2 * math.pi)
+
+# -- the normal distribution -----------------------------------------------------------------
+
+ndtr = elementwise(
+    in_float32(special_function("ndtr")),
+    name="ndtr",
+    dx=lambda x: np.exp(-0.5 * x * x) / SQRT_2PI,
+    doc="y = Φ(x) = ∫₋∞ˣ e^−t²/2 dt/√2π ;  dy/dx = e^−x²/2/√2π",
+)
+ndtri = elementwise(
+    in_float32(special_function("ndtri")),
+    name="ndtri",
+    dx=lambda y: SQRT_2PI * np.exp(0.5 * y * y),
+    doc="Φ(y) = x, 0 < x < 1 ;  dy/dx = √2π e^y²/2",
+)
+erfcx = elementwise(
+    in_float32(special_function("erfcx")),
+    name="erfcx",
+    dx=lambda x, y: 2 * x * y - TWO_OVER_SQRT_PI,
+    doc="y = e^x² erfc x, which does not underflow ;  dy/dx = 2xy − 2/√π",
+)
+log_ndtr = elementwise(
+    in_float32(special_function("log_ndtr")),
+    name="log_ndtr",
+    # φ(x)/Φ(x) without the quotient of two numbers that underflow
+    dx=lambda x: math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5)),
+    doc="y = log Φ(x), also far to the left ;  dy/dx = √(2/π)/erfcx(−x/√2)",
+)
+erfcinv = elementwise(
+    in_float32(special_function("erfcinv")),
+    name="erfcinv",
+    dx=lambda y: -np.exp(y * y) / TWO_OVER_SQRT_PI,
+    doc="erfc y = x, 0 < x < 2 ;  dy/dx = −√π/2 e^y²",
+)
+entr = elementwise(
+    in_float32(special_function("entr")),
+    name="entr",
+    dx=lambda x: -1 - np.log(x),
+    doc="y = −x log x, 0 at 0, −∞ below ;  dy/dx = −1 − log x",
+)
+
+rel_entr = elementwise(
+    lambda a, b: _of_two("rel_entr", a, b),
+    name="rel_entr",
+    da=lambda a, b: np.log(a / b) + 1,
+    db=lambda a, b: -a / b,
+    doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
+
+    The terms of the relative entropy (Kullback and Leibler 1951).
+    """,
+)
+
+# -- the beta and gamma families -------------------------------------------------------------
+
+betaln = elementwise(
+    lambda a, b: _of_two("betaln", a, b),
+    name="betaln",
+    da=lambda a, b: digamma(a) - digamma(a + b),
+    db=lambda a, b: digamma(b) - digamma(a + b),
+    doc="y = log B(a, b) ;  ∂y/∂a = digamma(a) − digamma(a + b), likewise b",
+)
+beta = elementwise(
+    lambda a, b: _of_two("beta", a, b),
+    name="beta",
+    da=lambda a, b, y: y * (digamma(a) - digamma(a + b)),
+    db=lambda a, b, y: y * (digamma(b) - digamma(a + b)),
+    doc="y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b",
+)
+
+
+def _of_two(name: str, *xs: Any) -> Any:
+    """A function of several arrays, 16-bit floats in float32, rounded once."""
+    dtype = np.result_type(*xs)
+    y = special_function(name)(*[x.astype(np.float32) if _narrow(x) else x for x in xs])
+    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind != "i" else y
+
+
+def _narrow(x: Any) -> bool:
+    return hasattr(x, "dtype") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+
+
+@primitive(kind="elementwise")
+def gammainc(a, x):
+    """y = γ(a, x)/Γ(a) = ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = xᵃ⁻¹ e⁻ˣ/Γ(a)
+
+    There is no rule for a: a tensor there that requires a gradient raises in a backward.
+    """
+    return _of_two("gammainc", a, x)
+
+
+@gammainc.vjp("x")
+def gammainc_dx(g, a, x):
+    return g * np.exp(op.xlogy(a - 1, x) - x - lgamma(a))
+
+
+@composite
+def gammaincc(a: Any, x: Any) -> Any:
+    """y = 1 − gammainc(a, x), computed as the upper integral ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a)"""
+    return upper_gamma(a, x)
+
+
+@primitive(kind="elementwise")
+def upper_gamma(a, x):
+    """y = Γ(a, x)/Γ(a) = ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a), no rule for a"""
+    return _of_two("gammaincc", a, x)
+
+
+@upper_gamma.vjp("x")
+def upper_gamma_dx(g, a, x):
+    return -gammainc_dx(g, a, x)
+
+
+@primitive(kind="elementwise")
+def betainc(a, b, x):
+    """y = ∫₀ˣ tᵃ⁻¹ (1 − t)ᵇ⁻¹ dt / B(a, b) ;  ∂y/∂x = xᵃ⁻¹ (1 − x)ᵇ⁻¹/B(a, b), no rule for a, b"""
+    return _of_two("betainc", a, b, x)
+
+
+@betainc.vjp("x")
+def betainc_dx(g, a, b, x):
+    return g * np.exp(op.xlogy(a - 1, x) + op.xlog1py(b - 1, -x) - betaln(a, b))
+
+
+@composite
+def multigammaln(a: Any, d: int) -> Any:
+    """y = log Γ_d(a) = d(d − 1)/4 log π + Σⱼ₌₁ᵈ log Γ(a + (1 − j)/2);  d = 1, 2 ..."""
+    if not isinstance(d, int) or d < 1:
+        raise ValueError(f"multigammaln: the dimension d must be 1, 2 ..., got {d!r}")
+    y = lgamma(a) + d * (d - 1) / 4 * math.log(math.pi)
+    for j in range(2, d + 1):
+        y = y + lgamma(a + (1 - j) / 2)
+    return y

@@ -1,0 +1,92 @@
+"""Samples of minigrad/ops/elementwise/probability.py. The references are SciPy's."""
+
+import math
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .elements import REAL, binary, both, from_mpmath, from_scipy, several, unary
+
+_exp, _erfc = from_mpmath("exp"), from_mpmath("erfc")
+WIDE = ("float64", "float32")
+POSITIVE = {
+    "K12": "a, b > 0 alone: SciPy's values below 0 have no gradient at whole numbers, and those at "
+    "the ends (a = 0, b = 0) depend on how they are approached"
+}
+
+register_op(
+    "ndtr",
+    unary(),
+    reference=from_scipy("ndtr"),
+    dtypes=REAL,
+    points=[Point("far to the left", (-60.0,), 0.0, (0.0,)), Point("0", (0.0,), 0.5)],
+)
+register_op("ndtri", unary(0.1, 0.9), reference=from_scipy("ndtri"), dtypes=REAL)
+register_op("erfcinv", unary(0.2, 1.8), reference=from_scipy("erfcinv"), dtypes=REAL)
+register_op("erfcx", unary(-1, 2), reference=from_scipy("erfcx"), dtypes=REAL)
+register_op(
+    "log_ndtr",
+    unary(),
+    reference=from_scipy("log_ndtr"),
+    dtypes=REAL,
+    points=[
+        Point("40", (40.0,), 0.0, (0.0,)),
+        Point("0", (0.0,), -math.log(2), (math.sqrt(2 / math.pi),)),
+    ],
+)
+register_op(
+    "entr",
+    unary(0.1, 3),
+    reference=from_scipy("entr"),
+    dtypes=REAL,
+    points=[Point("0", (0.0,), 0.0, (np.inf,)), Point("1", (1.0,), 0.0, (-1.0,))],
+)
+register_op(
+    "betaln",
+    binary((0.6, 3), (0.6, 3)),
+    reference=from_scipy("betaln"),
+    dtypes=WIDE,
+    skips=POSITIVE,
+)
+register_op(
+    "beta", binary((0.6, 3), (0.6, 3)), reference=from_scipy("beta"), dtypes=WIDE, skips=POSITIVE
+)
+register_op(
+    "rel_entr",
+    binary((0.2, 3), (0.2, 3)),
+    reference=from_scipy("rel_entr"),
+    dtypes=WIDE,
+    skips=POSITIVE,
+)
+
+for _name, _theirs in (
+    ("gammainc", "gammainc"),
+    ("gammaincc", "gammaincc"),
+    ("upper_gamma", "gammaincc"),
+):
+    register_op(
+        _name,
+        binary((0.6, 3), (0.2, 3)),
+        reference=from_scipy(_theirs),
+        dtypes=WIDE,
+        constants=(0,),
+        skips=POSITIVE,
+    )
+register_op(
+    "betainc",
+    several((0.6, 3), (0.6, 3), (0.2, 0.8)),
+    reference=from_scipy("betainc"),
+    dtypes=WIDE,
+    constants=(0, 1),
+    skips=POSITIVE,
+)
+register_op(
+    "multigammaln",
+    both(*[unary(2, 4, d=d) for d in (1, 2, 3)]),
+    reference=lambda x, d: np.vectorize(
+        lambda a: from_scipy("multigammaln")(a, d), otypes=[x.dtype]
+    )(x),
+    dtypes=WIDE,
+    skips={"K12": "SciPy's refuses any a ≤ (d − 1)/2, the op gives what lgamma gives there"},
+    errors=[ErrorSample("no dimension", (np.ones(3),), ValueError, "1, 2", {"d": 0})],
+)

@@ -1,0 +1,106 @@
+"""Checkpoints of a job, sharded optimizer state, and samplers."""
+
+import json
+import re
+
+import pytest
+
+import minigrad as mg
+from minigrad import distributed
+from minigrad.core.errors import FormatError
+from minigrad.distributed.checkpoint import complete_steps
+from minigrad.distributed.zero import _dealt
+
+
+def test_a_sharded_optimizer_is_the_plain_one_and_resumes_on_another_number_of_ranks(
+    right, tmp_path
+):
+    def total(ranks, folder, last):
+        return float(re.search(r"sum (\S+)", right(ranks, "shards", folder, last).output)[1])
+
+    through = total(1, tmp_path / "through", 5)
+    total(2, tmp_path / "parts", 3)
+    assert total(3, tmp_path / "parts", 5) == pytest.approx(through, rel=1e-9)
+
+
+def test_old_checkpoints_go_when_the_new_one_is_complete(alone, tmp_path):
+    for step in range(4):
+        distributed.save_checkpoint(tmp_path, step, {"w": mg.ones(2) * step}, keep=2)
+    assert complete_steps(tmp_path) == [2, 3]
+    assert distributed.load_checkpoint(tmp_path)[1]["w"].tolist() == [3, 3]
+    assert distributed.load_checkpoint(tmp_path, step=2)[1]["w"].tolist() == [2, 2]
+    with pytest.raises(FileNotFoundError, match=r"step 1; it has \[2, 3\]"):
+        distributed.load_checkpoint(tmp_path, step=1)
+    assert distributed.load_checkpoint(tmp_path / "empty") is None
+
+
+def damage_sizes(folder):
+    (folder / "state.npz").write_bytes(b"half")
+
+
+def damage_json(folder):
+    (folder / "complete.json").write_text('{"format": "minigrad.checkpoint"')
+
+
+def damage_version(folder):
+    document = json.loads((folder / "complete.json").read_text())
+    (folder / "complete.json").write_text(json.dumps(document | {"version": [9, 0]}))
+
+
+def damage_count(folder):
+    document = json.loads((folder / "complete.json").read_text())
+    (folder / "complete.json").write_text(json.dumps(document | {"shards": 1 << 40}))
+
+
+@pytest.mark.parametrize("damage", [damage_sizes, damage_json, damage_version, damage_count])
+def test_a_damaged_checkpoint_is_one_clear_error(alone, tmp_path, damage):
+    folder = distributed.save_checkpoint(tmp_path, 7, {"w": mg.ones(2)}, {"own": 1})
+    assert distributed.load_checkpoint(tmp_path)[2] == [{"own": 1}]
+    damage(folder)
+    with pytest.raises(FormatError, match="this checkpoint is damaged"):
+        distributed.load_checkpoint(tmp_path)
+
+
+def test_parts_of_the_optimizer_weigh_about_the_same():
+    parts = _dealt([8, 1, 1, 1, 5, 4], 2)
+    assert sorted(sum(parts, [])) == [0, 1, 2, 3, 4, 5]
+    assert [sum([8, 1, 1, 1, 5, 4][i] for i in part) for part in parts] == [10, 10]
+
+
+def test_a_sharded_optimizer_of_one_rank_and_a_schedule(alone):
+    p = mg.nn.Parameter(mg.ones(3))
+    optimizer = distributed.ZeroRedundancyOptimizer([p], mg.optim.SGD, lr=1.0)
+    optimizer.param_groups[0]["lr"] = 0.5  # as schedules do
+    p.sum().backward()
+    optimizer.step()
+    assert p.tolist() == [0.5] * 3
+    optimizer.zero_grad()
+    assert p.grad is None
+    with pytest.raises(ValueError, match="no parameters"):
+        distributed.ZeroRedundancyOptimizer([], mg.optim.SGD, lr=1.0)
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 23])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("ranks", [1, 3, 4])
+def test_samplers_share_the_rows_as_pytorch_does(n, drop_last, ranks):
+    torch = pytest.importorskip("torch")
+    data = list(range(n))
+    for rank in range(ranks):
+        mine = distributed.DistributedSampler(data, ranks, rank, False, drop_last=drop_last)
+        theirs = torch.utils.data.DistributedSampler(
+            data, ranks, rank, shuffle=False, drop_last=drop_last
+        )
+        assert list(mine) == list(theirs) and len(mine) == len(theirs)
+
+
+def test_shuffled_samplers_take_each_row_once_and_change_with_the_epoch():
+    samplers = [distributed.DistributedSampler(range(12), 3, rank, seed=5) for rank in range(3)]
+    first = [list(sampler) for sampler in samplers]
+    assert sorted(sum(first, [])) == list(range(12))
+    assert [list(sampler) for sampler in samplers] == first
+    for sampler in samplers:
+        sampler.set_epoch(1)
+    assert [list(sampler) for sampler in samplers] != first
+    with pytest.raises(ValueError, match="rank must be from 0 to 2"):
+        distributed.DistributedSampler(range(3), 3, 3)

@@ -1,0 +1,54 @@
+"""Arrays on GPUs go through NCCL: the calls, on ranks with CuPy's stand-in."""
+
+import types
+
+import numpy as np
+import pytest
+
+from minigrad.backends.device import DeviceError
+from minigrad.distributed import nccl, ranks
+
+
+def test_gpu_arrays_go_through_nccl_and_never_to_the_host(right):
+    pytest.importorskip("scipy")
+    done = right(2, "on_gpus")
+    assert done.output.count("all of rank") == 2
+
+
+def test_without_a_gpu_nccl_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(ranks, "_world", None)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("PMI_SIZE",):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(DeviceError, match="NCCL"):
+        ranks.init("nccl")
+
+
+def test_a_dtype_that_nccl_does_not_know_is_refused():
+    with pytest.raises(TypeError, match="int16"):
+        nccl._counted(np.zeros(2, np.int16))
+    assert nccl._counted(np.zeros(2, np.complex64)) == (7, 4)
+
+
+def test_a_call_that_never_ends_ends_the_process(monkeypatch, capsys):
+    """NCCL waits for ever for a rank that has died; the guard does not."""
+    left = []
+
+    def leave(code):
+        left.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(nccl.os, "_exit", leave)
+    monkeypatch.setattr(nccl.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(nccl.threading.Thread, "start", lambda self: None)
+    device = types.SimpleNamespace(use=lambda: None)
+    cuda = types.SimpleNamespace(Device=lambda: device)
+    monkeypatch.setattr(nccl, "_cupy", lambda: types.SimpleNamespace(cuda=cuda))
+    comm = types.SimpleNamespace(check_async_error=lambda: 0)
+    guard = nccl.Guard(comm, 0, 2, timeout=0.0)
+    guard.note("allReduce of float32 (3,)", types.SimpleNamespace(done=False))
+    with pytest.raises(SystemExit):
+        guard._run()
+    assert left == [1]
+    assert "rank 0 of 2 stops: allReduce of float32 (3,) does not end" in capsys.readouterr().err

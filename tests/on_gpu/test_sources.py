@@ -1,0 +1,79 @@
+"""The kernels of norms, losses, attention and pooling compile, without a GPU."""
+
+import importlib.util
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.fusion import column_kernels
+from minigrad.fusion.launch import Kernel
+from minigrad.fusion.trace import trace
+from minigrad.on_gpu import attention, losses, norms, pooling
+from minigrad.ops.windows import windows
+
+spec = importlib.util.spec_from_file_location(
+    "nvrtc", pathlib.Path(__file__).parents[1] / "fusion" / "nvrtc.py"
+)  # the tests are no package
+nvrtc = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(nvrtc)
+SINGLE, HALF = np.dtype(np.float32), np.dtype(np.float16)
+INTEGER, BOOLEAN = np.dtype(np.int64), np.dtype(bool)
+
+
+@pytest.fixture
+def compiler():
+    if nvrtc.root() is None:
+        assert not os.environ.get("CI"), "CI compiles the CUDA sources: install nvidia-cuda-nvrtc"
+        pytest.skip("NVIDIA's compiler is not there: pip install nvidia-cuda-nvrtc")
+    return nvrtc.compile
+
+
+@pytest.mark.parametrize("length", [5, 768, 8192, 500_000])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF, mg.bfloat16])
+def test_norms(compiler, dtype, length):
+    for centre in (True, False):
+        words = norms.words(1e-5, centre, True, True, SINGLE)
+        compiler(Kernel(words, [dtype] * 3, ["full", "row", "row"]).source(length))
+        words = norms.words_dx(centre, True, SINGLE)
+        kernel = Kernel(words, [dtype, dtype, SINGLE, SINGLE, dtype],
+                        ["full", "full", "line", "line", "row"])  # fmt: skip
+        compiler(kernel.source(length))
+
+
+@pytest.mark.parametrize("length", [10, 50_000])
+def test_cross_entropy(compiler, length):
+    kinds = ["full", "line", "line"]
+    compiler(Kernel(losses.loss_words, [HALF, INTEGER, SINGLE], kinds).source(length))
+    kernel = Kernel(losses.dx_words, [HALF, SINGLE, SINGLE, INTEGER], ["full", *["line"] * 3])
+    compiler(kernel.source(length))
+
+
+@pytest.mark.parametrize("mask", [None, BOOLEAN, SINGLE])
+def test_attention(compiler, mask):
+    masks = [] if mask is None else [mask]
+    kinds = ["rows"] * len(masks)
+    words = attention.probability_words(HALF)
+    compiler(Kernel(words, [SINGLE, *masks], ["full", *kinds]).source(512))
+    words = attention.gradient_words(SINGLE)
+    kernel = Kernel(words, [SINGLE] * 4 + masks, ["full", "full", "line", "line", *kinds])
+    compiler(kernel.source(512))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF, np.dtype(np.float64)])
+def test_pooling(compiler, dims, dtype):
+    how = windows("pool", (3,) * dims, 2, 1, 2)
+    compiler(pooling.forward_source(how, dtype))
+    compiler(pooling.gradient_source(how, dtype))
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_sums_down_columns(compiler, width):
+    def summands(a, x, mean):
+        return [a.astype(SINGLE) * (x.astype(SINGLE) - mean), a.astype(SINGLE)]
+
+    inputs, outputs = trace(summands, [HALF, HALF, SINGLE])
+    compiler(column_kernels.column_source(inputs, outputs, ["full", "full", "line"], width))

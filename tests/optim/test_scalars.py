@@ -1,0 +1,23 @@
+"""A parameter without axes is stepped like one of a single element."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import optim
+
+
+@pytest.mark.parametrize("dtype", [mg.float64, mg.float32, mg.float16], ids=str)
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Lion"])
+def test_a_step_on_a_scalar_is_that_on_a_vector_of_one(kind, dtype):
+    after = []
+    for shape in ((), (1,)):
+        p = mg.tensor(np.full(shape, 0.5), dtype=dtype, requires_grad=True)
+        optimizer = getattr(optim, kind)([p], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+        after.append(p.item())
+        assert p.shape == shape
+    assert after[0] == after[1] < 0.5
