@@ -27,8 +27,8 @@ BENCHMARKS = (
 
 def main() -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-    name, *options = sys.argv[1:] or [""]
-    for name in [name] if name else BENCHMARKS:
+    chosen, *options = sys.argv[1:] or [""]
+    for name in [chosen] if chosen else BENCHMARKS:
         print(f"\n== {name}", flush=True)
         script = Path(__file__).with_name(f"{name}.py")
         done = subprocess.run([sys.executable, script, *options], env=environment)

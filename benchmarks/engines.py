@@ -5,6 +5,7 @@ need it are left out. `step(loss, leaves, g)` makes one step of forward and back
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,9 +46,8 @@ def minigrad_tape(threads: int) -> SimpleNamespace:
 
 
 def torch(threads: int) -> SimpleNamespace:
-    import torch
-    from torch.utils import data
-
+    torch: Any = import_module("torch")
+    data: Any = import_module("torch.utils.data")
     torch.set_num_threads(threads)
     functional = torch.nn.functional
     names = {name: getattr(functional, name) for name in _NAMES} | {"tanh": torch.tanh}
@@ -60,9 +60,9 @@ def torch(threads: int) -> SimpleNamespace:
 
 
 def autograd(threads: int) -> SimpleNamespace:
-    import autograd.numpy as anp
-    from autograd import grad
-    from autograd.scipy.special import erf
+    anp: Any = import_module("autograd.numpy")
+    grad: Any = import_module("autograd").grad
+    erf: Any = import_module("autograd.scipy.special").erf
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
         gradient = grad(lambda xs: _scalar(loss(*xs), g, anp.sum))
@@ -75,8 +75,7 @@ def autograd(threads: int) -> SimpleNamespace:
 
 
 def mygrad(threads: int) -> SimpleNamespace:
-    import mygrad as my
-
+    my: Any = import_module("mygrad")
     my.turn_memory_guarding_off()
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
@@ -92,8 +91,8 @@ def mygrad(threads: int) -> SimpleNamespace:
 
 def jax(threads: int) -> SimpleNamespace:
     """Compiled by XLA: jit of the whole step."""
-    import jax
-    import jax.numpy as jnp
+    jax: Any = import_module("jax")
+    jnp: Any = import_module("jax.numpy")
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
         def total(xs: tuple) -> Any:
@@ -109,21 +108,19 @@ def jax(threads: int) -> SimpleNamespace:
 
 
 def tinygrad(threads: int) -> SimpleNamespace:
-    from tinygrad import Tensor
+    Tensor: Any = import_module("tinygrad").Tensor
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
         def run() -> None:
-            for leaf in leaves:
-                leaf.grad = None
-            y = loss(*leaves)
-            (y if g is None else (y * g).sum()).backward()
-            Tensor.realize(*[leaf.grad for leaf in leaves])
+            y = _scalar(loss(*leaves), g, Tensor.sum)
+            Tensor.realize(*y.gradient(*leaves))
 
         return run
 
     return SimpleNamespace(
-        step=made, tanh=Tensor.tanh, leaf=lambda v: Tensor(v, requires_grad=True), constant=Tensor
-    )
+        step=made, tanh=Tensor.tanh, leaf=lambda v: Tensor(v).realize(), constant=Tensor,
+        gelu=lambda x: x * 0.5 * (1 + (x * 2**-0.5).erf()),
+    )  # fmt: skip
 
 
 def _scalar(y: Any, g: Any, total: Callable) -> Any:

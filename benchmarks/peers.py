@@ -29,13 +29,13 @@ UNITS = 0.02  # seconds that one turn should take at least
 
 
 def serve(engine: str, threads: int, name: str) -> None:
-    """Make the workload; then for each line (a count) on standard input, run it and say how long."""
+    """Make the workload; then run it as often as each line of input says; print how long."""
     from engines import ENGINES
 
     try:
         run = WORKLOADS[name](ENGINES[engine](threads))
         run()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # not installed, a name that it has not, a version that differs
         print(f"left out: {type(error).__name__}: {error}"[:200].replace("\n", " "), flush=True)
         return
     print("ready", flush=True)

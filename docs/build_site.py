@@ -32,6 +32,9 @@ ROOMS = {  # page: (title, modules)
     "optim": ("Optimizers, data, files, training", ["optim", "data", "io", "train"]),
     "instrument": ("Instruments", ["instrument.profile", "instrument.event_log",
                                    "instrument.graph_dump", "instrument.recorder"]),
+    "distributed": ("Several processes", ["distributed.ranks", "distributed.collectives",
+                    "distributed.data_parallel", "distributed.sampler", "distributed.checkpoint",
+                    "distributed.zero", "distributed.simulate"]),
     "testing": ("Gradcheck", ["testing.gradcheck", "testing.spec", "testing.strategies"]),
 }  # fmt: skip
 

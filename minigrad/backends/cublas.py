@@ -141,11 +141,7 @@ class _Plan:
         self.copies = [_operand(x, count) is None for x in (a, b)]
         if not self.fits or self.empty or self.nothing:
             return
-        left, right = (
-            (0, x.shape[-1], x.shape[-1] * x.shape[-2] if prod(x.shape[:-2]) > 1 else 0)
-            if copy else _operand(x, count)
-            for x, copy in zip((a, b), self.copies, strict=True)
-        )  # fmt: skip
+        left, right = (_operand(x, count) or _copied(x) for x in (a, b))
         compute = _F32_TF32 if tf32 and data == 0 else compute
         self.one, self.zero = scalar(alpha), scalar(0)
         # cuBLAS counts by columns: what lies by rows is its transpose, and (a b)ᵀ = bᵀ aᵀ

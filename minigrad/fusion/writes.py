@@ -73,8 +73,9 @@ class Cell:
     def __setitem__(self, key: Any, value: Any) -> None:
         if key is not ... and key != ():
             raise NotFusible("an index")
-        self._into(self, np.add(self._of(value), np.multiply(self.now, 0)) if isinstance(value, float)
-                   else self._of(value))  # fmt: skip
+        value = self._of(value)
+        filled = value if isinstance(value, Symbol) else self.now * 0 + value  # type: ignore[operator]
+        self._into(self, filled)
 
 
 def _operator(ufunc: Any, reflected: bool = False, in_place: bool = False) -> Callable:

@@ -133,7 +133,7 @@ def normalize(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tenso
 
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1·x2 / (max(‖x1‖, eps) max(‖x2‖, eps)) along dim."""
-    a, b = normalize(x1, 2.0, dim, eps), normalize(x2, 2.0, dim, eps)
+    a, b = (normalize(x, 2.0, dim, eps) for x in op.broadcast_arrays(x1, x2))
     return op.sum(a * b, axis=dim)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..backends.device import array_module, device_of, to_device, to_host
-from ..backends.dtypes import accumulator, resolve_dtype
+from ..backends.dtypes import accumulator, is_differentiable, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
@@ -118,6 +118,12 @@ def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -
     if wide is None:
         return reduction(x, dtype=dtype, **options)
     return reduction(x, dtype=wide, **options).astype(result)
+
+
+def as_floating(x: Any) -> Any:
+    """x, as float64 if it holds whole numbers or booleans: the fractions of a mean have no place
+    among these."""
+    return x if is_differentiable(x.dtype) else x.astype(np.float64)
 
 
 def widen(x: Any) -> Any:

@@ -11,7 +11,7 @@ from ..backends import random
 from ..backends.device import device_of
 from ..core.primitive import composite, primitive
 from ..core.registry import op
-from .axes import array_like, constant_like
+from .axes import array_like, as_floating, constant_like
 from .batching import behind, full
 from .elementwise.selection import keep
 
@@ -52,7 +52,7 @@ def drop_batch(op_, xs, batched, params):
 def _checked(name: str, x: Any, p: float) -> Any:
     if not 0 <= p <= 1:
         raise ValueError(f"{name}: p is the probability of 0, from 0 to 1; got p={p}")
-    return array_like(x)
+    return as_floating(array_like(x))
 
 
 @composite

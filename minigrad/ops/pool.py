@@ -16,7 +16,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
-from .axes import array_like
+from .axes import array_like, as_floating
 from .batching import full
 from .blocks import over_leading
 from .elementwise.selection import keep
@@ -218,7 +218,7 @@ def _max_pool(
 
 
 def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad):
-    x = array_like(x)
+    x = as_floating(array_like(x))
     name = f"avg_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
     full = prod(how.kernel)

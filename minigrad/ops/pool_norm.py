@@ -5,13 +5,13 @@ from typing import Any
 
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_like, widen
+from .axes import array_like, as_floating, widen
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
 
 def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode: bool) -> Any:
-    x = array_like(x)
+    x = as_floating(array_like(x))
     if not norm_type > 0:
         raise ValueError(f"lp_pool{dims}d: norm_type must be positive, got {norm_type!r}")
     wide = widen(x)  # powers leave the range of 16 bits soon

@@ -10,7 +10,7 @@ from ..backends.dtypes import is_floating
 from ..core.primitive import composite
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .axes import array_like, module_of
+from .axes import array_like, as_floating, module_of
 from .pool import sum_pool
 from .windows import per_axis, windows
 
@@ -38,6 +38,7 @@ def _adaptive(x: Any, size: tuple) -> Any:
     Where the windows divide an axis they are pooled. Else the means are a product with a matrix of
     weights; its zeros make NaN of an infinite entry, for all windows along that axis.
     """
+    x = as_floating(x)
     old = x.shape[-len(size) :]
     if all(n % m == 0 for n, m in zip(old, size, strict=True)):
         kernel = tuple(n // m for n, m in zip(old, size, strict=True))
@@ -182,6 +183,7 @@ def upsample(
     x, size = _checked("upsample", x, size, axes)
     if mode not in ("nearest", "linear", "bilinear"):
         raise ValueError(f"upsample: mode must be 'nearest', 'linear' or 'bilinear', got {mode!r}")
+    x = x if mode == "nearest" else as_floating(x)
     for axis, new in enumerate(size, start=2):
         if new != x.shape[axis]:
             nearest = mode == "nearest"

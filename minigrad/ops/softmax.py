@@ -100,7 +100,7 @@ def softmax_dx_gp(g, a, p, axis):
 def log_softmax(x, axis=-1):
     """yᵢ = xᵢ − log Σⱼ e^xⱼ along `axis` ;  gx = g − e^y Σ g; a row all −∞ gives −∞, gradient 0"""
     axis, dtype = axes_of(axis, x.ndim), _floating(x)
-    xp, x = array_module(x), widen(x)
+    xp, x = array_module(x), widen(x.astype(dtype, copy=False))
     y = xp.empty(x.shape, _floating(x))
     masked = xp.zeros([1 if k in axis else n for k, n in enumerate(x.shape)], bool)
 

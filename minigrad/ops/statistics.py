@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import is_differentiable
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_like, axis_of, constant_array, module_of
+from .axes import array_like, as_floating, axis_of, constant_array, module_of
 from .index.in_order import sum_in_order
 
 __all__ = ["average", "bincount", "corrcoef", "cov", "histogram"]
@@ -74,7 +75,7 @@ def cov(
         w = a if fweights is None else a * array_like(constant_array(fweights))
         total = float(w.sum())
         f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)
-        w = w.astype(x.dtype)
+        w = w.astype(x.dtype) if is_differentiable(x.dtype) else w
         centred = x - op.sum(x * w, axis=1, keepdims=True) / total
         c = op.matmul(centred * w, centred.conj().T)
     c = c / f if f > 0 else c * np.nan
@@ -151,4 +152,7 @@ def histogram(
     index[values == edges[-1]] = len(edges) - 2
     inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))
     y = bin_sums(op.take(w.reshape(-1), inside), index[inside], bins=len(edges) - 1)
-    return (y / op.sum(y) / np.diff(edges).astype(y.dtype) if density else y), edges
+    if density:
+        y = as_floating(y)
+        y = y / op.sum(y) / np.diff(edges).astype(y.dtype)
+    return y, edges

@@ -31,7 +31,7 @@ def code(notebook):
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-@pytest.mark.parametrize("script", reversed(SCRIPTS), ids=[s.stem for s in reversed(SCRIPTS)])
+@pytest.mark.parametrize("script", SCRIPTS[::-1], ids=[s.stem for s in SCRIPTS[::-1]])
 def test_a_tutorial_runs_from_top_to_bottom(script):  # the long ones come last, so begin with them
     build.run(script)
 

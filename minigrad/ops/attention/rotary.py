@@ -6,7 +6,7 @@ from ...backends.dtypes import accumulator
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
-from ..axes import array_like, constant_array, module_of
+from ..axes import array_like, as_floating, constant_array, module_of
 
 __all__ = ["rotary", "rotary_angles"]
 
@@ -41,7 +41,7 @@ def rotary(
     cos and sin (..., d/2) themselves. The product of two rotated vectors depends on the difference
     of their positions alone. Su et al., RoFormer, 2021.
     """
-    x = array_like(x)
+    x = as_floating(array_like(x))
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ValueError(
             "rotary: x must be (..., T, d) with an even d, since features turn in pairs; got "

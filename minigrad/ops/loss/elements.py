@@ -7,7 +7,7 @@ import numpy as np
 from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise
 from ...core.registry import op
-from ..axes import array_like, widen
+from ..axes import array_like, as_floating, widen
 from .reduction import reduced
 
 __all__ = [
@@ -159,7 +159,7 @@ def cosine_embedding(
     a, b (N, D) or (D,), target (N,) or (): cosines along the last axis, with 1e-12 added to the
     squared lengths.
     """
-    a, b, target = array_like(a), array_like(b), array_like(target)
+    a, b, target = as_floating(array_like(a)), as_floating(array_like(b)), array_like(target)
     if not a.ndim or a.shape != b.shape or target.shape not in (a.shape[:-1], ()):
         raise ValueError(
             f"cosine_embedding: a and b must be vectors (..., D) of one shape, and target have "
@@ -195,7 +195,7 @@ def triplet(
             return op.sqrt(op.sum(d * d, axis=-1))
         return op.sum(op.abs(d) ** p, axis=-1) ** (1 / p)
 
-    vectors = [array_like(x) for x in (anchor, positive, negative)]
+    vectors = [as_floating(array_like(x)) for x in (anchor, positive, negative)]
     shapes = [x.shape for x in vectors]
     if vectors[0].ndim == 0 or len({shape[-1:] for shape in shapes}) > 1:
         raise ValueError(

@@ -6,7 +6,7 @@ from ...backends.device import array_module
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
-from ..axes import keep_axes, widen
+from ..axes import as_floating, keep_axes, widen
 from ..batching import along, reduction
 
 __all__ = ["logcumsumexp", "logsumexp"]
@@ -18,7 +18,7 @@ def logsumexp(x, axis=None, keepdims=False):
 
     All −inf (also: no elements) gives −inf and the gradient 0.
     """
-    z = widen(x)
+    z = widen(as_floating(x))  # the difference of two natural numbers could wrap round
     # of no elements there is no largest; their sum, 0, has the right shape
     top = (np.max if z.size else np.sum)(z.real, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import accumulate, array_like, count, keep_axes, widen
@@ -80,7 +81,7 @@ def p_norm(x, axis=None, keepdims=False, p=2):
     else:
         with np.errstate(divide="ignore"):  # 0 to a negative power: inf, whose root is 0
             y = np.sum(r**p, axis=axis, keepdims=keepdims) ** (1 / p)
-    return y.astype(x.real.dtype)
+    return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y
 
 
 @p_norm.vjp("x")
