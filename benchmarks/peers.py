@@ -117,6 +117,9 @@ def compare(name: str, engines: list[str], threads: int, repeats: int) -> dict[s
     processes = [Process(engine, threads, name) for engine in engines]
     try:
         running = [p for p in processes if p.ready]
+        for process in processes:
+            if not process.ready:
+                print(f"{process.engine} {process.answer or 'ended'}")
         for process in running:
             process.warm_up()
         turns = [{p.engine: p.turn() for p in running} for _ in range(repeats)]

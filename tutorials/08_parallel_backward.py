@@ -14,11 +14,17 @@
 # how can several threads give *the same bits* as one, although floating-point addition depends on
 # the order? All numbers below are measured while this notebook runs, and shown with their spread.
 #
+# A warning about such numbers. On a machine that others use as well, two threads also get two
+# shares of the processors; then even work that cannot be split seems to gain. So the first cell
+# measures how much of a core a busy loop gets. Where that is far below 100 %, trust the bits and
+# the bounds below, and not the speeds.
+#
 # You need to know what a graph and a backward are (notebook 3). NumPy lets go of the interpreter's
 # lock while it computes on large arrays; that is what makes threads worth a thought in Python.
 
 # %%
 import inspect
+from time import perf_counter, process_time
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +40,17 @@ from minigrad.engine import scheduler
 mg.show_versions()
 mg.manual_seed(0)
 rng = np.random.default_rng(0)
-print(mg.get_num_threads(), "cores may be used")
+
+
+def share():
+    """How much of a core this process gets: below 1, others are working on this machine too."""
+    clock, worked = perf_counter(), process_time()
+    while perf_counter() - clock < 0.3:
+        pass
+    return (process_time() - worked) / (perf_counter() - clock)
+
+
+print(f"{mg.get_num_threads()} cores may be used; a busy loop gets {share():.0%} of one just now")
 
 # %% [markdown]
 # ## Work and span
@@ -290,8 +306,8 @@ assert mg.engine.last_report().engine == "serial"
 # it too:
 
 # %%
-for name, one in found.items():
-    print(f"{name}: {one.verdict()}")
+print(found["towers"].verdict())
+print(f"(a busy loop gets {share():.0%} of a core at the end)")
 
 # %% [markdown]
 # ## Exercises

@@ -12,11 +12,12 @@ holds for the serial engine; the parallel one may take two collectives in anothe
 rank, so a graph with several of them is for engine="serial". Arrays on GPUs stay there (NCCL).
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, device_of
 from ..core.errors import describe
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
@@ -80,6 +81,29 @@ def broadcast_(x: Tensor, root: int = 0) -> Tensor:
     x.data[...] = with_root
     note_write(x.data, "distributed.broadcast_")
     return x
+
+
+def broadcast_together(tensors: Iterable[Tensor], root: int, what: str) -> None:
+    """Overwrite the tensors, in place, with those of the rank `root`; each rank names the same.
+
+    They travel side by side, one transfer for each dtype and device; `what` names it in messages.
+    """
+    here = world()
+    if here.size == 1:
+        return
+    kinds: dict[tuple, list[Tensor]] = {}
+    for x in tensors:
+        kinds.setdefault((str(x.dtype), device_of(x.data)), []).append(x)
+    for (dtype, device), group in kinds.items():
+        xp = array_module(group[0].data)
+        flat = xp.concatenate([x.data.reshape(-1) for x in group])
+        request = here.transport(device).broadcast(flat, root)
+        here.wait(request, f"{what} of rank {root} ({dtype}, {flat.size:,} numbers)")
+        at = 0
+        for x in group if here.rank != root else ():
+            x.data[...] = flat[at : at + x.size].reshape(x.shape)
+            note_write(x.data, f"distributed: {what} of rank {root}")
+            at += x.size
 
 
 # -- what runs on arrays ---------------------------------------------------------------------------

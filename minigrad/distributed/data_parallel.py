@@ -24,10 +24,9 @@ import numpy as np
 from ..backends.device import array_module, device_of
 from ..core import events, hooks
 from ..core.modes import is_grad_enabled
-from ..core.tensor import Tensor
 from ..nn import Module
 from . import buckets, progress
-from .collectives import broadcast_
+from .collectives import broadcast_together
 from .errors import DistributedError
 from .ranks import named, world
 
@@ -92,7 +91,7 @@ class DataParallel(Module):
         self._on_gpu: tuple | None = None  # CUDA events of the last backward, and its transfers
         self._bucket_bytes = max(1, int(bucket_mb * 2**20))
         _refuse_other_models(module, self.world)
-        self._broadcast([*module.parameters(), *module.buffers()])
+        broadcast_together([*module.parameters(), *module.buffers()], 0, "parameters and buffers")
         self._learned = [p for p in module.parameters() if p.requires_grad]
         if not self._learned:
             raise ValueError("DataParallel: the model has no parameter that requires a gradient")
@@ -124,8 +123,8 @@ class DataParallel(Module):
         watch = self.world.watchdog
         watch.phase("forward")
         if self.training and self.synchronizes and is_grad_enabled():
-            if self.broadcast_buffers and self.world.size > 1:
-                self._broadcast(list(self.module.buffers()))
+            if self.broadcast_buffers:
+                broadcast_together(self.module.buffers(), 0, "buffers")
         y = self.module(*args, **kwargs)
         watch.phase("loss or backward" if self.training else "what follows the forward")
         return y
@@ -272,11 +271,6 @@ class DataParallel(Module):
         self.world.wait(cpu.broadcast(order, 0), "the order of the buckets")
         if [i for bucket in self.buckets for i in bucket.members] != order.tolist():
             self._arrange(order.tolist())
-
-    def _broadcast(self, tensors: list[Tensor]) -> None:
-        for x in tensors:
-            if self.world.size > 1:
-                broadcast_(x, 0)
 
 
 def _event(x: Any) -> Any:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, device_of
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..optim import Optimizer
+from .collectives import broadcast_together
 from .ranks import world
 
 
@@ -79,25 +79,9 @@ class ZeroRedundancyOptimizer:
         return loss
 
     def _gather(self) -> None:
-        """Broadcast each rank's parameters from it: side by side, one transfer for each dtype."""
+        """Take each rank's parameters from it."""
         for owner, part in enumerate(self.parts):
-            kinds: dict[tuple, list[Tensor]] = {}
-            for i in part:
-                p = self._all[i]
-                kinds.setdefault((str(p.dtype), device_of(p.data)), []).append(p)
-            for (dtype, device), params in kinds.items():
-                xp = array_module(params[0].data)
-                flat = xp.concatenate([p.data.reshape(-1) for p in params])
-                transport = self.world.transport(device)
-                what = f"parameters of rank {owner} ({dtype}, {flat.size:,} numbers)"
-                self.world.wait(transport.broadcast(flat, owner), what)
-                if owner == self.world.rank:
-                    continue
-                at = 0
-                for p in params:
-                    p.data[...] = flat[at : at + p.size].reshape(p.shape)
-                    note_write(p.data, "ZeroRedundancyOptimizer.step()")
-                    at += p.size
+            broadcast_together([self._all[i] for i in part], owner, "parameters")
 
     # -- saving ------------------------------------------------------------------------------
 

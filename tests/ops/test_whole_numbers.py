@@ -34,3 +34,40 @@ def test_a_constant_argument_that_requires_a_gradient_is_refused():
             f(x, q)
     with pytest.raises(TypeError, match="aweights is a constant here"):
         mg.cov(x, aweights=mg.tensor(np.ones(3), requires_grad=True))
+
+
+AVERAGES = {
+    "avg_pool1d": lambda x: mg.avg_pool1d(x, 6, 3, 2, ceil_mode=True),
+    "avg_pool1d of the border": lambda x: mg.avg_pool1d(x, 3, 1, 1, count_include_pad=False),
+    "adaptive_avg_pool1d": lambda x: mg.adaptive_avg_pool1d(x, 2),
+    "lp_pool1d": lambda x: mg.lp_pool1d(x, 2, 3),
+    "upsample": lambda x: mg.upsample(x, 7, mode="linear"),
+    "dropout": lambda x: mg.dropout(x, 0.3, generator=np.random.default_rng(0)),
+    "rotary": lambda x: mg.rotary(x[..., :8]),
+    "p_norm": lambda x: mg.p_norm(x),
+    "cosine_embedding": lambda x: mg.cosine_embedding(x, x[:, ::-1], 1),
+    "triplet": lambda x: mg.triplet(x, x[:, ::-1], x[:, [1, 0, 2]]),
+    "log_softmax": lambda x: mg.log_softmax(x),
+    "logsumexp": lambda x: mg.logsumexp(x, axis=-1),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_means_norms_and_losses_of_whole_numbers_keep_their_fractions(name, dtype):
+    x = np.random.default_rng(1).integers(0, 9, (1, 3, 9))
+    found, expected = (AVERAGES[name](mg.tensor(x.astype(t))).numpy() for t in (dtype, np.float64))
+    tolerance = 1e-12 if found.dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_the_weights_of_a_covariance_of_whole_numbers_are_not_cut_off():
+    x, a = np.array([[1, 2, 0], [3, 0, 1]]), np.array([0.5, 1.0, 2.0])
+    c = mg.cov(mg.tensor(x), aweights=a)
+    np.testing.assert_allclose(c.numpy(), np.cov(x, aweights=a))
+
+
+def test_a_density_of_whole_weights_is_divided_by_the_widths_of_its_bins():
+    x, w = np.array([0, 1, 1, 2, 3]), np.array([1, 2, 3, 4, 5])
+    y, _ = mg.histogram(mg.tensor(x), bins=4, weights=mg.tensor(w), density=True)
+    np.testing.assert_allclose(y.numpy(), np.histogram(x, 4, weights=w, density=True)[0])

@@ -49,7 +49,7 @@ register_op(
     skips=POSITIVE,
 )
 register_op(
-    "beta", binary((0.6, 3), (0.6, 3)), reference=from_scipy("beta"), dtypes=WIDE, skips=POSITIVE
+    "beta", binary((0.3, 3), (0.3, 3)), reference=from_scipy("beta"), dtypes=WIDE, skips=POSITIVE
 )
 register_op(
     "rel_entr",
