@@ -301,7 +301,7 @@ def bandwidth() -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--tf32", action="store_true")

@@ -100,12 +100,15 @@ def count() -> dict[str, int]:
         base = Path(folder) / "count"
         environment = {
             **os.environ, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONPYCACHEPREFIX": folder,
         }  # fmt: skip
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        script = [sys.executable, __file__, "--counted"]
+        subprocess.run(script, env=environment)  # compiles the modules: slow under valgrind
         command = [
             "valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=ffi_call",
             "--dump-after=ffi_call", f"--callgrind-out-file={base}",
-            sys.executable, __file__, "--counted",
+            *script,
         ]  # fmt: skip
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         found = []

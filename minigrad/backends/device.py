@@ -50,7 +50,7 @@ def device_of(x: Any) -> str:
 
 
 def resolve(device: str | None) -> Any:
-    """What makes arrays on `device` ("cpu" when None): numpy, cupy, or cupy on one of its GPUs."""
+    """What makes arrays on `device` (None: "cpu"): numpy, cupy, or cupy on one of its GPUs."""
     if device in (None, "cpu"):
         return np
     kind, _, number = str(device).partition(":")
@@ -71,8 +71,8 @@ def require_gpu(what: str) -> Any:
         import cupy
     except ImportError:
         raise DeviceError(
-            f"{what} needs CuPy: pip install 'minigrad-engine[gpu]' from the checkout, on a machine "
-            "with an NVIDIA driver"
+            f"{what} needs CuPy: pip install 'minigrad-engine[gpu]' from the checkout, on a "
+            "machine with an NVIDIA driver"
         ) from None
     if not cupy.cuda.is_available():
         raise DeviceError(f"{what} needs a GPU: CuPy is installed, but sees no NVIDIA driver")
@@ -136,7 +136,7 @@ def to_host(x: Any) -> np.ndarray:
 
 
 def to_device(x: Any, device: str | None, dtype: Any = None) -> Any:
-    """x (an array, a list, a number) as an array on `device`; a counted copy if it was elsewhere."""
+    """x (an array, a list, a number) as an array on `device`; a counted copy from elsewhere."""
     xp = resolve(device)
     if xp is np:
         return np.asarray(to_host(x), dtype=dtype)

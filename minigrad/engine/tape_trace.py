@@ -225,7 +225,7 @@ _PURE = frozenset(
     "transpose var".split()
 )
 _PROPERTIES = frozenset(["T", "mT", "real", "imag"])
-_FIXED = frozenset(["shape", "dtype", "ndim", "size", "itemsize", "nbytes", "strides"])
+_FIXED = frozenset("shape dtype ndim size itemsize nbytes strides device".split())
 
 
 class Traced:

@@ -67,6 +67,6 @@ def _apart(values: tuple) -> tuple[list | None, list, tuple]:
         elif hasattr(value, "dtype") and array_module(value) is not np:
             arrays.append(value)
             places.append(i)
-        elif not hasattr(value, "__call__"):  # a module (xp) takes part in no program
+        else:
             return None, [], ()
     return (arrays or None), places, tuple(statics)

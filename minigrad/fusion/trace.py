@@ -2,8 +2,8 @@
 
 A `Symbol` stands for an array. NumPy's functions on it (`np.exp(x)`, `x * y`, `np.where(m, x, 0)`)
 give further symbols: the program of one element. Sums, maxima and means along the last axis with
-keepdims are recorded as well: values of a row. Whatever else is asked of a symbol (a shape, a branch
-on a value, an index) raises `NotFusible`, and the function is then run as it stands.
+keepdims are recorded as well: values of a row. Whatever else is asked of a symbol (a shape, a
+branch on a value, an index) raises `NotFusible`, and the function is then run as it stands.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,8 +24,9 @@ _COMPARISONS = {
     "isfinite", "logical_and", "logical_or", "logical_not", "logical_xor", "signbit",
 }  # fmt: skip
 KNOWN = _COMPARISONS | set(
-    "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 log10 "
-    "log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+    "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 "
+    "log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
+    "arcsinh"
     "arccosh arctanh arctan2 hypot absolute fabs sign floor ceil rint trunc maximum minimum fmax "
     "fmin copysign heaviside remainder erf erfc erfinv erfcx expit gammaln".split()
 )

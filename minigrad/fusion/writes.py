@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from . import cuda
 from .launch import compiled
@@ -122,20 +121,23 @@ class Recorded:
             self.inputs, self.outputs, kinds, width, numbers=len(self.numbers), aliased=True
         )
 
-    def run(self, arrays: Sequence[Any]) -> None:
-        """Write the arrays, which are contiguous and start at a multiple of 16 bytes."""
-        xp, n = array_module(arrays[0]), arrays[0].size
+    def ready(self, xp: Any) -> None:
+        """Find or compile the kernel; NotFusible where there can be none."""
         key = (self.key, xp.cuda.runtime.getDevice())
-        kernel = _kernels.get(key)
-        if kernel is None:
+        if key not in _kernels:
             if len(_kernels) == _MOST:
                 _kernels.clear()
-            kernel = _kernels[key] = compiled(xp, self.source())
-        width = cuda.lanes([x.dtype for x in self.inputs])
-        targets = [arrays[i] for i in self.written]
-        blocks = -(-n // (cuda.BLOCK * width))
+            _kernels[key] = compiled(xp, self.source())
+        self.kernel = _kernels[key]
+        self.span = cuda.BLOCK * cuda.lanes([x.dtype for x in self.inputs])
+
+    def run(self, arrays: Sequence[Any]) -> None:
+        """Write the arrays, which are contiguous and start at a multiple of 16 bytes."""
+        n = arrays[0].size
         if n:
-            kernel((blocks,), (cuda.BLOCK,), (*arrays, *targets, n, *self.numbers))
+            targets = [arrays[i] for i in self.written]
+            arguments = (*arrays, *targets, n, *self.numbers)
+            self.kernel((-(-n // self.span),), (cuda.BLOCK,), arguments)
 
 
 _kernels: dict[tuple, Any] = {}  # by what a program does: its source need not be written again

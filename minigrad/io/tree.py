@@ -40,9 +40,12 @@ def flatten(state: Any) -> tuple[dict[str, np.ndarray], str | None]:
     if all(isinstance(k, str) and is_array(v) for k, v in state.items()):
         return {name: as_numpy(value) for name, value in state.items()}, None
     arrays: dict[str, np.ndarray] = {}
-    tree = _described(state, "", arrays)
-    text = json.dumps({"version": VERSION, "tree": tree}, allow_nan=False, separators=(",", ":"))
-    return arrays, text
+    try:
+        tree = _described(state, "", arrays)
+        description = {"version": VERSION, "tree": tree}
+        return arrays, json.dumps(description, allow_nan=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("save: the state is nested too deeply, or contains itself") from None
 
 
 def _described(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:

@@ -30,7 +30,7 @@ def step(update: Callable, x: Any, g: Any, state: dict[str, Any]) -> bool:
     if recorded is None:
         try:
             recorded = Recorded(update, dtypes, names, fixed)
-            recorded.source()
+            recorded.ready(xp)
         except Exception as reason:  # a norm of the parameter, say: run it as it stands
             recorded = NotFusible(str(reason))
         _local.recorded[key] = recorded

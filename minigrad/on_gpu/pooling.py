@@ -39,7 +39,8 @@ def _over_window(how: Windows, words: str, start: str = "o") -> str:
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
         loops.append(
             f"for (int k{k} = 0; k{k} < {kernel}; ++k{k}) {{ "
-            f"const int p{k} = {start}{k} * {stride} + k{k} * {dilation} - {before}; if (p{k} < 0 || p{k} >= size{k}) continue;"
+            f"const int p{k} = {start}{k} * {stride} + k{k} * {dilation} - {before}; "
+            f"if (p{k} < 0 || p{k} >= size{k}) continue;"
         )
     return " ".join(loops) + f" {{ {words} }} " + "}" * len(loops)
 
@@ -50,7 +51,8 @@ def _over_windows(how: Windows, words: str) -> str:
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
         loops.append(
             f"for (int t{k} = 0; t{k} < {kernel}; ++t{k}) {{ "
-            f"const int shifted{k} = at{k} + {before} - t{k} * {dilation}; if (shifted{k} < 0 || shifted{k} % {stride}) continue; "
+            f"const int shifted{k} = at{k} + {before} - t{k} * {dilation}; "
+            f"if (shifted{k} < 0 || shifted{k} % {stride}) continue; "
             f"const int o{k} = shifted{k} / {stride}; if (o{k} >= out{k}) continue;"
         )
     return " ".join(loops) + f" {{ {words} }} " + "}" * len(loops)

@@ -25,7 +25,7 @@ def compile(source: str) -> str:
         ctypes.byref(program), source.encode(), b"fused.cu", 0, None, None
     )
     assert code == 0, f"nvrtcCreateProgram: {code}"
-    options = [b"--gpu-architecture=sm_90", b"--std=c++17", f"-I{folder / 'include'}".encode()]
+    options = [b"--gpu-architecture=compute_90", b"--std=c++17", f"-I{folder / 'include'}".encode()]
     failed = nvrtc.nvrtcCompileProgram(
         program, len(options), (ctypes.c_char_p * len(options))(*options)
     )

@@ -22,7 +22,7 @@ spec = importlib.util.spec_from_file_location(
 )  # the tests are no package
 nvrtc = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(nvrtc)
-DTYPES = [np.dtype("float32"), np.dtype("float64"), np.dtype("float16"), mg.bfloat16]
+DTYPES = [np.dtype("float32"), mg.bfloat16]  # a plain one, and one computed in another
 
 
 @pytest.fixture
@@ -35,7 +35,10 @@ def compiler():
 
 def rule_of(entry: Primitive):
     """The op's rules, cotangent included, as a function of the arrays they need."""
-    plan = Plan(entry, sum(1 << i for i in range(entry.arity) if entry.tracked >> i & 1))
+    ruled = [entry.joint is not None or name in entry.rules for name in entry.arrays]
+    plan = Plan(
+        entry, sum(1 << i for i, rule in enumerate(ruled) if rule and entry.tracked >> i & 1)
+    )
     known = {name: entry.defaults[name] for name in plan.names if name in entry.defaults}
     known |= {name: (2, 3) for name in plan.names if name.endswith("_shape")}
     known |= {"needs": [True] * entry.arity, "xp": np}
@@ -65,16 +68,16 @@ def kernels():
                 yield f"{entry.name}, {what}, {dtype}", made.source()
     for name, words in rows.ROWS.items():
         count = words.__code__.co_argcount
-        for dtype in DTYPES:
+        for dtype in (DTYPES[0], DTYPES[-1]):
             dtypes = [dtype, dtype, np.dtype(bool)][:count]
             kinds = ["full", "full", "line"][:count]
-            for length in (7, 1000, 8192, 200_000):  # several rows a warp … rows read in a loop
+            for length in (7, 8192, 200_000):  # several rows a warp, a row a block, a row in a loop
                 yield f"{name}, {dtype}, {length}", Kernel(words, dtypes, kinds).source(length)
 
 
 def test_every_kernel_of_the_table_compiles(compiler):
     found = dict(kernels())
-    assert len(found) > 600, "most ops have kernels for four dtypes"
+    assert len(found) > 300, "most ops have kernels"
     parts = [cuda.HEADERS, cuda.PRELUDE]
     for i, source in enumerate(found.values()):
         body = source.replace(cuda.HEADERS, "").replace(cuda.PRELUDE, "")

@@ -342,3 +342,13 @@ def test_an_archive_whose_parts_lie_before_its_beginning_is_refused(tmp_path):
     path.write_bytes(whole)
     with pytest.raises(mg.errors.FormatError, match="no npz file that can be read"):
         mg.load(path)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_state_that_contains_itself_is_refused_and_nothing_is_written(tmp_path, suffix):
+    state = {"w": np.ones(2), "epoch": 1}
+    state["self"] = state
+    path = tmp_path / f"state{suffix}"
+    with pytest.raises(ValueError, match="nested too deeply, or contains itself"):
+        mg.save(state, path)
+    assert list(tmp_path.iterdir()) == []

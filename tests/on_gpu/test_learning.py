@@ -64,7 +64,7 @@ def test_the_losses_are_those_of_the_host(gpu, make):
 
     host, device = trained("cpu"), trained("cuda")
     print(make.__name__, "host", host[[0, 9, 29]].round(4), "cuda", device[[0, 9, 29]].round(4))
-    assert host[-1] < 0.7 * host[0]
+    assert host[-1] < 0.9 * host[0]
     np.testing.assert_allclose(device, host, rtol=5e-3, atol=1e-3)
 
 

@@ -31,8 +31,8 @@ def compiler():
     return nvrtc.compile
 
 
-@pytest.mark.parametrize("length", [5, 768, 8192, 500_000])
-@pytest.mark.parametrize("dtype", [SINGLE, HALF, mg.bfloat16])
+@pytest.mark.parametrize("length", [5, 8192, 500_000])
+@pytest.mark.parametrize("dtype", [SINGLE, mg.bfloat16])
 def test_norms(compiler, dtype, length):
     for centre in (True, False):
         words = norms.words(1e-5, centre, True, True, SINGLE)
@@ -63,7 +63,7 @@ def test_attention(compiler, mask):
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("dtype", [SINGLE, HALF, np.dtype(np.float64)])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
 def test_pooling(compiler, dims, dtype):
     how = windows("pool", (3,) * dims, 2, 1, 2)
     compiler(pooling.forward_source(how, dtype))

@@ -1,0 +1,55 @@
+"""The function that a plan is written out to: rules fed by name, once for each pattern."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.primitive import Primitive
+
+
+def planned(op, *args, **params):
+    return op(*args, **params).node
+
+
+def leaf(value):
+    return mg.tensor(value, requires_grad=True)
+
+
+def test_a_partial_is_multiplied_by_the_cotangent_and_aligned_with_the_parents():
+    node = planned(mg.mul, leaf([2.0]), leaf([3.0]))
+    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[30.0], [20.0]]
+
+
+def test_only_the_inputs_that_need_a_gradient_get_one():
+    node = planned(mg.mul, mg.tensor([2.0]), leaf([3.0]))
+    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[20.0]]
+
+
+def test_a_complex_cotangent_meets_the_conjugate_of_the_partial():
+    node = planned(mg.mul, leaf([1.0 + 0j]), leaf([2.0 + 3.0j]))
+    (ga, _) = node.plan.pull(np.array([1.0 + 1.0j]), node.saved)
+    assert ga.tolist() == [(1.0 + 1.0j) * (2.0 - 3.0j)]
+
+
+def test_what_is_saved_may_be_any_iterable():
+    node = planned(mg.mul, leaf([2.0]), leaf([3.0]))
+    (ga, _) = node.plan.pull(np.array([10.0]), iter(node.saved))
+    assert ga.tolist() == [30.0]
+
+
+def test_a_joint_rule_that_returns_too_few_gradients_is_an_error():
+    op = Primitive(lambda a, b: a + b, "forgets_one", ["a", "b"])
+    op.vjp(lambda g: (g,))
+    y = op(leaf([1.0]), leaf([2.0]))
+    with pytest.raises(ValueError, match="zip"):
+        y.backward()
+
+
+def test_a_rule_added_later_is_used_by_the_next_call():
+    op = Primitive(lambda x: 3 * x, "tripled_later", ["x"])
+    op.vjp("x")(lambda g: g)
+    x = leaf([1.0])
+    op(x)
+    op.vjp("x")(lambda g: 3 * g)
+    op(x).backward()
+    assert x.grad.tolist() == [3.0]
