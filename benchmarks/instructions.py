@@ -1,10 +1,10 @@
-"""How many machine instructions a step takes: the cost of the engine itself, the same on every run.
+"""How many machine instructions a step takes: the cost of the engine itself, on any busy machine.
 
     python benchmarks/instructions.py [--record]
 
-Valgrind's callgrind counts them, so other programs on the machine do not matter and a growth of one
-part in a hundred shows, as no clock can show it. The arrays are 4×4: next to nothing but the engine
-is counted. `instructions.json` has the counts recorded for one version of Python and of NumPy;
+Valgrind's callgrind counts them, so other programs do not matter. Counts of one code differ by up to
+4 %: where objects lie decides how often the caches of Python and NumPy collide. The arrays are 4×4:
+next to nothing but the engine is counted. `instructions.json` has the counts recorded for one version of Python and of NumPy;
 `--record` writes today's there, and tests/test_instructions.py compares.
 """
 

@@ -55,6 +55,7 @@ from .core.modes import (
     set_grad_enabled,
 )
 from .core.primitive import composite, elementwise, primitive
+from .core.spelling import no_such_name as _no_such_name
 from .core.session import Session, clear_grads
 from .core.tensor import Tensor
 from .engine.anomaly import detect_anomaly
@@ -83,5 +84,10 @@ uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
 complex64, complex128 = _np.complex64, _np.complex128
 newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
+
+
+def __getattr__(name: str) -> object:
+    raise _no_such_name("minigrad", name)
+
 
 _start_instruments()

@@ -9,7 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import instructions
 
-TOLERATED = 1.05  # times the recorded number: memory addresses alone change counts by 1 %
+TOLERATED = 1.05  # times the recorded number
+TRIES = 3  # addresses alone change a count by up to 4 %; code that has grown has in every run
 
 
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="counting needs valgrind")
@@ -17,9 +18,13 @@ def test_no_step_takes_more_instructions_than_were_recorded():
     before = instructions.recorded()
     if before is None:
         pytest.skip(f"no counts are recorded for {instructions.key()}")
-    now = instructions.count()
-    grown = {name: (n, now[name]) for name, n in before.items() if now[name] > n * TOLERATED}
+    grown = dict(before)
+    for _ in range(TRIES):
+        now = instructions.count()
+        grown = {name: now[name] for name in grown if now[name] > before[name] * TOLERATED}
+        if not grown:
+            break
     assert not grown, (
-        f"(recorded, now): {grown}. The hot path has grown; if that is wanted, record it anew: "
+        f"now {grown}, recorded {before}. The hot path has grown; if that is wanted, record it anew: "
         "python benchmarks/instructions.py --record"
     )

@@ -13,6 +13,7 @@ from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
 from .show import tensor_bundle, tensor_html, tensor_text
+from .spelling import no_such_name
 
 
 class Tensor(InPlace, TensorHooks):
@@ -125,6 +126,9 @@ class Tensor(InPlace, TensorHooks):
                 "reduce it first, or use np.array2string(x.detach().numpy(), precision=...)"
             )
         return format(self.item(), spec)
+
+    def __getattr__(self, name: str) -> Any:  # only reached for a name that is not there
+        raise no_such_name("a tensor", name)
 
     # -- out of the graph --------------------------------------------------------------------
 

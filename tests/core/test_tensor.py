@@ -116,3 +116,18 @@ def test_a_seed_makes_random_tensors_repeat():
 def test_an_unknown_device_names_the_choices():
     with pytest.raises(ValueError, match="use 'cpu', 'cuda' or 'cuda:0'"):
         mg.zeros(2, device="tpu")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "hint"),
+    [
+        (mg.ones(2), "clamp", "here it is clip"),
+        (mg.ones(2), "numel", "here it is size"),
+        (mg.ones(2), "mul_", "new value of mul"),
+        (mg, "cat", "here it is mg.concatenate"),
+    ],
+)
+def test_a_name_of_pytorchs_that_is_another_here_is_said_so(owner, name, hint):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; .*{hint}"):
+        getattr(owner, name)
+    assert not hasattr(owner, "nothing_of_the_kind")
