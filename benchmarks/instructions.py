@@ -2,10 +2,11 @@
 
     python benchmarks/instructions.py [--record]
 
-Valgrind's callgrind counts them, so other programs do not matter. Counts of one code differ by up to
-4 %: where objects lie decides how often the caches of Python and NumPy collide. The arrays are 4×4:
-next to nothing but the engine is counted. `instructions.json` has the counts recorded for one version of Python and of NumPy;
-`--record` writes today's there, and tests/test_instructions.py compares.
+Valgrind's callgrind counts them, so other programs do not matter. Counts of one code differ by up
+to 4 %: where objects lie decides how often the caches of Python and NumPy collide. The arrays are
+4×4: next to nothing but the engine is counted. `instructions.json` has the counts recorded for one
+version of Python and of NumPy; `--record` writes today's there, and tests/test_instructions.py
+compares.
 """
 
 import argparse

@@ -25,6 +25,6 @@ def test_no_step_takes_more_instructions_than_were_recorded():
         if not grown:
             break
     assert not grown, (
-        f"now {grown}, recorded {before}. The hot path has grown; if that is wanted, record it anew: "
-        "python benchmarks/instructions.py --record"
+        f"now {grown}, recorded {before}. The hot path has grown; if that is wanted, "
+        "record it anew: python benchmarks/instructions.py --record"
     )
