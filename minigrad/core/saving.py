@@ -27,6 +27,9 @@ class Deferred:
     def __iter__(self) -> Iterator:
         raise NotImplementedError
 
+    def refuse_changed(self) -> None:
+        """InPlaceError if what the values come back from was changed in place. Asked beforehand."""
+
 
 class Saver:
     """Base of those who take over: a context manager around the forward, safe to nest."""

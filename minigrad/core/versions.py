@@ -103,10 +103,14 @@ def refuse_changed(nodes: Iterable) -> None:
     Called before any rule runs, so that nothing is changed by a backward that cannot be right.
     """
     for node in nodes:
-        if node.number < last_write and type(node.saved) is tuple:
-            for name, value in zip(node.plan.names, node.saved, strict=True) if node.saved else ():
-                for array in arrays_in(value):
-                    refuse_if_changed(array, node.number, node.op.name, name)
+        if node.number >= last_write:
+            continue
+        if type(node.saved) is not tuple:
+            node.saved.refuse_changed()
+            continue
+        for name, value in zip(node.plan.names, node.saved, strict=True) if node.saved else ():
+            for array in arrays_in(value):
+                refuse_if_changed(array, node.number, node.op.name, name)
 
 
 def refuse_if_changed(

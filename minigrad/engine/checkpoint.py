@@ -108,9 +108,20 @@ class _Frame:
         self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
+        self.looked = 0  # the newest write when the arguments were last looked at
         self.state = dict(modes.state.__dict__)
         self.generators = np.random.get_state(), random.get_state()
         self.early_stop = _early_stop.get()
+
+    def refuse_changed(self) -> None:
+        """InPlaceError if an argument was changed since: another function would be computed."""
+        if self.looked == versions.last_write:
+            return
+        named = [*((f"args[{i}]", x) for i, x in enumerate(self.args)), *self.kwargs.items()]
+        for name, value in named:
+            for array in versions.arrays_in(value):
+                versions.refuse_if_changed(array, self.trace[0][2], "checkpoint", name)
+        self.looked = versions.last_write
 
     def taken(self, turn: int) -> Any:
         """What the node of this turn saves; computed, with that of those before, if not there.
@@ -161,6 +172,9 @@ class _Recomputed(Deferred):
 
     def __iter__(self) -> Iterator:
         return iter(self.frame.taken(self.turn))
+
+    def refuse_changed(self) -> None:
+        self.frame.refuse_changed()
 
 
 class _Recorder(Saver):

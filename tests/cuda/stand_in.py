@@ -69,8 +69,9 @@ class ndarray:
     __array_priority__ = 100
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, a: np.ndarray):
-        self._a = a
+    def __init__(self, a: Any, dtype: Any = None, memory: Any = None):
+        """An array, or, as CuPy has it, (shape, dtype, memory): another shape of the same memory."""
+        self._a = a if memory is None else memory.array.reshape(a)
 
     device = types.SimpleNamespace(id=0)
 
@@ -167,7 +168,7 @@ class ndarray:
 
     @property
     def data(self) -> Any:
-        return types.SimpleNamespace(ptr=self._a.ctypes.data)
+        return types.SimpleNamespace(ptr=self._a.ctypes.data, array=self._a)
 
     @property
     def real(self) -> Any:

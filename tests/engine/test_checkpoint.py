@@ -293,7 +293,7 @@ def test_an_argument_changed_in_between_is_an_error():
     x, c = leaf([1.0]), mg.tensor([2.0])
     y = checkpoint(lambda x, c: x * c, x, c).sum()
     c += 1
-    with pytest.raises(InPlaceError, match="mul"):
+    with pytest.raises(InPlaceError, match="checkpoint"):
         y.backward()
 
 
