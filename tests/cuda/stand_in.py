@@ -70,7 +70,7 @@ class ndarray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, a: Any, dtype: Any = None, memory: Any = None):
-        """An array, or, as CuPy has it, (shape, dtype, memory): another shape of the same memory."""
+        """An array, or, as in CuPy, (shape, dtype, memory): another shape of that memory."""
         self._a = a if memory is None else memory.array.reshape(a)
 
     device = types.SimpleNamespace(id=0)
