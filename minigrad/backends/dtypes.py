@@ -44,9 +44,8 @@ def weak_scalars(values: list) -> list:
     dtypes = {x.dtype for x in values if hasattr(x, "dtype") and not isinstance(x, np.generic)}
     if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):
         return values
-    return [
-        bfloat16.type(x) if type(x) in _NUMBERS and type(x) is not complex else x for x in values
-    ]
+    number: Any = bfloat16.type  # type: ignore[union-attr]  # an array has it, so it is there
+    return [number(x) if type(x) in _NUMBERS and type(x) is not complex else x for x in values]
 
 
 def finfo(dtype: Any) -> Any:
