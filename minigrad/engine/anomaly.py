@@ -73,7 +73,7 @@ class _Listener:
 
     def graph_ready(self, order: list, roots: list) -> None:
         """Compare the arrays of the caller that rules need with what they were."""
-        if modes.state.anomaly is not None and _checksums:
+        if modes.state.anomaly is not None and _known:
             for node in order:
                 _refuse_changed_arrays(node)
 
@@ -151,29 +151,41 @@ def _called(stack: list) -> str:
 
 # -- memory that is changed behind the engine's back -----------------------------------------------
 
-_checksums: Any = weakref.WeakKeyDictionary()  # node -> checksums of the arrays it has saved
+_known: Any = weakref.WeakKeyDictionary()  # node -> fingerprints of the arrays it has saved
+_WHOLE = 16_384  # bytes: copying and comparing so little is ten times as fast as a checksum
 
 
 def _saved_arrays(node: Any) -> list:
     """(name, array) of what the node has saved, in order."""
-    if type(node.saved) is not tuple or not node.saved:
-        return []
     named = zip(node.plan.names, node.saved, strict=True)
     return [(name, x) for name, value in named for x in arrays_in(value)]
 
 
+def _fingerprints(node: Any) -> list:
+    """Of the arrays that the node has saved, in the order of _saved_arrays."""
+    if type(node.saved) is not tuple:
+        return []
+    found = []
+    for value in node.saved:
+        if type(value) is np.ndarray:  # nearly always
+            found.append(_fingerprint(value))
+        else:
+            found += [_fingerprint(x) for x in arrays_in(value)]
+    return found
+
+
 def _remember_arrays(node: Any) -> None:
-    kept = [_checksum(x) for _, x in _saved_arrays(node)]
-    if kept:
-        _checksums[node] = kept
+    found = _fingerprints(node)
+    if found:
+        _known[node] = found
 
 
 def _refuse_changed_arrays(node: Any) -> None:
-    before = _checksums.get(node)
-    if before is None:
+    before = _known.get(node)
+    if before is None or type(node.saved) is not tuple or _fingerprints(node) == before:
         return
-    for (name, array), checksum in zip(_saved_arrays(node), before, strict=False):
-        if _checksum(array) != checksum:
+    for (name, array), fingerprint in zip(_saved_arrays(node), before, strict=True):
+        if _fingerprint(array) != fingerprint:
             what = "its result" if name == "y" else f"its argument {name!r}"
             raise InPlaceError(
                 f"{node.op.name}: {what}, {describe(array)}, which its derivative needs, was "
@@ -183,7 +195,10 @@ def _refuse_changed_arrays(node: Any) -> None:
             )
 
 
-def _checksum(array: Any) -> int:
+def _fingerprint(array: Any) -> int | bytes:
+    """The bytes themselves of a small array, a checksum of a large one."""
     if type(array) is not np.ndarray:  # on a GPU: to look at it would cost a copy to the host
         return 0
+    if array.nbytes <= _WHOLE:
+        return array.tobytes()
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
