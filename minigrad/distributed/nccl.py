@@ -113,6 +113,10 @@ class NCCLRequest:
         """Make the current stream wait for the call; the host goes on."""
         _cupy().cuda.get_current_stream().wait_event(self.ended)
 
+    def synchronize(self) -> None:
+        """Make the host wait for the call."""
+        self.ended.synchronize()
+
 
 class NCCLTransport:
     """Arrays on GPUs, one GPU a rank."""

@@ -221,7 +221,10 @@ def barrier() -> None:
     """Wait until every rank has come here."""
     here = world()
     here.agree("barrier()")
-    here.wait(here.transport("cpu").barrier(), "barrier()")
+    request = here.transport("cpu").barrier()
+    here.wait(request, "barrier()")
+    if hasattr(request, "synchronize"):  # over NCCL alone `wait` stops the stream, not the host
+        request.synchronize()  # type: ignore[attr-defined]
 
 
 def device_kind(x: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import distributed
+from minigrad import cuda, distributed
 
 
 @dataclass(slots=True)
@@ -64,6 +64,7 @@ def compare_overlap(
                 distributed.barrier()
                 t0 = perf_counter()
                 step()
+                _wait_for_gpu(model)
                 took = (perf_counter() - t0) * 1e3
                 times[form].append(float(distributed.all_reduce(np.float64(took), "max")))
                 if form and model.timeline is not None:
@@ -77,3 +78,9 @@ def compare_overlap(
     same = all(a.tobytes() == b.tobytes() for a, b in pairs)
     share = statistics.median(hidden[1:])
     return Overlap(distributed.size(), times[True][1:], times[False][1:], share, same)
+
+
+def _wait_for_gpu(model: distributed.DataParallel) -> None:
+    """A step on a GPU has only been queued when the call returns."""
+    if any(p.device != "cpu" for p in model.parameters()):
+        cuda.synchronize()
