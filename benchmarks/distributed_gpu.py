@@ -9,6 +9,7 @@ whether their gradients have the same bits), and the time of the transfer alone 
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import subprocess
@@ -120,7 +121,7 @@ def run(engine: str, gpus: int, port: int) -> dict:
         command = [sys.executable, __file__, "--measure", engine]
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
     try:
-        lines = [rank.communicate(timeout=150)[0] for rank in ranks]
+        lines = [rank.communicate(timeout=80)[0] for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("--measure", choices=["minigrad", "torch"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
+        faulthandler.dump_traceback_later(70, exit=True)  # says where a rank hangs
         return measure_torch() if options.measure == "torch" else measure_minigrad()
     one, all_ = run("minigrad", 1, 13411), run("minigrad", options.gpus, 13412)
     print(f"gradients {one['gradients'] / 1e6:.0f} MB, float32, {LAYERS} × {WIDTH}², SGD")

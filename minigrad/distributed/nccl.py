@@ -5,11 +5,14 @@ they run beside what the current stream does next. `request.wait_on_stream()` ma
 stream wait for one of them, without stopping the host.
 """
 
+import contextlib
+import multiprocessing
 import os
 import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,12 +28,10 @@ _TYPES = {
 }  # fmt: skip  # ncclDataType_t; a complex number is sent as two real ones
 
 
-_groups: list[Any] = []
-
-
-def connect(rank: int, size: int, unique_id: Any = None) -> Any:
+def connect(rank: int, size: int, timeout: float, unique_id: bytes | None = None) -> Any:
     """An NCCL communicator on the current GPU.
 
+    timeout     seconds after which this process ends because another rank has not come
     unique_id   agreed upon elsewhere (through MPI); None: CuPy's TCP store at MASTER_ADDR,
                 MASTER_PORT introduces the ranks
     """
@@ -43,20 +44,62 @@ def connect(rank: int, size: int, unique_id: Any = None) -> Any:
         raise DistributedError(
             "CuPy does not find the NCCL library: pip install nvidia-nccl-cu13 (or -cu12)"
         )
-    if unique_id is not None:
-        return nccl.NcclCommunicator(size, unique_id, rank)
+    with _ended_after(timeout, f"minigrad.distributed: rank {rank} of {size}"):
+        if unique_id is not None:
+            return nccl.NcclCommunicator(size, unique_id, rank)
+        return _introduced_by_store(rank, size)
+
+
+def _introduced_by_store(rank: int, size: int) -> Any:
+    """A communicator whose ranks have met at a TCP store, a process that rank 0 starts."""
     from cupyx.distributed import init_process_group
 
     host = os.environ.get("MASTER_ADDR", "127.0.0.1")
     port = int(os.environ.get("MASTER_PORT", "13333"))
-    group = init_process_group(size, rank, host=host, port=port)
-    comm = group._comm  # CuPy's own calls do not know bfloat16
-    _groups.append(group)  # its store lives as long as the process
-    return comm
+    try:
+        group = init_process_group(size, rank, host=host, port=port)
+    except BaseException as problem:
+        _end_store()
+        if "TCPStore is not available" in str(problem):
+            raise DistributedError(
+                f"rank {rank} of {size} finds no rank 0 at {host}:{port}; start it, or set "
+                "MASTER_ADDR and MASTER_PORT to where it is, the same on every rank"
+            ) from problem
+        raise
+    group.stop()  # all have met: left alone, its process would keep rank 0 from ending
+    return group._comm  # CuPy's own calls do not know bfloat16
 
 
-def unique_id() -> Any:
-    """A name for a new communicator; one rank makes it, all use it."""
+def _end_store() -> None:
+    for child in multiprocessing.active_children():
+        if type(child).__name__ == "ExceptionAwareProcess":  # CuPy's store
+            child.terminate()
+
+
+@contextlib.contextmanager
+def _ended_after(timeout: float, who: str) -> Iterator[None]:
+    """End the process when the block takes longer: NCCL waits for missing ranks for ever."""
+
+    def end() -> None:
+        sys.stderr.write(
+            f"{who} stops: after {timeout:g} s not all ranks have joined. See their output; each "
+            "needs a GPU of its own (LOCAL_RANK)\n"
+        )
+        sys.stderr.flush()
+        _end_store()
+        os._exit(1)
+
+    timer = threading.Timer(timeout, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def unique_id() -> bytes:
+    """A name for a new communicator, 128 bytes; one rank makes it, all use it."""
     require_gpu("the NCCL backend")
     from cupy.cuda import nccl
 

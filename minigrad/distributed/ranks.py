@@ -56,11 +56,11 @@ class World:
 
         if self.size == 1:
             return Alone(kind)
-        name = np.zeros(128, np.int16)
+        name = np.zeros(128, np.uint8)
         if self.rank == 0:
-            name[:] = [int(part) for part in nccl.unique_id()]
+            name[:] = np.frombuffer(nccl.unique_id(), np.uint8)
         self.wait(self.transport("cpu").broadcast(name, 0), "rendezvous for NCCL")
-        comm = nccl.connect(self.rank, self.size, tuple(name.tolist()))
+        comm = nccl.connect(self.rank, self.size, self.timeout, name.tobytes())
         transport = nccl.NCCLTransport(comm, self.rank, self.size)
         transport.guard = nccl.Guard(comm, self.rank, self.size, self.timeout)
         return transport
@@ -190,7 +190,7 @@ def _over_nccl(timeout: float) -> dict[str, Transport]:
         ) from None
     cupy: Any = nccl.require_gpu("the NCCL backend")
     cupy.cuda.Device(int(os.environ.get("LOCAL_RANK", rank))).use()
-    over = nccl.NCCLTransport(nccl.connect(rank, size), rank, size)
+    over = nccl.NCCLTransport(nccl.connect(rank, size, timeout), rank, size)
     over.guard = nccl.Guard(over.comm, rank, size, timeout)
     return {"cuda": over, "cpu": nccl.Staged(over)}
 

@@ -1,5 +1,7 @@
 """Arrays on GPUs go through NCCL: the calls, on ranks with CuPy's stand-in."""
 
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -52,3 +54,18 @@ def test_a_call_that_never_ends_ends_the_process(monkeypatch, capsys):
         guard._run()
     assert left == [1]
     assert "rank 0 of 2 stops: allReduce of float32 (3,) does not end" in capsys.readouterr().err
+
+
+def test_a_rank_that_nobody_joins_ends_in_time_and_says_so():
+    """In a process of its own: what it does is end the process."""
+    program = (
+        "import time\n"
+        "from minigrad.distributed.nccl import _ended_after\n"
+        "with _ended_after(0.2, 'minigrad.distributed: rank 0 of 2'):\n"
+        "    time.sleep(30)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "rank 0 of 2 stops: after 0.2 s not all ranks have joined" in done.stderr

@@ -1,5 +1,6 @@
 """NCCL on real GPUs, one a rank: collectives, DataParallel, faults. Started as torchrun would."""
 
+import faulthandler
 import hashlib
 import os
 import sys
@@ -11,6 +12,7 @@ import minigrad as mg
 from minigrad import distributed, nn
 
 phase = sys.argv[1]
+faulthandler.dump_traceback_later(75, exit=True)  # says where a rank hangs
 local = os.environ.get("LOCAL_RANK") or os.environ["PMI_RANK"]  # MPI's launcher says the latter
 cupy.cuda.Device(int(local)).use()
 distributed.init(sys.argv[2] if len(sys.argv) > 2 else None, timeout=15)
@@ -169,11 +171,17 @@ def check_unlike_models_are_named():
 
 
 if phase == "right":
+    print("joined", rank, flush=True)
     check_collectives()
+    print("check_collectives", flush=True)
     check_derivatives()
+    print("check_derivatives", flush=True)
     check_gradients()
+    print("check_gradients", flush=True)
     check_steps_copy_nothing()
+    print("check_steps_copy_nothing", flush=True)
     check_unlike_models_are_named()
+    print("check_unlike_models_are_named", flush=True)
     distributed.barrier()
     print("all of rank", rank, flush=True)
 else:  # a rank leaves while the others wait

@@ -17,6 +17,7 @@ import scipy.special  # noqa: F401  (what the stand-in hands on)
 from mpi4py import MPI
 
 path = pathlib.Path(__file__).parents[2] / "cuda" / "stand_in.py"
+sys.path.insert(0, str(path.parent))  # it imports its neighbour
 spec = importlib.util.spec_from_file_location("stand_in", path)
 stand_in = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(stand_in)
@@ -52,7 +53,7 @@ class Stream:
         pass
 
 
-class Device(stand_in._Context):
+class Device(stand_in._Device):
     """A GPU that can be the current one."""
 
 
@@ -62,7 +63,7 @@ class Communicator:
     types = {0: "i1", 1: "u1", 2: "i4", 3: "u4", 4: "i8", 5: "u8", 6: "f2", 7: "f4", 8: "f8"}
 
     def __init__(self, size, name, rank):
-        assert len(name) == 128 and all(-128 <= part < 128 for part in name)
+        assert isinstance(name, bytes) and len(name) == 128
         self.comm = MPI.COMM_WORLD.Dup()
         self.size = size
 
@@ -103,7 +104,7 @@ current = Stream()
 stand_in.ndarray.device = Device()
 nccl = types.ModuleType("cupy.cuda.nccl")
 nccl.available, nccl.NcclCommunicator = True, Communicator
-nccl.get_unique_id = lambda: tuple(range(-64, 64))
+nccl.get_unique_id = lambda: bytes(range(64, 192))
 cuda = types.ModuleType("cupy.cuda")
 vars(cuda).update(vars(cupy.cuda))
 cuda.nccl, cuda.Event, cuda.Stream, cuda.Device = nccl, Event, Stream, Device
