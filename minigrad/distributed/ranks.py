@@ -164,6 +164,7 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     by_environment = "WORLD_SIZE" in os.environ and "RANK" in os.environ
     if backend == "mpi" or (backend is None and mpi.launched()):
         transport: Transport = mpi.MPITransport(mpi.library().COMM_WORLD)
+        _refuse_other_launcher(transport.size, mpi.launched())
         if transport.size == 1:
             transport = Alone()
         _world = World({"cpu": transport}, timeout, watch and transport.size > 1)
@@ -176,6 +177,16 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     assert _world is not None
     _world.watchdog.start()
     return _world
+
+
+def _refuse_other_launcher(found: int, launched: int) -> None:
+    """Another MPI's launcher starts processes that do not know of each other: each trains alone."""
+    if found == 1 and launched > 1:
+        raise DistributedError(
+            f"the launcher has started {launched} ranks, but the MPI library of mpi4py sees one: "
+            "they come from different MPI implementations. Use the mpiexec that belongs to the "
+            "library (pip install mpi4py mpich gives both)"
+        )
 
 
 def _over_nccl(timeout: float) -> dict[str, Transport]:

@@ -9,6 +9,7 @@ import pytest
 
 from minigrad.backends.device import DeviceError
 from minigrad.distributed import nccl, ranks
+from minigrad.distributed.errors import DistributedError
 
 
 def test_gpu_arrays_go_through_nccl_and_never_to_the_host(right):
@@ -69,3 +70,10 @@ def test_a_rank_that_nobody_joins_ends_in_time_and_says_so():
     )
     assert done.returncode == 1
     assert "rank 0 of 2 stops: after 0.2 s not all ranks have joined" in done.stderr
+
+
+def test_processes_of_another_mpi_launcher_do_not_train_alone_in_silence():
+    with pytest.raises(DistributedError, match="has started 2 ranks, but .* sees one"):
+        ranks._refuse_other_launcher(found=1, launched=2)
+    ranks._refuse_other_launcher(found=2, launched=2)
+    ranks._refuse_other_launcher(found=1, launched=1)

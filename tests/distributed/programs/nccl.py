@@ -13,7 +13,8 @@ from minigrad import distributed, nn
 
 phase = sys.argv[1]
 faulthandler.dump_traceback_later(75, exit=True)  # says where a rank hangs
-local = os.environ.get("LOCAL_RANK") or os.environ["PMI_RANK"]  # MPI's launcher says the latter
+launcher = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK")
+local = next(os.environ[name] for name in launcher if name in os.environ)
 cupy.cuda.Device(int(local)).use()
 distributed.init(sys.argv[2] if len(sys.argv) > 2 else None, timeout=15)
 rank, size = distributed.rank(), distributed.size()
