@@ -28,6 +28,14 @@ def minigrad(threads: int) -> SimpleNamespace:
     )  # fmt: skip
 
 
+def minigrad_compiled(threads: int) -> SimpleNamespace:
+    """With large ops as loops compiled by numba (mg.accelerate)."""
+    import minigrad as mg
+
+    mg.accelerate()
+    return minigrad(threads)
+
+
 def minigrad_tape(threads: int) -> SimpleNamespace:
     """The step recorded once and replayed: static shapes, no graph built."""
     import minigrad as mg
@@ -129,6 +137,7 @@ def _scalar(y: Any, g: Any, total: Callable) -> Any:
 
 ENGINES: dict[str, Callable[[int], SimpleNamespace]] = {
     "minigrad": minigrad,
+    "minigrad compiled": minigrad_compiled,
     "minigrad tape": minigrad_tape,
     "PyTorch": torch,
     "autograd": autograd,

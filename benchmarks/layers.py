@@ -3,7 +3,9 @@
     python benchmarks/layers.py [--only TEXT] [--repeats 20] [--threads 2] [--no-memory]
                                 [--json out.json]
 
-float32, both on the same number of threads. Runs alternate between the engines, so a drift of the
+float32, all on the same number of threads. "compiled" is minigrad inside mg.accelerate(), where
+numba is installed; its ratio is the last. --cpu: processor time of one thread, which other programs
+disturb least. Runs alternate between the engines, so a drift of the
 machine's speed meets both. Quoted are medians with quartiles; ratios are medians of the pairwise
 ratios. Run it with OPENBLAS_CORETYPE unset, or NumPy's product may be held to half its speed.
 
@@ -16,9 +18,11 @@ import json
 import os
 import statistics
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
-from time import perf_counter
+from functools import partial
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,31 +141,54 @@ def theirs(threads: int) -> dict[str, Callable]:
     return workloads(f)
 
 
+clock = time.perf_counter
+
+
 def milliseconds(run: Callable) -> float:
-    start = perf_counter()
+    start = clock()
     run()
-    return (perf_counter() - start) * 1e3
+    return (clock() - start) * 1e3
+
+
+def compiled_milliseconds(run: Callable) -> float:
+    """The same inside mg.accelerate(); switching is not counted."""
+    with mg.accelerate():
+        return milliseconds(run)
+
+
+def has_numba() -> bool:
+    return find_spec("numba") is not None
 
 
 def compare(repeats: int, threads: int, only: str) -> dict:
     """Print and return the times and ratios of every workload."""
-    figures, peers = {}, theirs(threads)
-    print(f"\n{'milliseconds, median (quartiles)':42}{'minigrad':>24}{'PyTorch':>24}   ratio")
+    figures, peers, compiles = {}, theirs(threads), has_numba()
+    engines = f"{'minigrad':>24}{'compiled':>24}{'PyTorch':>24}"
+    print(f"\n{'milliseconds, median (quartiles)':42}{engines}  ratios to PyTorch")
     for name, mine in ours(threads).items():
         if only not in name:
             continue
-        peer = peers.get(name)
-        for run in (mine, peer) * 2:
-            if run:
-                run()
-        times = [(milliseconds(mine), milliseconds(peer) if peer else 0) for _ in range(repeats)]
-        a, b = [list(t) for t in zip(*times, strict=True)]
-        if not peer:
-            print(f"{name:42}{spread(a):>24}{'not installed':>24}")
-            continue
-        ratio = statistics.median(x / y for x, y in times)
-        print(f"{name:42}{spread(a):>24}{spread(b):>24}{ratio:8.2f}", flush=True)
-        figures[name] = {"minigrad": a, "pytorch": b, "ratio": ratio}
+        turns = {"minigrad": partial(milliseconds, mine)}
+        if compiles:
+            turns["compiled"] = partial(compiled_milliseconds, mine)
+        if name in peers:
+            turns["pytorch"] = partial(milliseconds, peers[name])
+        for turn in [*turns.values()] * 2:
+            turn()
+        times = [{engine: turn() for engine, turn in turns.items()} for _ in range(repeats)]
+        found: dict[str, Any] = {engine: [t[engine] for t in times] for engine in turns}
+        cells = [
+            spread(found[engine]) if engine in found else "not installed"
+            for engine in ("minigrad", "compiled", "pytorch")
+        ]
+        found["ratios"] = {
+            engine: statistics.median(t[engine] / t["pytorch"] for t in times)
+            for engine in ("minigrad", "compiled")
+            if engine in turns and "pytorch" in turns
+        }
+        ratios = "".join(f"{ratio:8.2f}" for ratio in found["ratios"].values())
+        print(f"{name:42}{''.join(f'{cell:>24}' for cell in cells)}{ratios}", flush=True)
+        figures[name] = found
     return figures
 
 
@@ -170,13 +197,13 @@ def attention_memory(block_size: int | None, blocks: bool) -> tuple[float, float
     q, k, v = (mg.tensor(values(1, 8, LENGTH, 64), requires_grad=True) for _ in range(3))
     g = values(1, 8, LENGTH, 64)
     tracemalloc.start()
-    start = perf_counter()
+    start = time.perf_counter()
     if blocks:
         y = mg.scaled_dot_product_attention(q, k, v, block_size=block_size)
     else:
         y = mg.softmax(q * 0.125 @ k.mT) @ v
     y.backward(g)
-    seconds = perf_counter() - start
+    seconds = time.perf_counter() - start
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 1e6, seconds
@@ -189,7 +216,11 @@ def main() -> int:
     parser.add_argument("--only", default="", help="the workloads whose name has this in it")
     parser.add_argument("--no-memory", action="store_true", help="skip the memory of attention")
     parser.add_argument("--json", help="write the figures here as JSON too")
+    parser.add_argument("--cpu", action="store_true", help="processor time of one thread")
     options = parser.parse_args()
+    if options.cpu:
+        global clock
+        clock, options.threads = time.thread_time, 1
     print(conditions(), f"threads {options.threads}", f"load {os.getloadavg()[0]:.1f}", sep=", ")
     figures = compare(options.repeats, options.threads, options.only)
     if not options.no_memory:

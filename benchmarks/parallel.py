@@ -2,11 +2,15 @@
 
     python benchmarks/parallel.py [--repeats 30] [--workers 2] [--json out.json] [workload ...]
 
-Workloads: an ensemble of MLPs (wide, nodes of 0.3 ms and more), a convolutional net with branches,
-attention heads as separate branches, a deep chain (no gain is expected), and small graphs of
-200 µs and more, which gating must leave as they are. For each, in turns: serial and parallel with
-BLAS at one thread each (same bits, checked), and serial with BLAS on all cores, the other honest
-baseline. Quoted are medians with quartiles; ratios are medians of the pairwise ratios.
+Workloads: an ensemble of MLPs (wide, nodes of 0.3 ms and more), in float32 and float64, and one of
+larger layers; a convolutional net with branches, attention heads as separate branches, a deep chain
+(no gain is expected), and small graphs of 200 µs and more, which gating must leave as they are.
+
+For each, in turns: serial and parallel with BLAS at one thread each (same bits, checked), and
+serial with BLAS on all cores, the other honest baseline. For ensembles also what the machine gives:
+as many threads as workers, each the serial backward of its share of the members, with no scheduler.
+Quoted are medians with quartiles; ratios are medians of the pairwise ratios. Gradients are let go
+after the clock has stopped.
 """
 
 import argparse
@@ -15,29 +19,33 @@ import os
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
+from inspect import signature
 from time import perf_counter
 
 import numpy as np
 
 import minigrad as mg
-from minigrad.backends import blas
+from minigrad.backends import blas, pool
+from minigrad.core.graph import reachable
+from minigrad.engine.work import cost_of
 
 _leaves: list[mg.Tensor] = []  # of the workload built last: a graph knows its leaves only weakly
 
 
-def leaf(rng, *shape):
-    values = rng.standard_normal(shape, dtype=np.float32) / np.sqrt(shape[0])
+def leaf(rng, *shape, dtype="float32"):
+    values = rng.standard_normal(shape, dtype=dtype) * shape[0] ** -0.5
     _leaves.append(mg.tensor(values, requires_grad=True))
     return _leaves[-1]
 
 
-def ensemble(rng, members=8, width=384, depth=3, batch=256):
+def ensemble(rng, members=8, width=384, depth=3, batch=256, dtype="float32"):
     """Members that share nothing but the input."""
-    x, losses = mg.tensor(rng.standard_normal((batch, width), dtype=np.float32)), []
+    x, losses = mg.tensor(rng.standard_normal((batch, width), dtype=dtype)), []
     for _ in range(members):
         h = x
         for _ in range(depth):
-            h = mg.tanh(h @ leaf(rng, width, width))
+            h = mg.tanh(h @ leaf(rng, width, width, dtype=dtype))
         losses.append((h * h).mean())
     return sum(losses)
 
@@ -88,20 +96,62 @@ def bushy(rng, count=24):
     return sum((mg.tanh(x * float(i)) * x).sum() for i in range(count))
 
 
-WORKLOADS = {f.__name__: f for f in (ensemble, inception, heads, chain, small, bushy)}
+MEMBERS = 8
+WORKLOADS: dict[str, Callable] = {
+    "ensemble": ensemble,
+    "ensemble64": partial(ensemble, dtype="float64"),
+    "wide": partial(ensemble, width=512, batch=512),
+    **{f.__name__: f for f in (inception, heads, chain, small, bushy)},
+}
+
+
+def built(name: str, **options) -> tuple[mg.Tensor, list[mg.Tensor]]:
+    """The loss of a workload, and its leaves."""
+    _leaves.clear()
+    return WORKLOADS[name](np.random.default_rng(0), **options), list(_leaves)
 
 
 def timed(step: Callable) -> float:
+    """Milliseconds; the gradients are let go after the clock has stopped."""
     started = perf_counter()
-    step()
-    return (perf_counter() - started) * 1e3
+    result = step()
+    spent = perf_counter() - started
+    del result
+    return spent * 1e3
+
+
+def side_by_side(name: str, workers: int) -> Callable:
+    """The backward of an ensemble without a scheduler: each thread its share of the members."""
+    shares = [built(name, members=MEMBERS // workers) for _ in range(workers)]
+
+    def run() -> list:
+        waiting, found = list(shares), []
+
+        def loop() -> None:
+            try:
+                while True:
+                    found.append(mg.grad(*waiting.pop(), retain_graph=True))
+            except IndexError:
+                return
+
+        pool.together(loop, workers)
+        return found
+
+    return run
+
+
+def sizes(loss: mg.Tensor) -> str:
+    """How large its nodes are, in words; from what they took with BLAS at one thread."""
+    nodes = [p for p in reachable([loss.node]) if hasattr(p, "op")]
+    costs = [cost_of(node).with_one(1) for node in nodes]
+    large = [cost for cost in costs if cost >= 300]
+    share = sum(large) / sum(costs)
+    return f"{len(large)} of {len(nodes)} nodes take 0.3 ms and more, {share:.0%} of the work"
 
 
 def measure(name: str, repeats: int, workers: int) -> dict:
-    """Times in ms of the three ways, in turns, and the ratios of each pair."""
-    _leaves.clear()
-    loss = WORKLOADS[name](np.random.default_rng(0))
-    leaves = list(_leaves)
+    """Times in ms of the ways, in turns, and the ratios of each pair."""
+    loss, leaves = built(name)
     options = {"engine": "parallel", "workers": workers}
 
     def serial():
@@ -110,39 +160,50 @@ def measure(name: str, repeats: int, workers: int) -> dict:
     def parallel():
         return mg.grad(loss, leaves, retain_graph=True, **options)
 
+    ways = {"serial": serial, "parallel": parallel}
+    if "members" in signature(WORKLOADS[name]).parameters and MEMBERS % workers == 0:
+        ways["side by side"] = side_by_side(name, workers)
     with blas.one_thread():
         forced = mg.grad(loss, leaves, retain_graph=True, min_work=0, **options)
         same = all(a.data.tobytes() == b.data.tobytes() for a, b in zip(serial(), forced))
         for _ in range(10):  # the engine tries both ways before it settles
-            parallel(), serial()
-        pairs = [(timed(serial), timed(parallel)) for _ in range(repeats)]
+            for way in ways.values():
+                way()
+        turns = [{k: timed(way) for k, way in ways.items()} for _ in range(repeats)]
         decision = str(mg.engine.last_report())
     timed(serial)
-    return {
+    row = {
         "workload": name,
-        "nodes": len(mg.core.graph.reachable([loss.node])),
+        "nodes": len(reachable([loss.node])),
+        "sizes": sizes(loss),
         "same_bits": same,
-        "serial": [a for a, _ in pairs],
-        "parallel": [b for _, b in pairs],
+        **{way: [turn[way] for turn in turns] for way in ways},
         "serial_all_cores": [timed(serial) for _ in range(repeats)],
-        "ratio": statistics.median(a / b for a, b in pairs),
+        "ratios": [turn["serial"] / turn["parallel"] for turn in turns],
         "decision": decision,
     }
+    if "side by side" in ways:
+        row["bound"] = [turn["serial"] / turn["side by side"] for turn in turns]
+    return row
 
 
-def spread(times: list[float]) -> str:
-    low, middle, high = statistics.quantiles(times, n=4)
-    return f"{middle:8.3f} ({low:.3f}–{high:.3f})"
+def spread(numbers: list[float], digits: int = 3) -> str:
+    low, middle, high = statistics.quantiles(numbers, n=4)
+    return f"{middle:8.{digits}f} ({low:.{digits}f}–{high:.{digits}f})"
 
 
 def show(row: dict) -> None:
     print(f"\n{row['workload']}: {row['nodes']} places, same bits: {row['same_bits']}")
-    for name, title in (("serial", "serial, BLAS 1 thread"), ("parallel", "parallel, gated"),
-                        ("serial_all_cores", "serial, BLAS all cores")):  # fmt: skip
-        print(f"  {title:24} {spread(row[name])} ms")
-    middle = {k: statistics.median(row[k]) for k in ("serial", "parallel", "serial_all_cores")}
-    print(f"  parallel is {row['ratio']:.2f}× serial (median of pairs); {row['decision']}")
-    if middle["serial_all_cores"] < middle["parallel"]:
+    print(f"  {row['sizes']}")
+    titles = {"serial": "serial, BLAS 1 thread", "parallel": "parallel, gated",
+              "side by side": "members side by side",
+              "serial_all_cores": "serial, BLAS all cores"}  # fmt: skip
+    for way in [way for way in titles if way in row]:
+        print(f"  {titles[way]:24} {spread(row[way])} ms, least {min(row[way]):.3f}")
+    print(f"  parallel is {spread(row['ratios'], 2).strip()} × serial; {row['decision']}")
+    if "bound" in row:
+        print(f"  side by side is {spread(row['bound'], 2).strip()} × serial: the machine's bound")
+    if statistics.median(row["serial_all_cores"]) < statistics.median(row["parallel"]):
         print("  BLAS with all cores is the better choice here.")
 
 

@@ -30,6 +30,7 @@ from . import (
     ops,
     optim,
     special,
+    stats,
     train,
 )
 from .backends.dtypes import bfloat16
@@ -37,12 +38,14 @@ from .backends.pool import get_num_threads, set_num_threads
 from .backends.random import generator, manual_seed
 from .backends.random import get_state as get_rng_state
 from .backends.random import set_state as set_rng_state
+from .compiled import accelerate, is_accelerated
 from .core import errors
 from .core.autocast import autocast
 from .core.caches import cache_stats, clear_caches
 from .core.create import *
 from .core.custom import Function, once_differentiable
 from .core.deterministic import *
+from .core.draws import *
 from .core.events import scope
 from .core.extension import extension, extensions
 from .core.hooks import register_multi_grad_hook
@@ -55,7 +58,7 @@ from .core.modes import (
     set_grad_enabled,
 )
 from .core.primitive import composite, elementwise, primitive
-from .core.spelling import no_such_name as _no_such_name
+from .core.spelling import Elsewhere as _Elsewhere, no_such_name as _no_such_name
 from .core.session import Session, clear_grads
 from .core.tensor import Tensor
 from .engine.anomaly import detect_anomaly
@@ -78,6 +81,7 @@ from .instrument.environment import start as _start_instruments
 from .io import load, save
 from . import distributed
 from .version import __version__, show_versions
+from .compiled.switch import from_environment as _accelerate_if_asked
 
 bool_, int8, int16, int32, int64 = _np.bool_, _np.int8, _np.int16, _np.int32, _np.int64
 uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
@@ -86,8 +90,12 @@ complex64, complex128 = _np.complex64, _np.complex128
 newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
 
 
+_Elsewhere.stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != "_"])
+
+
 def __getattr__(name: str) -> object:
     raise _no_such_name("minigrad", name)
 
 
 _start_instruments()
+_accelerate_if_asked()

@@ -18,7 +18,7 @@ from .backends.device import DeviceError, Transfers
 __all__ = [
     "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "capture", "current_device",
     "current_stream", "device", "device_count", "empty_cache", "get_device_name", "is_available",
-    "max_memory_allocated", "memory_allocated", "memory_info", "memory_reserved",
+    "max_memory_allocated", "memory_allocated", "memory_info", "memory_reserved", "nvtx",
     "reset_peak_memory_stats", "stream", "synchronize", "transfers",
 ]  # fmt: skip
 
@@ -115,14 +115,14 @@ def empty_cache() -> None:
 
 
 class _Peak:
-    """The most bytes in use at once, from a hook of CuPy's pool; in this thread alone."""
+    """The most bytes in use at once, from a hook of CuPy's pool, which a thread has to enter."""
 
     hook: Any = None
     most = 0
 
 
 def reset_peak_memory_stats() -> None:
-    """Start to watch the peak of `memory_allocated` in this thread, from now."""
+    """Start to watch the peak of `memory_allocated` in this thread and its helpers, from now."""
     cupy = _cupy()
     pool = cupy.get_default_memory_pool()
     _Peak.most = pool.used_bytes()
@@ -137,6 +137,7 @@ def reset_peak_memory_stats() -> None:
 
     _Peak.hook = Watch()
     _Peak.hook.__enter__()
+    _device.memory_hooks.append(_Peak.hook)
 
 
 def max_memory_allocated() -> int:
@@ -160,6 +161,13 @@ def capture(program: Any, copy: bool = False) -> Any:
     from .on_gpu.graphs import capture as captured
 
     return captured(program, copy)
+
+
+def nvtx() -> Any:
+    """`with mg.cuda.nvtx():` names the ops in Nsight Systems: see instrument/nvtx.py."""
+    from .instrument.nvtx import Ranges
+
+    return Ranges()
 
 
 def allow_tf32(allowed: bool = True) -> None:

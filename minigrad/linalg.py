@@ -33,6 +33,8 @@ from .ops.linalg import (
     qr,
     slogdet,
     solve,
+    solve_sylvester,
+    sqrtm,
     svd,
     svdvals,
     tensorinv,
@@ -46,15 +48,16 @@ from .ops.shape import matrix_transpose
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_solve", "cond", "cross", "det", "diagonal", "eig",
-    "eigh", "eigvals", "eigvalsh", "inv", "lstsq", "lu", "lu_factor", "lu_solve", "matmul",
-    "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "matvec",
-    "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
-    "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vecdot", "vecmat",
-    "vector_norm",
+    "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
+    "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
+    "matvec", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
+    "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "tensordot", "tensorinv",
+    "tensorsolve", "trace", "triangular_solve", "vecdot", "vecmat", "vector_norm",
 ]  # fmt: skip
 
 
 LinAlgError = np.linalg.LinAlgError
+expm = matrix_exp  # SciPy's name
 
 
 def diagonal(x: Any, *, offset: int = 0) -> Any:
@@ -65,6 +68,21 @@ def diagonal(x: Any, *, offset: int = 0) -> Any:
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The trace of each matrix of x (…, m, n)."""
     return op.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
+
+
+def solve_triangular(
+    a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
+) -> Any:
+    """triangular_solve with SciPy's arguments: trans 0 or "N" solves a y = b, 1 or "T" aᵀ y = b,
+    2 or "C" aᴴ y = b; lower says which triangle of a is read.
+    """
+    ways = {0: 0, "N": 0, 1: 1, "T": 1, 2: 2, "C": 2}
+    if trans not in ways:
+        raise ValueError(f"solve_triangular: trans is 0, 1, 2, 'N', 'T' or 'C', got {trans!r}")
+    if ways[trans]:
+        a, lower = op.swapaxes(a, axis1=-1, axis2=-2), not lower
+        a = op.conj(a) if ways[trans] == 2 else a
+    return triangular_solve(a, b, lower=lower, unit_diagonal=unit_diagonal)
 
 
 # NumPy's namespace has functions of its own for these, which differ from its top-level ones.

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-HEAVY = "scipy rich threadpoolctl cupy asyncio opt_einsum importlib.metadata multiprocessing"
+HEAVY = "scipy numba rich threadpoolctl cupy asyncio opt_einsum importlib.metadata multiprocessing"
 
 
 def test_import_minigrad_leaves_heavy_packages_for_their_first_use():

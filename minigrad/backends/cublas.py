@@ -59,16 +59,16 @@ class _Library:
         if known is None:
             made = _P()
             _check(self.create(ctypes.byref(made)), "create")
-            known = self.local.__dict__[device] = [made, None]
+            known = self.local.__dict__[device] = [made, None, None]
         if known[1] != stream:
             memory = self.workspaces.get((device, stream))
             if memory is None:
-                if len(self.workspaces) == _STREAMS:
-                    self.workspaces.clear()  # what is still read stays until its stream is done
+                if len(self.workspaces) >= _STREAMS:  # those that handles are put to stay alive
+                    self.workspaces.clear()
                 memory = self.workspaces[device, stream] = self.cupy.empty(_WORKSPACE, np.uint8)
             _check(self.set_stream(known[0], stream), "set_stream")
             _check(self.set_workspace(known[0], memory.data.ptr, _WORKSPACE), "set_workspace")
-            known[1] = stream
+            known[1:] = stream, memory  # the handle writes there as long as it is put to it
         return known[0]
 
 

@@ -118,6 +118,7 @@ class Transfers:
     bytes_to_device: int = 0
 
 
+memory_hooks: list[Any] = []  # CuPy's know one thread alone: helpers enter these too (pool.py)
 transfers = Transfers()
 observers: list[Callable[[str, int, int, Any], None]] = []  # (direction, t0, t1, the array)
 

@@ -18,11 +18,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import Context, copy_context
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
+
+from .device import memory_hooks
 
 LIMIT = 64  # helpers, however many are asked for
 _local = threading.local()  # .sharing: this thread is one of several that share work
@@ -175,7 +177,7 @@ atexit.register(lambda: _helpers.stop())
 
 
 def _device_here() -> Callable[[], AbstractContextManager]:
-    """What makes CuPy's current device and stream, which belong to a thread, those of another."""
+    """What makes CuPy's current device, stream and memory hooks, a thread's, those of another."""
     cupy = sys.modules.get("cupy")
     if cupy is None or not cupy.cuda.is_available():
         return nullcontext
@@ -183,7 +185,9 @@ def _device_here() -> Callable[[], AbstractContextManager]:
 
     @contextmanager
     def entered() -> Iterator[None]:
-        with cupy.cuda.Device(device), stream:
+        with ExitStack() as stack:
+            for part in (cupy.cuda.Device(device), stream, *memory_hooks):
+                stack.enter_context(part)
             yield
 
     return entered

@@ -37,6 +37,8 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
     if session.checked:
         session.refuse_mixed(op, args, params)
     state = modes.state
+    if events.opening is not None and not (state.level or state.muted):
+        events.opening(op.name)
     plain = state.plain
     if plain is not None:
         return _RECORDED if plain else _UNRECORDED

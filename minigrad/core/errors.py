@@ -111,6 +111,16 @@ def _arrays_in(args: tuple) -> list:
     return arrays
 
 
+_OUR_NAMES = {"dim": "axis=", "dims": "axis=", "keepdim": "keepdims=", "input": "x, by position"}
+
+
+def _our_name(error: Exception) -> str:
+    """What an argument by PyTorch's name is called here, for a TypeError that Python raised."""
+    _, unexpected, name = str(error).partition("unexpected keyword argument ")
+    ours = _OUR_NAMES.get(name.strip("'")) if unexpected else None
+    return f"; here it is {ours}" if ours else ""
+
+
 _REBUILT = (
     np.exceptions.AxisError,
     np.linalg.LinAlgError,
@@ -128,7 +138,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """
     if getattr(error, "explained", False):
         return error
-    message = f"{call_text(op, args, params)}: {error}"
+    message = f"{call_text(op, args, params)}: {error}{_our_name(error)}"
     devices = {device_of(x) for x in _arrays_in(args)}
     if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
         message = (

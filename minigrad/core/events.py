@@ -36,6 +36,8 @@ wants_origin = False  # some listener asks for source site and scope
 stack_depth = 0  # how many frames of the user's code an origin keeps, if more than its line
 synchronize: Callable[[Any], None] | None = None  # waits until the device has made this result
 clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks it on a device
+opening: Callable[[str], None] | None = None  # told an op's name before it runs (with add_check)
+around: Callable[[Callable], Callable] | None = None  # what stands around each node of a backward
 _asked: tuple[tuple[bool, int, bool], ...] = ()  # what each listener asks for
 _lock = threading.Lock()
 

@@ -13,7 +13,7 @@ from .graph import port_of
 from .plan import Plan
 from .primitive import Primitive
 from .registry import op as ops
-from .tensor import Tensor, raw, wrap
+from .tensor import Tensor, detached, raw, wrap
 
 
 class FunctionPlan(Plan):
@@ -36,9 +36,6 @@ class FunctionPlan(Plan):
         self.names = tuple([self._name(place) for place in self.ctx.wanted])
         if self.hidden:
             self.names += ("depends on",)
-        self.pick = None
-        self.extras = ["all"]
-        self.shapes = []
 
     def _name(self, place: tuple) -> str:
         kind, i = place
@@ -46,7 +43,7 @@ class FunctionPlan(Plan):
             return f"y[{i}]" if self.op.outputs else "y"
         return self.op.arrays[i] if kind == "input" else f"saved_tensors[{i}]"
 
-    def gather(self, arrays: list, params: dict, residuals: Any, pattern: int) -> tuple:
+    def save(self, arrays: list, params: dict, residuals: Any, pattern: int) -> tuple:
         *inputs, y = arrays
         self.shapes_in = [x.shape for x in inputs]
         self.results = [(part.shape, raw(part).dtype) for part in (y if self.op.outputs else (y,))]
@@ -78,9 +75,9 @@ class FunctionPlan(Plan):
         gs = self._materialized(g if op.outputs else [g])
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
         cut = recorded and self.hidden
-        ctx = self.ctx.at_use(tuple([_detached(v) if cut else v for v in saved]), self.needs)
+        ctx = self.ctx.at_use(tuple([detached(v) if cut else v for v in saved]), self.needs)
         with nullcontext() if recorded and not cut else modes.no_grad():
-            given = op.function.backward(ctx, *[as_tensor(_detached(v) if cut else v) for v in gs])
+            given = op.function.backward(ctx, *[as_tensor(detached(v) if cut else v) for v in gs])
         contributions = self._checked(given)
         if cut:
             return [c if c is None else _sealed(op.name, c, behind) for c in contributions]
@@ -132,10 +129,6 @@ class FunctionPlan(Plan):
 def as_tensor(x: Any) -> Any:
     """An array as a tensor; a tensor or None as it is."""
     return x if x is None or isinstance(x, Tensor) else wrap(x)
-
-
-def _detached(x: Any) -> Any:
-    return x.detach() if isinstance(x, Tensor) else x
 
 
 def _stand_in(place: Any) -> np.ndarray:

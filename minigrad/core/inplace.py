@@ -1,6 +1,6 @@
 """x[index] = v, x += v and their kin: in place where that is safe, recorded where it can be.
 
-Three cases:
+Four cases:
 
 - Nothing is tracked (or under no_grad): the memory is written, as in NumPy, so views see it. The
   write is noted (versions.py): a backward that needs the old values raises InPlaceError.
@@ -9,6 +9,9 @@ Three cases:
   That is possible only if nobody else looks at x's memory: a view would go on showing the old
   values. CPython's reference count says whether somebody does; then it is an InPlaceError.
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
+- Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
+  and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
+  then `y[0] = v`). An argument of the transformed function is a leaf.
 """
 
 import sys
@@ -90,7 +93,7 @@ class InPlace(Methods):
 
 def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     """x with x[index] = value: recorded, or in x's memory."""
-    if _is_recorded(x, value, what):
+    if _is_recorded(x, value, what, index):
         y = op.setitem(x, _with_dtype_of(x, value, what), index=index)
         return _become(x, y)
     x.data[_plain(index)] = _plain(value)
@@ -111,15 +114,15 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
     return x
 
 
-def _is_recorded(x: Any, value: Any, what: str) -> bool:
+def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
     """Whether this change needs a node; an error if it cannot be made."""
-    of_transform = x.level or getattr(value, "level", 0)
+    of_transform = x.level or getattr(value, "level", 0) or _level_of(index)
     tracked = x.node is not None or getattr(value, "node", None) is not None
     if not of_transform and not (tracked and modes.state.recording):
         return False
     instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
     if of_transform:
-        raise TypeError(f"{what}: inside a transform of mg.func tensors are not changed; {instead}")
+        instead = f"begin with x = x.copy() to change an argument; {instead}"
     if x.node.__class__ is Leaf:
         raise InPlaceError(
             f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a leaf that is "
@@ -141,15 +144,24 @@ def _seen_by_x_alone(x: Any) -> bool:
     """Whether no view and no other tensor can see x's memory, by CPython's reference counts.
 
     The node that made x may have saved the array as its result: it never shows it to anybody.
+    Inside a transform x.data is a tensor of the level below, and so on down to the array.
     """
+    while isinstance(x.data, InPlace):
+        if sys.getrefcount(x.data) > _ALONE + _saved_by_own_node(x):
+            return False
+        x = x.data
     if type(x.data) is not np.ndarray:
         return x.data.base is None  # CuPy: only views are told apart
-    saved = getattr(x.node, "saved", None)
-    own = sum(value is x.data for value in saved) if type(saved) is tuple else 0
-    if sys.getrefcount(x.data) > _ALONE + own:
+    if sys.getrefcount(x.data) > _ALONE + _saved_by_own_node(x):
         return False
     base = x.data.base
     return base is None or type(base) is np.ndarray and sys.getrefcount(base) <= _BASE_ALONE
+
+
+def _saved_by_own_node(x: Any) -> int:
+    """How often the node that made x holds its data."""
+    saved = getattr(x.node, "saved", None)
+    return sum(value is x.data for value in saved) if type(saved) is tuple else 0
 
 
 class _Holder:
@@ -168,9 +180,18 @@ _ALONE, _BASE_ALONE = _count_alone()
 
 
 def _become(x: Any, y: Any) -> Any:
-    """Let the tensor x stand for the result y from now on."""
+    """Let the tensor x stand for the result y from now on; of y's level, inside a transform."""
     x.data, x.node = y.data, y.node
+    if y.level:
+        x.__class__ = type(y)
+        x._grad = y._grad  # where a dual number has its tangent
     return x
+
+
+def _level_of(index: Any) -> int:
+    """The highest level of the tensors in an index."""
+    parts = index if type(index) is tuple else (index,)
+    return max([getattr(part, "level", 0) for part in parts], default=0)
 
 
 def _with_dtype_of(x: Any, value: Any, what: str) -> Any:

@@ -7,10 +7,11 @@ core/registry.py says why.
 
 from typing import Any
 
+from .more_methods import MoreMethods
 from .registry import op
 
 
-class Methods:
+class Methods(MoreMethods):
     """Base of Tensor."""
 
     __slots__ = ()
@@ -266,8 +267,6 @@ class Methods:
 
     def ravel(self) -> Any:
         return op.reshape(self, shape=-1)
-
-    flatten = ravel
 
     def transpose(self, *axes: Any) -> Any:
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)

@@ -13,7 +13,6 @@ The signature is the save list. A rule asks by name for what it needs:
 """
 
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -41,11 +40,12 @@ class Plan:
     """For one op and one pattern of inputs that need gradients: what to save, how to pull back.
 
     names    what `Node.saved` holds, in order
-    pick     takes from [*inputs, y] those that are simply there (None: none); `gather` the rest
+    save     (arrays, params, residuals, pattern) -> the saved values, arrays being [*inputs, y];
+             None where nothing is saved
     pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
     """
 
-    __slots__ = ("op", "slots", "names", "pick", "extras", "shapes", "pull", "joint")
+    __slots__ = ("op", "slots", "names", "save", "pull", "joint")
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
@@ -55,36 +55,9 @@ class Plan:
         names = dict.fromkeys(name for rule in rules for name in rule.names if name != "g")
         if self.joint:
             names["needs"] = None
-        at_hand = {"y": -1}
-        if not op.variadic:
-            at_hand |= {name: i for i, name in enumerate(op.arrays)}
-        direct = [name for name in names if name in at_hand]
-        self.extras = [name for name in names if name not in at_hand]
-        sizes = {} if op.variadic else {f"{name}_shape": i for i, name in enumerate(op.arrays)}
-        self.shapes = [sizes.get(name, -1) for name in self.extras]
-        self.names = (*direct, *self.extras)
-        self.pick = _picker([at_hand[name] for name in direct])
-        self.pull = _written_out(op, rules, self.names)
-
-    def gather(self, arrays: list, params: dict, residuals: list | tuple, pattern: int) -> tuple:
-        """The saved values that are not simply an input or the result; arrays is [*inputs, y]."""
-        if -1 not in self.shapes:  # shapes alone, as for products and reshapes: the short way
-            return tuple([np.shape(arrays[i]) for i in self.shapes])
-        op, (*inputs, y) = self.op, arrays
-        known: dict[str, Any] = {**op.defaults, **params}
-        known |= zip(op.residuals, residuals, strict=True)
-        if "needs" in self.extras:
-            slots = len(inputs) if op.variadic else op.arity
-            known["needs"] = [pattern >> i & 1 == 1 for i in range(slots)]
-        if "xp" in self.extras:
-            known["xp"] = array_module(raw(y[0] if isinstance(y, tuple) else y))
-        if op.variadic:
-            known[op.arrays[0]] = tuple(inputs)
-            known[f"{op.arrays[0]}_shape"] = [np.shape(x) for x in inputs]
-        else:
-            for name, x in zip(op.arrays, inputs, strict=False):
-                known[f"{name}_shape"] = np.shape(x)
-        return tuple([known[name] for name in self.extras])
+        self.names = tuple(names)
+        self.save = _save_written_out(op, self.slots, self.names) if names else None
+        self.pull = _pull_written_out(op, rules, self.names)
 
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
@@ -133,17 +106,48 @@ def _measure() -> tuple[int, int]:
 report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, a variadic one 1
 
 
-def _picker(positions: list[int]) -> Callable[[Any], tuple] | None:
-    """A function that takes the values at these positions, as a tuple; None for no positions."""
-    if not positions:
-        return None
-    if len(positions) == 1:
-        only = positions[0]
-        return lambda values: (values[only],)
-    return itemgetter(*positions)
+def _compiled(name: str, lines: list[str], known: dict[str, Any]) -> Callable:
+    exec("\n".join(lines), known)
+    return known[name]
 
 
-def _written_out(op: Any, rules: list[Rule], names: tuple[str, ...]) -> Callable[[Any, Any], list]:
+def _save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Callable:
+    """The function `save` of a plan. For a @ b, both of which need a gradient, it is
+
+        def save(arrays, params, residuals, pattern):
+            return (arrays[1], arrays[0].shape, arrays[0], arrays[1].shape,)
+
+    and a static parameter is params.get("axis", axis), with the op's default under its name.
+    """
+    value = {"y": "arrays[-1]", "xp": "array_module(raw(first(arrays[-1])))"}
+    for i, name in enumerate(op.residuals):
+        value[name] = f"residuals[{i}]"
+    for name in op.defaults:
+        value[name] = f"params.get({name!r}, {name})"
+    if op.variadic:
+        (name,) = op.arrays
+        value[name] = "tuple(arrays[:-1])"
+        value[f"{name}_shape"] = "[shape_of(x) for x in arrays[:-1]]"
+        value["needs"] = "[pattern >> i & 1 == 1 for i in range(len(arrays) - 1)]"
+    else:
+        for i, name in enumerate(op.arrays):
+            value[name] = f"arrays[{i}]"
+            # an input that needs a gradient is an array; of the others some may be numbers
+            sure = i in slots
+            value[f"{name}_shape"] = f"arrays[{i}].shape" if sure else f"shape_of(arrays[{i}])"
+        value["needs"] = str([i in slots for i in range(op.arity)])
+    known = {**op.defaults, "array_module": array_module, "raw": raw, "shape_of": np.shape}
+    known["first"] = lambda y: y[0] if isinstance(y, tuple) else y
+    lines = [
+        "def save(arrays, params, residuals, pattern):",
+        f" return ({', '.join([value[name] for name in names])},)",
+    ]
+    return _compiled("save", lines, known)
+
+
+def _pull_written_out(
+    op: Any, rules: list[Rule], names: tuple[str, ...]
+) -> Callable[[Any, Any], list]:
     """The function `pull` of a plan, as Python would be written for this op alone, and compiled.
 
     For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
@@ -175,8 +179,7 @@ def _written_out(op: Any, rules: list[Rule], names: tuple[str, ...]) -> Callable
             lines.append("  g = g.conj()")
             lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
         lines.append(f" return [{', '.join(calls)}]")
-    exec("\n".join(lines), known)
-    return known["pull"]
+    return _compiled("pull", lines, known)
 
 
 def _needed(given: Any, needs: list[bool]) -> list:

@@ -131,8 +131,9 @@ class Primitive(Extensible):
             if isinstance(x, Tensor):
                 tensors = True
                 arrays.append(x.data)
-                if x.node is not None and bit & self.tracked:
-                    parents.append(x.node)
+                node = x.node
+                if node is not None and bit & self.tracked:
+                    parents.append(node)
                     pattern |= bit
             elif type(x) in _AS_THEY_ARE:
                 weak = True
@@ -164,15 +165,12 @@ class Primitive(Extensible):
         if pattern and (watch is None or watch.recording):
             plan = self.plans.get(self.variadic or pattern) or self._plan(pattern)
             arrays.append(y)
-            saved = plan.pick(arrays) if plan.pick else ()
-            if plan.extras:
-                saved += plan.gather(arrays, params, residuals, pattern)
             node = Node()
             node.number = next_number()
             node.op = self
             node.plan = plan
             node.parents = tuple(parents)
-            node.saved = saved
+            node.saved = plan.save(arrays, params, residuals, pattern) if plan.save else ()
             node.origin = None
         if listeners:
             y = tell_forward(self, kind, node, args, params, y, t0, t1)
@@ -186,7 +184,7 @@ class Primitive(Extensible):
         result = _new(kind)
         result.data = y
         result.node = node
-        result.grad = None
+        result._grad = None
         return result
 
     def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
@@ -217,7 +215,7 @@ class Primitive(Extensible):
         for index, y in enumerate(ys):
             result = _new(kind)
             result.data = y if not isinstance(y, np.generic) else np.asarray(y)
-            result.node, result.grad = node and Port(node, index, result.data), None
+            result.node, result._grad = node and Port(node, index, result.data), None
             results.append(result)
         if node is not None:
             node.shape = tuple(r.data.shape for r in results)
@@ -280,8 +278,11 @@ class Primitive(Extensible):
 
             def fn(g: list, y: tuple, *values: Any) -> Any:
                 known = dict(zip(others, values, strict=True)) | dict(zip(outputs, y, strict=True))
-                known["g"] = np.zeros_like(y[0]) if g[0] is None else g[0]
-                return rule.fn(*[known[name] for name in rule.names])
+                first = np.zeros_like(y[0]) if g[0] is None else g[0]
+                flip = self.kind == "elementwise" and first.dtype.kind == "c"  # see plan.py
+                known["g"] = first.conj() if flip else first
+                c = rule.fn(*[known[name] for name in rule.names])
+                return c.conj() if flip else c
 
             return Rule(fn, ("g", "y", *others))
 

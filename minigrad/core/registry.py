@@ -6,7 +6,7 @@ imported. In the same way `Tensor.backward` calls `engine.backward`, which `engi
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class Registry:
@@ -26,8 +26,9 @@ class Registry:
             )
         self.__dict__[name] = entry
 
-    def __getattr__(self, name: str) -> Any:  # only reached for a name that is not there
-        raise AttributeError(f"there is no {self._what} named {name!r}")
+    if TYPE_CHECKING:  # real, it would slow every look-up, as it would a tensor's (spelling.py)
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def __contains__(self, name: str) -> bool:
         return not name.startswith("_") and name in self.__dict__

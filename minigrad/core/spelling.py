@@ -1,19 +1,85 @@
 """What a name of PyTorch's is called here, for the error that a newcomer gets."""
 
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .registry import numpy_table
+
 _NAMES = {
     "cat": "mg.concatenate", "clamp": "clip", "numel": "size", "nelement": "size", "dim": "ndim",
     "type": "astype", "float": "astype(np.float32)", "double": "astype(np.float64)",
     "half": "astype(np.float16)", "long": "astype(np.int64)", "bool": "astype(bool)",
     "cpu": 'to("cpu")', "cuda": 'to("cuda")', "from_numpy": "mg.tensor", "mm": "matmul",
     "bmm": "matmul", "mv": "matmul", "t": "T", "expand_as": "broadcast_to",
-    "element_size": "itemsize", "randperm": "mg.generator().permutation",
+    "element_size": "itemsize", "addbmm": "mg.addbmm", "bernoulli": "mg.bernoulli",
+    "chain_matmul": "mg.linalg.multi_dot", "clamp_max": "mg.minimum", "clamp_min": "mg.maximum",
+    "complex": "a + 1j * b", "concat": "mg.concatenate", "device": 'a string, "cpu" or "cuda:0"',
+    "eq": "a == b", "ge": "a >= b", "ger": "mg.outer", "get_default_dtype": "dtype= of each call",
+    "gt": "a > b", "igamma": "mg.special.gammainc", "igammac": "mg.special.gammaincc",
+    "inverse": "mg.linalg.inv", "is_complex": 'x.dtype.kind == "c"',
+    "is_floating_point": 'x.dtype.kind == "f"', "is_tensor": "isinstance(x, mg.Tensor)",
+    "le": "a <= b", "lt": "a < b", "movedim": "moveaxis", "msort": "mg.sort(x, axis=0)",
+    "mvlgamma": "mg.special.multigammaln", "ne": "a != b", "new_ones": "mg.ones(shape, dtype=)",
+    "new_zeros": "mg.zeros(shape, dtype=)", "pinverse": "mg.linalg.pinv",
+    "repeat_interleave": "repeat", "reshape_as": "reshape(y.shape)", "rsub": "b - a",
+    "scalar_tensor": "mg.tensor", "set_default_dtype": "dtype= of each call", "sgn": "mg.sign",
+    "split_with_sizes": "mg.split, at mg.cumsum of the sizes", "swapdims": "swapaxes",
+    "take_along_dim": "take_along_axis", "tensor_split": "mg.array_split",
+    "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
+    "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
+    "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
 }  # fmt: skip
+_IN_PLACE = (
+    "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
+    "floor_ index_add_ index_copy_ lerp_ log_ masked_fill_ mul_ neg_ normal_ pow_ reciprocal_ "
+    "relu_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ sin_ sqrt_ sub_ tanh_ transpose_ uniform_ "
+    "unsqueeze_ zero_"
+).split()
 
 
 def no_such_name(owner: str, name: str) -> AttributeError:
     """The error for a name that is not there; it says what to write, where that is known."""
-    hint = _NAMES.get(name)
+    hint = _NAMES.get(name) or _elsewhere(name)
     if hint is None and name.endswith("_") and not name.startswith("_"):
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
     tail = f"; here it is {hint}" if hint else ""
     return AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
+
+
+class Elsewhere:
+    """Stands at a name of PyTorch's that a tensor has not: looking it up says what to write.
+
+    A `__getattr__` would need no list of names; but up to Python 3.11 a class that has one loses
+    the interpreter's fast way to all of its attributes, and an op reads six: 7 % of a small step.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @staticmethod
+    def stand_in(kind: type, names: Iterable[str] = (*_NAMES, *_IN_PLACE)) -> None:
+        """Put one at each of these names that the class has not."""
+        for name in names:
+            if not hasattr(kind, name):
+                setattr(kind, name, Elsewhere(name))
+
+    def __get__(self, x: Any, kind: Any = None) -> Any:
+        raise no_such_name("a tensor", self.name)
+
+
+def _elsewhere(name: str) -> str | None:
+    """Where the library has a name of this kind in another place."""
+    import minigrad  # the finished library: this runs only for an error
+
+    if name in vars(minigrad):
+        return f"mg.{name}"
+    for place in ("linalg", "special", "func", "nn.functional", "nn", "optim", "fft"):
+        room = minigrad
+        for part in place.split("."):
+            room = getattr(room, part)
+        if name in getattr(room, "__all__", ()):
+            return f"mg.{place}.{name}"
+    known = numpy_table.get(getattr(np, name, None)) is not None  # type: ignore[call-overload]
+    return f"np.{name}, which takes tensors" if known else None

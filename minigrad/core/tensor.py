@@ -4,16 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, device_of, to_host
+from ..backends.device import DeviceError, array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
+from .errors import describe
 from .graph import Leaf, Node
 from .hooks import TensorHooks
 from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
 from .show import tensor_bundle, tensor_html, tensor_text
-from .spelling import no_such_name
+from .spelling import Elsewhere
 
 
 class Tensor(InPlace, TensorHooks):
@@ -24,18 +25,18 @@ class Tensor(InPlace, TensorHooks):
     grad   for a leaf, the sum of the gradients that backwards have brought; a Tensor or None
     """
 
-    __slots__ = ("__weakref__", "data", "grad", "node")
+    __slots__ = ("__weakref__", "_grad", "data", "node")
     level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
 
     data: Any
     node: Any
-    grad: "Tensor | None"
+    _grad: "Tensor | None"  # what `grad` shows; the engine, which knows what it puts, sets it here
 
     def __init__(self, data: Any, requires_grad: bool = False):
         data = data.data if isinstance(data, Tensor) else data
         self.data = array_module(data).asarray(data)
         self.node = None
-        self.grad = None
+        self._grad = None
         self.requires_grad = requires_grad
 
     # -- what it is --------------------------------------------------------------------------
@@ -92,6 +93,19 @@ class Tensor(InPlace, TensorHooks):
             if modes.state.session is not None and not self.level:
                 modes.state.session.track(self)  # `with session:` new leaves join it
 
+    @property
+    def grad(self) -> "Tensor | None":
+        """For a leaf, the sum of the gradients that backwards have brought; None before the first.
+
+        It may be set: to None, or to a tensor or an array (copied) of x's shape, dtype and device.
+        TypeError or ValueError for anything else, at once and not in the next backward.
+        """
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        self._grad = value if value is None else _as_gradient(self, value)
+
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set requires_grad and return the tensor itself."""
         self.requires_grad = requires_grad
@@ -127,14 +141,17 @@ class Tensor(InPlace, TensorHooks):
             )
         return format(self.item(), spec)
 
-    def __getattr__(self, name: str) -> Any:  # only reached for a name that is not there
-        raise no_such_name("a tensor", name)
+    def __dir__(self) -> list[str]:
+        """The names that are there; not those that only say what they are called here."""
+        return [x for x in super().__dir__() if type(vars(Tensor).get(x)) is not Elsewhere]
 
     # -- out of the graph --------------------------------------------------------------------
 
     def detach(self) -> "Tensor":
-        """The same data (shared memory) as a constant: no history, no gradient."""
-        return wrap(self.data, None, type(self) if self.level else Tensor)
+        """The same data (shared memory) as a constant: no history, no gradient, at no level."""
+        if not self.level:
+            return wrap(self.data)
+        return wrap(detached(self.data), None, type(self))
 
     def numpy(self) -> np.ndarray:
         """The data as a NumPy array that shares memory; read-only while the tensor is tracked.
@@ -201,7 +218,7 @@ class Tensor(InPlace, TensorHooks):
 
     def __reduce__(self) -> tuple:
         """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
-        return _restore, (type(self), self.data, self.requires_grad, self.grad)
+        return _restore, (type(self), self.data, self.requires_grad, self._grad)
 
     # -- exchange with other libraries ---------------------------------------------------------
 
@@ -262,12 +279,20 @@ class Tensor(InPlace, TensorHooks):
         engine.backward(self, gradient, retain_graph, create_graph, inputs, **options)
 
 
+Elsewhere.stand_in(Tensor)
+
+
 def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:
     """A tensor of this class around data that is an array or, inside a transform, a tensor."""
     tensor = Tensor.__new__(kind)
     tensor.data = np.asarray(data) if isinstance(data, np.generic) else data
-    tensor.node, tensor.grad = node, None
+    tensor.node, tensor._grad = node, None
     return tensor
+
+
+def detached(x: Any) -> Any:
+    """x as a constant: a tensor of any level; an array is one."""
+    return x.detach() if isinstance(x, Tensor) else x
 
 
 def raw(x: Any) -> Any:
@@ -277,8 +302,28 @@ def raw(x: Any) -> Any:
     return x
 
 
+def _as_gradient(x: Tensor, value: Any) -> Tensor:
+    """What a user sets x.grad to, as a tensor that fits x; an error that says what fits."""
+    fits = f"x.grad can be None, or a tensor or array like x, {x.dtype} {x.shape} on {x.device}"
+    if not isinstance(value, Tensor):
+        if array_module(value) is np and not isinstance(value, np.ndarray | np.generic):
+            raise TypeError(f"x.grad = {describe(value)}, a {type(value).__name__}: {fits}")
+        value = wrap(array_module(value).array(value))
+    if value.shape != x.shape:
+        raise ValueError(f"x.grad = a tensor {describe(value)}: {fits}; its shape is another")
+    if value.dtype != x.dtype:
+        raise TypeError(
+            f"x.grad = a tensor {describe(value)}: {fits}; cast it with .astype({x.dtype!s})"
+        )
+    if value.device != x.device:
+        raise DeviceError(
+            f"x.grad = a tensor on {value.device}: {fits}; move it with .to({x.device!r})"
+        )
+    return value
+
+
 def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:
     tensor = Tensor.__new__(kind)
-    tensor.data, tensor.node, tensor.grad = data, None, grad
+    tensor.data, tensor.node, tensor._grad = data, None, grad
     tensor.requires_grad = requires_grad
     return tensor

@@ -7,6 +7,7 @@ its own, so random augmentation does not depend on the number of workers either.
 
 import copy
 import os
+import pickle
 import signal
 import threading
 from collections import deque
@@ -69,7 +70,24 @@ def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable |
 
 
 def _run(batch: int, task: Any) -> Any:
-    return _here.worker.run(batch, task)
+    worker = _here.worker
+    try:
+        return worker.run(batch, task)
+    except Exception as error:
+        if worker.process and not _travels(error):
+            raise RuntimeError(f"{type(error).__name__}: {error}") from error
+        raise
+
+
+def _travels(error: Exception) -> bool:
+    """Whether it can be sent to another process. One whose __init__ takes other arguments cannot:
+
+    the parent would fail to unpickle it, and think that the worker had died.
+    """
+    try:
+        return type(pickle.loads(pickle.dumps(error))) is type(error)
+    except Exception:
+        return False
 
 
 class Crew:

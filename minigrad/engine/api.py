@@ -53,7 +53,7 @@ def backward(
         # tensor retains is there already
         if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
             return
-        accumulate(x, g if isinstance(g, Tensor) else Tensor(g), create_graph)
+        accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
         if hooks.registered:
             for fn in hooks.of(place, "accumulated"):
                 fn(x)
@@ -157,6 +157,8 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
     if events.listeners:
         pull = _timed(pull)
+        if events.around is not None:
+            pull = events.around(pull)
         if modes.state.anomaly is not None:
             pull = anomaly.explained(pull)
     if _has_hooks(work.order):

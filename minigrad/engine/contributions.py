@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..core.errors import RuleError, describe
+from ..core.errors import RuleError
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
 
@@ -67,15 +67,18 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     reference count tells exactly that.
     """
     total = cotangents[parent]
-    if (
-        sys.getrefcount(total) == _ALONE_IN_DICT
-        and type(total) is np.ndarray
-        and total.base is None
-        and total.flags.writeable
-    ):
-        total += c
+    if type(total) is np.ndarray:
+        if sys.getrefcount(total) == _ALONE_IN_DICT and total.base is None:
+            try:
+                total += c
+                return
+            except ValueError:  # it may not be written: too seldom for flags to be asked each time
+                pass
+        cotangents[parent] = total + c
+    elif hasattr(total, "added") and sys.getrefcount(total) == _ALONE_IN_DICT:
+        cotangents[parent] = total.added(c)  # a traced array: as += leaves it, in total's layout
     else:  # for arrays on a GPU the op's kernel: a new array costs it no more than the old one
-        cotangents[parent] = total + c if type(total) is np.ndarray else op.add(total, c)
+        cotangents[parent] = op.add(total, c)
 
 
 def private(g: Any) -> Any:
@@ -84,7 +87,8 @@ def private(g: Any) -> Any:
     What reaches a user goes through here, so no gradient shares memory with another, with the
     seed or with a saved array. The caller must hold g in exactly one local name.
     """
-    if type(g) is array_module(g).ndarray:  # a traced array only says that it is one
+    # a traced array only says that it is one
+    if type(g) is np.ndarray or type(g) is array_module(g).ndarray:
         return g if sys.getrefcount(g) == _ALONE and g.base is None else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
@@ -99,12 +103,7 @@ if hasattr(os, "register_at_fork"):  # a child is not to inherit it locked by an
 def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
     """Add g to x.grad, in a new array: a gradient that the user holds does not change."""
     with _adding:
-        if x.grad is None:
-            x.grad = g
+        if x._grad is None:
+            x._grad = g
         else:
-            if not isinstance(x.grad, Tensor) or x.grad.shape != g.shape:
-                raise TypeError(
-                    f"the .grad of a tensor {describe(x)} was set to {describe(x.grad)}, a "
-                    f"{type(x.grad).__name__}; set it to None, or to a tensor of x's shape"
-                )
-            x.grad = x.grad + g if recorded else wrap(x.grad.data + g.data)
+            x._grad = x._grad + g if recorded else wrap(x._grad.data + g.data)

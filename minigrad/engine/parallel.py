@@ -5,7 +5,8 @@ many consumers it has, and each consumer its turn among them in the serial order
 send is added in that order, each part as soon as all before it are there (`scheduler.Sum`); when
 the last turn is done the place is ready. Ready places wait in a heap, the one with the longest path
 of work behind it first. A place whose work is too small to be handed over is run by the thread that
-made it ready, so chains of small nodes stay together.
+made it ready, so chains of small nodes stay together. While a thread is still to wake up a large
+place goes before small ones: it lets go of the interpreter for long enough.
 
 What may not happen:
 - a hang: a place counts as done in a `finally`, whatever its rules did; all states change under one
@@ -34,6 +35,7 @@ from . import serial
 from .passes import Pass, engines
 from .report import Report, keep
 from .scheduler import Scheduler
+from .streams import measured, scheduler_for, usable
 from .work import MIN_WORK, Estimate, learning, trial_of
 
 
@@ -51,11 +53,15 @@ def walk(work: Pass) -> None:
         keep(Report("serial", reason, workers, len(work.order)))
         return serial.walk(work)
     outside = blas.threads()
+    if not forced and usable(work):
+        return measured(work, workers, lambda report: _run(
+            work, Estimate(work.order, work.leads, outside or 1), report, work.min_work or 0.0
+        ))  # fmt: skip
     if trial is None:
         estimate = Estimate(work.order, work.leads, outside or 1)
         report = Report("parallel", "min_work=0", workers, len(work.order), blas_outside=outside)
         return _run(work, estimate, report, min_work)
-    estimate = None
+    estimate = trial.estimate  # of a graph that looked like this one: it steers, no more
     if trial.stale:
         estimate = Estimate(work.order, work.leads, outside or 1)
         trial.consider(estimate, workers, min_work)
@@ -92,7 +98,7 @@ def _run(work: Pass, estimate: Estimate, report: Report, min_work: float) -> Non
     report.heavy = sum(cost >= min_work for cost in estimate.costs)
     keep(report)
     with blas.one_thread() as report.blas_threads:
-        scheduler = Scheduler(work, estimate, min_work)
+        scheduler = scheduler_for(work, report.workers)(work, estimate, min_work)
         _running.add(scheduler)
         try:
             scheduler.run(report.workers)

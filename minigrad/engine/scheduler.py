@@ -52,14 +52,17 @@ class Scheduler:
     links      for each place its parents: (rank, turn, slots), where rank is the place in the order
     sums       for each place with several consumers what arrives there
     ready      a heap of (−priority, rank) of places that any thread may run
-    left       places that are not done; stopped: nothing new may begin (an error, Ctrl-C)
+    small      for each place whether it stays with the thread that has made it ready
+    worth      whether it does not if that thread has another small one. Here none is: threads that
+               are all in small rules take the interpreter's lock from each other (streams differ)
+    lanes      what each thread did: all is done when their nodes are as many as the places
+    stopped    nothing new may begin (an error, Ctrl-C)
     """
 
     def __init__(self, work: Pass, estimate: Estimate, min_work: float):
         self.work = work
         self.priority = estimate.priority
         self.small = [cost < min_work for cost in estimate.costs]
-        self.left = len(work.order)
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.stopped = False
@@ -71,6 +74,7 @@ class Scheduler:
         self.modes = dict(modes.state.__dict__)
         self.detail = detail_wanted()
         self._link()
+        self.worth = [False] * len(work.order)
 
     def _link(self) -> None:
         """Count consumers and give each its turn."""
@@ -79,14 +83,16 @@ class Scheduler:
         turns = [0] * len(order)
         self.links: list[list[tuple[int, int, list[int]]]] = []
         for place in order:
+            links: list[tuple[int, int, list[int]]] = []
             slots: dict[int, list[int]] = {}
             for slot, parent in enumerate(place.parents):
-                if parent in rank:
-                    slots.setdefault(rank[parent], []).append(slot)
-            links = []
-            for i, where in slots.items():
-                links.append((i, turns[i], where))
-                turns[i] += 1
+                i = rank.get(parent)
+                if i in slots:
+                    slots[i].append(slot)
+                elif i is not None:
+                    slots[i] = [slot]
+                    links.append((i, turns[i], slots[i]))
+                    turns[i] += 1
             self.links.append(links)
         self.sums = {i: Sum(count) for i, count in enumerate(turns) if count > 1}
         self.ready = [(-self.priority[i], i) for i, count in enumerate(turns) if not count]
@@ -96,6 +102,7 @@ class Scheduler:
 
     def run(self, workers: int) -> None:
         """Run everything, on this thread and on workers − 1 others; raise what went wrong."""
+        self.workers = workers
         try:
             pool.together(self._loop, workers)
             self._raise()
@@ -139,17 +146,20 @@ class Scheduler:
 
     def _next(self, small: list[int], lane: Lane) -> int | None:
         """The rank of a place to run; None when there will be no more."""
-        if small and not self.stopped:
+        if small and not self.stopped and not self._large_first():
             return small.pop()
         started, waited = perf_counter_ns(), 0
         with self.lock:
             lane.locked += perf_counter_ns() - started
             while True:
-                if self.stopped or not self.left:
+                if self.stopped or self._all_done():
+                    self.changed.notify_all()
                     lane.waited, lane.over = lane.waited - waited, waited
                     return None
                 if self.ready:
                     return heapq.heappop(self.ready)[1]
+                if small:
+                    return small.pop()
                 if self.idle + 1 == self.inside:
                     self.stopped = True
                     self.changed.notify_all()
@@ -162,6 +172,20 @@ class Scheduler:
                     self.idle -= 1
                     spent = perf_counter_ns() - started
                     lane.waited, waited = lane.waited + spent, waited + spent
+
+    def _large_first(self) -> bool:
+        """Whether a large place goes before small ones: a thread that is to have one sleeps yet.
+
+        Rules of small places come back for the interpreter's lock before a woken thread has got
+        it, and can keep that thread out until all of them are done; a large one leaves it the time.
+        """
+        if not self.idle and len(self.lanes) == self.workers:
+            return False
+        with self.lock:
+            return len(self.ready) > 1 and not self.small[self.ready[0][1]]
+
+    def _all_done(self) -> bool:
+        return sum([lane.nodes for lane in self.lanes]) == len(self.work.order)
 
     def _stop(self) -> None:
         with self.lock:
@@ -178,7 +202,8 @@ class Scheduler:
         except BaseException as error:
             self._fail(i, error)
         finally:
-            self._done(complete, small)
+            self._hand_over(complete, small)
+            lane.nodes += 1
 
     def _fail(self, i: int, error: BaseException) -> None:
         with self.lock:
@@ -189,21 +214,23 @@ class Scheduler:
                 self.failed.append((i, error))
             self.changed.notify_all()
 
-    def _done(self, complete: list[int], small: list[int]) -> None:
-        """One place is done, and these are ready because of it; wake as many as have work."""
-        mine = [i for i in complete if self.small[i]]
+    def _hand_over(self, complete: list[int], small: list[int]) -> None:
+        """These are ready: keep small ones, give the others to all; wake as many as have work."""
+        given = []
+        for i in complete:
+            if self.small[i] and not (small and self.worth[i]):
+                small.append(i)
+            else:
+                given.append(i)
+        if not given:
+            return
         with self.lock:
-            self.left -= 1
-            for i in complete:
-                if not self.small[i]:
-                    heapq.heappush(self.ready, (-self.priority[i], i))
-            if not self.left:
-                self.changed.notify_all()
-            elif self.idle and self.ready:  # this thread takes one, unless it has small ones
-                more = len(self.ready) - (not mine and not small)
+            for i in given:
+                heapq.heappush(self.ready, (-self.priority[i], i))
+            if self.idle:  # this thread takes one, unless it has small ones
+                more = len(self.ready) - (not small)
                 if more > 0:
                     self.changed.notify(more)
-        small += mine
 
     def _sent_by(self, i: int) -> Any:
         """What a place sends to its parents, aligned with them; () for nothing. As serial.run."""
@@ -239,7 +266,6 @@ class Scheduler:
         try:
             return self._sent_by(i)
         finally:
-            lane.nodes += 1
             lane.rules += perf_counter_ns() - started
             if self.detail:
                 lane.cpu += thread_time_ns() - cpu

@@ -20,22 +20,26 @@ def pull_arrays(node: Any, g: Any) -> list:
     return node.plan.pull(g, node.saved)
 
 
-pulls: list[Callable[[Any, Any], Iterable]] = []  # for a GPU's arrays; on_gpu fills it there
-feeds: list[Callable[[Any, tuple], list]] = []  # the same as a function of plan and (g, *saved)
+# Kind of device -> how rules run there: on_gpu gives those of "cuda", compiled those of "cpu".
+pulls: dict[str, Callable[[Any, Any], Iterable]] = {}
+feeds: dict[str, Callable[[Any, tuple], list]] = {}  # the same of plan and (g, *saved)
 
 
 def feed_for(g: Any) -> Callable[[Any, tuple], list]:
     """How one node's rules run on arrays like g, from its plan and (g, *saved)."""
-    if feeds and device_of(g) != "cpu":
-        return feeds[0]
-    return lambda plan, values: plan.feed(values)
+    return feeds.get(_kind(g)) or (lambda plan, values: plan.feed(values))
 
 
 def pull_for(cotangents: dict) -> Callable[[Any, Any], Iterable]:
-    """How rules run in this backward: on a GPU, fused into kernels; else as they stand."""
-    if pulls and any(device_of(g) != "cpu" for g in cotangents.values()):
-        return pulls[0]
-    return pull_arrays
+    """How rules run in this backward: where there are kernels for its device, fused into them."""
+    if not pulls:
+        return pull_arrays
+    kinds = {_kind(g) for g in cotangents.values()}
+    return pulls.get("cuda" if "cuda" in kinds else "cpu", pull_arrays)
+
+
+def _kind(g: Any) -> str:
+    return device_of(g).partition(":")[0]
 
 
 def walk(work: Pass) -> None:

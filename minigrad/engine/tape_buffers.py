@@ -253,6 +253,8 @@ def _one(
         return made
     like = trace.arrays[y]
     shape, dtype = like.shape, like.dtype
+    if type(like) is np.ndarray and not shape:  # Trace.settle: an array, where NumPy gives a scalar
+        made = partial(_as_settled, made)
 
     def call() -> None:
         result = made()
@@ -263,6 +265,10 @@ def _one(
             cells[value] = None
 
     return call
+
+
+def _as_settled(made: Callable) -> Any:
+    return np.asarray(made())
 
 
 def _several(

@@ -183,7 +183,7 @@ class _Compiler:
                     f"compile: {entry!r} gave {describe(made.array)} when it ran again, and "
                     f"{value.dtype} {value.shape} before: it does not repeat"
                 )
-            self.known[value] = made
+            self.known[value] = self.trace.settle(made)
 
     def follow(self, fn: Callable, args: list, entry: Entry, pure: bool) -> Any:
         if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
@@ -245,11 +245,10 @@ class _Compiler:
         arrays = [self.argument(x) for x in entry.inputs]
         ys = tuple([self.known[value] for value in entry.outputs])
         arrays.append(ys if entry.op.outputs else ys[0])
-        saved = plan.pick(arrays) if plan.pick else ()
-        if plan.extras:
-            params = {name: _deep(value, self.param) for name, value in entry.params.items()}
-            saved += plan.gather(arrays, params, self.residuals.get(entry, ()), entry.pattern)
-        return saved
+        if plan.save is None:
+            return ()
+        params = {name: _deep(value, self.param) for name, value in entry.params.items()}
+        return plan.save(arrays, params, self.residuals.get(entry, ()), entry.pattern)
 
 
 def _deep(value: Any, fn: Callable) -> Any:

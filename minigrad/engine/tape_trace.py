@@ -126,6 +126,21 @@ class Trace:
         self.steps.append(step)
         return _like(result, iter(values))
 
+    def settle(self, y: "Traced") -> "Traced":
+        """A result of an op as its caller has it: the doorway makes an array of NumPy's scalar.
+
+        That matters to the last bit, since NumPy's scalars have a `**` of their own.
+        """
+        if not isinstance(y.array, np.generic):
+            return y
+        last = self.steps[-1]
+        if last.outputs != [y.value]:  # others have read it as it is
+            return self.call("call", np.asarray, (y,), {}, "asarray")
+        y.array = self.arrays[y.value] = np.asarray(y.array)  # tape_buffers then does the same
+        if type(last.fn) is np.ufunc and last.fn.signature is None and not last.kwargs:
+            last.kind, self.fixed[y.value] = "ufunc", True
+        return y
+
     def _result(self, step: Step, y: Any, read: list["Traced"]) -> "Traced":
         """The value of a result y, which may look at the memory of what was read."""
         module = np if isinstance(y, np.ndarray | np.generic) else None
@@ -283,6 +298,15 @@ class Traced:
 
     def __rpow__(self, a: Any) -> "Traced":
         return self.trace.call("call", operator.pow, (a, self), {}, "pow")
+
+    def added(self, c: Any) -> "Traced":
+        """self + c as `self += c` leaves it: in the layout of self, on which later sums depend."""
+        y = self + c
+        if self.trace.fixed[y.value] and self.array.base is None:
+            in_place = np.empty_like(self.array)
+            in_place[...] = y.array
+            y.array = self.trace.arrays[y.value] = in_place
+        return y
 
     def __len__(self) -> int:
         return len(self.array)

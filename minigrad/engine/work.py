@@ -19,6 +19,7 @@ MIN_WORK = 100.0  # µs: below this the hand-over between threads eats what they
 _SETUP, _PER_PLACE, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself
 _LEAF, _OVERHEAD = 1.0, 3.0  # µs: handing a gradient over; calling one rule
 _PER_FLOP, _PER_BYTE = 5e-5, 4e-4  # µs of a matrix product per operation, of the rest per byte
+_KEPT = 1000  # places of the largest graph whose estimate is kept
 
 
 class Cost:
@@ -57,7 +58,9 @@ class Cost:
 
 
 _costs = Cache("costs of nodes in a backward", max_entries=4096, size_of=lambda cost: 100)
-_trials = Cache("choices of the parallel engine", max_entries=256, size_of=lambda trial: 500)
+_trials = Cache(
+    "choices of the parallel engine", max_entries=256, size_of=lambda trial: 500 + 64 * _KEPT
+)
 
 
 def cost_of(node: Any) -> Cost:
@@ -144,6 +147,7 @@ class Trial:
 
     def __init__(self) -> None:
         self.runs = 0
+        self.estimate: Estimate | None = None  # the last one, while parallel runs are worth it
         self.forecast = 0.0
         self.serial = 0.0
         self.worth = False
@@ -170,6 +174,7 @@ class Trial:
         self.serial = estimate.serial
         self.forecast = estimate.forecast(workers, min_work)
         self.worth = self.forecast < 0.9 * self.serial
+        self.estimate = estimate if self.worth and len(estimate.costs) <= _KEPT else None
 
     def choose(self) -> bool:
         """Whether this run is to be a parallel one."""
@@ -196,10 +201,10 @@ class Trial:
         self.times[parallel].append(spent)
 
 
-def trial_of(order: list, workers: int, min_work: float) -> Trial:
+def trial_of(order: list, workers: int, min_work: float, kind: type[Trial] = Trial) -> Any:
     """The trial of graphs that look like this one: their length, and three places of it."""
     count = len(order)
     root, middle, last = order[0], order[count // 2], order[-1]
     op = getattr(root, "op", None)
-    key = (count, workers, min_work, op, root.shape, middle.shape, last.shape)
-    return _trials.get(key) or _trials.get_or_make(key, Trial)
+    key = (count, workers, min_work, op, root.shape, middle.shape, last.shape, kind)
+    return _trials.get(key) or _trials.get_or_make(key, kind)

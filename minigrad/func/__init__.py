@@ -8,6 +8,7 @@ from .forward import jvp
 from .implicit import fixed_point, root
 from .linear_map import linearize
 from .modules import functional_call, per_sample_grad, stack_module_state
+from .ode import odeint
 from .reverse import grad, value_and_grad, vjp
 
 batch_rules.install()
@@ -15,6 +16,6 @@ batch_rules.install()
 __all__ = [
     "VmapWarning", "associative_scan", "cond", "fixed_point", "fori_loop", "functional_call",
     "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
-    "per_sample_grad", "root", "scan", "stack_module_state", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "value_and_grad", "vjp",
+    "vmap", "while_loop",
 ]  # fmt: skip

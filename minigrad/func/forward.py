@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import is_differentiable
 from ..core.create import as_tensor
 from ..core.errors import TransformError
 from ..core.registry import op as ops
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
 from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level
@@ -28,11 +29,12 @@ class Dual(NoLeaf, Tensor):
     Under no_grad results have none: what is constant to reverse mode is constant here.
     """
 
-    __slots__ = ("tangent",)
+    __slots__ = ()
+    tangent = Tensor._grad  # the place of a gradient, which a dual number has not, holds it
 
     def detach(self) -> "Dual":
-        """The value with tangent zero."""
-        return dual(self.data, None, type(self))
+        """The value with tangent zero, a constant to the levels below too."""
+        return dual(detached(self.data), None, type(self))
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
@@ -86,6 +88,7 @@ def _push_elementwise(op: Any, xs: list, ts: list, params: dict) -> tuple:
     """ty = Σ pᵢ tᵢ, with the partials of the calculus table."""
     y = op(*xs, **params)
     known = {**op.defaults, **params, **dict(zip(op.arrays, xs, strict=True)), "y": y}
+    known |= dict.fromkeys(op.residuals)  # None: an elementwise rule does without
     terms = []
     for name, t in zip(op.arrays, ts, strict=True):
         if t is not None:
@@ -127,9 +130,10 @@ def transposed_pull(ys: Any, xs: list) -> Callable:
 
     The pull g ↦ Jᵀg is recorded once, at g = 0; it is linear, so its own pull is t ↦ Jt, whatever g
     was. push(ts, again) gives a tangent for each y, None where y does not depend on the xs; again
-    says that it will be called another time.
+    says that it will be called another time. Where a level above records this one, residuals that
+    have no derivative (a mask) are among the ys.
     """
-    kept = [i for i, y in enumerate(ys) if y.node is not None]
+    kept = [i for i, y in enumerate(ys) if y.node is not None and is_differentiable(y.dtype)]
     outputs = [ys[i] for i in kept]
     gs = [wrap(np.zeros_like(y.data), None, type(y)).requires_grad_() for y in outputs]
     pulled: Any = (None,) * len(xs)

@@ -61,14 +61,23 @@ def leaves(tree: Any) -> list:
 
 
 def rebuild(tree: Any, values: Iterable) -> Any:
-    """A tree of the same form with these leaves. Nesting is as deep as the user wrote it."""
+    """A tree of the same form with these leaves, of any depth."""
     values = iter(values)
-
-    def build(node: Any) -> Any:
-        parts = _children(node)
-        return next(values) if parts is None else _with_children(node, [build(p) for p in parts])
-
-    return build(tree)
+    made: list = []
+    stack: list = [(tree, made, None)]  # a node, where it goes, its parts once it was opened
+    while stack:
+        node, place, parts = stack.pop()
+        if parts is not None:  # seen before: by now its parts are ready
+            place.append(_with_children(node, parts))
+            continue
+        children = _children(node)
+        if children is None:
+            place.append(next(values))
+        else:
+            below: list = []
+            stack.append((node, place, below))
+            stack.extend((child, below, None) for child in reversed(children))
+    return made[0]
 
 
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
@@ -115,12 +124,18 @@ def _form(node: Any) -> str:
 
 def spread(prefix: Any, tree: Any, what: str) -> list:
     """One entry of `prefix` (a tree of ints and None) for each leaf of `tree` below it."""
-    if prefix is None or isinstance(prefix, int):
-        return [prefix] * len(leaves(tree))
-    mine, theirs = _children(prefix), _children(tree)
-    if mine is None or theirs is None or not _alike(prefix, tree):
-        raise TransformError(
-            f"vmap: {what} has {_form(prefix)} where the value has {_form(tree)}; it takes ints "
-            "and None, alone or in the place of a whole branch"
-        )
-    return [axis for pair in zip(mine, theirs, strict=True) for axis in spread(*pair, what)]
+    found: list = []
+    stack = [(prefix, tree)]
+    while stack:
+        axis, branch = stack.pop()
+        if axis is None or isinstance(axis, int):
+            found += [axis] * len(leaves(branch))
+            continue
+        mine, theirs = _children(axis), _children(branch)
+        if mine is None or theirs is None or not _alike(axis, branch):
+            raise TransformError(
+                f"vmap: {what} has {_form(axis)} where the value has {_form(branch)}; it takes "
+                "ints and None, alone or in the place of a whole branch"
+            )
+        stack.extend(reversed(list(zip(mine, theirs, strict=True))))
+    return found

@@ -45,6 +45,7 @@ _CALLED = {  # NumPy's name: CUDA's
     "arctan2": "atan2", "hypot": "hypot", "absolute": "fabs", "fabs": "fabs", "floor": "floor",
     "ceil": "ceil", "rint": "rint", "trunc": "trunc", "fmax": "fmax", "fmin": "fmin",
     "copysign": "copysign", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx",
+    "ndtr": "normcdf",
     "gammaln": "lgamma",
 }  # fmt: skip
 _INTEGER = {  # on integers, in integers: absolute alone is not what the float form says
@@ -132,10 +133,9 @@ def steps(wanted: Sequence[Symbol], given: set[int] | None = None) -> list[Symbo
     return [s for s in (wanted[0].program.symbols if wanted else []) if s.number in needed]
 
 
-def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol], aliased: bool = False) -> str:
-    alone = "" if aliased else " __restrict__"  # results do not lie where inputs do
-    words = [f"const {stored(x.dtype)}*{alone} x{i}" for i, x in enumerate(inputs)]
-    words += [f"{stored(y.dtype)}*{alone} y{i}" for i, y in enumerate(outputs)]
+def pointers(inputs: Sequence[Symbol], outputs: Sequence[Symbol]) -> str:
+    words = [f"const {stored(x.dtype)}* __restrict__ x{i}" for i, x in enumerate(inputs)]
+    words += [f"{stored(y.dtype)}* __restrict__ y{i}" for i, y in enumerate(outputs)]
     return ", ".join(words)
 
 
@@ -145,66 +145,114 @@ def elementwise_source(
     kinds: Sequence[str],
     width: int,
     index: str = "long long",
-    numbers: int = 0,
-    aliased: bool = False,
 ) -> str:
     """The kernel y_k[i] = program(x_0[i], x_1[i] …).
 
     kinds   how each input is read: "full" as the result; "one": a single element; "part": along
             neighbouring axes alone, element i / s % n with s the size of the axes behind them
-    numbers how many float arguments a0, a1 … the program reads
-    aliased whether results may be written where inputs lie (each element by who has read it)
     """
-    body = []
-    for s in steps(list(outputs)):
-        if s.op == "input":
-            value = f"({computed(s.dtype)})" + {
-                "full": f"in{s.number}.v[k]", "one": f"x{s.number}[0]",
-                "part": f"x{s.number}[(Index)(i + k) / s{s.number} % n{s.number}]",
-            }[kinds[s.number]]  # fmt: skip
-            body.append(f"{computed(s.dtype)} v{s.number} = {value};")
-        elif s.op in ROW_FUNCTIONS or s.op in ("length", "place"):
-            raise NotFusible("a row's value in an elementwise kernel")
-        else:
-            body.append(f"{computed(s.dtype)} v{s.number} = {expression(s)};")
-    body += [f"out{i}.v[k] = ({stored(y.dtype)})v{y.number};" for i, y in enumerate(outputs)]
-    full = [i for i, kind in enumerate(kinds) if kind == "full"]
-    declare = [f"Lanes<{stored(inputs[i].dtype)}, W> in{i};" for i in full]
-    declare += [f"Lanes<{stored(y.dtype)}, W> out{i};" for i, y in enumerate(outputs)]
-    load = [f"in{i} = *(const Lanes<{stored(inputs[i].dtype)}, W>*)(x{i} + i);" for i in full]
-    store = [f"*(Lanes<{stored(y.dtype)}, W>*)(y{i} + i) = out{i};" for i, y in enumerate(outputs)]
-    load_one = [f"in{i}.v[k] = x{i}[i + k];" for i in full]
-    store_one = [f"y{i}[i + k] = out{i}.v[k];" for i in range(len(outputs))]
-    sizes = "".join(
-        f", long long s{i}_, long long n{i}_" for i, kind in enumerate(kinds) if kind == "part"
-    )
-    narrow = " ".join(
-        f"const Index s{i} = (Index)s{i}_, n{i} = (Index)n{i}_;"
-        for i, kind in enumerate(kinds)
-        if kind == "part"
-    )
-    sizes += "".join(f", double a{i}" for i in range(numbers))
-    work = "\n            ".join(body)
+    parts = [i for i, kind in enumerate(kinds) if kind == "part"]
+    sizes = "".join(f", long long s{i}_, long long n{i}_" for i in parts)
+    narrow = " ".join(f"const Index s{i} = (Index)s{i}_, n{i} = (Index)n{i}_;" for i in parts)
     return f"""{HEADERS}{PRELUDE}
 constexpr int W = {width};
 typedef {index} Index;
-extern "C" __global__ void fused({pointers(inputs, outputs, aliased)}, long long n{sizes}) {{
+extern "C" __global__ void fused({pointers(inputs, outputs)}, long long n{sizes}) {{
     long long i = (blockIdx.x * (long long)blockDim.x + threadIdx.x) * W;
     if (i >= n) return;
-    {narrow} {" ".join(declare)}
-    if (i + W <= n) {{
+    {narrow}
+    {_elements(inputs, outputs, kinds)}
+}}
+"""
+
+
+def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequence[str]) -> str:
+    """The elements i … i + W − 1 of n, in C."""
+    lanes_of, one = [], []  # the work on element k of what was loaded, and on one in memory
+    for s in steps(list(outputs)):
+        if s.op == "input":
+            n = s.number
+            places = {
+                "full": (f"in{n}.v[k]", f"x{n}[i + k]"), "one": (f"x{n}[0]",) * 2,
+                "part": (f"x{n}[(Index)(i + k) / s{n} % n{n}]",) * 2,
+            }[kinds[n]]  # fmt: skip
+            for body, place in zip((lanes_of, one), places, strict=True):
+                body.append(f"{computed(s.dtype)} v{n} = ({computed(s.dtype)}){place};")
+        elif s.op in ROW_FUNCTIONS or s.op in ("length", "place"):
+            raise NotFusible("a row's value in an elementwise kernel")
+        else:
+            for body in (lanes_of, one):
+                body.append(f"{computed(s.dtype)} v{s.number} = {expression(s)};")
+    for i, y in enumerate(outputs):
+        lanes_of.append(f"out{i}.v[k] = ({stored(y.dtype)})v{y.number};")
+        one.append(f"y{i}[i + k] = ({stored(y.dtype)})v{y.number};")
+    whole = [(i, stored(inputs[i].dtype)) for i, kind in enumerate(kinds) if kind == "full"]
+    load = [f"Lanes<{c}, W> in{i} = *(const Lanes<{c}, W>*)(x{i} + i);" for i, c in whole]
+    made = [(i, stored(y.dtype)) for i, y in enumerate(outputs)]
+    load += [f"Lanes<{c}, W> out{i};" for i, c in made]
+    store = [f"*(Lanes<{c}, W>*)(y{i} + i) = out{i};" for i, c in made]
+    # The last few elements do without in and out: an index that the compiler does not know would
+    # move those from registers to memory, for all threads.
+    loop, tail = ("\n            ".join(body) for body in (lanes_of, one))
+    return f"""if (i + W <= n) {{
         {" ".join(load)}
         #pragma unroll
         for (int k = 0; k < W; ++k) {{
-            {work}
+            {loop}
         }}
         {" ".join(store)}
     }} else {{
+        #pragma unroll 1
         for (int k = 0; k < n - i; ++k) {{
-            {" ".join(load_one)}
-            {work}
-            {" ".join(store_one)}
+            {tail}
         }}
-    }}
+    }}"""
+
+
+TABLE_BYTES = 3840  # kernels take 4 KB of arguments; the rest is for numbers
+
+
+def table_length(arrays: int) -> int:
+    """How many calls of so many arrays each fit into one kernel's table."""
+    return max(1, min(64, TABLE_BYTES // (8 * arrays + 12)))
+
+
+def table_source(
+    inputs: Sequence[Symbol],
+    outputs: Sequence[Symbol],
+    written: Sequence[int],
+    width: int,
+    numbers: int,
+    most: int,
+) -> str:
+    """The kernel x_k[i] = program(x_0[i], x_1[i] …), for up to `most` lists of arrays at once.
+
+    written   which input each result is written to (each element by the thread that has read it)
+    numbers   how many float arguments a0, a1 … the program reads
+    """
+    own = [f"const {stored(x.dtype)}* x{i} = (const {stored(x.dtype)}*)t.at[m][{i}];"
+           for i, x in enumerate(inputs)]  # fmt: skip
+    own += [f"{stored(y.dtype)}* y{i} = ({stored(y.dtype)}*)t.at[m][{k}];"
+            for i, (y, k) in enumerate(zip(outputs, written, strict=True))]  # fmt: skip
+    given = "".join(f", double a{i}" for i in range(numbers))
+    lines = "\n    ".join(own)
+    return f"""{HEADERS}{PRELUDE}
+constexpr int W = {width};
+typedef long long Index;
+struct Table {{
+    unsigned long long at[{most}][{len(inputs)}];  // where the arrays of each call begin
+    long long n[{most}];                           // how many elements they have
+    int first[{most}];                             // the first block of threads that works on them
+    int count;
+}};
+extern "C" __global__ void fused(const __grid_constant__ Table t{given}) {{
+    int m = 0;  // the call that this block works on, by halving
+    for (int jump = 32; jump; jump >>= 1)
+        if (m + jump < t.count && t.first[m + jump] <= (int)blockIdx.x) m += jump;
+    {lines}
+    const long long n = t.n[m];
+    long long i = ((blockIdx.x - t.first[m]) * (long long)blockDim.x + threadIdx.x) * W;
+    if (i >= n) return;
+    {_elements(inputs, outputs, ["full"] * len(inputs))}
 }}
 """

@@ -129,6 +129,10 @@ class _Fused:
         arrays = _arrays(values)
         if array_module(arrays[0]) is not np:
             return launch.run((self, len(values)), self.fn, arrays)
+        if launch.host is not None and launch.host.takes(arrays):
+            found = launch.run((self, len(values)), self.fn, arrays)
+            if found is not None:
+                return found
         shape = np.broadcast_shapes(*[x.shape for x in arrays])
         arrays = [x if x.flags.c_contiguous else np.ascontiguousarray(x) for x in arrays]
         kinds = [_block_kind(x.shape, shape) for x in arrays]

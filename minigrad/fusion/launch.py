@@ -11,6 +11,9 @@ from ..core.caches import Cache
 from . import column_kernels, cuda, row_kernels
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol, trace
 
+host: Any = (
+    None  # compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
+)
 kernels = Cache("fused kernels", max_entries=1024)
 launches = Cache("launches of fused kernels", max_entries=8192)
 _OPTIONS = ("--std=c++17",)
@@ -28,7 +31,12 @@ def shaped(y: Any, shape: tuple) -> Any:
 
     A gradient that is a view would be copied before a user sees it.
     """
-    return y if y.shape == shape else array_module(y).ndarray(shape, y.dtype, y.data)
+    if y.shape == shape:
+        return y
+    if type(y) is np.ndarray:
+        y.resize(shape, refcheck=False)
+        return y
+    return array_module(y).ndarray(shape, y.dtype, y.data)
 
 
 class Launch:
@@ -136,12 +144,14 @@ class Kernel:
 
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
-    """fn's results on CuPy arrays by one kernel; None where it cannot be one.
+    """fn's results on arrays of one device by one kernel; None where it cannot be one.
 
     key       names fn and whatever else its program depends on
     may_pass  a result that is one of the arrays may be it, without a copy
     """
     xp: Any = array_module(arrays[0])
+    if xp is np and host is not None:
+        return host.run(key, fn, arrays, may_pass)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
     ready, forms = readable(arrays)
@@ -227,6 +237,8 @@ def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -
     fn gives the summands in a dtype to sum them in; so are the results, each (columns,).
     """
     xp: Any = array_module(arrays[0])
+    if xp is np and host is not None:
+        return host.run_columns(key, fn, arrays, rows)
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
     ready, forms = readable(arrays)

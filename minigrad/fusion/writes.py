@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator
+from ..core.caches import Cache
 from . import cuda
 from .launch import compiled
 from .trace import NotFusible, Program, Symbol
@@ -114,31 +115,36 @@ class Recorded:
             tuple([y.number for y in self.outputs]),
         )  # fmt: skip
 
+        self.width = cuda.lanes([x.dtype for x in self.inputs])
+        self.many = cuda.table_length(len(self.inputs))
+
     def source(self) -> str:
-        width = cuda.lanes([x.dtype for x in self.inputs])
-        kinds = ["full"] * len(self.inputs)
-        return cuda.elementwise_source(
-            self.inputs, self.outputs, kinds, width, numbers=len(self.numbers), aliased=True
+        return cuda.table_source(
+            self.inputs, self.outputs, self.written, self.width, len(self.numbers), self.many
         )
 
-    def ready(self, xp: Any) -> None:
-        """Find or compile the kernel; NotFusible where there can be none."""
+    def run(self, xp: Any, found: Sequence[Sequence[Any]]) -> None:
+        """Write the arrays of each call found: contiguous, from a multiple of 16 bytes.
+
+        One kernel takes many calls: their addresses and sizes travel as its argument, a table.
+        """
         key = (self.key, xp.cuda.runtime.getDevice())
-        if key not in _kernels:
-            if len(_kernels) == _MOST:
-                _kernels.clear()
-            _kernels[key] = compiled(xp, self.source())
-        self.kernel = _kernels[key]
-        self.span = cuda.BLOCK * cuda.lanes([x.dtype for x in self.inputs])
+        kernel = _kernels.get_or_make(key, lambda: compiled(xp, self.source()))
+        form = np.dtype([
+            ("at", "u8", (self.many, len(self.inputs))), ("n", "i8", self.many),
+            ("first", "i4", self.many), ("count", "i4"),
+        ], align=True)  # fmt: skip
+        found = [arrays for arrays in found if arrays[0].size]
+        for start in range(0, len(found), self.many):
+            calls = found[start : start + self.many]
+            table = np.zeros(1, form)
+            sizes = np.array([arrays[0].size for arrays in calls])
+            blocks = -(-sizes // (cuda.BLOCK * self.width))
+            table["at"][0, : len(calls)] = [[a.data.ptr for a in arrays] for arrays in calls]
+            table["n"][0, : len(calls)] = sizes
+            table["first"][0, : len(calls)] = np.cumsum(blocks) - blocks
+            table["count"] = len(calls)
+            kernel((int(blocks.sum()),), (cuda.BLOCK,), (table, *self.numbers))
 
-    def run(self, arrays: Sequence[Any]) -> None:
-        """Write the arrays, which are contiguous and start at a multiple of 16 bytes."""
-        n = arrays[0].size
-        if n:
-            targets = [arrays[i] for i in self.written]
-            arguments = (*arrays, *targets, n, *self.numbers)
-            self.kernel((-(-n // self.span),), (cuda.BLOCK,), arguments)
 
-
-_kernels: dict[tuple, Any] = {}  # by what a program does: its source need not be written again
-_MOST = 256
+_kernels = Cache("kernels of updates", max_entries=256)  # by what a program does

@@ -1,7 +1,9 @@
 """An event log as a Chrome trace, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One lane per thread; a slice per event, scope, step and hook; an arrow from each forward slice to
-its backward slice; a counter of the bytes alive by category, where the log follows memory.
+One lane per thread, and per stream of a GPU where the log has device times; a slice per event,
+scope, step and hook; an arrow from each forward slice to its backward slice, and from a call on the
+host to its time on the device; a counter of the bytes alive by category, where the log follows
+memory.
 Names follow PyTorch's traces (cat "cpu_op", "fwdbwd", "Sequence number"), so that tools made for
 those read ours. Times are microseconds from the start of the log, printed with three decimals from
 whole nanoseconds: rounded numbers could make slices overlap, and viewers then drop them.
@@ -15,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader, json_text, written_whole
-from .records import CATEGORIES, Allocation, Category, Held, Mark
+from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Mark
 
 STEPS = 999_999  # the lane of the steps
+STREAMS = 1_000_000  # the lanes of streams are numbered from here
 MOST_COUNTERS = 100_000  # points of the counter; of more changes every nth is shown
 
 
@@ -43,6 +46,7 @@ def trace(
     pid = pid or reader.header.get("pid") or 1
     base: int = reader.header["base_ns"] if zero is None else zero
     lanes: dict[int, int] = {}  # thread -> tid; numbered from 1, since 0 means something else
+    streams: dict[tuple[int, int], int] = {}  # (stream, thread whose work it has) -> tid
     links, memory = _Links(), _Memory()
     yield '{"displayTimeUnit":"ns","traceEvents":[\n'
     yield json_text(_label("process_name", pid, 0, name))
@@ -57,6 +61,11 @@ def trace(
                 links.note(event, tid)
             else:
                 yield ",\n" + _mark(event, pid, tid, base)
+        elif isinstance(event, DeviceEvent):
+            host = lanes.setdefault(event.thread, len(lanes) + 1)
+            lane = (event.stream, event.thread)
+            tid = streams.setdefault(lane, STREAMS + len(streams))
+            yield from _on_device(event, pid, (host, tid), base, arrows)
         elif not isinstance(event, Held):
             memory.note(event)
     for thread, tid in lanes.items():
@@ -68,6 +77,9 @@ def trace(
             {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid,
              "args": {"sort_index": order}}
         )  # fmt: skip
+    for (stream, thread), tid in streams.items():
+        name = f"{reader.streams[stream]} ({reader.threads[thread]})"
+        yield ",\n" + json_text(_label("thread_name", pid, tid, name))
     yield ",\n" + json_text(_label("thread_name", pid, STEPS, "steps"))
     for t, live in memory.counters():
         yield (
@@ -122,6 +134,29 @@ def _slice(event: Event, pid: int, tid: int, base: int) -> str:
         f'"ts":{_microseconds(event.t0 - base)},"dur":{_microseconds(event.t1 - event.t0)},'
         f'"args":{json_text(args)}}}'
     )
+
+
+def _on_device(
+    event: DeviceEvent, pid: int, tids: tuple[int, int], base: int, arrows: str
+) -> Iterator[str]:
+    """A slice on the device, and the arrow to it from where the host called it."""
+    backward = ".backward" if event.of == "backward" else ""
+    category = "gpu_memcpy" if event.op == "copy" else "kernel"
+    host, tid = tids
+    args = {"of": event.of} if event.seq is None else {"Sequence number": event.seq}
+    start = _microseconds(event.t0 - base)
+    yield (
+        f',\n{{"ph":"X","cat":"{category}","name":{json_text(event.op + backward)},"pid":{pid},'
+        f'"tid":{tid},"ts":{start},"dur":{_microseconds(event.t1 - event.t0)},'
+        f'"args":{json_text(args)}}}'
+    )
+    number = f'{arrows or chr(34)}{event.host}.{host}"'
+    for phase, where, when in (("s", host, _microseconds(event.host - base)), ("f", tid, start)):
+        ending = ',"bp":"e"' if phase == "f" else ""
+        yield (
+            f',\n{{"ph":"{phase}","cat":"ac2g","name":"ac2g","id":{number},"pid":{pid},'
+            f'"tid":{where},"ts":{when}{ending}}}'
+        )
 
 
 def _mark(mark: Mark, pid: int, tid: int, base: int) -> str:

@@ -1,9 +1,7 @@
-"""How long ops take on a GPU: pairs of marks in its streams, read when the window is over.
+"""How long ops take on a GPU, as one table: pairs of marks in its streams (stream_marks.py).
 
-A GPU works behind the host: when an op returns, its kernels have only been put into a stream. So a
-mark goes into the stream in front of an op and another behind it, and the times between them are
-asked for once, at the end. Nothing waits while the window is open (a synchronisation for each op
-would change what is measured).
+All times are read once, when the window is over: a synchronisation for each op would change what is
+measured.
 """
 
 import json
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 from ..backends import device
 from ..core import events
 from .formats import written_whole
+from .stream_marks import StreamMarks
 
 
 class DeviceSpan(NamedTuple):
@@ -25,6 +24,7 @@ class DeviceSpan(NamedTuple):
     start    microseconds from the opening of the window to the mark in front
     time     microseconds between the marks
     host     microseconds the call took on the host
+    seq      number of the graph node, None where nothing was recorded
     """
 
     kind: str
@@ -33,6 +33,7 @@ class DeviceSpan(NamedTuple):
     start: float
     time: float
     host: float
+    seq: int | None = None
 
 
 class DeviceTimes:
@@ -40,20 +41,19 @@ class DeviceTimes:
 
     The time between an op's marks includes waiting where its stream has nothing to do until the
     host comes with its next kernel: for ops smaller than a launch, `time` is the host's.
+    `mg.event_log(path, device=True)` keeps the same beside the times of the host.
     """
 
     def __init__(self) -> None:
         self.spans: list[DeviceSpan] = []
-        self._marks: dict[int, tuple] = {}  # time of the host -> (stream, mark)
+        self.opened = 0  # time.perf_counter_ns() at the opening
+        self._marks = StreamMarks("mg.DeviceTimes")
         self._heard: list[tuple] = []
         self._copies: list[tuple] = []
 
     def __enter__(self) -> "DeviceTimes":
-        self._cupy = device.require_gpu("mg.DeviceTimes")
-        if events.clock is not perf_counter_ns:
-            raise RuntimeError("DeviceTimes: another window is open; one at a time marks streams")
-        self._start = self._mark(), perf_counter_ns()
-        events.clock = self._clock
+        self._marks.open()
+        self.opened = perf_counter_ns()
         device.observers.append(self._copied)
         events.listen(self)
         return self
@@ -61,48 +61,33 @@ class DeviceTimes:
     def __exit__(self, *exc: object) -> None:
         events.unlisten(self)
         device.observers.remove(self._copied)
-        events.clock = perf_counter_ns
+        self._marks.close()
         self._resolve()
-
-    def _mark(self) -> tuple:
-        stream = self._cupy.cuda.get_current_stream()
-        mark = self._cupy.cuda.Event()
-        mark.record(stream)
-        return stream.ptr, mark
-
-    def _clock(self) -> int:
-        mark = self._mark()
-        t = perf_counter_ns()
-        self._marks[t] = mark
-        return t
 
     def hear(self, event: tuple) -> None:
         """Keep what one event says, and its marks."""
-        kind, op, t0, t1 = event[:4]
-        first, last = self._marks.pop(t0, None), self._marks.pop(t1, None)
-        if first is not None and last is not None:
-            self._heard.append((kind, op, first, last, (t1 - t0) / 1000))
+        kind, op, t0, t1, node = event[:5]
+        marks = self._marks.around(t0, t1)
+        if marks is not None:
+            seq = None if node is None else node.number
+            self._heard.append((kind, op, seq, *marks, (t1 - t0) / 1000))
 
     def _copied(self, direction: str, t0: int, t1: int, array: Any) -> None:
-        self._copies.append((direction, t0, t1, self._cupy.cuda.get_current_stream().ptr))
+        self._copies.append((direction, t0, t1, self._marks.here().stream))
 
     def _resolve(self) -> None:
         """Wait for the device once and read all times."""
-        self._cupy.cuda.Device().synchronize()
-        elapsed = self._cupy.cuda.get_elapsed_time
-        (_, zero), opened = self._start
-        for kind, op, (stream, first), (_, last), host in self._heard:
-            start, time = 1000 * elapsed(zero, first), 1000 * elapsed(first, last)
-            self.spans.append(DeviceSpan(kind, op, stream, start, time, host))
+        self._marks.wait()
+        for kind, op, seq, first, last, host in self._heard:
+            t0, t1 = self._marks.times(first, last)
+            start, time = (t0 - self.opened) / 1000, (t1 - t0) / 1000
+            self.spans.append(DeviceSpan(kind, op, first.stream, start, time, host, seq))
         for direction, t0, t1, stream in self._copies:
-            took = (t1 - t0) / 1000
-            self.spans.append(
-                DeviceSpan(direction, "copy", stream, (t0 - opened) / 1000, took, took)
-            )
+            start, took = (t0 - self.opened) / 1000, (t1 - t0) / 1000
+            self.spans.append(DeviceSpan(direction, "copy", stream, start, took, took))
         self.spans.sort(key=lambda span: span.start)
         self._heard.clear()
         self._copies.clear()
-        self._marks.clear()
 
     def total(self) -> dict[tuple[str, str], tuple[int, float]]:
         """{(kind, op): (calls, microseconds on the device)}, longest first."""

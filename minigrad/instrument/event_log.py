@@ -24,6 +24,7 @@ from ..core.events import capture_origin
 from ..core.graph import Leaf
 from ..ops import work
 from . import formats
+from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
 from .log_lines import Lines
 from .memory import MemoryTracker
@@ -43,6 +44,7 @@ class event_log:
     memory      also record which arrays live from when to when, and whose they are (memory.py)
     stack       how many frames of the caller's code to keep with each op; 0: the one line
     sync        wait for the device after each op, so that its time is its own (slow)
+    device      also when each op began and ended on a GPU, by stream, without waiting for it
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
@@ -58,6 +60,7 @@ class event_log:
         stack: int = 0,
         sync: bool = False,
         schedule: Any = None,
+        device: bool = False,
     ):
         self.path = os.fspath(path)
         self.max_events = int(max_events)
@@ -74,6 +77,7 @@ class event_log:
         self._pending: list[tuple] = []
         self._others: list[tuple] = []  # marks and memory
         self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
+        self._device = DeviceLines() if device else None
         self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
         self._file: Any = None
         self._lines = Lines()
@@ -84,7 +88,13 @@ class event_log:
         if self._file is not None:
             raise RuntimeError("this event log is open already; make another with mg.event_log()")
         self._partial = f"{self.path}.partial"
-        self._file = open(self._partial, "w", encoding="utf-8")
+        if self._device is not None:
+            self._device.open()  # without a GPU that is an error, before there is a file
+        try:
+            self._file = open(self._partial, "w", encoding="utf-8")
+        except OSError:
+            self._close_device()
+            raise
         self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
             "pid": os.getpid(),
@@ -95,6 +105,7 @@ class event_log:
             "memory": self._memory is not None,
             "stack": self.stack,
             "sync": self.sync,
+            "device_times": self._device is not None,
             "schedule": None if self.schedule is None else self.schedule._asdict(),
         }
         self._file.write(json_text(header) + "\n")
@@ -133,6 +144,7 @@ class event_log:
         self._listening = False
         if self._memory is not None:
             self._memory.close()
+        self._close_device()
         with self._lock:
             self._flush()
             file, self._file = self._file, None
@@ -154,6 +166,11 @@ class event_log:
                 with file:
                     file.write(json_text(end) + "\n")
                 os.replace(self._partial, self.path)
+
+    def _close_device(self) -> None:
+        if self._device is not None and self._device.is_open:
+            self._device.close()
+            self._others += self._device.finish()
 
     @property
     def events(self) -> int:
@@ -177,6 +194,8 @@ class event_log:
                 self._memory.forward(op, t1, node, inputs, outputs, (thread, origin))
             else:
                 self._memory.backward(op, t1, node, inputs[0], outputs, (thread, origin))
+        if self._device is not None:
+            self._device.hear(kind, op, t0, t1, seq)
         if t1 - t0 < self.min_ns or self._written + len(pending) >= self.max_events:
             with self._drop_lock:
                 self.dropped += 1
@@ -248,6 +267,8 @@ class event_log:
     def _flush(self) -> None:
         """Write what is pending; others may append meanwhile, behind what is taken."""
         began = perf_counter_ns()
+        if self._device is not None:
+            self._others += self._device.taken()
         batch, others = self._pending[:], self._others[:]
         del self._pending[: len(batch)], self._others[: len(others)]
         if self._file is None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import platform
+import stat
 import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO, TextIO
@@ -24,11 +25,13 @@ from .records import (
     NO_ARRAYS,
     Allocation,
     Category,
+    DeviceEvent,
     Event,
     Held,
     Mark,
     Record,
     Release,
+    device_fault,
     event_fault,
     is_count,
     mark_fault,
@@ -44,12 +47,12 @@ __all__ = [
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
-    EVENTS: (1, 1),  # 1.1: work, stacks, memory, marks, the log's own share
+    EVENTS: (1, 2),  # 1.1: work, stacks, memory, marks, the log's own share; 1.2: times on a GPU
     GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
 }
 MAX_GRAPH_BYTES = 512 << 20
 MAX_LINE_BYTES = 1 << 20
-MAX_DEFINITIONS = 1_000_000  # sites, scopes, signatures and threads that a log may name
+MAX_DEFINITIONS = 1_000_000  # sites, scopes, signatures, threads, streams that a log may name
 
 
 def header(format_name: str) -> dict[str, Any]:
@@ -80,12 +83,24 @@ def write_whole(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def written_whole(path: str) -> Iterator[TextIO]:
-    """A file to write to, which takes its name only when the block ends without an error."""
-    partial = f"{path}.{os.getpid()}.partial"
+    """A file to write to, which takes its name only when the block ends without an error.
+
+    Behind a link, what it points to is replaced, with the permissions it had. A device or a pipe
+    is written into: its name is never given to a file.
+    """
+    mode = os.stat(path).st_mode if os.path.exists(path) else None
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(path, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    target = os.path.realpath(path)
+    partial = f"{target}.{os.urandom(6).hex()}.partial"
     try:
-        with open(partial, "w", encoding="utf-8") as file:
+        with open(partial, "x", encoding="utf-8") as file:  # x: through no link that lies there
             yield file
-        os.replace(partial, path)
+        if mode is not None:
+            os.chmod(partial, stat.S_IMODE(mode))
+        os.replace(partial, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
@@ -182,10 +197,10 @@ def _is_among(identity: Any, ids: set) -> bool:
 class EventReader:
     """An event log read line by line: `header` at once, then its lines by iterating, once.
 
-    Iterating gives the events of ops; `records()` gives every line: Event, Mark, Allocation,
-    Category and Release. When all have been read, `events` and `dropped` hold the log's own counts
-    and `end` its last line, with what recording cost. Memory is bounded by the definitions (sites,
-    signatures ...), not by the number of events.
+    Iterating gives the events of ops; `records()` gives every line: Event, DeviceEvent, Mark,
+    Allocation, Category and Release. When all have been read, `events` and `dropped` hold the log's
+    own counts and `end` its last line, with what recording cost. Memory is bounded by the
+    definitions (sites, signatures ...), not by the number of events.
 
     salvage   read a log that was cut off (its program killed, the disk full) up to the cut; `cut`
               then says so in one line. Without it that is a FormatError.
@@ -199,6 +214,7 @@ class EventReader:
         self.end: dict[str, Any] = {}
         self.threads: dict[int, str] = {}
         self.workers: dict[int, int | None] = {}
+        self.streams: dict[int, str] = {}
         self._defined: dict[str, dict[int, Any]] = {what: {} for what in DEFINITIONS}
         try:
             self._file: BinaryIO = open(path, "rb")
@@ -255,6 +271,8 @@ class EventReader:
                     raise FormatError(f"{self._at(number)}: the log's end does not fit its events")
                 self.end = record
                 return
+            elif kind == "device":
+                yield self._on_device(record, number)
             elif kind in _OTHERS:
                 yield self._other(record, number)
             # lines of other kinds come from newer minor versions: passed over
@@ -293,7 +311,9 @@ class EventReader:
         if sum(map(len, self._defined.values())) >= MAX_DEFINITIONS:
             raise FormatError(f"{self.path}: more than {MAX_DEFINITIONS:,} definitions")
         table[identity] = checked
-        if what == "thread":
+        if what == "stream":
+            self.streams[identity] = checked
+        elif what == "thread":
             worker = record.get("worker")
             self.threads[identity] = checked
             self.workers[identity] = worker if is_count(worker) else None
@@ -318,6 +338,21 @@ class EventReader:
         return Event(
             record["kind"], record["op"], record["t0"], record["t1"], thread, get("seq"), arrays,
             arrays["bytes"], scope, site, get("flops"), get("moved"), stack,
+        )  # fmt: skip
+
+    def _on_device(self, record: dict[str, Any], number: int) -> DeviceEvent:
+        fault = device_fault(record)
+        if fault:
+            raise FormatError(f"{self._at(number)}: {fault}")
+        try:
+            stream, thread = record["stream"], record["thread"]
+            self._defined["stream"][stream]
+            self._defined["thread"][thread]
+        except (KeyError, TypeError):
+            raise FormatError(f"{self._at(number)}: refers to something not defined") from None
+        return DeviceEvent(
+            record["of"], record["op"], record["host"], record["t0"], record["t1"], stream, thread,
+            record.get("seq"),
         )  # fmt: skip
 
     def _other(self, record: dict[str, Any], number: int) -> Record:

@@ -46,7 +46,7 @@ class Lines:
         lines.append(f"{text}{self._origin(origin, lines)}}}\n")
 
     def write_other(self, entry: tuple, lines: list[str]) -> None:
-        """A mark, an allocation, a change of category or a release."""
+        """A mark, an op on a device, an allocation, a change of category or a release."""
         kind = entry[0]
         if kind == "release":
             _, number, t, used, used_forward = entry
@@ -62,6 +62,14 @@ class Lines:
         elif kind == "category":
             _, number, t, category = entry
             lines.append(f'{{"kind":"category","id":{number},"t":{t},"category":"{category}"}}\n')
+        elif kind == "device":
+            _, of, op, seq, thread, host, t0, t1, stream = entry
+            lines.append(
+                f'{{"kind":"device","of":"{of}","op":{self._quoted(op)},"host":{host},"t0":{t0},'
+                f'"t1":{t1},"stream":{self._number(("stream", stream), lines)},'
+                f'"thread":{self._number(("thread", thread), lines)},'
+                f'"seq":{"null" if seq is None else seq}}}\n'
+            )
         elif kind == "mark":
             _, what, name, t0, t1, thread, origin = entry
             lines.append(

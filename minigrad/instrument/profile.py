@@ -48,7 +48,7 @@ class profile:
     out         a file to write when the profile is left ({n}: its number, with every)
     format      "table", "json", "events", "chrome", "speedscope", "folded" or "html", or several
                 joined by commas or in a list; without it the ending of `out` decides
-    stack, sync, min_us, max_events
+    stack, sync, device, min_us, max_events
                 as in mg.event_log, for the formats made of one; stack also tells lines apart
 
     The same by environment variables: see instrument/environment.py.
@@ -67,6 +67,7 @@ class profile:
         sync: bool = False,
         min_us: float = 0.0,
         max_events: int | None = None,
+        device: bool = False,
     ) -> None:
         self.lines = lines or stack > 0
         self.memory = PeakMemory() if memory else None
@@ -74,7 +75,8 @@ class profile:
         self.sync = sync
         self.steps = 0
         log = {"memory": memory, "stack": stack, "sync": sync, "schedule": schedule}
-        log |= {"min_us": min_us} | ({} if max_events is None else {"max_events": max_events})
+        log |= {"min_us": min_us, "device": device}
+        log |= {} if max_events is None else {"max_events": max_events}
         self._outputs = Outputs(out, format, log) if out or format or every else None
         self._every = every
         self._count = 0

@@ -129,7 +129,28 @@ class Mark:
     site: dict[str, Any] | None
 
 
-Record = Event | Allocation | Category | Release | Held | Mark
+@dataclass(slots=True, frozen=True)
+class DeviceEvent:
+    """One op, or one copy between host and device, as a GPU had it in one of its streams.
+
+    of       "forward", "backward", or "to host" and "to device" (op is then "copy")
+    host     t0 of the Event on the host that it belongs to
+    t0 t1    when the device was there, in nanoseconds of the header's clock
+    stream   number of the lane: reader.streams names it
+    thread   of the host, as in Event; seq too
+    """
+
+    of: str
+    op: str
+    host: int
+    t0: int
+    t1: int
+    stream: int
+    thread: int
+    seq: int | None
+
+
+Record = Event | Allocation | Category | Release | Held | Mark | DeviceEvent
 
 
 # -- definitions: each checked, and None where it is not whole -------------------------------------
@@ -172,7 +193,10 @@ def _is_shape(shape: Any) -> bool:
     return isinstance(shape, list) and all(map(is_count, shape))
 
 
-DEFINITIONS = {"site": _site, "scope": _name, "thread": _name, "arrays": _arrays, "stack": _stack}
+DEFINITIONS = {
+    "site": _site, "scope": _name, "thread": _name, "arrays": _arrays, "stack": _stack,
+    "stream": _name,
+}  # fmt: skip
 NO_ARRAYS: dict[str, Any] = {"inputs": [], "outputs": [], "bytes": 0}
 
 
@@ -205,6 +229,15 @@ def mark_fault(record: dict) -> str | None:
     if not isinstance(what, str) or not isinstance(name, str) or len(name) > MAX_NAME:
         return f"a mark needs what and name, texts of at most {MAX_NAME}"
     return None
+
+
+def device_fault(record: dict) -> str | None:
+    """What is wrong with the line of an op on a device, apart from what it refers to."""
+    if not isinstance(record.get("of"), str):
+        return 'a device line needs "of", a text'
+    if not is_count(record.get("host")):
+        return "a device line needs host, a whole number"
+    return event_fault(record)
 
 
 def memory_fault(record: dict) -> str | None:

@@ -4,6 +4,7 @@ import atexit
 import os
 from typing import Any
 
+from ..backends.device import DeviceError, require_gpu
 from . import formats
 from .outputs import FROM_LOG, SUFFIXES, format_of
 from .profile import profile
@@ -34,6 +35,7 @@ def start_switches() -> None:
     prof = profile(
         memory=bool(memory),
         sync=bool(sync),
+        device=_device_times(),
         stack=stack,
         every=every,
         out=out,
@@ -43,6 +45,16 @@ def start_switches() -> None:
     )
     prof.__enter__()
     atexit.register(prof.__exit__)
+
+
+def _device_times() -> bool:
+    """Whether device times are asked for, and there is a device."""
+    wanted = bool(switch("MINIGRAD_PROFILE_DEVICE"))
+    try:
+        return wanted and require_gpu("MINIGRAD_PROFILE_DEVICE") is not None
+    except DeviceError as error:
+        complain(f"{error}; the profile goes without")
+        return False
 
 
 def _formats(text: str) -> list[str]:

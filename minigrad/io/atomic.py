@@ -4,7 +4,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +21,10 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(target.parent))
     if target.exists() and not stat.S_ISREG(target.stat().st_mode):
         raise OSError(errno.EINVAL, "only a regular file can be replaced", str(path))
-    handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    os.close(handle)
+    # the name is known before the file is there: an interrupt at any moment leaves none behind
+    partial = str(target.parent / f".{target.name[:40]}.{os.urandom(6).hex()}")
     try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield partial
         _to_disk(partial)
         os.chmod(partial, _mode(target))

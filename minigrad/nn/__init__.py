@@ -12,10 +12,21 @@ from .linear import Bilinear, Identity, Linear
 from .loss import *
 from .module import Module
 from .norm import *
+from .padding import *
 from .parameter import Parameter
 from .pool import *
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
-from .shape import Flatten, PixelShuffle, PixelUnshuffle, Unflatten, Upsample, ZeroPad2d
+from .shape import (
+    ChannelShuffle,
+    Flatten,
+    PixelShuffle,
+    PixelUnshuffle,
+    Unflatten,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
+from .similarity import CosineSimilarity, PairwiseDistance
 from .transformer import (
     Transformer,
     TransformerDecoder,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import create
+from ..core import create, draws
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .module import Module
@@ -12,9 +12,9 @@ from .parameter import Parameter
 
 __all__ = [
     "CELU", "ELU", "GELU", "GLU", "Hardshrink", "Hardsigmoid", "Hardswish", "Hardtanh",
-    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU",
-    "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign", "Tanh",
-    "Tanhshrink", "Threshold",
+    "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "RReLU", "ReLU", "ReLU6", "SELU",
+    "SiLU", "Sigmoid", "Softmax", "Softmax2d", "Softmin", "Softplus", "Softshrink", "Softsign",
+    "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
 
@@ -23,6 +23,7 @@ class _Activation(Module):
 
     function = ""
     options: tuple[str, ...] = ()
+    inplace = False  # PyTorch's; accepted and without effect, see nn/inplace.py
 
     def forward(self, x: Tensor) -> Tensor:
         return getattr(op, self.function)(x, *[getattr(self, name) for name in self.options])
@@ -31,13 +32,18 @@ class _Activation(Module):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.options)
 
 
-class ReLU(_Activation):
-    """max(x, 0)"""
+class _NoOptions(_Activation):
+    def __init__(self, inplace: bool = False):
+        self.inplace = inplace
+
+
+class ReLU(_NoOptions):
+    """max(x, 0); as in all activations `inplace` is taken and has no effect"""
 
     function = "relu"
 
 
-class ReLU6(_Activation):
+class ReLU6(_NoOptions):
     """min(max(x, 0), 6)"""
 
     function = "relu6"
@@ -61,19 +67,19 @@ class LogSigmoid(_Activation):
     function = "logsigmoid"
 
 
-class SiLU(_Activation):
+class SiLU(_NoOptions):
     """x sigmoid(x), also called swish"""
 
     function = "silu"
 
 
-class Mish(_Activation):
+class Mish(_NoOptions):
     """x tanh(softplus(x))"""
 
     function = "mish"
 
 
-class SELU(_Activation):
+class SELU(_NoOptions):
     """λ x for x > 0, else λ α (eˣ − 1): Klambauer et al., 2017"""
 
     function = "selu"
@@ -85,13 +91,13 @@ class Softsign(_Activation):
     function = "softsign"
 
 
-class Hardsigmoid(_Activation):
+class Hardsigmoid(_NoOptions):
     """(x + 3)/6 between −3 and 3, else 0 or 1"""
 
     function = "hardsigmoid"
 
 
-class Hardswish(_Activation):
+class Hardswish(_NoOptions):
     """x hardsigmoid(x)"""
 
     function = "hardswish"
@@ -109,8 +115,9 @@ class LeakyReLU(_Activation):
 
     function, options = "leaky_relu", ("negative_slope",)
 
-    def __init__(self, negative_slope: float = 0.01):
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False):
         self.negative_slope = negative_slope
+        self.inplace = inplace
 
 
 class ELU(_Activation):
@@ -118,8 +125,9 @@ class ELU(_Activation):
 
     function, options = "elu", ("alpha",)
 
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         self.alpha = alpha
+        self.inplace = inplace
 
 
 class CELU(_Activation):
@@ -127,8 +135,9 @@ class CELU(_Activation):
 
     function, options = "celu", ("alpha",)
 
-    def __init__(self, alpha: float = 1.0):
+    def __init__(self, alpha: float = 1.0, inplace: bool = False):
         self.alpha = alpha
+        self.inplace = inplace
 
 
 class GELU(_Activation):
@@ -145,28 +154,39 @@ class Hardtanh(_Activation):
 
     function, options = "hardtanh", ("min_val", "max_val")
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0):
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False):
         if not min_val < max_val:
             raise ValueError(f"Hardtanh: min_val={min_val} must be below max_val={max_val}")
         self.min_val = min_val
         self.max_val = max_val
+        self.inplace = inplace
 
 
 class Softplus(_Activation):
-    """log(1 + e^(beta x)) / beta, without overflow (PyTorch's threshold is not needed)"""
+    """log(1 + e^(beta x)) / beta, without overflow
+
+    threshold: where beta x is above it, x itself, as in PyTorch, whose default is 20. Left out, the
+    function is exact everywhere.
+    """
 
     function, options = "softplus", ("beta",)
 
-    def __init__(self, beta: float = 1.0):
+    def __init__(self, beta: float = 1.0, threshold: float | None = None):
         self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = op.softplus(x, self.beta)
+        return y if self.threshold is None else op.where(x * self.beta > self.threshold, x, y)
 
 
 class Threshold(Module):
     """x where x > threshold, else value"""
 
-    def __init__(self, threshold: float, value: float):
+    def __init__(self, threshold: float, value: float, inplace: bool = False):
         self.threshold = threshold
         self.value = value
+        self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
         return op.where(x > self.threshold, x, self.value)
@@ -216,6 +236,27 @@ class PReLU(Module):
 
     def extra_repr(self) -> str:
         return f"num_parameters={self.num_parameters}"
+
+
+class RReLU(Module):
+    """x for x ≥ 0, else a x with a drawn from lower to upper in training, else their mean
+
+    Xu et al., Empirical evaluation of rectified activations, 2015.
+    """
+
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False):
+        self.lower = lower
+        self.upper = upper
+        self.inplace = inplace
+
+    def forward(self, x: Tensor) -> Tensor:
+        slope: Any = (self.lower + self.upper) / 2
+        if self.training:
+            slope = draws.rand_like(x) * (self.upper - self.lower) + self.lower
+        return op.where(x >= 0, x, slope * x)
+
+    def extra_repr(self) -> str:
+        return f"lower={self.lower}, upper={self.upper}"
 
 
 class GLU(_Activation):

@@ -9,10 +9,13 @@ from .module import Module
 
 
 class _Dropout(Module):
-    def __init__(self, p: float = 0.5, *, generator: np.random.Generator | None = None):
+    def __init__(
+        self, p: float = 0.5, inplace: bool = False, *, generator: np.random.Generator | None = None
+    ):
         if not 0 <= p <= 1:
             raise ValueError(f"{type(self).__name__}: p is a probability from 0 to 1, got {p}")
         self.p = p
+        self.inplace = inplace  # PyTorch's; without effect, see nn/inplace.py
         self.generator = generator
 
     def extra_repr(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import draws
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops import (
@@ -20,12 +21,11 @@ from ..ops import (
     adaptive_max_pool1d,
     adaptive_max_pool2d,
     adaptive_max_pool3d,
-    alpha_dropout,
+    affine_grid,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
     batch_norm,
-    celu,
     conv1d,
     conv2d,
     conv3d,
@@ -34,19 +34,12 @@ from ..ops import (
     conv_transpose3d,
     cross_entropy,
     ctc_loss,
-    dropout,
-    dropout1d,
-    dropout2d,
-    elu,
     embedding,
     gelu,
+    grid_sample,
     group_norm,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
     instance_norm,
     layer_norm,
-    leaky_relu,
     linear,
     logsigmoid,
     lp_pool1d,
@@ -58,16 +51,10 @@ from ..ops import (
     max_unpool1d,
     max_unpool2d,
     max_unpool3d,
-    mish,
     prelu,
-    relu,
-    relu6,
     rms_norm,
     scaled_dot_product_attention,
-    selu,
     sigmoid,
-    silu,
-    softplus,
     softsign,
     tanh,
 )
@@ -82,24 +69,70 @@ from ..ops import mse as mse_loss
 from ..ops import nll as nll_loss
 from ..ops import triplet as triplet_margin_loss
 from ..ops import upsample as interpolate
-from . import activation, loss, shape
+from ..ops.loss.margins import gaussian_nll as gaussian_nll_loss
+from ..ops.loss.margins import margin_ranking as margin_ranking_loss
+from ..ops.loss.margins import multi_margin as multi_margin_loss
+from ..ops.loss.margins import multilabel_margin as multilabel_margin_loss
+from ..ops.loss.margins import multilabel_soft_margin as multilabel_soft_margin_loss
+from ..ops.loss.margins import soft_margin as soft_margin_loss
+from . import activation, loss, norm, shape
+from . import dropout as _dropout
+from . import embedding as _embedding
+from .inplace import dropout_with_inplace, takes_inplace
+from .similarity import cosine_similarity, normalize, pairwise_distance
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "alpha_dropout", "avg_pool1d", "avg_pool2d",
-    "avg_pool3d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu",
-    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "ctc_loss", "dropout",
-    "dropout1d", "dropout2d", "elu", "embedding", "fold", "gelu", "glu", "group_norm", "hardshrink",
-    "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm",
-    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss", "nll_loss", "normalize",
-    "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu",
-    "relu6", "rms_norm", "scaled_dot_product_attention", "selu", "sigmoid", "silu",
-    "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-    "tanhshrink", "threshold", "triplet_margin_loss", "unfold",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d",
+    "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy",
+    "binary_cross_entropy_with_logits", "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
+    "dropout3d", "elu", "embedding", "embedding_bag", "fold", "gaussian_nll_loss", "gelu", "glu",
+    "grid_sample", "group_norm", "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish",
+    "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu", "linear", "local_response_norm", "log_softmax",
+    "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
+    "normalize", "one_hot", "pad", "pairwise_distance", "pixel_shuffle", "pixel_unshuffle",
+    "poisson_nll_loss", "prelu", "relu", "relu6", "rms_norm", "rrelu",
+    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss",
+    "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
 ]  # fmt: skip
+
+
+# -- with inplace=, which has no effect (nn/inplace.py) ----------------------------------------
+
+relu, relu6, selu, silu, mish = map(takes_inplace, (op.relu, op.relu6, op.selu, op.silu, op.mish))
+elu, celu, leaky_relu = map(takes_inplace, (op.elu, op.celu, op.leaky_relu))
+hardtanh, hardswish, hardsigmoid = map(takes_inplace, (op.hardtanh, op.hardswish, op.hardsigmoid))
+dropout, dropout1d, dropout2d, alpha_dropout = map(
+    dropout_with_inplace, ("dropout", "dropout1d", "dropout2d", "alpha_dropout")
+)
+
+
+def dropout3d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout of whole channels of x (n, c, d, h, w) or (c, d, h, w); inplace has no effect."""
+    layer = _dropout.Dropout3d(p)
+    layer.training = training
+    return layer(x)
+
+
+def rrelu(
+    x: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Tensor:  # fmt: skip
+    """x for x ≥ 0, else a x with a drawn from lower to upper in training, else their mean"""
+    layer = activation.RReLU(lower, upper)
+    layer.training = training
+    return layer(x)
+
+
+def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tensor:
+    """log(1 + e^(beta x)) / beta, exact; with threshold, x itself where beta x is above it."""
+    return activation.Softplus(beta, threshold)(x)
 
 
 # -- over one axis, which PyTorch calls dim ---------------------------------------------------
@@ -123,25 +156,6 @@ def softmin(x: Any, dim: int = -1) -> Tensor:
 def glu(x: Any, dim: int = -1) -> Tensor:
     """The first half of x times σ of the second: mg.glu."""
     return op.glu(x, axis=dim)
-
-
-def normalize(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x / max(‖x‖ₚ, eps), the norm taken along dim."""
-    size = op.vector_norm(x, ord=p, axis=dim, keepdims=True)
-    return x / op.clip(size, eps, None)
-
-
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """x1·x2 / (max(‖x1‖, eps) max(‖x2‖, eps)) along dim."""
-    a, b = (normalize(x, 2.0, dim, eps) for x in op.broadcast_arrays(x1, x2))
-    return op.sum(a * b, axis=dim)
-
-
-def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
-    """‖x1 − x2 + eps‖ₚ along the last axis."""
-    return op.vector_norm(x1 - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
 # -- shapes -----------------------------------------------------------------------------------
@@ -212,7 +226,7 @@ def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
     return activation.Hardshrink(lambd)(x)
 
 
-def threshold(x: Any, threshold: float, value: float) -> Tensor:
+def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else value"""
     return activation.Threshold(threshold, value)(x)
 
@@ -232,3 +246,67 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """x where the target is 1, max(0, margin − x) where it is −1"""
     return loss.HingeEmbeddingLoss(margin, reduction)(x, target)
+
+
+def poisson_nll_loss(
+    x: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """e^x − target x for a log-rate x, or x − target log(x + eps) for a rate: mg.poisson_nll."""
+    return op.poisson_nll(x, target, log_input, full, eps, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Any, positive: Any, negative: Any, *, distance_function: Any = None,
+    margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, d(anchor, positive) − d(anchor, negative) + margin) for a distance of one's own"""
+    layer = loss.TripletMarginWithDistanceLoss(
+        distance_function=distance_function, margin=margin, swap=swap, reduction=reduction
+    )
+    return layer(anchor, positive, negative)
+
+
+def gumbel_softmax(
+    logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + Gumbel noise)/tau) along dim: a draw of a class, relaxed
+
+    hard: one-hot in the forward, the relaxed draw's gradient (Jang et al., 2017). eps is unused,
+    as in PyTorch.
+    """
+    noise = -op.log(-op.log(draws.rand_like(logits) * (1 - 1e-7) + 1e-30))
+    y = op.softmax((logits + noise) / tau, axis=dim)
+    if not hard:
+        return y
+    largest = op.argmax(y.detach(), axis=dim, keepdims=True)
+    sure = op.put_along_axis(op.zeros_like(y.detach()), largest, 1.0, axis=dim)
+    return sure - y.detach() + y
+
+
+def local_response_norm(
+    x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta: nn.LocalResponseNorm."""
+    return norm.LocalResponseNorm(size, alpha, beta, k)(x)
+
+
+def channel_shuffle(x: Any, groups: int) -> Tensor:
+    """Channels dealt out over the groups: nn.ChannelShuffle."""
+    return shape.ChannelShuffle(groups)(x)
+
+
+def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
+    """y_k = Σ_ij a_i W_kij b_j + bias_k: nn.Bilinear."""
+    y = op.einsum("...i,kij,...j->...k", a, weight, b)
+    return y if bias is None else y + bias
+
+
+def embedding_bag(
+    x: Any, weight: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None,
+    padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
+    layer = _embedding.EmbeddingBag(*weight.shape, mode=mode, padding_idx=padding_idx)
+    layer.weight = weight
+    return layer(x, offsets, per_sample_weights)

@@ -31,8 +31,9 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
-    tensor.data[...] = val
-    note_write(tensor.data, "nn.init")
+    array = _memory(tensor)
+    array[...] = val
+    note_write(array, "nn.init")
     return tensor
 
 
@@ -190,6 +191,12 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 
 def _write(tensor: Tensor, values: Any) -> Tensor:
-    tensor.data[...] = array_module(tensor.data).asarray(values)
-    note_write(tensor.data, "nn.init")
+    array = _memory(tensor)
+    array[...] = array_module(array).asarray(values)
+    note_write(array, "nn.init")
     return tensor
+
+
+def _memory(tensor: Any) -> Any:
+    """The array to write: a tensor's, or the array given, as in zeros_(layer.weight.data)."""
+    return tensor.data if isinstance(tensor, Tensor) else tensor

@@ -1,15 +1,20 @@
 """Losses as modules: each is the op of its name. Names and defaults are PyTorch's."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.loss.reduction import reduced
 from .module import Module
+from .similarity import pairwise_distance
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss", "NLLLoss",
-    "SmoothL1Loss", "TripletMarginLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
+    "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
+    "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -160,14 +165,111 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, ‖anchor − positive‖ₚ − ‖anchor − negative‖ₚ + margin)"""
+    """max(0, ‖anchor − positive‖ₚ − ‖anchor − negative‖ₚ + margin)
+
+    swap: ‖positive − negative‖ₚ in the place of the negative's distance, where it is smaller.
+    """
 
     function = "triplet"
 
     def __init__(
-        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, reduction: str = "mean"
+        self,
+        margin: float = 1.0,
+        p: float = 2.0,
+        eps: float = 1e-6,
+        swap: bool = False,
+        reduction: str = "mean",
     ):
-        self._set(reduction, margin=margin, p=p, eps=eps)
+        self._set(reduction, margin=margin, p=p, eps=eps, swap=swap)
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """max(0, d(anchor, positive) − d(anchor, negative) + margin), d a function, else ‖a − b‖₂"""
+
+    def __init__(
+        self,
+        *,
+        distance_function: Callable | None = None,
+        margin: float = 1.0,
+        swap: bool = False,
+        reduction: str = "mean",
+    ):
+        self._set(reduction)
+        self.distance_function = distance_function or pairwise_distance
+        self.margin = margin
+        self.swap = swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        d = self.distance_function
+        away = d(anchor, negative)
+        away = op.minimum(away, d(positive, negative)) if self.swap else away
+        y = op.relu(d(anchor, positive) - away + self.margin)
+        return reduced(type(self).__name__, y, self.reduction)
+
+
+class MarginRankingLoss(_Loss):
+    """max(0, −target (a − b) + margin) for targets ±1"""
+
+    function = "margin_ranking"
+
+    def __init__(self, margin: float = 0.0, reduction: str = "mean"):
+        self._set(reduction, margin=margin)
+
+
+class SoftMarginLoss(_Loss):
+    """log(1 + e^(−target x)) for targets ±1"""
+
+    function = "soft_margin"
+
+
+class MultiMarginLoss(_Loss):
+    """Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class numbers t (n,)"""
+
+    function = "multi_margin"
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+    ):
+        self._set(reduction, p=p, margin=margin, weight=weight)
+
+
+class MultiLabelMarginLoss(_Loss):
+    """Σ_{t in target, j not} max(0, 1 − x_t + x_j) / c ;  target (n, c): numbers, −1 behind them"""
+
+    function = "multilabel_margin"
+
+
+class MultiLabelSoftMarginLoss(_Loss):
+    """The mean over classes of BCEWithLogitsLoss, targets 0 or 1"""
+
+    function = "multilabel_soft_margin"
+
+    def __init__(self, weight: Any = None, reduction: str = "mean"):
+        self._set(reduction, weight=weight)
+
+
+class GaussianNLLLoss(_Loss):
+    """(log var + (x − target)²/var) / 2, var at least eps; full adds log(2π)/2"""
+
+    function = "gaussian_nll"
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
+        self._set(reduction, full=full, eps=eps)
+
+
+class PoissonNLLLoss(_Loss):
+    """e^x − target x for a log-rate x; log_input=False: x − target log(x + eps) for a rate"""
+
+    function = "poisson_nll"
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        eps: float = 1e-8,
+        reduction: str = "mean",
+    ):
+        self._set(reduction, log_input=log_input, full=full, eps=eps)
 
 
 class CTCLoss(_Loss):

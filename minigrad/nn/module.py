@@ -1,5 +1,6 @@
 """A module: parameters, buffers and submodules under one name, with a forward."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -42,10 +43,13 @@ class Module(ModuleHooks):
             args, call = (self, *args), call_with_hooks
         else:
             call = self.forward
-        if events.listeners:
-            with events.scope(self._scope or type(self).__name__):
-                return call(*args, **kwargs)
-        return call(*args, **kwargs)
+        try:
+            if events.listeners:
+                with events.scope(self._scope or type(self).__name__):
+                    return call(*args, **kwargs)
+            return call(*args, **kwargs)
+        except RecursionError as error:
+            raise _too_deep(self, error) from None
 
     # -- attributes --------------------------------------------------------------------------
 
@@ -266,3 +270,17 @@ def _at(found: dict[str, Any], path: str, module: Module) -> Any:
     if path not in found:
         raise KeyError(f"{type(module).__name__} has nothing at {path!r}; it has {[*found]}")
     return found[path]
+
+
+def _too_deep(module: Module, error: RecursionError) -> RecursionError:
+    """The error of Python's limit, once with what it means for modules."""
+    if getattr(error, "explained", False):
+        return error
+    explained = RecursionError(
+        f"{type(module).__name__}: Python's limit of {sys.getrecursionlimit()} nested calls was "
+        "reached. Each module inside another takes about two of them (a chain of ops takes none): "
+        "put layers side by side, as in nn.Sequential(*layers), or raise the limit with "
+        "sys.setrecursionlimit. If the nesting is not deep, a forward calls itself."
+    )
+    explained.explained = True  # type: ignore[attr-defined]
+    return explained

@@ -13,7 +13,7 @@ from .parameter import Parameter
 
 __all__ = [
     "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "GroupNorm", "InstanceNorm1d", "InstanceNorm2d",
-    "InstanceNorm3d", "LayerNorm", "RMSNorm",
+    "InstanceNorm3d", "LayerNorm", "LocalResponseNorm", "RMSNorm",
 ]  # fmt: skip
 
 
@@ -230,6 +230,33 @@ class GroupNorm(Module):
     def extra_repr(self) -> str:
         affine = self.weight is not None
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={affine}"
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha · mean of x² over `size` channels around each)^beta ;  channels on axis 1
+
+    The mean counts channels beyond the ends as zeros (Krizhevsky et al., 2012; alpha by size).
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim < 3:
+            raise ValueError(f"LocalResponseNorm: x must be (n, c, *space), got shape {x.shape}")
+        n, c = x.shape[:2]
+        squares = op.swapaxes(op.reshape(op.square(x), shape=(n, c, -1)), axis1=1, axis2=2)
+        before = self.size // 2
+        padded = op.pad(squares, [(0, 0), (0, 0), (before, self.size - 1 - before)])
+        means = op.avg_pool1d(padded, self.size, 1)
+        means = op.reshape(op.swapaxes(means, axis1=1, axis2=2), shape=x.shape)
+        return x / (self.k + self.alpha * means) ** self.beta
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 def _shape(normalized_shape: int | tuple[int, ...]) -> tuple[int, ...]:

@@ -76,18 +76,23 @@ class _AvgPool(Module):
         padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: float | None = None,
     ):
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
+        if self.dims == 1 and divisor_override is not None:
+            raise TypeError("AvgPool1d takes no divisor_override; AvgPool2d and AvgPool3d do")
 
     def forward(self, x: Tensor) -> Tensor:
         pool = getattr(op, f"avg_pool{self.dims}d")
-        return pool(
-            x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
-        )
+        options: dict = {"ceil_mode": self.ceil_mode, "count_include_pad": self.count_include_pad}
+        if self.divisor_override is not None:
+            options["divisor_override"] = self.divisor_override
+        return pool(x, self.kernel_size, self.stride, self.padding, **options)
 
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"

@@ -17,6 +17,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from . import init
 from .module import Module
+from .packed import PackedSequence, pack_padded_sequence, pad_packed_sequence
 from .parameter import Parameter
 
 State = tuple[Tensor, ...]
@@ -85,6 +86,8 @@ def _pieces(count: int, axis: int) -> Primitive:
 
     pieces = Primitive(forward, "pieces", ["x"], kind="linear", outputs=count, view=True)
     pieces.vjp("x")(rule)
+    moved = axis + (axis >= 0)  # behind the batch axis of vmap
+    pieces.batch(lambda op, xs, batched, params: _pieces(count, moved)(*xs))
     return pieces
 
 
@@ -158,13 +161,16 @@ class _Recurrent(Module):
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: 1 + self.bidirectional]
 
-    def forward(self, x: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
+    def forward(self, x: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:
         """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
 
         The state is h (layers · directions, N, hidden), for LSTM a pair (h, c); zeros when left
         out. lengths (N,): sequence n has that many steps; the outputs behind them are 0, the
-        state is that of its last step, and the reverse direction starts there.
+        state is that of its last step, and the reverse direction starts there. x may be a
+        PackedSequence, which says its own lengths; the outputs are then packed like it.
         """
+        if isinstance(x, PackedSequence):
+            return self._packed(x, hx)
         name, single = type(self).__name__, x.ndim == 2
         if x.ndim not in (2, 3) or x.shape[-1] != self.input_size:
             raise ValueError(
@@ -184,6 +190,13 @@ class _Recurrent(Module):
         elif self.batch_first:
             y = op.swapaxes(y, axis1=0, axis2=1)
         return y, last[0] if len(last) == 1 else tuple(last)
+
+    def _packed(self, x: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        """forward of the padded batch, its outputs packed again."""
+        padded, lengths = pad_packed_sequence(x, self.batch_first)
+        y, last = self.forward(padded, hx, lengths)
+        packed = pack_padded_sequence(y, lengths, self.batch_first, x.sorted_indices is None)
+        return x._replace(data=packed.data), last
 
     def _layers(self, x: Tensor, first: list[State], live: Any) -> tuple[Tensor, list[Tensor]]:
         last: list[State] = []

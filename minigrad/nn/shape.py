@@ -5,7 +5,6 @@ from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .conv import Sizes, as_tuple
 from .module import Module
 
 
@@ -44,7 +43,7 @@ class Unflatten(Module):
 class Upsample(Module):
     """x (n, c, *space) in the new size, or scale_factor times as long
 
-    mode: "nearest", or "linear", "bilinear" and "trilinear", which interpolate.
+    mode: "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic" or "area".
     """
 
     def __init__(
@@ -53,15 +52,19 @@ class Upsample(Module):
         scale_factor: Any = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
+        recompute_scale_factor: bool | None = None,
     ):
+        self.recompute_scale_factor = recompute_scale_factor
         self.size = size
         self.scale_factor = scale_factor
         self.mode = mode
         self.align_corners = align_corners
 
     def forward(self, x: Tensor) -> Tensor:
-        mode = "linear" if self.mode == "trilinear" else self.mode
-        return op.upsample(x, self.size, self.scale_factor, mode, bool(self.align_corners))
+        return op.upsample(
+            x, self.size, self.scale_factor, self.mode, self.align_corners,
+            self.recompute_scale_factor,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         size = f"size={self.size}" if self.size else f"scale_factor={self.scale_factor}"
@@ -104,15 +107,35 @@ class PixelUnshuffle(Module):
         return f"downscale_factor={self.downscale_factor}"
 
 
-class ZeroPad2d(Module):
-    """Zeros around the last two axes; padding: one width, or (left, right, top, bottom)"""
+class ChannelShuffle(Module):
+    """Channels (axis 1) dealt out: of g groups one after the other, the first of each comes first
 
-    def __init__(self, padding: Sizes):
-        self.padding = as_tuple(padding, 4)
+    Zhang et al., ShuffleNet, 2018.
+    """
+
+    def __init__(self, groups: int):
+        self.groups = groups
 
     def forward(self, x: Tensor) -> Tensor:
-        left, right, top, bottom = self.padding
-        return op.pad(x, [(0, 0)] * (x.ndim - 2) + [(top, bottom), (left, right)])
+        n, c, *space = x.shape
+        if c % self.groups:
+            raise ValueError(f"ChannelShuffle: {c} channels do not divide by {self.groups} groups")
+        apart = x.reshape(n, self.groups, c // self.groups, *space)
+        return apart.swapaxes(1, 2).reshape(x.shape)
 
     def extra_repr(self) -> str:
-        return f"{self.padding}"
+        return f"groups={self.groups}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Upsample with mode "nearest" """
+
+    def __init__(self, size: Any = None, scale_factor: Any = None):
+        super().__init__(size, scale_factor, "nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample with mode "bilinear" and align_corners"""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None):
+        super().__init__(size, scale_factor, "bilinear", True)

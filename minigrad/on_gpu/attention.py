@@ -88,9 +88,8 @@ def _masks(mask: Any, is_causal: bool, xp: Any, shape: tuple) -> list:
 
 
 def _merged(x: Any) -> Any:
-    """x (..., n, m) as contiguous (examples, n, m)."""
-    return x.reshape((-1, *x.shape[-2:])) if x.flags.c_contiguous else x.reshape(
-        (-1, *x.shape[-2:])).copy(order="C")  # fmt: skip
+    """x (..., n, m) as contiguous (examples, n, m), with one copy at most."""
+    return array_module(x).ascontiguousarray(x).reshape((-1, *x.shape[-2:]))
 
 
 def _pieces(q: Any, k: Any) -> list[slice]:

@@ -18,9 +18,7 @@ def _by_kernel(entry: Primitive) -> None:
     plain = entry.forward
 
     def forward(*args: Any, **params: Any) -> Any:
-        y = None
-        if entry.residuals == ():
-            y = fused_forward(entry, plain, args, params)
+        y = fused_forward(entry, plain, args, params)
         return plain(*args, **params) if y is None else y
 
     forward.__doc__ = plain.__doc__

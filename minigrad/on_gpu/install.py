@@ -10,7 +10,7 @@ from ..fusion.rules import feed_fused, pull_fused
 
 _ROOMS = "attention convolution losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
-_forwards: dict[str, Callable] = {}
+forwards: dict[str, Callable] = {}
 
 
 def on_gpu(name: str) -> Callable:
@@ -20,7 +20,7 @@ def on_gpu(name: str) -> Callable:
     """
 
     def add(fn: Callable) -> Callable:
-        _forwards[name] = fn
+        forwards[name] = fn
         return fn
 
     return add
@@ -34,11 +34,10 @@ def install() -> None:
     for name in _ROOMS:
         importlib.import_module(f"{__package__}.{name}")
     importlib.import_module(f"{__package__}.elements").install()
-    for name, fn in _forwards.items():
+    for name, fn in forwards.items():
         entry = getattr(op, name)
         entry.implementation("cuda")(_with_fallback(fn, entry.forward))
-    serial.pulls.append(pull_fused)
-    serial.feeds.append(feed_fused)
+    serial.pulls["cuda"], serial.feeds["cuda"] = pull_fused, feed_fused
 
 
 def _with_fallback(fn: Callable, plain: Callable) -> Callable:

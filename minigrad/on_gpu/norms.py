@@ -232,16 +232,27 @@ def standardize_dx(
 
 
 def _dx_by_channels(a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool) -> Any:
-    wide, dtype = np.dtype(accumulator(x.dtype) or x.dtype), x.dtype
-    c = x.shape[1]
-    if weight is not None and weight.size != c:
+    if weight is not None and weight.size != x.shape[1]:
         return None
-    count = x.size // c
-    sums = _channel_sums(
+    sums = gradient_sums(a, x, mean, rstd, centre)
+    return None if sums is None else dx_from_sums(a, x, weight, mean, rstd, centre, sums)
+
+
+def gradient_sums(a: Any, x: Any, mean: Any, rstd: Any, centre: bool) -> list | None:
+    """(Σ a, Σ a x̂) over batch and space for each channel: the gradients of bias and weight."""
+    wide = np.dtype(accumulator(x.dtype) or x.dtype)
+    return _channel_sums(
         ("dx", centre), lambda u, v, m, r: [u, u * ((v - m) * r)], [a, x, mean, rstd], x, wide
     )
-    if sums is None:
-        return None
+
+
+def dx_from_sums(
+    a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool, sums: list
+) -> Any:
+    """The gradient in x, from those sums: u − mean u − x̂ mean(u x̂) with u = a, times r weight."""
+    wide, dtype = np.dtype(accumulator(x.dtype) or x.dtype), x.dtype
+    c = x.shape[1]
+    count = x.size // c
     column = (1, c, *(1,) * (x.ndim - 2))
     means = [(s.astype(wide, copy=False) / count).reshape(column) for s in sums]
     scale = rstd if weight is None else rstd * weight.astype(wide, copy=False).reshape(column)

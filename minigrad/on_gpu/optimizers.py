@@ -1,43 +1,50 @@
-"""An optimizer's update as one kernel a parameter, recorded from the words the CPU runs."""
+"""An optimizer's update as kernels over many parameters, recorded from the words the CPU runs."""
 
-import threading
 from collections.abc import Callable
-from typing import Any
 
 from ..backends.device import array_module
 from ..fusion.trace import NotFusible
 from ..fusion.writes import Recorded
 from ..optim import packs
 
-_local = threading.local()  # .update, .recorded: what the update of this step has been recorded as
+
+def step(update: Callable, jobs: list) -> list:
+    """The updates (x, g, state) by kernels; those are returned that cannot be run so.
+
+    Parameters of the same dtypes, with the same numbers in their states, share the program.
+    """
+    programs: dict[tuple, Recorded | NotFusible] = {}
+    alike: dict[tuple, list] = {}
+    left = []
+    for x, g, state in jobs:
+        names = [name for name, value in state.items() if hasattr(value, "shape")]
+        if not hasattr(array_module(x), "RawKernel"):
+            left.append((x, g, state))
+            continue
+        arrays = [x, g if g.flags.c_contiguous else g.copy(order="C"), *[state[n] for n in names]]
+        if any(not a.flags.c_contiguous or a.data.ptr & 15 or a.shape != x.shape for a in arrays):
+            left.append((x, g, state))
+            continue
+        fixed = {name: value for name, value in state.items() if name not in names}
+        dtypes = tuple([a.dtype for a in arrays])
+        key = (x.device.id, dtypes, tuple(names), tuple(fixed.items()))
+        if key not in programs:
+            programs[key] = _recorded(update, dtypes, names, fixed)
+        if isinstance(programs[key], NotFusible):
+            left.append((x, g, state))
+        else:
+            alike.setdefault(key, []).append(arrays)
+    for key, found in alike.items():
+        with found[0][0].device:
+            programs[key].run(array_module(found[0][0]), found)  # type: ignore[union-attr]
+    return left
 
 
-def step(update: Callable, x: Any, g: Any, state: dict[str, Any]) -> bool:
-    """update(x, g, state) by a kernel; False where it cannot be one."""
-    xp: Any = array_module(x)
-    if not hasattr(xp, "RawKernel"):
-        return False
-    names = [name for name, value in state.items() if hasattr(value, "shape")]
-    arrays = [x, g if g.flags.c_contiguous else g.copy(order="C"), *[state[n] for n in names]]
-    if any(not a.flags.c_contiguous or a.data.ptr & 15 or a.shape != x.shape for a in arrays):
-        return False
-    if getattr(_local, "update", None) is not update:
-        _local.update, _local.recorded = update, {}
-    fixed = {name: value for name, value in state.items() if name not in names}
-    dtypes = tuple([a.dtype for a in arrays])
-    key = (dtypes, tuple(names), tuple(fixed.items()))
-    recorded = _local.recorded.get(key)
-    if recorded is None:
-        try:
-            recorded = Recorded(update, dtypes, names, fixed)
-            recorded.ready(xp)
-        except Exception as reason:  # a norm of the parameter, say: run it as it stands
-            recorded = NotFusible(str(reason))
-        _local.recorded[key] = recorded
-    if isinstance(recorded, NotFusible):
-        return False
-    recorded.run(arrays)
-    return True
+def _recorded(update: Callable, dtypes: tuple, names: list, fixed: dict) -> Recorded | NotFusible:
+    try:
+        return Recorded(update, dtypes, names, fixed)
+    except Exception as reason:  # a norm of the parameter, say: run it as it stands
+        return NotFusible(str(reason))
 
 
-packs.by_kernel = step
+packs.by_kernels = step

@@ -58,7 +58,7 @@ def _along_last(words: Callable) -> Callable:
         shape = xs[0].shape
         if not shape or not shape[-1] or axis not in (-1, len(shape) - 1, (len(shape) - 1,)):
             return None
-        if not is_floating(xs[0].dtype):
+        if not is_floating(xs[0].dtype) or len(xs) > 1 and xs[1].shape != shape:
             return None
         ys = launch.run((words,), words, xs)
         return None if ys is None else tuple(ys) if len(ys) > 1 else ys[0]
@@ -78,6 +78,8 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     """
     if dtype is not None or axis is None or not is_floating(x.dtype) or not x.size:
         return None
+    if not x.ndim:
+        return None
     axes = {k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)}
     kept = [k for k in range(x.ndim) if k not in axes]
     if not kept or len(kept) == x.ndim or kept != list(range(kept[0], kept[-1] + 1)):
@@ -85,6 +87,8 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     lead, inner = prod(x.shape[: kept[0]]), prod(x.shape[kept[-1] + 1 :])
     shape = x.shape[kept[0] : kept[-1] + 1]
     ys: list | None = [x]
+    if lead == inner == 1:
+        return None
     wide = np.dtype(accumulator(x.dtype) or x.dtype)
     if inner > 1:
         words = _row_sum(wide if lead > 1 else x.dtype, wide)

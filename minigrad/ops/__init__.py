@@ -4,11 +4,13 @@ from .activation import *
 from .attention import *
 from .calculus import *
 from .cast import *
+from .combine import *
 from .conv import *
 from .dropout import *
 from .einsum import *
 from .elementwise import *
 from .fft import *
+from .grid import *
 from .image_columns import *
 from .index import *
 from .layout import *
@@ -19,6 +21,8 @@ from .matmul import *
 from .matvec import *
 from .nan import *
 from .norm import *
+from .numpy_functions import *
+from .polynomials import *
 from .pool import *
 from .pool_indices import *
 from .pool_norm import *

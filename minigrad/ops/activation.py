@@ -14,7 +14,13 @@ from . import normal
 from .blocks import blockwise
 from .elementwise.selection import choose, clip, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
-from .elementwise.support import exp_as_quotient, in_float32, special_function
+from .elementwise.support import (
+    at_least_0,
+    at_most_0,
+    exp_as_quotient,
+    in_float32,
+    special_function,
+)
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
@@ -25,7 +31,7 @@ __all__ = [
 # -- pieces of straight lines ----------------------------------------------------------------
 
 relu = elementwise(
-    lambda x: np.maximum(x, 0),
+    at_least_0,
     name="relu",
     dx=lambda g, y: keep(g, y > 0),
     doc="y = max(x, 0) ;  dy/dx = 1 for x > 0, else 0 (0 at 0)",
@@ -96,13 +102,13 @@ def prelu(x: Any, weight: Any) -> Any:
 @blockwise
 def elu(x, alpha=1.0):
     """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
-    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+    return at_least_0(x) + alpha * np.expm1(at_most_0(x))
 
 
 @elu.vjp("x")
 def elu_dx(g, x, alpha):
     above = x >= 0 if alpha > 1 else x > 0
-    below = g * (alpha * np.exp(np.minimum(x, 0)))
+    below = g * (alpha * np.exp(at_most_0(x)))
     return keep(g, above) + keep(below, np.logical_not(above))
 
 
@@ -130,7 +136,7 @@ def softplus(x, beta=1.0):
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
     x = beta * x
-    return (np.maximum(x, 0) + np.log1p(np.exp(np.minimum(x, -x)))) / beta
+    return (at_least_0(x) + np.log1p(np.exp(np.minimum(x, -x)))) / beta
 
 
 @softplus.vjp("x")
@@ -258,65 +264,56 @@ def _check(approximate: str) -> bool:
     return approximate == "tanh"
 
 
-@primitive(kind="elementwise")
+@primitive(kind="elementwise", residuals=["slope"])
 @in_float32
 def gelu(x, approximate="none"):
     """y = x Φ(x), Φ the normal distribution ;  dy/dx = Φ(x) + x φ(x)
 
-    approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³).
+    approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³). The derivative is
+    made beside the value, from the same exponential, and kept for the backward.
     """
+    return _gelu(x, approximate)
+
+
+def _gelu(x: Any, approximate: str) -> tuple:
+    """(gelu x, its derivative)."""
     if _check(approximate):
         return _gelu_tanh(x)
-    return normal.gelu(x) if normal.takes(x) else _gelu(x)
+    return normal.gelu(x) if normal.takes(x) else _gelu_erfc(x)
 
 
 @blockwise
-def _gelu(x: Any) -> Any:
-    y = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
-    y *= 0.5
-    y *= x
-    return y
+def _gelu_erfc(x: Any) -> tuple:
+    phi = _erfc(x * -SQRT_HALF)  # not 1 + erf, which has no digits left in the lower tail
+    phi *= 0.5
+    near = _bounded(x)
+    return x * phi, phi + near * _density(near)
 
 
 @blockwise
-def _gelu_tanh(x: Any) -> Any:
-    z = _bounded(x)
-    return _silu_like(x, 2 * TANH_SCALE * z * (1 + TANH_CUBIC * z * z))
-
-
-def _silu_like(x: Any, u: Any) -> Any:
-    """x σ(u); (1 + tanh(u/2))/2 is σ(u)."""
-    p, q = exp_as_quotient(u)
-    return x * p / (p + q)
+def _gelu_tanh(x: Any) -> tuple:
+    """x σ(u) and σ(u) + x σ(u) σ(−u) u′; (1 + tanh(u/2))/2 is σ(u)."""
+    near = _bounded(x)
+    square = near * near
+    p, q = exp_as_quotient(2 * TANH_SCALE * near * (1 + TANH_CUBIC * square))
+    slope = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * square)
+    total = p + q
+    return x * p / total, p * (total + near * slope * q) / (total * total)
 
 
 @gelu.vjp("x")
-def gelu_dx(g, x, approximate):
-    return g * gelu_derivative(x, approximate=approximate)
+def gelu_dx(g, x, slope, approximate):
+    return g * gelu_derivative(x, slope, approximate=approximate)
 
 
-@primitive(kind="elementwise")
+@primitive(kind="elementwise", arrays="x slope", constants=["slope"])
 @in_float32
-def gelu_derivative(x, approximate="none"):
-    """y = Φ(x) + x φ(x) ;  dy/dx = φ(x) (2 − x²); for approximate="tanh" see the rule"""
-    if _check(approximate):
-        return _gelu_tanh_derivative(x)
-    return normal.gelu_derivative(x) if normal.takes(x) else _gelu_derivative(x)
+def gelu_derivative(x, slope: Any = None, approximate="none"):
+    """y = Φ(x) + x φ(x) ;  dy/dx = φ(x) (2 − x²); for approximate="tanh" see the rule
 
-
-@blockwise
-def _gelu_derivative(x: Any) -> Any:
-    x = _bounded(x)
-    return 0.5 * _erfc(x * -SQRT_HALF) + x * _density(x)
-
-
-@blockwise
-def _gelu_tanh_derivative(x: Any) -> Any:
-    x = _bounded(x)
-    slope = 2 * TANH_SCALE * (1 + 3 * TANH_CUBIC * x * x)
-    p, q = exp_as_quotient(2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x))
-    total = p + q
-    return p * (total + x * slope * q) / (total * total)
+    slope: y, where it is known; to the rule it is a function of x all the same.
+    """
+    return _gelu(x, approximate)[1] if slope is None else slope
 
 
 @gelu_derivative.vjp("x")

@@ -6,13 +6,15 @@ after the other it finds its data in the cache; and blocks are what threads can 
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
 from ..core.caches import report
 
@@ -22,6 +24,7 @@ from ..core.caches import report
 # a few microseconds, so that threads take turns. Larger blocks cost more scratch memory.
 BLOCK = 1 << 18
 WHOLE = (...,)  # the block that is all of an array
+keep_freed_arrays()
 
 
 def spans(n: int, step: int) -> list[slice]:
@@ -67,6 +70,32 @@ def outermost(x: Any, axis: tuple) -> int | None:
     return next(fine, max(kept, key=lambda k: x.shape[k]))
 
 
+# NumPy 2.3 and later copies an operand that is broadcast, and what it meets, through a buffer of
+# 8,192 elements, also where rows are long enough to be taken as they lie: then x − mean of the rows
+# costs 0.27 ns an element, with a buffer that a row does not fit into 0.12.
+_BUFFER = 512
+
+
+def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
+    """A context in which arrays like x are combined with what is constant along `axis`, or across.
+
+    Where x's runs of such elements are long NumPy's buffer is made smaller, for this context alone.
+    """
+    run, inner = 1, x.ndim - 1 in axis
+    for k in range(x.ndim - 1, -1, -1):
+        if (k in axis) != inner:
+            break
+        run *= x.shape[k]
+    return _small_buffer() if run > _BUFFER and type(x) is np.ndarray else nullcontext()
+
+
+@contextmanager
+def _small_buffer() -> Iterator[None]:
+    with np.errstate():  # which puts the size of the buffer back, too
+        np.setbufsize(_BUFFER)
+        yield
+
+
 def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:
     """work(piece) for the blocks of x, each with all of the axes `axis`, on all threads.
 
@@ -76,28 +105,30 @@ def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:
     if x.size == 0:
         return
     along = None if single(x) else outermost(x, axis)
-    if along is None:
-        work(WHOLE)
-    else:
-        share(work, pieces(x, along))
+    with long_runs(x, axis):
+        if along is None:
+            work(WHOLE)
+        else:
+            share(work, pieces(x, along))
 
 
-def over_blocks(fill: Callable[[Any, Any], Any], x: Any) -> Any:
-    """A new array of x's shape and dtype, made by fill(block of x, block of it), both 1-d."""
-    y = np.empty(x.shape, x.dtype)
-    flat, result = x.reshape(-1), y.reshape(-1)
+def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
+    """`count` new arrays of x's shape and dtype, made by fill(block of x, *blocks of them), 1-d."""
+    ys = [np.empty(x.shape, x.dtype) for _ in range(count)]
+    flat, *results = [a.reshape(-1) for a in (x, *ys)]
 
     def work(piece: tuple) -> None:
-        fill(flat[piece], result[piece])
+        fill(flat[piece], *[result[piece] for result in results])
 
-    in_blocks(work, result)
-    return y
+    in_blocks(work, results[0])
+    return tuple(ys)
 
 
 def blockwise(forward: Callable) -> Callable:
     """An elementwise forward of one array: a large one in blocks, on all threads.
 
-    What the forward makes on the way then has the size of a block, not of x.
+    What the forward makes on the way then has the size of a block, not of x. It may return a tuple
+    of arrays.
     """
 
     @functools.wraps(forward)
@@ -106,39 +137,43 @@ def blockwise(forward: Callable) -> Callable:
             return forward(x, *args, **params)
         flat = x.reshape(-1)
         first, *rest = pieces(flat, 0)
-        start = forward(flat[first], *args, **params)  # which tells the dtype of the result
-        y = np.empty(flat.shape, start.dtype)
-        y[first] = start
+        start = forward(flat[first], *args, **params)  # which tells the dtypes of the results
+        several = isinstance(start, tuple)
+        starts = start if several else (start,)
+        ys = [np.empty(flat.shape, made.dtype) for made in starts]
+        for y, made in zip(ys, starts, strict=True):
+            y[first] = made
 
         def work(piece: tuple) -> None:
-            y[piece] = forward(flat[piece], *args, **params)
+            found = forward(flat[piece], *args, **params)
+            for y, made in zip(ys, found if several else (found,), strict=True):
+                y[piece] = made
 
         share(work, rest)
-        return y.reshape(x.shape)
+        ys = [y.reshape(x.shape) for y in ys]
+        return tuple(ys) if several else ys[0]
 
     return in_pieces
 
 
-def over_leading(forward: Callable, fixed: int, *arrays: Any) -> Any:
-    """forward(*arrays) for arrays of equal leading axes, in blocks of these, on all threads.
+def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any) -> Any:
+    """y, a new array, filled by fill(block of y, blocks of the arrays) on all threads.
 
-    The last `fixed` axes of each belong together (an image), and forward takes any number of such.
+    The arrays have equal leading axes, which are cut; the last `fixed` axes of each belong together
+    (an image), and fill takes any number of such.
     """
-    lead = arrays[0].shape[: arrays[0].ndim - fixed]
-    largest, n = max(arrays, key=lambda x: x.size), prod(lead)
+    lead = y.shape[: y.ndim - fixed]
+    largest, n = max((y, *arrays), key=lambda x: x.size), prod(lead)
     if n < 2 or largest.size < BLOCK or array_module(largest) is not np:
-        return forward(*arrays)
-    flat = [x.reshape((n, *x.shape[len(lead) :])) for x in arrays]
-    first, *rest = spans(n, max(1, BLOCK // 2 * n // largest.size))
-    start = forward(*[x[first] for x in flat])  # which tells shape and dtype of the result
-    y = np.empty((n, *start.shape[1:]), start.dtype)
-    y[first] = start
+        fill(y, *arrays)
+        return y
+    flat = [x.reshape((n, *x.shape[len(lead) :])) for x in (y, *arrays)]
 
     def work(span: slice) -> None:
-        y[span] = forward(*[x[span] for x in flat])
+        fill(*[x[span] for x in flat])
 
-    share(work, rest)
-    return y.reshape((*lead, *y.shape[1:]))
+    share(work, spans(n, max(1, BLOCK // 2 * n // largest.size)))
+    return y
 
 
 # -- memory for the while --------------------------------------------------------------------------
@@ -172,6 +207,7 @@ scratch = _Scratch()
 report(
     "workspaces of large ops (this thread)",
     lambda: (len(scratch.kept), sum(memory.nbytes for memory in scratch.kept.values())),
-    max_bytes=9 * _Scratch.LIMIT,  # "padded", "product", three of "axis i", four of "block i"
+    # "padded", "product", "phases", three of "axis i", four of "block i"
+    max_bytes=10 * _Scratch.LIMIT,
     empty=lambda: scratch.kept.clear(),
 )

@@ -52,15 +52,17 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
     return y if device is None else to(y, device)
 
 
-@linear(residuals=["source"])
-def device_copy(x, device="cpu"):
-    """y = x on another device ;  gx = g on x's device"""
-    return to_device(x, device), device_of(x)
+@linear
+def device_copy(x, device="cpu", source="cpu"):
+    """y = x on another device ;  gx = g on `source`, which is x's device"""
+    if device_of(x) != source:
+        raise ValueError(f"x lies on {device_of(x)}, not on {source}; mg.to finds that out itself")
+    return to_device(x, device)
 
 
 @device_copy.vjp("x")
 def device_copy_dx(g, source):
-    return device_copy(g, device=source)
+    return to(g, device=source)
 
 
 @composite
@@ -75,8 +77,9 @@ def to(x: Any, *targets: Any, device: str | None = None, dtype: Any = None) -> A
         if (given["device"] and device) or (given["dtype"] is not None and dtype is not None):
             raise TypeError(f"to: {target!r} gives a device or dtype that was given already")
         device, dtype = device or given["device"], given["dtype"] if dtype is None else dtype
-    if device is not None and device != (x.device if isinstance(x, Tensor) else device_of(x)):
-        x = device_copy(x, device=device)
+    source = x.device if isinstance(x, Tensor) else device_of(x)
+    if device not in (None, source):
+        x = device_copy(x, device=device, source=source)
     return x if dtype is None else astype(x, dtype, copy=False)
 
 

@@ -4,9 +4,7 @@ The maximum runs pairwise over shifted slices, one axis after the other: for 2 �
 two passes of np.maximum, forty times as fast as `max` over two axes of reshaped windows.
 """
 
-import functools
-from collections.abc import Callable, Iterator
-from itertools import product
+from collections.abc import Callable
 from math import ceil, prod
 from typing import Any
 
@@ -21,50 +19,46 @@ from .batching import full
 from .blocks import over_leading
 from .elementwise.selection import keep
 from .pool_indices import max_pool_indices
-from .windows import Windows, every, fold, inside, padded, per_axis, windows
+from .shifts import Shifts
+from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
 
 
-def _slide(combine: Callable, x: Any, how: Windows, out: tuple) -> Any:
-    """combine (np.maximum, np.add) over each window of the padded x, one axis after the other."""
+def _slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:
+    """y = combine (np.maximum, np.add) over each window of the padded x, axis after axis."""
+    out = y.shape[-len(how.kernel) :]
     for i, (kernel, stride, _, dilation) in enumerate(how.axes()):
         later = (slice(None),) * (len(out) - 1 - i)
         parts = [x[(..., every(k * dilation, stride, out[i]), *later)] for k in range(kernel)]
-        x = combine(parts[0], parts[1]) if kernel > 1 else parts[0].copy()
+        into = None if later else y
+        x = combine(parts[0], parts[1], out=into) if kernel > 1 else parts[0]
         for part in parts[2:]:
             combine(x, part, out=x)
-    return x
+    if x is not y:
+        y[...] = x
 
 
-def _places(x: Any, how: Windows, out: tuple) -> Iterator[Any]:
-    """For each place in a window, the slice of the padded x that holds it for all windows."""
-    for offsets in product(*map(range, how.kernel)):
-        axes = zip(offsets, how.axes(), out, strict=True)
-        yield x[(..., *(every(k * dilation, stride, n) for k, (_, stride, _, dilation), n in axes))]
-
-
-def _by_images(forward: Callable) -> Callable:
-    """A forward of images (..., *size): many of them in blocks, on all threads."""
-
-    @functools.wraps(forward)
-    def in_blocks(*arrays: Any, how: Windows, **params: Any) -> Any:
-        return over_leading(lambda *xs: forward(*xs, how=how, **params), len(how.kernel), *arrays)
-
-    return in_blocks
+def _images(fill: Callable, like: Any, lead: tuple, size: tuple, *arrays: Any) -> Any:
+    """A new array (*lead, *size) of the dtype of `like`, filled by fill(y, *arrays) in blocks."""
+    y = array_module(like).empty((*lead, *size), like.dtype)
+    return over_leading(fill, len(size), y, *arrays)
 
 
 # -- the maximum -----------------------------------------------------------------------------
 
 
 @primitive
-@_by_images
 def max_pool(x, *, how):
     """y = max of each window, where padding counts as −∞;  gx: ties of a window share equally
 
     x (..., *size) -> y (..., *out). A NaN is the maximum of its windows and gets no gradient.
     """
-    size = x.shape[-len(how.kernel) :]
+    dims = len(how.kernel)
     lowest = -np.inf if is_floating(x.dtype) else np.iinfo(x.dtype).min
-    return _slide(np.maximum, padded(x, how.padding, lowest), how, how.count("max_pool", size))
+
+    def fill(y: Any, x: Any) -> None:
+        _slide(np.maximum, y, padded(x, how.padding, lowest, "padded"), how)
+
+    return _images(fill, x, x.shape[:-dims], how.count("max_pool", x.shape[-dims:]), x)
 
 
 @max_pool.vjp("x")
@@ -73,16 +67,21 @@ def max_pool_gx(g, x, y, how):
 
 
 @linear(constants=["x", "y_max"])
-@_by_images
 def max_pool_dx(a, x, y_max, *, how):
     """Every entry of a, in equal shares, at those places of its window where x is the maximum."""
-    hits, ties = _hits(x, y_max, how)
-    share = a / ties
-    dtype = accumulator(a.dtype) or a.dtype
-    y = array_module(x).zeros_like(padded(x, how.padding), dtype=dtype)
-    for place, hit in zip(_places(y, how, a.shape[-len(how.kernel) :]), hits, strict=True):
-        place += keep(share, hit)  # ten times as fast as np.add with where=
-    return y[inside(how.padding, x.shape[-len(how.kernel) :])].astype(a.dtype, copy=False)
+    dims = len(how.kernel)
+
+    shifts = Shifts(how, x.shape[-dims:], y_max.shape[-dims:])
+
+    def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
+        hits, ties = _hits(x, y_max, shifts)
+        wide = (shifts.spread(a, "block 1") / ties).astype(
+            accumulator(a.dtype) or a.dtype, copy=False
+        )
+        terms = (keep(wide, hit) for hit in hits)  # ten times as fast as np.add with where=
+        shifts.image(shifts.collect(terms, wide.shape[:-1], wide), y)
+
+    return _images(fill, a, x.shape[:-dims], x.shape[-dims:], a, x, y_max)
 
 
 @max_pool_dx.vjp("a")
@@ -91,15 +90,19 @@ def max_pool_dx_ga(g, x, y_max, how):
 
 
 @linear(constants=["x", "y_max"])
-@_by_images
 def max_pool_pick(a, x, y_max, *, how):
     """The mean of a (of x's shape) over those places of each window where x is the maximum."""
-    hits, ties = _hits(x, y_max, how)
-    y = array_module(x).zeros_like(y_max, dtype=accumulator(a.dtype) or a.dtype)
-    places = _places(padded(a, how.padding), how, y_max.shape[-len(how.kernel) :])
-    for place, hit in zip(places, hits, strict=True):
-        y += keep(place, hit)
-    return (y / ties).astype(a.dtype, copy=False)
+    dims = len(how.kernel)
+    shifts = Shifts(how, x.shape[-dims:], y_max.shape[-dims:])
+
+    def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
+        hits, ties = _hits(x, y_max, shifts)
+        total = array_module(a).zeros(ties.shape, accumulator(a.dtype) or a.dtype)
+        for run, hit in zip(shifts.runs(shifts.phases(a, "phases")), hits, strict=True):
+            total += keep(run, hit)
+        y[...] = shifts.result(total / ties)
+
+    return _images(fill, a, y_max.shape[:-dims], y_max.shape[-dims:], a, x, y_max)
 
 
 @max_pool_pick.vjp("a")
@@ -112,12 +115,14 @@ def max_pool_jvp(x, x_t, y, how):
     return max_pool_pick(x_t, x, y, how=how)
 
 
-def _hits(x: Any, y_max: Any, how: Windows) -> tuple[list, Any]:
-    """For each place in a window, where it holds the maximum; and how many do (at least 1)."""
-    out = y_max.shape[-len(how.kernel) :]
-    filled = padded(x, how.padding, np.nan if is_floating(x.dtype) else 0)  # padding never ties
-    hits = [place == y_max for place in _places(filled, how, out)]
-    ties = sum((hit.view(np.uint8) for hit in hits[1:]), start=hits[0].astype(np.uint8))
+def _hits(x: Any, y_max: Any, shifts: Shifts) -> tuple[list, Any]:
+    """For each place in a window, the run of where it holds the maximum; and how many do (or 1)."""
+    never = np.nan if is_floating(x.dtype) else 0  # padding never ties
+    top = shifts.spread(y_max, "block 0")
+    hits = [run == top for run in shifts.runs(shifts.phases(x, "phases", never))]
+    ties = hits[0].astype(np.uint8 if len(hits) < 256 else np.uint32)
+    for hit in hits[1:]:
+        ties += hit.view(np.uint8)
     return hits, np.maximum(ties, 1).astype(x.dtype)
 
 
@@ -125,16 +130,23 @@ def _hits(x: Any, y_max: Any, how: Windows) -> tuple[list, Any]:
 
 
 @linear
-@_by_images
 def sum_pool(x, *, how, divisor=1):
     """y = Σ of each window / divisor, padding counts as 0 ;  gx = g / divisor, spread over windows
 
     16-bit floats are added up and divided in float32: a sum may be out of range, its mean not.
     """
-    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
-    out = how.count("sum_pool", x.shape[-len(how.kernel) :])
-    y = _slide(np.add, padded(wide, how.padding), how, out)
-    return (y if divisor == 1 else y / divisor).astype(x.dtype, copy=False)
+    dims = len(how.kernel)
+
+    def fill(y: Any, x: Any) -> None:
+        wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
+        total = y if wide.dtype == y.dtype else array_module(x).empty(y.shape, wide.dtype)
+        _slide(np.add, total, padded(wide, how.padding, name="padded"), how)
+        if divisor != 1:
+            total /= divisor
+        if total is not y:
+            y[...] = total
+
+    return _images(fill, x, x.shape[:-dims], how.count("sum_pool", x.shape[-dims:]), x)
 
 
 @sum_pool.vjp("x")
@@ -143,16 +155,22 @@ def sum_pool_gx(g, x_shape, how, divisor):
 
 
 @linear
-@_by_images
 def sum_pool_dx(a, *, size, how, divisor=1):
     """Every entry of a / divisor, added to all places of its window: the transpose of sum_pool."""
-    wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
-    wide = wide if divisor == 1 else wide / divisor
-    lead, out = a.shape[: -len(size)], a.shape[-len(size) :]
-    ones = (1,) * len(size)
-    spread = np.broadcast_to(wide.reshape((*lead, *ones, *out)), (*lead, *how.kernel, *out))
-    y = fold(spread, how, size, at=len(lead))
-    return y.astype(a.dtype)
+    dims = len(size)
+
+    def fill(y: Any, a: Any) -> None:
+        wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
+        wide, lead = wide if divisor == 1 else wide / divisor, a.shape[:-dims]
+        for i, along in enumerate(how.axes()):  # windows of all axes are windows of windows
+            one = Windows.from_axes([along if j == i else IDLE for j in range(dims)])
+            out = wide.shape[-dims:]
+            spread = wide.reshape((*lead, *(1,) * dims, *out))
+            spread = np.broadcast_to(spread, (*lead, *one.kernel, *out))
+            wide = fold(spread, one, (*out[:i], size[i], *out[i + 1 :]), at=len(lead))
+        y[...] = wide
+
+    return _images(fill, a, a.shape[:-dims], size, a)
 
 
 @sum_pool_dx.vjp("a")
@@ -217,10 +235,16 @@ def _max_pool(
     return (y, max_pool_indices(x, how=how)) if return_indices else y
 
 
-def _avg_pool(dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad):
+def _avg_pool(
+    dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None
+):
     x = as_floating(array_like(x))
     name = f"avg_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
+    if divisor_override is not None:
+        if not divisor_override:
+            raise ValueError(f"{name}: divisor_override must not be 0")
+        return sum_pool(x, how=how, divisor=divisor_override)
     full = prod(how.kernel)
     y = sum_pool(x, how=how, divisor=full)
     asked = windows(name, how.kernel, how.stride, padding).padding
@@ -274,20 +298,27 @@ def avg_pool1d(
 
 @composite
 def avg_pool2d(
-    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
-) -> Any:
+    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+    divisor_override=None,
+) -> Any:  # fmt: skip
     """y = mean of each window of x (..., H, W). The zeros of the padding count as elements, unless
-    count_include_pad=False; what ceil_mode adds never counts.
+    count_include_pad=False; what ceil_mode adds never counts. divisor_override: a number to divide
+    every window's sum by instead.
     """
-    return _avg_pool(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    return _avg_pool(
+        2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 @composite
 def avg_pool3d(
-    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
-) -> Any:
+    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+    divisor_override=None,
+) -> Any:  # fmt: skip
     """avg_pool2d's form in three dimensions: x (..., D, H, W)."""
-    return _avg_pool(3, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+    return _avg_pool(
+        3, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
 __all__ = [

@@ -11,6 +11,7 @@ from ..core.primitive import composite
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .axes import array_like, as_floating, module_of
+from .grid import cubic_weights
 from .pool import sum_pool
 from .windows import per_axis, windows
 
@@ -135,35 +136,59 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
 # -- upsampling ------------------------------------------------------------------------------
 
 
-def _nearest(x: Any, axis: int, new: int) -> Any:
-    """Entry i is x's entry ⌊i old / new⌋."""
-    return op.take(x, module_of(x).arange(new) * x.shape[axis] // new, axis=axis)
+def _nearest(x: Any, axis: int, new: int, step: float, centre: float) -> Any:
+    """Entry i is x's entry ⌊(i + centre) step⌋, step entries of x being one of y."""
+    place = np.floor((module_of(x).arange(new) + centre) * step).astype(np.intp)
+    return op.take(x, np.minimum(place, x.shape[axis] - 1), axis=axis)
 
 
-def _linear(x: Any, axis: int, new: int, align_corners: bool) -> Any:
-    """Entry i lies between two entries of x, by its distance from each."""
-    old, steps = x.shape[axis], module_of(x).arange(new)
+def _places(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any:
+    """Where the new entries lie among the old ones: fractional indices."""
+    steps = module_of(x).arange(new)
     if align_corners:
-        place = steps * ((old - 1) / max(new - 1, 1))
-    else:
-        place = (steps + 0.5) * (old / new) - 0.5
-    place = np.clip(place, 0, old - 1)
+        return steps * ((x.shape[axis] - 1) / max(new - 1, 1))
+    return (steps + 0.5) * step - 0.5
+
+
+def _column(weights: Any, x: Any, axis: int) -> Any:
+    """One weight for each entry along an axis of x."""
+    return weights.reshape((-1, *(1,) * (x.ndim - 1 - axis))).astype(x.dtype)
+
+
+def _linear(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any:
+    """Entry i lies between two entries of x, by its distance from each."""
+    old = x.shape[axis]
+    place = np.clip(_places(x, axis, new, step, align_corners), 0, old - 1)
     low = np.minimum(place.astype(np.intp), max(old - 2, 0))
-    share = (place - low).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
     below = op.take(x, low, axis=axis)
     above = op.take(x, np.minimum(low + 1, old - 1), axis=axis)
-    return below + (above - below) * share.astype(x.dtype)
+    return below + (above - below) * _column(place - low, x, axis)
+
+
+def _cubic(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any:
+    """Entry i is a sum over four entries of x, those beyond the ends being the last ones again."""
+    place = _places(x, axis, new, step, align_corners)
+    low = np.floor(place)
+    terms = [
+        op.take(x, np.clip(low + (k - 1), 0, x.shape[axis] - 1).astype(np.intp), axis=axis)
+        * _column(weights, x, axis)
+        for k, weights in enumerate(cubic_weights(place - low))
+    ]
+    return sum(terms[1:], terms[0])
 
 
 @composite
 def upsample(
     x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool = False,
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
 ) -> Any:  # fmt: skip
     """x (N, C, *size) with its spatial axes in the new `size`, or `scale_factor` times as long.
 
-    mode 'nearest' repeats entries; 'linear' (also written 'bilinear') interpolates between entry
-    centres, or, with align_corners=True, so that the corner entries stay where they are.
+    mode: 'nearest' (the entry at or before the place) and 'nearest-exact' repeat entries; 'linear'
+    (also 'bilinear', 'trilinear') and 'bicubic' (Keys, 1981, a = −3/4) interpolate between entry
+    centres, or, with align_corners=True, so that the corner entries stay where they are; 'area' is
+    adaptive average pooling. A scale that does not divide the size is what places are computed
+    with, unless recompute_scale_factor.
     """
     x = array_like(x)
     axes = x.ndim - 2
@@ -172,6 +197,7 @@ def upsample(
             f"upsample: x must be (N, C, *size), and size or scale_factor given, not both; got x "
             f"{x.shape}, size={size!r}, scale_factor={scale_factor!r}"
         )
+    steps: list | None = None  # how many entries of x one of y is long
     if size is None:
         scales = (scale_factor,) * axes if np.ndim(scale_factor) == 0 else tuple(scale_factor)
         if len(scales) != axes or not all(s > 0 for s in scales):
@@ -180,12 +206,27 @@ def upsample(
                 f"{x.shape}; got {scale_factor!r}"
             )
         size = tuple(int(n * s) for n, s in zip(x.shape[2:], scales, strict=True))
+        steps = None if recompute_scale_factor else [1 / s for s in scales]
     x, size = _checked("upsample", x, size, axes)
-    if mode not in ("nearest", "linear", "bilinear"):
-        raise ValueError(f"upsample: mode must be 'nearest', 'linear' or 'bilinear', got {mode!r}")
-    x = x if mode == "nearest" else as_floating(x)
-    for axis, new in enumerate(size, start=2):
-        if new != x.shape[axis]:
-            nearest = mode == "nearest"
-            x = _nearest(x, axis, new) if nearest else _linear(x, axis, new, align_corners)
+    if mode not in _MODES:
+        raise ValueError(f"upsample: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    if size == x.shape[2:]:  # as it is, whatever the scale
+        return x
+    if mode == "area":
+        return _adaptive(x, size)
+    x = x if mode.startswith("nearest") else as_floating(x)
+    steps = steps or [old / new for old, new in zip(x.shape[2:], size, strict=True)]
+    resize, last = _MODES[mode]
+    last = bool(align_corners) if last is None else last
+    for axis, (new, step) in enumerate(zip(size, steps, strict=True), start=2):
+        if new != x.shape[axis] or step != 1:
+            x = resize(x, axis, new, step, last)
     return x
+
+
+# mode: (how one axis is resized, its last argument; None: align_corners)
+_MODES: dict[str, Any] = {
+    "nearest": (_nearest, 0.0), "nearest-exact": (_nearest, 0.5), "linear": (_linear, None),
+    "bilinear": (_linear, None), "trilinear": (_linear, None), "bicubic": (_cubic, None),
+    "area": (None, None),
+}  # fmt: skip

@@ -14,6 +14,15 @@ import numpy as np
 from ..backends.device import array_module
 from .blocks import scratch
 
+IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
+compiled: Any = None  # minigrad.compiled.columns while mg.accelerate is on
+
+
+def use_compiled(kernels: Any) -> None:
+    """Let `kernels` copy and add up windows where they can; None: NumPy does."""
+    global compiled
+    compiled = kernels
+
 
 class Windows(NamedTuple):
     """How windows lie on an image, one entry for each spatial axis (the last axes of the image).
@@ -118,6 +127,8 @@ def columns(x: Any, how: Windows, out: tuple, at: int) -> Any:
 
     `at` is the place of the kernel's axes, `out` the number of windows along each axis.
     """
+    if compiled is not None and (y := compiled.columns(x, how, out, at)) is not None:
+        return y
     xp = array_module(x)
     x = padded(x, how.padding, name="padded")
     for i, (kernel, stride, _, dilation) in reversed(list(enumerate(how.axes()))):
@@ -139,6 +150,8 @@ def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
 
     The result may lie in scratch memory.
     """
+    if compiled is not None and (y := compiled.fold(x, how, size, at)) is not None:
+        return y
     for i, (kernel, stride, padding, dilation) in enumerate(how.axes()):
         parts = [x[_along(at, k)] for k in range(kernel)]
         axis = parts[0].ndim - len(size) + i
@@ -148,9 +161,14 @@ def fold(x: Any, how: Windows, size: tuple, at: int) -> Any:
             continue
         shape = (*parts[0].shape[:axis], full, *parts[0].shape[axis + 1 :])
         y = scratch.empty(f"axis {i}", shape, x)
-        y[...] = 0
+        apart = stride > dilation * (kernel - 1)  # no place lies in two windows
+        if not apart or kernel * count < full:
+            y[...] = 0
         for k, part in enumerate(parts):
             place = y[_along(axis, every(k * dilation, stride, count))]
-            place += part
+            if apart:
+                place[...] = part
+            else:
+                place += part
         x = y[_along(axis, slice(padding[0], padding[0] + size[i]))]
     return x

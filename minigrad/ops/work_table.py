@@ -67,6 +67,9 @@ counts(
 counts("searchsorted", lambda c: c.n * levels(c.m), _none)
 
 # -- products ----------------------------------------------------------------------------------
+# Bartels and Stewart: Golub and Van Loan, §7.6.3; a root: one Schur form
+counts("solve_sylvester", lambda c: 25 * (c.inputs[0][-1] ** 3 + c.inputs[1][-1] ** 3))
+counts("sqrtm", lambda c: 28 * c.m * c.inputs[0][-1])
 counts("matmul", lambda c: 2 * c.n * c.inputs[0][-1])
 
 

@@ -10,7 +10,16 @@ from ..core.events import capture_origin, spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .packs import Pack, State, grouped, scratch, step_alone, working, working_dtype
+from .packs import (
+    Pack,
+    State,
+    grouped,
+    scratch,
+    step_alone,
+    step_by_kernels,
+    working,
+    working_dtype,
+)
 
 Group = dict[str, Any]
 
@@ -91,12 +100,15 @@ class Optimizer:
             for p in ready:
                 self._advance(p, group)
             update = self._update_in(group)
+            alone = []
             for params in self._together(place, ready):
                 if isinstance(params, Pack):
                     params.step(update)
                 else:
-                    state = self._state[id(params)]
-                    step_alone(update, params.data, params.grad.data, state)
+                    job = working(params.data), working(params.grad.data), self._state[id(params)]
+                    alone.append(job)
+            for x, g, state in step_by_kernels(update, alone):
+                step_alone(update, x, g, state)
             for p in ready:
                 note_write(p.data, what, origin)
         return loss

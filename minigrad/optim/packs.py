@@ -26,7 +26,8 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
-by_kernel: Callable[..., bool] | None = None  # a whole update by one kernel, on a GPU
+# (update, jobs) -> the jobs (x, g, state) left: updates by kernels; on_gpu/optimizers.py on a GPU
+by_kernels: Callable[[Callable, list], list] | None = None
 
 
 def scratch(x: Any, which: int = 0) -> Any:
@@ -57,11 +58,15 @@ def working_dtype(x: Any) -> Any:
     return accumulator(x.dtype) or x.dtype
 
 
+def step_by_kernels(update: Callable, jobs: list) -> list:
+    """Do the updates (x, g, state) of arrays on a GPU for which there are kernels; the others."""
+    if by_kernels is None or not any(array_module(x) is not np for x, _, _ in jobs):
+        return jobs
+    return by_kernels(update, jobs)
+
+
 def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
     """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x."""
-    x, g = working(x), working(g)
-    if by_kernel is not None and array_module(x) is not np and by_kernel(update, x, g, state):
-        return
     wide = working_dtype(x)
 
     def one(piece: Any) -> None:
@@ -130,7 +135,7 @@ def grouped(params: Iterable[Tensor], number_of: Callable[[Tensor], Any]) -> lis
     open_packs: dict[Any, list[Tensor]] = {}
     filled: dict[Any, int] = {}
     for p in params:
-        if p.size >= SMALL or by_kernel is not None and p.device != "cpu":
+        if p.size >= SMALL or by_kernels is not None and p.device != "cpu":
             alone.append([p])
             continue
         key = (p.dtype, p.device, number_of(p))

@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
+from ..instrument.terminal import reader_left, require_stdout
 from .case import Context
 from .checks import CHECKS, Check
 from .progress import progress
@@ -58,13 +59,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:
         return 2 if stop.code else 0
     try:
-        if options.self_test:
-            from .selftest import run_self_test
-
-            return run_self_test(options.seed, options.level)
-        return _run(options)
+        require_stdout()
+        code = _self_test(options) if options.self_test else _run(options)
+        sys.stdout.flush()
+        return code
     except _UsageError as error:
         print(f"minigrad-gradcheck: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return reader_left()
+    except OSError as error:
+        where = error.filename or "standard output"
+        print(f"minigrad-gradcheck: {where}: {error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted: no report was written", file=sys.stderr)
@@ -73,6 +79,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 class _UsageError(Exception):
     pass
+
+
+def _self_test(options: argparse.Namespace) -> int:
+    from .selftest import run_self_test
+
+    return run_self_test(options.seed, options.level)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -1,13 +1,11 @@
 """What a run of the harness is told as: a matrix of ops by checks, in Markdown; JSON lines."""
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
+from ..instrument.formats import write_whole
 from .run import Outcome
 
 _CELLS = {"pass": "✓", "fail": "✗", "skip": "s", "n/a": "·"}
@@ -119,17 +117,4 @@ def json_lines(report: Report) -> str:
 def write(report: Report, path: str) -> None:
     """Write the report, as JSON lines where the path ends in .json or .jsonl, else Markdown."""
     text = json_lines(report) if path.endswith((".json", ".jsonl")) else markdown(report)
-    write_whole(Path(path), text)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all: to a neighbour first, then in its place."""
-    handle, name = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    write_whole(path, text)

@@ -11,12 +11,13 @@ from .case import Context
 from .mutate import mutants
 from .plant import Plant
 from .planted import NAMED
+from .planted_calls import CALLS
 from .planted_conditional import CONDITIONAL
 from .planted_more import MORE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE, *CONDITIONAL)
+PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS)
 
 
 @dataclass(frozen=True)

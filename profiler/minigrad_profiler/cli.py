@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import importlib
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
+from minigrad.instrument.terminal import columns, reader_left, require_stdout
 
 from . import __version__, memory, report_cli, roofline
 from .diff import difference
@@ -65,15 +65,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command is _run:
         return _run(options)  # what the script raises passes through
     try:
-        return options.command(options)
+        require_stdout()
+        code = options.command(options)
+        sys.stdout.flush()
+        return code
     except (FormatError, ValueError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
-        # The reader of our output left; keep the interpreter from saying so at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return reader_left()
     except OSError as error:
-        return _refuse(f"{error.filename or ''}: {error.strerror or error}")
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{error.strerror or error}")
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
 
@@ -125,6 +127,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add("--html", metavar="FILE", help="also write a report for a browser; records memory too")
     add("--stack", type=int, default=0, metavar="N", help="keep N frames of the callers")
     add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
+    add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
     add("--quiet", action="store_true", help="say nothing when the script has ended")
     add("script", help="the Python file to run")
@@ -144,9 +147,8 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_width(parser: argparse.ArgumentParser) -> None:
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     parser.add_argument(
-        "--width", type=int, default=max(60, columns), metavar="N", help="columns to fill"
+        "--width", type=int, default=max(60, columns()), metavar="N", help="columns to fill"
     )
 
 
@@ -248,6 +250,7 @@ def _run(options: argparse.Namespace) -> int:
             options.script, options.args, log, finished, _live(options) if options.live else None,
             min_us=options.min_us, max_events=options.max_events, stack=options.stack,
             memory=options.memory or bool(options.html), sync=options.sync,
+            device=options.device,
         )  # fmt: skip
     except (CannotOpen, NoTerminal) as error:
         return _refuse(str(error))

@@ -5,7 +5,8 @@
     compare(loss).save("compare.html")
 
 All engines run with BLAS at one thread, where their gradients must agree bit for bit; the serial
-engine runs once more with BLAS as it is outside, the other honest baseline.
+engine runs once more with BLAS as it is outside, the other honest baseline. On a GPU each time ends
+when the device is done, and the bars are what its streams did: a lane for each.
 """
 
 import statistics
@@ -18,6 +19,7 @@ from typing import Any
 
 import minigrad as mg
 from minigrad.backends import blas, pool
+from minigrad.backends.device import device_of, to_host
 from minigrad.core import events
 from minigrad.core.graph import Leaf, backward_order
 from minigrad.engine import report
@@ -258,6 +260,7 @@ def _timed(run: Any, ways: list, repeats: int) -> tuple[list[Times], list]:
             with blas.one_thread() if alone else nullcontext():
                 started = perf_counter()
                 gradients = run(**options)
+                _wait_for(gradients)
                 spent = (perf_counter() - started) * 1e3
             if turn >= 0:
                 time.seen.append(spent)
@@ -283,7 +286,17 @@ def _judge(run: Any, ways: list, times: list[Times], expected: list) -> None:
 
 
 def _bits(array: Any) -> Any:
-    return None if array is None else (array.shape, str(array.dtype), array.tobytes())
+    return None if array is None else (array.shape, str(array.dtype), to_host(array).tobytes())
+
+
+def _on_gpu(arrays: list) -> bool:
+    return any(array is not None and device_of(array) != "cpu" for array in arrays)
+
+
+def _wait_for(gradients: list) -> None:
+    """Wait until the device is done; the host has no more to wait for."""
+    if _on_gpu(gradients):
+        mg.cuda.synchronize()
 
 
 @contextmanager
@@ -299,14 +312,27 @@ def _heard(heard: list) -> Iterator[None]:
         events.unlisten(hear)
 
 
+@contextmanager
+def _heard_on_gpu(heard: list) -> Iterator[None]:
+    with mg.DeviceTimes() as times:
+        yield
+    for span in times.spans:
+        if span.kind == "backward":
+            t0 = times.opened + 1000 * span.start
+            heard.append((span.stream, span.op, span.seq, t0, t0 + 1000 * span.time))
+
+
 def _recorded(run: Any, order: list, name: str, workers: int, options: dict) -> Run:
-    """One backward with every node's time and thread."""
+    """One backward with every node's time and thread; on a GPU its time there, and the stream."""
     heard: list = []
-    with _heard(heard), report.detailed():
+    on_gpu = _on_gpu(
+        [leaf.data for p in order if p.__class__ is Leaf and (leaf := p.tensor()) is not None]
+    )
+    with _heard_on_gpu(heard) if on_gpu else _heard(heard), report.detailed():
         started = perf_counter_ns()
-        run(**options)
+        _wait_for(run(**options))
         length = (perf_counter_ns() - started) / 1e6
-    lanes: dict[int, int] = {threading.get_ident(): 0}
+    lanes: dict[int, int] = {mg.cuda.current_stream().ptr if on_gpu else threading.get_ident(): 0}
     bars = [
         Bar(lanes.setdefault(thread, len(lanes)), op, node, (t0 - started) / 1e6,
             (t1 - started) / 1e6)
@@ -314,7 +340,7 @@ def _recorded(run: Any, order: list, name: str, workers: int, options: dict) -> 
     ]  # fmt: skip
     made = Run(name, workers, length, bars)
     found = report.last_report() if options else None
-    if found is not None:
+    if found is not None and not on_gpu:  # what its threads did says nothing of its streams
         made.losses = _sums(found.lanes)
     return made
 

@@ -5,18 +5,18 @@ import importlib
 import json
 import os
 import runpy
-import shutil
 import sys
 import traceback
 from collections.abc import Sequence
 from typing import Any
+
+from minigrad.instrument.terminal import columns
 
 
 def add_parser(commands: Any) -> None:
     """Add `compare` to the commands of minigrad-profile."""
     parser = commands.add_parser("compare", help="one backward of a script by every engine")
     parser.set_defaults(command=_compare)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
     add = parser.add_argument
     add(
         "--backward",
@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="also write FILE.html, .svg or .json",
     )
-    add("--width", type=int, default=columns, metavar="N", help="columns of the terminal")
+    add("--width", type=int, default=columns(), metavar="N", help="columns of the terminal")
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="its arguments")
 

@@ -1,11 +1,11 @@
 """`minigrad-profile report` and `minigrad-profile advice`."""
 
 import argparse
-import shutil
 import sys
 from typing import Any
 
 from minigrad.instrument.formats import write_whole
+from minigrad.instrument.terminal import columns
 
 from .report import report_of
 from .report_advice import as_json, as_text
@@ -27,8 +27,9 @@ def add_parsers(commands: Any) -> None:
     parser.set_defaults(command=_advice)
     parser.add_argument("log", help="an event log; recorded with --memory it tells more")
     parser.add_argument("--json", action="store_true", help="as JSON")
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
-    parser.add_argument("--width", type=int, default=max(60, columns), metavar="N", help="columns")
+    parser.add_argument(
+        "--width", type=int, default=max(60, columns()), metavar="N", help="columns"
+    )
 
 
 def _report(options: argparse.Namespace) -> int:

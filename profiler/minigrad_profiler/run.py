@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minigrad.backends.device import DeviceError
 from minigrad.instrument.event_log import event_log
 
 
@@ -42,6 +43,8 @@ def run_script(
         log.__enter__()
     except OSError as error:
         raise CannotOpen(f"{error.filename}: {error.strerror}") from None
+    except DeviceError as error:
+        raise CannotOpen(str(error)) from None
 
     def close(process: int = os.getpid()) -> None:
         if os.getpid() == process:  # not in a forked child

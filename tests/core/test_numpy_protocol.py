@@ -91,7 +91,7 @@ def test_logical_reductions_answer_with_constants(x):
         (lambda t: np.sum(t, out=np.zeros(())), r"np\.sum: out="),
         (lambda t: np.concatenate([t, t], casting="unsafe"), r"np\.concatenate: casting="),
         (lambda t: np.full_like(t, 1, shape=(3,)), r"np\.full_like: shape="),
-        (lambda t: np.copyto(t, 1.0), r"np\.copyto has no derivative rule"),
+        (lambda t: np.sort_complex(t), r"np\.sort_complex has no derivative rule"),
     ],
 )  # fmt: skip
 def test_what_is_not_recorded_is_refused_by_name(x, call, message):
@@ -111,8 +111,8 @@ def test_numpys_names_and_places_of_arguments_are_understood(x):
 def test_an_unknown_function_is_named(x):
     with pytest.raises(TypeError, match=r"np\.lib\.scimath\.logn has no derivative rule"):
         np.emath.logn(2, x)
-    with pytest.raises(TypeError, match=r"np\.polydiv has no derivative rule"):
-        np.polydiv(x[0], x[0])
+    with pytest.raises(TypeError, match=r"np\.histogram2d has no derivative rule"):
+        np.histogram2d(x[0], x[0])
 
 
 def test_out_and_where_and_in_place_array_updates_are_refused(x):

@@ -37,6 +37,19 @@ def test_what_is_saved_may_be_any_iterable():
     assert ga.tolist() == [30.0]
 
 
+def test_a_parameter_that_the_call_left_out_is_saved_with_its_default():
+    op = Primitive(lambda x, k=3: k * x, "times_k", ["x"], defaults={"k": 3})
+    op.vjp("x")(lambda g, k, x_shape: k * g)
+    x = leaf([[1.0, 2.0]])
+    assert [planned(op, x).saved, planned(op, x, k=5).saved] == [(3, (1, 2)), (5, (1, 2))]
+
+
+def test_the_shape_of_a_number_beside_a_tensor_is_that_of_a_scalar():
+    op = Primitive(lambda a, b: a + b, "adds_number", ["a", "b"])
+    op.vjp("a")(lambda g, b_shape: g)
+    assert planned(op, leaf([1.0, 2.0]), 3.0).saved == ((),)
+
+
 def test_a_joint_rule_that_returns_too_few_gradients_is_an_error():
     op = Primitive(lambda a, b: a + b, "forgets_one", ["a", "b"])
     op.vjp(lambda g: (g,))

@@ -124,6 +124,8 @@ def test_an_unknown_device_names_the_choices():
         (mg.ones(2), "clamp", "here it is clip"),
         (mg.ones(2), "numel", "here it is size"),
         (mg.ones(2), "mul_", "new value of mul"),
+        (mg.ones(2), "cross_entropy", "here it is mg.cross_entropy"),
+        (mg.ones(2), "lu_factor", "here it is mg.linalg.lu_factor"),
         (mg, "cat", "here it is mg.concatenate"),
     ],
 )
@@ -131,3 +133,13 @@ def test_a_name_of_pytorchs_that_is_another_here_is_said_so(owner, name, hint):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; .*{hint}"):
         getattr(owner, name)
     assert not hasattr(owner, "nothing_of_the_kind")
+
+
+def test_what_only_points_elsewhere_is_not_listed_among_a_tensors_names():
+    names = dir(mg.ones(2))
+    assert "clip" in names and "clamp" not in names and not hasattr(mg.ones(2), "clamp")
+
+
+def test_neither_tensors_nor_the_registry_have_a_getattr_that_would_slow_every_attribute():
+    assert not hasattr(mg.Tensor, "__getattr__")
+    assert not hasattr(type(mg.core.registry.op), "__getattr__")

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import minigrad as mg
+from minigrad.core.caches import Cache
+from minigrad.engine import streams, work
 
 
 def _load(name: str):
@@ -20,6 +22,7 @@ def _load(name: str):
     return module
 
 
+stand_in_streams = sys.modules.get("stand_in_streams") or _load("stand_in_streams")
 stand_in = sys.modules.get("stand_in") or _load("stand_in")
 
 
@@ -32,7 +35,10 @@ def fake(monkeypatch):
 
     cupy = stand_in.install(monkeypatch)
     monkeypatch.setattr(mg.backends.random, "_on_devices", {})
-    return cupy
+    monkeypatch.setattr(streams, "_homes", {})  # streams of the stand-in are not for a real GPU
+    monkeypatch.setattr(work, "_trials", Cache("trials of the stand-in", max_entries=16))
+    yield cupy
+    assert not stand_in_streams.faults, stand_in_streams.faults[:3]
 
 
 @pytest.fixture

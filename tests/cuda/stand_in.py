@@ -7,6 +7,7 @@ run where there is none. What the real library does and NumPy alone would hide:
 - functions that CuPy 14 lacks are missing, or raise as there
 - results are always arrays, never NumPy scalars
 - every copy between host and device is counted in `transfers`
+- what a missing wait between streams would let go wrong is a fault (stand_in_streams.py)
 """
 
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.lib.stride_tricks
+import stand_in_streams as streams
 
 # numpy's functions that CuPy 14.2 has not; the list was read off an installed one.
 MISSING = set(
@@ -38,6 +40,7 @@ def _inner(x: Any, where: str) -> Any:
     """x with NumPy arrays in the place of device arrays; NumPy arrays themselves are refused."""
     _refuse(x, where)
     if isinstance(x, ndarray):
+        streams.used(x._a)
         return x._a
     if type(x) in (list, tuple):
         return type(x)(_inner(v, where) for v in x)
@@ -72,35 +75,40 @@ class ndarray:
     def __init__(self, a: Any, dtype: Any = None, memory: Any = None):
         """An array, or, as in CuPy, (shape, dtype, memory): another shape of that memory."""
         self._a = a if memory is None else memory.array.reshape(a)
+        streams.made(self._a)
 
     device = types.SimpleNamespace(id=0)
 
-    def get(self, *_: Any, **__: Any) -> np.ndarray:
+    def _to_host(self) -> None:
         transfers["to host"] += 1
+        streams.seen_by_host(self._a)
+
+    def get(self, *_: Any, **__: Any) -> np.ndarray:
+        self._to_host()
         return self._a.copy()
 
     def item(self, *args: Any) -> Any:
-        transfers["to host"] += 1
+        self._to_host()
         return self._a.item(*args)
 
     def tolist(self) -> Any:
-        transfers["to host"] += 1
+        self._to_host()
         return self._a.tolist()
 
     def __bool__(self) -> bool:
-        transfers["to host"] += 1
+        self._to_host()
         return bool(self._a)
 
     def __float__(self) -> float:
-        transfers["to host"] += 1
+        self._to_host()
         return float(self._a)
 
     def __int__(self) -> int:
-        transfers["to host"] += 1
+        self._to_host()
         return int(self._a)
 
     def __complex__(self) -> complex:
-        transfers["to host"] += 1
+        self._to_host()
         return complex(self._a)
 
     def __len__(self) -> int:
@@ -127,6 +135,7 @@ class ndarray:
             out = out[0] if isinstance(out, tuple) else out
             _refuse(out, ufunc.__name__)
             kwargs["out"] = out._a
+            streams.used(out._a, written=True)
             args = tuple(_inner(x, ufunc.__name__) for x in args)
             fn(*args, **{k: _inner(v, ufunc.__name__) for k, v in kwargs.items() if k != "out"},
                out=out._a)  # fmt: skip
@@ -146,10 +155,12 @@ class ndarray:
         return here(*args, **kwargs)
 
     def __getitem__(self, key: Any) -> Any:
+        streams.used(self._a)
         y = self._a[_inner(key, "x[...]")]
         return ndarray(np.asarray(y))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        streams.used(self._a, written=True)
         self._a[_inner(key, "x[...] =")] = _inner(value, "x[...] =")
 
     def __getattr__(self, name: str) -> Any:
@@ -159,6 +170,7 @@ class ndarray:
         if name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"):
             return value
         if callable(value):
+            streams.used(self._a)
             return lambda *args, **kwargs: _call(value, args, kwargs)
         return ndarray(value) if isinstance(value, np.ndarray) else value
 
@@ -190,10 +202,12 @@ def _operator(name: str) -> Any:
             if not isinstance(other, ndarray) and hasattr(other, "__array_ufunc__"):
                 if not isinstance(other, np.generic):
                     return NotImplemented  # a tensor's turn
+        in_place = name.startswith("__i") and name != "__invert__"
+        streams.used(self._a, written=in_place)
         y = getattr(self._a, name)(*[_inner(other, name) for other in others])
         if y is NotImplemented:
             return y
-        if name.startswith("__i") and name not in ("__invert__",):
+        if in_place:
             return self
         return _outer(y)
 
@@ -269,10 +283,12 @@ def _get_array_module(*xs: Any) -> Any:
 def _scatter_add(y: ndarray, key: Any, g: Any) -> None:
     if g.dtype.kind == "c":
         raise TypeError("scatter_add: no complex atomics")
+    streams.used(y._a, written=True)
     np.add.at(y._a, _inner(key, "scatter_add"), _inner(g, "scatter_add"))
 
 
 def _scatter_max(y: ndarray, key: Any, g: Any) -> None:
+    streams.used(y._a, written=True)
     np.maximum.at(y._a, _inner(key, "scatter_max"), _inner(g, "scatter_max"))
 
 
@@ -292,30 +308,29 @@ def _scipy_linalg() -> Any:
     return _Module("cupyx.scipy.linalg", known, set())
 
 
-class _Context:
-    def __init__(self, *_: Any, **__: Any):
+class _Device:
+    def __init__(self, *_: Any):
         self.id = 0
 
-    def __enter__(self) -> "_Context":
+    def __enter__(self) -> "_Device":
         return self
 
     def __exit__(self, *_: Any) -> None:
         pass
 
     def synchronize(self) -> None:
-        pass
+        streams.wait_for_all()
 
     def use(self) -> None:
         pass
 
 
 _cuda = types.SimpleNamespace(
-    is_available=lambda: True,
-    Device=_Context,
-    Stream=_Context,
+    is_available=lambda: True, Device=_Device, Stream=streams.Stream, Event=streams.Event,
     runtime=types.SimpleNamespace(getDeviceCount=lambda: 1, getDevice=lambda: 0),
-    get_current_stream=_Context,
-)
+    nvtx=types.SimpleNamespace(RangePush=streams.push, RangePop=streams.pop),
+    get_current_stream=streams.current, get_elapsed_time=streams.elapsed,
+)  # fmt: skip
 cupy: Any = _Module(
     "cupy", np, MISSING, ndarray=ndarray, asarray=_asarray, array=_array, ascontiguousarray=_array,
     asnumpy=lambda x: x.get(), get_array_module=_get_array_module, cuda=_cuda, __version__="0",
@@ -338,4 +353,5 @@ def install(monkeypatch: Any) -> Any:
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     transfers.clear()
+    streams.reset()
     return cupy

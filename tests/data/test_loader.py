@@ -93,6 +93,21 @@ def test_an_error_of_a_worker_is_raised_here_with_its_traceback(kind):
 
 
 @linux
+def test_an_error_that_cannot_be_sent_between_processes_is_told_by_its_words():
+    class BadRow(Exception):
+        def __init__(self, row, why):  # pickle calls it with the one argument of super
+            super().__init__(f"row {row}: {why}")
+
+    class Refusing(Squares):
+        def __getitem__(self, i):
+            raise BadRow(i, "no label")
+
+    loader = data.DataLoader(Refusing(), 1, num_workers=1, worker_kind="process")
+    with pytest.raises(RuntimeError, match="BadRow: row 0: no label"):
+        list(loader)
+
+
+@linux
 def test_a_worker_that_is_killed_is_reported():
     class Deadly(Squares):
         def __getitem__(self, i):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core.primitive import Primitive
 
 
 def leaf(values, **options):
@@ -39,6 +40,21 @@ def test_a_tensor_used_twice_gets_the_sum():
     x = leaf([3.0])
     (x * x + x).sum().backward()
     assert x.grad.tolist() == [7]
+
+
+def test_a_gradient_that_a_rule_has_locked_is_summed_without_writing_into_it():
+    locked = []
+
+    def rule(g):
+        locked.append(2 * g)
+        locked[-1].flags.writeable = False
+        return locked.pop()
+
+    op = Primitive(lambda x: 2 * x, "locks_its_gradient", ["x"])
+    op.vjp("x")(rule)
+    x = leaf([1.0, 2.0])
+    (op(x) + op(x)).sum().backward()
+    assert x.grad.tolist() == [4, 4]
 
 
 def test_a_non_scalar_needs_a_seed():
@@ -291,9 +307,30 @@ def test_a_seed_may_be_any_number(seed):
     assert x.grad.tolist() == [2]
 
 
-@pytest.mark.parametrize("wrong", [3.0, np.ones(1), mg.ones(3)])
-def test_a_grad_that_was_set_to_what_does_not_fit_is_an_error(wrong):
+@pytest.mark.parametrize(
+    ("wrong", "error", "hint"),
+    [
+        (3.0, TypeError, "x.grad = 3.0, a float: x.grad can be None, or a tensor or array like x"),
+        ([1.0, 2.0], TypeError, "a list"),
+        (np.ones(1), ValueError, r"float64 \(1,\): .* its shape is another"),
+        (mg.ones(3), ValueError, r"like x, float64 \(2,\) on cpu"),
+        (mg.ones(2, dtype=np.float32), TypeError, r"cast it with \.astype\(float64\)"),
+    ],
+)
+def test_setting_a_grad_that_does_not_fit_is_an_error_at_once(wrong, error, hint):
     x = leaf([1.0, 2.0])
-    x.grad = wrong
-    with pytest.raises(TypeError, match=r"\.grad of a tensor float64 \(2,\) was set to"):
-        x.sum().backward()
+    with pytest.raises(error, match=hint):
+        x.grad = wrong
+    assert x.grad is None
+
+
+def test_a_grad_that_is_set_is_what_a_backward_adds_to():
+    x, given = leaf([1.0, 2.0]), np.array([10.0, 20.0])
+    x.grad = given
+    x.sum().backward()
+    assert x.grad.tolist() == [11, 21] and given.tolist() == [10, 20]
+    x.grad = mg.zeros_like(x)
+    x.sum().backward()
+    assert x.grad.tolist() == [1, 1]
+    x.grad = None
+    assert x.grad is None

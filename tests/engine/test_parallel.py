@@ -13,7 +13,7 @@ import minigrad as mg
 from minigrad.backends import blas, pool
 from minigrad.core import modes
 from minigrad.core.primitive import primitive
-from minigrad.engine import passes
+from minigrad.engine import parallel, passes, work
 
 WORKERS = (1, 2, 4, 8, 64)
 AWKWARD = [1e8, 1.0, -1e8, 1e-8]  # their sum depends on the order
@@ -336,6 +336,21 @@ def test_wide_slow_graphs_run_in_parallel_once_their_cost_is_known():
         loss.backward(engine="parallel", workers=4)
         engines.add(mg.engine.last_report().engine)
     assert "parallel" in engines
+
+
+def test_the_estimate_of_a_graph_that_comes_again_is_kept(monkeypatch):
+    made = []
+
+    class Counted(work.Estimate):
+        def __init__(self, *args):
+            made.append(1)
+            super().__init__(*args)
+
+    monkeypatch.setattr(parallel, "Estimate", Counted)
+    for _ in range(10):
+        _, loss = meeting_graph(lambda: time.sleep(0.005), 3)
+        loss.backward(engine="parallel", workers=3)
+    assert len(made) == 5  # while costs are learned
 
 
 def test_the_report_of_a_parallel_backward_has_its_lanes():

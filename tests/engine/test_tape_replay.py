@@ -71,6 +71,32 @@ def test_chains_of_small_ops(dtype):
         agree(lambda x, w: abs(layers(x, w)), [(8, 8), (8, 8)], dtype)
 
 
+def test_numbers_without_axes():
+    """NumPy's scalars have a ** of their own, whose last bit is not that of its arrays."""
+    for x in np.random.default_rng(0).uniform(0.1, 2.0, (300, 2)):
+        agree_at(lambda a, b: (a * a + 1.0) ** b, list(x))
+        agree_at(lambda a, b: (a * a.sum() + 1.0) ** (b * b), list(x))
+
+
+def test_sums_of_gradients_keep_the_layout_of_the_first():
+    """A sum over all of a gradient adds in the order in which it lies in memory."""
+
+    def mixed(x):
+        a = x.T * 2.0 + np.tanh(x).sum()  # in Fortran's order
+        rows = [a[0], a[1]]  # their gradients are in C's order, and come after that of sin
+        return np.sin(a).sum() + sum(np.sin(row).sum() for row in rows)
+
+    for seed in range(40):
+        agree_at(mixed, arrays((4, 5), seed=seed))
+
+
+def agree_at(fn, xs):
+    xs = [np.asarray(x) for x in xs]
+    value, gs = compiled(fn, xs)(*xs)
+    wanted, wanted_gs = eager(fn, xs)
+    assert [y.tobytes() for y in (value, *gs)] == [y.tobytes() for y in (wanted, *wanted_gs)]
+
+
 def test_bfloat16():
     agree(lambda x, w: layers(x * 2.0, w), [(8, 8), (8, 8)], mg.bfloat16)
 

@@ -191,3 +191,44 @@ def test_a_level_ends_with_an_exception():
         with pytest.raises(ZeroDivisionError):
             transform(lambda x: 1 / 0)(mg.tensor([1.0]))
     assert modes.active == 0 and modes.state.level == 0
+
+
+# -- residuals, constants ----------------------------------------------------------------------
+
+RESIDUALS = {
+    "log_softmax": lambda x: (mg.log_softmax(x) ** 2).sum(),
+    "max_pool": lambda x: (mg.max_pool1d((x * x * x).reshape(1, 1, 3), 2) ** 2).sum(),
+    "cross_entropy": lambda x: mg.cross_entropy(x.reshape(1, 3) * x, np.array([1])),
+    "layer_norm": lambda x: (mg.layer_norm(x, (3,)) ** 3).sum(),
+}
+
+
+@pytest.mark.parametrize("f", RESIDUALS.values(), ids=RESIDUALS)
+def test_what_a_forward_keeps_for_its_rules_passes_every_level(f):
+    x, t = mg.tensor([0.3, -0.7, 1.1]), mg.tensor([1.0, -2.0, 0.5])
+    over_reverse = jvp(grad(f), (x,), (t,))[1]
+    over_forward = grad(lambda x: jvp(f, (x,), (t,))[1])(x)
+    twice_reverse = grad(lambda x: (grad(f)(x) * t).sum())(x)
+    np.testing.assert_allclose(over_reverse.data, twice_reverse.data, rtol=1e-12)
+    np.testing.assert_allclose(over_forward.data, twice_reverse.data, rtol=1e-12)
+
+
+def cut(x):
+    return (x * x.detach() * x).sum()  # 2 c x with c = x, so 2 x²; its derivative 2 c
+
+
+CUT = {
+    "grad": (lambda x: grad(cut)(x), lambda x: 2 * x**2),
+    "grad of grad": (lambda x: grad(lambda x: grad(cut)(x).sum())(x), lambda x: 2 * x),
+    "jvp of grad": (lambda x: jvp(grad(cut), (x,), (x,))[1], lambda x: 2 * x**2),
+    "grad of jvp": (lambda x: grad(lambda x: jvp(cut, (x,), (x * 0 + 1,))[1])(x), lambda x: 2 * x),
+    "grad of vmap": (lambda x: grad(lambda x: vmap(cut)(x).sum())(x), lambda x: 2 * x**2),
+    "vmap of grad": (lambda x: vmap(grad(cut))(x), lambda x: 2 * x**2),
+    "jvp of vmap": (lambda x: jvp(vmap(cut), (x,), (x,))[1], lambda x: 2 * x**3),
+}
+
+
+@pytest.mark.parametrize(("transformed", "expected"), CUT.values(), ids=CUT)
+def test_what_is_detached_is_constant_at_every_level(transformed, expected):
+    x = mg.tensor([0.5, -2.0, 3.0])
+    np.testing.assert_allclose(transformed(x).data, expected(x.data))

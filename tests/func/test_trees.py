@@ -218,3 +218,15 @@ def test_linearize_of_a_complex_function_is_its_jvp():
     z, t = mg.tensor([1 + 2j, 0.5 - 1j]), mg.tensor([0.3 - 1j, 1j])
     f = lambda z: np.exp(z) * z.conj() + np.abs(z)
     np.testing.assert_allclose(linearize(f, z)[1](t).data, jvp(f, (z,), (t,))[1].data)
+
+
+def test_trees_and_in_dims_may_be_nested_deeper_than_pythons_stack():
+    deep, axes = mg.ones(2), 0
+    for i in range(3000):
+        deep, axes = ([deep], [axes]) if i % 2 else ({"a": deep}, {"a": axes})
+
+    def loss(tree):
+        return (leaves(tree)[0] ** 2).sum()
+
+    assert leaves(grad(loss)(deep))[0].tolist() == [2, 2]
+    assert vmap(loss, in_dims=(axes,))(deep).tolist() == [1, 1]

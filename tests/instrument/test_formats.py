@@ -20,6 +20,8 @@ GRAPH = {
 HEADER = {"format": "minigrad.events", "version": [1, 0], "base_ns": 0}
 THREAD = {"kind": "define", "what": "thread", "id": 0, "name": "MainThread"}
 EVENT = {"kind": "forward", "op": "mul", "t0": 1, "t1": 2, "thread": 0, "seq": 1}
+STREAM = {"kind": "define", "what": "stream", "id": 0, "name": "GPU 0, default stream"}
+DEVICE = {**EVENT, "kind": "device", "of": "forward", "host": 1, "stream": 0}
 END = {"kind": "end", "events": 1, "dropped": 0}
 
 
@@ -104,7 +106,7 @@ def test_a_log_keeps_to_its_words(path):
 
 def test_lines_of_kinds_to_come_are_passed_over(path):
     new = {"kind": "memory", "bytes": 7}
-    other = {"kind": "define", "what": "stream", "id": 0}
+    other = {"kind": "define", "what": "planet", "id": 0}
     assert len(log(path, {**HEADER, "version": [1, 4]}, THREAD, new, other, EVENT, END)) == 1
 
 
@@ -134,6 +136,11 @@ def test_lines_of_kinds_to_come_are_passed_over(path):
         ([HEADER, {"kind": "define", "what": "arrays", "id": 0, "inputs": [0], "outputs": []}],
          "an? arrays that is not"),
         ([HEADER, THREAD, EVENT, {**END, "events": 2}], "does not fit"),
+        ([HEADER, THREAD, DEVICE], "not defined"),
+        ([HEADER, THREAD, STREAM, {**DEVICE, "host": -1}], "host, a whole number"),
+        ([HEADER, THREAD, STREAM, {**DEVICE, "of": None}], '"of", a text'),
+        ([HEADER, THREAD, STREAM, {**DEVICE, "t0": 3}], "t0 not after t1"),
+        ([HEADER, {**STREAM, "name": 5}], "a stream that is not whole"),
     ],
 )  # fmt: skip
 def test_a_damaged_log_says_in_one_line_what_is_wrong(path, lines, message):

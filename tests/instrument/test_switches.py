@@ -41,6 +41,14 @@ def test_sync_costs_nothing_where_there_is_no_device(tmp_path):
     assert "minigrad profile: 18 calls" in err
 
 
+def test_device_times_without_a_device_are_one_line_and_the_profile_goes_on(tmp_path):
+    if mg.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    _, err = run(TRAIN, tmp_path, MINIGRAD_PROFILE="1", MINIGRAD_PROFILE_DEVICE="1")
+    assert "minigrad: MINIGRAD_PROFILE_DEVICE needs" in err and "goes without" in err
+    assert "minigrad profile: 18 calls" in err
+
+
 def test_a_bad_stack_is_one_line_and_ignored(tmp_path):
     _, err = run(TRAIN, tmp_path, MINIGRAD_PROFILE_STACK="deep")
     assert err.splitlines() == [

@@ -71,6 +71,13 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, suffix):
 
 
 @posix
+def test_a_name_as_long_as_the_file_system_takes_can_be_saved(tmp_path):
+    path = tmp_path / ("x" * 251 + ".npz")
+    mg.save({"x": np.arange(3.0)}, path)
+    assert mg.load(path)["x"].tolist() == [0, 1, 2] and len(list(tmp_path.iterdir())) == 1
+
+
+@posix
 def test_who_has_the_old_file_open_goes_on_reading_it(tmp_path):
     path = tmp_path / "x.npz"
     mg.save({"x": np.arange(3.0)}, path)

@@ -37,6 +37,22 @@ CALLS = {
     "leaky_relu": ((X, 0.2), {}),
     "avg_pool1d": ((X, 3), {"stride": 1, "padding": 1}),
     "layer_norm": ((X, (6,)), {}),
+    "avg_pool2d": ((X, 2), {"divisor_override": 3}),
+    "relu": ((X,), {}),
+    "elu": ((X, 0.5), {}),
+    "hardtanh": ((X, -0.3, 0.4), {}),
+    "softplus": ((X, 2.0, 0.7), {}),
+    "rrelu": ((X,), {}),
+    "dropout3d": ((X[None], 0.5, False), {}),
+    "gaussian_nll_loss": ((X, Y, np.abs(Y) + 0.1), {}),
+    "poisson_nll_loss": ((X, np.floor(np.abs(Y))), {"full": True}),
+    "soft_margin_loss": ((X, SIGNS), {"reduction": "sum"}),
+    "margin_ranking_loss": ((X, Y, SIGNS, 0.2), {}),
+    "multilabel_soft_margin_loss": ((X[0], np.abs(SIGNS[0])), {}),
+    "triplet_margin_with_distance_loss": ((X, Y, Y[::-1].copy()), {"margin": 2.0}),
+    "local_response_norm": ((X, 3), {"k": 2.0}),
+    "channel_shuffle": ((X, 2), {}),
+    "bilinear": ((X[0], Y[0], rng.standard_normal((2, 6, 6)), np.ones(2)), {}),
 }
 
 
@@ -67,6 +83,34 @@ def test_one_hot_counts_its_classes_and_refuses_numbers_beyond_them():
         F.one_hot(index, 2)
     with pytest.raises(TypeError, match="class numbers"):
         F.one_hot(X)
+
+
+def test_inplace_is_taken_and_leaves_x_as_it_is():
+    x = mg.tensor(X)
+    assert F.relu(x, inplace=True).min() >= 0 and F.dropout(x, 0.5, True, True).shape == x.shape
+    np.testing.assert_array_equal(x.numpy(), X)
+
+
+def test_a_hard_gumbel_draw_is_one_hot_and_has_the_soft_draws_gradient():
+    mg.manual_seed(0)
+    x = mg.tensor(X, requires_grad=True)
+    y = F.gumbel_softmax(x, tau=0.7, hard=True)
+    np.testing.assert_allclose(np.sort(y.detach().numpy(), -1)[..., :-1], 0, atol=1e-15)
+    (y * Y).sum().backward()
+    mg.manual_seed(0)
+    again = mg.tensor(X, requires_grad=True)
+    (F.gumbel_softmax(again, tau=0.7) * Y).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy())
+
+
+def test_bags_of_rows_are_pytorchs():
+    weight, rows, offsets = rng.standard_normal((5, 3)), np.array([0, 4, 4, 1]), np.array([0, 3])
+    for mode in ("sum", "mean", "max"):
+        ours = F.embedding_bag(rows, mg.tensor(weight), offsets, mode=mode)
+        theirs = T.embedding_bag(
+            torch.tensor(rows), torch.tensor(weight), torch.tensor(offsets), mode=mode
+        )
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy())
 
 
 def test_every_name_is_one_of_pytorchs():

@@ -73,6 +73,25 @@ PAIRS = [
     ("PixelUnshuffle", (2,), {}, (2, 2, 6, 4)),
     ("ZeroPad2d", ((1, 2, 0, 3),), {}, (2, 2, 3, 4)),
     ("Dropout", (0.0,), {}, (3, 4)),
+    ("AvgPool2d", (2,), {"padding": 1, "divisor_override": 3}, (2, 3, 5, 4)),
+    ("AvgPool3d", (2,), {"divisor_override": 5}, (2, 3, 4, 4, 5)),
+    ("Upsample", (), {"scale_factor": 1.5, "mode": "bicubic"}, (2, 3, 4, 5)),
+    ("UpsamplingBilinear2d", (), {"scale_factor": 2}, (2, 3, 4, 5)),
+    ("UpsamplingNearest2d", ((3, 7),), {}, (2, 3, 4, 5)),
+    ("ChannelShuffle", (3,), {}, (2, 6, 4)),
+    ("LocalResponseNorm", (3,), {"alpha": 0.3, "k": 2.0}, (2, 6, 4)),
+    ("LocalResponseNorm", (4,), {"beta": 0.5}, (2, 6, 3, 2)),
+    ("ZeroPad1d", ((1, -1),), {}, (2, 3, 4)),
+    ("ZeroPad3d", (1,), {}, (2, 2, 3, 4)),
+    ("ConstantPad2d", ((1, 2, 0, 3), 1.5), {}, (2, 2, 3, 4)),
+    ("ReflectionPad1d", ((2, 1),), {}, (2, 3, 4)),
+    ("ReflectionPad2d", ((1, 2, 1, 0),), {}, (2, 3, 4, 4)),
+    ("ReplicationPad2d", ((1, 2, 1, 0),), {}, (2, 3, 4, 4)),
+    ("ReplicationPad3d", (1,), {}, (1, 2, 3, 2, 4)),
+    ("CircularPad1d", ((2, 1),), {}, (2, 3, 4)),
+    ("CircularPad2d", (2,), {}, (2, 3, 4, 4)),
+    ("RReLU", (0.0, 0.0), {}, (3, 4)),
+    ("Softplus", (2.0, 1.0), {}, (3, 4)),
 ]
 
 
@@ -207,3 +226,25 @@ def test_dropout_draws_from_its_own_generator_alone():
 def test_dropout_refuses_what_is_no_probability():
     with pytest.raises(ValueError, match="probability from 0 to 1, got 1.5"):
         nn.Dropout(1.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("ReLU", ()), ("SiLU", ()), ("LeakyReLU", (0.2,)), ("ELU", (0.7,)), ("Hardtanh", (-1, 1)),
+     ("Threshold", (0.1, 2.0)), ("RReLU", (0.1, 0.2))],
+)  # fmt: skip
+def test_inplace_is_taken_and_leaves_x_as_it_is(name, args):
+    data = rng.standard_normal((3, 4))
+    x = mg.tensor(data)
+    y = getattr(nn, name)(*args, inplace=True).eval()(x)
+    np.testing.assert_array_equal(x.numpy(), data)
+    np.testing.assert_array_equal(y.numpy(), getattr(nn, name)(*args).eval()(x).numpy())
+
+
+def test_cosines_and_distances_of_vectors_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    a, b = rng.standard_normal((2, 3, 5))
+    for name, args in (("CosineSimilarity", (1,)), ("PairwiseDistance", (3.0, 1e-6, True))):
+        ours = getattr(nn, name)(*args)(mg.tensor(a), mg.tensor(b))
+        theirs = getattr(torch.nn, name)(*args)(torch.tensor(a), torch.tensor(b))
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy())

@@ -10,6 +10,7 @@ rng = np.random.default_rng(0)
 X, T, P = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.random((4, 5))
 CLASSES, SIGNS = np.array([0, 4, 2, 2]), np.array([1, -1, 1, -1])
 WEIGHTS = rng.random(5)
+LABELS = np.array([[1, 3, -1, 0, 0], [4, -1, -1, -1, -1], [0, 1, 2, 3, 4], [-1, 2, 2, 2, 2]])
 LOG_P = np.log(P / P.sum(1, keepdims=True))
 CASES = [
     ("MSELoss", {}, [X], T),
@@ -27,6 +28,20 @@ CASES = [
     ("HingeEmbeddingLoss", {"margin": 0.5}, [X[:, 0]], SIGNS),
     ("CosineEmbeddingLoss", {"margin": 0.1}, [X, T], SIGNS),
     ("TripletMarginLoss", {"margin": 2.0, "p": 3.0}, [X, T], P),
+    ("TripletMarginLoss", {"margin": 2.0, "swap": True}, [X, T], P),
+    ("TripletMarginWithDistanceLoss", {"margin": 2.0, "swap": True}, [X, T], P),
+    ("MarginRankingLoss", {"margin": 0.3}, [X, T], np.sign(P - 0.5)),
+    ("SoftMarginLoss", {}, [X], np.sign(T)),
+    ("MultiMarginLoss", {"p": 2, "margin": 1.5}, [X], CLASSES),
+    ("MultiMarginLoss", {"weight": WEIGHTS}, [X], CLASSES),
+    ("MultiMarginLoss", {"weight": WEIGHTS, "p": 2}, [X[0]], np.array(3)),
+    ("MultiLabelMarginLoss", {}, [X], LABELS),
+    ("MultiLabelMarginLoss", {}, [X[0]], LABELS[0]),
+    ("MultiLabelSoftMarginLoss", {"weight": WEIGHTS}, [X], (T > 0) * 1.0),
+    ("GaussianNLLLoss", {"full": True}, [X, T], P),
+    ("GaussianNLLLoss", {"eps": 0.5}, [X, T], P[:, 0]),
+    ("PoissonNLLLoss", {"full": True}, [X], np.floor(5 * P)),
+    ("PoissonNLLLoss", {"log_input": False}, [P], np.floor(5 * P)),
 ]
 
 

@@ -263,3 +263,19 @@ def test_repr_is_pytorchs():
     ours, theirs = plain(make(nn)), plain(make(torch.nn))
     same = [a for a, b in zip(ours, theirs, strict=True) if a == b]
     assert len(same) >= 9, [pair for pair in zip(ours, theirs, strict=True) if pair[0] != pair[1]]
+
+
+def test_modules_nested_beyond_pythons_limit_are_an_error_that_says_what_to_do():
+    class Around(nn.Module):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x)
+
+    deep = nn.Linear(2, 2)
+    for _ in range(1000):
+        deep = Around(deep)
+    with pytest.raises(RecursionError, match=r"Around: .* nn\.Sequential\(\*layers\), or raise"):
+        deep(mg.ones(1, 2))
+    assert len(deep.state_dict()) == 2 and len(list(deep.modules())) == 1001

@@ -1,5 +1,7 @@
 """Recurrent layers beside PyTorch on the same weights; lengths; second derivatives."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -129,3 +131,19 @@ def test_second_derivatives_and_forward_mode_agree_with_differences():
 def test_wrong_calls_say_what_is_needed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])
+def test_vmap_runs_all_examples_at_once(kind):
+    layer = kind(3, 4, bidirectional=True)
+    x = mg.tensor(np.random.default_rng(0).standard_normal((5, 6, 2, 3)).astype("f4"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mg.func.VmapWarning)
+        mapped = mg.func.vmap(lambda x: layer(x)[0])(x)
+        slopes = mg.func.vmap(mg.func.grad(lambda x: layer(x)[0].sum()))(x)
+    for i, example in enumerate(x):
+        example = example.copy().requires_grad_()
+        y = layer(example)[0]
+        y.sum().backward()
+        np.testing.assert_allclose(mapped[i].detach().numpy(), y.detach().numpy(), atol=1e-6)
+        np.testing.assert_allclose(slopes[i].detach(), example.grad, atol=1e-5)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.fusion import column_kernels
+from minigrad.fusion import column_kernels, writes
 from minigrad.fusion.launch import Kernel
 from minigrad.fusion.trace import trace
 from minigrad.on_gpu import attention, losses, norms, pooling
@@ -77,3 +77,17 @@ def test_sums_down_columns(compiler, width):
 
     inputs, outputs = trace(summands, [HALF, HALF, SINGLE])
     compiler(column_kernels.column_source(inputs, outputs, ["full", "full", "line"], width))
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("cls", [mg.optim.SGD, mg.optim.Adam])
+def test_updates_of_many_parameters_at_once(compiler, cls, dtype):
+    """The table of addresses must fit into what a kernel may be given, numbers included."""
+    p = mg.tensor(np.zeros(3, np.float32), requires_grad=True)
+    optimizer = cls([p], lr=0.1)
+    group = optimizer.param_groups[0]
+    names = list(optimizer.buffers(group))
+    dtypes = [dtype, dtype, *[SINGLE] * len(names)]
+    recorded = writes.Recorded(optimizer._update_in(group), dtypes, names, {"step": 1})
+    assert recorded.many * (8 * len(dtypes) + 12) + 8 * len(recorded.numbers) + 8 <= 4096
+    compiler(recorded.source())

@@ -97,6 +97,26 @@ def test_an_activation_keeps_the_dtype_of_its_argument_and_of_its_gradient(name,
     assert y.dtype == x.dtype == x.grad.dtype
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_relu_of_many_elements_has_the_bits_of_relu_of_few(dtype):
+    few = np.array([0.0, -0.0, 1e-45, -1e-45, 3.0, -3.0, np.inf, -np.inf, np.nan], dtype)
+    many = np.tile(few, 2000)
+    assert mg.relu(many).tobytes() == np.tile(mg.relu(few), 2000).tobytes()
+
+
+@pytest.mark.parametrize(
+    "dtype, approximate",
+    [(dtype, form) for dtype in ("float16", "float32", "float64") for form in ("none", "tanh")]
+    + [("complex128", "none")],
+)
+def test_gelus_kept_derivative_is_the_one_computed_from_x(dtype, approximate):
+    x = mg.tensor(np.linspace(-6, 6, 5001).astype(dtype), requires_grad=True)
+    y = mg.gelu(x, approximate=approximate)
+    kept = mg.grad(y, x, mg.ones_like(y)).numpy()
+    again = op.gelu_derivative(x.detach(), approximate=approximate).numpy()
+    np.testing.assert_array_equal(kept, again.conj())
+
+
 @pytest.mark.parametrize("name", ["gelu", "mish", "silu", "softmax", "softplus"])
 def test_sixteen_bits_are_rounded_once(name):
     x = np.linspace(-8, 8, 65, dtype=np.float16)

@@ -17,7 +17,11 @@ FAMILIES = {"reduce", "shape", "broadcasting", "index"}
 # how many elements the result has differs from example to example, or vmap has no form for it
 WITHOUT = {"argwhere", "nonzero", "flatnonzero", "unique", "unique_all"}
 # the index is a static parameter of these, the same for all examples
-FIXED_INDEX = {"index_put", "masked_select", "index_add", "scatter", "scatter_add"}
+FIXED_INDEX = {
+    "index_put", "masked_select", "index_add", "scatter", "scatter_add", "compress", "delete",
+    "extract", "index_copy", "index_fill", "index_reduce", "insert", "masked_scatter",
+    "scatter_reduce",
+}  # fmt: skip
 NAMES = sorted(
     spec.name
     for spec in specs.values()

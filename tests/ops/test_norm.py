@@ -68,6 +68,33 @@ def test_the_fused_form_and_its_derivatives_equal_the_composed_form(name, order)
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9 * max(1, np.abs(b).max()))
 
 
+@pytest.mark.parametrize("block", [1 << 18, 16])
+@pytest.mark.parametrize("name", PAIRS)
+def test_one_walk_gives_the_gradients_that_ops_with_derivatives_give(name, block, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK", block)
+    fused, _, shapes = PAIRS[name]
+    xs = [leaf(*shape) for shape in shapes]
+    y = fused(*xs)
+    g = mg.tensor(rng.standard_normal(y.shape))
+    recorded = mg.grad(y, xs, g, create_graph=True)
+    for a, b in zip(mg.grad(fused(*xs), xs, g), recorded, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)])
+@pytest.mark.parametrize("name", ["layer", "batch", "group"])
+def test_a_gradient_has_the_same_bits_whichever_others_are_wanted(name, wanted):
+    fused, _, shapes = PAIRS[name]
+    xs = [leaf(*shape) for shape in shapes]
+    y = fused(*xs)
+    g = mg.tensor(rng.standard_normal(y.shape))
+    all_three = mg.grad(y, xs, g)
+    alone = [x if i in wanted else x.detach() for i, x in enumerate(xs)]
+    found = mg.grad(fused(*alone), [xs[i] for i in wanted], g)
+    for i, a in zip(wanted, found, strict=True):
+        np.testing.assert_array_equal(a.numpy(), all_three[i].numpy())
+
+
 @pytest.mark.parametrize("axis", [(1,), (0,), (0, 2)])
 def test_many_blocks_give_what_one_block_gives(axis, monkeypatch):
     shape = (600, 300) if len(axis) == 1 else (40, 80, 60)

@@ -57,6 +57,12 @@ def test_ties_of_a_window_share_its_gradient():
     np.testing.assert_allclose(x.grad.numpy(), [[1.0, 1.0], [1.0, 0.0]], rtol=1e-15)
 
 
+def test_more_ties_than_a_byte_counts_share_a_gradient_too():
+    x = leaf(np.zeros((1, 16, 16)))
+    mg.max_pool2d(x, 16).backward(np.array([[[1.0]]]))
+    np.testing.assert_array_equal(x.grad.numpy(), np.full((1, 16, 16), 1 / 256))
+
+
 def test_an_infinite_gradient_reaches_only_the_maximum():
     x = leaf(np.array([[2.0, 1.0]]))
     mg.max_pool2d(x, (1, 2)).backward(np.array([[np.inf]]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import minigrad as mg
 from minigrad.instrument.formats import EventReader
 
 ROOT = Path(__file__).parents[2]
@@ -141,3 +142,13 @@ def test_a_log_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tm
     done = start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "no/log.jsonl", "script.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "no/log.jsonl" in done.stderr
+
+
+def test_device_times_without_a_device_are_one_line_and_the_script_does_not_run(tmp_path):
+    if mg.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    (tmp_path / "script.py").write_text("print('ran')")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "--device", "script.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "needs" in done.stderr
+    assert os.listdir(tmp_path) == ["script.py"]

@@ -16,6 +16,8 @@ def write_whole(path: str, data: bytes) -> None:
     """Puts `data` at `path` ("-" is standard output). On failure what was there stays as it was."""
     try:
         if path == "-":
+            if sys.stdout is None:  # as Python has it after `command >&-`
+                raise ViewerError("standard output: cannot be written (it is closed)")
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         elif _is_stream(path):

@@ -213,7 +213,7 @@ def attention_batch(op_, xs, batched, params):
         lead = (1,) * (q_ndim - len(own))
         mask = op.reshape(mask, shape=(size, *lead, *own))
     y = op_(*xs[:place], mask, *xs[place:], **params)
-    if op_ is attention_blocks:
+    if op_ is not attention_grads:
         return y
     if params["mask_gradient"]:
         return *y[:3], op.reshape(y[3], shape=(size, *own))

@@ -11,7 +11,7 @@ from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ...backends.pool import share
 from ..blocks import scratch, spans
-from ..windows import Windows, columns, fold
+from ..windows import IDLE, Windows, columns, fold
 
 BLOCK_BYTES = 1 << 20  # of columns made at a time by each thread; best of 1, 2, 4, 8 MB
 BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle
@@ -75,14 +75,13 @@ def transposed_windows(how: Windows, out: tuple, size: tuple) -> tuple:
     between the two), where a flip says that the axis is gathered.
     """
     flips, gather, scatter, middle = [], [], [], []
-    idle = (1, 1, (0, 0), 1)
     for i, (kernel, stride, (before, after), dilation) in enumerate(how.axes()):
         span = dilation * (kernel - 1)
         mirrored = (span - before, span - after)
         flip = stride == 1 and min(mirrored) >= 0 and i < len(out) - 1
         flips.append(flip)
-        gather.append((kernel, 1, mirrored, dilation) if flip else idle)
-        scatter.append(idle if flip else (kernel, stride, (before, after), dilation))
+        gather.append((kernel, 1, mirrored, dilation) if flip else IDLE)
+        scatter.append(IDLE if flip else (kernel, stride, (before, after), dilation))
         middle.append(size[i] if flip else out[i])
     return flips, Windows.from_axes(gather), Windows.from_axes(scatter), tuple(middle)
 

@@ -132,17 +132,21 @@ def conv_dw(a, x, *, how, groups=1):
         return y.reshape((groups, 1, *how.kernel)).astype(dtype, copy=False)
     images = Images(groups, prod(out))
     shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
-    shape = (groups, a.shape[1] // groups, inputs * prod(how.kernel))
+    sides = [a.shape[1] // groups, inputs * prod(how.kernel)]
+    flat = sides[0] < sides[1]  # BLAS is up to 1.2 times as fast at the transpose of such a product
+    shape = (groups, *(reversed(sides) if flat else sides))
     sums = array_module(x).zeros((max(1, len(shares)), *shape), x.dtype)
 
     def work(lane: int) -> None:
         for block in shares[lane]:
-            cols = images.columns(x[block], how, out)
-            part = images.matrix(a[block]) @ cols.swapaxes(-1, -2)
+            pair = [images.matrix(a[block]), images.columns(x[block], how, out)]
+            tall, wide = reversed(pair) if flat else pair
+            part = images.times(tall, wide.swapaxes(-1, -2))
             sums[lane] += part if images.merged else part.sum(0)
 
     on_threads(work, list(range(len(shares))), x)
     y = sums.sum(0)
+    y = y.swapaxes(-1, -2) if flat else y
     return y.reshape((a.shape[1], inputs, *how.kernel)).astype(dtype, copy=False)
 
 

@@ -1,9 +1,16 @@
 """Indexing (B7): reading and writing by index, order, diagonals."""
 
-from . import diagonals, items, ordering, taking
+from . import diagonals, items, ordering, replacing, taking
 from .diagonals import *
 from .items import *
 from .ordering import *
+from .replacing import *
 from .taking import *
 
-__all__ = [*diagonals.__all__, *items.__all__, *ordering.__all__, *taking.__all__]
+__all__ = [
+    *diagonals.__all__,
+    *items.__all__,
+    *ordering.__all__,
+    *replacing.__all__,
+    *taking.__all__,
+]

@@ -15,5 +15,6 @@ from .solve import (
     tensorsolve,
     triangular_solve,
 )
+from .sylvester import solve_sylvester, sqrtm
 
 __all__: list[str] = []  # not names of mg itself

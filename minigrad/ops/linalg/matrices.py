@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import is_floating
 from ...core.primitive import primitive
 from ...core.registry import op as ops
@@ -36,7 +36,9 @@ def scipy_function(name: str, x: Any) -> Callable:
     """The function of scipy.linalg (cupyx.scipy.linalg for an array on a GPU)."""
     module = "scipy.linalg" if array_module(x) is np else "cupyx.scipy.linalg"
     try:
-        function = getattr(importlib.import_module(module), name)
+        function = getattr(importlib.import_module(module), name, None)
+        if function is None:
+            raise DeviceError(f"CuPy has no {name}; bring the matrices to the host: x.to('cpu')")
         return _one_by_one(function) if module.startswith("cupyx") else function
     except ImportError:
         raise ImportError(

@@ -56,7 +56,8 @@ def class_targets(
     if reduction == "mean":
         total = scale.sum()
         total = np.where(total == 0, np.nan, total).astype(scale.dtype)  # the mean of no sample
-        kept, scale = kept / total, scale / total
+        scale = scale / total
+        kept = scale if weight is None else kept / total
     return index[:, None], kept, scale
 
 
@@ -80,14 +81,26 @@ def cross_entropy_index(x, index, scale, *, total=True):
         top = block.max(1, keepdims=True).astype(scale.dtype, copy=False)
         e = scratch.empty("block 0", block.shape, x, scale.dtype)
         np.subtract(block, top, out=e)
-        picked = np.take_along_axis(e, part(index, piece), 1)
+        picked = _at(e, part(index, piece))
         log = np.log(sum_over(np.exp(e, out=e), (1,), e.dtype))
         part(lse, piece)[...] = log + top
         part(losses, piece)[...] = log - picked
 
     in_blocks(work, x, (1,))
-    y = np.where(scale == 0, 0, losses[:, 0] * scale)
+    y = losses[:, 0] * scale
+    if xp is not np or not scale.all():
+        y = np.where(scale == 0, 0, y)
     return (y.sum() if total else y), lse
+
+
+def _rows(index):
+    """The row numbers beside an index (N, 1)."""
+    return array_module(index).arange(len(index))[:, None]
+
+
+def _at(x, index):
+    """x[n, index_n, ...] of each sample: take_along_axis, without its checks for a matrix."""
+    return x[_rows(index), index] if x.ndim == 2 else np.take_along_axis(x, index, 1)
 
 
 @cross_entropy_index.vjp("x")
@@ -108,7 +121,10 @@ def cross_entropy_dx(a, x, lse, index):
     def work(piece: tuple) -> None:
         block, share, chosen = y[piece], part(a, piece), part(index, piece)
         np.exp(np.subtract(x[piece], part(lse, piece), out=block), out=block)
-        np.put_along_axis(block, chosen, np.take_along_axis(block, chosen, 1) - 1, 1)
+        if block.ndim == 2:
+            block[_rows(chosen), chosen] -= 1
+        else:
+            np.put_along_axis(block, chosen, np.take_along_axis(block, chosen, 1) - 1, 1)
         block *= share
         if array_module(a) is not np or not share.all():
             block[...] = np.where(share == 0, 0, block)

@@ -182,11 +182,13 @@ def triplet(
     margin: float = 1.0,
     p: float = 2.0,
     eps: float = 1e-6,
+    swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
     """y = max(0, ‖anchor − positive‖ − ‖anchor − negative‖ + margin), p-norms over the last axis.
 
-    eps is added to every difference, so that the norm of equal vectors has a gradient.
+    eps is added to every difference, so that the norm of equal vectors has a gradient. swap: the
+    negative's distance is that to the positive where this is smaller (Balntas et al., 2016).
     """
 
     def distance(a: Any, b: Any) -> Any:
@@ -203,7 +205,10 @@ def triplet(
         )
     dtype = np.result_type(*[x.dtype for x in vectors])
     a, near, far = (widen(x) for x in vectors)  # 16 bits do not hold eps
-    y = op.relu(distance(a, near) - distance(a, far) + margin)
+    away = distance(a, far)
+    if swap:
+        away = op.minimum(away, distance(near, far))
+    y = op.relu(distance(a, near) - away + margin)
     return reduced("triplet", _in_dtype(y, dtype), reduction)
 
 

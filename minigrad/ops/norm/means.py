@@ -1,13 +1,14 @@
 """The blocks of a normalisation: means over some axes of large arrays."""
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import WHOLE, outermost, pieces, single
+from ..blocks import WHOLE, long_runs, outermost, pieces, single
 
 
 class Blocks:
@@ -21,6 +22,7 @@ class Blocks:
     def __init__(self, x: Any, axis: tuple):
         self.count = max(1, prod([x.shape[k] for k in axis]))
         self.complete, self.pieces = True, [WHOLE] if x.size else []
+        self.context = partial(long_runs, x, axis)
         along = None if single(x) else outermost(x, axis)
         if along is None:
             return
@@ -35,12 +37,14 @@ class Blocks:
         def work(i: int) -> None:
             parts[i] = sums(self.pieces[i])
 
-        share(work, range(len(parts)))
+        with self.context():
+            share(work, range(len(parts)))
         return [np.add.reduce(part) for part in zip(*parts, strict=True)]
 
     def run(self, work: Callable[[tuple], Any]) -> None:
         """work(piece) for every block."""
-        if len(self.pieces) == 1:
-            work(self.pieces[0])
-        else:
-            share(work, self.pieces)
+        with self.context():
+            if len(self.pieces) == 1:
+                work(self.pieces[0])
+            else:
+                share(work, self.pieces)

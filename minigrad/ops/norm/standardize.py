@@ -19,6 +19,7 @@ from ..axes import sum_to
 from ..batching import behind, full
 from ..blocks import part, scratch
 from ..row_sums import sum_of_product, sum_over
+from .joint import gradients
 from .means import Blocks
 
 
@@ -140,19 +141,21 @@ def _move(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
         note_write(old, "the running statistics of batch_norm")
 
 
-@standardize.vjp("x")
-def standardize_gx(g, x, weight, mean, rstd, axis, eps, centre):
-    return standardize_dx(g, x, weight, mean, rstd, axis=axis, eps=eps, centre=centre)
-
-
-@standardize.vjp("weight")
-def standardize_gweight(g, x, mean, rstd, weight_shape, axis, eps, centre):
-    return standardize_dw(g, x, mean, rstd, shape=weight_shape, axis=axis, eps=eps, centre=centre)
-
-
-@standardize.vjp("bias")
-def standardize_gbias(g, bias_shape):
-    return sum_to(g, bias_shape)
+@standardize.vjp
+def standardize_gradients(
+    g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
+):
+    """All in one pass where the gradients are plain numbers; else by ops with derivatives."""
+    shapes = (weight_shape, bias_shape)
+    found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
+    if found is not None:
+        return found
+    how = {"axis": axis, "eps": eps, "centre": centre}
+    return [
+        standardize_dx(g, x, weight, mean, rstd, **how) if needs[0] else None,
+        standardize_dw(g, x, mean, rstd, shape=weight_shape, **how) if needs[1] else None,
+        sum_to(g, bias_shape) if needs[2] else None,
+    ]
 
 
 # The two derivatives take mean and rstd along to save passes over x. To their own rules these are

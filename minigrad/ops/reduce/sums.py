@@ -15,6 +15,8 @@ def sum(x, axis=None, dtype=None, keepdims=False):
 
     16-bit floats are added up in float32; small integers in int64, as NumPy does.
     """
+    if dtype is None and x.dtype.itemsize != 2:  # np.sum asks around for 1 µs, then calls this
+        return x.sum(axis, None, None, keepdims)
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
 
 

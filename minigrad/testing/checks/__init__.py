@@ -1,6 +1,8 @@
-"""The checks K1–K22 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K25 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
+    batch,
+    calls,
     conditions,
     cotangent,
     device,
@@ -44,6 +46,9 @@ CHECKS: tuple[Check, ...] = (
     conditions.k20,
     messages.k21,
     memory.k22,
+    batch.k23,
+    calls.k24,
+    calls.k25,
 )
 
 __all__ = ["CHECKS", "Check"]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ...core.tensor import Tensor
 from ..case import Case
 from ..compare import check_direction
 from ..errors import DoesNotApply, GradcheckError, Skipped
@@ -34,7 +35,8 @@ def k10(case: Case) -> int:
         check_direction(third, wide, us, ws, "third derivative")
     symmetric(pullback, xs, vs, normal(rng, xs), normal(rng, xs))
     forward_against_reverse(function, normal(rng, xs), vs)
-    return pairs + 3
+    forward_over_reverse(function, pullback, vs, normal(rng, xs), normal(rng, xs))
+    return pairs + 4
 
 
 def same_value(function: Function, pullback: Pullback, vs: list) -> None:
@@ -67,6 +69,23 @@ def forward_against_reverse(function: Function, us: list, vs: list) -> None:
         return
     pulled = function.vjp(function.xs, vs)
     _agree(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
+
+
+def forward_over_reverse(
+    function: Function, pullback: Pullback, vs: list, us: list, ws: list
+) -> None:
+    """⟨w, Hu⟩ with Hu by forward mode over the vjp equals ⟨u, Hw⟩ by two backwards."""
+    from ... import func
+
+    cotangents = tuple(Tensor(v) for v in vs)
+
+    def pulled(*xs: Tensor) -> tuple:
+        return func.vjp(lambda *ts: tuple(function.call(ts)), *xs)[1](cotangents)
+
+    primals, tangents = ([Tensor(a) for a in arrays] for arrays in (function.xs, us))
+    hu = [t.data for t in func.jvp(pulled, tuple(primals), tuple(tangents))[1]]
+    hw = pullback.vjp([*function.xs, *vs], ws)[: len(us)]
+    _agree(pack(hu) * pack(ws), pack(hw) * pack(us), "⟨w, Hu⟩ by forward over reverse and ⟨u, Hw⟩")
 
 
 def _agree(a: np.ndarray, b: np.ndarray, what: str) -> None:

@@ -186,5 +186,5 @@ def _plain(x):
 
 register_op(
     "ctc_dx", _dx_samples, call=_dx, reference=None, dtypes=REAL,
-    skips={"K17": _CHECKED},
+    skips={"K17": _CHECKED, "K23": "its samples compute α from plain arrays"},
 )  # fmt: skip

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
-from ..core import create
-from ..core.registry import op
-from ..core.tensor import Tensor
-from ..core.versions import note_write
-from . import init
-from .module import Module
-from .parameter import Parameter
+from ...backends.device import array_module
+from ...core import create
+from ...core.registry import op
+from ...core.tensor import Tensor
+from ...core.versions import note_write
+from .. import init
+from ..module import Module
+from ..parameter import Parameter
+from . import rnn
 
 # -- gradients ---------------------------------------------------------------------------------
 

@@ -1,0 +1,92 @@
+"""Elementwise ops as one loop each: the row of the calculus table, and its derivative times g.
+
+The words are the ops' own, run on symbols once. gelu alone has other words here: functions.py has
+the normal distribution itself, where NumPy's form takes it from SciPy's erfc.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..core.graph import Node
+from ..core.primitive import Primitive
+from ..core.registry import op
+from ..engine.tape_trace import Traced
+from ..fusion import launch
+from ..fusion.rules import contributions, feed_fused, fused_forward
+from ..fusion.trace import Symbol
+from . import install
+from .install import joint_pulls, on_host
+
+_ndarray = np.ndarray
+
+
+def rows_of_the_table() -> list[tuple]:
+    """(name, forward) of every elementwise op."""
+    found = []
+    for entry in op:
+        if isinstance(entry, Primitive) and entry.kind == "elementwise" and not entry.outputs:
+            found.append((entry.name, _forward_of(entry, entry.forward)))
+    return found
+
+
+def _forward_of(entry: Primitive, plain: Any) -> Any:
+    def forward(*args: Any, **params: Any) -> Any:
+        return fused_forward(entry, plain, args, params)
+
+    return forward
+
+
+def _called(name: str, x: Symbol) -> Any:
+    """A function of functions.py that is no function of NumPy's."""
+    return x.program.symbol(name, (x,), x.dtype, x.is_row)
+
+
+def _gelu(x: Any) -> list:
+    """(x Φ(x), Φ(x) + x φ(x)); both take the same exponential, which the compiler sees."""
+    share, density = _called("ndtr", x), _called("density", x)
+    return [x * share, share + np.clip(x, -40, 40) * density]
+
+
+@on_host("gelu")
+def gelu(x: Any, approximate: str = "none") -> tuple | None:
+    ys = launch.run("gelu", _gelu, [x]) if approximate == "none" else None
+    return None if ys is None else tuple(ys)
+
+
+def pull(node: Node, g: Any) -> list:
+    """serial.pull_arrays for large arrays: an op's contributions by one loop where they can be."""
+    plan: Any = node.plan
+    if type(g) is _ndarray and g.size >= install.LEAST:
+        return feed(plan, (g, *node.saved))  # type: ignore[misc]
+    return plan.pull(g, node.saved)
+
+
+def feed(plan: Any, values: tuple) -> list:
+    """The same from a plan and (g, *saved)."""
+    g = values[0]
+    if type(g) is Traced and g.array.size >= install.LEAST:
+        return g.trace.call("call", lambda *given: feed(plan, given), values, {}, plan.op.name)
+    if type(g) is not _ndarray or g.size < install.LEAST:
+        return plan.feed(values)
+    if plan.op.kind == "elementwise":
+        return contributions(plan, values) or _one_by_one(plan, values)
+    joint = joint_pulls.get(plan.op.name)
+    found = (
+        None if joint is None else joint(plan, dict(zip(plan.names, values[1:], strict=True)), g)
+    )
+    return plan.feed(values) if found is None else found
+
+
+def _one_by_one(plan: Any, values: tuple) -> list:
+    """The contributions where not all can be one loop: each as if it alone were asked for.
+
+    So the bits of a gradient do not depend on which others are.
+    """
+    if plan.joint or len(plan.slots) == 1:
+        return plan.feed(values)
+    known, found = dict(zip(plan.names, values[1:], strict=True)), []
+    for slot in plan.slots:
+        own = plan.op.plans.get(1 << slot) or plan.op._plan(1 << slot)
+        found += feed_fused(own, (values[0], *[known[name] for name in own.names]))
+    return found

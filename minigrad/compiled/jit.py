@@ -1,0 +1,100 @@
+"""numba with the options that all kernels of this room share.
+
+nogil       threads of backends/pool.py run kernels at the same time
+numpy       a division by 0 gives NaN or an infinity, as NumPy has it
+contract    a·b + c may be one instruction with one rounding, in kernels and functions that are
+            written by hand. Not in loops that a program has written: which product is contracted
+            depends on what else is computed, and so would a gradient's bits
+
+Nothing else is relaxed: NaN, infinities and signed zeros behave as in NumPy.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import signature
+from numba.extending import intrinsic
+
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
+
+def kernel(fn: Callable) -> Callable:
+    """Decorator: a loop over arrays, compiled at its first call and kept on disk (by numba)."""
+    return numba.njit(cache=True, fastmath={"contract"}, **_OPTIONS)(fn)
+
+
+def kernel_of(fn: Callable, on_disk: bool) -> Callable:
+    """The same for a function that was written by a program: on disk if it comes from a file."""
+    return numba.njit(cache=on_disk, **_OPTIONS)(fn)
+
+
+def element(fn: Callable) -> Callable:
+    """Decorator: a function of one element, for use in kernels, where LLVM inlines it."""
+    return numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)(fn)
+
+
+@numba.njit(fastmath={"reassoc"})
+def add(a, b):  # type: ignore[no-untyped-def]
+    """a + b of a sum whose order the compiler may choose, so that it adds in vector lanes.
+
+    The order is then that of the compiled loop: the same at every call, whatever the threads.
+    """
+    return a + b
+
+
+def _of_llvm(name: str) -> Any:
+    """A function of two numbers that LLVM knows by this name."""
+
+    @intrinsic
+    def function(context, a, b):  # type: ignore[no-untyped-def]
+        def code(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            t = args[0].type
+            form = ir.FunctionType(t, (t, t))
+            return builder.call(builder.module.declare_intrinsic(f"llvm.{name}", (t,), form), args)
+
+        return (signature(a, a, b), code) if isinstance(a, types.Float) and a == b else None
+
+    return function
+
+
+maximum, minimum = _of_llvm("maximum"), _of_llvm("minimum")  # NaN wins, as in NumPy
+
+
+@element
+def larger(a, b):  # type: ignore[no-untyped-def]
+    """np.maximum: NaN wins, and of equal ones (0 and −0) the second"""
+    return a if (a > b) | (a != a) else b
+
+
+@element
+def smaller(a, b):  # type: ignore[no-untyped-def]
+    return a if (a < b) | (a != a) else b
+
+
+@element
+def select(condition, a, b):  # type: ignore[no-untyped-def]
+    return a if condition else b
+
+
+@element
+def sign(x):  # type: ignore[no-untyped-def]
+    """−1, 0 or 1, and NaN for NaN"""
+    y = x / abs(x)
+    return y if x != 0 else x * 0
+
+
+@cache
+def known() -> dict[str, Any]:
+    """What sources written by writer.py may name."""
+    from .functions import functions
+
+    names = {"np": np, "plus": add, "larger": larger, "smaller": smaller, "select": select}
+    names |= {"largest": maximum, "smallest": minimum}
+    for dtype in ("float32", "float64"):
+        names |= {f"{name}_{dtype}": fn for name, fn in vars(functions(dtype)).items()}
+    return names | {"sign": sign}

@@ -1,0 +1,243 @@
+"""Compiled programs of the host: made when a function first meets arrays of some dtypes and layout.
+
+The host's part of fusion/launch.py, which hands over to `run` and `run_columns` here while
+mg.accelerate is on.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends import pool
+from ..core.caches import Cache
+from ..fusion.trace import ROW_FUNCTIONS, NotFusible, trace
+from ..ops.blocks import spans
+from . import disk, install, writer
+from .jit import kernel_of, known
+from .writer import Layout, is_line
+
+loops = Cache("compiled loops", max_entries=512)
+launches = Cache("launches of compiled loops", max_entries=4096)
+PIECE = 1 << 17  # elements that a thread takes at a time
+SHORT = 8  # an inner loop of fewer elements is left to NumPy
+_ndarray = np.ndarray
+
+
+def compiled(source: str) -> Any:
+    """The function `fused` of a source."""
+
+    def make() -> Any:
+        # a loop from disk asks for the module that its function says it is of
+        space, path = {**known(), "__name__": kernel_of.__module__}, disk.file_of(source)
+        exec(compile(source, path or "<loop>", "exec"), space)
+        return kernel_of(space["fused"], on_disk=path is not None)
+
+    return loops.get_or_make(source, make)
+
+
+def readable(arrays: Sequence[Any]) -> tuple[list, list] | None:
+    """The arrays as loops read them, and their forms: (shape, dtype, whether all are one element).
+
+    What is not contiguous is copied, so that no bit depends on the layout. None for other arrays
+    than NumPy's own.
+    """
+    ready, forms = [], []
+    for x in arrays:
+        if type(x) is not _ndarray:
+            return None
+        same = False
+        if not x.flags.c_contiguous:
+            same = x.size > 0 and not any(x.strides)
+            ready.append(x[(0,) * x.ndim].reshape(1) if same else np.ascontiguousarray(x))
+        else:
+            ready.append(x)
+        forms.append((x.shape, x.dtype, same))
+    return ready, forms
+
+
+def takes(arrays: Sequence[Any]) -> bool:
+    """Whether there is so much work that a loop pays."""
+    return any(x.size >= install.LEAST for x in arrays)
+
+
+def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
+    """fn's results on NumPy arrays by one loop; None where it cannot be one (see fusion/launch)."""
+    found = readable(arrays)
+    if found is None:
+        return None
+    ready, forms = found
+    full_key = (key, may_pass, *forms)
+    launch = launches.get(full_key)
+    if launch is None:
+        try:
+            launch = Launch(fn, forms, may_pass)
+        except NotFusible as reason:
+            launch = reason
+        launches.put(full_key, launch)
+    return None if isinstance(launch, NotFusible) else launch(ready)
+
+
+def collapsed(shape: tuple, owns: Sequence[tuple], of_rows: bool) -> tuple[list, list]:
+    """(sizes, flags of each array): the fewest axes that tell the arrays' broadcasting apart.
+
+    Neighbouring axes that the same arrays have become one; the row of a program of rows stays.
+    """
+    sizes: list[int] = []
+    columns: list[tuple] = []
+    for k, n in enumerate(shape):
+        row = of_rows and k == len(shape) - 1
+        has = tuple([own[k] == n for own in owns])
+        if any(own[k] not in (1, n) for own in owns):
+            raise NotFusible("shapes that do not broadcast")
+        if n == 1 and not row:
+            continue
+        if columns and columns[-1] == has and not row:
+            sizes[-1] *= n
+        else:
+            sizes.append(n)
+            columns.append(has)
+    if not sizes:
+        sizes, columns = [1], [(True,) * len(owns)]
+    return sizes, [tuple([column[i] for column in columns]) for i in range(len(owns))]
+
+
+class Launch:
+    """One loop for arrays of given shapes: called with them it returns its results."""
+
+    def __init__(self, fn: Callable, forms: list, may_pass: bool):
+        shape = np.broadcast_shapes(*[form[0] for form in forms])
+        if not prod(shape):
+            raise NotFusible("nothing to do")
+        dtypes = [form[1] for form in forms]
+        owns = [
+            (1,) * len(shape) if same else (1,) * (len(shape) - len(own)) + own
+            for own, _, same in forms
+        ]
+        inputs, found = trace(fn, dtypes)
+        symbols = inputs[0].program.symbols
+        by_rows = any(s.op in ROW_FUNCTIONS | {"length", "place"} for s in symbols)
+        if by_rows:
+            inputs, found = trace(fn, dtypes, [own[-1] != shape[-1] for own in owns])
+        sizes, has = collapsed(shape, owns, by_rows)
+        if sizes[-1] < SHORT <= prod(shape):
+            raise NotFusible("short rows")
+        self.found = found
+        self.passed = [
+            may_pass and y is not None and y.op == "input" and owns[y.number] == shape
+            for y in found
+        ]
+        outputs = [
+            y for y, same in zip(found, self.passed, strict=True) if y is not None and not same
+        ]
+        if not any(y is not None for y in found):
+            raise NotFusible("no result")
+        layout = Layout(len(sizes), tuple(has), by_rows)
+        self._place(shape, sizes, layout, inputs, outputs)
+        if outputs:
+            self.loop = compiled(writer.row_source(inputs, outputs, layout))
+
+    def _place(self, shape: tuple, sizes: list, layout: Layout, inputs: Any, outputs: Any) -> None:
+        """How arrays are seen by the loop, and cut for threads."""
+        needed = writer.reached(outputs) if outputs else set()
+        line = (*shape[:-1], 1)
+        flags = [layout.has[x.number] for x in inputs if x.number in needed]
+        self.reads = [x.number for x in inputs if x.number in needed]
+        self.makes = [(line if is_line(y, layout) else shape, y.dtype) for y in outputs]
+        flags += [(True,) * (layout.ndim - 1) + (not is_line(y, layout),) for y in outputs]
+        self.shapes = [
+            tuple([n for n, has in zip(sizes, own, strict=True) if has]) or (1,) for own in flags
+        ]
+        axes = range(layout.ndim - 1) if layout.of_rows and layout.ndim > 1 else range(layout.ndim)
+        self.sizes, self.axis = sizes, max(axes, key=lambda k: sizes[k])
+        self.cuts = [sum(own[: self.axis]) if own[self.axis] else None for own in flags]
+        whole = layout.of_rows and layout.ndim == 1  # a single row is one piece
+        n = sizes[self.axis]
+        step = n if whole else max(1, PIECE * n // prod(sizes))
+        self.spans = spans(n, step)
+
+    def __call__(self, arrays: Sequence[Any]) -> list:
+        made = [np.empty(*form) for form in self.makes]
+        if made:
+            self._fill([*[arrays[i] for i in self.reads], *made])
+        results = iter(made)
+        return [
+            None if y is None else arrays[y.number] if same else next(results)
+            for y, same in zip(self.found, self.passed, strict=True)
+        ]
+
+    def _fill(self, arrays: list) -> None:
+        seen = [x.reshape(shape) for x, shape in zip(arrays, self.shapes, strict=True)]
+        if len(self.spans) == 1:
+            self.loop(*self.sizes, *seen)
+            return
+        before, after = self.sizes[: self.axis], self.sizes[self.axis + 1 :]
+
+        def work(span: slice) -> None:
+            parts = [
+                x if k is None else x[span] if k == 0 else x[(*(slice(None),) * k, span)]
+                for x, k in zip(seen, self.cuts, strict=True)
+            ]
+            self.loop(*before, span.stop - span.start, *after, *parts)
+
+        pool.share(work, self.spans)
+
+
+# -- sums over rows --------------------------------------------------------------------------------
+
+
+def run_columns(key: Hashable, fn: Callable, arrays: Sequence[Any], rows: int) -> list | None:
+    """Σ over the rows of fn(…): see fusion/launch.run_columns.
+
+    Rows are cut into shares by their number alone; each is added up in order, then their sums.
+    """
+    found = readable(arrays)
+    if found is None:
+        return None
+    ready, forms = found
+    full_key = (key, "columns", *forms)
+    sums = launches.get(full_key)
+    if sums is None:
+        try:
+            sums = Columns(fn, forms)
+        except NotFusible as reason:
+            sums = reason
+        launches.put(full_key, sums)
+    return None if isinstance(sums, NotFusible) else sums(ready)
+
+
+class Columns:
+    """Sums down the columns of arrays of given shapes."""
+
+    def __init__(self, fn: Callable, forms: list):
+        shape = np.broadcast_shapes(*[form[0] for form in forms])
+        if len(shape) != 2 or not prod(shape):
+            raise NotFusible("nothing to add")
+        self.rows, self.columns = shape
+        owns = [(1, 1) if same else (1,) * (2 - len(own)) + own for own, _, same in forms]
+        has = [(own[0] == self.rows, own[1] == self.columns) for own in owns]
+        inputs, outputs = trace(fn, [form[1] for form in forms])
+        needed = writer.reached(outputs)
+        self.reads = [x.number for x in inputs if x.number in needed]
+        self.has = [has[i] for i in self.reads]
+        self.dtypes = [y.dtype for y in outputs]
+        self.loop = compiled(writer.column_source(inputs, outputs, has))
+        share = max(-(-self.rows // 64), -(-(PIECE // 2) // self.columns))
+        self.spans = spans(self.rows, share)
+
+    def __call__(self, arrays: Sequence[Any]) -> list:
+        parts = [np.zeros((len(self.spans), self.columns), dtype) for dtype in self.dtypes]
+        shapes = [tuple([n for n, own in zip((self.rows, self.columns), has, strict=True) if own])
+                  for has in self.has]  # fmt: skip
+        seen = [
+            arrays[i].reshape(shape or (1,)) for i, shape in zip(self.reads, shapes, strict=True)
+        ]
+
+        def work(k: int) -> None:
+            span = self.spans[k]
+            own = [x[span] if has[0] else x for x, has in zip(seen, self.has, strict=True)]
+            self.loop(span.stop - span.start, self.columns, *own, *[part[k] for part in parts])
+
+        pool.share(work, range(len(self.spans)))
+        return [np.add.reduce(part, axis=0) for part in parts]

@@ -1,0 +1,142 @@
+"""Pooling of images with one or two spatial axes, place after place of the windows."""
+
+from typing import Any
+
+import numpy as np
+
+from ..ops.windows import Windows
+from .install import on_host
+from .jit import kernel, larger
+from .planes import columns_of, give, layout, on_threads, plain, planes, results, spread, take
+
+# -- the maximum ---------------------------------------------------------------------------------
+
+
+@kernel
+def _max(x, y, how):  # type: ignore[no-untyped-def]
+    buffer, run = np.full(how.entries, -np.inf, x.dtype), np.empty(how.length, x.dtype)
+    n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
+    for p in range(x.shape[0]):
+        take(buffer, x, p, how, found)
+        run[:] = -np.inf
+        for start in how.starts:
+            seen = buffer[start : start + n]
+            for i in range(n):
+                run[i] = larger(run[i], seen[i])
+        results(run, y, p, how.row)
+
+
+@kernel
+def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    buffer, back = np.full(how.entries, np.nan, x.dtype), np.empty(how.entries, x.dtype)
+    best, share = np.zeros(how.length, x.dtype), np.zeros(how.length, x.dtype)
+    ties = np.empty(how.length, x.dtype)
+    n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
+    for p in range(x.shape[0]):
+        take(buffer, x, p, how, found)
+        spread(best, top, p, how.row)
+        spread(share, a, p, how.row)
+        ties[:] = 0
+        for start in how.starts:
+            seen = buffer[start : start + n]
+            for i in range(n):
+                ties[i] += one if seen[i] == best[i] else zero
+        for i in range(n):
+            share[i] /= ties[i] if ties[i] > one else one
+        back[:] = 0
+        for start in how.starts:
+            seen, into = buffer[start : start + n], back[start : start + n]
+            for i in range(n):
+                into[i] += share[i] if seen[i] == best[i] else zero
+        give(back, y, p, how, found)
+
+
+# -- the mean ------------------------------------------------------------------------------------
+
+
+@kernel
+def _sum(x, y, divisor, how):  # type: ignore[no-untyped-def]
+    buffer, run = np.zeros(how.entries, x.dtype), np.empty(how.length, x.dtype)
+    n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
+    for p in range(x.shape[0]):
+        take(buffer, x, p, how, found)
+        run[:] = 0
+        for start in how.starts:
+            seen = buffer[start : start + n]
+            for i in range(n):
+                run[i] += seen[i]
+        for i in range(n):
+            run[i] /= divisor
+        results(run, y, p, how.row)
+
+
+@kernel
+def _sum_dx(a, y, divisor, how):  # type: ignore[no-untyped-def]
+    back, share = np.empty(how.entries, a.dtype), np.zeros(how.length, a.dtype)
+    n, found = how.length, columns_of(y.shape[2], how.strides[1], how.before[1])
+    for p in range(a.shape[0]):
+        spread(share, a, p, how.row)
+        for i in range(n):
+            share[i] /= divisor
+        back[:] = 0
+        for start in how.starts:
+            into = back[start : start + n]
+            for i in range(n):
+                into[i] += share[i]
+        give(back, y, p, how, found)
+
+
+# -- in front of the ops -------------------------------------------------------------------------
+
+
+def _pooled(fill: Any, how: Windows, size: tuple, out: tuple, *arrays: Any) -> None:
+    """fill(planes of the arrays …, layout) for all of them; the largest has `size` or `out`."""
+    views, where = [planes(x, len(size)) for x in arrays], layout(how, size, out)
+    on_threads(lambda s: fill(*[x[s] for x in views], where), len(views[0]), where.entries)
+
+
+@on_host("max_pool")
+def max_pool(x: Any, *, how: Windows) -> Any:
+    dims = len(how.kernel)
+    if dims > 2 or not plain(x):
+        return None
+    size = x.shape[-dims:]
+    out = how.count("max_pool", size)
+    y = np.empty((*x.shape[:-dims], *out), x.dtype)
+    _pooled(_max, how, size, out, x, y)
+    return y
+
+
+@on_host("max_pool_dx")
+def max_pool_dx(a: Any, x: Any, y_max: Any, *, how: Windows) -> Any:
+    dims = len(how.kernel)
+    if dims > 2 or not plain(a, x, y_max):
+        return None
+    y = np.empty(x.shape, x.dtype)
+    _pooled(_max_dx, how, x.shape[-dims:], a.shape[-dims:], a, x, y_max, y)
+    return y
+
+
+@on_host("sum_pool")
+def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
+    dims = len(how.kernel)
+    if dims > 2 or not plain(x):
+        return None
+    size = x.shape[-dims:]
+    out = how.count("sum_pool", size)
+    y, number = np.empty((*x.shape[:-dims], *out), x.dtype), x.dtype.type(divisor)
+    _pooled(lambda x, y, where: _sum(x, y, number, where), how, size, out, x, y)
+    return y
+
+
+@on_host("sum_pool_dx")
+def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
+    dims = len(size)
+    if dims > 2 or not plain(a):
+        return None
+    y, number = np.empty((*a.shape[:-dims], *size), a.dtype), a.dtype.type(divisor)
+    _pooled(
+        lambda a, y, where: _sum_dx(a, y, number, where), how, tuple(size), a.shape[-dims:], a, y
+    )
+    return y

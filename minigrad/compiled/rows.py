@@ -1,0 +1,13 @@
+"""Programs of rows and columns that a GPU has too (on_gpu/), as loops: the words are the same."""
+
+from ..on_gpu import losses, norms, rows
+from ..on_gpu.install import forwards
+from .install import on_host
+
+__all__ = ["losses", "norms", "rows"]
+
+for _name in (
+    "softmax softmax_dx log_softmax log_softmax_dx standardize standardize_dx standardize_dw sum "
+    "cross_entropy_index cross_entropy_dx"
+).split():
+    on_host(_name)(forwards[_name])

@@ -1,0 +1,275 @@
+"""A recorded program (fusion/trace.py) as the Python source of one loop, for numba: cuda.py's twin.
+
+    for i0 in range(n0):                # the axes that arrays do not share, outermost first
+        x = x0[i0]; w = x1[0] …         # rows of the arrays; values that a row has one of
+        for j in range(n1): …           # a pass for each step of sums and maxima, then the results
+
+A row stays in the first cache for all its passes. What costs more to compute again than to read (an
+exponential, a division) is kept in a buffer of one row.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..fusion.cuda import steps
+from ..fusion.trace import ROW_FUNCTIONS, NotFusible, Symbol, reached
+
+# What an op is in Python, for floats and truth values; names are those of `known`.
+_WORDS = {
+    "add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}", "divide": "{0} / {1}",
+    "negative": "-{0}", "positive": "{0}", "square": "{0} * {0}", "reciprocal": "{t}(1) / {0}",
+    "maximum": "larger({0}, {1})", "minimum": "smaller({0}, {1})", "sign": "sign({0})",
+    "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
+    "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
+    "logical_and": "{0} & {1}", "logical_or": "{0} | {1}", "logical_xor": "{0} != {1}",
+    "logical_not": "not {0}", "isnan": "{0} != {0}", "where": "select({0}, {1}, {2})",
+    "isfinite": "abs({0}) < {t}(np.inf)", "isinf": "abs({0}) == {t}(np.inf)",
+    "absolute": "abs({0})", "fabs": "abs({0})", "sqrt": "np.sqrt({0})", "floor": "np.floor({0})",
+    "ceil": "np.ceil({0})", "rint": "np.rint({0})", "trunc": "np.trunc({0})",
+}  # fmt: skip
+CALLED = {
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "tanh",
+    "expit",
+    "ndtr",
+    "density",
+    "erf",
+    "erfc",
+}  # functions.py
+_DEAR = CALLED | {"divide", "sqrt", "reciprocal"}
+_OF_NUMBERS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "where"}
+TYPES = {"float32", "float64", "bool", "int64"}
+_START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
+_FOLD = {"sum": "plus", "max": "largest", "min": "smallest"}
+
+
+class Layout(NamedTuple):
+    """How a program's arrays lie: along how many axes it loops, and which of them each array has.
+
+    of_rows   whether the last axis is the row of sums and maxima
+    """
+
+    ndim: int
+    has: tuple[tuple[bool, ...], ...]
+    of_rows: bool
+
+
+def type_of(dtype: Any) -> str:
+    """The name of a dtype that loops compute with."""
+    name = np.dtype(dtype).name
+    if name not in TYPES:
+        raise NotFusible(f"{name} in a loop")
+    return name
+
+
+def is_line(y: Symbol, layout: Layout) -> bool:
+    """Whether a result has one value a row."""
+    return layout.of_rows and y.is_row and y.op != "constant"
+
+
+def expression(s: Symbol, last: str) -> str:
+    """One step in Python; `last` names the length of a row."""
+    args = [f"v{x.number}" for x in s.args if isinstance(x, Symbol)]
+    kind = s.args[0].dtype if s.args and isinstance(s.args[0], Symbol) else s.dtype
+    t = type_of(s.dtype)
+    if s.op == "constant":
+        return _literal(s.args[0], t)
+    if s.op in ("length", "place"):
+        return f"np.{t}({last if s.op == 'length' else 'j'})"
+    if s.op == "cast":
+        return f"{args[0]} != 0" if t == "bool" else f"np.{t}({args[0]})"
+    if s.op == "power" and getattr(s.args[1], "op", "") == "constant" and kind.kind == "f":
+        exponent = s.args[1].args[0]
+        if exponent in (2, 3):
+            return " * ".join([args[0]] * int(exponent))
+    if kind.kind in "iu" and s.op not in _OF_NUMBERS:
+        raise NotFusible(f"{s.op} of whole numbers in a loop")
+    if s.op in CALLED:
+        return f"{s.op}_{type_of(kind)}({args[0]})"
+    if s.op in _WORDS:
+        return _WORDS[s.op].format(*args, t=f"np.{type_of(kind)}")
+    raise NotFusible(f"{s.op} in a loop")
+
+
+def _literal(value: Any, t: str) -> str:
+    if t == "bool":
+        return str(bool(value))
+    if t == "int64":
+        return f"np.int64({int(value)})"
+    value = float(value)
+    word = (
+        "np.nan" if value != value else f"{'-' * (value < 0)}np.inf" if abs(value) == np.inf else ""
+    )
+    return f"np.{t}({word or repr(value)})"
+
+
+class _Writer:
+    def __init__(self, inputs: Sequence[Symbol], outputs: Sequence[Symbol], layout: Layout):
+        self.inputs, self.outputs, self.layout = inputs, outputs, layout
+        self.symbols = inputs[0].program.symbols
+        needed = reached(outputs)
+        self.used = [x for x in inputs if x.number in needed]
+        self.phases = [s for s in self.symbols if s.op in ROW_FUNCTIONS and s.number in needed]
+        self.last = f"n{layout.ndim - 1}"
+        self.given: set[int] = set()  # values a row has one of, computed already
+        self.lines: list[str] = []
+        self.indent = 1
+
+    def say(self, *words: str) -> None:
+        self.lines += ["    " * self.indent + word for word in words]
+
+    # -- which values a row has one of -----------------------------------------------------------
+
+    def of_row(self, s: Symbol) -> bool:
+        if s.op == "input":
+            return not self.layout.has[s.number][-1]
+        if s.op in ROW_FUNCTIONS or s.op in ("constant", "length"):
+            return True
+        return s.op != "place" and all(self.of_row(x) for x in s.args if isinstance(x, Symbol))
+
+    def row_values(self, wanted: Sequence[Symbol]) -> None:
+        """Compute what these need that a row has one of, from what is there."""
+        for s in steps(wanted, self.given):
+            parts = [x for x in s.args if isinstance(x, Symbol)]
+            ready = all(x.number in self.given for x in parts)
+            if s.op not in ROW_FUNCTIONS and self.of_row(s) and ready:
+                self.say(f"v{s.number} = {self.value(s)}")
+                self.given.add(s.number)
+
+    def value(self, s: Symbol) -> str:
+        if s.op != "input":
+            return expression(s, self.last)
+        type_of(s.dtype)
+        axes = [f"i{k}" for k, has in enumerate(self.layout.has[s.number][:-1]) if has]
+        if self.layout.has[s.number][-1]:
+            return f"r{s.number}[j]"
+        return f"x{s.number}[{', '.join(axes) or '0'}]"
+
+    # -- passes ------------------------------------------------------------------------------------
+
+    def groups(self) -> list[list[Symbol]]:
+        """The sums and maxima in the order of passes: what one pass finds needs no other of it."""
+        depth: dict[int, int] = {}
+        for s in self.symbols:
+            below = max([depth[x.number] for x in s.args if isinstance(x, Symbol)], default=0)
+            depth[s.number] = below + (s.op in ROW_FUNCTIONS)
+        found: dict[int, list[Symbol]] = {}
+        for phase in self.phases:
+            found.setdefault(depth[phase.number], []).append(phase)
+        return [found[k] for k in sorted(found)]
+
+    def kept(self, passes: list[list[Symbol]]) -> dict[int, int]:
+        """Dear values that several passes need: number -> the pass that computes it."""
+        rows = {s.number for s in self.symbols if self.of_row(s)}
+        first: dict[int, int] = {}
+        again: dict[int, int] = {}
+        for k, wanted in enumerate(passes):
+            for s in steps(wanted, rows):
+                if s.op in _DEAR and first.setdefault(s.number, k) < k:
+                    again[s.number] = first[s.number]
+        return again
+
+    def element_pass(self, k: int, wanted: Sequence[Symbol], buffers: dict[int, int]) -> None:
+        """The steps at place j; what later passes need goes into its buffer."""
+        there = {n for n, at in buffers.items() if at < k}
+        for s in steps(wanted, self.given | there):
+            self.say(f"v{s.number} = {self.value(s)}")
+            if buffers.get(s.number) == k:
+                self.say(f"b{s.number}[j] = v{s.number}")
+
+    def loaded(self, k: int, wanted: Sequence[Symbol], buffers: dict[int, int]) -> None:
+        there = {n for n, at in buffers.items() if at < k}
+        needs = {x.number for s in steps(wanted, self.given | there) for x in s.args
+                 if isinstance(x, Symbol)} | {s.number for s in wanted}  # fmt: skip
+        self.say(*[f"v{n} = b{n}[j]" for n in sorted(there & needs)])
+
+    def read_rows(self) -> None:
+        """A name for the row at hand of each array that has rows of its own."""
+        for x in self.used:
+            *lead, inner = self.layout.has[x.number]
+            if inner:
+                axes = [f"i{k}" for k, has in enumerate(lead) if has]
+                self.say(f"r{x.number} = x{x.number}[{', '.join([*axes, ':'])}]")
+
+    # -- the whole ---------------------------------------------------------------------------------
+
+    def source(self) -> str:
+        layout, last = self.layout, self.last
+        names = [f"n{k}" for k in range(layout.ndim)] + [f"x{x.number}" for x in self.used]
+        names += [f"y{i}" for i in range(len(self.outputs))]
+        groups = self.groups()
+        whole = [y for y in self.outputs if not is_line(y, layout)]
+        sums = [[p.args[0] for p in group] for group in groups]
+        passes = [*sums, whole]
+        buffers = self.kept(passes)
+        for n in buffers:
+            self.say(f"b{n} = np.empty({last}, np.{type_of(self.symbols[n].dtype)})")
+        for k in range(layout.ndim - 1):
+            self.say(f"for i{k} in range(n{k}):")
+            self.indent += 1
+        self.read_rows()
+        for k, group in enumerate(groups):
+            self.row_values(sums[k])
+            self.sums(k, group, buffers)
+        self.row_values(self.outputs)
+        lead = [f"i{k}" for k in range(layout.ndim - 1)]
+        for i, y in enumerate(self.outputs):
+            if is_line(y, layout):
+                self.say(f"y{i}[{', '.join(lead) or '0'}] = v{y.number}")
+            else:
+                self.say(f"z{i} = y{i}[{', '.join([*lead, ':'])}]")
+        if whole:
+            self.say(f"for j in range({last}):")
+            self.indent += 1
+            self.loaded(len(groups), whole, buffers)
+            self.element_pass(len(groups), whole, buffers)
+            self.say(*[f"z{i}[j] = v{y.number}" for i, y in enumerate(self.outputs)
+                       if not is_line(y, layout)])  # fmt: skip
+        return "\n".join([f"def fused({', '.join(names)}):", *self.lines, ""])
+
+    def sums(self, k: int, group: list[Symbol], buffers: dict[int, int]) -> None:
+        """One pass over the row: its sums and maxima, in tiles whose sums are added up."""
+        wanted = [p.args[0] for p in group]
+        for p in group:
+            self.say(f"v{p.number} = np.{type_of(p.dtype)}({_START[p.op]})")
+        self.say(f"for j in range({self.last}):")
+        self.indent += 1
+        self.loaded(k, wanted, buffers)
+        self.element_pass(k, wanted, buffers)
+        for p in group:
+            self.say(f"v{p.number} = {_FOLD[p.op]}(v{p.number}, v{p.args[0].number})")
+        self.indent -= 1
+        self.given |= {p.number for p in group}
+
+
+def row_source(inputs: Sequence[Symbol], outputs: Sequence[Symbol], layout: Layout) -> str:
+    """The function fused(sizes of the axes, arrays that are read, arrays that are written)."""
+    return _Writer(inputs, outputs, layout).source()
+
+
+def column_source(
+    inputs: Sequence[Symbol], outputs: Sequence[Symbol], has: Sequence[tuple[bool, bool]]
+) -> str:
+    """The function that adds a program's values to sums down columns: y_k[j] += Σ_r value[r, j].
+
+    has   for each array whether it has rows and whether it has columns
+    """
+    writer = _Writer(inputs, outputs, Layout(2, tuple(has), False))
+    if writer.phases or any(s.op in ("length", "place") for s in writer.symbols):
+        raise NotFusible("a row's value in a sum over rows")
+    names = ["n0", "n1", *[f"x{x.number}" for x in writer.used]]
+    names += [f"y{i}" for i in range(len(outputs))]
+    writer.say("for i0 in range(n0):")
+    writer.indent += 1
+    writer.read_rows()
+    writer.row_values(outputs)
+    writer.say("for j in range(n1):")
+    writer.indent += 1
+    writer.element_pass(0, outputs, {})
+    writer.say(*[f"y{i}[j] += v{y.number}" for i, y in enumerate(outputs)])
+    return "\n".join([f"def fused({', '.join(names)}):", *writer.lines, ""])

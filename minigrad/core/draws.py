@@ -1,0 +1,115 @@
+"""Random tensors beyond rand, randn and randint: in the image of a tensor, and by probabilities.
+
+All draw from the device's generator (mg.manual_seed) and are constants. Inside vmap its
+`randomness` says whether the examples share a draw.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends import random
+from ..backends.device import to_host
+from .create import _drawn, as_tensor, rand, randint, randn, tensor
+from .errors import TransformError
+from .registry import op
+from .tensor import Tensor, raw
+
+__all__ = [
+    "bernoulli", "multinomial", "normal", "poisson", "rand_like", "randint_like", "randn_like",
+    "randperm",
+]  # fmt: skip
+
+
+def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Uniform on [0, 1), of x's shape, dtype and device."""
+    x = as_tensor(x)
+    y = rand(*x.shape, dtype=dtype or x.dtype, device=x.device)
+    return y.requires_grad_() if requires_grad else y
+
+
+def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """Standard normal, of x's shape, dtype and device."""
+    x = as_tensor(x)
+    y = randn(*x.shape, dtype=dtype or x.dtype, device=x.device)
+    return y.requires_grad_() if requires_grad else y
+
+
+def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -> Tensor:
+    """Integers from [low, high), or [0, low), of x's shape and device."""
+    x = as_tensor(x)
+    return randint(low, high, x.shape, dtype=dtype or x.dtype, device=x.device)
+
+
+def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
+    """The numbers 0 … n − 1 in random order."""
+
+    def make(shape: tuple) -> Tensor:
+        order = np.argsort(random.generator_on(device).random((*shape[:-1], n)), axis=-1)
+        return tensor(order, dtype or np.int64, device)
+
+    return _drawn(make, (n,))
+
+
+def bernoulli(p: Any) -> Tensor:
+    """1 with probability p, else 0, for each entry of p; of p's shape and dtype, a constant."""
+    p = as_tensor(p)
+    _probabilities("bernoulli", p)
+    uniform = rand(*p.shape, dtype=np.float64, device=p.device)
+    return op.astype(uniform < p.detach(), dtype=p.dtype)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Tensor:
+    """mean + std z, z standard normal: the reparametrised draw, differentiable in mean and std
+
+    mean and std broadcast; `size` is the shape where both are numbers.
+    """
+    shape = np.broadcast_shapes(np.shape(mean), np.shape(std)) if size is None else size
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    given = next((v for v in (mean, std) if hasattr(v, "dtype")), None)
+    like: Any = {} if given is None else {"dtype": given.dtype, "device": as_tensor(given).device}
+    return mean + std * randn(*shape, **like)
+
+
+def poisson(rate: Any) -> Tensor:
+    """Counts of expectation `rate`, of its shape and dtype, drawn on the host; a constant."""
+    rate = as_tensor(rate).detach()
+    if rate.shape != raw(rate).shape:
+        raise TransformError("poisson: inside vmap the rate must be the same for every example")
+    lam = to_host(raw(rate))
+    if not (lam >= 0).all():
+        raise ValueError("poisson: rate holds negative numbers or NaN; a rate is 0 or more")
+    make = random.generator_on(None).poisson
+    return _drawn(lambda shape: tensor(make(lam, shape), rate.dtype, rate.device), rate.shape)
+
+
+def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
+    """Class numbers drawn by the weights p (c,) or (n, c): (num_samples,) or (n, num_samples).
+
+    The weights need not add up to 1. Without replacement at most as many are drawn as have weight.
+    Drawn as the largest of log p + Gumbel noise (Gumbel-top-k; Kool et al., 2019).
+    """
+    p = as_tensor(p).detach()
+    if p.ndim not in (1, 2) or p.dtype.kind != "f":
+        raise ValueError(f"multinomial: p must be weights (c,) or (n, c), got {p.dtype} {p.shape}")
+    weights = raw(p)
+    if not (weights >= 0).all() or not (weights.sum(-1) > 0).all():
+        raise ValueError("multinomial: each row of p needs weights of 0 or more, not all 0")
+    if not replacement and num_samples > int((weights > 0).sum(-1).min()):
+        raise ValueError(
+            f"multinomial: {num_samples} samples without replacement, but a row of p has only "
+            f"{int((weights > 0).sum(-1).min())} weights above 0"
+        )
+    draws = (*p.shape[:-1], num_samples, p.shape[-1]) if replacement else p.shape
+    noise = -op.log(-op.log(rand(*draws, device=p.device) * (1 - 1e-12) + 1e-300))
+    with np.errstate(divide="ignore"):
+        scores = op.log(op.expand_dims(p, axis=-2) if replacement else p) + noise
+    if replacement:
+        return op.argmax(scores, axis=-1)
+    return op.topk(scores, num_samples)[1]
+
+
+def _probabilities(name: str, p: Tensor) -> None:
+    values = raw(p)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"{name}: p must hold probabilities between 0 and 1")

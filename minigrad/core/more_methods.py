@@ -1,0 +1,61 @@
+"""The methods of a tensor that are the op of the same name: x.erf() is mg.erf(x), x.add(y) x + y.
+
+Methods with a signature of their own (ndarray's positional ones) are in methods.py.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .registry import op
+
+_NAMES = """
+add addcdiv addcmul addmm addmv addr allclose amax amin aminmax angle arccos arccosh arcsin arcsinh
+arctan arctan2 arctanh argpartition argwhere baddbmm bincount bitwise_and bitwise_left_shift
+bitwise_or bitwise_right_shift bitwise_xor broadcast_to ceil cholesky choose contiguous copysign
+corrcoef cosh count_nonzero cov cross cummax cummin deg2rad det diag diag_embed diagflat
+diagonal_scatter diff digamma dist div dsplit erf erfc erfinv exp2 expm1 fix fliplr flipud
+float_power floor floor_divide fmax fmin fmod frac frexp gcd greater greater_equal heaviside hsplit
+hypot index_add index_copy index_fill index_put index_reduce inner inv isclose isfinite isinf isnan
+kron kthvalue lcm ldexp lerp less less_equal lgamma log10 log1p log2 logaddexp logaddexp2
+logcumsumexp logdet logical_and logical_not logical_or logical_xor logit masked_scatter
+masked_select matmul matrix_exp matrix_power maximum median minimum mode moveaxis mul nan_to_num
+nanmean nanmedian nanquantile nansum neg nextafter not_equal outer pinv polygamma positive pow prelu
+qr quantile rad2deg reciprocal remainder renorm rot90 rsqrt scatter_reduce select_scatter sign
+signbit sinc sinh slice_scatter slogdet sub svd tan tile trunc unflatten unfold unique vdot vsplit
+xlogy
+""".split()
+
+
+class MoreMethods:
+    """Base of Methods."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # what the loop below adds
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    def where(self, condition: Any, other: Any) -> Any:
+        """self where the condition holds, else other: PyTorch's order."""
+        return op.where(condition, self, other)
+
+    def flatten(self, start: Any = 0, end: int = -1) -> Any:
+        """One axis in the place of the axes start … end, all of them by default: mg.flatten."""
+        return op.flatten(self, start=0 if isinstance(start, str) else start, end=end)
+
+    def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:
+        """mg.compress(condition, self, axis)"""
+        return op.compress(condition, self, axis)
+
+
+def _method(name: str) -> Callable:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(op, name)(self, *args, **kwargs)
+
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__doc__ = f"mg.{name} of this tensor and the arguments"
+    return method
+
+
+for _name in _NAMES:
+    setattr(MoreMethods, _name, _method(_name))

@@ -1,0 +1,119 @@
+"""odeint: differential equations, differentiable in the first state, the times and the arguments.
+
+Dormand and Prince's method of order 5 (1980) with error control. What is differentiated are the
+steps that were taken; their lengths, as shares of the interval between two times, are constants.
+So derivatives are those of the numerical solution, of any order and in every transform.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.create import as_tensor
+from ..core.errors import ConvergenceError, TransformError, describe
+from ..core.registry import op
+from ..core.tensor import Tensor, raw
+from . import tree
+
+__all__ = ["odeint"]
+
+_C = (0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1)
+_A: tuple[tuple[float, ...], ...] = (
+    (),
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+)
+_B = (35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84)
+_ERROR = (71 / 57600, 0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+
+
+def odeint(
+    f: Callable, y0: Any, t: Any, *args: Any, rtol: float = 1.5e-8, atol: float = 1.5e-8,
+    max_steps: int = 10_000,
+) -> Any:  # fmt: skip
+    """y(t₀), y(t₁) … for dy/dt = f(y, t, *args) with y(t₀) = y0, stacked on a new first axis
+
+    y0: a tensor, or a tree of tensors, in which f returns its slope too. t (n,): rising or falling
+    times. rtol, atol: the error of a step, estimated, stays below atol + rtol |y|. The memory grows
+    with the number of steps. ConvergenceError after max_steps steps between two times, or where a
+    step has become too short. For stiff equations take another library.
+    """
+    t = as_tensor(t)
+    if t.ndim != 1 or not t.size:
+        raise TransformError(f"odeint: t must be times (n,), at least one; got {describe(t)}")
+    leaves = [as_tensor(x) for x in tree.leaves(y0)]
+    leaves = [x if x.dtype.kind in "fc" else op.astype(x, dtype=np.float64) for x in leaves]
+
+    def slope(ys: list, at: Any) -> list:
+        return tree.matched(y0, f(tree.rebuild(y0, ys), at, *args), "odeint")
+
+    rows, share = [leaves], 0.1
+    for i in range(1, t.size):
+        leaves, share = _between(slope, leaves, t[i - 1], t[i], share, rtol, atol, max_steps)
+        rows.append(leaves)
+    return tree.rebuild(y0, [op.stack(list(column)) for column in zip(*rows, strict=True)])
+
+
+def _between(
+    slope: Callable, y: list, start: Any, stop: Any, share: float, rtol: float, atol: float,
+    max_steps: int,
+) -> tuple[list, float]:  # fmt: skip
+    """(y at `stop`, a good first share of the next interval): steps of shares of the interval."""
+    length, done = stop - start, 0.0
+    k = slope(y, start)
+    for _ in range(max_steps):
+        share = min(share, 1 - done)
+        h = length * share
+        ks = [k]
+        for c, weights in zip(_C[1:], _A[1:], strict=True):
+            ks.append(slope(_moved(y, h, weights, ks), start + length * (done + c * share)))
+        after = _moved(y, h, _B, ks)
+        ks.append(slope(after, start + length * (done + share)))
+        error = _error(y, after, h, ks, rtol, atol)
+        if error <= 1:
+            done, y, k = done + share, after, ks[-1]
+            if done >= 1 - 1e-15:
+                return y, share * _factor(error)
+        share *= _factor(error)
+        if not share > 1e-14:
+            raise ConvergenceError(
+                f"odeint: a step became too short {done:.3g} of the way from one time to the next; "
+                "the solution may be infinite there, or the equation stiff"
+            )
+    raise ConvergenceError(
+        f"odeint: {max_steps} steps have led {done:.3g} of the way from one time to the next; "
+        "allow more (max_steps), or a larger error (rtol, atol)"
+    )
+
+
+def _moved(y: list, h: Any, weights: tuple, ks: list) -> list:
+    """y + h Σ weights k, for each leaf."""
+    sums = [
+        sum([w * part for w, part in zip(weights, parts) if w], start=0.0)
+        for parts in zip(*ks, strict=True)
+    ]
+    return [op.astype(x + h * s, dtype=x.dtype) for x, s in zip(y, sums, strict=True)]
+
+
+def _error(y: list, after: list, h: Any, ks: list, rtol: float, atol: float) -> float:
+    """The estimated error as a share of what is allowed: root of the mean square; a constant."""
+    total, count, length = 0.0, 0, float(np.max(np.abs(_host(h))))
+    for x, z, *parts in zip(y, after, *ks, strict=True):
+        wrong = length * sum(w * np.asarray(_host(part)) for w, part in zip(_ERROR, parts))
+        scale = atol + rtol * np.maximum(np.abs(_host(x)), np.abs(_host(z)))
+        total += float(np.sum(np.abs(wrong / scale) ** 2))
+        count += np.size(wrong)
+    return float(np.sqrt(total / max(count, 1))) if np.isfinite(total) else np.inf
+
+
+def _host(x: Any) -> Any:
+    return raw(x) if isinstance(x, Tensor) else x
+
+
+def _factor(error: float) -> float:
+    """How much longer or shorter the next step is to be."""
+    return float(min(5.0, max(0.2, 0.9 * max(error, 1e-10) ** -0.2)))

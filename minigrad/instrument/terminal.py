@@ -1,0 +1,30 @@
+"""Standard output as a command finds it: closed, a pipe whose reader leaves, or too plain."""
+
+import errno
+import io
+import os
+import shutil
+import sys
+
+
+def require_stdout() -> None:
+    """Let standard output take any text; OSError where it is closed.
+
+    What its encoding does not have is written as an escape.
+    """
+    if sys.stdout is None:  # as Python has it after `command >&-`
+        raise OSError(errno.EBADF, "it is closed", "standard output")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def reader_left() -> int:
+    """After a BrokenPipeError: keep the interpreter from saying so at exit. Returns exit code 1."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def columns() -> int:
+    """How wide the terminal is; 80 where standard output is none."""
+    there = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if there else 80

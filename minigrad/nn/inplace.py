@@ -1,0 +1,42 @@
+"""PyTorch's `inplace=` of activations and dropout: accepted, and without effect.
+
+There it asks for x's memory to be used again. Here a result never takes the place of a value that
+a backward may still need: x stays as it is, and the result is the same number for number.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..core.registry import op
+
+
+def takes_inplace(fn: Callable) -> Callable:
+    """fn with a last argument `inplace=False`, which changes nothing."""
+    parameters = list(inspect.signature(fn).parameters.values())
+    count = len(parameters)
+
+    @wraps(fn)
+    def run(*args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+        return fn(*args[:count], **kwargs)
+
+    last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
+    run.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
+    return run
+
+
+def dropout_with_inplace(name: str) -> Callable:
+    """The op of this name with PyTorch's order of arguments; `generator` is taken by name."""
+
+    def run(
+        x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, *,
+        generator: np.random.Generator | None = None,
+    ) -> Any:  # fmt: skip
+        return getattr(op, name)(x, p, training, generator)
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"mg.{name}; inplace has no effect."
+    return run

@@ -1,0 +1,132 @@
+"""Sequences of several lengths in one batch: padded, packed, and back. Names are PyTorch's.
+
+A packed batch holds the steps of all sequences without the padding, step by step: first the first
+step of every sequence, longest first, then the second of those that have one, and so on.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import create
+from ..core.errors import describe
+from ..core.registry import op
+from ..core.tensor import Tensor
+from ..ops.axes import array_like, constant_like, on_host
+
+__all__ = [
+    "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class PackedSequence(NamedTuple):
+    """What pack_padded_sequence makes, and what RNN, LSTM and GRU take and return.
+
+    data              (Σ lengths, …): the steps, step by step
+    batch_sizes       (longest,): how many sequences have a first, second … step
+    sorted_indices    (N,): the sequences of the batch, longest first; None: they were in order
+    unsorted_indices  (N,): the place of each sequence among the sorted ones
+    """
+
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+    def lengths(self) -> np.ndarray:
+        """The number of steps of each sequence, in the batch's own order."""
+        sizes = on_host(self.batch_sizes)
+        lengths = (sizes[:, None] > np.arange(sizes[0])).sum(0)
+        return lengths if self.unsorted_indices is None else lengths[on_host(self.unsorted_indices)]
+
+
+def _places(lengths: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(step, sequence) of each packed row, and how many sequences have each step."""
+    alive = np.arange(lengths.max())[:, None] < lengths[order]
+    steps, sorted_places = np.nonzero(alive)
+    return steps, order[sorted_places], alive.sum(1)
+
+
+def pack_padded_sequence(
+    x: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """The steps of x (T, N, …), (N, T, …) with batch_first, that lie within the lengths (N,).
+
+    enforce_sorted: the lengths must not rise (PyTorch's default); else any order will do.
+    """
+    x, lengths = array_like(x), np.asarray(on_host(create.as_tensor(lengths)))
+    steps, n = x.shape[:2][:: -1 if batch_first else 1] if x.ndim > 1 else (0, 0)
+    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
+        raise ValueError(
+            f"pack_padded_sequence: lengths must be {n} numbers from 1 to {steps} for x "
+            f"{describe(x)}; got {lengths}"
+        )
+    if enforce_sorted and (np.diff(lengths) > 0).any():
+        raise ValueError(
+            f"pack_padded_sequence: the lengths {lengths} rise; sort the batch, longest first, or "
+            "pass enforce_sorted=False"
+        )
+    order = np.arange(n) if enforce_sorted else np.argsort(-lengths, kind="stable")
+    step, sequence, sizes = _places(lengths, order)
+    key = (sequence, step) if batch_first else (step, sequence)
+    places = (None, None) if enforce_sorted else (Tensor(order), Tensor(np.argsort(order)))
+    data = op.getitem(create.as_tensor(x), index=tuple(constant_like(k, x) for k in key))
+    return PackedSequence(data, Tensor(sizes), *places)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(x, lengths): the sequences side by side, filled up with padding_value, and how long they are
+
+    x (T, N, …), (N, T, …) with batch_first; T is the longest length, or total_length.
+    """
+    lengths = sequence.lengths()
+    longest = int(lengths.max())
+    if total_length is not None and total_length < longest:
+        raise ValueError(
+            f"pad_packed_sequence: total_length={total_length}, but the longest sequence has "
+            f"{longest} steps"
+        )
+    order = sequence.sorted_indices
+    order = np.arange(lengths.size) if order is None else on_host(order)
+    step, place, _ = _places(lengths, order)
+    key = (place, step) if batch_first else (step, place)
+    shape = (total_length or longest, lengths.size)[:: -1 if batch_first else 1]
+    data = sequence.data
+    empty = create.full(
+        (*shape, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
+    )
+    x = op.setitem(empty, data, index=tuple(constant_like(k, data) for k in key))
+    return x, Tensor(lengths)
+
+
+def pad_sequence(
+    sequences: Sequence, batch_first: bool = False, padding_value: float = 0.0
+) -> Tensor:
+    """Sequences (T_i, …) side by side, filled up to the longest: (T, N, …) or (N, T, …)."""
+    if not sequences:
+        raise ValueError("pad_sequence: needs at least one sequence")
+    parts = [create.as_tensor(x) for x in sequences]
+    longest = max(len(x) for x in parts)
+    rows = [
+        op.pad(x, [(0, longest - len(x))] + [(0, 0)] * (x.ndim - 1), constant_values=padding_value)
+        for x in parts
+    ]
+    return op.stack(rows, axis=0 if batch_first else 1)
+
+
+def unpad_sequence(x: Any, lengths: Any, batch_first: bool = False) -> list[Tensor]:
+    """The sequences of a padded batch, each as long as it is: the inverse of pad_sequence."""
+    x = create.as_tensor(x)
+    rows = x if batch_first else op.swapaxes(x, axis1=0, axis2=1)
+    return [rows[i, : int(n)] for i, n in enumerate(on_host(create.as_tensor(lengths)))]
+
+
+def pack_sequence(sequences: Sequence, enforce_sorted: bool = True) -> PackedSequence:
+    """pack_padded_sequence of a list of sequences (T_i, …)."""
+    lengths = [len(x) for x in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)

@@ -1,0 +1,139 @@
+"""Padding layers: values around the last one, two or three axes. Names are PyTorch's."""
+
+from ..core.registry import op
+from ..core.tensor import Tensor
+from .conv import Sizes, as_tuple
+from .module import Module
+
+__all__ = [
+    f"{kind}Pad{dims}d"
+    for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
+    for dims in (1, 2, 3)
+]
+
+
+class _Pad(Module):
+    """Base: `padding` is one width, or (left, right) of the last axis, then of the one before."""
+
+    mode = "constant"
+    dims = 0
+    value = 0.0
+
+    def __init__(self, padding: Sizes):
+        self.padding = as_tuple(padding, 2 * self.dims)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.ndim not in (self.dims + 1, self.dims + 2):
+            raise ValueError(
+                f"{type(self).__name__}: x must have {self.dims + 1} or {self.dims + 2} axes, got "
+                f"shape {x.shape}"
+            )
+        pairs = list(zip(self.padding[::2], self.padding[1::2], strict=True))[::-1]
+        ends = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(x.shape[-self.dims :], pairs)]
+        inner = tuple([slice(max(-a, 0), max(-a, 0) + n) for n, (a, _) in zip(ends, pairs)])
+        x = x[(..., *inner)] if any(min(pair) < 0 for pair in pairs) else x  # negative: cut off
+        width = [(0, 0)] * (x.ndim - self.dims) + [(max(a, 0), max(b, 0)) for a, b in pairs]
+        options = {"constant_values": self.value} if self.mode == "constant" else {}
+        return op.pad(x, width, mode=self.mode, **options)
+
+    def extra_repr(self) -> str:
+        return f"{self.padding}"
+
+
+class _ConstantPad(_Pad):
+    def __init__(self, padding: Sizes, value: float):
+        super().__init__(padding)
+        self.value = value
+
+    def extra_repr(self) -> str:
+        return f"padding={self.padding}, value={self.value}"
+
+
+class ZeroPad1d(_Pad):
+    """Zeros around the last axis"""
+
+    dims = 1
+
+
+class ZeroPad2d(_Pad):
+    """Zeros around the last two axes; padding: one width, or (left, right, top, bottom)"""
+
+    dims = 2
+
+
+class ZeroPad3d(_Pad):
+    """Zeros around the last three axes"""
+
+    dims = 3
+
+
+class ConstantPad1d(_ConstantPad):
+    """A value around the last axis"""
+
+    dims = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """A value around the last two axes"""
+
+    dims = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """A value around the last three axes"""
+
+    dims = 3
+
+
+class ReflectionPad1d(_Pad):
+    """x mirrored at its ends, which are not repeated: b c | a b c | b a"""
+
+    mode, dims = "reflect", 1
+
+
+class ReflectionPad2d(_Pad):
+    """x mirrored at its borders, which are not repeated"""
+
+    mode, dims = "reflect", 2
+
+
+class ReflectionPad3d(_Pad):
+    """x mirrored at its borders, which are not repeated"""
+
+    mode, dims = "reflect", 3
+
+
+class ReplicationPad1d(_Pad):
+    """The entries at the ends again: a a | a b c | c c"""
+
+    mode, dims = "edge", 1
+
+
+class ReplicationPad2d(_Pad):
+    """The entries at the border again"""
+
+    mode, dims = "edge", 2
+
+
+class ReplicationPad3d(_Pad):
+    """The entries at the border again"""
+
+    mode, dims = "edge", 3
+
+
+class CircularPad1d(_Pad):
+    """x begun anew at its ends: b c | a b c | a b"""
+
+    mode, dims = "wrap", 1
+
+
+class CircularPad2d(_Pad):
+    """x begun anew at its borders"""
+
+    mode, dims = "wrap", 2
+
+
+class CircularPad3d(_Pad):
+    """x begun anew at its borders"""
+
+    mode, dims = "wrap", 3

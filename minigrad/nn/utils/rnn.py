@@ -1,0 +1,15 @@
+"""Sequences of several lengths: the functions of nn/packed.py under PyTorch's path."""
+
+from ..packed import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+    pad_sequence,
+    unpad_sequence,
+)
+
+__all__ = [
+    "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
+    "pad_sequence", "unpad_sequence",
+]  # fmt: skip

@@ -1,0 +1,275 @@
+"""Sums of products, distances of vectors, and other short compositions that PyTorch names."""
+
+from itertools import combinations as _combinations
+from typing import Any
+
+import numpy as np
+
+from ..core.primitive import composite
+from ..core.registry import op
+from .axes import array_like, as_floating, axis_of, constant_like
+
+__all__ = [
+    "addbmm", "addcdiv", "addcmul", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
+    "cartesian_prod", "cdist", "combinations", "cumulative_trapezoid", "dist", "flatten", "frac",
+    "kthvalue",
+    "logdet", "mode", "pdist", "polar", "renorm", "std_mean", "unflatten", "var_mean",
+    "view_as_complex", "view_as_real",
+]  # fmt: skip
+
+
+# -- sums of products ------------------------------------------------------------------------
+
+
+@composite
+def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    """y = x + value a b"""
+    return x + value * array_like(a) * b
+
+
+@composite
+def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    """y = x + value a / b"""
+    return x + value * (array_like(a) / b)
+
+
+def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    """beta x + alpha product; for beta = 0 x does not count, not even NaN."""
+    y = product if isinstance(alpha, int) and alpha == 1 else alpha * product
+    if isinstance(beta, int | float) and beta == 0:
+        return y
+    return y + (x if isinstance(beta, int) and beta == 1 else beta * array_like(x))
+
+
+@composite
+def addmv(x: Any, a: Any, v: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """y = beta x + alpha A v for a matrix A (m, n) and a vector v (n,)"""
+    return _scaled_sum(x, op.matmul(array_like(a), array_like(v)), beta, alpha)
+
+
+@composite
+def addr(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """y = beta x + alpha a bᵀ for vectors a (m,) and b (n,)"""
+    return _scaled_sum(x, op.outer(a, b), beta, alpha)
+
+
+@composite
+def baddbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """y = beta x + alpha A B for stacks of matrices A (k, m, n) and B (k, n, p)"""
+    return _scaled_sum(x, op.matmul(array_like(a), array_like(b)), beta, alpha)
+
+
+@composite
+def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
+    product = op.einsum("kmn,knp->mp", array_like(a), array_like(b))
+    return _scaled_sum(x, product, beta, alpha)
+
+
+# -- distances ---------------------------------------------------------------------------------
+
+
+@composite
+def dist(a: Any, b: Any, p: float = 2.0) -> Any:
+    """‖a − b‖ₚ of all entries; its gradient at a = b is 0."""
+    return op.vector_norm(array_like(a) - b, ord=p)
+
+
+@composite
+def cdist(a: Any, b: Any, p: float = 2.0) -> Any:
+    """y[…, i, j] = ‖a_i − b_j‖ₚ for rows a (…, m, d) and b (…, n, d); of equal rows, gradient 0.
+
+    Computed from the differences, (…, m, n, d) numbers: accurate also for rows that nearly agree.
+    """
+    a, b = array_like(a), array_like(b)
+    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
+        raise ValueError(
+            f"cdist: a (…, m, d) and b (…, n, d) need rows of one length, got {a.shape}, {b.shape}"
+        )
+    return op.vector_norm(op.expand_dims(a, axis=-2) - op.expand_dims(b, axis=-3), ord=p, axis=-1)
+
+
+@composite
+def pdist(x: Any, p: float = 2.0) -> Any:
+    """The distances ‖x_i − x_j‖ₚ of the pairs i < j of rows of x (n, d): n (n − 1)/2 numbers."""
+    x = array_like(x)
+    if x.ndim != 2:
+        raise ValueError(f"pdist: x must be rows (n, d), got shape {x.shape}")
+    i, j = (constant_like(k, x) for k in np.triu_indices(x.shape[0], 1))
+    return op.vector_norm(op.take(x, i, axis=0) - op.take(x, j, axis=0), ord=p, axis=-1)
+
+
+@composite
+def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
+    """x with every slice along axis whose p-norm is above maxnorm scaled down to it."""
+    x = array_like(x)
+    others = tuple([i for i in range(x.ndim) if i != axis_of(axis, x.ndim)])
+    size = op.sum(op.abs(x) ** p, axis=others, keepdims=True) ** (1 / p)
+    return x * op.where(size > maxnorm, maxnorm / op.where(size > maxnorm, size, 1), 1)
+
+
+# -- two results, or one with its place ----------------------------------------------------------
+
+
+@composite
+def var_mean(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple:
+    """(mg.var, mg.mean) over axis"""
+    y = op.mean(x, axis=axis, keepdims=keepdims)
+    return op.var(x, axis=axis, ddof=ddof, keepdims=keepdims), y
+
+
+@composite
+def std_mean(x: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple:
+    """(mg.std, mg.mean) over axis"""
+    y = op.mean(x, axis=axis, keepdims=keepdims)
+    return op.std(x, axis=axis, ddof=ddof, keepdims=keepdims), y
+
+
+@composite
+def aminmax(x: Any, axis: int | None = None, keepdims: bool = False) -> tuple:
+    """(the smallest, the largest) over axis; ties share the gradient equally."""
+    return op.min(x, axis=axis, keepdims=keepdims), op.max(x, axis=axis, keepdims=keepdims)
+
+
+def _at(x: Any, places: Any, axis: int, keepdims: bool) -> tuple:
+    """(the entries at these places, one along axis; the places)"""
+    y = op.take_along_axis(x, places, axis=axis)
+    return (y, places) if keepdims else (op.squeeze(y, axis=axis), op.squeeze(places, axis=axis))
+
+
+@composite
+def kthvalue(x: Any, k: int, axis: int = -1, keepdims: bool = False) -> tuple:
+    """(the k-th smallest entry along axis, its place): k = 1 is the smallest."""
+    x = array_like(x)
+    n = x.shape[axis_of(axis, x.ndim)]
+    if not 1 <= k <= n:
+        raise ValueError(f"kthvalue: k must lie between 1 and {n}, the length of the axis; got {k}")
+    return _at(x, op.narrow(op.argsort(x, axis=axis), axis, k - 1, 1), axis, keepdims)
+
+
+@composite
+def mode(x: Any, axis: int = -1, keepdims: bool = False) -> tuple:
+    """(the most frequent entry along axis, its last place); of several the smallest."""
+    x = array_like(x)
+    axis = axis_of(axis, x.ndim)
+    order = op.argsort(x, axis=axis)
+    ranked = op.moveaxis(op.take_along_axis(x, order, axis=axis), axis, -1)
+    same = ranked[..., :, None] == ranked[..., None, :]
+    best = op.argmax(op.sum(same, axis=-1), axis=-1, keepdims=True)
+    value = op.take_along_axis(ranked, best, axis=-1)
+    n = x.shape[axis]
+    last = n - 1 - op.argmax(op.flip(op.moveaxis(x, axis, -1) == value, axis=-1), -1, keepdims=True)
+    return _at(x, op.moveaxis(last, -1, axis), axis, keepdims)
+
+
+# -- complex numbers and parts -----------------------------------------------------------------
+
+
+@composite
+def polar(r: Any, angle: Any) -> Any:
+    """y = r e^(i angle), complex, of real r and angle"""
+    return r * op.cos(angle) + 1j * (r * op.sin(angle))
+
+
+@composite
+def view_as_complex(x: Any) -> Any:
+    """x (…, 2) of real and imaginary parts as complex numbers (…); a copy."""
+    x = array_like(x)
+    if not x.ndim or x.shape[-1] != 2 or x.dtype.kind != "f":
+        raise ValueError(f"view_as_complex: x must be real (…, 2), got {x.dtype} {x.shape}")
+    return x[..., 0] + 1j * x[..., 1]
+
+
+@composite
+def view_as_real(x: Any) -> Any:
+    """Complex x (…) as its real and imaginary parts (…, 2); a copy."""
+    x = array_like(x)
+    if x.dtype.kind != "c":
+        raise TypeError(f"view_as_real: x must be complex, got {x.dtype}")
+    return op.stack([op.real(x), op.imag(x)], axis=-1)
+
+
+@composite
+def frac(x: Any) -> Any:
+    """y = x − trunc x, with the sign of x ;  gx = g"""
+    x = array_like(x)
+    return x - op.trunc(x)
+
+
+@composite
+def logdet(a: Any) -> Any:
+    """log det A of each matrix of a (…, n, n): −∞ for det 0, NaN where det is negative."""
+    sign, y = op.slogdet(a)
+    return op.where(sign < 0, np.nan, y) if sign.dtype.kind == "f" else y + op.log(sign)
+
+
+# -- shapes ----------------------------------------------------------------------------------
+
+
+@composite
+def unflatten(x: Any, axis: int, sizes: Any) -> Any:
+    """x with one axis split into several of these sizes, of which one may be −1."""
+    x = array_like(x)
+    axis = axis_of(axis, x.ndim)
+    sizes = list(sizes)
+    if -1 in sizes:
+        rest = -int(np.prod(sizes))
+        sizes[sizes.index(-1)] = x.shape[axis] // max(rest, 1)
+    return op.reshape(x, shape=(*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
+
+
+@composite
+def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
+    """x with the axes start … end merged into one; a number becomes a vector of one entry."""
+    x = array_like(x)
+    if not x.ndim:
+        return op.reshape(x, shape=1)
+    start, end = axis_of(start, x.ndim), axis_of(end, x.ndim)
+    if start > end:
+        raise ValueError(f"flatten: axis start={start} lies behind axis end={end}")
+    merged = int(np.prod(x.shape[start : end + 1]))
+    return op.reshape(x, shape=(*x.shape[:start], merged, *x.shape[end + 1 :]))
+
+
+@composite
+def block_diag(*xs: Any) -> Any:
+    """The matrices xs (vectors as rows, numbers as 1 × 1) down the diagonal, zeros elsewhere."""
+    xs = tuple(op.atleast_2d(array_like(x)) for x in xs)
+    if any(x.ndim != 2 for x in xs):
+        raise ValueError(f"block_diag: needs matrices, got shapes {[x.shape for x in xs]}")
+    width, before, rows = sum(x.shape[1] for x in xs), 0, []
+    for x in xs:
+        rows.append(op.pad(x, [(0, 0), (before, width - before - x.shape[1])]))
+        before += x.shape[1]
+    return op.concatenate(rows, axis=0)
+
+
+@composite
+def cartesian_prod(*xs: Any) -> Any:
+    """All tuples with an entry of each vector, as rows: the last one changes fastest."""
+    if len(xs) == 1:
+        return op.reshape(array_like(xs[0]), shape=-1)
+    axes = op.meshgrid(*xs, indexing="ij")
+    return op.stack([op.reshape(axis, shape=-1) for axis in axes], axis=1)
+
+
+@composite
+def combinations(x: Any, r: int = 2) -> Any:
+    """The choices of r entries of a vector x (n,), in order, as rows."""
+    x = array_like(x)
+    if x.ndim != 1:
+        raise ValueError(f"combinations: x must be a vector, got shape {x.shape}")
+    places = np.array(list(_combinations(range(x.size), r)), dtype=np.intp).reshape(-1, r)
+    return op.take(x, constant_like(places, x))
+
+
+@composite
+def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+    """Σ_{j<k} (x_{j+1} − x_j) (y_j + y_{j+1}) / 2 along axis, k = 1, 2, …: one shorter than y."""
+    y = as_floating(array_like(y))
+    y = op.moveaxis(y, axis, -1)
+    if x is not None:
+        x = array_like(x)
+        dx = op.diff(x if x.ndim == 1 else op.moveaxis(x, axis, -1))
+    sums = op.cumsum(dx * (y[..., 1:] + y[..., :-1]) * 0.5, axis=-1)
+    return op.moveaxis(sums, -1, axis)

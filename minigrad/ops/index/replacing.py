@@ -1,0 +1,295 @@
+"""Changed copies by place: entries put in, taken out, chosen or combined. Places are constants."""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.dtypes import is_floating
+from ...core.primitive import composite
+from ...core.registry import op
+from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+
+__all__ = [
+    "choose", "compress", "delete", "extract", "index_copy", "index_fill", "index_reduce",
+    "insert", "masked_scatter", "partition", "piecewise", "resize", "scatter_reduce", "select",
+    "diagonal_scatter", "select_scatter", "slice_scatter",
+]  # fmt: skip
+
+
+def _key(axis: int, index: Any) -> tuple:
+    """x[_key(axis, index)] indexes one axis."""
+    return (*(slice(None),) * axis, index)
+
+
+def _beside(places: Any, x: Any) -> Any:
+    """Constant places in a NumPy array as an array on the device of x."""
+    return constant_like(places, x) if isinstance(places, np.ndarray) else places
+
+
+def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
+    """(x, axis), x flattened where axis is None."""
+    x = array_like(x)
+    return (op.reshape(x, shape=-1), 0) if axis is None else (x, axis_of(axis, x.ndim))
+
+
+# -- NumPy's ----------------------------------------------------------------------------------
+
+
+@composite(numpy=np.insert)
+def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """x with `values` put in before the places obj along axis (None: of x flattened)
+
+    obj: a number, a slice or numbers (n,); values broadcast to as many slices as go in.
+    """
+    x, axis = _flat(x, axis)
+    values = array_beside(values, x)
+    values = op.reshape(values, shape=(*(1,) * (x.ndim - values.ndim), *values.shape))
+    obj = on_host(constant_array(obj, "obj")) if not isinstance(obj, slice | int) else obj
+    if np.ndim(obj) == 0 and not isinstance(obj, slice):
+        values = op.moveaxis(values, 0, axis)  # NumPy: one place takes all of values' first axis
+        count = values.shape[axis]
+    else:
+        count = len(range(*obj.indices(x.shape[axis]))) if isinstance(obj, slice) else np.size(obj)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    values = op.broadcast_to(op.astype(values, dtype=x.dtype), shape=shape)
+    n = x.shape[axis]
+    order = np.insert(np.arange(n), obj, np.arange(n, n + count))
+    return op.take(op.concatenate([x, values], axis=axis), constant_like(order, x), axis=axis)
+
+
+@composite(numpy=np.delete)
+def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
+    """x without the slices at the places obj (a number, a slice, numbers or a mask) along axis."""
+    x, axis = _flat(x, axis)
+    obj = obj if isinstance(obj, slice | int) else on_host(constant_array(obj, "obj"))
+    kept = np.delete(np.arange(x.shape[axis]), obj)
+    return op.take(x, constant_like(kept, x), axis=axis)
+
+
+@composite(numpy=np.compress)
+def compress(condition: Any, x: Any, axis: int | None = None) -> Any:
+    """The slices of x along axis where the condition (n,) is true; the rest of the axis is cut."""
+    x, axis = _flat(x, axis)
+    places = np.flatnonzero(on_host(constant_array(array_like(condition), "condition")))
+    return op.take(x, constant_like(places, x), axis=axis)
+
+
+@composite(numpy=np.extract)
+def extract(condition: Any, x: Any) -> Any:
+    """The entries of x, flattened, where the condition of x's size is true."""
+    return compress(op.reshape(array_like(condition), shape=-1), x)
+
+
+@composite(numpy=np.select)
+def select(condlist: Sequence, choicelist: Sequence, default: Any = 0) -> Any:
+    """For each place the entry of the first choice whose condition is true there, else default."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ValueError(
+            f"select: needs as many conditions as choices, at least one; got {len(condlist)} and "
+            f"{len(choicelist)}"
+        )
+    y, like = default, next((c for c in choicelist if hasattr(c, "shape")), 0)
+    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+        y = op.where(_beside(condition, like), choice, y)
+    return y
+
+
+@composite(numpy=np.choose)
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    """y[i] = choices[a[i]][i]: for each place the entry of the choice that a names
+
+    a and the choices broadcast. mode "raise", "wrap" or "clip": numbers beyond the last choice.
+    """
+    choices = op.broadcast_arrays(*choices)
+    a = _beside(array_like(a), choices[0])
+    shape = np.broadcast_shapes(a.shape, choices[0].shape)
+    stacked = op.stack([op.broadcast_to(c, shape=shape) for c in choices])
+    a = op.broadcast_to(a, shape=shape)
+    n = len(choices)
+    a = op.clip(a, 0, n - 1) if mode == "clip" else a % n if mode == "wrap" else a
+    if mode == "raise" and bool(((a < 0) | (a >= n)).any()):
+        raise ValueError(f"choose: a names choices beyond 0..{n - 1}; mode='wrap' or 'clip'")
+    return op.take_along_axis(stacked, op.expand_dims(a, axis=0), axis=0)[0]
+
+
+@composite(numpy=np.resize)
+def resize(x: Any, new_shape: Any) -> Any:
+    """x's entries in order, over and over, in the new shape."""
+    x = op.reshape(array_like(x), shape=-1)
+    shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    if not x.size and prod(shape):
+        raise ValueError(f"resize: x is empty, and the new shape {shape} is not")
+    places = np.arange(prod(shape)) % max(x.size, 1)
+    return op.reshape(op.take(x, constant_like(places, x)), shape=shape)
+
+
+@composite(numpy=np.partition)
+def partition(x: Any, kth: Any, axis: int | None = -1) -> Any:
+    """x with the entry of rank kth (a number or several) in its place, smaller ones before it."""
+    x, axis = _flat(x, axis)
+    return op.take_along_axis(x, op.argpartition(x, kth=kth, axis=axis), axis=axis)
+
+
+@composite(numpy=np.piecewise)
+def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwargs: Any) -> Any:
+    """f_i(x) where condition i holds (the last one that does), f_n or 0 where none does
+
+    A function sees only the entries of its condition, so no other branch can bring NaN; a number
+    stands for itself.
+    """
+    x = array_like(x)
+    conditions = [
+        op.broadcast_to(_beside(array_like(constant_array(c)), x), shape=x.shape) for c in condlist
+    ]
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        conditions.append(op.logical_not(reduce(op.logical_or, conditions)))
+    if len(functions) != len(conditions):
+        raise ValueError(
+            f"piecewise: {len(conditions)} conditions take as many functions or one more, got "
+            f"{len(functions)}"
+        )
+    y = op.zeros_like(x)
+    for condition, f in zip(conditions, functions, strict=True):
+        value = f(x[condition], *args, **kwargs) if callable(f) else f
+        y = op.setitem(y, value, index=condition)
+    return y
+
+
+# -- PyTorch's --------------------------------------------------------------------------------
+
+
+@composite
+def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
+    """x with the slices of source in the place of those at a 1-d index along axis."""
+    return op.setitem(array_like(x), source, index=_key(axis_of(axis, np.ndim(x)), index))
+
+
+@composite
+def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
+    """x with one value (a number or a 0-d tensor) in the slices at a 1-d index along axis."""
+    return op.setitem(array_like(x), value, index=_key(axis_of(axis, np.ndim(x)), index))
+
+
+@composite
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """x with the first entries of source, in order, where the mask, broadcast to x, is true."""
+    x, source = array_like(x), op.reshape(array_like(source), shape=-1)
+    mask = op.broadcast_to(array_like(constant_array(mask)), shape=x.shape)
+    count = int(mask.sum())
+    if count > source.size:
+        raise ValueError(f"masked_scatter: the mask has {count} places, source {source.size}")
+    return op.setitem(x, source[:count], index=mask)
+
+
+@composite
+def select_scatter(x: Any, src: Any, axis: int, index: int) -> Any:
+    """x with src in the place of x[:, …, index]; the index stands at `axis`."""
+    return op.setitem(array_like(x), src, index=_key(axis_of(axis, np.ndim(x)), index))
+
+
+@composite
+def slice_scatter(
+    x: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Any:  # fmt: skip
+    """x with src in the place of the slice start:end:step along axis."""
+    return op.setitem(
+        array_like(x), src, index=_key(axis_of(axis, np.ndim(x)), slice(start, end, step))
+    )
+
+
+@composite
+def diagonal_scatter(x: Any, src: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """x with src (…, n) on the diagonal of the axes: the inverse of mg.diagonal."""
+    x = array_like(x)
+    rows = op.moveaxis(x, (axis1, axis2), (-2, -1))
+    i = np.arange(max(0, min(rows.shape[-2] + min(offset, 0), rows.shape[-1] - max(offset, 0))))
+    i = constant_like(i, x)
+    y = op.setitem(rows, src, index=(..., i - min(offset, 0), i + max(offset, 0)))
+    return op.moveaxis(y, (-2, -1), (axis1, axis2))
+
+
+@composite
+def scatter_reduce(
+    x: Any, axis: int, index: Any, src: Any, reduce: str, include_self: bool = True
+) -> Any:
+    """x with src[i, j] combined into [index[i, j], j] for axis=0: PyTorch's scatter_reduce
+
+    reduce: sum, prod, mean, amax or amin. Without include_self, x's entry does not count where
+    some src goes. Ties of amax and amin share the gradient equally. What goes to one place is put
+    side by side, as a row that the op of that name reduces: memory (places × most of one place).
+    """
+    x, index = array_like(x), array_like(constant_array(index, "index"))
+    index = on_host(index)
+    if reduce not in _REDUCE:
+        raise ValueError(f"scatter_reduce: reduce is one of {', '.join(_REDUCE)}, got {reduce!r}")
+    axis, src = axis_of(axis, x.ndim), array_beside(src, x)
+    if (
+        index.ndim != x.ndim
+        or src.ndim != x.ndim
+        or any(n > m for n, m in zip(index.shape, src.shape))
+    ):
+        raise ValueError(
+            f"scatter_reduce: x {x.shape}, index {index.shape} and src {src.shape} need the same "
+            "number of axes, and src must be as large as index"
+        )
+    src = src[tuple([slice(n) for n in index.shape])]
+    places = list(np.indices(index.shape))
+    places[axis] = index
+    goal = np.ravel_multi_index(places, x.shape).reshape(-1)  # ValueError beyond x
+    order = np.argsort(goal, kind="stable")
+    touched, first, counts = np.unique(goal[order], return_index=True, return_counts=True)
+    if not touched.size:
+        return x + 0
+    column = np.arange(counts.max())
+    there = column < counts[:, None]
+    reads = order[np.where(there, first[:, None] + column, 0)]
+    function, neutral = _REDUCE[reduce]
+    fill = neutral if is_floating(x.dtype) or np.isfinite(neutral) else _least(x.dtype, neutral)
+    values = op.take(op.reshape(src, shape=-1), constant_like(reads, x))
+    rows = op.where(constant_like(there, x), values, fill)
+    flat = op.reshape(x, shape=-1)
+    if include_self:
+        own = op.take(flat, constant_like(touched, x))
+        rows = op.concatenate([rows, op.expand_dims(own, axis=1)], axis=1)
+    y = function(rows, axis=1)
+    if reduce == "mean":
+        y = y / constant_like((counts + include_self).astype(y.dtype), x)
+    y = op.setitem(flat, op.astype(y, dtype=x.dtype), index=constant_like(touched, x))
+    return op.reshape(y, shape=x.shape)
+
+
+def _sum(rows: Any, axis: int) -> Any:
+    return op.sum(rows, axis=axis)
+
+
+# name: (how a row is reduced, the value that changes nothing)
+_REDUCE: dict[str, tuple[Callable, float]] = {
+    "sum": (_sum, 0),
+    "mean": (_sum, 0),
+    "prod": (lambda rows, axis: op.prod(rows, axis=axis), 1),
+    "amax": (lambda rows, axis: op.max(rows, axis=axis), -np.inf),
+    "amin": (lambda rows, axis: op.min(rows, axis=axis), np.inf),
+}
+
+
+def _least(dtype: Any, neutral: float) -> int:
+    """The end of an integer dtype's range in the place of −∞ or ∞."""
+    ends = np.iinfo(dtype)
+    return int(ends.min if neutral < 0 else ends.max)
+
+
+@composite
+def index_reduce(
+    x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
+    """scatter_reduce with the slices of source and a 1-d index along axis; sum is index_add."""
+    source, index = array_like(source), on_host(array_like(constant_array(index, "index")))
+    axis = axis_of(axis, source.ndim)
+    lined = index.reshape([-1 if i == axis else 1 for i in range(source.ndim)])
+    places = np.broadcast_to(lined, source.shape)
+    return scatter_reduce(x, axis, places, source, reduce, include_self)

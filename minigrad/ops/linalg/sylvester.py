@@ -1,0 +1,78 @@
+"""Sylvester's equation, and the square root of a matrix, whose derivative is one. By SciPy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import primitive
+from ..axes import sum_to
+from .matrices import adjoint, finite, scipy_function, stack_batch
+
+
+def _on_stacks(function: Callable, *arrays: Any) -> Any:
+    """SciPy's function of matrices, on each of a stack."""
+    if all(x.ndim == 2 for x in arrays):
+        return function(*arrays)
+    lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
+    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
+    ys = [function(*[x[i] for x in stacks]) for i in np.ndindex(*lead)]
+    return np.stack(ys).reshape((*lead, *ys[0].shape))
+
+
+@primitive
+def solve_sylvester(a, b, q):
+    """a y + y b = q ;  gq = s with aᴴ s + s bᴴ = g, ga = −s yᴴ, gb = −yᴴ s
+
+    a (…, m, m), b (…, n, n), q (…, m, n); a and −b must share no eigenvalue. By the Schur form
+    (R. H. Bartels and G. W. Stewart 1972); needs SciPy (the extra `full`).
+    """
+    m, n = (x.shape[-1] if x.ndim > 1 and x.shape[-1] == x.shape[-2] else None for x in (a, b))
+    if m is None or n is None or q.shape[-2:] != (m, n):
+        raise np.linalg.LinAlgError(
+            f"a must be (…, m, m), b (…, n, n), q (…, m, n); got {a.shape}, {b.shape}, {q.shape}"
+        )
+    y = _on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
+    return y.astype(np.result_type(a, b, q), copy=False)
+
+
+@solve_sylvester.vjp
+def solve_sylvester_dx(g, a, b, y, a_shape, b_shape, q_shape, needs):
+    s = solve_sylvester(adjoint(a), adjoint(b), g)
+    ga = sum_to(-(s @ adjoint(y)), a_shape) if needs[0] else None
+    gb = sum_to(-(adjoint(y) @ s), b_shape) if needs[1] else None
+    return ga, gb, sum_to(s, q_shape) if needs[2] else None
+
+
+@primitive
+def sqrtm(x):
+    """y y = x, the root with eigenvalues of positive real part ;  yᴴ gx + gx yᴴ = g
+
+    x (…, n, n) without eigenvalues on the negative real axis or at 0: there it is complex, or not
+    differentiable. Needs SciPy (the extra `full`).
+    """
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
+    y = _on_stacks(scipy_function("sqrtm", x), finite(x))
+    wide = np.complex64 if y.dtype.kind == "c" else x.dtype
+    return y.astype(np.result_type(x, wide), copy=False)
+
+
+@sqrtm.vjp("x")
+def sqrtm_dx(g, y):
+    root = adjoint(y)
+    return solve_sylvester(root, root, g)
+
+
+@solve_sylvester.batch
+def solve_sylvester_batch(op, xs, batched, params):
+    """Examples are one more stack in front; what they share broadcasts."""
+    ndim = max(x.ndim - b for x, b in zip(xs, batched, strict=True))
+    xs = [
+        x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:])) if b else x
+        for x, b in zip(xs, batched, strict=True)
+    ]
+    return op(*xs)
+
+
+sqrtm.batch(stack_batch)

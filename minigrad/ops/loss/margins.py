@@ -1,0 +1,165 @@
+"""Losses of margins, of several labels and of distributions: compositions of ops.
+
+Each takes `reduction`: 'mean', 'sum', or 'none' for one loss a sample.
+"""
+
+from math import log, pi
+from typing import Any
+
+import numpy as np
+
+from ...core.autocast import in_float32
+from ...core.primitive import composite
+from ...core.registry import op
+from ...core.tensor import Tensor, raw
+from ..axes import array_like, as_floating, constant_array, constant_like
+from .reduction import reduced
+
+__all__ = [
+    "gaussian_nll", "margin_ranking", "multi_margin", "multilabel_margin",
+    "multilabel_soft_margin", "poisson_nll", "soft_margin",
+]  # fmt: skip
+
+
+def _signs(name: str, target: Any, x: Any) -> Any:
+    """Targets ±1 that broadcast to x's shape, in x's dtype (whole numbers would promote it)."""
+    target = array_like(target)
+    if np.broadcast_shapes(target.shape, x.shape) != x.shape:
+        raise ValueError(
+            f"{name}: the target {target.shape} does not broadcast to the inputs' shape {x.shape}"
+        )
+    return target if target.dtype == x.dtype else op.astype(target, dtype=x.dtype)
+
+
+@composite
+@in_float32
+def margin_ranking(
+    a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
+) -> Any:
+    """y = max(0, −target (a − b) + margin): target 1 asks for a > b, −1 for b > a."""
+    d = as_floating(array_like(a)) - as_floating(array_like(b))
+    y = op.relu(margin - _signs("margin_ranking", target, d) * d)
+    return reduced("margin_ranking", y, reduction)
+
+
+@composite
+@in_float32
+def soft_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """y = log(1 + e^(−target x)) for targets ±1, without overflow."""
+    x = as_floating(array_like(x))
+    y = op.softplus(-_signs("soft_margin", target, x) * x)
+    return reduced("soft_margin", y, reduction)
+
+
+@composite
+@in_float32
+def multilabel_soft_margin(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """y = the mean over the classes (last axis) of bce_with_logits(x, target), targets 0 or 1.
+
+    weight (c,) scales the classes.
+    """
+    y = op.mean(op.bce_with_logits(x, target, weight, reduction="none"), axis=-1)
+    return reduced("multilabel_soft_margin", y, reduction)
+
+
+def _as_rows(name: str, x: Any) -> Any:
+    """Scores (n, c) of (n, c) or (c,)."""
+    x = as_floating(array_like(x))
+    if x.ndim not in (1, 2):
+        raise ValueError(f"{name}: x must be scores (n, c) or (c,), got shape {x.shape}")
+    return op.reshape(x, shape=(-1, x.shape[-1]))
+
+
+@composite
+@in_float32
+def multi_margin(
+    x: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """y = Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class numbers t (n,).
+
+    p is 1 or 2; weight (c,) scales a sample by its class.
+    """
+    rows, t = _as_rows("multi_margin", x), array_like(constant_array(target, "target"))
+    n, c = rows.shape
+    if t.size != n or t.dtype.kind not in "iu":
+        raise ValueError(
+            f"multi_margin: target must be {n} class numbers for x {array_like(x).shape}, got "
+            f"{t.dtype} {t.shape}"
+        )
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin: p must be 1 or 2, got {p}")
+    t = t.reshape(-1, 1)
+    excess = op.relu(margin - op.take_along_axis(rows, t, axis=1) + rows) ** p
+    if weight is not None:
+        excess = excess * op.take(array_like(weight), t)
+    others = op.where(constant_like(np.arange(c), rows) == t, 0, excess)
+    y = op.sum(others, axis=1) / c
+    return reduced("multi_margin", y if array_like(x).ndim == 2 else y[0], reduction)
+
+
+@composite
+@in_float32
+def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
+    """y = Σ_{t in target, j not in target} max(0, 1 − x_t + x_j) / c for scores x (n, c).
+
+    target (n, c): class numbers, as many as a sample has, then −1; what follows does not count.
+    """
+    rows, t = _as_rows("multilabel_margin", x), array_like(constant_array(target, "target"))
+    n, c = rows.shape
+    if t.shape != array_like(x).shape or t.dtype.kind not in "iu":
+        raise ValueError(
+            f"multilabel_margin: target must be class numbers of x's shape {array_like(x).shape}, "
+            f"filled with -1; got {t.dtype} {t.shape}"
+        )
+    t = t.reshape(n, c)
+    counts = np.cumsum(t < 0, axis=1) == 0  # before the first −1
+    named = (t[:, :, None] == constant_like(np.arange(c), rows)) & counts[:, :, None]
+    other = ~named.any(1)
+    scores = op.take_along_axis(rows, np.clip(t, 0, None), axis=1)
+    excess = op.relu(1 - scores[:, :, None] + rows[:, None, :])
+    y = op.sum(op.where(counts[:, :, None] & other[:, None, :], excess, 0), axis=(1, 2)) / c
+    return reduced("multilabel_margin", y if array_like(x).ndim == 2 else y[0], reduction)
+
+
+# -- likelihoods -------------------------------------------------------------------------------
+
+
+@composite
+@in_float32
+def gaussian_nll(
+    x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Any:
+    """y = (log v + (x − target)²/v) / 2, v = max(var, eps); full adds log(2π)/2
+
+    var: a number, or an array that broadcasts to x, also (…,) for x (…, d). Below eps the value is
+    taken at eps, and the gradient goes to var as if it were not (PyTorch's convention).
+    """
+    x, target, var = as_floating(array_like(x)), array_like(target), array_like(var)
+    if var.shape == x.shape[:-1] and x.ndim > var.ndim > 0:
+        var = op.expand_dims(var, axis=-1)
+    if (raw(var) < 0).any():
+        raise ValueError("gaussian_nll: var holds negative numbers; give variances")
+    held = var.detach() if isinstance(var, Tensor) else var
+    v = var + op.maximum(eps - held, 0)
+    y = 0.5 * (op.log(v) + op.square(x - target) / v)
+    return reduced("gaussian_nll", y + 0.5 * log(2 * pi) if full else y, reduction)
+
+
+@composite
+@in_float32
+def poisson_nll(
+    x: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Any:  # fmt: skip
+    """y = e^x − target x for a log-rate x; log_input=False: y = x − target log(x + eps) for a rate
+
+    full adds Stirling's target log target − target + log(2π target)/2 for targets above 1.
+    """
+    x, target = as_floating(array_like(x)), array_like(target)
+    y = op.exp(x) - target * x if log_input else x - target * op.log(x + eps)
+    if full:
+        large = op.where(target > 1, target, 1)
+        rest = large * op.log(large) - large + 0.5 * op.log(2 * pi * large)
+        y = y + op.where(target > 1, rest, 0)
+    return reduced("poisson_nll", y, reduction)

@@ -1,0 +1,252 @@
+"""What NumPy functions mean on tensors that are no ops here: np.isin(t, ...), np.put(t, ...).
+
+Three kinds: results without a gradient (truths, places, counts), which NumPy computes from the
+values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.registry import numpy_table, op
+from ..core.tensor import Tensor, wrap
+from .axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from .index.scattering import along_key
+
+__all__: list[str] = []  # they are reached through NumPy's names
+
+
+# -- no gradient -------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """The arrays of the tensors in an argument, on the host."""
+    if isinstance(value, list | tuple):
+        return type(value)(_plain(part) for part in value)
+    return on_host(constant_array(value)) if isinstance(value, Tensor) else value
+
+
+def _wrapped(value: Any) -> Any:
+    """Arrays of a result as tensors; truths and numbers of Python stay what they are."""
+    if isinstance(value, tuple):
+        parts = [_wrapped(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    return wrap(value) if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _of_values(function: Callable) -> Callable:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        kwargs = {name: _plain(value) for name, value in kwargs.items()}
+        return _wrapped(function(*[_plain(x) for x in args], **kwargs))
+
+    return run
+
+
+for _function in (
+    np.isin, np.isneginf, np.isposinf, np.array_equiv, np.digitize, np.lexsort, np.unravel_index,
+    np.ravel_multi_index, np.tril_indices_from, np.triu_indices_from, np.diag_indices_from, np.ix_,
+    np.histogram_bin_edges, np.min_scalar_type, np.common_type, np.packbits, np.unpackbits,
+):  # fmt: skip
+    numpy_table[_function] = _of_values(_function)
+
+
+# -- compositions ------------------------------------------------------------------------------
+
+
+def _numpy(function: Callable | None) -> Callable:
+    """Decorator: what a NumPy function (None: not in this version) means on tensors."""
+
+    def add(fn: Callable) -> Callable:
+        if function is not None:
+            numpy_table[function] = fn
+        return fn
+
+    return add
+
+
+@_numpy(np.rollaxis)
+def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
+    axis, start = axis_of(axis, a.ndim), start + a.ndim if start < 0 else start
+    if not 0 <= start <= a.ndim:
+        raise np.exceptions.AxisError(start, a.ndim)
+    return op.moveaxis(a, axis, start - (axis < start))
+
+
+@_numpy(np.union1d)
+def _union1d(a: Any, b: Any) -> Any:
+    return op.unique(op.concatenate([op.reshape(array_beside(x, y), shape=-1)
+                                     for x, y in ((a, b), (b, a))]))  # fmt: skip
+
+
+def _members(a: Any, b: Any, wanted: bool) -> Any:
+    """The distinct entries of a that are in b, or are not; differentiable in a."""
+    values = op.unique(op.reshape(array_like(a), shape=-1))
+    inside = np.isin(on_host(constant_array(values)), _plain(b))
+    return values[inside if wanted else ~inside]
+
+
+@_numpy(np.intersect1d)
+def _intersect1d(a: Any, b: Any) -> Any:
+    return _members(a, b, True)
+
+
+@_numpy(np.setdiff1d)
+def _setdiff1d(a: Any, b: Any) -> Any:
+    return _members(a, b, False)
+
+
+@_numpy(np.setxor1d)
+def _setxor1d(a: Any, b: Any) -> Any:
+    return op.sort(op.concatenate([_members(a, b, False), _members(b, a, False)]))
+
+
+@_numpy(getattr(np, "unique_values", None))
+def _unique_values(x: Any) -> Any:
+    return op.unique(x)
+
+
+@_numpy(np.trim_zeros)
+def _trim_zeros(filt: Any, trim: str = "fb") -> Any:
+    places = np.flatnonzero(on_host(constant_array(filt)))
+    if not places.size:
+        return filt[:0]
+    first = places[0] if "f" in trim.lower() else 0
+    return filt[first : places[-1] + 1 if "b" in trim.lower() else None]
+
+
+@_numpy(np.real_if_close)
+def _real_if_close(a: Any, tol: float = 100) -> Any:
+    if a.dtype.kind != "c":
+        return a
+    real = np.real_if_close(on_host(constant_array(a)), tol).dtype.kind != "c"
+    return op.real(a) if real else a
+
+
+@_numpy(np.linspace)
+def _linspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
+    start, stop = op.broadcast_arrays(start, stop)
+    parts = num - 1 if endpoint else num
+    share = np.arange(num) / max(parts, 1)
+    dtype = np.result_type(start.dtype, stop.dtype, np.float16) if dtype is None else dtype
+    share = constant_like(share.reshape(-1, *(1,) * start.ndim).astype(dtype), start)
+    y = op.moveaxis(start * (1 - share) + stop * share, 0, axis)
+    return (y, (stop - start) / parts) if retstep else y
+
+
+@_numpy(np.logspace)
+def _logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
+    dtype: Any = None, axis: int = 0,
+) -> Any:  # fmt: skip
+    return base ** _linspace(start, stop, num, endpoint, False, dtype, axis)
+
+
+@_numpy(np.geomspace)
+def _geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    start, stop = op.broadcast_arrays(start, stop)
+    y = op.exp(_linspace(op.log(op.abs(start)), op.log(op.abs(stop)), num, endpoint, axis=axis))
+    return op.sign(start) * y
+
+
+@_numpy(np.apply_along_axis)
+def _apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """func1d of each line along the axis; its result's axes stand in the place of that axis."""
+    axis = axis_of(axis, arr.ndim)
+    lines = op.moveaxis(arr, axis, -1)
+    places = list(np.ndindex(*lines.shape[:-1]))
+    ys = op.stack([array_beside(func1d(lines[i], *args, **kwargs), arr) for i in places])
+    y = op.reshape(ys, shape=(*lines.shape[:-1], *ys.shape[1:]))
+    k = lines.ndim - 1
+    new = range(k, y.ndim)
+    return op.moveaxis(y, tuple(new), tuple(range(axis, axis + len(new)))) if new else y
+
+
+@_numpy(np.apply_over_axes)
+def _apply_over_axes(func: Callable, a: Any, axes: Any) -> Any:
+    """func(a, axis) for each axis in turn; an axis that it takes away is put back with length 1."""
+    for axis in (axes,) if np.ndim(axes) == 0 else axes:
+        y = func(a, axis)
+        a = y if y.ndim == a.ndim else op.expand_dims(y, axis=axis)
+    return a
+
+
+# -- writes ------------------------------------------------------------------------------------
+
+
+def _target(name: str, x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"np.{name}: writing a tensor's values into a NumPy array would drop their history in "
+            "silence; make the array a tensor (mg.tensor), or write x.detach()"
+        )
+    return x
+
+
+@_numpy(np.copyto)
+def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    dst = _target("copyto", dst)
+    if where is True:
+        dst[...] = src
+    else:
+        dst[...] = op.where(where, src, dst)
+
+
+@_numpy(np.fill_diagonal)
+def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    a = _target("fill_diagonal", a)
+    if wrap:
+        raise TypeError("np.fill_diagonal: wrap=True is not supported on tensors")
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise ValueError("np.fill_diagonal: needs a matrix, or equal lengths along all axes")
+    i = np.arange(min(a.shape))
+    values = array_like(val)
+    if values.ndim:
+        values = op.resize(values, i.size)
+    a[(i,) * a.ndim] = values
+
+
+@_numpy(np.put)
+def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    a, places = _target("put", a), np.ravel(_plain(ind))
+    if places.size:
+        shape = a.shape or (1,)
+        key = np.unravel_index(_within(places, a.size, mode), shape)
+        a[key if a.shape else ...] = op.resize(array_like(v), places.size)
+
+
+def _within(places: np.ndarray, n: int, mode: str) -> np.ndarray:
+    if mode == "clip":
+        return np.clip(places, 0, n - 1)
+    if mode != "wrap" and ((places < -n) | (places >= n)).any():
+        raise IndexError(f"np.put: places {places} are out of bounds for size {n}")
+    return places % n
+
+
+@_numpy(np.putmask)
+def _putmask(a: Any, mask: Any, values: Any) -> None:
+    a, mask = _target("putmask", a), np.asarray(_plain(mask))
+    filled = op.reshape(op.resize(array_like(values), a.size), shape=a.shape)
+    a[mask] = filled[mask]
+
+
+@_numpy(np.place)
+def _place(arr: Any, mask: Any, vals: Any) -> None:
+    arr, mask = _target("place", arr), np.asarray(_plain(mask), bool).reshape(np.shape(arr))
+    if mask.any():
+        arr[mask] = op.resize(array_like(vals), int(mask.sum()))
+
+
+@_numpy(np.put_along_axis)
+def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
+    arr, indices = _target("put_along_axis", arr), np.asarray(_plain(indices))
+    if axis is None:
+        return _put(arr, indices, values)
+    arr[along_key(indices, axis, arr.shape)] = values
+    return None

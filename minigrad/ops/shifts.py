@@ -1,0 +1,128 @@
+"""What lies at one place of all windows, as a run: for work that goes place by place.
+
+Depthwise convolution and the gradient of max pooling are a sum, over the places k of a window, of
+the image shifted by k. NumPy is fast where its inner loops are long, so the padded image is first
+taken apart into phases, entries that lie a stride apart (with stride 1 there is one phase), and
+each phase is read as one long row. A shift is then an offset in a row. Between the ends of the
+image's own rows such a run holds entries that belong to no window; what is computed there is left
+out.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+from ..backends.device import array_module
+from .blocks import scratch
+from .windows import Windows
+
+
+class Shifts:
+    """How windows of images (*lead, *size) are read as runs; the results have the size `out`.
+
+    length   of a run: from the first to the last result in a row of all of a phase's rows
+    """
+
+    def __init__(self, how: Windows, size: tuple, out: tuple):
+        self.how, self.size, self.out = how, tuple(size), tuple(out)
+        whole = [n + sum(pair) for n, pair in zip(size, how.padding, strict=True)]
+        self.rows = [-(-n // step) for n, step in zip(whole, how.stride, strict=True)]
+        self.steps = [prod(self.rows[i + 1 :]) for i in range(len(size))]
+        self.length = 1 + sum((n - 1) * step for n, step in zip(out, self.steps, strict=True))
+
+    # -- images and their phases
+
+    def phases(self, x: Any, name: str, value: float = 0) -> Any:
+        """x padded with `value` and taken apart: (*stride, *lead, entries), in scratch memory or x.
+
+        Entries behind the padding, where the phases would not be equally long, have it too.
+        """
+        dims = len(self.size)
+        lead = x.shape[: x.ndim - dims]
+        if set(self.how.stride) == {1} and tuple(self.rows) == self.size:
+            return x.reshape((*self.how.stride, *lead, prod(self.rows)))
+        y = scratch.empty(name, (*self.how.stride, *lead, *self.rows), x)
+        if self._filled():
+            y[...] = value
+        for phase, of_x, of_phase in self._phase_by_phase():
+            y[phase][of_phase] = x[of_x]
+        return y.reshape((*self.how.stride, *lead, prod(self.rows)))
+
+    def image(self, phases: Any, y: Any) -> None:
+        """y = the images that have these phases, without the padding."""
+        phases = phases.reshape((*phases.shape[:-1], *self.rows))
+        for phase, of_y, of_phase in self._phase_by_phase():
+            y[of_y] = phases[phase][of_phase]
+
+    def _filled(self) -> bool:
+        """Whether phases have entries that the image does not have."""
+        axes = zip(self.rows, self.how.stride, self.size, strict=True)
+        return any(row * step != n for row, step, n in axes)
+
+    def _phase_by_phase(self) -> Iterator[tuple]:
+        """(phase, index into the image, index into the phase) for each of the phases."""
+        how = self.how
+        for phase in product(*map(range, how.stride)):
+            of_x, of_phase = [], []
+            axes = zip(phase, self.size, how.stride, how.padding, strict=True)
+            for start, n, step, (before, _) in axes:
+                first = -(-max(0, before - start) // step)  # of its entries not in the padding
+                there = range(start + first * step - before, n, step)
+                of_x.append(slice(there.start, n, step))
+                of_phase.append(slice(first, first + len(there)))
+            yield phase, (..., *of_x), (..., *of_phase)
+
+    # -- runs
+
+    def runs(self, phases: Any) -> list:
+        """For each place of the kernel, a view (*lead, length) of the phases."""
+        return [phases[phase][..., start : start + self.length] for phase, start in self.starts()]
+
+    def collect(self, terms: Iterable, lead: tuple, like: Any) -> Any:
+        """Phases with the terms (*lead, length), one for each place, added where those lie."""
+        shape = (*self.how.stride, *lead, prod(self.rows))
+        phases = scratch.empty("phases", shape, like)
+        begun = set()
+        for (phase, start), term in zip(self.starts(), terms, strict=True):
+            run = phases[phase]
+            if phase not in begun and start == 0:
+                run[..., : self.length] = term
+                run[..., self.length :] = 0
+            else:
+                if phase not in begun:
+                    run[...] = 0
+                run[..., start : start + self.length] += term
+            begun.add(phase)
+        for phase in {*product(*map(range, self.how.stride))} - begun:
+            phases[phase] = 0
+        return phases
+
+    def starts(self) -> Iterator[tuple]:
+        """(phase, offset in it) of each place of the kernel."""
+        how = self.how
+        for offsets in product(*map(range, how.kernel)):
+            moves = [k * d for k, d in zip(offsets, how.dilation, strict=True)]
+            starts = [
+                move // s * step
+                for move, s, step in zip(moves, how.stride, self.steps, strict=True)
+            ]
+            yield tuple([move % s for move, s in zip(moves, how.stride, strict=True)]), sum(starts)
+
+    # -- results
+
+    def result(self, y: Any) -> Any:
+        """What is a result in a run y (*lead, length): (*lead, *out). A view."""
+        strides = (*y.strides[:-1], *(step * y.itemsize for step in self.steps))
+        as_strided = array_module(y).lib.stride_tricks.as_strided
+        return as_strided(y, (*y.shape[:-1], *self.out), strides)
+
+    def spread(self, a: Any, name: str) -> Any:
+        """a (*lead, *out) as a run (*lead, length), 0 where that holds no result."""
+        lead = a.shape[: a.ndim - len(self.out)]
+        if self.length == prod(self.out):
+            return a.reshape((*lead, self.length))
+        y = scratch.empty(name, (*lead, self.length), a)
+        y[...] = 0
+        self.result(y)[...] = a
+        return y

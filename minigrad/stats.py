@@ -1,0 +1,310 @@
+"""mg.stats: densities and distribution functions by scipy.stats' names and arguments.
+
+    >>> import minigrad as mg
+    >>> mg.stats.norm.logpdf(mg.tensor([0.0, 1.0]), loc=0.0, scale=2.0)
+    tensor([-1.61208571, -1.73708571])
+
+Each is made of ops, so it has derivatives of any order in every argument that the formula is
+differentiable in: not the shape parameters of cdfs that have no rule for them (gamma, beta, t,
+chi2, poisson), which raise. Outside its support a density is 0, its logarithm −∞, the gradient 0.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import special
+from .core.registry import op
+from .ops.axes import array_like, as_floating
+
+__all__ = [
+    "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
+    "multivariate_normal", "norm", "poisson", "t", "uniform",
+]  # fmt: skip
+
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+def _standard(x: Any, loc: Any, scale: Any) -> Any:
+    return (as_floating(array_like(x)) - loc) / scale
+
+
+def _inside(inside: Any, z: Any, log_density: Any) -> Any:
+    """log_density of z where `inside`, else −∞; what lies outside is replaced before it, so that
+    neither its value nor its derivative can be NaN there (log_density takes the safe z)."""
+    return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
+
+
+class _Continuous:
+    """Base: pdf is the exponential of logpdf, sf and logcdf follow from cdf."""
+
+    def pdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The density at x."""
+        return op.exp(self.logpdf(*args, **kwargs))
+
+    def logcdf(self, *args: Any, **kwargs: Any) -> Any:
+        """log cdf(x)"""
+        return op.log(self.cdf(*args, **kwargs))
+
+    def sf(self, *args: Any, **kwargs: Any) -> Any:
+        """1 − cdf(x)"""
+        return 1 - self.cdf(*args, **kwargs)
+
+    def logsf(self, *args: Any, **kwargs: Any) -> Any:
+        """log sf(x)"""
+        return op.log(self.sf(*args, **kwargs))
+
+    def logpdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm of the density."""
+        raise NotImplementedError
+
+    def cdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The probability of values up to x."""
+        raise NotImplementedError
+
+
+class _Norm(_Continuous):
+    """The normal distribution."""
+
+    def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−z²/2 − log(scale √2π), z = (x − loc)/scale"""
+        return -0.5 * op.square(_standard(x, loc, scale)) - _HALF_LOG_2PI - op.log(scale)
+
+    def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """Φ(z)"""
+        return special.ndtr(_standard(x, loc, scale))
+
+    def logcdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """log Φ(z), accurate far below 0"""
+        return special.log_ndtr(_standard(x, loc, scale))
+
+    def sf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """Φ(−z)"""
+        return special.ndtr(-_standard(x, loc, scale))
+
+    def logsf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """log Φ(−z)"""
+        return special.log_ndtr(-_standard(x, loc, scale))
+
+    def ppf(self, q: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """The value that a share q of the probability lies below."""
+        return special.ndtri(q) * scale + loc
+
+
+class _T(_Continuous):
+    """Student's t distribution with df degrees of freedom."""
+
+    def logpdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """log Γ((ν+1)/2) − log Γ(ν/2) − log(νπ)/2 − (ν+1)/2 log(1 + z²/ν) − log scale"""
+        z, df = _standard(x, loc, scale), as_floating(array_like(df))
+        return (
+            special.gammaln((df + 1) / 2) - special.gammaln(df / 2) - 0.5 * op.log(df * math.pi)
+            - (df + 1) / 2 * op.log1p(op.square(z) / df) - op.log(scale)
+        )  # fmt: skip
+
+    def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """By the incomplete beta function; no rule for df."""
+        z, df = _standard(x, loc, scale), as_floating(array_like(df))
+        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0
+        w = z / op.sqrt(df + op.square(z))
+        return special.betainc(df / 2, df / 2, (w + 1) / 2)
+
+
+class _Gamma(_Continuous):
+    """The gamma distribution with shape a."""
+
+    def logpdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """(a − 1) log z − z − log Γ(a) − log scale for z > 0"""
+        z, a = _standard(x, loc, scale), as_floating(array_like(a))
+        inside = (z > 0) | ((z == 0) & (a >= 1))
+        y = _inside(inside, z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
+        return y - op.log(scale)
+
+    def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """By the incomplete gamma function; no rule for a."""
+        return special.gammainc(a, op.relu(_standard(x, loc, scale)))
+
+    def sf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """The upper incomplete gamma function; no rule for a."""
+        return special.gammaincc(a, op.relu(_standard(x, loc, scale)))
+
+
+class _Chi2(_Continuous):
+    """The χ² distribution with df degrees of freedom: gamma of shape df/2 and scale 2."""
+
+    def logpdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """gamma.logpdf(z, df/2, scale=2) − log scale"""
+        return gamma.logpdf(_standard(x, loc, scale), array_like(df) / 2, 0.0, 2.0) - op.log(scale)
+
+    def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """gamma.cdf(z, df/2, scale=2)"""
+        return gamma.cdf(_standard(x, loc, scale), array_like(df) / 2, 0.0, 2.0)
+
+
+class _Beta(_Continuous):
+    """The beta distribution on (0, 1)."""
+
+    def logpdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """(a − 1) log z + (b − 1) log(1 − z) − log B(a, b) − log scale"""
+        z = _standard(x, loc, scale)
+        a, b = as_floating(array_like(a)), as_floating(array_like(b))
+
+        def log_density(z: Any) -> Any:
+            return special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
+
+        return _inside((z >= 0) & (z <= 1), z, log_density) - op.log(scale)
+
+    def cdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """The incomplete beta function; no rule for a and b."""
+        return special.betainc(a, b, op.clip(_standard(x, loc, scale), 0.0, 1.0))
+
+
+class _Expon(_Continuous):
+    """The exponential distribution."""
+
+    def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−z − log scale for z ≥ 0"""
+        z = _standard(x, loc, scale)
+        return _inside(z >= 0, z, lambda z: -z) - op.log(scale)
+
+    def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """1 − e⁻ᶻ"""
+        return -op.expm1(-op.relu(_standard(x, loc, scale)))
+
+
+class _Laplace(_Continuous):
+    """The Laplace distribution."""
+
+    def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−|z| − log(2 scale)"""
+        return -op.abs(_standard(x, loc, scale)) - math.log(2) - op.log(scale)
+
+    def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """e^z/2 below 0, 1 − e^−z/2 above"""
+        z = _standard(x, loc, scale)
+        half = 0.5 * op.exp(-op.abs(z))
+        return op.where(z < 0, half, 1 - half)
+
+
+class _Logistic(_Continuous):
+    """The logistic distribution."""
+
+    def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−|z| − 2 log(1 + e^−|z|) − log scale, written without a kink"""
+        z = _standard(x, loc, scale)
+        return special.log_expit(z) + special.log_expit(-z) - op.log(scale)
+
+    def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """σ(z)"""
+        return special.expit(_standard(x, loc, scale))
+
+
+class _Uniform(_Continuous):
+    """The uniform distribution from loc to loc + scale."""
+
+    def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−log scale inside"""
+        z = _standard(x, loc, scale)
+        return _inside((z >= 0) & (z <= 1), z, lambda z: 0.0 * z) - op.log(scale)
+
+    def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """z between 0 and 1"""
+        return op.clip(_standard(x, loc, scale), 0.0, 1.0)
+
+
+class _Poisson:
+    """Counts of expectation mu."""
+
+    def logpmf(self, k: Any, mu: Any) -> Any:
+        """k log mu − mu − log k! for whole k ≥ 0"""
+        k, mu = as_floating(array_like(k)), as_floating(array_like(mu))
+        y = special.xlogy(k, mu) - mu - special.gammaln(op.relu(k) + 1)
+        return op.where((k >= 0) & (k == op.floor(k)), y, -np.inf)
+
+    def pmf(self, k: Any, mu: Any) -> Any:
+        """mu^k e^−mu / k!"""
+        return op.exp(self.logpmf(k, mu))
+
+    def cdf(self, k: Any, mu: Any) -> Any:
+        """The probability of counts up to k; differentiable in mu."""
+        k = op.floor(as_floating(array_like(k)))
+        return op.where(k >= 0, special.gammaincc(op.relu(k) + 1, mu), 0.0)
+
+
+class _Bernoulli:
+    """1 with probability p, else 0."""
+
+    def logpmf(self, k: Any, p: Any) -> Any:
+        """k log p + (1 − k) log(1 − p)"""
+        k = as_floating(array_like(k))
+        return special.xlogy(k, p) + special.xlog1py(1 - k, -as_floating(array_like(p)))
+
+    def pmf(self, k: Any, p: Any) -> Any:
+        """p for 1, 1 − p for 0"""
+        return op.exp(self.logpmf(k, p))
+
+
+class _Dirichlet:
+    """The Dirichlet distribution on shares x (d,) or (d, n), as columns, that add up to 1."""
+
+    def logpdf(self, x: Any, alpha: Any) -> Any:
+        """Σ (α_i − 1) log x_i − Σ log Γ(α_i) + log Γ(Σ α_i)"""
+        x, alpha = as_floating(array_like(x)), as_floating(array_like(alpha))
+        column = alpha if x.ndim == 1 else op.expand_dims(alpha, axis=-1)
+        constant = special.gammaln(op.sum(alpha)) - op.sum(special.gammaln(alpha))
+        return constant + op.sum(special.xlogy(column - 1, x), axis=0)
+
+    def pdf(self, x: Any, alpha: Any) -> Any:
+        """The density at x."""
+        return op.exp(self.logpdf(x, alpha))
+
+
+class _MultivariateNormal:
+    """The normal distribution of vectors: mean (d,), cov (d, d), a vector of variances or one."""
+
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1.0) -> Any:
+        """−(d log 2π + log det C + (x − m)ᵀ C⁻¹ (x − m))/2 of x (…, d), by Cholesky's factor
+
+        LinAlgError where cov is not positive definite. x (n,) with a single mean: n numbers.
+        """
+        x, mean, cov = self._arrays(x, mean, cov)
+        l = op.cholesky(cov)
+        z = op.triangular_solve(l, op.swapaxes(_rows(x - mean), axis1=0, axis2=1), lower=True)
+        d = cov.shape[-1]
+        log_det = op.sum(op.log(op.diagonal(l)))
+        y = -0.5 * op.sum(op.square(z), axis=0) - log_det - d * _HALF_LOG_2PI
+        return op.reshape(y, shape=x.shape[:-1])
+
+    def pdf(self, x: Any, mean: Any = None, cov: Any = 1.0) -> Any:
+        """The density at x."""
+        return op.exp(self.logpdf(x, mean, cov))
+
+    def entropy(self, mean: Any = None, cov: Any = 1.0) -> Any:
+        """(d + d log 2π + log det C)/2"""
+        cov = self._arrays(0.0 if mean is None else mean, mean, cov)[2]
+        return 0.5 * op.slogdet(cov)[1] + cov.shape[-1] * (0.5 + _HALF_LOG_2PI)
+
+    def _arrays(self, x: Any, mean: Any, cov: Any) -> tuple:
+        """x (…, d), mean (d,) and cov (d, d)."""
+        x, cov = as_floating(array_like(x)), as_floating(array_like(cov))
+        d = max(cov.shape[-1] if cov.ndim else 1, np.shape(mean)[-1] if np.ndim(mean) else 1)
+        d = x.shape[-1] if d == 1 and cov.ndim == 0 and mean is None and x.ndim else d
+        mean = (
+            op.zeros_like(x[..., :1]) if mean is None and x.ndim else 0.0 if mean is None else mean
+        )
+        if cov.ndim < 2:
+            cov = op.broadcast_to(cov, shape=(d,))
+            cov = op.diag(cov)
+        x = op.expand_dims(x, axis=-1) if x.ndim == 0 or (d == 1 and x.shape[-1] != 1) else x
+        return x, as_floating(array_like(mean)), cov
+
+
+def _rows(x: Any) -> Any:
+    return op.reshape(x, shape=(-1, x.shape[-1]))
+
+
+norm, t, gamma, chi2, beta = _Norm(), _T(), _Gamma(), _Chi2(), _Beta()
+expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()
+poisson, bernoulli = _Poisson(), _Bernoulli()
+dirichlet, multivariate_normal = _Dirichlet(), _MultivariateNormal()

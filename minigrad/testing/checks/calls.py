@@ -1,0 +1,80 @@
+"""K24 and K25: one call knows nothing of another, and a large call is many small ones."""
+
+import numpy as np
+
+from ..case import Case, Context, differentiated, is_elementwise
+from ..compare import check_direction
+from ..errors import DoesNotApply, GradcheckError, Inconclusive
+from ..function import Function, pulled_back
+from ..numeric import normal
+from ..spec import OpSpec
+from .base import check
+from .sizes import first_sample
+
+_STEP = 0.01  # how far the other call's arguments lie from the sample's
+_LARGE = (1 << 19) + 9  # elements: more than two blocks of ops/blocks.py, and no round number
+
+
+@check("K24", "a call between forward and backward changes nothing; right at a second point",
+       optional=True)  # fmt: skip
+def k24(case: Case) -> int:
+    """What a rule keeps outside of its call (the last input, the first one) shows here."""
+    function, rng = case.function(), case.rng("K24")
+    xs = function.xs
+    if not xs or not function.value(xs):
+        raise DoesNotApply("a sample without a differentiable argument and result")
+    us, vs = normal(rng, xs), normal(rng, function.value(xs))
+    moved = [x + _STEP * u for x, u in zip(xs, us, strict=True)]
+    alone = function.vjp(xs, vs)
+    leaves, ys = function.record(xs)
+    try:
+        between = function.value(moved)
+        function.record(moved)
+    except Exception as error:
+        raise DoesNotApply(f"the second point is outside the op's domain ({error})") from error
+    for i, (g, g_alone) in enumerate(zip(pulled_back(leaves, ys, vs), alone, strict=True)):
+        if g.tobytes() != g_alone.tobytes():
+            raise GradcheckError(
+                f"the gradient of argument {i} is another when the op is called again between "
+                "its forward and its backward: something outlives the call"
+            )
+    if any(y.shape != v.shape for y, v in zip(between, vs, strict=True)):
+        raise DoesNotApply("the shape of the result depends on values")
+    try:
+        check_direction(function, moved, us, vs, "at a second point, after the first")
+    except Inconclusive:  # the second point may lie beside a kink, where the sample does not
+        return 1
+    return 2
+
+
+@check("K25", "large arguments: elementwise, value and gradient repeat with the values",
+       per="op", optional=True)  # fmt: skip
+def k25(spec: OpSpec, context: Context) -> int:
+    """Sums of blocks, threads and buffers begin beyond some size; elements do not notice."""
+    if not is_elementwise(spec):
+        raise DoesNotApply("not an elementwise op")
+    sample = first_sample(spec, context)
+    small = tuple(x.reshape(-1) if isinstance(x, np.ndarray) else x for x in sample.args)
+    n = max(x.size for x in small if isinstance(x, np.ndarray))
+    few, many = (
+        Function(spec.call, args, sample.params, differentiated(spec, args))
+        for args in (_repeated(small, n), _repeated(small, _LARGE))
+    )
+    ys = few.value(few.xs)
+    vs = normal(context.rng(spec.name, "K25"), ys)
+    pairs = [
+        *zip(ys, many.value(many.xs), strict=True),
+        *zip(
+            few.vjp(few.xs, vs),
+            many.vjp(many.xs, [np.resize(v, _LARGE) for v in vs]),
+            strict=True,
+        ),
+    ]
+    for expected, found in pairs:
+        if not np.allclose(found, np.resize(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
+            raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
+    return len(pairs)
+
+
+def _repeated(args: tuple, n: int) -> tuple:
+    return tuple(np.resize(x, n) if isinstance(x, np.ndarray) else x for x in args)

@@ -1,0 +1,248 @@
+"""Samples of entries put in, taken out, chosen and combined by place."""
+
+import numpy as np
+
+from ...spec import ErrorSample, Point, register_op
+from ..forms import COMPLEX, REAL, distinct, near_one, normal, of_several, over
+
+_MASK = np.array([True, False, True])
+_KEPT = {"K17": "the places are for one shape"}
+
+
+def _by_numpy(name, forms, *, make=normal, reference=None, dtypes=COMPLEX, **options):
+    register_op(
+        name,
+        of_several(forms, make),
+        reference=reference or getattr(np, name),
+        dtypes=dtypes,
+        **options,
+    )
+
+
+_by_numpy(
+    "insert",
+    [
+        (((4,), 1, (2,)), {}),
+        (((2, 3), np.array([0, 2]), (2, 2)), {"axis": 1}),
+        (((2, 3), 1, (3,)), {"axis": 0}),
+        (((2, 3), np.array([1, 1]), ()), {}),
+        (((3, 2), slice(0, 3, 2), (2, 2)), {"axis": 0}),
+        (((2, 3), 0, (2,)), {"axis": 1}),
+    ],
+    skips=_KEPT,
+)
+_by_numpy(
+    "delete",
+    [
+        (((4,), 1), {}),
+        (((2, 3), np.array([0, 2])), {"axis": 1}),
+        (((3, 2), slice(1, None)), {"axis": 0}),
+        (((2, 3), np.array([True, False, True])), {"axis": 1}),
+        (((2, 3), np.array([0, 5])), {}),
+    ],
+    skips=_KEPT,
+)
+_by_numpy(
+    "compress",
+    [((_MASK, (3, 2)), {"axis": 0}), ((_MASK[:2], (2, 3)), {"axis": 1}), ((_MASK, (2, 2)), {})],
+    skips=_KEPT,
+)
+_by_numpy("extract", [((_MASK, (3,)), {}), ((np.array([_MASK, ~_MASK]), (2, 3)), {})], skips=_KEPT)
+register_op(
+    "select",
+    of_several([(((2, 3), (3,)), {}), (((3,), ()), {})]),
+    call=lambda a, b: _select_of(a, b, "minigrad"),
+    reference=lambda a, b: _select_of(a, b, "numpy"),
+    dtypes=REAL,
+    skips={"K18": "the conditions are for one shape"},
+)
+
+
+def _select_of(a, b, library):
+    import minigrad
+
+    select = {"minigrad": minigrad.select, "numpy": np.select}[library]
+    return select([np.array([True, False, False]), np.arange(3) < 2], [a, b], 0)
+
+
+register_op(
+    "choose",
+    of_several([(((2, 3), (3,)), {}), (((3,), (1,)), {"mode": "wrap"})]),
+    call=lambda a, b, mode="raise": _choose_of(a, b, mode, "minigrad"),
+    reference=lambda a, b, mode="raise": _choose_of(a, b, mode, "numpy"),
+    dtypes=REAL,
+    skips={"K18": "the numbers are for one shape"},
+)
+
+
+def _choose_of(a, b, mode, library):
+    import minigrad
+
+    choose = {"minigrad": minigrad.choose, "numpy": np.choose}[library]
+    return choose(np.array([0, 1, 1 if mode == "raise" else 4]), [a, b], mode=mode)
+
+
+register_op(
+    "resize",
+    over([((3,), {"new_shape": (2, 4)}), ((2, 2), {"new_shape": 3})]),
+    reference=np.resize,
+    dtypes=COMPLEX,
+    skips={"K17": "NumPy gives zeros for an empty array"},
+)
+register_op(
+    "partition",
+    over([((5,), {"kth": 2}), ((2, 4), {"kth": (1, 2), "axis": 1})], distinct),
+    reference=np.partition,
+    dtypes=("float64",),  # the order beside rank kth is NumPy's choice, and differs by dtype
+    skips=_KEPT | {"K12": "as above"},
+)
+register_op(
+    "piecewise",
+    of_several([(((3,),), {})], distinct),
+    call=lambda x: _pieces_of(x, "minigrad"),
+    reference=lambda x: _pieces_of(x, "numpy"),
+    dtypes=("float64", "float32"),
+    skips=_KEPT,
+)
+
+
+def _pieces_of(x, library):
+    import minigrad
+
+    piecewise = {"minigrad": minigrad.piecewise, "numpy": np.piecewise}[library]
+    return piecewise(x, [_MASK, ~_MASK & (np.arange(3) > 1)], [lambda x: x * x, 2.0, lambda x: -x])
+
+
+# -- PyTorch's --------------------------------------------------------------------------------
+
+
+def _assigned(x, key, value):
+    y = x.copy()
+    y[key] = value
+    return y
+
+
+_I = np.array([2, 0])
+_by_numpy(
+    "index_copy",
+    [(((3, 2), 0, _I, (2, 2)), {}), (((2, 3), -1, _I, (2, 2)), {})],
+    reference=lambda x, axis, i, v: _assigned(x, (slice(None),) * (axis % 2) + (i,), v),
+    skips=_KEPT,
+)
+_by_numpy(
+    "index_fill",
+    [(((3, 2), 0, _I, ()), {}), (((2, 3), 1, _I, ()), {})],
+    reference=lambda x, axis, i, v: _assigned(x, (slice(None),) * axis + (i,), v),
+    skips=_KEPT,
+)
+
+
+def _masked(x, mask, source):
+    mask = np.broadcast_to(mask, x.shape)
+    return _assigned(x, mask, source.ravel()[: mask.sum()])
+
+
+_by_numpy(
+    "masked_scatter",
+    [(((2, 3), _MASK, (5,)), {}), (((3,), _MASK, (2, 1)), {})],
+    reference=_masked,
+    skips=_KEPT,
+    errors=[
+        ErrorSample(
+            "too few",
+            (np.ones(3), _MASK, np.ones(1)),
+            ValueError,
+            "the mask has 2 places, source 1",
+        )
+    ],
+)
+_by_numpy(
+    "select_scatter",
+    [(((2, 3), (3,), 0, 1), {}), (((2, 3), (2,), 1, -1), {})],
+    reference=lambda x, v, axis, i: _assigned(x, (slice(None),) * axis + (i,), v),
+    skips=_KEPT,
+)
+_by_numpy(
+    "slice_scatter",
+    [
+        (((4, 2), (2, 2)), {"start": 1, "end": 4, "step": 2}),
+        (((2, 3), (2, 2)), {"axis": 1, "end": 2}),
+    ],
+    reference=lambda x, v, axis=0, start=None, end=None, step=1: _assigned(
+        x, (slice(None),) * axis + (slice(start, end, step),), v
+    ),
+    skips=_KEPT,
+)
+
+
+def _on_diagonal(x, v, offset=0, axis1=0, axis2=1):
+    y = x.copy()
+    np.moveaxis(y, (axis1, axis2), (-2, -1))[
+        ..., np.arange(v.shape[-1]) + max(-offset, 0), np.arange(v.shape[-1]) + max(offset, 0)
+    ] = v
+    return y
+
+
+_by_numpy(
+    "diagonal_scatter",
+    [
+        (((3, 3), (3,)), {}),
+        (((2, 4), (2,)), {"offset": 1}),
+        (((3, 2, 3), (2, 2)), {"offset": -1, "axis1": 0, "axis2": 2}),
+    ],
+    reference=_on_diagonal,
+    skips=_KEPT,
+)
+
+_WHERE = np.array([[0, 2, 0], [2, 1, 2]])
+
+
+def _scattered(x, axis, index, src, reduce, include_self=True):
+    lists = {place: [x[place]] if include_self else [] for place in np.ndindex(*x.shape)}
+    for place in np.ndindex(*index.shape):
+        goal = tuple(index[place] if i == axis % x.ndim else n for i, n in enumerate(place))
+        lists[goal].append(src[place])
+    function = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "amax": np.max, "amin": np.min}
+    y = x.copy()
+    for place, values in lists.items():
+        y[place] = function[reduce](np.array(values, float)) if values else x[place]
+    return y
+
+
+register_op(
+    "scatter_reduce",
+    of_several(
+        [
+            (((3, 3), 0, _WHERE, (2, 3)), {"reduce": name, "include_self": own})
+            for name in ("sum", "mean", "prod", "amax", "amin")
+            for own in (True, False)
+        ]
+        + [(((2, 4), -1, _WHERE, (2, 3), "amax"), {})],
+        distinct,
+    ),
+    reference=_scattered,
+    dtypes=("float64", "float32"),
+    skips=_KEPT,
+    points=[
+        Point(
+            "a tie",
+            (np.zeros(1), 0, np.array([0, 0]), np.array([2.0, 2.0]), "amax"),
+            [2.0],
+            ([0.0], None, None, [0.5, 0.5], None),
+        ),
+    ],
+    errors=[
+        ErrorSample(
+            "unknown",
+            (np.ones(2), 0, np.array([0]), np.ones(1), "max"),
+            ValueError,
+            "reduce is one of sum, mean, prod, amax, amin, got 'max'",
+        ),
+    ],
+)
+register_op(
+    "index_reduce",
+    of_several([(((3, 2), 0, np.array([2, 0, 2]), (3, 2), "prod"), {})], near_one),
+    dtypes=("float64", "float32"),
+    skips=_KEPT,
+)

@@ -1,0 +1,109 @@
+"""Samples of polynomials by their coefficients."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .forms import COMPLEX, distinct, near_one, of_several, over
+
+_EXACT = ("float64", "float32")
+
+
+def _vectors_only(name):
+    return ErrorSample(
+        "a matrix",
+        (np.ones((2, 2)), np.ones(2)),
+        ValueError,
+        f"{name}: the coefficients must be a vector, got shape",
+    )
+
+
+for _name in ("polyadd", "polysub"):
+    register_op(
+        _name,
+        of_several([(((3,), (3,)), {}), (((2,), (4,)), {}), (((4,), (1,)), {})]),
+        reference=getattr(np, _name),
+        dtypes=COMPLEX,
+        errors=[_vectors_only(_name)],
+        skips={"K17": "NumPy takes matrices that broadcast"},
+    )
+register_op(
+    "polymul",
+    of_several([(((3,), (2,)), {}), (((1,), (4,)), {})]),
+    reference=lambda a, b: np.convolve(a, b),
+    dtypes=_EXACT,
+    errors=[_vectors_only("polymul")],
+)
+register_op(
+    "polydiv",
+    of_several([(((4,), (2,)), {}), (((3,), (3,)), {}), (((2,), (3,)), {})], near_one),
+    dtypes=_EXACT,
+    points=[
+        Point("x² − 1 by x − 1", (np.array([1.0, 0, -1]), np.array([1.0, -1])), ([1.0, 1], [0.0])),
+    ],
+)
+register_op(
+    "polyder",
+    over([((4,), {}), ((4,), {"m": 2}), ((2,), {"m": 0})]),
+    reference=lambda p, m=1: np.asarray(np.polyder(p, m)),
+    dtypes=_EXACT,
+    skips={"K17": "NumPy takes no numbers"},
+    errors=[ErrorSample("order −1", (np.ones(2),), ValueError, "must be 0 or more", {"m": -1})],
+)
+register_op(
+    "polyint",
+    over([((3,), {}), ((3,), {"m": 2, "k": (1.0, 2.0)}), ((2,), {"k": 3.0})]),
+    reference=lambda p, m=1, k=None: np.asarray(np.polyint(p, m, k)).astype(p.dtype),
+    dtypes=_EXACT,
+    skips={"K17": "NumPy takes no numbers"},
+    errors=[ErrorSample("order −1", (np.ones(2),), ValueError, "must be 0 or more", {"m": -1})],
+)
+register_op(
+    "poly",
+    over([((3,), {}), ((1,), {})], distinct),
+    reference=lambda r: np.poly(r).astype(r.dtype),
+    dtypes=_EXACT,
+    skips={"K17": "NumPy takes no numbers"},
+)
+register_op(
+    "roots",
+    over([((3,), {}), ((2,), {})], near_one),
+    dtypes=("float64",),
+    points=[Point("x² − 3x + 2", (np.array([1.0, -3, 2]),), np.array([2.0 + 0j, 1.0]))],
+    errors=[
+        ErrorSample(
+            "a leading zero",
+            (np.array([0.0, 1, 2]),),
+            np.linalg.LinAlgError,
+            "the first coefficient is 0",
+        ),
+    ],
+)
+
+
+def _fit(x, y, deg, w=None):
+    return np.polyfit(x, y, deg, w=w).astype(x.dtype)
+
+
+register_op(
+    "polyfit",
+    of_several(
+        [
+            (((6,), (6,)), {"deg": 2}),
+            (((5,), (5, 2)), {"deg": 1}),
+            (((5,), (5,)), {"deg": 1, "w": np.array([1.0, 2, 1, 0.5, 1])}),
+        ],
+        distinct,
+    ),
+    reference=_fit,
+    dtypes=("float64",),
+    skips={"K12": "LAPACK refuses infinite entries"},
+    errors=[
+        ErrorSample(
+            "a point too few",
+            (np.ones(3), np.ones(2)),
+            ValueError,
+            r"polyfit: needs deg ≥ 0, .* got deg=1, x \(3,\), y \(2,\)",
+            {"deg": 1},
+        ),
+    ],
+)

@@ -1,0 +1,118 @@
+"""mg.accelerate: on, off, inside a block, from the environment, and without numba."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.backends.optional import optional
+from minigrad.core.registry import op
+
+needs_numba = pytest.mark.skipif(
+    optional("numba") is None, reason="mg.accelerate compiles with numba"
+)
+
+
+def ran(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+
+
+@needs_numba
+def test_off_every_op_has_its_own_forward_again():
+    before = {entry.name: entry.forward for entry in op if hasattr(entry, "plans")}
+    with mg.accelerate():
+        assert mg.is_accelerated() and mg.gelu.forward is not before["gelu"]
+    assert not mg.is_accelerated()
+    assert before == {entry.name: entry.forward for entry in op if hasattr(entry, "plans")}
+
+
+@needs_numba
+def test_a_plain_call_holds_until_the_next_and_a_block_restores():
+    mg.accelerate()
+    try:
+        with mg.accelerate(False):
+            assert not mg.is_accelerated()
+        assert mg.is_accelerated()
+    finally:
+        mg.accelerate(False)
+    assert not mg.is_accelerated()
+
+
+@needs_numba
+def test_a_user_s_implementation_for_the_cpu_stays_the_one_that_runs():
+    calls = []
+    mg.cbrt.implementation("cpu")(lambda x: calls.append(1) or np.cbrt(x))
+    try:
+        with mg.accelerate():
+            mg.cbrt(mg.tensor(np.ones(1 << 16, np.float32)))
+        mg.cbrt(mg.tensor([1.0]))
+    finally:
+        mg.cbrt.remove_implementation("cpu")
+    assert calls == [1, 1]
+
+
+def test_importing_minigrad_imports_no_numba():
+    done = ran("import sys, minigrad; print('numba' in sys.modules)", MINIGRAD_ACCELERATE="")
+    assert done.stdout.strip() == "False", done.stderr
+
+
+@needs_numba
+def test_the_environment_switches_on():
+    done = ran("import minigrad as mg; print(mg.is_accelerated())", MINIGRAD_ACCELERATE="1")
+    assert done.stdout.strip() == "True", done.stderr
+
+
+WITHOUT = "import sys; sys.modules['numba'] = None; import minigrad as mg\n"
+
+
+def test_without_numba_the_error_says_how_to_install_it():
+    done = ran(WITHOUT + "mg.accelerate()")
+    assert "ImportError" in done.stderr and "minigrad-engine[fast]" in done.stderr
+
+
+def test_without_numba_the_environment_costs_one_line():
+    done = ran(WITHOUT + "print(mg.is_accelerated())", MINIGRAD_ACCELERATE="1")
+    assert done.stdout.strip() == "False"
+    assert len(done.stderr.strip().splitlines()) == 1 and "minigrad-engine[fast]" in done.stderr
+
+
+@needs_numba
+@pytest.mark.parametrize("name", ["compiled loops", "launches of compiled loops"])
+def test_its_caches_are_listed_and_bounded(name):
+    with mg.accelerate():
+        mg.tanh(mg.tensor(np.ones(1 << 16, np.float32)))
+    stats = mg.cache_stats()[name]
+    assert stats["entries"] >= 1 and stats["max_entries"]
+
+
+@needs_numba
+def test_a_loop_is_kept_on_disk_for_the_next_program(tmp_path):
+    code = """
+import numpy as np, minigrad as mg
+from minigrad.compiled import launch
+with mg.accelerate():
+    mg.tanh(mg.tensor(np.ones(1 << 16, np.float32)))
+(loop,) = [loop for loop, _ in launch.loops._entries.values()]
+print(sum(loop.stats.cache_hits.values()))
+"""
+    for hits in ("0", "1"):
+        done = ran(code, XDG_CACHE_HOME=str(tmp_path))
+        assert done.stdout.strip() == hits, done.stderr
+
+
+@needs_numba
+def test_where_nothing_can_be_written_loops_stay_in_memory(tmp_path):
+    (tmp_path / "file").write_text("")
+    code = """
+import numpy as np, minigrad as mg
+with mg.accelerate():
+    print(mg.tanh(mg.tensor(np.zeros(1 << 16, np.float32))).numpy().sum())
+"""
+    done = ran(code, XDG_CACHE_HOME=str(tmp_path / "file"))
+    assert done.stdout.strip() == "0.0", done.stderr

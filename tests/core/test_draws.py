@@ -1,0 +1,65 @@
+"""Random tensors by likeness and by probability: shapes, moments, seeds, and what is refused."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+P = mg.tensor([0.2, 0.0, 0.5, 0.3])
+
+
+@pytest.mark.parametrize("draw", [mg.rand_like, mg.randn_like, lambda x: mg.randint_like(x, 5)])
+def test_a_draw_like_x_has_its_shape_and_dtype_and_repeats_with_the_seed(draw):
+    x = mg.zeros(3, 4, dtype="float32")
+    mg.manual_seed(1)
+    first = draw(x)
+    mg.manual_seed(1)
+    assert first.shape == x.shape and first.dtype == x.dtype
+    np.testing.assert_array_equal(draw(x).numpy(), first.numpy())
+
+
+def test_a_permutation_holds_every_number_once():
+    assert sorted(mg.randperm(20).tolist()) == list(range(20))
+
+
+def test_frequencies_are_the_probabilities():
+    mg.manual_seed(0)
+    drawn = mg.multinomial(P, 20_000, replacement=True).numpy()
+    np.testing.assert_allclose(np.bincount(drawn, minlength=4) / drawn.size, P.numpy(), atol=0.02)
+    assert abs(mg.bernoulli(mg.full((20_000,), 0.3)).mean().item() - 0.3) < 0.02
+    assert abs(mg.poisson(mg.full((20_000,), 3.0)).mean().item() - 3) < 0.1
+
+
+def test_without_replacement_nothing_comes_twice_and_what_has_no_weight_never():
+    rows = mg.multinomial(mg.stack([P, P]), 3)
+    assert [sorted(row) for row in rows.tolist()] == [[0, 2, 3]] * 2
+
+
+def test_a_normal_draw_is_differentiable_in_its_mean_and_scale():
+    mean, std = mg.tensor([1.0, 2.0], requires_grad=True), mg.tensor([3.0, 4.0], requires_grad=True)
+    y = mg.normal(mean, std)
+    y.sum().backward()
+    assert mean.grad.tolist() == [1, 1]
+    np.testing.assert_allclose((mean + std * std.grad).detach().numpy(), y.detach().numpy())
+    assert mg.normal(size=(2, 3)).shape == (2, 3)
+
+
+def test_inside_vmap_the_policy_decides():
+    x = mg.zeros(4, 3)
+    different = mg.func.vmap(mg.rand_like, randomness="different")(x)
+    same = mg.func.vmap(mg.rand_like, randomness="same")(x)
+    assert (different[0] != different[1]).all() and (same[0] == same[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mg.multinomial(P, 4), "4 samples without replacement, but .* only 3 weights"),
+        (lambda: mg.multinomial(-P, 1), "weights of 0 or more, not all 0"),
+        (lambda: mg.bernoulli([0.5, 1.5]), "probabilities between 0 and 1"),
+        (lambda: mg.poisson([-1.0]), "negative numbers or NaN"),
+    ],
+)
+def test_what_is_no_probability_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

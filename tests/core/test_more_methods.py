@@ -1,0 +1,45 @@
+"""Every op that makes sense as one is a method; PyTorch's other names say what to write."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.more_methods import _NAMES
+from minigrad.core.registry import op
+
+X = mg.tensor(np.random.default_rng(0).uniform(0.2, 0.8, (3, 3)))
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_a_method_is_the_op_of_its_name(name):
+    assert name in op and callable(getattr(X, name))
+
+
+def test_methods_take_the_ops_arguments():
+    np.testing.assert_array_equal(X.erf().numpy(), mg.erf(X).numpy())
+    np.testing.assert_array_equal(X.add(X).numpy(), (X + X).numpy())
+    np.testing.assert_array_equal(X.median(axis=1).numpy(), mg.median(X, axis=1).numpy())
+    np.testing.assert_array_equal(X.where(X > 0.5, 0.0).numpy(), mg.where(X > 0.5, X, 0.0).numpy())
+    assert X.compress([True, False, True], 0).shape == (2, 3)
+
+
+def test_their_gradients_flow():
+    x = X.copy().requires_grad_()
+    (x.log1p().mul(x).det() + x.logcumsumexp(axis=0).sum()).backward()
+    assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("det", r"mg\.linalg\.det"),
+        ("isin", r"np\.isin, which takes tensors"),
+        ("vmap", r"mg\.func\.vmap"),
+        ("Linear", r"mg\.nn\.Linear"),
+        ("i0", r"mg\.special\.i0"),
+        ("trapz", r"mg\.trapezoid"),
+    ],
+)
+def test_a_name_that_is_elsewhere_says_where(name, hint):
+    with pytest.raises(AttributeError, match=f"here it is {hint}"):
+        getattr(mg, name)

@@ -1,0 +1,63 @@
+"""odeint: solutions that are known, derivatives in state, times and arguments, clear failures."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.errors import ConvergenceError, TransformError
+from minigrad.func import grad, odeint, vmap
+from minigrad.testing import gradcheck
+
+T = np.array([0.0, 0.5, 1.2])
+
+
+def test_a_linear_equation_has_its_exponential():
+    a = np.array([[-0.3, 1.0], [-1.0, -0.2]])
+    y0 = np.array([1.0, 2.0])
+    y = odeint(lambda y, t: mg.matmul(a, y), y0, T, rtol=1e-11, atol=1e-11)
+    expected = np.stack([mg.linalg.expm(a * t) @ y0 for t in T])
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-7)
+
+
+def test_values_are_scipys_for_an_equation_that_depends_on_time():
+    scipy_integrate = pytest.importorskip("scipy.integrate", reason="SciPy is not installed")
+
+    def f(y, t, a):
+        return np.array([y[1], -a * np.sin(y[0]) + np.cos(t)])
+
+    expected = scipy_integrate.odeint(f, [0.3, 0.0], T, args=(2.0,))
+    y = odeint(
+        lambda y, t, a: mg.stack([y[1], -a * mg.sin(y[0]) + mg.cos(t)]), mg.tensor([0.3, 0]), T, 2
+    )
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+
+
+def test_derivatives_in_the_first_state_the_times_and_the_arguments():
+    def solution(y0, t, a):
+        return odeint(lambda y, t, a: -a * y**2 + mg.sin(t), y0, t, a, rtol=1e-10, atol=1e-10)
+
+    assert gradcheck(solution, (np.array([0.5, 1.0]), T, np.array(0.7)))
+
+
+def test_the_second_derivative_of_an_exponential_is_itself():
+    f = grad(grad(lambda a: odeint(lambda y, t: a * y, 1.0, [0.0, 1.0])[-1]))
+    assert np.isclose(float(f(0.8)), np.exp(0.8), rtol=1e-6)
+
+
+def test_a_state_may_be_a_tree_and_times_may_fall():
+    y = odeint(lambda y, t: {"x": y["v"], "v": -y["x"]}, {"x": 0.0, "v": 1.0}, [2.0, 1.0, 0.0])
+    np.testing.assert_allclose(y["x"].numpy(), np.sin([0.0, -1.0, -2.0]), atol=1e-7)
+    np.testing.assert_allclose(y["v"].numpy(), np.cos([0.0, -1.0, -2.0]), atol=1e-7)
+
+
+def test_it_maps_over_first_states():
+    y0 = mg.tensor([0.5, 1.0, 2.0])
+    mapped = vmap(lambda y: odeint(lambda y, t: -y * y, y, T))(y0)
+    np.testing.assert_allclose(mapped.numpy(), 1 / (1 / y0.numpy()[:, None] + T), rtol=1e-6)
+
+
+def test_a_solution_that_runs_to_infinity_and_bad_times_are_errors():
+    with pytest.raises(ConvergenceError, match="too short .* of the way|steps have led"):
+        odeint(lambda y, t: y**2, 1.0, [0.0, 2.0], max_steps=500)
+    with pytest.raises(TransformError, match=r"t must be times \(n,\)"):
+        odeint(lambda y, t: y, 1.0, 2.0)

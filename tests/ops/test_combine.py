@@ -1,0 +1,100 @@
+"""Ops by PyTorch's names: its values and gradients."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+rng = np.random.default_rng(0)
+A, B, C = rng.standard_normal((3, 3, 4, 5))
+I = rng.integers(0, 3, (2, 4, 5))
+SPD = A[0] @ A[0].T + np.eye(4)
+
+# name: (arguments, our options, PyTorch's options where they differ)
+CALLS = {
+    "addcmul": ((A, B, C), {"value": 0.5}),
+    "addcdiv": ((A, B, C), {"value": 2.0}),
+    "addmv": ((A[0, :, 0], B[0], C[0, 0]), {"beta": 0.5, "alpha": 2.0}),
+    "addr": ((A[0], B[0, :, 0], C[0, 0]), {"beta": 0.5}),
+    "baddbmm": ((rng.standard_normal((3, 4, 4)), A, B.swapaxes(1, 2).copy()), {"alpha": 2.0}),
+    "addbmm": ((rng.standard_normal((4, 4)), A, B.swapaxes(1, 2).copy()), {"beta": 0.5}),
+    "dist": ((A, B, 3.0), {}),
+    "cdist": ((A, B), {"p": 2.0}),
+    "kthvalue": ((A, 3, 1), {}),
+    "mode": ((np.round(A), -1), {}),
+    "polar": ((np.abs(A), B), {}),
+    "view_as_complex": ((rng.standard_normal((3, 2)),), {}),
+    "frac": ((A,), {}),
+    "logdet": ((SPD,), {}),
+    "block_diag": ((A[0], B[0], C[0, :, :1]), {}),
+    "cartesian_prod": ((A[0, 0], B[0, 1]), {}),
+    "combinations": ((A[0, 0],), {"r": 3}),
+    "cumulative_trapezoid": ((A, np.sort(B[0, 0])), {}),
+    "unflatten": ((A, 1, (2, -1)), {}),
+    "masked_scatter": ((A, B > 0, C), {}),
+    "index_copy": ((A, 0, np.array([2, 0]), B[:2]), {}),
+    "select_scatter": ((A, B[:, 1], 1, 2), {}),
+    "slice_scatter": ((A, B[:, :2]), {"axis": 1, "start": 1, "end": 4, "step": 2}),
+    "diagonal_scatter": ((A[0], B[0, 0, :4], 1), {}),
+    **{
+        f"scatter_reduce {how} {own}": ((A, 0, I, B[:2], how), {"include_self": own})
+        for how in ("sum", "mean", "prod", "amax", "amin")
+        for own in (True, False)
+    },
+    "index_reduce mean": ((A, 0, np.array([2, 0, 2]), B, "mean"), {}),
+    "index_reduce prod": ((A, 0, np.array([1, 0, 1]), B, "prod"), {"include_self": False}),
+}
+
+
+def theirs(x):
+    return torch.tensor(x) if isinstance(x, np.ndarray) else x
+
+
+@pytest.mark.parametrize("case", CALLS)
+def test_values_and_gradients_are_pytorchs(case):
+    args, options = CALLS[case]
+    name = case.split()[0]
+    ours = [mg.tensor(a) if isinstance(a, np.ndarray) and a.dtype == float else a for a in args]
+    peers = [theirs(a) for a in args]
+    x, t = ours[0].requires_grad_(), peers[0].requires_grad_()
+    y = getattr(mg, name)(*ours, **options)
+    peer_options = {"dim" if key == "axis" else key: value for key, value in options.items()}
+    expected = getattr(torch, name)(*peers, **peer_options)
+    if isinstance(y, tuple):
+        np.testing.assert_array_equal(y[1].numpy(), expected[1].numpy())
+        y, expected = y[0], expected[0]
+    np.testing.assert_allclose(y.detach().numpy(), expected.detach().numpy(), rtol=1e-10)
+    g = rng.standard_normal(y.shape).astype(y.dtype)
+    (grad,) = torch.autograd.grad(expected, t, torch.tensor(g))
+    np.testing.assert_allclose(mg.grad(y, x, g).numpy(), grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_pairs_of_rows_have_pytorchs_distances():
+    x = mg.tensor(A[0])
+    np.testing.assert_allclose(mg.pdist(x).numpy(), torch.pdist(torch.tensor(A[0])).numpy())
+
+
+def test_two_results_are_those_of_two_ops():
+    x = mg.tensor(A)
+    for both, (first, second) in {
+        "var_mean": ("var", "mean"), "std_mean": ("std", "mean"), "aminmax": ("min", "max")
+    }.items():  # fmt: skip
+        y, z = getattr(mg, both)(x, axis=1)
+        np.testing.assert_array_equal(y.numpy(), getattr(x, first)(axis=1).numpy())
+        np.testing.assert_array_equal(z.numpy(), getattr(x, second)(axis=1).numpy())
+
+
+def test_renorm_scales_long_slices_alone():
+    y = mg.renorm(A, 2.0, 1, 4.0)
+    before, after = (np.sqrt((x**2).sum((0, 2))) for x in (A, y))
+    np.testing.assert_allclose(after, np.minimum(before, 4.0))
+    expected = torch.renorm(torch.tensor(A), 2.0, 1, 4.0).numpy()
+    np.testing.assert_allclose(y, expected, rtol=1e-6)  # PyTorch adds 1e-7 to the norm
+
+
+def test_they_map_over_examples():
+    x = mg.tensor(A)
+    for f in (mg.pdist, lambda a: mg.kthvalue(a, 2)[0], lambda a: mg.mode(a)[0]):
+        mapped = mg.func.vmap(f)(x)
+        np.testing.assert_allclose(mapped.numpy(), np.stack([f(a).numpy() for a in x]))

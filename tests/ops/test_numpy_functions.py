@@ -1,0 +1,105 @@
+"""NumPy functions that are no ops take tensors: its values, and gradients where they have any."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.errors import InPlaceError
+from minigrad.testing import gradcheck
+
+rng = np.random.default_rng(0)
+X, Y = rng.standard_normal((3, 4)), np.array([3.0, 1.0, 2.0])
+
+SAME_VALUES = {
+    "isin": (Y, [1.0, 2.0]),
+    "isneginf": (np.array([1.0, -np.inf]),),
+    "array_equiv": (Y, Y),
+    "digitize": (Y, [0.0, 1.5, 2.5]),
+    "lexsort": ((Y, Y),),
+    "unravel_index": (np.array([1, 5]), (2, 3)),
+    "tril_indices_from": (X,),
+    "histogram_bin_edges": (Y,),
+    "rollaxis": (rng.standard_normal((2, 3, 4)), 2, 1),
+    "union1d": (Y, [9.0, 1.0]),
+    "intersect1d": (Y, [9.0, 1.0]),
+    "setdiff1d": (Y, [9.0, 1.0]),
+    "setxor1d": (Y, [9.0, 1.0]),
+    "trim_zeros": (np.array([0.0, 1, 0, 2, 0]),),
+    "real_if_close": (Y + 0j,),
+    "linspace": (Y, 5.0, 4),
+    "logspace": (Y, 0.0, 3),
+    "geomspace": (Y, 8.0, 4),
+}
+
+
+def as_tensors(value):
+    if isinstance(value, tuple):
+        return tuple(as_tensors(part) for part in value)
+    return mg.tensor(value) if isinstance(value, np.ndarray) else value
+
+
+def same(ours, theirs):
+    if isinstance(theirs, tuple):
+        return all(same(*pair) for pair in zip(ours, theirs, strict=True))
+    return np.asarray(ours).shape == np.shape(theirs) and np.allclose(ours, theirs)
+
+
+@pytest.mark.parametrize("name", SAME_VALUES)
+def test_values_are_numpys(name):
+    args = SAME_VALUES[name]
+    assert same(getattr(np, name)(*map(as_tensors, args)), getattr(np, name)(*args))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.rollaxis(x, 1) * x.T,
+        lambda x: np.linspace(x[0], x[1] ** 2, 3),
+        lambda x: np.geomspace(x[0] ** 2 + 1, x[1] ** 2 + 1, 3),
+        lambda x: np.union1d(x, [0.5]) ** 2,
+        lambda x: np.setdiff1d(x, [0.5]) ** 2,
+        lambda x: np.apply_along_axis(lambda row: row**2 - row.sum(), 1, x),
+        lambda x: np.apply_over_axes(np.sum, x**2, [0, 1]),
+    ],
+)
+def test_gradients_flow(f):
+    assert gradcheck(f, (X,))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_apply_along_axis_places_the_results_axes_as_numpy(axis):
+    for f in (np.sum, lambda row: row[:2] * 2, lambda row: np.outer(row[:2], row[:3])):
+        np.testing.assert_allclose(
+            np.apply_along_axis(f, axis, mg.tensor(X)).numpy(), np.apply_along_axis(f, axis, X)
+        )
+
+
+WRITES = {
+    "copyto": lambda x, v: np.copyto(x, v[:, None]),
+    "copyto where": lambda x, v: np.copyto(x, v[:, None], where=X > 0),
+    "fill_diagonal": lambda x, v: np.fill_diagonal(x, v[:2]),
+    "put": lambda x, v: np.put(x, [1, -1, 5, 2], v),
+    "putmask": lambda x, v: np.putmask(x, X > 0, v),
+    "place": lambda x, v: np.place(x, X > 0, v),
+    "put_along_axis": lambda x, v: np.put_along_axis(x, np.array([[1, 0, 2, 1]]), v[0] * 3, 0),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_are_numpys_and_recorded(name):
+    def f(x, v):
+        y = x * 1
+        WRITES[name](y, v)
+        return y
+
+    expected = X * 1
+    WRITES[name](expected, Y)
+    np.testing.assert_array_equal(f(mg.tensor(X), mg.tensor(Y)).numpy(), expected)
+    assert gradcheck(f, (X, Y))
+
+
+def test_a_leaf_is_not_written_and_an_array_takes_no_tensor():
+    with pytest.raises(InPlaceError, match="is a leaf that requires a gradient"):
+        np.fill_diagonal(mg.tensor(X, requires_grad=True), 0.0)
+    with pytest.raises(TypeError, match="np.copyto: writing a tensor's values into a NumPy array"):
+        np.copyto(X.copy(), mg.tensor(X, requires_grad=True))

@@ -1,0 +1,72 @@
+"""mg.stats has SciPy's values, and derivatives in every argument that has a rule."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck
+
+scipy_stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
+rng = np.random.default_rng(0)
+X, U = rng.standard_normal(5), rng.uniform(0.1, 0.9, 5)
+A, B = rng.uniform(0.7, 3, 5), rng.uniform(0.7, 3, 5)
+COV = np.cov(rng.standard_normal((3, 9)))
+SHARES = rng.dirichlet([1.0, 2, 3], 4).T
+
+# (distribution, function, arguments, which of them have a derivative)
+CASES = [
+    *[("norm", f, (X, 0.3, 1.7), 3) for f in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf")],
+    ("norm", "ppf", (U, 0.3, 1.7), 3),
+    *[("t", f, (X, A + 2, 0.2, 1.3), n) for f, n in (("pdf", 4), ("logpdf", 4), ("cdf", 1))],
+    *[("gamma", f, (U, A, 0.05, 1.3), n) for f, n in (("logpdf", 2), ("cdf", 1), ("sf", 1))],
+    *[("chi2", f, (U, A), n) for f, n in (("pdf", 2), ("logpdf", 2), ("cdf", 1))],
+    *[("beta", f, (U, A, B), n) for f, n in (("pdf", 3), ("logpdf", 3), ("cdf", 1))],
+    *[(name, f, (X + 0.2, -3.0, 7.0), 1) for name in ("laplace", "logistic", "expon", "uniform")
+      for f in ("logpdf", "cdf")],
+    ("poisson", "logpmf", (np.arange(5.0), A), 0),
+    ("poisson", "pmf", (np.arange(5.0), A), 0),
+    ("poisson", "cdf", (np.arange(5.0), A), 0),
+    ("bernoulli", "logpmf", (np.array([0, 1, 1, 0, 1]), U), 0),
+    ("dirichlet", "logpdf", (SHARES, np.array([1.0, 2.0, 3.0])), 0),
+    ("dirichlet", "pdf", (SHARES[:, 0], np.array([1.0, 2.0, 3.0])), 0),
+    ("multivariate_normal", "logpdf", (X[:3], X[2:], COV), 2),
+    ("multivariate_normal", "logpdf", (rng.standard_normal((4, 3)), X[2:], COV), 2),
+    ("multivariate_normal", "pdf", (X[:3], X[2:], A[:3]), 3),
+    ("multivariate_normal", "logpdf", (X, 0.3, 1.7), 3),
+    ("multivariate_normal", "entropy", (X[:3], COV), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function", "args", "count"), CASES)
+def test_values_are_scipys_and_derivatives_are_right(name, function, args, count):
+    ours = getattr(getattr(mg.stats, name), function)
+    expected = getattr(getattr(scipy_stats, name), function)(*args)
+    y = ours(*[mg.tensor(a) if isinstance(a, np.ndarray) else a for a in args])
+    np.testing.assert_allclose(np.asarray(y), expected, rtol=1e-9)
+    if count:
+        rest = args[count:]
+        assert gradcheck(lambda *xs: ours(*xs, *rest), tuple(map(np.asarray, args[:count])))
+
+
+@pytest.mark.parametrize("args", [("poisson", "logpmf"), ("poisson", "cdf"), ("bernoulli", "pmf")])
+def test_the_parameter_of_counts_has_a_derivative(args):
+    f = getattr(getattr(mg.stats, args[0]), args[1])
+    k = np.array([0.0, 1.0])
+    assert gradcheck(lambda p: f(k, p), (np.array([0.3, 0.6]),))
+
+
+def test_parameters_of_vectors_have_derivatives():
+    d = mg.stats.dirichlet
+    assert gradcheck(lambda a: d.logpdf(SHARES, a), (np.array([1.0, 2.0, 3.0]),))
+    m = mg.stats.multivariate_normal
+    assert gradcheck(lambda c: m.logpdf(X[:3], X[2:], c @ c.T + np.eye(3)), (COV,))
+    assert gradcheck(lambda c: m.entropy(None, c @ c.T + np.eye(3)), (COV,))
+
+
+@pytest.mark.parametrize("name", ["gamma", "beta", "expon", "uniform"])
+def test_outside_its_support_a_density_is_zero_with_gradient_zero(name):
+    shapes = {"gamma": (2.0,), "beta": (2.0, 3.0)}.get(name, ())
+    x = mg.tensor([-1.0, 0.5], requires_grad=True)
+    y = getattr(mg.stats, name).pdf(x, *shapes)
+    y.sum().backward()
+    assert y[0] == 0 and y[1] > 0 and x.grad[0] == 0 and np.isfinite(x.grad).all()
