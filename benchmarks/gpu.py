@@ -143,12 +143,16 @@ def mlp(f: Any, batch: int, *widths: int) -> Callable:
     return trained(f, model, lambda: f.cross_entropy(model(x), target))
 
 
-def convnet(f: Any, batch: int) -> Callable:
-    model = f.module(f.nn.Sequential(
+def convnet_of(f: Any) -> Any:
+    return f.module(f.nn.Sequential(
         f.nn.Conv2d(3, 64, 3, padding=1), f.nn.ReLU(), f.nn.MaxPool2d(2),
         f.nn.Conv2d(64, 128, 3, padding=1), f.nn.ReLU(), f.nn.MaxPool2d(2),
         f.nn.Flatten(), f.nn.Linear(128 * 64, 10),
     ))  # fmt: skip
+
+
+def convnet(f: Any, batch: int) -> Callable:
+    model = convnet_of(f)
     x, target = f.constant(values(batch, 3, 32, 32)), f.constant(np.arange(batch) % 10)
     return trained(f, model, lambda: f.cross_entropy(model(x), target))
 
@@ -178,6 +182,11 @@ def replayed_mlp(f: Any, batch: int, *widths: int) -> Callable:
     model = f.module(f.nn.Sequential(*layers[:-1]))
     x, target = f.constant(values(batch, widths[0])), f.constant(np.arange(batch) % widths[-1])
     return replayed(f, model, x, target)
+
+
+def replayed_convnet(f: Any, batch: int) -> Callable:
+    x, target = f.constant(values(batch, 3, 32, 32)), f.constant(np.arange(batch) % 10)
+    return replayed(f, convnet_of(f), x, target)
 
 
 def replayed_transformer(f: Any, batch: int, length: int, width: int, heads: int) -> Callable:
@@ -231,6 +240,7 @@ def workloads(f: Any) -> dict[str, Callable]:
         "Adam, 64 M in 4 parameters": lambda: optimizer_step(f, "Adam", 4, (4096, 4096)),
         "Adam, 40 parameters of 256×256": lambda: optimizer_step(f, "Adam", 40, (256, 256)),
         "replayed MLP 64×784-256-256-10": lambda: replayed_mlp(f, 64, 784, 256, 256, 10),
+        "replayed convnet 256×3×32×32 → 64 → 128": lambda: replayed_convnet(f, 256),
         "replayed transformer 8×64×128": lambda: replayed_transformer(f, 8, 64, 128, 4),
         "transformer 8×64×128, 4 heads": lambda: transformer(f, 8, 64, 128, 4),
         "transformer 16×512×768, 12 heads": lambda: transformer(f, 16, 512, 768, 12),

@@ -115,10 +115,9 @@ class _Gamma(_Continuous):
     """The gamma distribution with shape a."""
 
     def logpdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """(a − 1) log z − z − log Γ(a) − log scale for z > 0"""
+        """(a − 1) log z − z − log Γ(a) − log scale for z ≥ 0: ∞ at 0 for a < 1"""
         z, a = _standard(x, loc, scale), as_floating(array_like(a))
-        inside = (z > 0) | ((z == 0) & (a >= 1))
-        y = _inside(inside, z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
+        y = _inside(z >= 0, z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
         return y - op.log(scale)
 
     def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
@@ -172,6 +171,14 @@ class _Expon(_Continuous):
         """1 − e⁻ᶻ"""
         return -op.expm1(-op.relu(_standard(x, loc, scale)))
 
+    def sf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """e⁻ᶻ"""
+        return op.exp(self.logsf(x, loc, scale))
+
+    def logsf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """−z for z ≥ 0, else 0"""
+        return -op.relu(_standard(x, loc, scale))
+
 
 class _Laplace(_Continuous):
     """The Laplace distribution."""
@@ -183,8 +190,12 @@ class _Laplace(_Continuous):
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """e^z/2 below 0, 1 − e^−z/2 above"""
         z = _standard(x, loc, scale)
-        half = 0.5 * op.exp(-op.abs(z))
+        half = 0.5 * op.exp(-op.where(z < 0, -z, z))  # not |z|: its gradient at 0 is 0, here 1/2
         return op.where(z < 0, half, 1 - half)
+
+    def sf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """cdf(−z), accurate far above 0"""
+        return self.cdf(-_standard(x, loc, scale))
 
 
 class _Logistic(_Continuous):
@@ -198,6 +209,18 @@ class _Logistic(_Continuous):
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """σ(z)"""
         return special.expit(_standard(x, loc, scale))
+
+    def logcdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """log σ(z), accurate far below 0"""
+        return special.log_expit(_standard(x, loc, scale))
+
+    def sf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """σ(−z)"""
+        return special.expit(-_standard(x, loc, scale))
+
+    def logsf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """log σ(−z)"""
+        return special.log_expit(-_standard(x, loc, scale))
 
 
 class _Uniform(_Continuous):
@@ -236,9 +259,10 @@ class _Bernoulli:
     """1 with probability p, else 0."""
 
     def logpmf(self, k: Any, p: Any) -> Any:
-        """k log p + (1 − k) log(1 − p)"""
+        """k log p + (1 − k) log(1 − p) for k = 0 and 1, −∞ for other k"""
         k = as_floating(array_like(k))
-        return special.xlogy(k, p) + special.xlog1py(1 - k, -as_floating(array_like(p)))
+        y = special.xlogy(k, p) + special.xlog1py(1 - k, -as_floating(array_like(p)))
+        return op.where((k == 0) | (k == 1), y, -np.inf)
 
     def pmf(self, k: Any, p: Any) -> Any:
         """p for 1, 1 − p for 0"""

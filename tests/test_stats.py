@@ -70,3 +70,22 @@ def test_outside_its_support_a_density_is_zero_with_gradient_zero(name):
     y = getattr(mg.stats, name).pdf(x, *shapes)
     y.sum().backward()
     assert y[0] == 0 and y[1] > 0 and x.grad[0] == 0 and np.isfinite(x.grad).all()
+
+
+@pytest.mark.parametrize("name", ["expon", "laplace", "logistic"])
+def test_tails_keep_their_digits(name):
+    ours, scipys = getattr(mg.stats, name), getattr(scipy_stats, name)
+    np.testing.assert_allclose(ours.sf(mg.tensor(60.0)).numpy(), scipys.sf(60.0), rtol=1e-12)
+    np.testing.assert_allclose(ours.sf(X, 0.1, 1.3), scipys.sf(X, 0.1, 1.3), rtol=1e-12)
+
+
+def test_the_slope_of_laplaces_cdf_is_the_density_at_its_peak():
+    x = mg.tensor(0.0, requires_grad=True)
+    mg.stats.laplace.cdf(x).backward()
+    assert x.grad == 0.5
+
+
+def test_values_at_ends_and_impossible_counts_are_scipys():
+    with np.errstate(divide="ignore"):
+        assert mg.stats.gamma.logpdf(0.0, 0.5) == scipy_stats.gamma.logpdf(0.0, 0.5) == np.inf
+    assert mg.stats.bernoulli.logpmf(2.0, 0.3) == scipy_stats.bernoulli.logpmf(2, 0.3) == -np.inf

@@ -18,7 +18,7 @@ from ..backends.device import (
     to_device,
     to_host,
 )
-from ..backends.dtypes import resolve_dtype
+from ..backends.dtypes import finfo, is_floating, resolve_dtype
 from . import modes
 from .registry import op
 from .tensor import Tensor
@@ -211,10 +211,16 @@ def rand(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Uniform on [0, 1), from the device's generator (mg.manual_seed)."""
-    return _drawn(
-        lambda shape: tensor(random.generator_on(device).random(shape), dtype or float, device),
-        _shape(shape),
-    ).requires_grad_(requires_grad)
+
+    def draw(shape: tuple) -> Tensor:
+        y = tensor(random.generator_on(device).random(shape), dtype or float, device)
+        if is_floating(y.dtype) and y.dtype.itemsize < 8:
+            # drawn in float64: in fewer digits what is just below 1 would round to 1
+            below = np.asarray(1 - finfo(y.dtype).eps / 2, y.dtype)
+            y.data[y.data > below] = below
+        return y
+
+    return _drawn(draw, _shape(shape)).requires_grad_(requires_grad)
 
 
 def randn(

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import to_host
 from ..core.create import as_tensor
 from ..core.errors import ConvergenceError, TransformError, describe
 from ..core.registry import op
@@ -103,7 +104,7 @@ def _error(y: list, after: list, h: Any, ks: list, rtol: float, atol: float) -> 
     """The estimated error as a share of what is allowed: root of the mean square; a constant."""
     total, count, length = 0.0, 0, float(np.max(np.abs(_host(h))))
     for x, z, *parts in zip(y, after, *ks, strict=True):
-        wrong = length * sum(w * np.asarray(_host(part)) for w, part in zip(_ERROR, parts))
+        wrong = length * sum(w * _host(part) for w, part in zip(_ERROR, parts, strict=True))
         scale = atol + rtol * np.maximum(np.abs(_host(x)), np.abs(_host(z)))
         total += float(np.sum(np.abs(wrong / scale) ** 2))
         count += np.size(wrong)
@@ -111,7 +112,8 @@ def _error(y: list, after: list, h: Any, ks: list, rtol: float, atol: float) -> 
 
 
 def _host(x: Any) -> Any:
-    return raw(x) if isinstance(x, Tensor) else x
+    """The numbers of x, of all examples inside vmap, as a NumPy array."""
+    return to_host(raw(x) if isinstance(x, Tensor) else x)
 
 
 def _factor(error: float) -> float:

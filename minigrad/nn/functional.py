@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import draws
+from ..core import create, draws
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops import (
@@ -275,8 +275,11 @@ def gumbel_softmax(
     hard: one-hot in the forward, the relaxed draw's gradient (Jang et al., 2017). eps is unused,
     as in PyTorch.
     """
-    noise = -op.log(-op.log(draws.rand_like(logits) * (1 - 1e-7) + 1e-30))
-    y = op.softmax((logits + noise) / tau, axis=dim)
+    logits = create.as_tensor(logits)
+    # 16 bits are too few: a draw would round to 1, whose noise is infinite
+    wide = np.float32 if logits.dtype.itemsize == 2 else logits.dtype
+    noise = -op.log(-op.log(draws.rand_like(logits, wide) * (1 - 1e-7) + 1e-30))
+    y = op.softmax((logits + op.astype(noise, dtype=logits.dtype)) / tau, axis=dim)
     if not hard:
         return y
     largest = op.argmax(y.detach(), axis=dim, keepdims=True)

@@ -21,7 +21,8 @@ def takes_inplace(fn: Callable) -> Callable:
 
     @wraps(fn)
     def run(*args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        return fn(*args[:count], **kwargs)
+        args = args[:count] if len(args) == count + 1 else args  # more are fn's error
+        return fn(*args, **kwargs)
 
     last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
     run.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]

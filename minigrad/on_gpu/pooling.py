@@ -19,10 +19,10 @@ from .install import on_gpu
 
 def _coordinates(name: str, axes: int, sizes: str) -> str:
     """`name`0 … of element i in an image of sizes `sizes`0 …, and `image`, which image it is in."""
-    lines = ["long long rest = i;"]
+    lines = ["Index rest = i;"]
     for k in reversed(range(axes)):
         lines.append(f"const int {name}{k} = rest % {sizes}{k}; rest /= {sizes}{k};")
-    return "\n    ".join([*lines, "const long long image = rest;"])
+    return "\n    ".join([*lines, "const Index image = rest;"])
 
 
 def _place(name: str, axes: int, sizes: str) -> str:
@@ -63,17 +63,18 @@ def _sizes(axes: int) -> str:
     return ", ".join(names)
 
 
-def forward_source(how: Windows, dtype: Any) -> str:
-    """y = the maximum of each window; a NaN wins."""
+def forward_source(how: Windows, dtype: Any, index: str = "long long") -> str:
+    """y = the maximum of each window; a NaN wins. index: the C type that counts the elements."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
     best = _over_window(how, (
         f"const {c} v = ({c})x[{_place('p', axes, 'size')}]; "
         "if (!any || v > best || v != v) { best = v; any = true; }"
     ))  # fmt: skip
     return f"""{HEADERS}{PRELUDE}
+typedef {index} Index;
 extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y, long long n,
                                  {_sizes(axes)}) {{
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    const Index i = blockIdx.x * (Index)blockDim.x + threadIdx.x;
     if (i >= n) return;
     {_coordinates("o", axes, "out")}
     {c} best = 0; bool any = false;
@@ -83,19 +84,21 @@ extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y,
 """
 
 
-def gradient_source(how: Windows, dtype: Any) -> str:
+def gradient_source(how: Windows, dtype: Any, index: str = "long long") -> str:
     """Each place's equal shares of the windows whose maximum it is."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
     ties = _over_window(how, f"ties += ({c})x[{_place('p', axes, 'size')}] == top;")
     share = (
-        f"const long long w = {_place('o', axes, 'out')}; const {c} top = ({c})y[w]; "
-        f"if (mine == top) {{ int ties = 0; {ties} sum += ({c})a[w] / ties; }}"
+        f"const Index w = {_place('o', axes, 'out')}; const {c} top = ({c})y[w]; "
+        f"if (mine == top) {{ int ties = 0; {ties} "
+        f"sum += ties == 1 ? ({c})a[w] : ({c})a[w] / ties; }}"
     )
     return f"""{HEADERS}{PRELUDE}
+typedef {index} Index;
 extern "C" __global__ void fused(const {t}* __restrict__ a, const {t}* __restrict__ x,
                                  const {t}* __restrict__ y, {t}* __restrict__ gx, long long n,
                                  {_sizes(axes)}) {{
-    const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    const Index i = blockIdx.x * (Index)blockDim.x + threadIdx.x;
     if (i >= n) return;
     {_coordinates("at", axes, "size")}
     const {c} mine = ({c})x[i];
@@ -104,6 +107,11 @@ extern "C" __global__ void fused(const {t}* __restrict__ a, const {t}* __restric
     gx[i] = ({t})sum;
 }}
 """
+
+
+def _index(*arrays: Any) -> str:
+    """The C type for places in these arrays: 64-bit divisions take several times longer."""
+    return "unsigned int" if all(x.size < 1 << 31 for x in arrays) else "long long"
 
 
 def _launch(source: str, arrays: list, y: Any, sizes: tuple) -> Any:
@@ -131,7 +139,7 @@ def max_pool(x: Any, *, how: Windows) -> Any:
     if any(2 * max(pair) > k for pair, k in zip(how.padding, how.kernel, strict=True)):
         return None  # a window may lie in the padding alone: its maximum is −∞
     y = array_module(x).empty((*x.shape[:-axes], *out), x.dtype)
-    return _launch(forward_source(how, x.dtype), [_contiguous(x)], y, (*size, *out))
+    return _launch(forward_source(how, x.dtype, _index(x, y)), [_contiguous(x)], y, (*size, *out))
 
 
 @on_gpu("max_pool_dx")
@@ -142,4 +150,4 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, *, how: Windows) -> Any:
     arrays = [_contiguous(v) for v in (a, x, y_max)]
     y = array_module(x).empty(x.shape, a.dtype)
     sizes = (*x.shape[-axes:], *a.shape[-axes:])
-    return _launch(gradient_source(how, x.dtype), arrays, y, sizes)
+    return _launch(gradient_source(how, x.dtype, _index(x, a)), arrays, y, sizes)

@@ -12,8 +12,7 @@ from .axes import array_like, as_floating, axis_of, constant_like
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
     "cartesian_prod", "cdist", "combinations", "cumulative_trapezoid", "dist", "flatten", "frac",
-    "kthvalue",
-    "logdet", "mode", "pdist", "polar", "renorm", "std_mean", "unflatten", "var_mean",
+    "kthvalue", "logdet", "mode", "pdist", "polar", "renorm", "std_mean", "unflatten", "var_mean",
     "view_as_complex", "view_as_real",
 ]  # fmt: skip
 
@@ -101,10 +100,13 @@ def pdist(x: Any, p: float = 2.0) -> Any:
 
 @composite
 def renorm(x: Any, p: float, axis: int, maxnorm: float) -> Any:
-    """x with every slice along axis whose p-norm is above maxnorm scaled down to it."""
+    """x with every slice along axis whose p-norm is above maxnorm scaled down to it
+
+    Where the norm is maxnorm, or 0, the gradient is that of an unscaled slice.
+    """
     x = array_like(x)
     others = tuple([i for i in range(x.ndim) if i != axis_of(axis, x.ndim)])
-    size = op.sum(op.abs(x) ** p, axis=others, keepdims=True) ** (1 / p)
+    size = op.vector_norm(x, ord=p, axis=others, keepdims=True)
     return x * op.where(size > maxnorm, maxnorm / op.where(size > maxnorm, size, 1), 1)
 
 
@@ -212,6 +214,8 @@ def unflatten(x: Any, axis: int, sizes: Any) -> Any:
     x = array_like(x)
     axis = axis_of(axis, x.ndim)
     sizes = list(sizes)
+    if sizes.count(-1) > 1:
+        raise ValueError(f"unflatten: only one of the sizes may be -1, got {tuple(sizes)}")
     if -1 in sizes:
         rest = -int(np.prod(sizes))
         sizes[sizes.index(-1)] = x.shape[axis] // max(rest, 1)

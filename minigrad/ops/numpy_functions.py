@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.registry import numpy_table, op
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, raw, wrap
 from .axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
 from .index.scattering import along_key
 
@@ -131,11 +131,19 @@ def _linspace(
     """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
     start, stop = op.broadcast_arrays(start, stop)
     parts = num - 1 if endpoint else num
-    share = np.arange(num) / max(parts, 1)
-    dtype = np.result_type(start.dtype, stop.dtype, np.float16) if dtype is None else dtype
-    share = constant_like(share.reshape(-1, *(1,) * start.ndim).astype(dtype), start)
-    y = op.moveaxis(start * (1 - share) + stop * share, 0, axis)
-    return (y, (stop - start) / parts) if retstep else y
+    floating = np.result_type(start.dtype, stop.dtype, np.float16)
+    share = (np.arange(num) / max(parts, 1)).reshape(-1, *(1,) * start.ndim).astype(floating)
+    share = constant_like(share, start)
+    y = _of_dtype(op.moveaxis(start * (1 - share) + stop * share, 0, axis), dtype, op.floor)
+    return (y, (stop - start) / (parts or np.nan)) if retstep else y
+
+
+def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
+    """y in the dtype that was asked for, if one was; `whole`: how whole numbers are made first."""
+    if dtype is None:
+        return y
+    y = whole(y) if whole is not None and np.dtype(dtype).kind in "iu" else y
+    return op.astype(y, dtype=dtype)
 
 
 @_numpy(np.logspace)
@@ -143,16 +151,20 @@ def _logspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
-    return base ** _linspace(start, stop, num, endpoint, False, dtype, axis)
+    return _of_dtype(base ** _linspace(start, stop, num, endpoint, axis=axis), dtype)
 
 
 @_numpy(np.geomspace)
 def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
+    """start^(1 − s) stop^s; NaN where the signs differ, as in NumPy."""
     start, stop = op.broadcast_arrays(start, stop)
-    y = op.exp(_linspace(op.log(op.abs(start)), op.log(op.abs(stop)), num, endpoint, axis=axis))
-    return op.sign(start) * y
+    if (raw(start) == 0).any() or (raw(stop) == 0).any():
+        raise ValueError("np.geomspace: start and stop must not be 0; np.linspace takes any number")
+    sign = op.sign(start)
+    powers = _linspace(op.log10(start / sign), op.log10(stop / sign), num, endpoint, axis=axis)
+    return _of_dtype(sign * 10.0**powers, dtype)
 
 
 @_numpy(np.apply_along_axis)

@@ -63,3 +63,10 @@ def test_inside_vmap_the_policy_decides():
 def test_what_is_no_probability_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_uniform_numbers_stay_below_one_in_few_digits(dtype):
+    mg.manual_seed(0)
+    x = mg.rand(200_000, dtype=dtype)
+    assert str(x.dtype) == dtype and 0.99 < float(x.max()) < 1

@@ -89,6 +89,8 @@ def test_inplace_is_taken_and_leaves_x_as_it_is():
     x = mg.tensor(X)
     assert F.relu(x, inplace=True).min() >= 0 and F.dropout(x, 0.5, True, True).shape == x.shape
     np.testing.assert_array_equal(x.numpy(), X)
+    with pytest.raises(TypeError):
+        F.relu(x, True, 3)
 
 
 def test_a_hard_gumbel_draw_is_one_hot_and_has_the_soft_draws_gradient():
@@ -101,6 +103,12 @@ def test_a_hard_gumbel_draw_is_one_hot_and_has_the_soft_draws_gradient():
     again = mg.tensor(X, requires_grad=True)
     (F.gumbel_softmax(again, tau=0.7) * Y).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy())
+
+
+def test_gumbel_noise_is_finite_in_half_precision():
+    mg.manual_seed(0)
+    y = F.gumbel_softmax(mg.zeros(200, 200, dtype=np.float16))
+    assert y.dtype == np.float16 and np.isfinite(y.numpy()).all()
 
 
 def test_bags_of_rows_are_pytorchs():

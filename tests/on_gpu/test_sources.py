@@ -64,10 +64,11 @@ def test_attention(compiler, mask):
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [SINGLE, HALF])
-def test_pooling(compiler, dims, dtype):
+@pytest.mark.parametrize("index", ["unsigned int", "long long"])
+def test_pooling(compiler, dims, dtype, index):
     how = windows("pool", (3,) * dims, 2, 1, 2)
-    compiler(pooling.forward_source(how, dtype))
-    compiler(pooling.gradient_source(how, dtype))
+    compiler(pooling.forward_source(how, dtype, index))
+    compiler(pooling.gradient_source(how, dtype, index))
 
 
 @pytest.mark.parametrize("width", [1, 4])

@@ -93,6 +93,19 @@ def test_renorm_scales_long_slices_alone():
     np.testing.assert_allclose(y, expected, rtol=1e-6)  # PyTorch adds 1e-7 to the norm
 
 
+def test_renorm_of_a_slice_of_zeros_has_the_gradient_of_what_is_not_scaled():
+    x = mg.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    mg.renorm(x, 2.0, 0, 1.0).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy()[0], [1.0, 1.0])
+    assert np.isfinite(x.grad.numpy()).all()
+
+
+def test_unflatten_finds_one_size_alone():
+    assert mg.unflatten(mg.arange(6.0), 0, (2, -1)).shape == (2, 3)
+    with pytest.raises(ValueError, match="only one of the sizes may be -1"):
+        mg.unflatten(mg.arange(6.0), 0, (-1, -1))
+
+
 def test_they_map_over_examples():
     x = mg.tensor(A)
     for f in (mg.pdist, lambda a: mg.kthvalue(a, 2)[0], lambda a: mg.mode(a)[0]):

@@ -66,6 +66,23 @@ def test_gradients_flow(f):
     assert gradcheck(f, (X,))
 
 
+@pytest.mark.parametrize("dtype", [int, np.float32])
+@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
+def test_evenly_spaced_numbers_have_the_dtype_that_is_asked_for(name, dtype):
+    for start, stop in ((1.0, 2.5), (-1.5, -4.0)):
+        expected = getattr(np, name)(start, stop, 5, dtype=dtype)
+        y = getattr(np, name)(mg.tensor(start), mg.tensor(stop), 5, dtype=dtype)
+        assert y.dtype == expected.dtype
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
+
+
+def test_a_geometric_sequence_has_no_zero_and_one_sign():
+    with pytest.raises(ValueError, match="np.geomspace: start and stop must not be 0"):
+        np.geomspace(mg.tensor(0.0), mg.tensor(8.0), 4)
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(np.geomspace(mg.tensor(-1.0), mg.tensor(8.0), 4).numpy()[1:]).all()
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_apply_along_axis_places_the_results_axes_as_numpy(axis):
     for f in (np.sum, lambda row: row[:2] * 2, lambda row: np.outer(row[:2], row[:3])):
