@@ -27,6 +27,7 @@ from .planes import (
 
 @kernel
 def _forward(x, w, b, y, first, how):  # type: ignore[no-untyped-def]
+    """y = b + Σ_k w[k] · x shifted by k, a plane at a time; first: the first plane's channel"""
     buffer, run = np.zeros(how.entries, x.dtype), np.empty(how.length, x.dtype)
     n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
     for p in range(x.shape[0]):
@@ -42,6 +43,7 @@ def _forward(x, w, b, y, first, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _transposed(a, w, y, first, how):  # type: ignore[no-untyped-def]
+    """y = Σ_k w[k] · a shifted back by k: the gradient in x"""
     back, run = np.empty(how.entries, a.dtype), np.zeros(how.length, a.dtype)
     n, found = how.length, columns_of(y.shape[2], how.strides[1], how.before[1])
     for p in range(a.shape[0]):

@@ -14,6 +14,7 @@ from .planes import columns_of, give, layout, on_threads, plain, planes, results
 
 @kernel
 def _max(x, y, how):  # type: ignore[no-untyped-def]
+    """y = the maximum of each window; NaN wins"""
     buffer, run = np.full(how.entries, -np.inf, x.dtype), np.empty(how.length, x.dtype)
     n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
     for p in range(x.shape[0]):
@@ -28,6 +29,7 @@ def _max(x, y, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
+    """y = a of each window, in equal shares to the places that hold its maximum `top`"""
     zero, one = x.dtype.type(0), x.dtype.type(1)
     buffer, back = np.full(how.entries, np.nan, x.dtype), np.empty(how.entries, x.dtype)
     best, share = np.zeros(how.length, x.dtype), np.zeros(how.length, x.dtype)
@@ -57,6 +59,7 @@ def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sum(x, y, divisor, how):  # type: ignore[no-untyped-def]
+    """y = the sum of each window over the divisor; padding counts as 0"""
     buffer, run = np.zeros(how.entries, x.dtype), np.empty(how.length, x.dtype)
     n, found = how.length, columns_of(x.shape[2], how.strides[1], how.before[1])
     for p in range(x.shape[0]):
@@ -73,6 +76,7 @@ def _sum(x, y, divisor, how):  # type: ignore[no-untyped-def]
 
 @kernel
 def _sum_dx(a, y, divisor, how):  # type: ignore[no-untyped-def]
+    """y = the share a/divisor of each window at all of its places"""
     back, share = np.empty(how.entries, a.dtype), np.zeros(how.length, a.dtype)
     n, found = how.length, columns_of(y.shape[2], how.strides[1], how.before[1])
     for p in range(a.shape[0]):
