@@ -1,26 +1,45 @@
 """The engines that the benchmarks compare: each as a namespace with PyTorch's names.
 
-What an engine has not (layers, an optimizer) is missing from its namespace, and the workloads that
-need it are left out. `step(loss, leaves, g)` makes one step of forward and backward.
+Layers of engines that have none are those of `plain_layers.py`. A name that an engine has not is
+missing from its namespace, which says why; the workloads that need it are left out.
+`step(loss, leaves, g)` makes one step of forward and backward, which returns the gradients.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import plain_layers
 from workloads import step
 
 _NAMES = "tanh relu conv2d max_pool2d avg_pool2d cross_entropy gelu softmax layer_norm".split()
 
 
-def minigrad(threads: int) -> SimpleNamespace:
+class Missing(AttributeError):
+    """Why an engine has not what a workload needs."""
+
+
+class Engine(SimpleNamespace):
+    """An engine's names, and in `why` the reasons for those that are not there."""
+
+    why: dict[str, str] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        raise Missing(self.why.get(name, f"it has no {name}"))
+
+
+_FUNCTIONS_ONLY = "it differentiates functions; the workload differentiates recorded tensors"
+
+
+def minigrad(threads: int) -> Engine:
     import minigrad as mg
     from minigrad import data, nn, optim
 
     mg.set_num_threads(threads)
-    return SimpleNamespace(
+    return Engine(
         **{name: getattr(mg, name) for name in _NAMES}, nn=nn, step=step, grad=mg.grad,
         leaf=lambda v: mg.tensor(v, requires_grad=True), constant=mg.tensor, Adam=optim.Adam,
         attention=mg.scaled_dot_product_attention, DataLoader=data.DataLoader,
@@ -28,7 +47,7 @@ def minigrad(threads: int) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def minigrad_compiled(threads: int) -> SimpleNamespace:
+def minigrad_compiled(threads: int) -> Engine:
     """With large ops as loops compiled by numba (mg.accelerate)."""
     import minigrad as mg
 
@@ -36,7 +55,7 @@ def minigrad_compiled(threads: int) -> SimpleNamespace:
     return minigrad(threads)
 
 
-def minigrad_tape(threads: int) -> SimpleNamespace:
+def minigrad_tape(threads: int) -> Engine:
     """The step recorded once and replayed: static shapes, no graph built."""
     import minigrad as mg
 
@@ -45,21 +64,26 @@ def minigrad_tape(threads: int) -> SimpleNamespace:
             y = loss(*leaves)
         seeds = {} if g is None else {"grad_outputs": g}
         program = tape.compile(y, leaves, wrt=leaves, copy=False, **seeds)
-        return lambda: program(*leaves)
+        return lambda: program(*leaves)[1]
 
     f = minigrad(threads)
-    del f.nn, f.Adam, f.DataLoader, f.grad
+    del f.Adam, f.TensorDataset, f.grad
     f.step = replayed
+    f.why = {
+        "Adam": "a compiled tape is a forward and a backward, not an optimizer's step",
+        "TensorDataset": "loading data is not on a tape",
+        "grad": "a compiled tape has one backward, none through the backward",
+    }
     return f
 
 
-def torch(threads: int) -> SimpleNamespace:
+def torch(threads: int) -> Engine:
     torch: Any = import_module("torch")
     data: Any = import_module("torch.utils.data")
     torch.set_num_threads(threads)
     functional = torch.nn.functional
     names = {name: getattr(functional, name) for name in _NAMES} | {"tanh": torch.tanh}
-    return SimpleNamespace(
+    return Engine(
         **names, nn=torch.nn, step=step, grad=torch.autograd.grad,
         leaf=lambda v: torch.tensor(v, requires_grad=True), constant=torch.tensor,
         Adam=torch.optim.Adam, attention=functional.scaled_dot_product_attention,
@@ -67,75 +91,140 @@ def torch(threads: int) -> SimpleNamespace:
     )  # fmt: skip
 
 
-def autograd(threads: int) -> SimpleNamespace:
+def autograd(threads: int) -> Engine:
     anp: Any = import_module("autograd.numpy")
-    grad: Any = import_module("autograd").grad
+    make_vjp: Any = import_module("autograd").make_vjp
+    value: Any = import_module("autograd.tracer").getval
     erf: Any = import_module("autograd.scipy.special").erf
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
-        gradient = grad(lambda xs: _scalar(loss(*xs), g, anp.sum))
-        return lambda: gradient(tuple(leaves))
-
-    return SimpleNamespace(
-        step=made, tanh=anp.tanh, leaf=np.array, constant=np.array,
-        gelu=lambda x: x * 0.5 * (1 + erf(x * 2**-0.5)),
-    )  # fmt: skip
-
-
-def mygrad(threads: int) -> SimpleNamespace:
-    my: Any = import_module("mygrad")
-    my.turn_memory_guarding_off()
-
-    def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
-        def run() -> None:
-            for leaf in leaves:
-                leaf.null_grad()
-            loss(*leaves).backward(g)
+        def run() -> tuple:
+            pull, y = make_vjp(lambda xs: loss(*xs))(tuple(leaves))
+            return pull(np.ones_like(y) if g is None else g)
 
         return run
 
-    return SimpleNamespace(step=made, tanh=my.tanh, leaf=my.tensor, constant=np.array)
+    def centred(x: Any) -> Any:
+        """Less its maximum, which is a constant to softmax's derivative."""
+        return x - value(x).max(-1, keepdims=True)
+
+    def softmax(x: Any) -> Any:
+        e = anp.exp(centred(x))
+        return e / anp.sum(e, axis=-1, keepdims=True)
+
+    def cross_entropy(x: Any, target: Any) -> Any:
+        x = centred(x)
+        logs = x - anp.log(anp.sum(anp.exp(x), axis=-1, keepdims=True))
+        chosen = np.eye(x.shape[-1], dtype=x.dtype)[target]
+        return anp.sum(logs * chosen) * (-1 / len(target))
+
+    return _with_layers(Engine(
+        numpy=anp, step=made, leaf=np.array, constant=np.array, tanh=anp.tanh,
+        relu=lambda x: x * (x > 0),  # its maximum's derivative is float64
+        gelu=lambda x: x * 0.5 * (1 + erf(x * 2**-0.5)), softmax=softmax, split=anp.split,
+        cross_entropy=cross_entropy, conv2d=partial(plain_layers.conv2d, anp),
+        max_pool2d=partial(plain_layers.max_pool2d, anp),
+        why={
+            "grad": _FUNCTIONS_ONLY,
+            "Adam": "its optimizers (autograd.misc) are whole loops, not steps",
+            "TensorDataset": "it has no loader of data",
+        },
+    ))  # fmt: skip
 
 
-def jax(threads: int) -> SimpleNamespace:
+def mygrad(threads: int) -> Engine:
+    my: Any = import_module("mygrad")
+    nnet: Any = import_module("mygrad.nnet")
+    my.turn_memory_guarding_off()
+
+    def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
+        def run() -> list:
+            for leaf in leaves:
+                leaf.null_grad()
+            loss(*leaves).backward(g)
+            return [leaf.grad for leaf in leaves]
+
+        return run
+
+    def conv2d(x: Any, w: Any, b: Any, padding: int) -> Any:
+        return nnet.conv_nd(x, w, stride=1, padding=padding) + b.reshape((-1, 1, 1))
+
+    return _with_layers(Engine(
+        numpy=my, step=made, leaf=my.tensor, constant=np.array, tanh=my.tanh, relu=nnet.relu,
+        softmax=nnet.softmax, split=lambda x, n: [x[i : i + 1] for i in range(n)],
+        cross_entropy=nnet.softmax_crossentropy, conv2d=conv2d,
+        max_pool2d=lambda x, size: nnet.max_pool(x, (size, size), size),
+        why={
+            "gelu": "it has no erf",
+            "grad": "it has first derivatives only",
+            "Adam": "it has no optimizers",
+            "TensorDataset": "it has no loader of data",
+        },
+    ))  # fmt: skip
+
+
+def jax(threads: int) -> Engine:
     """Compiled by XLA: jit of the whole step."""
     jax: Any = import_module("jax")
     jnp: Any = import_module("jax.numpy")
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
-        def total(xs: tuple) -> Any:
-            return _scalar(loss(*xs), g, jnp.sum)
+        @jax.jit
+        def pulled(g: Any, *xs: Any) -> Any:
+            y, pull = jax.vjp(loss, *xs)
+            return y, pull(jnp.ones_like(y) if g is None else g)
 
-        gradient = jax.jit(jax.grad(total))
-        return lambda: jax.block_until_ready(gradient(tuple(leaves)))
+        # g is an argument: of a constant XLA computes an embedding's gradient once, in compiling.
+        return lambda: jax.block_until_ready(pulled(g, *leaves))[1]
 
-    return SimpleNamespace(
-        step=made, tanh=jnp.tanh, leaf=jnp.array, constant=jnp.array,
-        gelu=lambda x: jax.nn.gelu(x, approximate=False),
-    )  # fmt: skip
+    def cross_entropy(x: Any, target: Any) -> Any:
+        return -jnp.take_along_axis(jax.nn.log_softmax(x), target[:, None], axis=-1).mean()
+
+    def conv2d(x: Any, w: Any, b: Any, padding: int) -> Any:
+        y = jax.lax.conv_general_dilated(x, w, (1, 1), [(padding, padding)] * 2)
+        return y + b.reshape((-1, 1, 1))
+
+    return _with_layers(Engine(
+        numpy=jnp, step=made, leaf=jnp.array, constant=jnp.array, tanh=jnp.tanh,
+        relu=jax.nn.relu, gelu=lambda x: jax.nn.gelu(x, approximate=False),
+        softmax=jax.nn.softmax, split=jnp.split, cross_entropy=cross_entropy, conv2d=conv2d,
+        # On a CPU twice as fast as lax.reduce_window.
+        max_pool2d=partial(plain_layers.max_pool2d, jnp),
+        why={
+            "grad": _FUNCTIONS_ONLY,
+            "Adam": "its optimizers are another package's (optax)",
+            "TensorDataset": "it has no loader of data",
+        },
+    ))  # fmt: skip
 
 
-def tinygrad(threads: int) -> SimpleNamespace:
+def tinygrad(threads: int) -> Engine:
     Tensor: Any = import_module("tinygrad").Tensor
 
     def made(loss: Callable, leaves: list, g: Any = None) -> Callable:
-        def run() -> None:
-            y = _scalar(loss(*leaves), g, Tensor.sum)
-            Tensor.realize(*y.gradient(*leaves))
+        def run() -> list:
+            y = loss(*leaves)
+            gradients = (y if g is None else (y * g).sum()).gradient(*leaves)
+            Tensor.realize(*gradients)
+            return gradients
 
         return run
 
-    return SimpleNamespace(
+    return Engine(
         step=made, tanh=Tensor.tanh, leaf=lambda v: Tensor(v).realize(), constant=Tensor,
         gelu=lambda x: x * 0.5 * (1 + (x * 2**-0.5).erf()),
+        why={"nn": "its layers are not written here"},
     )  # fmt: skip
 
 
-def _scalar(y: Any, g: Any, total: Callable) -> Any:
-    return y if g is None else total(y * g)
+def _with_layers(f: Engine) -> Engine:
+    """f with layers and attention from its own functions."""
+    f.nn = plain_layers.layers(f)
+    f.attention = partial(plain_layers.attention, f)
+    return f
 
 
-ENGINES: dict[str, Callable[[int], SimpleNamespace]] = {
+ENGINES: dict[str, Callable[[int], Engine]] = {
     "minigrad": minigrad,
     "minigrad compiled": minigrad_compiled,
     "minigrad tape": minigrad_tape,

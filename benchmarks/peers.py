@@ -4,7 +4,8 @@
                                [--threads 2] [--json out.json] [--markdown out.md]
 
 The processes take turns, one step group each, so a drift of the machine's speed meets all; a ratio
-is the median of the ratios of neighbouring turns. An engine that is not installed is left out.
+is the median of the ratios of neighbouring turns. Between turns all rest for a moment. An engine that is not installed, or has
+not what a workload needs, is left out, with the reason.
 
 Memory is the most that the process had resident during three steps (VmHWM) beyond what it had when
 the workload was made. It counts what a library sets up at its first step, too.
@@ -17,12 +18,13 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from workloads import WORKLOADS
 
 UNITS = 0.02  # seconds that one turn should take at least
+PAUSE = 0.1  # seconds before a turn: threads of BLAS or OpenMP go on spinning for up to 30 ms
 
 
 # -- the process of one engine --------------------------------------------------------------------
@@ -30,16 +32,23 @@ UNITS = 0.02  # seconds that one turn should take at least
 
 def serve(engine: str, threads: int, name: str) -> None:
     """Make the workload; then run it as often as each line of input says; print how long."""
-    from engines import ENGINES
+    from engines import ENGINES, Missing
 
     try:
         run = WORKLOADS[name](ENGINES[engine](threads))
         run()
-    except Exception as error:  # not installed, a name that it has not, a version that differs
-        print(f"left out: {type(error).__name__}: {error}"[:200].replace("\n", " "), flush=True)
+    except Exception as error:
+        if isinstance(error, Missing):
+            reason = str(error)
+        elif isinstance(error, ModuleNotFoundError):
+            reason = f"{error.name} is not installed"
+        else:  # a version that differs
+            reason = f"{type(error).__name__}: {error}"
+        print(f"left out: {reason}"[:200].replace("\n", " "), flush=True)
         return
     print("ready", flush=True)
     for line in sys.stdin:
+        run()  # what waking up costs is not counted
         start = perf_counter()
         for _ in range(int(line)):
             run()
@@ -85,8 +94,9 @@ class Process:
         return self.process.stdout.readline().strip()
 
     def turn(self) -> float:
-        """Microseconds for one step."""
+        """Microseconds for one step, when the threads of the engine before have gone to sleep."""
         assert self.process.stdin is not None
+        sleep(PAUSE)
         self.process.stdin.write(f"{self.count}\n")
         self.process.stdin.flush()
         return float(self._line()) / self.count * 1e6
@@ -109,7 +119,8 @@ def _command(what: str, engine: str, threads: int, name: str) -> list[str]:
 
 def _environment(threads: int) -> dict[str, str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
-    return environment | {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+    limits = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")  # the last is XLA's
+    return environment | dict.fromkeys(limits, str(threads))
 
 
 def compare(name: str, engines: list[str], threads: int, repeats: int) -> dict[str, Any]:

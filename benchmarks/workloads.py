@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from plain_layers import with_parameters
 
 
 def values(*shape: int) -> np.ndarray:
@@ -15,17 +16,21 @@ def values(*shape: int) -> np.ndarray:
 
 
 def step(function: Callable, leaves: list, g: Any = None) -> Callable:
-    """Forward, backward with cotangent g (None: the result is a scalar), gradients cleared."""
+    """Gradients cleared, forward, backward with cotangent g (None: the result is a scalar).
 
-    def run():
+    The step returns the gradients, as every engine's does.
+    """
+
+    def run() -> list:
         for leaf in leaves:
             leaf.grad = None
         function(*leaves).backward(g)
+        return [leaf.grad for leaf in leaves]
 
     return run
 
 
-# -- steps of training: (a loss of no arguments, the leaves) --------------------------------------
+# -- steps of training: (a loss of the leaves, the leaves, a cotangent) ----------------------------
 
 
 def transformer(f: Any, activation: str) -> tuple[Callable, list, Any]:
@@ -34,31 +39,36 @@ def transformer(f: Any, activation: str) -> tuple[Callable, list, Any]:
         128, 4, 512, dropout=0.0, activation=activation, batch_first=True
     )
     x = f.leaf(values(8, 64, 128))
-    return lambda *_: block(x), [x, *block.parameters()], values(8, 64, 128)
+
+    def loss(x: Any, *parameters: Any) -> Any:
+        (layer,) = with_parameters([block], parameters)
+        return layer(x)
+
+    return loss, [x, *block.parameters()], values(8, 64, 128)
 
 
-def convnet(f: Any) -> tuple[Callable, list, Any]:
-    """conv 3 → 32, pool, conv 32 → 64, pool, linear: batch 32 of 32×32, cross entropy."""
-    first, second = f.nn.Conv2d(3, 32, 3, padding=1), f.nn.Conv2d(32, 64, 3, padding=1)
-    last = f.nn.Linear(64 * 8 * 8, 10)
-    x, target = f.constant(values(32, 3, 32, 32)), f.constant(np.arange(32) % 10)
+def convnet(f: Any, batch: int = 32) -> tuple[Callable, list, Any]:
+    """conv 3 → 32, pool, conv 32 → 64, pool, linear: a batch of 32×32, cross entropy."""
+    layers = [f.nn.Conv2d(3, 32, 3, padding=1), f.nn.Conv2d(32, 64, 3, padding=1)]
+    layers.append(f.nn.Linear(64 * 8 * 8, 10))
+    x, target = f.constant(values(batch, 3, 32, 32)), f.constant(np.arange(batch) % 10)
 
-    def loss(*_: Any) -> Any:
+    def loss(*parameters: Any) -> Any:
+        first, second, last = with_parameters(layers, parameters)
         h = f.max_pool2d(f.relu(first(x)), 2)
         h = f.max_pool2d(f.relu(second(h)), 2)
-        return f.cross_entropy(last(h.reshape((32, -1))), target)
+        return f.cross_entropy(last(h.reshape((batch, -1))), target)
 
-    leaves = [p for layer in (first, second, last) for p in layer.parameters()]
-    return loss, leaves, None
+    return loss, [p for layer in layers for p in layer.parameters()], None
 
 
 def mlp(f: Any) -> tuple[Callable, list, Any]:
     layers = [f.nn.Linear(a, b) for a, b in ((784, 256), (256, 256), (256, 10))]
     x, target = f.constant(values(64, 784)), f.constant(np.arange(64) % 10)
 
-    def loss(*_: Any) -> Any:
-        h = f.relu(layers[1](f.relu(layers[0](x))))
-        return f.cross_entropy(layers[2](h), target)
+    def loss(*parameters: Any) -> Any:
+        first, second, last = with_parameters(layers, parameters)
+        return f.cross_entropy(last(f.relu(second(f.relu(first(x))))), target)
 
     return loss, [p for layer in layers for p in layer.parameters()], None
 
@@ -177,10 +187,11 @@ def hessian_product(f: Any) -> Callable:
 
 def optimizer_step(f: Any) -> Callable:
     """Adam over 100 parameters of 64×64."""
+    Adam = f.Adam  # first, so that an engine without it says so
     leaves = [f.leaf(values(64, 64)) for _ in range(100)]
     for leaf in leaves:
         leaf.grad = f.constant(values(64, 64))
-    return f.Adam(leaves).step
+    return Adam(leaves).step
 
 
 def loader(f: Any) -> Callable:
