@@ -4,8 +4,8 @@
                                [--threads 2] [--json out.json] [--markdown out.md]
 
 The processes take turns, one step group each, so a drift of the machine's speed meets all; a ratio
-is the median of the ratios of neighbouring turns. Between turns all rest for a moment. An engine that is not installed, or has
-not what a workload needs, is left out, with the reason.
+is the median of the ratios of neighbouring turns. Between turns all rest for a moment. An engine
+that is not installed, or has not what a workload needs, is left out, with the reason.
 
 Memory is the most that the process had resident during three steps (VmHWM) beyond what it had when
 the workload was made. It counts what a library sets up at its first step, too.
