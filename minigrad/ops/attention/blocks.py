@@ -16,7 +16,7 @@ from ...backends.device import array_module
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import sum_to, widen
-from ..blocks import part, spans
+from ..blocks import on_threads, part, spans
 from .drops import kept, kept_factor
 from .words import dropped, probabilities, pull_gradients
 
@@ -32,6 +32,18 @@ def _blocks(q: Any, k: Any, block_size: int | None) -> tuple[list[slice], list[s
         most = BLOCK_SCORES if array_module(q) is np else BLOCK_SCORES_ON_GPU
         size = max(NARROWEST, int((most / max(prod(q.shape[:-2]), 1)) ** 0.5))
     return spans(q.shape[-2], size), spans(k.shape[-2], size)
+
+
+def _by_head(q: Any) -> list[tuple]:
+    """What threads share: slices of the leading axes, along the first that has several entries.
+
+    Heads and examples have nothing to do with each other. On a GPU all of them are one piece.
+    """
+    lead, whole = q.shape[:-2], (slice(None),) * q.ndim
+    along = next((i for i, n in enumerate(lead) if n > 1), None)
+    if along is None or array_module(q) is not np:
+        return [whole]
+    return [(*whole[:along], one, *whole[along + 1 :]) for one in spans(lead[along], 1)]
 
 
 class Drops:
@@ -98,11 +110,26 @@ def attention_blocks(
     (..., 1, 1), weights are dropped with probability dropout_p (see drops.py).
     """
     _check(q, k, v)
-    dtype, xp, drops = q.dtype, array_module(q), Drops(seeds, dropout_p)
+    dtype, xp = q.dtype, array_module(q)
     q, k, v = widen(q), widen(k), widen(v)
-    scores = Scores(q, k, mask, is_causal, scale)
     y = xp.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
     lse = xp.empty((*q.shape[:-1], 1), q.dtype)
+
+    def work(piece: tuple) -> None:
+        arrays = (None if x is None else part(x, piece) for x in (q, k, v, mask, seeds, y, lse))
+        _attend(*arrays, is_causal, scale, block_size, dropout_p)
+
+    on_threads(work, _by_head(q), q)
+    return y.astype(dtype, copy=False), lse
+
+
+def _attend(q, k, v, mask, seeds, y, lse, is_causal, scale, block_size, dropout_p):
+    """Fill y and lse, with an online softmax over the blocks of keys."""
+    xp, scores, drops = (
+        array_module(q),
+        Scores(q, k, mask, is_causal, scale),
+        Drops(seeds, dropout_p),
+    )
     queries, keys = _blocks(q, k, block_size)
     for rows in queries:
         top = xp.full((*q.shape[:-2], rows.stop - rows.start, 1), -np.inf, q.dtype)
@@ -124,7 +151,6 @@ def attention_blocks(
         none = total == 0
         y[..., rows, :] = taken / (total + none)
         lse[..., rows, :] = np.where(none, np.inf, top + np.log(total + none))
-    return y.astype(dtype, copy=False), lse
 
 
 @attention_blocks.vjp
@@ -157,9 +183,27 @@ def attention_grads(
     _check(q, k, v, a=(a, result), o=(o, result), lse=(lse, (*q.shape[:-1], 1)))
     dtypes = q.dtype, k.dtype, v.dtype
     a, q, k, v, o = (widen(x) for x in (a, q, k, v, o))
-    scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     dmask = array_module(q).zeros(mask.shape if mask_gradient else (0,), q.dtype)
+
+    def work(piece: tuple) -> None:
+        given = (a, q, k, v, mask, o, lse, seeds, dq, dk, dv)
+        arrays = (None if x is None else part(x, piece) for x in given)
+        total = dmask if mask_gradient else None
+        _pull(*arrays, total, is_causal, scale, block_size, dropout_p)
+
+    # the gradient of a mask may be a sum over heads, which threads would add to at once
+    on_threads(work, _by_head(q) if not mask_gradient else [(slice(None),) * q.ndim], q)
+    dmask = dmask.astype(mask.dtype, copy=False) if mask_gradient else dmask
+    grads = zip((dq, dk, dv), dtypes, strict=True)
+    return *[d.astype(dtype, copy=False) for d, dtype in grads], dmask
+
+
+def _pull(
+    a, q, k, v, mask, o, lse, seeds, dq, dk, dv, dmask, is_causal, scale, block_size, dropout_p
+):  # fmt: skip
+    """Fill dq, dk, dv and, if it is wanted, dmask; each block of probabilities is made again."""
+    scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     queries, keys = _blocks(q, k, block_size)
     for rows in queries:
         a_rows, q_rows = a[..., rows, :], scores.q[..., rows, :]
@@ -174,15 +218,12 @@ def attention_grads(
             ds -= delta
             ds *= p
             dv[..., columns, :] += drops(p, rows, columns).swapaxes(-1, -2) @ a_rows
-            if mask_gradient:
+            if dmask is not None:
                 total = part(dmask, (*(slice(None),) * (ds.ndim - 2), rows, columns))
                 total += sum_to(ds, total.shape)
             dq[..., rows, :] += ds @ k[..., columns, :]
             dk[..., columns, :] += ds.swapaxes(-1, -2) @ q_rows
     dq *= scale
-    dmask = dmask.astype(mask.dtype, copy=False) if mask_gradient else dmask
-    grads = zip((dq, dk, dv), dtypes, strict=True)
-    return *[d.astype(dtype, copy=False) for d, dtype in grads], dmask
 
 
 @attention_grads.vjp

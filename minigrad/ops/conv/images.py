@@ -1,15 +1,12 @@
 """How images become matrices and back, on plain arrays: the layouts behind every convolution."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...backends import blas
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
-from ...backends.pool import share
 from ..blocks import scratch, spans
 from ..windows import IDLE, Windows, columns, fold
 
@@ -102,25 +99,6 @@ def blocks(x: Any, nbytes: int) -> list[slice]:
     """Slices of the batch x whose columns, of `nbytes` an image, take about BLOCK_BYTES each."""
     limit = BLOCK_BYTES if array_module(x) is np else BLOCK_BYTES_ON_GPU
     return spans(len(x), max(1, limit // max(1, nbytes)))
-
-
-def on_threads(work: Callable[[Any], Any], pieces: list, x: Any) -> None:
-    """work(piece) for all, each on a thread of its own, with a BLAS that has one.
-
-    That is up to 1.6 times as fast as copies on one thread and products on two (12.0 ms of one core
-    against 9.5 of two for 32×32×16×16 → 64). Without threadpoolctl, or with one piece, products
-    use the threads of BLAS; on a GPU (x lies there) there is one thread.
-    """
-    if len(pieces) < 2 or array_module(x) is not np:
-        for piece in pieces:
-            work(piece)
-        return
-    with blas.one_thread() as limited:
-        if limited:
-            share(work, pieces)
-            return
-    for piece in pieces:
-        work(piece)
 
 
 def lanes(cut: list[slice]) -> list[list[slice]]:

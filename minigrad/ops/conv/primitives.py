@@ -19,12 +19,12 @@ from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import full
+from ..blocks import on_threads
 from . import depthwise
 from .images import (
     Images,
     blocks,
     lanes,
-    on_threads,
     transposed_weight,
     transposed_windows,
     widened,
