@@ -6,7 +6,9 @@
 
 Each is made of ops, so it has derivatives of any order in every argument that the formula is
 differentiable in: not the shape parameters of cdfs that have no rule for them (gamma, beta, t,
-chi2, poisson), which raise. Outside its support a density is 0, its logarithm −∞, the gradient 0.
+chi2), which raise. Outside its support a density is 0, its logarithm −∞, the gradient 0; at an end
+of the support the gradient is the limit from inside, ∞ where that is infinite. Shares that do not
+add up to 1 (dirichlet) are an error: nearly always they are logits, or lie in rows.
 """
 
 import math
@@ -16,7 +18,9 @@ import numpy as np
 
 from . import special
 from .core.registry import op
+from .core.tensor import raw
 from .ops.axes import array_like, as_floating
+from .ops.elementwise.probability import two_powers
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
@@ -120,6 +124,13 @@ class _Gamma(_Continuous):
         y = _inside(z >= 0, z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
         return y - op.log(scale)
 
+    def pdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """zᵃ⁻¹ e⁻ᶻ/(Γ(a) scale); the gradient at 0 is its limit"""
+        z, a = _standard(x, loc, scale), as_floating(array_like(a))
+        safe = op.where(z >= 0, z, 0.5)
+        y = two_powers(safe, a - 1, 0.0, -safe - special.gammaln(a))
+        return op.where(z >= 0, y, 0.0) / scale
+
     def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """By the incomplete gamma function; no rule for a."""
         return special.gammainc(a, op.relu(_standard(x, loc, scale)))
@@ -135,6 +146,10 @@ class _Chi2(_Continuous):
     def logpdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """gamma.logpdf(z, df/2, scale=2) − log scale"""
         return gamma.logpdf(_standard(x, loc, scale), array_like(df) / 2, 0.0, 2.0) - op.log(scale)
+
+    def pdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """gamma.pdf(z, df/2, scale=2)/scale"""
+        return gamma.pdf(_standard(x, loc, scale), array_like(df) / 2, 0.0, 2.0) / scale
 
     def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """gamma.cdf(z, df/2, scale=2)"""
@@ -153,6 +168,14 @@ class _Beta(_Continuous):
             return special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
 
         return _inside((z >= 0) & (z <= 1), z, log_density) - op.log(scale)
+
+    def pdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """zᵃ⁻¹ (1 − z)ᵇ⁻¹/(B(a, b) scale); the gradient at 0 and 1 is its limit"""
+        z = _standard(x, loc, scale)
+        a, b = as_floating(array_like(a)), as_floating(array_like(b))
+        inside = (z >= 0) & (z <= 1)
+        y = two_powers(op.where(inside, z, 0.5), a - 1, b - 1, -special.betaln(a, b))
+        return op.where(inside, y, 0.0) / scale
 
     def cdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The incomplete beta function; no rule for a and b."""
@@ -270,11 +293,17 @@ class _Bernoulli:
 
 
 class _Dirichlet:
-    """The Dirichlet distribution on shares x (d,) or (d, n), as columns, that add up to 1."""
+    """The Dirichlet distribution on shares x (d,) or (d, n), as columns, that add up to 1.
+
+    ValueError, as in SciPy, where they do not (to the square root of the dtype's ε), or are
+    negative. The derivative in x is the formula's, as if the shares were free; make them by softmax
+    to stay where they add up to 1. At a share of 0 it is ∞ for logpdf, NaN for pdf, unless α_i = 1.
+    """
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
         """Σ (α_i − 1) log x_i − Σ log Γ(α_i) + log Γ(Σ α_i)"""
         x, alpha = as_floating(array_like(x)), as_floating(array_like(alpha))
+        _check_shares(x, alpha)
         column = alpha if x.ndim == 1 else op.expand_dims(alpha, axis=-1)
         constant = special.gammaln(op.sum(alpha)) - op.sum(special.gammaln(alpha))
         return constant + op.sum(special.xlogy(column - 1, x), axis=0)
@@ -282,6 +311,21 @@ class _Dirichlet:
     def pdf(self, x: Any, alpha: Any) -> Any:
         """The density at x."""
         return op.exp(self.logpdf(x, alpha))
+
+
+def _check_shares(x: Any, alpha: Any) -> None:
+    if alpha.ndim != 1 or x.ndim not in (1, 2) or x.shape[0] != alpha.shape[0]:
+        raise ValueError(
+            f"dirichlet: alpha (d,) goes with x (d,), or (d, n) for n points as columns; got alpha "
+            f"{alpha.shape}, x {x.shape}. For points in rows pass x.T"
+        )
+    totals, values = raw(op.sum(x, axis=0)), raw(x)
+    if (values < 0).any() or (abs(totals - 1) > np.finfo(x.dtype).eps ** 0.5).any():
+        raise ValueError(
+            "dirichlet: the entries of x along axis 0 must be shares, 0 or more, that add up to 1; "
+            f"the least is {values.min()}, sums go from {totals.min()} to {totals.max()}. "
+            "mg.softmax(x, axis=0) makes shares of any numbers"
+        )
 
 
 class _MultivariateNormal:

@@ -89,3 +89,80 @@ def test_values_at_ends_and_impossible_counts_are_scipys():
     with np.errstate(divide="ignore"):
         assert mg.stats.gamma.logpdf(0.0, 0.5) == scipy_stats.gamma.logpdf(0.0, 0.5) == np.inf
     assert mg.stats.bernoulli.logpmf(2.0, 0.3) == scipy_stats.bernoulli.logpmf(2, 0.3) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "left", "right"),
+    # 12 x (1 − x)², its mirror image, 6 x (1 − x), 1, 2 x, 30 x² (1 − x)²
+    [(2, 3, 12, 0), (3, 2, 0, -12), (2, 2, 6, -6), (1, 1, 0, 0), (2, 1, 2, 2), (3, 3, 0, 0)],
+)
+def test_the_slope_of_betas_density_at_its_ends_is_the_limit_from_inside(a, b, left, right):
+    x = mg.tensor([0.0, 1.0], requires_grad=True)
+    mg.stats.beta.pdf(x, float(a), float(b)).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [left, right], rtol=1e-14)
+
+
+def test_where_betas_density_is_steep_at_an_end_its_slope_is_infinite():
+    x = mg.tensor([0.0, 1.0], requires_grad=True)
+    mg.stats.beta.pdf(x, 1.5, 1.5).sum().backward()
+    assert x.grad.tolist() == [np.inf, -np.inf]
+
+
+def test_the_second_derivative_of_betas_density_at_its_ends_is_the_limit_too():
+    x = mg.tensor([0.0, 1.0], requires_grad=True)
+    g = mg.grad(mg.stats.beta.pdf(x, 2.0, 3.0).sum(), x, create_graph=True)  # 12 − 48 x + 36 x²
+    np.testing.assert_allclose(mg.grad(g.sum(), x).numpy(), [-48, 24], rtol=1e-14)
+
+
+def test_at_an_end_where_the_density_is_zero_the_shape_parameters_have_gradient_zero():
+    a, b = mg.tensor(2.0, requires_grad=True), mg.tensor(3.0, requires_grad=True)
+    mg.stats.beta.pdf(np.array([0.0, 1.0]), a, b).sum().backward()
+    assert a.grad == 0 and b.grad == 0
+
+
+def test_the_slope_of_gammas_density_at_zero_is_the_limit_from_inside():
+    for shape, slope in ((1.0, -1.0), (2.0, 1.0), (3.0, 0.0)):
+        x = mg.tensor(0.0, requires_grad=True)
+        mg.stats.gamma.pdf(x, shape).backward()
+        assert x.grad == slope
+
+
+def test_a_density_of_large_parameters_does_not_overflow():
+    with np.errstate(all="raise", under="ignore"):
+        y = mg.stats.beta.pdf(0.5, 6e4, 6e4)
+    np.testing.assert_allclose(y, scipy_stats.beta.pdf(0.5, 6e4, 6e4), rtol=1e-8)  # of log B ≈ 8e4
+
+
+@pytest.mark.parametrize("x", [[0.5, 0.6, 0.2], [1.2, -0.4, 0.2]])
+def test_dirichlet_refuses_what_are_no_shares_as_scipy_does(x):
+    with pytest.raises(ValueError, match="shares, 0 or more, that add up to 1"):
+        mg.stats.dirichlet.logpdf(mg.tensor(x), [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError):
+        scipy_stats.dirichlet.logpdf(x, [1.0, 2.0, 3.0])
+
+
+def test_dirichlet_says_that_points_are_columns():
+    with pytest.raises(ValueError, match=r"alpha \(3,\), x \(4, 3\).*pass x.T"):
+        mg.stats.dirichlet.logpdf(SHARES.T, [1.0, 2.0, 3.0])
+
+
+def test_dirichlet_takes_a_softmax_of_float32_and_is_differentiable_through_it():
+    z, alpha = rng.standard_normal((50, 4)), np.linspace(0.5, 2, 50)
+    assert mg.stats.dirichlet.logpdf(mg.softmax(z.astype("f"), axis=0), alpha).shape == (4,)
+    assert gradcheck(lambda z: mg.stats.dirichlet.logpdf(mg.softmax(z, axis=0), alpha), z)
+
+
+def test_dirichlet_checks_every_example_of_vmap():
+    f = mg.func.vmap(lambda x: mg.stats.dirichlet.logpdf(x, np.ones(3)))
+    assert f(mg.tensor(SHARES.T)).shape == (4,)
+    with pytest.raises(ValueError, match="add up to 1"):
+        f(mg.tensor(SHARES.T * [[1.0], [1.0], [2.0], [1.0]]))
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
+def test_a_shape_parameter_without_a_rule_is_an_error_in_reverse_and_forward_mode(name):
+    f, rest = getattr(mg.special, name), (0.3,) if name != "betainc" else (2.0, 0.3)
+    with pytest.raises(mg.errors.RuleError, match="no derivative rule for its input 'a'"):
+        f(mg.tensor(2.0, requires_grad=True), *rest)
+    with pytest.raises(mg.errors.RuleError, match="no derivative rule for its input 'a'"):
+        mg.func.jvp(lambda a: f(a, *rest), (mg.tensor(2.0),), (mg.tensor(1.0),))

@@ -69,7 +69,8 @@ print("how many of each:", np.bincount(labels))
 #
 # where $i$ and $k$ are pairs (row, column) and $p$ is the padding. Move the image, and the result
 # moves along. minigrad copies the windows into the columns of a matrix, so that the sum becomes one
-# matrix product; its three rules are again convolutions:
+# matrix product (3 × 3 filters over many channels go Winograd's way, with fewer products), and
+# its three rules are again convolutions:
 
 # %%
 from minigrad.ops.conv import primitives

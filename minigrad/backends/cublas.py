@@ -157,9 +157,8 @@ class _Plan:
         if self.nothing:
             y.fill(0)
             return y
-        a, b = (
-            x.copy(order="C") if copy else x for x, copy in zip((a, b), self.copies, strict=True)
-        )
+        a = a.copy(order="C") if self.copies[0] else a
+        b = b.copy(order="C") if self.copies[1] else b
         code = library.gemm(
             library.handle(), *self.before, b.data.ptr, *self.right, a.data.ptr, *self.left,
             ctypes.addressof(self.zero), y.data.ptr, *self.after,

@@ -49,6 +49,14 @@ def device_of(x: Any) -> str:
     return "cpu" if array_module(x) is np else _NAMES[x.device.id]
 
 
+def is_contiguous(x: Any) -> bool:
+    """x.flags.c_contiguous, for which CuPy would make an object of Python's (0.6 µs)."""
+    try:
+        return x._c_contiguous
+    except AttributeError:  # no array of CuPy's
+        return x.flags.c_contiguous
+
+
 def resolve(device: str | None) -> Any:
     """What makes arrays on `device` (None: "cpu"): numpy, cupy, or cupy on one of its GPUs."""
     if device in (None, "cpu"):

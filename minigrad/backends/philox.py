@@ -15,21 +15,27 @@ _MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
 _STEPS = 0x9E3779B9, 0xBB67AE85  # what the two halves of the key grow by in each round
 _LOW = 0xFFFFFFFF
 
-_SOURCE = """
-extern "C" __global__
-void philox(unsigned int k0, unsigned int k1, unsigned long long first, long long n, uint4* y) {
-    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    unsigned long long counter = first + i;
+# The random words of one counter, for kernels that draw where they need them (on_gpu/dropout.py).
+PHILOX = """
+__device__ __forceinline__ uint4 philox(unsigned long long counter, unsigned int k0,
+                                        unsigned int k1) {
     unsigned int a = (unsigned int)counter, b = (unsigned int)(counter >> 32), c = 0, d = 0;
+    #pragma unroll
     for (int round = 0; round < 10; ++round) {
         unsigned int ha = __umulhi(0xD2511F53u, a), la = 0xD2511F53u * a;
         unsigned int hc = __umulhi(0xCD9E8D57u, c), lc = 0xCD9E8D57u * c;
         a = hc ^ b ^ k0; b = lc; c = ha ^ d ^ k1; d = la;
         k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;
     }
-    y[i] = make_uint4(a, b, c, d);
+    return make_uint4(a, b, c, d);
 }
+"""
+_SOURCE = f"""{PHILOX}
+extern "C" __global__
+void words(unsigned int k0, unsigned int k1, unsigned long long first, long long n, uint4* y) {{
+    long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+    if (i < n) y[i] = philox(first + i, k0, k1);
+}}
 """
 _kernels: dict[int, Any] = {}  # by device, since a compiled kernel belongs to one
 
@@ -40,12 +46,17 @@ def words(xp: Any, seed: int, first: int, n: int) -> Any:
         return _words_by_arrays(xp, seed, first, n)
     device = xp.cuda.runtime.getDevice()
     if device not in _kernels:
-        _kernels[device] = xp.RawKernel(_SOURCE, "philox")
+        _kernels[device] = xp.RawKernel(_SOURCE, "words")
     y = xp.empty((n, 4), xp.uint32)
-    k0, k1 = np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
     if n:
-        _kernels[device](((n + 255) // 256,), (256,), (k0, k1, np.uint64(first), np.int64(n), y))
+        given = (*key_words(seed), np.uint64(first), np.int64(n), y)
+        _kernels[device](((n + 255) // 256,), (256,), given)
     return y
+
+
+def key_words(seed: int) -> tuple[Any, Any]:
+    """A seed's two halves, as kernels take them."""
+    return np.uint32(seed & _LOW), np.uint32(seed >> 32 & _LOW)
 
 
 def _words_by_arrays(xp: Any, seed: int, first: int, n: int) -> Any:
@@ -68,11 +79,15 @@ class DeviceGenerator:
     def __init__(self, xp: Any, seed: int):
         self.xp, self.seed, self.used = xp, seed, 0
 
+    def reserve(self, count: int) -> int:
+        """The first of the counters that give `count` words; they count as used from now on."""
+        first = self.used
+        self.used += -(-count // 4)
+        return first
+
     def _words(self, count: int) -> Any:
-        n = -(-count // 4)
-        y = words(self.xp, self.seed, self.used, n)
-        self.used += n
-        return y.reshape(-1)[:count]
+        first = self.reserve(count)
+        return words(self.xp, self.seed, first, self.used - first).reshape(-1)[:count]
 
     def random(self, size: Any = (), dtype: Any = np.float64) -> Any:
         """Uniform on [0, 1): 24 random bits as float32, 53 as float64."""

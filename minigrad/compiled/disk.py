@@ -2,13 +2,15 @@
 
 numba keeps what it compiles beside the file that a function comes from, and looks whether that file
 and the processor are still the same. So the source of a loop becomes a file, named by a digest of
-itself and of all that is compiled into it. The directory is XDG_CACHE_HOME/minigrad/loops (by
+itself and of all that is compiled into it; kernels that are written by hand get that digest beside
+numba's own stamp (jit.kernel). The directory is XDG_CACHE_HOME/minigrad/loops (by
 default ~/.cache/…); where nothing can be written, loops are kept in memory alone.
 """
 
 import hashlib
 import os
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from ..version import __version__
@@ -16,14 +18,27 @@ from ..version import __version__
 MOST = 1024  # sources kept; the one written longest ago goes first
 
 
+def sources() -> dict[str, str]:
+    """Name -> text of every file that a loop or kernel may be compiled from.
+
+    Kernels call each other and functions of one element across the files of this room, and take
+    nothing from others but the numbers in ops/normal.py (a test looks).
+    """
+    room, ops = files("minigrad.compiled"), files("minigrad.ops")
+    found = [entry for entry in room.iterdir() if entry.name.endswith(".py")]
+    found.append(ops.joinpath("normal.py"))
+    return {entry.name: entry.read_text("utf-8") for entry in found}
+
+
 @cache
-def _made_of() -> str:
-    """What every loop depends on beside its source: this room's functions, and the versions."""
+def digest() -> str:
+    """A digest of what every loop and kernel depends on beside its own source."""
+    import llvmlite
     import numba
 
-    here = Path(__file__).parent
-    texts = [(here / name).read_text("utf-8") for name in ("functions.py", "jit.py")]
-    return "\n".join([*texts, __version__, numba.__version__])
+    texts = [part for item in sorted(sources().items()) for part in item]
+    versions = [__version__, numba.__version__, llvmlite.__version__]
+    return hashlib.sha256("\n".join([*texts, *versions]).encode()).hexdigest()
 
 
 def directory() -> Path:
@@ -34,7 +49,7 @@ def directory() -> Path:
 
 def file_of(source: str) -> str | None:
     """The file with this source, written if it is not there; None where that cannot be."""
-    name = hashlib.sha256((source + _made_of()).encode()).hexdigest()[:32]
+    name = hashlib.sha256((source + digest()).encode()).hexdigest()[:32]
     try:
         path = directory() / f"loop_{name}.py"
         if not path.exists():

@@ -20,12 +20,29 @@ from numba.core import types
 from numba.core.typing.templates import signature
 from numba.extending import intrinsic
 
+from . import disk
+
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 def kernel(fn: Callable) -> Callable:
     """Decorator: a loop over arrays, compiled at its first call and kept on disk (by numba)."""
-    return numba.njit(cache=True, fastmath={"contract"}, **_OPTIONS)(fn)
+    options = {"fastmath": {"contract"}, **_OPTIONS}
+    kept = numba.njit(cache=True, **options)(fn)
+    return kept if _stamp(kept) else numba.njit(**options)(fn)
+
+
+def _stamp(kept: Any) -> bool:
+    """Let a kernel on disk count as old when anything has changed that is compiled into it.
+
+    numba looks at the file of the kernel alone, not at those of the functions that it calls. Where
+    a version of numba has its stamp elsewhere: False, and nothing is kept.
+    """
+    index: Any = getattr(getattr(kept, "_cache", None), "_cache_file", None)
+    if not hasattr(index, "_source_stamp"):
+        return False
+    index._source_stamp = (index._source_stamp, disk.digest())
+    return True
 
 
 def kernel_of(fn: Callable, on_disk: bool) -> Callable:

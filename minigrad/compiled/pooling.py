@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ops.pool import no_hits, places_counted
 from ..ops.windows import Windows
 from .install import on_host
 from .jit import kernel, larger
@@ -109,11 +110,11 @@ def max_pool(x: Any, *, how: Windows) -> Any:
     out = how.count("max_pool", size)
     y = np.empty((*x.shape[:-dims], *out), x.dtype)
     _pooled(_max, how, size, out, x, y)
-    return y
+    return y, no_hits(x, how)
 
 
 @on_host("max_pool_dx")
-def max_pool_dx(a: Any, x: Any, y_max: Any, *, how: Windows) -> Any:
+def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> Any:
     dims = len(how.kernel)
     if dims > 2 or not plain(a, x, y_max):
         return None
@@ -128,6 +129,10 @@ def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
     if dims > 2 or not plain(x):
         return None
     size = x.shape[-dims:]
+    if type(divisor) is tuple:
+        y = sum_pool(x, how=how)
+        y /= places_counted(np, how, size, divisor).astype(x.dtype)
+        return y
     out = how.count("sum_pool", size)
     y, number = np.empty((*x.shape[:-dims], *out), x.dtype), x.dtype.type(divisor)
     _pooled(lambda x, y, where: _sum(x, y, number, where), how, size, out, x, y)
@@ -139,6 +144,8 @@ def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
     dims = len(size)
     if dims > 2 or not plain(a):
         return None
+    if type(divisor) is tuple:
+        a, divisor = a / places_counted(np, how, tuple(size), divisor).astype(a.dtype), 1
     y, number = np.empty((*a.shape[:-dims], *size), a.dtype), a.dtype.type(divisor)
     _pooled(
         lambda a, y, where: _sum_dx(a, y, number, where), how, tuple(size), a.shape[-dims:], a, y

@@ -132,7 +132,8 @@ class autocast:
     @property
     def log(self) -> list[CastEvent]:
         """The casts made so far under this object, most frequent first."""
-        return [CastEvent(op, a, b, count) for (op, a, b), count in self._casts.most_common()]
+        counts = self._casts.most_common()
+        return [CastEvent(op, str(a), str(b), count) for (op, a, b), count in counts]
 
     # -- for the careful path ----------------------------------------------------------------
 
@@ -182,8 +183,8 @@ class autocast:
         return kept.cast
 
     def _cast(self, name: str, x: Any, target: Any) -> Any:
-        self._casts[name, str(x.dtype), str(target)] += 1
-        return ops.astype(x, dtype=target)
+        self._casts[name, x.dtype, target] += 1
+        return ops.cast(x, dtype=target)
 
     def _is_weight(self, x: Any, target: Any) -> bool:
         """Whether one cast may serve all uses of x inside.

@@ -121,6 +121,21 @@ def _our_name(error: Exception) -> str:
     return f"; here it is {ours}" if ours else ""
 
 
+def no_such_argument(x: Any, method: str, given: dict) -> TypeError:
+    """The error of a tensor's method that was given keywords which it has not."""
+    error = TypeError(f"{method}() got an unexpected keyword argument {next(iter(given))!r}")
+    call = ", ".join(f"{name}={describe(value)}" for name, value in given.items())
+    return with_our_name(TypeError(f"{method}(x: {describe(x)}, {call}): {error}"), given)
+
+
+def with_our_name(error: TypeError, given: dict) -> TypeError:
+    """The error of a function of ops that was given a keyword by PyTorch's name, with ours."""
+    ours = "" if getattr(error, "explained", False) else _our_name(error)
+    if not ours or not _OUR_NAMES.keys() & given.keys():
+        return error
+    return TypeError(f"{error}{ours}")
+
+
 _REBUILT = (
     np.exceptions.AxisError,
     np.linalg.LinAlgError,

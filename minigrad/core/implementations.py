@@ -30,7 +30,8 @@ class ByDevice:
     def __call__(self, *arrays: Any, **params: Any) -> Any:
         device = None
         for x in arrays:
-            if hasattr(x, "strides") and not isinstance(x, np.generic):
+            # an array is told by its ndim: CuPy makes a tuple to answer for shape or strides
+            if hasattr(x, "ndim") and not isinstance(x, np.generic):
                 here = device_of(x)
                 if device is None:
                     device = here

@@ -7,11 +7,11 @@ core/registry.py says why.
 
 from typing import Any
 
-from .more_methods import MoreMethods
+from .axis_methods import AxisMethods
 from .registry import op
 
 
-class Methods(MoreMethods):
+class Methods(AxisMethods):
     """Base of Tensor."""
 
     __slots__ = ()
@@ -169,65 +169,6 @@ class Methods(MoreMethods):
 
     clone = copy
 
-    def sum(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
-        return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def mean(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
-        return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
-        return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def var(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Any:
-        return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-
-    def std(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Any:
-        return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-
-    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.min(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.argmax(self, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.argmin(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.any(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
-        return op.all(self, axis=axis, keepdims=keepdims)
-
-    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
-        return op.cumsum(self, axis=axis, dtype=dtype)
-
-    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
-        return op.cumprod(self, axis=axis, dtype=dtype)
-
     def clip(self, min: Any = None, max: Any = None) -> Any:
         return op.clip(self, min=min, max=max)
 
@@ -245,15 +186,6 @@ class Methods(MoreMethods):
 
     def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
         return op.take(self, indices, axis=axis, mode=mode)
-
-    def repeat(self, repeats: Any, axis: Any = None) -> Any:
-        return op.repeat(self, repeats, axis=axis)
-
-    def argsort(self, axis: Any = -1) -> Any:
-        return op.argsort(self, axis=axis)
-
-    def sort(self, axis: Any = -1) -> Any:
-        return op.sort(self, axis=axis)
 
     def nonzero(self) -> Any:
         return op.nonzero(self)
@@ -276,9 +208,6 @@ class Methods(MoreMethods):
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return op.swapaxes(self, axis1=axis1, axis2=axis2)
 
-    def squeeze(self, axis: Any = None) -> Any:
-        return op.squeeze(self, axis=axis)
-
     def unsqueeze(self, axis: int) -> Any:
         return op.expand_dims(self, axis=axis)
 
@@ -286,12 +215,6 @@ class Methods(MoreMethods):
         return op.broadcast_to(self, shape=shape[0] if len(shape) == 1 else shape)
 
     # -- parts ------------------------------------------------------------------------------
-
-    def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-        return op.norm(self, ord=ord, axis=axis, keepdims=keepdims)
-
-    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return op.logsumexp(self, axis=axis, keepdims=keepdims)
 
     def searchsorted(self, v: Any, side: str = "left") -> Any:
         return op.searchsorted(self, v, side=side)
@@ -313,21 +236,6 @@ class Methods(MoreMethods):
 
     def narrow(self, axis: int, start: int, length: int) -> Any:
         return op.narrow(self, axis, start, length)
-
-    def split(self, sections: Any, axis: int = 0) -> Any:
-        return op.split(self, sections, axis=axis)
-
-    def chunk(self, chunks: int, axis: int = 0) -> Any:
-        return op.chunk(self, chunks, axis=axis)
-
-    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
-        return op.topk(self, k, axis=axis, largest=largest)
-
-    def flip(self, axis: Any = None) -> Any:
-        return op.flip(self, axis=axis)
-
-    def roll(self, shift: Any, axis: Any = None) -> Any:
-        return op.roll(self, shift, axis=axis)
 
     def tril(self, k: int = 0) -> Any:
         return op.tril(self, k=k)
@@ -366,9 +274,3 @@ class Methods(MoreMethods):
 
     def square(self) -> Any:
         return op.square(self)
-
-    def softmax(self, axis: int = -1) -> Any:
-        return op.softmax(self, axis=axis)
-
-    def log_softmax(self, axis: int = -1) -> Any:
-        return op.log_softmax(self, axis=axis)

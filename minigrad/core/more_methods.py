@@ -6,6 +6,7 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .errors import with_our_name
 from .registry import op
 
 _NAMES = """
@@ -50,7 +51,10 @@ class MoreMethods:
 
 def _method(name: str) -> Callable:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(op, name)(self, *args, **kwargs)
+        try:
+            return getattr(op, name)(self, *args, **kwargs)
+        except TypeError as error:
+            raise with_our_name(error, kwargs) from error.__cause__
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"mg.{name} of this tensor and the arguments"

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import is_contiguous
 from . import events
 from .errors import InPlaceError
 from .graph import next_number
@@ -69,7 +70,12 @@ def note_write(array: Any, what: str, origin: tuple | None = None) -> None:
 
 def _span(array: Any) -> tuple[int, int]:
     """The addresses between which the array's elements lie."""
-    low = high = array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr  # or CuPy's
+    if isinstance(array, np.ndarray):
+        low = high = array.ctypes.data
+    else:  # CuPy's, whose shape and strides are tuples made anew at each look
+        low = high = array.data.ptr
+        if is_contiguous(array):
+            return low, low + array.nbytes
     for n, stride in zip(array.shape, array.strides, strict=True):
         if stride < 0:
             low += (n - 1) * stride

@@ -49,7 +49,7 @@ class ZeroRedundancyOptimizer:
         if self._kept:
             self.inner = optimizer_class([own[i] for i in self._kept], **defaults)
         self._options = [
-            {**optimizer_class([Tensor(np.zeros(1), True)], **defaults).defaults, **group}
+            {**optimizer_class([Tensor(np.zeros((1, 1)), True)], **defaults).defaults, **group}
             for group in groups
         ]
 

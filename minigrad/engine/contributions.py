@@ -30,7 +30,7 @@ def conform(c: Any, parent: Any, node: Any) -> Any:
             )
         c = unbroadcast(c, parent.shape)
     if c.dtype != parent.dtype:
-        c = op.astype(c, dtype=parent.dtype)
+        c = op.cast(c, dtype=parent.dtype)
     return c
 
 

@@ -101,14 +101,37 @@ class _Home:
             ]
 
 
-_homes: dict[tuple, _Home] = {}
+_homes: dict[tuple, _Home] = {}  # by device, address of the stream, thread
+_settling = threading.Lock()  # around a thread's first home in a stream
 
 
 def _home(cupy: Any) -> _Home:
     """The current stream of this thread, with what may be borrowed from it."""
     stream = cupy.cuda.get_current_stream()
     key = (cupy.cuda.Device().id, stream.ptr, threading.get_ident())
-    return _homes.get(key) or _homes.setdefault(key, _Home(stream))
+    return _homes.get(key) or _settle(key, stream)
+
+
+def _settle(key: tuple, stream: Any) -> _Home:
+    """A home for a thread that has none in this stream: a dead thread's in the same stream, if any.
+
+    That keeps rule 4: all that the dead thread has given to the stream is there, so what waits for
+    the stream waits for it. Dead threads' homes in other streams are forgotten once nobody can
+    give such a stream work any more and it has done its own: nothing then uses memory of theirs.
+    """
+    with _settling:
+        alive = sys._current_frames()
+        for other in [other for other in _homes if other[2] not in alive]:
+            if other[:2] == key[:2]:
+                return _homes.setdefault(key, _homes.pop(other))
+            if _abandoned(_homes[other].stream):
+                del _homes[other]
+        return _homes.setdefault(key, _Home(stream))
+
+
+def _abandoned(stream: Any) -> bool:
+    """Whether only a home knows the stream: its attribute, and the two names of this question."""
+    return sys.getrefcount(stream) <= 3 and stream.done
 
 
 class Seat:

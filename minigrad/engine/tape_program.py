@@ -17,6 +17,7 @@ from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
 from ..core import hooks, versions
 from ..core.errors import TapeError, describe
+from ..core.function_call import FunctionCall
 from ..core.tensor import Tensor, raw
 from . import api, hooked, serial
 from .tape import Entry, Outside, Tape, Value
@@ -142,6 +143,7 @@ class _Compiler:
         self.residuals: dict[Entry, tuple] = {}
         _refuse_writes(tape)
         entries, outside = _needed(tape, roots)
+        _refuse_functions(entries)
         _refuse_views(outside, given)
         for x in dict.fromkeys([*given, *outside]):
             array = owned(x.array) if x in given else x.array
@@ -288,6 +290,18 @@ def _refuse_writes(tape: Tape) -> None:
             "compile: memory was written in place while the tape recorded (x += v on an untracked "
             "tensor, an optimizer's step), which a program would not repeat. Record only what "
             "leads from the inputs to the outputs, and write outside of it."
+        )
+
+
+def _refuse_functions(entries: list[Entry]) -> None:
+    """A call of a class may do anything, and each time something else: there is no op to repeat."""
+    call = next((entry for entry in entries if isinstance(entry.op, FunctionCall)), None)
+    if call is not None:
+        raise TapeError(
+            f"compile: {call!r} is a call of the mg.Function {call.op.name}, which may do "
+            "something else at every call. Write it as an op (mg.primitive) or in ops; or record "
+            "what comes before it and what comes after it on tapes of their own, with its result, "
+            "detached, as an input."
         )
 
 

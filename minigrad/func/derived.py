@@ -11,9 +11,9 @@ from ..core.tensor import Tensor, raw
 from . import tree
 from .batching import vmap
 from .forward import jvp, pushed_through
-from .reverse import Recorded, chosen, grad
+from .reverse import Recorded, chosen, grad, vjp
 
-__all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev"]
+__all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
 
 
 def jacrev(
@@ -110,6 +110,20 @@ def hvp(fn: Callable, primals: tuple, tangents: tuple) -> Any:
     """
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(fn, argnums), primals, tangents)[1]
+
+
+def vhp(fn: Callable, primals: tuple, cotangents: tuple) -> Any:
+    """vᵀ H of a scalar function, without the Hessian: reverse over reverse.
+
+    The numbers of hvp, since H is symmetric, without a jvp of any op in fn: for those that have
+    none. It records the first backward, so hvp takes less memory. Arguments and result as hvp's;
+    torch.autograd.functional.vhp gives the pair (fn(*primals), this).
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    pull = vjp(grad(fn, argnums), *primals)[1]
+    if len(primals) == 1:
+        return pull(cotangents[0])[0]
+    return pull(tuple(cotangents))
 
 
 def _chosen_form(primals: tuple, values: list, argnums: int | tuple) -> Any:

@@ -94,7 +94,7 @@ def expression(s: Symbol, name: str = "v") -> str:
     if s.op in ("length", "place"):
         return f"({computed(s.dtype)}){s.op}"
     if s.op == "number":
-        return f"({computed(s.dtype)})a{s.args[0]}"
+        return f"({computed(s.dtype)})t.a[{s.args[0]}]"  # of the table: see table_source
     if s.op == "cast":
         nonzero = s.dtype == bool
         return f"{args[0]} != 0" if nonzero else f"({computed(s.dtype)}){args[0]}"
@@ -184,8 +184,8 @@ def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequen
             for body in (lanes_of, one):
                 body.append(f"{computed(s.dtype)} v{s.number} = {expression(s)};")
     for i, y in enumerate(outputs):
-        lanes_of.append(f"out{i}.v[k] = ({stored(y.dtype)})v{y.number};")
-        one.append(f"y{i}[i + k] = ({stored(y.dtype)})v{y.number};")
+        lanes_of.append(f"out{i}.v[k] = {_rounded(y)};")
+        one.append(f"y{i}[i + k] = {_rounded(y)};")
     whole = [(i, stored(inputs[i].dtype)) for i, kind in enumerate(kinds) if kind == "full"]
     load = [f"Lanes<{c}, W> in{i} = *(const Lanes<{c}, W>*)(x{i} + i);" for i, c in whole]
     made = [(i, stored(y.dtype)) for i, y in enumerate(outputs)]
@@ -209,12 +209,24 @@ def _elements(inputs: Sequence[Symbol], outputs: Sequence[Symbol], kinds: Sequen
     }}"""
 
 
-TABLE_BYTES = 3840  # kernels take 4 KB of arguments; the rest is for numbers
+def _rounded(y: Symbol) -> str:
+    """A result as it is stored, to the nearest, ties to even; by way of float32 if it is 16 bits.
+
+    Not from float64: two roundings may end beside the nearest, so that goes there in one.
+    """
+    source: Any = y.args[0] if y.op == "cast" else y
+    is_narrow = stored(y.dtype) != computed(y.dtype)
+    value = source if is_narrow and source.dtype == np.float64 else y
+    return f"({stored(y.dtype)})v{value.number}"
 
 
-def table_length(arrays: int) -> int:
-    """How many calls of so many arrays each fit into one kernel's table."""
-    return max(1, min(64, TABLE_BYTES // (8 * arrays + 12)))
+TABLE_BYTES = 4096  # what a kernel takes of arguments
+
+
+def table_length(arrays: int, numbers: int) -> int:
+    """How many calls of so many arrays each fit into one kernel's table, beside the numbers."""
+    rest = TABLE_BYTES - 8 * max(numbers, 1) - 16
+    return max(1, min(64, rest // (8 * arrays + 12)))
 
 
 def table_source(
@@ -228,13 +240,12 @@ def table_source(
     """The kernel x_k[i] = program(x_0[i], x_1[i] …), for up to `most` lists of arrays at once.
 
     written   which input each result is written to (each element by the thread that has read it)
-    numbers   how many float arguments a0, a1 … the program reads
+    numbers   how many floats a[0], a[1] … the program reads
     """
     own = [f"const {stored(x.dtype)}* x{i} = (const {stored(x.dtype)}*)t.at[m][{i}];"
            for i, x in enumerate(inputs)]  # fmt: skip
     own += [f"{stored(y.dtype)}* y{i} = ({stored(y.dtype)}*)t.at[m][{k}];"
             for i, (y, k) in enumerate(zip(outputs, written, strict=True))]  # fmt: skip
-    given = "".join(f", double a{i}" for i in range(numbers))
     lines = "\n    ".join(own)
     return f"""{HEADERS}{PRELUDE}
 constexpr int W = {width};
@@ -242,10 +253,11 @@ typedef long long Index;
 struct Table {{
     unsigned long long at[{most}][{len(inputs)}];  // where the arrays of each call begin
     long long n[{most}];                           // how many elements they have
+    double a[{max(numbers, 1)}];                   // the floats of the program
     int first[{most}];                             // the first block of threads that works on them
     int count;
 }};
-extern "C" __global__ void fused(const __grid_constant__ Table t{given}) {{
+extern "C" __global__ void fused(const __grid_constant__ Table t) {{
     int m = 0;  // the call that this block works on, by halving
     for (int jump = 32; jump; jump >>= 1)
         if (m + jump < t.count && t.first[m + jump] <= (int)blockIdx.x) m += jump;

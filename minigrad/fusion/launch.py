@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, is_contiguous
 from ..core.caches import Cache
 from . import column_kernels, cuda, row_kernels
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol, trace
@@ -24,6 +24,15 @@ def compiled(xp: Any, source: str) -> Any:
     """The kernel `fused` of a source, for the current device."""
     key = (source, xp.cuda.runtime.getDevice())
     return kernels.get_or_make(key, lambda: xp.RawKernel(source, "fused", options=_OPTIONS).kernel)
+
+
+def whole_numbers(xp: Any, values: Sequence[int]) -> tuple:
+    """Sizes as arguments of a kernel (long long), ready to be passed at every launch.
+
+    Of a Python int CuPy makes a scalar of NumPy's and asks that for its address: 2 µs each time.
+    """
+    ready = getattr(getattr(xp.cuda, "function", None), "CIntptr", int)
+    return tuple([ready(n) for n in values])
 
 
 def shaped(y: Any, shape: tuple) -> Any:
@@ -47,7 +56,7 @@ class Launch:
 
     def __init__(self, kernel: Any, grid: tuple, block: int, made: list, tail: tuple):
         self.kernel, self.grid, self.block = kernel, grid, (block,)
-        self.made, self.tail = made, tail  # tail: the sizes
+        self.made, self.tail = made, tail  # tail: the sizes, as whole_numbers gives them
         self.places = [i for i, form in enumerate(made) if type(form) is tuple]
 
     def __call__(self, xp: Any, arrays: Sequence[Any]) -> list:
@@ -133,14 +142,15 @@ class Kernel:
             index = "unsigned int" if n < _SHORT else "long long"
             width = cuda.lanes(self.whole())
             kernel = compiled(xp, self.source(index=index))
-            return Launch(kernel, (-(-n // (cuda.BLOCK * width)),), cuda.BLOCK, made, (n, *sizes))
+            grid = (-(-n // (cuda.BLOCK * width)),)
+            return Launch(kernel, grid, cuda.BLOCK, made, whole_numbers(xp, (n, *sizes)))
         rows = n // length
         kernel = compiled(xp, self.source(length))
-        layout = self.layout(length)
+        layout, tail = self.layout(length), whole_numbers(xp, (rows, length, *sizes))
         if layout is None:
-            return Launch(kernel, (rows,), 1024, made, (rows, length, *sizes))
+            return Launch(kernel, (rows,), 1024, made, tail)
         grid, block = (-(-rows // layout.rows),), layout.threads * layout.rows
-        return Launch(kernel, grid, block, made, (rows, length, *sizes))
+        return Launch(kernel, grid, block, made, tail)
 
 
 def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = False) -> list | None:
@@ -155,10 +165,11 @@ def run(key: Hashable, fn: Callable, arrays: Sequence[Any], may_pass: bool = Fal
     if not hasattr(xp, "RawKernel") or type(arrays[0]) is not xp.ndarray:
         return None  # the tests' stand-in of CuPy, or an array that a tape traces
     ready, forms = readable(arrays)
-    launch = launches.get((key, arrays[0].device.id, *forms))
+    full_key = (key, arrays[0].device.id, *forms)
+    launch = launches.get(full_key)
     if launch is None:
         launch = _prepared(fn, xp, forms, may_pass)
-        launches.put((key, arrays[0].device.id, *forms), launch)
+        launches.put(full_key, launch)
     return None if isinstance(launch, NotFusible) else launch(xp, ready)
 
 
@@ -170,7 +181,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
     ready, forms = [], []
     for x in arrays:
         same = False
-        if not x.flags.c_contiguous:
+        if not is_contiguous(x):
             same = x.size > 0 and not any(x.strides)
             y = x[(0,) * x.ndim] if same else x.copy(order="C")
         elif x.data.ptr & 15 and x.size > 1:
@@ -180,6 +191,13 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
         ready.append(y)
         forms.append((x.shape, x.dtype, same))
     return ready, forms
+
+
+def dense(x: Any) -> Any:
+    """x, or a copy of it, with neighbours side by side from a multiple of 16 bytes."""
+    if x.flags.c_contiguous and (x.size <= 1 or not x.data.ptr & 15):
+        return x
+    return x.copy(order="C")
 
 
 def _prepared(fn: Callable, xp: Any, forms: list, may_pass: bool) -> Launch | NotFusible:
@@ -283,6 +301,7 @@ def _columns(fn: Callable, xp: Any, forms: list) -> Launch | NotFusible:
             raise NotFusible("nothing to add")
         source = column_kernels.column_source(inputs, outputs, kinds, width)
         grid, block = (blocks, shares), 32 * column_kernels.WARPS
-        return Launch(compiled(xp, source), grid, block, made, (rows, columns, share))
+        tail = whole_numbers(xp, (rows, columns, share))
+        return Launch(compiled(xp, source), grid, block, made, tail)
     except NotFusible as reason:
         return reason

@@ -19,7 +19,10 @@ _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 def pull_fused(node: Node, g: Any) -> list:
     """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
-    return feed_fused(node.plan, (g, *node.saved))  # type: ignore[misc]
+    plan = node.plan
+    if plan.op.kind != "elementwise":
+        return plan.pull(g, node.saved)
+    return feed_fused(plan, (g, *node.saved))  # type: ignore[misc]
 
 
 def feed_fused(plan: Any, values: tuple) -> list:
@@ -30,17 +33,17 @@ def feed_fused(plan: Any, values: tuple) -> list:
 
 def contributions(plan: Any, values: tuple) -> list | None:
     """The same by one kernel; None where it cannot be one."""
+    if plan.op.kind != "elementwise":
+        return None
     xp = array_module(values[0])
-    if plan.op.kind != "elementwise" or (xp is np and launch.host is None):
+    if xp is np and launch.host is None:
         return None
     arrays, places, statics = _apart(values, xp)
     if arrays is None:
         return None
-    slots = dict(zip(places, range(len(places)), strict=True))
 
     def rule(*symbols: Any) -> list:
-        given = tuple([symbols[slots[i]] if i in slots else v for i, v in enumerate(values)])
-        return plan.feed(given)
+        return plan.feed(_with(values, places, symbols))
 
     return launch.run((plan, "pull", statics), rule, arrays, may_pass=True)
 
@@ -51,19 +54,17 @@ def fused_forward(op: Any, plain: Any, args: tuple, params: dict) -> Any:
     The residuals of elementwise ops are functions of the inputs, which the rules find for
     themselves where they are None. On a GPU that is so: computing costs less there than memory.
     """
-    xp = next((array_module(x) for x in args if hasattr(x, "strides")), np)
+    xp = _module_of(args)
     arrays, places, statics = _apart(args, xp)
-    if arrays is None or not all(isinstance(v, _STATIC) for v in params.values()):
+    if arrays is None or (params and not all(isinstance(v, _STATIC) for v in params.values())):
         return None
-    slots = dict(zip(places, range(len(places)), strict=True))
+    found_by_rules = xp is not np and op.residuals
 
     def forward(*symbols: Any) -> Any:
-        given = [symbols[slots[i]] if i in slots else v for i, v in enumerate(args)]
-        y = plain(*given, **params)
+        y = plain(*_with(args, places, symbols), **params)
         return y[0] if found_by_rules else y
 
-    found_by_rules = xp is not np and op.residuals
-    key = (op, "forward", statics, tuple(sorted(params.items())))
+    key = (op, "forward", statics, tuple(sorted(params.items())) if params else ())
     found = launch.run(key, forward, arrays)
     if found is None:
         return None
@@ -72,14 +73,25 @@ def fused_forward(op: Any, plain: Any, args: tuple, params: dict) -> Any:
     return tuple(found) if op.residuals else found[0]
 
 
+def _module_of(args: tuple) -> Any:
+    """The module of the first array among the arguments of a call."""
+    for x in args:
+        if hasattr(x, "ndim"):
+            return array_module(x)
+    return np
+
+
 def _apart(values: tuple, xp: Any) -> tuple[list | None, list, tuple]:
     """(the arrays of the module xp, their places, the other values with their places) of a call.
 
     No arrays where something is neither an array nor a plain number.
     """
-    arrays, places, statics = [], [], []
+    arrays, places, statics, kind = [], [], [], xp.ndarray
     for i, value in enumerate(values):
-        if isinstance(value, _STATIC):
+        if type(value) is kind:  # by far the most frequent, so asked first
+            arrays.append(value)
+            places.append(i)
+        elif isinstance(value, _STATIC):
             statics.append((i, type(value), value))
         elif hasattr(value, "dtype") and array_module(value) is xp:
             arrays.append(value)
@@ -87,3 +99,11 @@ def _apart(values: tuple, xp: Any) -> tuple[list | None, list, tuple]:
         else:
             return None, [], ()
     return (arrays or None), places, tuple(statics)
+
+
+def _with(values: tuple, places: list, symbols: tuple) -> tuple:
+    """The values of a call with symbols in the places of its arrays."""
+    given = list(values)
+    for i, symbol in zip(places, symbols, strict=True):
+        given[i] = symbol
+    return tuple(given)

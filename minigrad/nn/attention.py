@@ -94,7 +94,7 @@ class MultiheadAttention(Module):
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1
-        q, k, v = (self._heads(x, time, single) for x in self._projected(query, key, value))
+        q, k, v = self._projected(query, key, value, time, single)
         mask = self._mask(attn_mask, key_padding_mask, q, k, is_causal)
         k, v, mask = self._with_more_keys(k, v, mask)
         p = self.dropout if self.training else 0.0
@@ -131,17 +131,19 @@ class MultiheadAttention(Module):
                 f"batch size, in axis {batch} with batch_first={self.batch_first}"
             )
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> Any:
-        """The three linear maps; one product where they are of the same array."""
+    def _projected(self, query: Tensor, key: Tensor, value: Tensor, time: int, single: bool) -> Any:
+        """The three linear maps, in heads; one product where they are of the same array."""
         e, w, b = self.embed_dim, self.in_proj_weight, self.in_proj_bias
         if query is key is value and w is not None:
-            return op.split(op.linear(query, w, b), 3, axis=-1)
+            x = op.linear(query, w, b)
+            x = op.expand_dims(x, axis=1) if single else x
+            return op.split_heads(x, heads=self.num_heads, time=time)
         rows = [slice(i * e, (i + 1) * e) for i in range(3)]
         weights: Any = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         if w is not None:
             weights = [w[i] for i in rows]
         return [
-            op.linear(x, w, None if b is None else b[i])
+            self._heads(op.linear(x, w, None if b is None else b[i]), time, single)
             for x, w, i in zip((query, key, value), weights, rows, strict=True)
         ]
 

@@ -1,13 +1,14 @@
 """What ops run on a GPU where NumPy's words would be slow there; the rules stay as they are.
 
-elements.py     elementwise ops: the row of the calculus table as one kernel, forward and derivative
+elements.py     elementwise ops: the row of the calculus table as one kernel, both ways; and casts
 rows.py         softmax and its kin, sums
 norms.py        layer, rms, group, instance and batch normalisation
 losses.py       cross entropy on class indices
 products.py     matrix products through cuBLAS
 attention.py    attention over whole matrices of scores, as many as fit a workspace
 convolution.py  cuDNN where its front end is installed, else products of whole batches
-pooling.py      maxima of windows
+pooling.py      maxima and sums of windows; pooling_rows.py: where they are small; row_text.py
+dropout.py      dropout, drawn where it is used
 optimizers.py   an optimizer's update as one kernel
 
 Each of these gives ops a forward for "cuda" that falls back to the op's own where arrays do not

@@ -8,7 +8,7 @@ against the other.
 from math import prod
 from typing import Any
 
-from ..backends.device import array_module
+from ..backends.device import array_module, is_contiguous
 from ..backends.dtypes import is_floating
 from ..core import deterministic
 from ..fusion import launch
@@ -29,7 +29,7 @@ def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows, groups
         return None
     if not cudnn_plans.installed():
         return None
-    arrays = [x if x.flags.c_contiguous else x.copy(order="C") for x in (first, second)]
+    arrays = [x if is_contiguous(x) else x.copy(order="C") for x in (first, second)]
     axes = len(how.kernel)
     if axes == 1:  # cuDNN has two axes at least
         how = Windows(

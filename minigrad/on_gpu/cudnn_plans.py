@@ -46,13 +46,14 @@ _local = threading.local()  # cuDNN's handles belong to a thread
 
 def _handle(cupy: Any) -> Any:
     """This thread's handle on the current device, put to the current stream."""
-    cudnn = _front_end()
-    device = cupy.cuda.runtime.getDevice()
-    handles = _local.__dict__.setdefault("handles", {})
-    if device not in handles:
-        handles[device] = cudnn.create_handle()
-    cudnn.set_stream(handles[device], cupy.cuda.get_current_stream().ptr)
-    return handles[device]
+    device, stream = cupy.cuda.runtime.getDevice(), cupy.cuda.get_current_stream().ptr
+    known = _local.__dict__.get(device)
+    if known is None:
+        known = _local.__dict__[device] = [_front_end().create_handle(), None]
+    if known[1] != stream:
+        _front_end().set_stream(known[0], stream)
+        known[1] = stream
+    return known[0]
 
 
 def _names() -> dict:
@@ -111,13 +112,14 @@ class Plan:
             graph.build_plans()
         except Exception as error:
             raise Unsupported(str(error)) from error
-        self.graph, self.places = graph, (first, second, y)
+        self.graph = graph
+        self.numbers = [place.get_uid() for place in (first, second, y)]
         self.workspace = graph.get_workspace_size()
 
     def __call__(self, cupy: Any, first: Any, second: Any) -> Any:
         y = cupy.empty(self.shape, self.dtype)
         memory = cupy.empty(max(self.workspace, 1), np.uint8)
-        a, b, c = self.places
+        a, b, c = self.numbers  # the front end would ask each tensor for its number, at every call
         pointers = {a: first.data.ptr, b: second.data.ptr, c: y.data.ptr}
         self.graph.execute(pointers, memory.data.ptr, handle=_handle(cupy))
         return y

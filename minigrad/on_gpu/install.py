@@ -8,7 +8,7 @@ from ..core.registry import op
 from ..engine import serial
 from ..fusion.rules import feed_fused, pull_fused
 
-_ROOMS = "attention convolution losses norms optimizers pooling products rows".split()
+_ROOMS = "attention convolution dropout losses norms optimizers pooling products rows".split()
 _installed: set[str] = set()
 forwards: dict[str, Callable] = {}
 

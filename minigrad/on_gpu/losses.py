@@ -9,6 +9,7 @@ from ..core import modes
 from ..fusion import launch
 from ..fusion.trace import place
 from .install import on_gpu
+from .rows import sum_
 
 _MOST = 1 << 16  # targets that one block adds up
 
@@ -63,7 +64,10 @@ def cross_entropy_index(x: Any, index: Any, scale: Any, *, total: bool = True) -
     if ys is None:
         return None
     losses, lse = ys
-    return (losses.sum() if total else losses.reshape(n)), lse
+    if not total:
+        return losses.reshape(n), lse
+    y = sum_(losses)
+    return (losses.sum() if y is None else y), lse
 
 
 def dx_words(x: Any, a: Any, lse: Any, index: Any) -> list:

@@ -1,50 +1,63 @@
 """An optimizer's update as kernels over many parameters, recorded from the words the CPU runs."""
 
 from collections.abc import Callable
+from typing import Any
 
-from ..backends.device import array_module
+from ..backends.device import array_module, is_contiguous
 from ..fusion.trace import NotFusible
-from ..fusion.writes import Recorded
+from ..fusion.writes import recorded
 from ..optim import packs
 
 
 def step(update: Callable, jobs: list) -> list:
     """The updates (x, g, state) by kernels; those are returned that cannot be run so.
 
-    Parameters of the same dtypes, with the same numbers in their states, share the program.
+    Parameters of the same dtypes, with the same numbers in their states, share a kernel.
     """
-    programs: dict[tuple, Recorded | NotFusible] = {}
-    alike: dict[tuple, list] = {}
+    alike: dict[tuple, _Alike] = {}
     left = []
-    for x, g, state in jobs:
-        names = [name for name, value in state.items() if hasattr(value, "shape")]
-        if not hasattr(array_module(x), "RawKernel"):
-            left.append((x, g, state))
+    for job in jobs:
+        x, g, state = job
+        xp = array_module(x)
+        names = [name for name, value in state.items() if type(value) is xp.ndarray]
+        if not hasattr(xp, "RawKernel"):
+            left.append(job)
             continue
-        arrays = [x, g if g.flags.c_contiguous else g.copy(order="C"), *[state[n] for n in names]]
-        if any(not a.flags.c_contiguous or a.data.ptr & 15 or a.shape != x.shape for a in arrays):
-            left.append((x, g, state))
+        arrays = [x, g if is_contiguous(g) else g.copy(order="C"), *[state[n] for n in names]]
+        places, n = [a.data.ptr for a in arrays], x.size
+        # what is contiguous and has as many elements has them at the same places
+        if any(p & 15 or a.size != n or not is_contiguous(a) for p, a in zip(places, arrays)):
+            left.append(job)
             continue
         fixed = {name: value for name, value in state.items() if name not in names}
         dtypes = tuple([a.dtype for a in arrays])
         key = (x.device.id, dtypes, tuple(names), tuple(fixed.items()))
-        if key not in programs:
-            programs[key] = _recorded(update, dtypes, names, fixed)
-        if isinstance(programs[key], NotFusible):
-            left.append((x, g, state))
-        else:
-            alike.setdefault(key, []).append(arrays)
-    for key, found in alike.items():
-        with found[0][0].device:
-            programs[key].run(array_module(found[0][0]), found)  # type: ignore[union-attr]
+        if key not in alike:
+            alike[key] = _Alike(xp, x.device, recorded(update, dtypes, names, fixed))
+        found = alike[key]
+        if isinstance(found.program, NotFusible):
+            left.append(job)
+        elif n:
+            found.calls.append((places, n))
+            found.kept.append(arrays)
+    for found in alike.values():
+        found.run()
     return left
 
 
-def _recorded(update: Callable, dtypes: tuple, names: list, fixed: dict) -> Recorded | NotFusible:
-    try:
-        return Recorded(update, dtypes, names, fixed)
-    except Exception as reason:  # a norm of the parameter, say: run it as it stands
-        return NotFusible(str(reason))
+class _Alike:
+    """Calls of one program: where their arrays begin, and how many elements they have."""
+
+    def __init__(self, xp: Any, device: Any, program: Any):
+        self.xp, self.device, self.program = xp, device, program
+        self.calls: list[tuple[list[int], int]] = []
+        self.kept: list[list] = []  # a gradient's copy must live until the kernel is launched
+
+    def run(self) -> None:
+        if self.calls:
+            program, numbers = self.program
+            with self.device:
+                program.run(self.xp, numbers, self.calls)
 
 
 packs.by_kernels = step

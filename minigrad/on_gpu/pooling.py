@@ -1,19 +1,27 @@
-"""The maximum of windows and its gradient, a thread an element; kernel, stride … are constants.
+"""The maximum and the mean of windows, and their gradients.
 
-The gradient goes from the image's side: each place asks the windows that cover it, so nothing is
-added by atomics and results repeat bit for bit.
+Windows of up to 64 places go to pooling_rows.py. What stands here is for larger ones: a thread an
+element, kernel and stride … constants, the image's sizes arguments. A gradient goes from the
+image's side: each place asks the windows that cover it, so nothing is added by atomics and results
+repeat bit for bit.
+
+max_pool notes where each maximum is (the residual `hits`: a bit a place), so that its gradient
+reads one or two bytes a window in the place of the image and the maxima.
 """
 
-from math import prod
+from functools import lru_cache
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_floating
+from ..fusion import launch
 from ..fusion.cuda import BLOCK, HEADERS, PRELUDE, computed, stored
-from ..fusion.launch import compiled
+from ..ops.pool import no_hits
 from ..ops.windows import Windows
+from . import pooling_rows as rows
 from .install import on_gpu
 
 
@@ -46,14 +54,15 @@ def _over_window(how: Windows, words: str, start: str = "o") -> str:
 
 
 def _over_windows(how: Windows, words: str) -> str:
-    """A loop over the windows o0 … that cover the place at0 …"""
+    """A loop over the windows o0 … that cover the place at0 …, from the last one on."""
     loops = []
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
+        span = dilation * (kernel - 1) + 1
         loops.append(
-            f"for (int t{k} = 0; t{k} < {kernel}; ++t{k}) {{ "
-            f"const int shifted{k} = at{k} + {before} - t{k} * {dilation}; "
-            f"if (shifted{k} < 0 || shifted{k} % {stride}) continue; "
-            f"const int o{k} = shifted{k} / {stride}; if (o{k} >= out{k}) continue;"
+            f"for (int m{k} = 0; m{k} < {-(-span // stride)}; ++m{k}) {{ "
+            f"const int o{k} = (at{k} + {before}) / {stride} - m{k}; "
+            f"const int t{k} = at{k} + {before} - o{k} * {stride}; "
+            f"if (o{k} < 0 || o{k} >= out{k} || t{k} >= {span} || t{k} % {dilation}) continue;"
         )
     return " ".join(loops) + f" {{ {words} }} " + "}" * len(loops)
 
@@ -63,6 +72,7 @@ def _sizes(axes: int) -> str:
     return ", ".join(names)
 
 
+@lru_cache(maxsize=128)
 def forward_source(how: Windows, dtype: Any, index: str = "long long") -> str:
     """y = the maximum of each window; a NaN wins. index: the C type that counts the elements."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
@@ -84,6 +94,7 @@ extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y,
 """
 
 
+@lru_cache(maxsize=128)
 def gradient_source(how: Windows, dtype: Any, index: str = "long long") -> str:
     """Each place's equal shares of the windows whose maximum it is."""
     axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
@@ -109,45 +120,149 @@ extern "C" __global__ void fused(const {t}* __restrict__ a, const {t}* __restric
 """
 
 
+@lru_cache(maxsize=128)
+def sum_by_elements(how: Windows, dtype: Any, index: str, divisor: Any = 1) -> str:
+    """y = the sum of each window / divisor: see pooling_rows.sum_source."""
+    axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
+    places = _over_window(how, f"sum += ({c})x[{_place('p', axes, 'size')}];")
+    sizes = [f"size{k}" for k in range(axes)]
+    return f"""{HEADERS}{PRELUDE}
+typedef {index} Index;
+extern "C" __global__ void fused(const {t}* __restrict__ x, {t}* __restrict__ y, long long n,
+                                 {_sizes(axes)}) {{
+    const Index i = blockIdx.x * (Index)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    {_coordinates("o", axes, "out")}
+    {c} sum = 0;
+    {places}
+    y[i] = ({t})({rows.divided("sum", c, how, sizes, divisor)});
+}}
+"""
+
+
+@lru_cache(maxsize=128)
+def sum_gradient_by_elements(how: Windows, dtype: Any, index: str, divisor: Any = 1) -> str:
+    """Each place's sum of a / divisor over the windows that cover it."""
+    axes, t, c = len(how.kernel), stored(dtype), computed(dtype)
+    value = f"({c})a[{_place('o', axes, 'out')}]"
+    sizes = [f"size{k}" for k in range(axes)]
+    share = f"sum += {rows.divided(value, c, how, sizes, divisor)};"
+    return f"""{HEADERS}{PRELUDE}
+typedef {index} Index;
+extern "C" __global__ void fused(const {t}* __restrict__ a, {t}* __restrict__ gx, long long n,
+                                 {_sizes(axes)}) {{
+    const Index i = blockIdx.x * (Index)blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    {_coordinates("at", axes, "size")}
+    {c} sum = 0;
+    {_over_windows(how, share)}
+    gx[i] = ({t})sum;
+}}
+"""
+
+
+# -- in front of the ops -------------------------------------------------------------------------
+
+
 def _index(*arrays: Any) -> str:
     """The C type for places in these arrays: 64-bit divisions take several times longer."""
     return "unsigned int" if all(x.size < 1 << 31 for x in arrays) else "long long"
 
 
-def _launch(source: str, arrays: list, y: Any, sizes: tuple) -> Any:
-    kernel = compiled(array_module(y), source)
-    if y.size:
-        kernel((-(-y.size // BLOCK),), (BLOCK,), (*arrays, y, y.size, *map(np.int32, sizes)))
+def _launch(source: str, threads: int, *arguments: Any) -> None:
+    kernel = launch.compiled(array_module(arguments[0]), source)
+    kernel((-(-threads // BLOCK),), (BLOCK,), arguments)
+
+
+def _by_elements(source: str, arrays: list, y: Any, size: tuple, out: tuple) -> Any:
+    """A thread an element of y; the sizes are arguments."""
+    _launch(source, y.size, *arrays, y, y.size, *map(np.int32, (*size, *out)))
     return y
 
 
+def _by_rows(source: str, height: int, width: int, arrays: list, *ys: Any) -> None:
+    """A thread `height` rows of `width` neighbours of the results."""
+    threads = rows.threads_for(ys[0].shape, height, width)
+    _launch(source, threads, *arrays, *ys, threads)
+
+
 def _ready(*arrays: Any) -> bool:
-    return all(hasattr(array_module(x), "RawKernel") and is_floating(x.dtype) for x in arrays)
-
-
-def _contiguous(x: Any) -> Any:
-    return x if x.flags.c_contiguous else x.copy(order="C")
+    return all(
+        hasattr(array_module(x), "RawKernel") and is_floating(x.dtype) and x.size for x in arrays
+    )
 
 
 @on_gpu("max_pool")
 def max_pool(x: Any, *, how: Windows) -> Any:
-    if not _ready(x) or not x.size:
+    if not _ready(x):
         return None
-    axes = len(how.kernel)
+    axes, xp = len(how.kernel), array_module(x)
     size = x.shape[-axes:]
     out = how.count("max_pool", size)
-    if any(2 * max(pair) > k for pair, k in zip(how.padding, how.kernel, strict=True)):
-        return None  # a window may lie in the padding alone: its maximum is −∞
-    y = array_module(x).empty((*x.shape[:-axes], *out), x.dtype)
-    return _launch(forward_source(how, x.dtype, _index(x, y)), [_contiguous(x)], y, (*size, *out))
+    y = xp.empty((*x.shape[:-axes], *out), x.dtype)
+    given, index = [launch.dense(x)], _index(x, y)
+    if not rows.suits(how):
+        source = forward_source(how, x.dtype, index)
+        return _by_elements(source, given, y, size, out), no_hits(x, how)
+    kind = rows.hits_dtype(how)
+    hits = no_hits(x, how) if kind is None else xp.empty(y.shape, kind)
+    source = rows.largest_source(how, size, out, x.dtype, index)
+    ys = (y,) if kind is None else (y, hits)
+    _by_rows(source, 1, rows.results_width(how, out, x.dtype), given, *ys)
+    return y, hits
 
 
 @on_gpu("max_pool_dx")
-def max_pool_dx(a: Any, x: Any, y_max: Any, *, how: Windows) -> Any:
-    if not _ready(a, x, y_max) or not x.dtype == y_max.dtype == a.dtype or not prod(x.shape):
+def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -> Any:
+    if not _ready(a, x, y_max) or not x.dtype == y_max.dtype == a.dtype:
         return None
     axes = len(how.kernel)
-    arrays = [_contiguous(v) for v in (a, x, y_max)]
-    y = array_module(x).empty(x.shape, a.dtype)
-    sizes = (*x.shape[-axes:], *a.shape[-axes:])
-    return _launch(gradient_source(how, x.dtype, _index(x, a)), arrays, y, sizes)
+    size, out = x.shape[-axes:], a.shape[-axes:]
+    gx, index = array_module(x).empty(x.shape, a.dtype), _index(x, a)
+    if hits is None or not hits.size:
+        arrays = [launch.dense(v) for v in (a, x, y_max)]
+        return _by_elements(gradient_source(how, x.dtype, index), arrays, gx, size, out)
+    source = rows.largest_gradient_source(how, size, out, a.dtype, index)
+    given = [launch.dense(a), launch.dense(hits)]
+    _by_rows(source, *rows.places_shape(how, size, a.dtype), given, gx)
+    return gx
+
+
+@on_gpu("sum_pool")
+def sum_pool(x: Any, *, how: Windows, divisor: Any = 1) -> Any:
+    if not _ready(x) or not _divides(how, divisor):
+        return None
+    axes = len(how.kernel)
+    size = x.shape[-axes:]
+    out = how.count("sum_pool", size)
+    y = array_module(x).empty((*x.shape[:-axes], *out), x.dtype)
+    given, index = [launch.dense(x)], _index(x, y)
+    if not rows.suits(how):
+        return _by_elements(sum_by_elements(how, x.dtype, index, divisor), given, y, size, out)
+    source = rows.sum_source(how, size, out, x.dtype, index, divisor)
+    _by_rows(source, 1, rows.results_width(how, out, x.dtype), given, y)
+    return y
+
+
+@on_gpu("sum_pool_dx")
+def sum_pool_dx(a: Any, *, size: tuple, how: Windows, divisor: Any = 1) -> Any:
+    if not _ready(a) or not prod(size) or not _divides(how, divisor):
+        return None
+    axes, size = len(how.kernel), tuple(size)
+    out = a.shape[-axes:]
+    gx = array_module(a).empty((*a.shape[:-axes], *size), a.dtype)
+    given, index = [launch.dense(a)], _index(a, gx)
+    if not rows.suits(how):
+        return _by_elements(
+            sum_gradient_by_elements(how, a.dtype, index, divisor), given, gx, size, out
+        )
+    source = rows.sum_gradient_source(how, size, out, a.dtype, index, divisor)
+    _by_rows(source, *rows.places_shape(how, size, a.dtype), given, gx)
+    return gx
+
+
+def _divides(how: Windows, divisor: Any) -> bool:
+    """Whether the divisor can be written into a kernel."""
+    if type(divisor) is tuple:
+        return all(dilation == 1 for dilation in how.dilation)
+    return isfinite(divisor)

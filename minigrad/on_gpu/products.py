@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import cublas
+from ..backends.device import is_contiguous
 from ..fusion import launch
 from ..fusion.launch import shaped
 from .install import on_gpu
@@ -30,7 +31,7 @@ def matmul(a: Any, b: Any) -> Any:
         rows = () if a.ndim == 1 else y.shape[-2:-1]
         columns = () if b.ndim == 1 else y.shape[-1:]
         return shaped(y, (*lead, *rows, *columns))
-    if a.ndim > 2 == b.ndim and a.flags.c_contiguous:  # one large product, not one per entry
+    if a.ndim > 2 == b.ndim and is_contiguous(a):  # one large product, not one per entry
         rows = a.reshape((prod(a.shape[:-1]), a.shape[-1]))
         y = cublas.product(rows, b)
         return None if y is None else shaped(y, (*a.shape[:-1], b.shape[-1]))

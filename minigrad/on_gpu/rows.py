@@ -1,7 +1,7 @@
 """Softmax, its kin and sums by rows: in words that are recorded and made into one kernel each."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
@@ -11,6 +11,8 @@ from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
 from ..fusion.launch import shaped
 from .install import on_gpu
+
+_LONGEST = 1 << 16  # elements that one block of threads adds up
 
 
 def _shifted(x: Any) -> tuple:
@@ -74,31 +76,51 @@ for _name, _words in ROWS.items():
 def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """A sum that keeps neighbouring axes, such as the gradient of a bias, in a fixed order.
 
-    What is behind them is added up by rows, then what is before them by columns.
+    What is behind them is added up by rows, then what is before them by columns. One that keeps
+    none is a row, if it is not too long for one block of threads.
     """
-    if dtype is not None or axis is None or not is_floating(x.dtype) or not x.size:
+    if dtype is not None or not is_floating(x.dtype):
         return None
-    if not x.ndim:
+    axes = (axis,) if isinstance(axis, int) else axis if axis is None else tuple(axis)
+    way = _way(x.shape, axes, keepdims)
+    if way is None:
         return None
-    axes = {k % x.ndim for k in ((axis,) if isinstance(axis, int) else axis)}
-    kept = [k for k in range(x.ndim) if k not in axes]
-    if not kept or len(kept) == x.ndim or kept != list(range(kept[0], kept[-1] + 1)):
-        return None
-    lead, inner = prod(x.shape[: kept[0]]), prod(x.shape[kept[-1] + 1 :])
-    shape = x.shape[kept[0] : kept[-1] + 1]
+    lead, inner, kept, full = way
     ys: list | None = [x]
-    if lead == inner == 1:
-        return None
     wide = np.dtype(accumulator(x.dtype) or x.dtype)
     if inner > 1:
         words = _row_sum(wide if lead > 1 else x.dtype, wide)
-        ys = launch.run(("sum", lead > 1, wide), words, [x.reshape((lead, prod(shape), inner))])
+        ys = launch.run(("sum", lead > 1, wide), words, [x.reshape((lead, prod(kept), inner))])
     if ys is not None and lead > 1:
-        ys = columns_sum("sum", lambda v: v, ys, lead, shape, x.dtype)
-    if ys is None:
+        ys = columns_sum("sum", _same, ys, lead, kept, x.dtype)
+    return None if ys is None else shaped(ys[0], full)
+
+
+@lru_cache(maxsize=1024)
+def _way(shape: tuple, axes: tuple | None, keepdims: bool) -> tuple | None:
+    """(elements before the axes that a sum keeps, those behind, the kept lengths, y's shape).
+
+    None where the axes that it keeps are no neighbours, it leaves none out, or the row is too long.
+    """
+    out = range(len(shape)) if axes is None else {k % len(shape) for k in axes} if shape else ()
+    kept = [k for k in range(len(shape)) if k not in out]
+    size = prod(shape)
+    if not size or len(kept) == len(shape):
         return None
-    full = tuple([n if k in kept else 1 for k, n in enumerate(x.shape)])
-    return shaped(ys[0], full if keepdims else shape)
+    full = tuple([n if k in kept else 1 for k, n in enumerate(shape)])
+    if not kept:
+        return (1, size, (), full if keepdims else ()) if 1 < size <= _LONGEST else None
+    if kept != list(range(kept[0], kept[-1] + 1)):
+        return None
+    lead, inner = prod(shape[: kept[0]]), prod(shape[kept[-1] + 1 :])
+    if lead == inner == 1:
+        return None
+    lengths = shape[kept[0] : kept[-1] + 1]
+    return lead, inner, lengths, full if keepdims else lengths
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 @cache
@@ -125,4 +147,4 @@ def columns_sum(
         return list(ys) if isinstance(ys, list | tuple) else [ys]
 
     ys = launch.run_columns((key, wide), summands, xs, rows)
-    return ys and [y.astype(dtype, copy=False) for y in ys]
+    return ys and [y if y.dtype == dtype else y.astype(dtype) for y in ys]

@@ -31,6 +31,7 @@ from .resample import *
 from .shape import *
 from .softmax import *
 from .statistics import *
+from .stft import *
 
 # The ops, and not the files they come from, are what `from minigrad.ops import *` means.
 __all__ = [name for name, entry in vars().items() if callable(entry) and name[0] != "_"]

@@ -9,7 +9,8 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import device_of
-from ..core.primitive import composite, primitive
+from ..backends.dtypes import accumulator
+from ..core.primitive import composite, linear, primitive
 from ..core.registry import op
 from .axes import array_like, as_floating, constant_like
 from .batching import behind, full
@@ -27,18 +28,40 @@ def drop(x, *, p, shared=(), generator=None):
     shape = [1 if k in shared else n for k, n in enumerate(x.shape)]
     draws = (generator or random.generator_on(device_of(x))).random(shape, dtype=np.float32)
     mask = constant_like(draws >= p, x)
-    return _kept(x, mask, p), mask
+    return drop_dx(x, mask, p=p), mask
 
 
 @drop.vjp("x")
 def drop_gx(g, mask, p):
-    return _kept(g, mask, p)
+    return drop_dx(g, mask, p=p)
 
 
-def _kept(x: Any, mask: Any, p: float) -> Any:
-    """x/(1 − p) where the mask holds, else 0; for p = 1 nothing is kept."""
-    y = keep(x, mask)
-    return y if p == 1 else (y * (1 / (1 - p))).astype(x.dtype, copy=False)
+@linear(constants=["mask"])
+def drop_dx(a, mask, *, p):
+    """a/(1 − p) where the mask holds, else 0: what drop does to x, and its transpose
+
+    16-bit floats are multiplied in float32: the factor in 16 bits would be off by up to 0.4 %.
+    """
+    kept = keep(a, mask)
+    if p == 1:
+        return kept
+    wide = kept.astype(accumulator(a.dtype) or a.dtype, copy=False)
+    return (wide * scale_of(p)).astype(a.dtype, copy=False)
+
+
+@drop_dx.vjp("a")
+def drop_dx_ga(g, mask, p):
+    return drop_dx(g, mask, p=p)
+
+
+@drop_dx.batch
+def drop_dx_batch(op_, xs, batched, params):
+    return op_(*full(xs, batched), **params)
+
+
+def scale_of(p: float) -> float:
+    """What is kept is multiplied by this; for p = 1 that is nothing at all."""
+    return 1.0 if p == 1 else 1 / (1 - float(p))
 
 
 @drop.batch

@@ -4,6 +4,7 @@ Three kinds: results without a gradient (truths, places, counts), which NumPy co
 values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,8 @@ def _linspace(
     dtype: Any = None, axis: int = 0,
 ) -> Any:  # fmt: skip
     """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
+    if operator.index(num) < 0:
+        raise ValueError(f"np.linspace: num is how many samples, 0 or more, got {num}")
     start, stop = op.broadcast_arrays(start, stop)
     parts = num - 1 if endpoint else num
     floating = np.result_type(start.dtype, stop.dtype, np.float16)

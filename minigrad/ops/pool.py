@@ -5,6 +5,7 @@ two passes of np.maximum, forty times as fast as `max` over two axes of reshaped
 """
 
 from collections.abc import Callable
+from itertools import compress
 from math import ceil, prod
 from typing import Any
 
@@ -13,13 +14,12 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
-from ..core.tensor import Tensor
 from .axes import array_like, as_floating
 from .batching import full
 from .blocks import over_leading
 from .elementwise.selection import keep
 from .pool_indices import max_pool_indices
-from .shifts import Shifts
+from .shifts import Shifts, Tiles, placed
 from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
 
 
@@ -46,11 +46,12 @@ def _images(fill: Callable, like: Any, lead: tuple, size: tuple, *arrays: Any) -
 # -- the maximum -----------------------------------------------------------------------------
 
 
-@primitive
+@primitive(residuals=["hits"])
 def max_pool(x, *, how):
     """y = max of each window, where padding counts as −∞;  gx: ties of a window share equally
 
     x (..., *size) -> y (..., *out). A NaN is the maximum of its windows and gets no gradient.
+    The residual: see max_pool_dx; here nothing is noted.
     """
     dims = len(how.kernel)
     lowest = -np.inf if is_floating(x.dtype) else np.iinfo(x.dtype).min
@@ -58,20 +59,29 @@ def max_pool(x, *, how):
     def fill(y: Any, x: Any) -> None:
         _slide(np.maximum, y, padded(x, how.padding, lowest, "padded"), how)
 
-    return _images(fill, x, x.shape[:-dims], how.count("max_pool", x.shape[-dims:]), x)
+    y = _images(fill, x, x.shape[:-dims], how.count("max_pool", x.shape[-dims:]), x)
+    return y, no_hits(x, how)
+
+
+def no_hits(x: Any, how: Windows) -> Any:
+    """The residual of a max_pool that has noted nothing: no entries, under the leading axes."""
+    return array_module(x).empty((*x.shape[: -len(how.kernel)], 0), np.uint8)
 
 
 @max_pool.vjp("x")
-def max_pool_gx(g, x, y, how):
-    return max_pool_dx(g, x, y, how=how)
+def max_pool_gx(g, x, y, hits, how):
+    return max_pool_dx(g, x, y, hits, how=how)
 
 
-@linear(constants=["x", "y_max"])
-def max_pool_dx(a, x, y_max, *, how):
-    """Every entry of a, in equal shares, at those places of its window where x is the maximum."""
+@linear(arrays="a x y_max hits", constants=["x", "y_max", "hits"])
+def max_pool_dx(a, x, y_max, hits=None, *, how):
+    """Every entry of a, in equal shares, at those places of its window where x is the maximum.
+
+    hits: for each window, as bits, which of its places those are, where a forward has noted it
+    (on_gpu/pooling.py); x need not be read then. None, or without entries: x says.
+    """
     dims = len(how.kernel)
-
-    shifts = Shifts(how, x.shape[-dims:], y_max.shape[-dims:])
+    shifts = placed(how, x.shape[-dims:], y_max.shape[-dims:])
 
     def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
         hits, ties = _hits(x, y_max, shifts)
@@ -79,7 +89,7 @@ def max_pool_dx(a, x, y_max, *, how):
             accumulator(a.dtype) or a.dtype, copy=False
         )
         terms = (keep(wide, hit) for hit in hits)  # ten times as fast as np.add with where=
-        shifts.image(shifts.collect(terms, wide.shape[:-1], wide), y)
+        shifts.put(terms, y, wide)
 
     return _images(fill, a, x.shape[:-dims], x.shape[-dims:], a, x, y_max)
 
@@ -93,12 +103,12 @@ def max_pool_dx_ga(g, x, y_max, how):
 def max_pool_pick(a, x, y_max, *, how):
     """The mean of a (of x's shape) over those places of each window where x is the maximum."""
     dims = len(how.kernel)
-    shifts = Shifts(how, x.shape[-dims:], y_max.shape[-dims:])
+    shifts = placed(how, x.shape[-dims:], y_max.shape[-dims:])
 
     def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
         hits, ties = _hits(x, y_max, shifts)
         total = array_module(a).zeros(ties.shape, accumulator(a.dtype) or a.dtype)
-        for run, hit in zip(shifts.runs(shifts.phases(a, "phases")), hits, strict=True):
+        for run, hit in zip(shifts.places(a), hits, strict=True):
             total += keep(run, hit)
         y[...] = shifts.result(total / ties)
 
@@ -115,11 +125,11 @@ def max_pool_jvp(x, x_t, y, how):
     return max_pool_pick(x_t, x, y, how=how)
 
 
-def _hits(x: Any, y_max: Any, shifts: Shifts) -> tuple[list, Any]:
+def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles) -> tuple[list, Any]:
     """For each place in a window, the run of where it holds the maximum; and how many do (or 1)."""
     never = np.nan if is_floating(x.dtype) else 0  # padding never ties
     top = shifts.spread(y_max, "block 0")
-    hits = [run == top for run in shifts.runs(shifts.phases(x, "phases", never))]
+    hits = [run == top for run in shifts.places(x, never)]
     ties = hits[0].astype(np.uint8 if len(hits) < 256 else np.uint32)
     for hit in hits[1:]:
         ties += hit.view(np.uint8)
@@ -133,7 +143,9 @@ def _hits(x: Any, y_max: Any, shifts: Shifts) -> tuple[list, Any]:
 def sum_pool(x, *, how, divisor=1):
     """y = Σ of each window / divisor, padding counts as 0 ;  gx = g / divisor, spread over windows
 
-    16-bit floats are added up and divided in float32: a sum may be out of range, its mean not.
+    divisor: a number; or ((before, after), …), for each axis how much padding counts: then each
+    window is divided by how many of its places lie in x or that padding. 16-bit floats are added up
+    and divided in float32: a sum may be out of range, its mean not.
     """
     dims = len(how.kernel)
 
@@ -141,12 +153,32 @@ def sum_pool(x, *, how, divisor=1):
         wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
         total = y if wide.dtype == y.dtype else array_module(x).empty(y.shape, wide.dtype)
         _slide(np.add, total, padded(wide, how.padding, name="padded"), how)
-        if divisor != 1:
-            total /= divisor
+        if by is not None:
+            total /= by
         if total is not y:
             y[...] = total
 
+    by = _divisors(x, how, x.shape[-dims:], divisor)
     return _images(fill, x, x.shape[:-dims], how.count("sum_pool", x.shape[-dims:]), x)
+
+
+def _divisors(x: Any, how: Windows, size: tuple, divisor: Any) -> Any:
+    """What sums are divided by: a number, an array (*out) beside x, or None for 1."""
+    if type(divisor) is not tuple:
+        return None if divisor == 1 else divisor
+    wide = accumulator(x.dtype) or x.dtype
+    return places_counted(array_module(x), how, size, divisor).astype(wide)
+
+
+def places_counted(xp: Any, how: Windows, size: tuple, counted: tuple) -> Any:
+    """How many places of each window lie in the image or the padding `counted`; shape (*out)."""
+    y = xp.ones((), np.int64)
+    outs = how.count("sum_pool", size)
+    for n, out, along, (before, after) in zip(size, outs, how.axes(), counted, strict=True):
+        kernel, stride, (start, _), dilation = along
+        place = xp.arange(out)[:, None] * stride - start + xp.arange(kernel) * dilation
+        y = y[..., None] * ((place >= -before) & (place < n + after)).sum(-1)
+    return y
 
 
 @sum_pool.vjp("x")
@@ -161,7 +193,7 @@ def sum_pool_dx(a, *, size, how, divisor=1):
 
     def fill(y: Any, a: Any) -> None:
         wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
-        wide, lead = wide if divisor == 1 else wide / divisor, a.shape[:-dims]
+        wide, lead = wide if by is None else wide / by, a.shape[:-dims]
         for i, along in enumerate(how.axes()):  # windows of all axes are windows of windows
             one = Windows.from_axes([along if j == i else IDLE for j in range(dims)])
             out = wide.shape[-dims:]
@@ -170,6 +202,7 @@ def sum_pool_dx(a, *, size, how, divisor=1):
             wide = fold(spread, one, (*out[:i], size[i], *out[i + 1 :]), at=len(lead))
         y[...] = wide
 
+    by = _divisors(a, how, tuple(size), divisor)
     return _images(fill, a, a.shape[:-dims], size, a)
 
 
@@ -180,7 +213,9 @@ def sum_pool_dx_ga(g, how, divisor):
 
 def _leading(op_, xs, batched, params):
     """All of these take any number of leading axes; the batch is one more."""
-    return op_(*full(xs, batched), **params)
+    given = [x is not None for x in xs]  # max_pool_dx may have no hits
+    found = iter(full([x for x in xs if x is not None], list(compress(batched, given))))
+    return op_(*[next(found) if is_given else None for is_given in given], **params)
 
 
 for _op in (max_pool, max_pool_dx, max_pool_pick, sum_pool, sum_pool_dx):
@@ -218,13 +253,6 @@ def _padding_to_cover(how: Windows, size: tuple) -> tuple:
     return tuple(pairs)
 
 
-def _module_of(x: Any) -> Any:
-    """The array module of what lies below all levels of a tensor."""
-    while isinstance(x, Tensor):
-        x = x.data
-    return array_module(x)
-
-
 def _max_pool(
     dims, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices=False
 ):  # fmt: skip
@@ -245,18 +273,12 @@ def _avg_pool(
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")
         return sum_pool(x, how=how, divisor=divisor_override)
-    full = prod(how.kernel)
-    y = sum_pool(x, how=how, divisor=full)
     asked = windows(name, how.kernel, how.stride, padding).padding
     if how.padding == asked and (count_include_pad or not any(map(any, asked))):
-        return y
+        return sum_pool(x, how=how, divisor=prod(how.kernel))
     # windows at the border cover fewer places: count those in x, or in x and the padding asked for
-    ones = _module_of(x).ones(x.shape[-dims:], dtype=y.dtype)
-    ends = how.padding
-    if count_include_pad:
-        ones = padded(ones, asked, 1)
-        ends = tuple((0, b - a) for (_, b), (_, a) in zip(ends, asked, strict=True))
-    return y / sum_pool(ones, how=how._replace(padding=ends), divisor=full)
+    counted = asked if count_include_pad else ((0, 0),) * dims
+    return sum_pool(x, how=how, divisor=counted)
 
 
 @composite

@@ -75,6 +75,14 @@ class Shifts:
 
     # -- runs
 
+    def places(self, x: Any, value: float = 0) -> list:
+        """For each place of the kernel, what of x lies there in all windows, as a run."""
+        return self.runs(self.phases(x, "phases", value))
+
+    def put(self, terms: Iterable, y: Any, like: Any) -> None:
+        """y = for each place of the kernel, a term of `like`'s shape and dtype, added up."""
+        self.image(self.collect(terms, like.shape[:-1], like), y)
+
     def runs(self, phases: Any) -> list:
         """For each place of the kernel, a view (*lead, length) of the phases."""
         return [phases[phase][..., start : start + self.length] for phase, start in self.starts()]
@@ -126,3 +134,42 @@ class Shifts:
         y[...] = 0
         self.result(y)[...] = a
         return y
+
+
+class Tiles:
+    """The same for windows that neither overlap nor leave places between them, nor take padding.
+
+    What lies at one place of all windows is then a plain slice, and every place has one term.
+    """
+
+    def __init__(self, how: Windows, size: tuple, out: tuple):
+        self.kernel = how.kernel
+        axes = zip(size, how.kernel, out, strict=True)
+        self.covers = all(n == kernel * count for n, kernel, count in axes)
+        self.stops = tuple(kernel * count for kernel, count in zip(how.kernel, out, strict=True))
+
+    def places(self, x: Any, value: float = 0) -> list:
+        return [x[index] for index in self._indices()]
+
+    def put(self, terms: Iterable, y: Any, like: Any) -> None:
+        if not self.covers:
+            y[...] = 0
+        for index, term in zip(self._indices(), terms, strict=True):
+            y[index] = term
+
+    def spread(self, a: Any, name: str) -> Any:
+        return a
+
+    def result(self, y: Any) -> Any:
+        return y
+
+    def _indices(self) -> Iterator[tuple]:
+        for place in product(*map(range, self.kernel)):
+            axes = zip(place, self.stops, self.kernel, strict=True)
+            yield (..., *[slice(start, stop, step) for start, stop, step in axes])
+
+
+def placed(how: Windows, size: tuple, out: tuple) -> Shifts | Tiles:
+    """How to go through these windows place by place."""
+    plain = set(how.dilation) == {1} and not any(map(any, how.padding))
+    return (Tiles if plain and how.stride == how.kernel else Shifts)(how, size, out)

@@ -75,7 +75,7 @@ def windows(
         padding = [(span // 2, span - span // 2) for span in spans]
     elif isinstance(padding, str):
         raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
-    if np.ndim(padding) == 2 and len(padding) == len(kernel):
+    if not _plain(padding) and np.ndim(padding) == 2 and len(padding) == len(kernel):
         pairs = tuple(per_axis(op, "padding", pair, 2, least=0) for pair in padding)
     else:
         pairs = tuple((p, p) for p in per_axis(op, "padding", padding, len(kernel), least=0))
@@ -84,11 +84,18 @@ def windows(
 
 def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
     """An int, or one int for each axis, as a tuple of ints."""
+    if _plain(value) and len(value) == axes and min(value) >= least:
+        return value  # so layers give it: without NumPy's questions, which take 3 µs
     values = (value,) * axes if np.ndim(value) == 0 else tuple(value)
     whole = all(isinstance(v, int | np.integer) and v >= least for v in values)
     if len(values) != axes or not whole:
         raise ValueError(f"{op}: {name} must be an int ≥ {least}, or {axes} of them, got {value!r}")
     return tuple(int(v) for v in values)
+
+
+def _plain(value: Any) -> bool:
+    """Whether this is a tuple of Python's ints."""
+    return type(value) is tuple and len(value) > 0 and {int}.issuperset(map(type, value))
 
 
 def padded(x: Any, padding: tuple, value: float = 0, name: str = "") -> Any:

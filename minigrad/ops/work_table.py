@@ -26,6 +26,7 @@ counts(
     "diagonal_dx getitem setitem take take_along_axis put_along_axis zeros_like ones_like "
     "empty_like full_like identity_like concatenate_arrays stack_arrays pad_zeros flip roll "
     "reshape transpose swapaxes squeeze expand_dims unfold nll_pick nll_spread class_targets "
+    "split_heads join_heads "
     "attention_seeds lu_exchanges lu_order unpool_places write_places read_places window_columns",
     _none,
 )
@@ -57,6 +58,7 @@ counts("standardize", _each(8), lambda c: 12 * c.n, joint=True)
 counts("standardize_dx", _each(10), lambda c: 20 * c.n, joint=True)
 counts("standardize_dw", _each(4), lambda c: 8 * c.m, joint=True)
 counts("drop", _each(2), _each(1))
+counts("drop_dx", _each(1))
 
 # -- sorting: comparisons, with the last axis for the sorted one ---------------------------------
 counts(

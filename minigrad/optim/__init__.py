@@ -5,10 +5,11 @@ from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop
 from .average import EMA
 from .lbfgs import LBFGS
+from .matrices import Adafactor, Muon
 from .optimizer import Optimizer
-from .sgd import SGD, Lion
+from .sgd import ASGD, SGD, Lion, Rprop
 
 __all__ = [
-    "EMA", "LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Lion", "NAdam",
-    "Optimizer", "RAdam", "RMSprop", "lr_scheduler",
+    "ASGD", "EMA", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax",
+    "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
 ]  # fmt: skip

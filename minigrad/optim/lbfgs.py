@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.events import spanned
 from ..core.modes import enable_grad
+from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .line_search import strong_wolfe
 from .optimizer import Optimizer, at_least_zero
@@ -155,18 +156,29 @@ class LBFGS(Optimizer):
         return saved
 
     def load_state_dict(self, state_dict: Any) -> None:
-        """Go on from a saved state of the same parameters."""
-        memory = next(iter(state_dict["state"].values()), {})
+        """Go on from a saved state of the same parameters, PyTorch's too."""
+        saved = next(iter(state_dict["state"].values()), {})
+        named = {_PYTORCHS.get(key, key): value for key, value in saved.items()}
+        memory = {key: _copies(value) for key, value in named.items() if key in _KEPT}
         total = sum(p.size for p in self._params())
         vectors = [a for v in memory.values() for a in (v if isinstance(v, list) else [v])]
         if any(hasattr(a, "shape") and a.shape != (total,) for a in vectors):
             raise ValueError(f"LBFGS.load_state_dict: vectors of {total} elements are needed")
         super().load_state_dict({**state_dict, "state": {}})
-        self._memory = {k: _copies(v) for k, v in memory.items()}
+        self._memory = memory
+
+
+# what is remembered from step to step, and PyTorch's names for it
+_KEPT = ("n_iter", "s", "y", "scale", "prev_g", "t", "d")
+_PYTORCHS = {"old_stps": "s", "old_dirs": "y", "H_diag": "scale", "prev_flat_grad": "prev_g"}
 
 
 def _copies(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_copies(v) for v in value]
-    value = getattr(value, "data", value) if hasattr(value, "requires_grad") else value
+    if isinstance(value, Tensor):
+        value = value.data
+    elif hasattr(value, "detach"):  # PyTorch's
+        value = value.detach().cpu().numpy()
+        value = value if value.shape else value.item()
     return value.copy() if hasattr(value, "shape") else value

@@ -34,6 +34,8 @@ class Optimizer:
     float32, complex ones as pairs of real numbers; their states have these forms too.
     """
 
+    elementwise = True  # else `update` needs a parameter as a whole: no blocks, packs or kernels
+
     def __init__(self, params: Iterable, defaults: dict[str, Any]):
         self.defaults = defaults
         self.param_groups: list[Group] = []
@@ -107,8 +109,9 @@ class Optimizer:
                 else:
                     job = working(params.data), working(params.grad.data), self._state[id(params)]
                     alone.append(job)
-            for x, g, state in step_by_kernels(update, alone):
-                step_alone(update, x, g, state)
+            left = step_by_kernels(update, alone) if self.elementwise else alone
+            for x, g, state in left:
+                step_alone(update, x, g, state, self.elementwise)
             for p in ready:
                 note_write(p.data, what, origin)
         return loss
@@ -121,6 +124,10 @@ class Optimizer:
         """The value with which a state array is filled at first."""
         return 0.0
 
+    def shape(self, name: str, x: Any) -> tuple[int, ...] | None:
+        """The shape of a state array of a parameter x; None where such a parameter has none."""
+        return x.shape
+
     def advance(self, state: State, group: Mapping[str, Any]) -> None:
         """Bring the numbers of a parameter's state forward, once a step."""
         state["step"] = state.get("step", 0) + 1
@@ -128,7 +135,8 @@ class Optimizer:
     def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
         """Change x in place, and the state's arrays, from the gradient g, which stays as it is.
 
-        Elementwise: x may be a block of a parameter, or several parameters side by side.
+        Where the class is elementwise, x may be a block of a parameter, or several parameters side
+        by side; else it is a parameter.
         """
         raise NotImplementedError
 
@@ -137,8 +145,10 @@ class Optimizer:
         for name in self.buffers(group):
             if name not in state:
                 x, value = working(p.data), self.start(name, group)
-                state[name] = array_module(x).full(x.shape, value, working_dtype(x))
-                self._packs.clear()
+                shape = self.shape(name, x)
+                if shape is not None:
+                    state[name] = array_module(x).full(shape, value, working_dtype(x))
+                    self._packs.clear()
         self.advance(state, group)
 
     def _together(self, place: int, ready: list[Tensor]) -> list:
@@ -147,13 +157,15 @@ class Optimizer:
         known = self._packs.get(place)
         if known is None or known[0] != key:
             made: list[Any] = []
-            for params in grouped(ready, lambda p: self._state[id(p)]["step"]):
+            # states of a pack share their numbers: the count of steps, and what follows from it
+            alike = ready if self.elementwise else []
+            for params in grouped(alike, lambda p: _numbers(self._state[id(p)])):
                 if len(params) > 1:
                     made.append(Pack(params, [self._state[id(p)] for p in params]))
                     made[-1].adopt()
                 else:
                     made.append(params[0])
-            known = self._packs[place] = (key, made)
+            known = self._packs[place] = (key, made if self.elementwise else ready)
         return known[1]
 
     def _update_in(self, group: Group) -> Callable:
@@ -184,7 +196,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a saved state; the groups must have the sizes that they had."""
+        """Go on from a saved state, PyTorch's too; groups must have the sizes that they had."""
         name = f"{type(self).__name__}.load_state_dict"
         sizes = [len(group["params"]) for group in self.param_groups]
         given = [len(group["params"]) for group in state_dict["param_groups"]]
@@ -192,16 +204,41 @@ class Optimizer:
             raise ValueError(
                 f"{name}: groups of {given} parameters given, groups of {sizes} needed"
             )
-        params = self._params()
+        pairs = zip(self.param_groups, state_dict["param_groups"], strict=True)
+        merged = [{**group, **saved, "params": group["params"]} for group, saved in pairs]
+        places = [(p, group) for group in merged for p in group["params"]]
         states: dict[int, State] = {}
         for i, saved in state_dict["state"].items():
-            p = params[int(i)]
-            states[id(p)] = {key: _loaded(value, p, f"{name}: {key} of parameter {i}")
-                             for key, value in saved.items()}  # fmt: skip
-        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            group.update({key: saved[key] for key in saved if key != "params"})
+            p, group = places[int(i)]
+            states[id(p)] = {
+                key: self._loaded(key, value, p, group, f"{name}: {key} of parameter {i}")
+                for key, value in saved.items()
+                if value is not None
+            }
+            states[id(p)].setdefault("step", 1)  # PyTorch's SGD does not count, but has begun
+        for group, new in zip(self.param_groups, merged, strict=True):
+            group.update(new)
         self._state = states
         self._packs.clear()
+
+    def _loaded(self, key: str, value: Any, p: Tensor, group: Group, what: str) -> Any:
+        """One entry of a saved state: an array as the parameter needs it, or a number."""
+        if isinstance(value, Tensor):
+            value = value.data
+        elif hasattr(value, "detach"):  # PyTorch's
+            value = value.detach().cpu().numpy()
+        if not hasattr(value, "shape"):
+            return value
+        if not value.shape and key not in self.buffers(group):  # PyTorch's numbers are tensors
+            return int(value) if key == "step" else float(value)
+        x = working(p.data)
+        xp = array_module(x)
+        if p.data.dtype.kind == "c" and value.shape == p.shape:  # PyTorch's stay complex
+            value = working(xp.asarray(value, order="C"))
+        shape = self.shape(key, x)
+        if value.shape != shape:
+            raise ValueError(f"{what} has shape {tuple(value.shape)}, not {shape} as it needs")
+        return xp.array(value, working_dtype(x))
 
     def _params(self) -> list[Tensor]:
         return [p for group in self.param_groups for p in group["params"]]
@@ -261,15 +298,9 @@ def fractions(owner: str, betas: tuple) -> tuple:
     return tuple(betas)
 
 
+def _numbers(state: State) -> tuple:
+    return tuple([value for value in state.values() if not hasattr(value, "shape")])
+
+
 def _copied(value: Any) -> Any:
     return value.copy() if hasattr(value, "shape") else value
-
-
-def _loaded(value: Any, p: Tensor, what: str) -> Any:
-    value = value.data if isinstance(value, Tensor) else value
-    if not hasattr(value, "shape"):
-        return value
-    x = working(p.data)
-    if value.shape != x.shape:
-        raise ValueError(f"{what} has shape {value.shape}, the parameter {x.shape}")
-    return array_module(x).array(value, working_dtype(x))

@@ -65,8 +65,11 @@ def step_by_kernels(update: Callable, jobs: list) -> list:
     return by_kernels(update, jobs)
 
 
-def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
-    """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x."""
+def step_alone(update: Callable, x: Any, g: Any, state: State, elementwise: bool = True) -> None:
+    """update(x, g, state) on one parameter, in blocks; state holds numbers and arrays like x.
+
+    Where the update is not elementwise it takes the whole, and the arrays have shapes of their own.
+    """
     wide = working_dtype(x)
 
     def one(piece: Any) -> None:
@@ -78,9 +81,9 @@ def step_alone(update: Callable, x: Any, g: Any, state: State) -> None:
             update(copy, g[piece].astype(wide), part)
             x[piece] = copy
 
-    if x.ndim:
+    if x.ndim and elementwise:
         in_blocks(one, x)
-    else:
+    elif x.size:
         one(...)  # x[()] would be a copy
 
 

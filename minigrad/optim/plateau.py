@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .optimizer import Optimizer
+from .schedule import checked, per_group
 
 
 class ReduceLROnPlateau:
@@ -12,7 +13,8 @@ class ReduceLROnPlateau:
 
     step(metric) after each validation. Improved: better than the best so far by the share
     threshold of it (threshold_mode="rel") or by threshold ("abs"); mode "min" or "max". After a
-    reduction nothing is counted for cooldown steps.
+    reduction nothing is counted for cooldown steps. The share is of the size of a negative best,
+    for which PyTorch would take a slightly worse metric as better.
     """
 
     def __init__(
@@ -32,15 +34,14 @@ class ReduceLROnPlateau:
                 "ReduceLROnPlateau: mode is 'min' or 'max', threshold_mode 'rel' or 'abs', factor "
                 f"below 1; got {mode!r}, {threshold_mode!r}, {factor}"
             )
-        self.optimizer = optimizer
+        self.optimizer = checked("ReduceLROnPlateau", optimizer)
         self.mode = mode
         self.factor = factor
         self.patience = patience
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        groups = len(optimizer.param_groups)
-        self.min_lrs = min_lr if isinstance(min_lr, list) else [min_lr] * groups
+        self.min_lrs = per_group("ReduceLROnPlateau", "min_lr", min_lr, optimizer.param_groups)
         self.eps = eps
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0

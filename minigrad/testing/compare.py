@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import Entry, GradcheckError, Inconclusive
+from .errors import DoesNotApply, Entry, GradcheckError, Inconclusive
 from .function import Function, pulled_back
 from .numeric import ROUNDING, Slope, coordinate, normal, pack, slope, unpack
 
@@ -146,6 +146,39 @@ def jacobian(function: Function, xs: Sequence[Any]) -> np.ndarray:
     for unit in np.eye(pack(values).size):
         rows.append(pack(pulled_back(leaves, ys, unpack(unit, values), retain_graph=True)))
     return np.stack(rows)
+
+
+def check_calls(
+    function: Function, xs: Sequence[Any], moved: Sequence[Any], us: Sequence[Any],
+    vs: Sequence[Any], what: str,
+) -> int:  # fmt: skip
+    """One call knows nothing of another: what outlives a call (the last input, the first) shows.
+
+    A call at the second point `moved`, between forward and backward at xs, changes no bit of the
+    gradient; and the gradient at `moved` is right too. Returns how many of the two were compared.
+    DoesNotApply where the function cannot be called there, or has another shape.
+    """
+    alone = function.vjp(xs, vs)
+    leaves, ys = function.record(xs)
+    try:
+        between = function.value(moved)
+        function.record(moved)
+    except Exception as error:
+        raise DoesNotApply(f"the second point is outside the op's domain ({error})") from error
+    for i, (g, g_alone) in enumerate(zip(pulled_back(leaves, ys, vs), alone, strict=True)):
+        if g.tobytes() != g_alone.tobytes():
+            raise GradcheckError(
+                f"{what}the gradient of argument {function.positions[i]} is another when the "
+                "function is called again between its forward and its backward: something "
+                "outlives the call, or it does not repeat"
+            )
+    if any(y.shape != v.shape for y, v in zip(between, vs, strict=True)):
+        raise DoesNotApply("the shape of the result depends on values")
+    try:
+        check_direction(function, moved, us, vs, f"{what}at a second point, after the first")
+    except Inconclusive:  # the second point may lie beside a kink, where the first does not
+        return 1
+    return 2
 
 
 def random_pair(

@@ -13,13 +13,22 @@ import numpy as np
 
 from ..backends.dtypes import is_floating
 from ..core.tensor import Tensor
-from .compare import RTOL, as_vectors, check_direction, check_jacobian, finite, random_pair
-from .errors import GradcheckError
+from .compare import (
+    RTOL,
+    as_vectors,
+    check_calls,
+    check_direction,
+    check_jacobian,
+    finite,
+    random_pair,
+)
+from .errors import DoesNotApply, GradcheckError
 from .function import Function, Pullback, is_smooth_array
 from .numeric import ROUNDING, normal, pack, slope
 from .snippet import gradcheck_snippet
 
 FULL_JACOBIAN = 400  # entries; larger Jacobians are checked along random directions
+_STEP = 0.01  # how far the second point lies from the first, as a share of it
 
 
 def gradcheck(
@@ -38,6 +47,10 @@ def gradcheck(
     directions   how many signed random (u, v) pairs; a Jacobian of at most 400 entries is
                  compared entry by entry as well
 
+    Then fn is called at a second point, 1 % away, between its forward and its backward at the
+    first: no bit of the gradient may change, and at the second point it must be right too. That
+    finds rules that use the last call's values, or keep the first's.
+
     Returns True, or raises GradcheckError that names the wrong entry with both values and holds
     Python text to reproduce it (False with raise_exception=False).
     """
@@ -49,8 +62,21 @@ def gradcheck(
         for _ in range(directions):
             us, vs = random_pair(function, function.xs, rng)
             check_direction(function, function.xs, us, vs, "gradcheck")
+        _check_second_point(function, rng)
 
     return _run(check, fn, inputs, seed, raise_exception)
+
+
+def _check_second_point(function: Function, rng: np.random.Generator) -> None:
+    """Calls do not know of each other; where fn has no value at the second point, nothing said."""
+    us, vs = random_pair(function, function.xs, rng)
+    # in proportion to x, so that what is positive stays so
+    moved = [x + _STEP * abs(x) * u for x, u in zip(function.xs, us, strict=True)]
+    try:
+        with np.errstate(all="ignore"):
+            check_calls(function, function.xs, moved, us, vs, "gradcheck: ")
+    except DoesNotApply:
+        pass
 
 
 def gradgradcheck(

@@ -237,7 +237,7 @@ def test_a_tape_records_the_call_and_walks_it():
     assert x.grad.tolist() == [8, 16]
     with mg.Tape() as tape:
         y = Square.apply(x * 2).sum()
-    with pytest.raises(RuntimeError, match="this call of Square is over and cannot run again"):
+    with pytest.raises(mg.errors.TapeError, match="a call of the mg.Function Square"):
         tape.compile(inputs=[x], outputs=[y])
 
 

@@ -43,3 +43,30 @@ def test_their_gradients_flow():
 def test_a_name_that_is_elsewhere_says_where(name, hint):
     with pytest.raises(AttributeError, match=f"here it is {hint}"):
         getattr(mg, name)
+
+
+@pytest.mark.parametrize("name", ["sum", "std", "argmax", "softmax", "norm", "sort", "amax"])
+def test_a_method_says_what_pytorchs_dim_is_here(name):
+    with pytest.raises(TypeError, match="argument 'dim'; here it is axis="):
+        getattr(X, name)(dim=1)
+
+
+def test_a_method_says_the_same_as_the_function():
+    messages = []
+    for call in (lambda: X.sum(dim=1, keepdim=True), lambda: mg.sum(X, dim=1, keepdim=True)):
+        with pytest.raises(TypeError) as caught:
+            call()
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_method_says_what_pytorchs_keepdim_is_here():
+    with pytest.raises(TypeError, match="argument 'keepdim'; here it is keepdims="):
+        X.mean(1, keepdim=True)
+
+
+def test_a_method_refuses_a_name_that_nobody_knows():
+    with pytest.raises(TypeError, match="argument 'foo'$"):
+        X.sum(foo=1)
+    with pytest.raises(TypeError, match="argument 'foo'$"):
+        X.amax(foo=1)

@@ -7,8 +7,10 @@ import sys
 import pytest
 
 import minigrad as mg
+from minigrad.backends import philox
 from minigrad.core.caches import Cache
 from minigrad.engine import streams, work
+from minigrad.fusion import launch
 
 
 def _load(name: str):
@@ -24,6 +26,8 @@ def _load(name: str):
 
 stand_in_streams = sys.modules.get("stand_in_streams") or _load("stand_in_streams")
 stand_in = sys.modules.get("stand_in") or _load("stand_in")
+host_kernels = sys.modules.get("host_kernels") or _load("host_kernels")
+small_models = sys.modules.get("small_models") or _load("small_models")
 
 
 @pytest.fixture
@@ -39,6 +43,26 @@ def fake(monkeypatch):
     monkeypatch.setattr(work, "_trials", Cache("trials of the stand-in", max_entries=16))
     yield cupy
     assert not stand_in_streams.faults, stand_in_streams.faults[:3]
+
+
+@pytest.fixture
+def kernels(request, monkeypatch):
+    """The sources of the kernels that have run, on the GPU or, compiled for the host, without one.
+
+    Asked for by `on_both`.
+    """
+    if request.param == "gpu":
+        request.getfixturevalue("gpu")
+        return None
+    if not host_kernels.usable():
+        pytest.skip("no C++ compiler with 16-bit floats here")
+    cupy = request.getfixturevalue("fake")
+    monkeypatch.setitem(cupy.__dict__, "RawKernel", host_kernels.RawKernel)
+    monkeypatch.setattr(host_kernels.RawKernel, "calls", [])
+    for name in ("kernels", "launches"):  # those of the stand-in are not for a real GPU
+        monkeypatch.setattr(launch, name, Cache(f"{name} of the stand-in", max_entries=256))
+    monkeypatch.setattr(philox, "_kernels", {})
+    return host_kernels.RawKernel.calls
 
 
 @pytest.fixture

@@ -84,6 +84,11 @@ class Stream:
     def synchronize(self) -> None:
         _merge(_finished, self.clock)
 
+    @property
+    def done(self) -> bool:
+        with _lock:
+            return _covers(_finished, self.clock)
+
     def is_capturing(self) -> bool:
         return False
 

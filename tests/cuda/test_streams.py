@@ -181,6 +181,69 @@ def test_streams_are_used_again(clocks):
     assert 1 <= len(home.free) <= 2
 
 
+def in_threads(work, count):
+    """Runs work() in `count` threads one after the other, all started first: no two idents agree.
+
+    Returns how many homes there were after each.
+    """
+    turns, homes = [threading.Event() for _ in range(count)], []
+
+    def wait_and_work(turn):
+        turn.wait(60)
+        work()
+
+    threads = [threading.Thread(target=wait_and_work, args=[turn]) for turn in turns]
+    for thread in threads:
+        thread.start()
+    for turn, thread in zip(turns, threads, strict=True):
+        turn.set()
+        thread.join(60)
+        homes.append(len(streams._homes))
+    return homes
+
+
+def test_a_thread_takes_over_the_home_of_a_dead_one_in_its_stream(clocks):
+    expected, found = gradients_of(ensemble), []
+    homes = in_threads(lambda: found.append(gradients_of(ensemble, **forced())), 5)
+    assert homes == [1] * 5 and found == [expected] * 5
+    (home,) = streams._homes.values()
+    assert len(home.free) <= 2
+
+
+def test_streams_of_dead_threads_are_forgotten(clocks):
+    expected, found = gradients_of(ensemble), []
+
+    def in_a_stream_of_its_own():
+        with mg.cuda.stream(mg.cuda.Stream()):
+            found.append(gradients_of(ensemble, **forced()))
+
+    homes = in_threads(in_a_stream_of_its_own, 5)
+    assert homes == [1] * 5 and found == [expected] * 5
+
+
+def test_a_dead_threads_stream_that_somebody_has_is_kept(clocks):
+    ours = mg.cuda.Stream()
+
+    def in_our_stream():
+        with mg.cuda.stream(ours):
+            gradients_of(ensemble, **forced())
+
+    in_threads(in_our_stream, 1)
+    in_threads(lambda: gradients_of(ensemble, **forced()), 1)
+    assert [home.stream.ptr for home in streams._homes.values()] == [ours.ptr, 0]
+
+
+def test_a_dead_threads_stream_with_work_to_do_is_kept(clocks):
+    def without_asking_for_values():
+        with mg.cuda.stream(mg.cuda.Stream()):
+            leaves, loss = ensemble()
+            loss.backward(**forced())
+
+    in_threads(without_asking_for_values, 1)
+    in_threads(lambda: gradients_of(ensemble, **forced()), 1)
+    assert len(streams._homes) == 2
+
+
 def test_helpers_enter_the_hooks_that_watch_the_memory(fake, monkeypatch):
     inside, seen = threading.local(), set()
 

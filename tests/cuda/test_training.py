@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from small_models import Attention
 
 import minigrad as mg
 from minigrad import nn, optim
@@ -48,16 +49,6 @@ def convnet():
     )  # fmt: skip
     rng = np.random.default_rng(0)
     return model, mg.tensor(rng.standard_normal((5, 1, 8, 8))), mg.tensor(rng.integers(0, 4, 5))
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.block = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-        self.head = nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.head(self.block(x).mean(axis=1))
 
 
 def transformer():

@@ -70,7 +70,7 @@ def test_parts_of_the_optimizer_weigh_about_the_same():
 def test_a_sharded_optimizer_of_one_rank_and_a_schedule(alone):
     p = mg.nn.Parameter(mg.ones(3))
     optimizer = distributed.ZeroRedundancyOptimizer([p], mg.optim.SGD, lr=1.0)
-    optimizer.param_groups[0]["lr"] = 0.5  # as schedules do
+    mg.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)
     p.sum().backward()
     optimizer.step()
     assert p.tolist() == [0.5] * 3
@@ -78,6 +78,15 @@ def test_a_sharded_optimizer_of_one_rank_and_a_schedule(alone):
     assert p.grad is None
     with pytest.raises(ValueError, match="no parameters"):
         distributed.ZeroRedundancyOptimizer([], mg.optim.SGD, lr=1.0)
+
+
+def test_an_optimizer_of_matrices_alone_can_be_sharded(alone):
+    p, q = (mg.nn.Parameter(mg.ones(2, 3)) for _ in range(2))
+    optimizer = distributed.ZeroRedundancyOptimizer([p], mg.optim.Muon, lr=0.1)
+    for x, one in ((p, optimizer), (q, mg.optim.Muon([q], lr=0.1))):
+        x.sum().backward()
+        one.step()
+    assert p.tolist() == q.tolist() != mg.ones(2, 3).tolist()
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 23])

@@ -57,6 +57,42 @@ def test_saved_tensor_hooks_are_refused():
         tape.compile(y, [x], wrt=x)
 
 
+class Twice(mg.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_a_call_of_a_function_is_refused_with_what_to_do():
+    (x,) = leaves([np.ones(2)])
+    with mg.Tape() as tape:
+        h = Twice.apply(x * 3)
+        y = (h * h).sum()
+    with pytest.raises(TapeError, match=r"mg\.Function Twice.*Write it as an op \(mg\.primitive\)"):
+        tape.compile(y, [x], wrt=x)
+
+
+def test_what_comes_after_a_function_can_be_compiled_with_its_result_as_an_input():
+    (x,) = leaves([np.ones(2)])
+    h = Twice.apply(x).detach().requires_grad_()
+    with mg.Tape() as tape:
+        y = (h * h).sum()
+    value, g = tape.compile(y, [h], wrt=h)(np.array([1.0, 3.0]))
+    assert value == 10 and g.tolist() == [2, 6]
+
+
+def test_a_function_that_the_outputs_do_not_need_is_no_hindrance():
+    (x,) = leaves([np.ones(2)])
+    with mg.Tape() as tape:
+        y = (x * x).sum()
+        Twice.apply(x)
+    assert tape.compile(y, [x])(np.full(2, 3.0)) == 18
+
+
 def test_writes_in_place_are_refused():
     x, c = mg.tensor([1.0], requires_grad=True), mg.tensor([1.0])
     with mg.Tape() as tape:

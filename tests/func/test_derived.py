@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, vjp, vmap
+from minigrad.func import grad, hessian, hvp, jacfwd, jacobian, jacrev, jvp, vhp, vjp, vmap
 
 rng = np.random.default_rng(0)
 A = rng.normal(size=(4, 3))
@@ -49,6 +49,46 @@ def test_hvp_is_the_hessian_times_the_tangent():
     f = lambda x: np.tanh(A @ x).sum()
     x, t = mg.tensor(rng.normal(size=3)), mg.tensor(rng.normal(size=3))
     np.testing.assert_allclose(hvp(f, (x,), (t,)).data, hessian(f)(x).data @ t.data, rtol=1e-12)
+
+
+def test_vhp_is_the_cotangent_times_the_hessian():
+    f = lambda x: np.tanh(A @ x).sum()
+    x, v = mg.tensor(rng.normal(size=3)), mg.tensor(rng.normal(size=3))
+    np.testing.assert_allclose(vhp(f, (x,), (v,)).data, v.data @ hessian(f)(x).data, rtol=1e-12)
+
+
+def test_vhp_of_several_arguments_is_a_tuple_as_pytorchs():
+    torch = pytest.importorskip("torch")
+    arrays = [rng.normal(size=n) for n in (3, 4, 3, 4)]
+    ours = vhp(lambda x, w: (np.tanh(A @ x) * w**2).sum(), tuple(arrays[:2]), tuple(arrays[2:]))
+    x, w, v, u = map(torch.tensor, arrays)
+    f = lambda x, w: (torch.tanh(torch.tensor(A) @ x) * w**2).sum()
+    theirs = torch.autograd.functional.vhp(f, (x, w), (v, u))[1]
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a.data, b.numpy(), rtol=1e-12)
+
+
+def test_vhp_needs_no_jvp_of_what_the_function_calls():
+    class Cube(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * ctx.saved_tensors[0] ** 2 * g
+
+    x, v = mg.tensor([1.0, 2.0]), mg.tensor([1.0, 10.0])
+    assert vhp(lambda x: Cube.apply(x).sum(), (x,), (v,)).tolist() == [6, 120]
+
+
+def test_vhp_batches():
+    xs = mg.tensor(rng.normal(size=(5, 3)))
+    f = lambda x: np.tanh(A @ x).sum()
+    v = np.ones(3)
+    expected = [vhp(f, (x,), (v,)).data for x in xs]
+    np.testing.assert_allclose(vmap(lambda x: vhp(f, (x,), (v,)))(xs).data, expected, rtol=1e-12)
 
 
 def test_jacobians_nest():

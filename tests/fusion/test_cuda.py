@@ -118,3 +118,26 @@ def test_sixteen_bit_floats_are_computed_in_float32_and_loaded_eight_at_a_time()
 def test_constants_are_written_exactly(value, word):
     source = Kernel(lambda x: x + value, [np.dtype("float64")], ["full"]).source()
     assert word in source
+
+
+FLOATS = [np.dtype(name) for name in ("float16", "float32", "float64")] + [mg.bfloat16]
+
+
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+@pytest.mark.parametrize("target", FLOATS, ids=str)
+def test_casts_between_all_floats_compile(compiler, source, target):
+    if source != target:
+        compiler(Kernel(lambda x: [x.astype(target)], [source], ["full"]).source())
+
+
+@pytest.mark.parametrize("narrow", [FLOATS[0], mg.bfloat16], ids=str)
+def test_a_cast_moves_16_bytes_of_the_wider_type_at_once(narrow):
+    for pair in [(FLOATS[1], narrow), (narrow, FLOATS[1])]:
+        source = Kernel(lambda x: [x.astype(pair[1])], [pair[0]], ["full"]).source()
+        assert "W = 4;" in source and "Lanes<float, W>" in source
+
+
+@pytest.mark.parametrize("narrow", [FLOATS[0], mg.bfloat16], ids=str)
+def test_float64_goes_to_16_bits_without_float32_between(narrow):
+    source = Kernel(lambda x: [x.astype(narrow)], [FLOATS[2]], ["full"]).source()
+    assert f"out0.v[k] = ({cuda.stored(narrow)})v0;" in source  # v0 is the double itself

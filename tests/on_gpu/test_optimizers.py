@@ -12,6 +12,7 @@ OPTIMIZERS = [
     (optim.Adam, {}), (optim.AdamW, {}), (optim.Adam, {"amsgrad": True, "maximize": True}),
     (optim.Adamax, {}), (optim.NAdam, {}), (optim.RAdam, {}), (optim.Lion, {}),
     (optim.RMSprop, {}), (optim.Adagrad, {}), (optim.Adadelta, {}),
+    (optim.ASGD, {"lr": 0.1, "lambd": 0.1, "t0": 2}), (optim.Rprop, {}),
 ]  # fmt: skip
 
 
@@ -43,6 +44,27 @@ def test_steps_are_those_of_the_host_by_kernels(gpu, monkeypatch, case, dtype):
     for a, b in zip(found, expected, strict=True):
         assert np.abs(a.astype(complex) - b).max() <= tolerance * np.abs(b).max()
     assert not left, "an update ran without a kernel"
+
+
+@pytest.mark.parametrize("cls", [optim.Adafactor, optim.Muon])
+def test_steps_of_whole_matrices_are_those_of_the_host(gpu, cls):
+    def stepped(device):
+        rng = np.random.default_rng(0)
+        params = [
+            mg.tensor(rng.standard_normal(s, np.float32), device=device, requires_grad=True)
+            for s in [(3, 5), (300, 301), (40, 7)]
+        ]
+        optimizer = cls(params, lr=0.1)
+        for _ in range(7):
+            for p in params:
+                g = rng.standard_normal(p.shape, np.float32)
+                p.grad = mg.tensor(g, device=device)
+            optimizer.step()
+        return [p.detach().to("cpu").numpy() for p in params]
+
+    for a, b in zip(stepped("cuda"), stepped("cpu"), strict=True):
+        # five products of float32 in a row, each summed in another order
+        assert np.abs(a - b).max() <= 1e-4 * np.abs(b).max()
 
 
 def _noting(left, plain):

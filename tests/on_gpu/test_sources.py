@@ -1,4 +1,4 @@
-"""The kernels of norms, losses, attention and pooling compile, without a GPU."""
+"""The kernels of norms, losses, attention, pooling and dropout compile, without a GPU."""
 
 import importlib.util
 import os
@@ -11,7 +11,7 @@ import minigrad as mg
 from minigrad.fusion import column_kernels, writes
 from minigrad.fusion.launch import Kernel
 from minigrad.fusion.trace import trace
-from minigrad.on_gpu import attention, losses, norms, pooling
+from minigrad.on_gpu import attention, dropout, losses, norms, pooling, pooling_rows
 from minigrad.ops.windows import windows
 
 spec = importlib.util.spec_from_file_location(
@@ -63,12 +63,37 @@ def test_attention(compiler, mask):
 
 
 @pytest.mark.parametrize("dims", [1, 2, 3])
-@pytest.mark.parametrize("dtype", [SINGLE, HALF])
+@pytest.mark.parametrize("dtype", [SINGLE, HALF, mg.bfloat16, np.dtype(np.float64)], ids=str)
 @pytest.mark.parametrize("index", ["unsigned int", "long long"])
 def test_pooling(compiler, dims, dtype, index):
+    for how in (windows("pool", (3,) * dims, 2, 1), windows("pool", (2,) * dims, 2)):
+        size, counted = (12, 10, 16)[-dims:], ((0, 0),) * dims
+        shapes = (how, size, how.count("pool", size), dtype, index)
+        compiler(pooling_rows.largest_source(*shapes))
+        compiler(pooling_rows.largest_gradient_source(*shapes))
+        for divisor in (4, counted):
+            compiler(pooling_rows.sum_source(*shapes, divisor))
+            compiler(pooling_rows.sum_gradient_source(*shapes, divisor))
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("index", ["unsigned int", "long long"])
+def test_pooling_in_windows_of_any_size(compiler, dims, index):
     how = windows("pool", (3,) * dims, 2, 1, 2)
-    compiler(pooling.forward_source(how, dtype, index))
-    compiler(pooling.gradient_source(how, dtype, index))
+    compiler(pooling.forward_source(how, HALF, index))
+    compiler(pooling.gradient_source(how, HALF, index))
+    how = windows("pool", (9,) * dims, 9, 1)
+    for divisor in (0.3, ((0, 0),) * dims):
+        compiler(pooling.sum_by_elements(how, SINGLE, index, divisor))
+        compiler(pooling.sum_gradient_by_elements(how, SINGLE, index, divisor))
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, HALF, mg.bfloat16, np.dtype(np.float64)], ids=str)
+@pytest.mark.parametrize("index", ["unsigned int", "long long"])
+def test_dropout(compiler, dtype, index):
+    compiler(dropout.source(dtype, index))
+    for run, shared in ((4, (False, True)), (1, (False, True, False)), (2, (True,))):
+        compiler(dropout.source(dtype, index, run, shared))
 
 
 @pytest.mark.parametrize("width", [1, 4])
@@ -89,6 +114,8 @@ def test_updates_of_many_parameters_at_once(compiler, cls, dtype):
     group = optimizer.param_groups[0]
     names = list(optimizer.buffers(group))
     dtypes = [dtype, dtype, *[SINGLE] * len(names)]
-    recorded = writes.Recorded(optimizer._update_in(group), dtypes, names, {"step": 1})
-    assert recorded.many * (8 * len(dtypes) + 12) + 8 * len(recorded.numbers) + 8 <= 4096
-    compiler(recorded.source())
+    update = optimizer._update_in(group)
+    program, numbers = writes.recorded(update, tuple(dtypes), names, {"step": 1})
+    assert len(numbers) == program.numbers
+    assert program.form.itemsize <= 4096
+    compiler(program.source())

@@ -76,6 +76,14 @@ def test_evenly_spaced_numbers_have_the_dtype_that_is_asked_for(name, dtype):
         np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
+def test_a_negative_number_of_samples_is_an_error_as_in_numpy(name):
+    with pytest.raises(ValueError, match="num is how many samples, 0 or more, got -1"):
+        getattr(np, name)(mg.tensor(1.0), mg.tensor(2.0), -1)
+    with pytest.raises(ValueError, match="must be non-negative"):
+        mg.linspace(0, 1, -1)
+
+
 def test_a_geometric_sequence_has_no_zero_and_one_sign():
     with pytest.raises(ValueError, match="np.geomspace: start and stop must not be 0"):
         np.geomspace(mg.tensor(0.0), mg.tensor(8.0), 4)

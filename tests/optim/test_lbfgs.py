@@ -56,6 +56,19 @@ def test_a_resumed_run_goes_on_as_if_never_stopped():
     assert np.array_equal(x.data, z.data)
 
 
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_a_run_that_pytorch_began_goes_on(search):
+    torch = pytest.importorskip("torch")
+    options = {"lr": 1.0 if search else 1e-3, "max_iter": 4, "history_size": 3}
+    z = torch.tensor([-1.2, 1.0, 0.3, 2.0], dtype=torch.float64, requires_grad=True)
+    theirs = torch.optim.LBFGS([z], **options, line_search_fn=search)
+    run(theirs, z, 5)
+    x = mg.tensor(z.detach().numpy().copy(), requires_grad=True)
+    ours = optim.LBFGS([x])
+    ours.load_state_dict(theirs.state_dict())
+    np.testing.assert_allclose(run(ours, x, 5), run(theirs, z, 5), rtol=1e-6, atol=1e-14)
+
+
 def test_a_step_without_closure_says_what_one_is():
     with pytest.raises(ValueError, match="closure that clears the gradients"):
         optim.LBFGS([mg.tensor([1.0], requires_grad=True)]).step()

@@ -34,6 +34,11 @@ SETTINGS = [
     ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 1}),
     ("Adadelta", {}),
     ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}),
+    ("ASGD", {}),
+    ("ASGD", {"lr": 0.1, "lambd": 0.3, "alpha": 0.6, "t0": 5, "weight_decay": 0.1}),
+    ("ASGD", {"lr": 0.1, "t0": 0, "maximize": True}),
+    ("Rprop", {}),
+    ("Rprop", {"lr": 0.1, "etas": (0.3, 1.7), "step_sizes": (0.05, 0.2), "maximize": True}),
 ]
 ALL = [*SETTINGS, ("Lion", {}), ("Lion", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.1})]
 
@@ -47,22 +52,78 @@ def step_with(optimizer, p, g):
     optimizer.step()
 
 
-@pytest.mark.parametrize(("name", "options"), SETTINGS)
-def test_ten_steps_equal_pytorchs(name, options):
+@pytest.fixture
+def torch():
+    """PyTorch with states in float64: it keeps NAdam's product and ASGD's rates as tensors."""
     torch = pytest.importorskip("torch")
+    torch.set_default_dtype(torch.float64)
+    yield torch
+    torch.set_default_dtype(torch.float32)
+
+
+def step_both(ours, theirs, p, p_torch, g, torch):
+    p_torch.grad = torch.tensor(g)
+    theirs.step()
+    step_with(ours, p, g)
+
+
+@pytest.mark.parametrize(("name", "options"), SETTINGS)
+def test_twenty_five_steps_equal_pytorchs(name, options, torch):
     rng = np.random.default_rng(0)
     start = rng.standard_normal((3, 4))
     p, p_torch = leaf(start), torch.tensor(start, requires_grad=True)
     ours = getattr(optim, name)([p], **options)
     theirs = getattr(torch.optim, name)([p_torch], **options)
-    for _ in range(10):
+    for _ in range(25):
         g = rng.standard_normal((3, 4))
+        step_both(ours, theirs, p, p_torch, g, torch)
+        assert np.array_equal(p.grad.numpy(), g), "a step must leave the gradient as it was"
+    np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+@pytest.mark.parametrize(("name", "options"), SETTINGS)
+def test_a_run_that_pytorch_began_goes_on(name, options, dtype, torch):
+    rng = np.random.default_rng(0)
+    gradients = rng.standard_normal((12, 3)).astype(dtype) * (1 + 1j if dtype is complex else 1)
+    p_torch = torch.tensor(gradients[0], requires_grad=True)
+    theirs = getattr(torch.optim, name)([p_torch], **options)
+    for g in gradients[:6]:
         p_torch.grad = torch.tensor(g)
         theirs.step()
-        step_with(ours, p, g)
-        assert np.array_equal(p.grad.numpy(), g), "a step must leave the gradient as it was"
-    rtol = 1e-7 if name == "NAdam" else 1e-12  # PyTorch keeps NAdam's product of μ in float32
-    np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=rtol)
+    p = leaf(p_torch.detach().numpy().copy(), dtype)
+    ours = getattr(optim, name)([p])
+    ours.load_state_dict(theirs.state_dict())
+    for g in gradients[6:]:
+        step_both(ours, theirs, p, p_torch, g, torch)
+    np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+
+
+def test_the_rates_of_asgd_follow_a_schedule_as_pytorchs_do(torch):
+    p, p_torch = leaf(np.ones(3)), torch.ones(3, requires_grad=True)
+    ours, theirs = optim.ASGD([p], lr=0.5), torch.optim.ASGD([p_torch], lr=0.5)
+    for i in range(20):
+        for optimizer in (ours, theirs):
+            optimizer.param_groups[0]["lr"] = 0.5 / (i + 1)
+        step_both(ours, theirs, p, p_torch, np.full(3, 0.1 * i), torch)
+    np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+
+
+def test_parameters_with_rates_of_their_own_share_no_pack(torch):
+    """Both have made two steps when they meet, but the last ones with different learning rates."""
+    pairs = [(leaf(np.ones(2)), torch.ones(2, requires_grad=True)) for _ in range(2)]
+    ours = optim.ASGD([p for p, _ in pairs], lr=0.5)
+    theirs = torch.optim.ASGD([p for _, p in pairs], lr=0.5)
+    for i, which in enumerate([(0, 1), (0,), (1,), (0, 1), (0, 1)]):
+        for place, (p, p_torch) in enumerate(pairs):
+            p.grad = mg.ones(2, dtype=mg.float64) if place in which else None
+            p_torch.grad = torch.ones(2) if place in which else None
+        for optimizer in (ours, theirs):
+            optimizer.param_groups[0]["lr"] = 0.5 / (i + 1)
+            optimizer.step()
+    for p, p_torch in pairs:
+        np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+    assert pairs[0][0].data[0] != pairs[1][0].data[0]
 
 
 @pytest.mark.parametrize(("name", "options"), ALL)
@@ -122,18 +183,38 @@ def test_a_pack_follows_parameters_that_come_and_go():
         assert np.array_equal(p.data, q.data)
 
 
-def test_complex_parameters_step_as_pytorchs_do():
-    torch = pytest.importorskip("torch")
+@pytest.mark.parametrize("name", ["SGD", "Adam", "ASGD", "Rprop"])
+def test_complex_parameters_step_as_pytorchs_do(name, torch):
     rng = np.random.default_rng(0)
     start = rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))
     p, p_torch = leaf(start, np.complex128), torch.tensor(start, requires_grad=True)
-    ours, theirs = optim.Adam([p], lr=0.1), torch.optim.Adam([p_torch], lr=0.1)
-    for _ in range(10):
+    ours = getattr(optim, name)([p], lr=0.1)
+    theirs = getattr(torch.optim, name)([p_torch], lr=0.1)
+    for _ in range(20):
         g = rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))
-        p_torch.grad = torch.tensor(g)
-        theirs.step()
-        step_with(ours, p, g)
+        step_both(ours, theirs, p, p_torch, g, torch)
     np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+
+
+def test_the_average_of_asgd_is_that_of_the_parameters_from_step_t0_plus_2_on():
+    rng = np.random.default_rng(0)
+    p, seen = leaf(np.ones(3)), []
+    optimizer = optim.ASGD([p], lr=0.1, t0=2)
+    for _ in range(10):
+        step_with(optimizer, p, rng.standard_normal(3))
+        seen.append(p.data.copy())
+    (state,) = optimizer.state_dict()["state"].values()
+    np.testing.assert_allclose(state["ax"], np.mean(seen[3:], axis=0))
+
+
+def test_rprop_stays_where_the_gradient_turns_and_halves_its_step():
+    p = leaf([0.0])
+    optimizer = optim.Rprop([p], lr=1.0)
+    places = []
+    for g in (1.0, 1.0, -1.0, -1.0):
+        step_with(optimizer, p, np.array([g]))
+        places.append(p.item())
+    np.testing.assert_allclose(places, [-1, -2.2, -2.2, -1.6])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -250,6 +331,9 @@ def test_zero_grad_forgets_or_zeroes():
         (lambda: optim.SGD([leaf([1.0])], nesterov=True), "nesterov needs a momentum"),
         (lambda: optim.Adam([leaf([1.0])], betas=(0.9, 1.0)), r"betas must be in \[0, 1\)"),
         (lambda: optim.Adam([leaf([1.0])], eps=float("nan")), "eps must be 0 or more, got nan"),
+        (lambda: optim.ASGD([leaf([1.0])], weight_decay=-1), "weight_decay must be 0 or more"),
+        (lambda: optim.Rprop([leaf([1.0])], etas=(1.2, 0.5)), "above 1.*got .1.2, 0.5"),
+        (lambda: optim.Rprop([leaf([1.0])], step_sizes=(1, 0)), "least, largest.*got .1, 0"),
     ],
 )
 def test_wrong_settings_are_refused(make, message):

@@ -83,6 +83,49 @@ def test_raise_exception_false_gives_false():
     assert gradcheck(local_wrong_square, X, raise_exception=False) is False
 
 
+def test_a_rule_that_uses_the_last_call_s_argument_is_caught():
+    last = []
+
+    def forward(x):
+        last[:] = [x]
+        return np.sin(x)
+
+    sine = make("sine", forward, {"x": lambda g, x: g * np.cos(last[0])}, {})
+    with pytest.raises(GradcheckError, match="called again between its forward and its backward"):
+        gradcheck(sine, X)
+
+
+def test_a_rule_that_keeps_the_first_call_s_partial_is_caught():
+    first = {}
+    partial = lambda g, x: g * first.setdefault(x.shape, np.cos(x))
+    with pytest.raises(GradcheckError, match="at a second point, after the first"):
+        gradcheck(make("sine", np.sin, {"x": partial}, {}), X)
+
+
+def test_a_function_with_a_memory_that_no_gradient_depends_on_is_right():
+    calls = []
+    assert gradcheck(lambda x: (calls.append(1), mg.exp(x))[1], X)
+
+
+def test_the_second_point_keeps_the_sign_of_every_entry():
+    signs = []
+
+    def log_of_positive(x):
+        signs.append((x.numpy() > 0).all())
+        return mg.log(x)
+
+    assert gradcheck(log_of_positive, np.array([0.1, 0.5, 30.0])) and all(signs)
+
+
+def test_a_function_that_has_no_second_point_is_checked_at_the_first_alone():
+    def at_whole_sizes(x):
+        if not np.allclose(x.numpy(), X, atol=0.003):
+            raise ValueError("elsewhere it is not defined")
+        return mg.exp(x)
+
+    assert gradcheck(at_whole_sizes, X)
+
+
 def test_a_kink_at_the_sample_is_inconclusive():
     with pytest.raises(Inconclusive, match="kink"):
         gradcheck(mg.abs, np.array([1.0, 1e-5]))

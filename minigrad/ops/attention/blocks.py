@@ -46,6 +46,11 @@ def _by_head(q: Any) -> list[tuple]:
     return [(*whole[:along], one, *whole[along + 1 :]) for one in spans(lead[along], 1)]
 
 
+def _cut(arrays: tuple, piece: tuple) -> list:
+    """The piece of each array that is given."""
+    return [None if x is None else part(x, piece) for x in arrays]
+
+
 class Drops:
     """Blocks of dropout's factors on the weights: 1/(1 − p) where kept, else 0."""
 
@@ -116,15 +121,16 @@ def attention_blocks(
     lse = xp.empty((*q.shape[:-1], 1), q.dtype)
 
     def work(piece: tuple) -> None:
-        arrays = (None if x is None else part(x, piece) for x in (q, k, v, mask, seeds, y, lse))
-        _attend(*arrays, is_causal, scale, block_size, dropout_p)
+        arrays = _cut((q, k, v, mask, seeds, y, lse), piece)
+        _attend(arrays, is_causal, scale, block_size, dropout_p)
 
     on_threads(work, _by_head(q), q)
     return y.astype(dtype, copy=False), lse
 
 
-def _attend(q, k, v, mask, seeds, y, lse, is_causal, scale, block_size, dropout_p):
+def _attend(arrays, is_causal, scale, block_size, dropout_p):
     """Fill y and lse, with an online softmax over the blocks of keys."""
+    q, k, v, mask, seeds, y, lse = arrays
     xp, scores, drops = (
         array_module(q),
         Scores(q, k, mask, is_causal, scale),
@@ -187,10 +193,8 @@ def attention_grads(
     dmask = array_module(q).zeros(mask.shape if mask_gradient else (0,), q.dtype)
 
     def work(piece: tuple) -> None:
-        given = (a, q, k, v, mask, o, lse, seeds, dq, dk, dv)
-        arrays = (None if x is None else part(x, piece) for x in given)
-        total = dmask if mask_gradient else None
-        _pull(*arrays, total, is_causal, scale, block_size, dropout_p)
+        arrays = _cut((a, q, k, v, mask, o, lse, seeds, dq, dk, dv), piece)
+        _pull(arrays, dmask if mask_gradient else None, is_causal, scale, block_size, dropout_p)
 
     # the gradient of a mask may be a sum over heads, which threads would add to at once
     on_threads(work, _by_head(q) if not mask_gradient else [(slice(None),) * q.ndim], q)
@@ -199,10 +203,9 @@ def attention_grads(
     return *[d.astype(dtype, copy=False) for d, dtype in grads], dmask
 
 
-def _pull(
-    a, q, k, v, mask, o, lse, seeds, dq, dk, dv, dmask, is_causal, scale, block_size, dropout_p
-):  # fmt: skip
+def _pull(arrays, dmask, is_causal, scale, block_size, dropout_p):
     """Fill dq, dk, dv and, if it is wanted, dmask; each block of probabilities is made again."""
+    a, q, k, v, mask, o, lse, seeds, dq, dk, dv = arrays
     scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     queries, keys = _blocks(q, k, block_size)
     for rows in queries:

@@ -101,7 +101,7 @@ def blocks(x: Any, nbytes: int) -> list[slice]:
     return spans(len(x), max(1, limit // max(1, nbytes)))
 
 
-def lanes(cut: list[slice]) -> list[list[slice]]:
+def lanes(cut: list) -> list[list]:
     """The blocks dealt out to at most LANES sums, whatever the number of threads."""
     return [cut[i::LANES] for i in range(min(LANES, len(cut)))]
 

@@ -9,7 +9,8 @@ three is linear in each of its arguments, and their derivatives are the three ag
 closed, so derivatives of any order come from these rules.
 
 The columns are made in blocks of the batch that stay in the cache. They are kernel-size times as
-large as x, so the backward computes them again rather than save them.
+large as x, so the backward computes them again rather than save them. Kernels of 3 × 3 (× 3) over
+many channels need no columns and fewer products: see winograd.py.
 """
 
 from math import prod
@@ -20,7 +21,7 @@ from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import full
 from ..blocks import on_threads
-from . import depthwise
+from . import depthwise, winograd
 from .images import (
     Images,
     blocks,
@@ -53,7 +54,11 @@ def conv(x, w, b=None, *, how, groups=1):
         if bias is not None:
             y[block] += bias
 
-    on_threads(work, blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize), x)
+    if winograd.suits(how, out, groups, x, w.shape[:2], w, b):
+        left = winograd.forward(x, w, b, how, y)
+    else:
+        left = blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize)
+    on_threads(work, left, x)
     return y.astype(dtype, copy=False)
 
 
@@ -104,7 +109,11 @@ def conv_dx(a, w, *, size, how, groups=1):
         cols = images.times(weight, images.columns(a[block], gather, middle))
         images.fold(cols, scatter, middle, y[block])
 
-    on_threads(work, blocks(a, widest * prod(middle) * a.itemsize), a)
+    if winograd.suits(how, size, groups, a, w.shape[:2], w):
+        left = winograd.transposed(a, w, how, y)
+    else:
+        left = blocks(a, widest * prod(middle) * a.itemsize)
+    on_threads(work, left, a)
     return y.astype(dtype, copy=False)
 
 
@@ -130,6 +139,10 @@ def conv_dw(a, x, *, how, groups=1):
     if depthwise.is_depthwise(x, x.shape[1], a.shape[1], groups):
         y = depthwise.of_weight(a, x, how)
         return y.reshape((groups, 1, *how.kernel)).astype(dtype, copy=False)
+    if winograd.suits(how, out, groups, x, (a.shape[1], inputs), a):
+        y = winograd.of_weight(a, x, how)
+        if y is not None:
+            return y.astype(dtype, copy=False)
     images = Images(groups, prod(out))
     shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
     sides = [a.shape[1] // groups, inputs * prod(how.kernel)]

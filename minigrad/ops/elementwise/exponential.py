@@ -60,7 +60,7 @@ logaddexp2 = elementwise(
 )
 
 
-def _product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
+def product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
     if not hasattr(b, "dtype"):
         b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
@@ -76,7 +76,7 @@ def _origin(a: Any, b: Any, singular: float) -> Any:
 
 
 xlogy = elementwise(
-    lambda a, b: _product_with_log(a, b, np.log, 1),
+    lambda a, b: product_with_log(a, b, np.log, 1),
     name="xlogy",
     da=lambda a, b: np.log(np.where(_origin(a, b, 0), 1, b)),
     db=lambda a, b: a / np.where(_origin(a, b, 0), 1, b),
@@ -86,7 +86,7 @@ xlogy = elementwise(
     """,
 )
 xlog1py = elementwise(
-    lambda a, b: _product_with_log(a, b, np.log1p, 0),
+    lambda a, b: product_with_log(a, b, np.log1p, 0),
     name="xlog1py",
     da=lambda a, b: np.log1p(np.where(_origin(a, b, -1), 0, b)),
     db=lambda a, b: a / (1 + np.where(_origin(a, b, -1), 0, b)),

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
+from .exponential import product_with_log
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
 from .support import in_float32, special_function
 
@@ -85,6 +86,41 @@ beta = elementwise(
 )
 
 
+def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
+    """By logarithms: of a density's factors each alone may be beyond the numbers that there are."""
+    dtype = np.result_type(x, p, q, c)
+    x, p, q, c = (z.astype(np.float32) if _narrow(z) else z for z in (x, p, q, c))
+    with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
+        logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
+    y = np.exp(logs + c)
+    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind == "f" else y
+
+
+def _two_powers_dx(x: Any, p: Any, q: Any, c: Any) -> Any:
+    """Where a power is constant (p = 0) the other factors' singular points do not count."""
+    left = (p == 0) & ((x == 0) | ((x == 1) & (q < 0)))
+    right = (q == 0) & ((x >= 1) | ((x == 0) & (p < 0)))
+    return p * two_powers(np.where(left, 0.5, x), p - 1, q, c) - q * two_powers(
+        np.where(right, 0.5, x), p, q - 1, c
+    )
+
+
+two_powers = elementwise(
+    _two_powers,
+    name="two_powers",
+    dx=_two_powers_dx,
+    # y log x is 0 at x = 0 for p > 0, as its limit is; at p = 0 too, as in xlogy
+    dp=lambda x, p, y: y * np.log(np.where((p >= 0) & (x <= 0), 1, x)),
+    dq=lambda x, q, y: y * np.log1p(np.where((q >= 0) & (x >= 1), 0, -x)),
+    dc=lambda y: y,
+    doc="""y = xᵖ (1 − x)^q eᶜ ;  ∂y/∂x = p xᵖ⁻¹ (1 − x)^q eᶜ − q xᵖ (1 − x)^(q−1) eᶜ, ∂y/∂c = y
+
+    The density of the beta distribution and, with q = 0, of the gamma distribution. At the ends its
+    derivatives are the one-sided limits, where exp(p log x + …) would have 0 · ∞.
+    """,
+)
+
+
 def _of_two(name: str, *xs: Any) -> Any:
     """A function of several arrays, 16-bit floats in float32, rounded once."""
     dtype = np.result_type(*xs)
@@ -100,7 +136,8 @@ def _narrow(x: Any) -> bool:
 def gammainc(a, x):
     """y = γ(a, x)/Γ(a) = ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = xᵃ⁻¹ e⁻ˣ/Γ(a)
 
-    There is no rule for a: a tensor there that requires a gradient raises in a backward.
+    There is no rule for a (its derivative has no closed form): a tensor there that requires a
+    gradient is a RuleError, in forward mode as in reverse. Likewise betainc's a and b.
     """
     return _of_two("gammainc", a, x)
 

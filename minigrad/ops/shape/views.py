@@ -25,7 +25,8 @@ def reshape(x, shape, order="C"):
     """
     if order not in ("C", "F"):
         raise ValueError(f"order={order!r} depends on the memory layout; use order='C' or 'F'")
-    return np.reshape(x, shape, order=order)
+    # methods, as below: by NumPy's function an array on a GPU takes 2 µs more
+    return x.reshape(shape) if order == "C" else x.reshape(shape, order=order)
 
 
 @reshape.vjp("x")
@@ -60,7 +61,7 @@ def transpose(x, axes=None):
 
     gx = g with the inverse permutation.
     """
-    return np.transpose(x, axes)
+    return x.transpose(axes)
 
 
 @transpose.vjp("x")
@@ -80,7 +81,7 @@ def permute(x: Any, *axes: Any) -> Any:
 @linear(arrays="x", numpy=np.swapaxes, view=True)
 def swapaxes(x, axis1, axis2):
     """Two axes exchanged; gx = g with the same two exchanged."""
-    return np.swapaxes(x, axis1, axis2)
+    return x.swapaxes(axis1, axis2)
 
 
 @swapaxes.vjp("x")

@@ -8,7 +8,7 @@ from ...ops.attention.drops import kept
 from ...ops.attention.words import dropped, probabilities, transposed, visible
 from ...ops.axes import module_of
 from ..spec import ErrorSample, Point, Sample, register_op
-from .forms import REAL, normal, of_several
+from .forms import COMPLEX, REAL, normal, of_several
 
 
 def _require(q, k, v, a=None):
@@ -246,6 +246,52 @@ register_op(
         _wrong("mask and causal", "not both", mask=MASK, is_causal=True),
         _wrong("integer mask", "boolean .* or floating", mask=np.ones((5, 6), int),
                error=TypeError),
+    ],
+)  # fmt: skip
+
+
+# -- heads ---------------------------------------------------------------------------------------
+
+
+def _split_heads(x, *, heads, time=0):
+    if x.shape[2] % (3 * heads):
+        raise ValueError("shapes")
+    x = x if time else x.swapaxes(0, 1)
+    parts = np.split(x, 3, -1)
+    n, length, d = x.shape[0], x.shape[1], x.shape[2] // (3 * heads)
+    y = [np.empty((n, heads, length, d), x.dtype) for _ in parts]
+    for i, part in enumerate(parts):
+        for h in range(heads):
+            y[i][:, h] = part[..., h * d : (h + 1) * d]
+    return tuple(y)
+
+
+def _join_heads(q, k, v, *, time=0):
+    if q.ndim != 4 or not q.shape == k.shape == v.shape:
+        raise ValueError("shapes")
+    x = np.concatenate([x[:, h] for x in (q, k, v) for h in range(x.shape[1])], -1)
+    return x if time else x.swapaxes(0, 1)
+
+
+register_op(
+    "split_heads",
+    of_several([(((2, 1, 6),), {"heads": 2}), (((1, 3, 6),), {"heads": 1, "time": 1})]),
+    reference=_split_heads,
+    dtypes=COMPLEX,
+    errors=[
+        ErrorSample(
+            "heads", (np.ones((2, 1, 6)),), ValueError, r"heads=4; got \(2, 1, 6\)", {"heads": 4}
+        ),
+    ],
+)
+register_op(
+    "join_heads",
+    of_several([(((1, 2, 2, 1),) * 3, {}), (((2, 1, 1, 2),) * 3, {"time": 1})]),
+    reference=_join_heads,
+    dtypes=COMPLEX,
+    errors=[
+        ErrorSample("shapes", (np.ones((1, 2, 3, 4)), np.ones((1, 2, 3, 4)), np.ones((1, 2, 3, 5))),
+                    ValueError, r"one shape \(N, heads, L, d\)"),
     ],
 )  # fmt: skip
 

@@ -325,6 +325,20 @@ def _drop_forms(rng, dtype):
 
 
 register_op("drop", _drop_forms, call=_repeating(op.drop), reference=_dropout, dtypes=REAL)
+
+
+def _drop_dx_forms(rng, dtype):
+    for i, (p, shape) in enumerate([(0.3, (5, 4)), (0.5, (5, 1)), (1.0, (1, 4))]):
+        mask = rng.random(shape) >= 0.5
+        yield Sample(f"{i}: mask {shape} p={p}", (normal(rng, dtype, (5, 4)), mask), {"p": p})
+
+
+register_op(
+    "drop_dx", _drop_dx_forms,
+    reference=lambda a, mask, p: np.where(mask, a / (1 - p if p < 1 else 1), 0).astype(a.dtype),
+    dtypes=REAL,
+    skips={"K17": "the mask is the one that drop has made of x's shape"},
+)  # fmt: skip
 register_op(
     "dropout", _drops((4, 6), (9,)), call=_repeating(op.dropout), reference=_dropout,
     dtypes=REAL, errors=OUTSIDE, points=[NOTHING_LEFT],

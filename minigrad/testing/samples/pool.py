@@ -207,10 +207,26 @@ register_op(
     skips={"K17": _BAD_SIZES},
 )
 register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
+COUNTED = ((0, 1), (0, 0))  # of the padding of WINDOWS[1], what counts as places
+
+
+def _sums(x, how, divisor=1):
+    y = _views(x, how, 0).sum(-1)
+    if divisor is COUNTED:
+        places = np.pad(np.zeros(x.shape[-2:]), how.padding, constant_values=-1)
+        places[how.padding[0][0] :, how.padding[1][0] :][: x.shape[-2] + 1, : x.shape[-1]] = 1
+        bare = how._replace(padding=((0, 0), (0, 0)))
+        divisor = (_views(places, bare, 0) == 1).sum(-1)
+    return (y / divisor).astype(x.dtype)
+
+
 register_op(
     "sum_pool",
-    over([((2, 4, 5), {"how": how}) for how in WINDOWS]),
-    reference=lambda x, how: _views(x, how, 0).sum(-1).astype(x.dtype),
+    over(
+        [((2, 4, 5), {"how": how}) for how in WINDOWS]
+        + [((2, 4, 5), {"how": WINDOWS[1], "divisor": COUNTED})]
+    ),
+    reference=_sums,
     dtypes=REAL,
 )
 register_op(
@@ -219,6 +235,7 @@ register_op(
         [
             (((2, 2, 2),), {"size": (4, 5), "how": WINDOWS[0]}),
             (((2, 4, 3),), {"size": (4, 5), "how": WINDOWS[1]}),
+            (((2, 4, 3),), {"size": (4, 5), "how": WINDOWS[1], "divisor": COUNTED}),
         ]
     ),
     dtypes=REAL,

@@ -59,6 +59,22 @@ register_op(
     skips=POSITIVE,
 )
 
+_UNIT = {"K12": "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"}
+register_op(
+    "two_powers",
+    several((0.2, 0.8), (-0.5, 2), (-0.5, 2), (-1, 1)),
+    reference=lambda x, p, q, c: x**p * (1 - x) ** q * np.exp(c),
+    dtypes=WIDE,
+    skips=_UNIT,
+    points=[
+        Point("a slope at 0", (0.0, 1.0, 2.0, 0.0), 0.0, (1.0, 0.0, 0.0, 0.0)),
+        Point("a slope at 1", (1.0, 2.0, 1.0, 0.0), 0.0, (-1.0, 0.0, 0.0, 0.0)),
+        Point("flat at 0", (0.0, 2.0, 0.0, 0.0), 0.0, (0.0, 0.0, 0.0, 0.0)),
+        Point("steep at 0", (0.0, 0.5, 1.0, 0.0), 0.0, (np.inf, 0.0, 0.0, 0.0)),
+        Point("no powers", (0.0, 0.0, 0.0, 0.0), 1.0, (0.0, 0.0, 0.0, 1.0)),
+    ],
+)
+
 for _name, _theirs in (
     ("gammainc", "gammainc"),
     ("gammaincc", "gammaincc"),

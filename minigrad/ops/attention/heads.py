@@ -1,0 +1,83 @@
+"""Query, key and value taken apart into heads, and put together: one op each, not one a slice.
+
+Three slices of one array would have three gradients, zero but for a third each, and two additions.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ...core.primitive import linear
+from ...core.registry import op
+from ..batching import full
+
+
+def _by_part(x: Any, time: int) -> Any:
+    """x (L, N, 3, heads, d) as (3, N, heads, L, d), a view; with time=1 x begins with (N, L)."""
+    return x.transpose((2, 1 - time, 3, time, 4))
+
+
+@linear(outputs=3)
+def split_heads(x, *, heads, time=0):
+    """(q, k, v), each (N, heads, L, d), of x (L, N, 3·heads·d) ;  gx = join_heads(gq, gk, gv)
+
+    time: the axis of x that is L; with time=1 x is (N, L, 3·heads·d). Views.
+    """
+    if x.ndim != 3 or x.shape[2] % (3 * heads):
+        raise ValueError(f"x must be (L, N, 3·heads·d) with heads={heads}; got {x.shape}")
+    parts = _by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
+    return parts[0], parts[1], parts[2]
+
+
+@split_heads.vjp("x")
+def split_heads_gx(g, time):
+    some = next(part for part in g if part is not None)
+    return join_heads(*[np.zeros_like(some) if part is None else part for part in g], time=time)
+
+
+@linear
+def join_heads(q, k, v, *, time=0):
+    """x (L, N, 3·heads·d), or (N, L, …) with time=1, of q, k, v (N, heads, L, d)
+
+    (gq, gk, gv) = split_heads(gx)
+    """
+    if not q.shape == k.shape == v.shape or q.ndim != 4:
+        raise ValueError(
+            f"q, k and v must have one shape (N, heads, L, d); got {q.shape}, {k.shape}, {v.shape}"
+        )
+    n, heads, length, d = q.shape
+    lead = (n, length) if time else (length, n)
+    x = array_module(q).empty((*lead, 3, heads, d), np.result_type(q, k, v))
+    for place, part in zip(_by_part(x, time), (q, k, v), strict=True):
+        place[...] = part
+    return x.reshape((*lead, 3 * heads * d))
+
+
+@join_heads.vjp
+def join_heads_gradients(g, q_shape, time):
+    return split_heads(g, heads=q_shape[1], time=time)
+
+
+@split_heads.batch
+def split_heads_batch(op_, xs, batched, params):
+    """The examples join the batch N."""
+    x = xs[0] if params.get("time", 0) else op.swapaxes(xs[0], axis1=0, axis2=1)
+    (a, b, *rest), size = x.shape, xs[0].shape[0]  # (B, N, …) or (L, B, N, …)
+    x = op.reshape(
+        x, shape=(a * b, *rest) if params.get("time", 0) else (a, b * rest[0], *rest[1:])
+    )
+    parts = op_(x, **params)
+    return tuple([op.reshape(y, shape=(size, len(y) // size, *y.shape[1:])) for y in parts])
+
+
+@join_heads.batch
+def join_heads_batch(op_, xs, batched, params):
+    parts = full(xs, batched)
+    size, n = parts[0].shape[:2]
+    parts = [op.reshape(x, shape=(size * n, *x.shape[2:])) for x in parts]
+    y = op_(*parts, **params)
+    if params.get("time", 0):
+        return op.reshape(y, shape=(size, n, *y.shape[1:]))
+    y = op.reshape(y, shape=(y.shape[0], size, n, y.shape[2]))
+    return op.swapaxes(y, axis1=0, axis2=1)

@@ -1,0 +1,151 @@
+"""What schedules share: a formula of the steps taken, and learning rates set from it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .optimizer import Group, Optimizer
+
+
+class LRScheduler:
+    """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
+
+    last_epoch   t, the number of calls of step(). Given when a schedule is made anew for a run that
+                 goes on: the one that was reached less 1
+    base_lrs     each group's lr at the start, kept in the group as "initial_lr"
+    chains       whether the schedule scales an lr that something else has changed (by hand, or
+                 another schedule stepped beside it); else it sets its own value again
+    floor        what is not scaled then: the lr that the schedule goes down to, whatever the base
+    """
+
+    chains = True
+    floor = 0.0
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
+        self.optimizer = checked(type(self).__name__, optimizer)
+        groups = optimizer.param_groups
+        for i, group in enumerate(groups):
+            if last_epoch >= 0 and "initial_lr" not in group:
+                raise KeyError(
+                    f"{type(self).__name__}: group {i} has no 'initial_lr' to go on from at "
+                    f"last_epoch={last_epoch}; load the optimizer's saved state first"
+                )
+            group.setdefault("initial_lr", group["lr"])
+        self.base_lrs = [group["initial_lr"] for group in groups]
+        self.last_epoch = last_epoch + 1
+        # what this schedule has set: a group's lr that is another one has been changed meanwhile
+        self._own = list(self.base_lrs) if last_epoch < 0 else self.get_last_lr()
+        self._apply()
+
+    def lr(self, base: float, t: int) -> float:
+        """The learning rate after t steps of a group that began with `base`."""
+        raise NotImplementedError
+
+    def lrs(self, t: int) -> list[float]:
+        """The learning rate of every group after t steps."""
+        return [self.lr(base, t) for base in self.base_lrs]
+
+    def momenta(self, t: int) -> list[float]:
+        """The momentum (or Adam's β₁) of every group after t steps; none if it stays as it is."""
+        return []
+
+    def carried(self, lrs: list[float], t: int) -> list[float]:
+        """What step t makes of learning rates that something else has changed."""
+        if not self.chains:
+            return self.lrs(t)
+        before, after = self.share(t - 1) if t else 1.0, self.share(t)
+        pairs = zip(lrs, self.base_lrs, strict=True)
+        if before == 0:  # nothing is left that could be scaled
+            return [lr + (base - self.floor) * after for lr, base in pairs]
+        return [self.floor + (lr - self.floor) * after / before for lr in lrs]
+
+    def share(self, t: int) -> float:
+        """How much of base − floor the lr is above the floor after t steps."""
+        return self.lr(1.0, t)
+
+    def step(self) -> None:
+        """Set the learning rates of the next t."""
+        self.last_epoch += 1
+        self._apply()
+
+    def _apply(self) -> None:
+        t, current, own = self.last_epoch, self.get_last_lr(), self._own
+        lrs = self._own = self.lrs(t)
+        if current != own:
+            of_groups = zip(current, own, lrs, self.carried(current, t), strict=True)
+            lrs = [lr if now == was else moved for now, was, lr, moved in of_groups]
+        self._set(lrs, t)
+
+    def _set(self, lrs: Sequence[float], t: int) -> None:
+        groups = self.optimizer.param_groups
+        for group, lr in zip(groups, lrs, strict=True):
+            group["lr"] = lr
+        for group, value in zip(groups, self.momenta(t), strict=False):
+            if "betas" in group:
+                group["betas"] = (value, *group["betas"][1:])
+            else:
+                group["momentum"] = value
+
+    def get_last_lr(self) -> list[float]:
+        """The learning rate of every group, as it is now."""
+        return [group["lr"] for group in self.optimizer.param_groups]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a saved run needs: the count, the first learning rates and those of now."""
+        return {
+            "last_epoch": self.last_epoch,
+            "base_lrs": list(self.base_lrs),
+            "_last_lr": self.get_last_lr(),
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
+        base_lrs = state_dict.get("base_lrs", self.base_lrs)
+        if len(base_lrs) != len(self.base_lrs):
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: {len(base_lrs)} groups given, "
+                f"{len(self.base_lrs)} needed"
+            )
+        self.base_lrs = list(base_lrs)
+        self.last_epoch = state_dict["last_epoch"]
+        self._own = self.lrs(self.last_epoch)
+        self._set(state_dict.get("_last_lr", self._own), self.last_epoch)
+
+
+def checked(owner: str, optimizer: Any) -> Any:
+    """The optimizer, or what has groups like one; TypeError if it is something else."""
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(f"{owner} takes an optimizer, got {optimizer!r}")
+    return optimizer
+
+
+def per_group(owner: str, name: str, value: Any, groups: list[Group]) -> list:
+    """One value for each group, from one for all or a sequence of as many."""
+    if not isinstance(value, list | tuple):
+        return [value] * len(groups)
+    if len(value) != len(groups):
+        raise ValueError(f"{owner}: {len(value)} values of {name} for {len(groups)} groups")
+    return list(value)
+
+
+def with_momentum(owner: str, groups: list[Group]) -> None:
+    """Refuse groups without a momentum to cycle."""
+    if not all("betas" in group or "momentum" in group for group in groups):
+        raise ValueError(f"{owner}: no momentum to cycle; pass cycle_momentum=False")
+
+
+def cosine(start: float, end: float, share: float) -> float:
+    """Half a period of the cosine, from start (share 0) to end (share 1)."""
+    return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+
+def line(start: float, end: float, share: float) -> float:
+    """The straight line from start (share 0) to end (share 1)."""
+    return start + (end - start) * share
+
+
+def annealing(owner: str, strategy: str) -> Any:
+    """The function of this name; ValueError for another."""
+    if strategy not in ("cos", "linear"):
+        raise ValueError(f"{owner}: anneal_strategy is 'cos' or 'linear', got {strategy!r}")
+    return cosine if strategy == "cos" else line
