@@ -41,7 +41,7 @@ def unbroadcast(c: Any, shape: tuple) -> Any:
     extra = c.ndim - len(shape)
     axes = [i for i in range(c.ndim) if i < extra or (shape[i - extra] == 1 != c.shape[i])]
     if axes:
-        c = op.sum(c, axis=tuple(axes), keepdims=True)
+        c = op.sum(c, axis=tuple(axes), keepdims=axes[-1] >= extra)
     return op.reshape(c, shape=shape) if c.shape != shape else c
 
 

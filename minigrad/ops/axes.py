@@ -110,9 +110,9 @@ def sum_to(c: Any, shape: tuple) -> Any:
         return c
     extra = c.ndim - len(shape)
     axes = [i for i, n in enumerate(c.shape) if i < extra or shape[i - extra] == 1 != n]
-    if axes:
-        c = op.sum(c, axis=tuple(axes), keepdims=True)
-    return c.reshape(shape)
+    if axes:  # where all of them go the sum has the shape at once: no view, so nobody copies it
+        c = op.sum(c, axis=tuple(axes), keepdims=axes[-1] >= extra)
+    return c if c.shape == tuple(shape) else c.reshape(shape)
 
 
 def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -> Any:

@@ -13,7 +13,7 @@ from ...core.registry import op
 from ..batching import full
 
 
-def _by_part(x: Any, time: int) -> Any:
+def by_part(x: Any, time: int) -> Any:
     """x (L, N, 3, heads, d) as (3, N, heads, L, d), a view; with time=1 x begins with (N, L)."""
     return x.transpose((2, 1 - time, 3, time, 4))
 
@@ -26,7 +26,7 @@ def split_heads(x, *, heads, time=0):
     """
     if x.ndim != 3 or x.shape[2] % (3 * heads):
         raise ValueError(f"x must be (L, N, 3·heads·d) with heads={heads}; got {x.shape}")
-    parts = _by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
+    parts = by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
     return parts[0], parts[1], parts[2]
 
 
@@ -48,8 +48,8 @@ def join_heads(q, k, v, *, time=0):
         )
     n, heads, length, d = q.shape
     lead = (n, length) if time else (length, n)
-    x = array_module(q).empty((*lead, 3, heads, d), np.result_type(q, k, v))
-    for place, part in zip(_by_part(x, time), (q, k, v), strict=True):
+    x = array_module(q).empty((*lead, 3, heads, d), np.result_type(q.dtype, k.dtype, v.dtype))
+    for place, part in zip(by_part(x, time), (q, k, v), strict=True):
         place[...] = part
     return x.reshape((*lead, 3 * heads * d))
 
