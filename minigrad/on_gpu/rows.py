@@ -100,14 +100,19 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
 def _way(shape: tuple, axes: tuple | None, keepdims: bool) -> tuple | None:
     """(elements before the axes that a sum keeps, those behind, the kept lengths, y's shape).
 
-    None where the axes that it keeps are no neighbours, it leaves none out, or the row is too long.
+    None where the axes that it keeps are no neighbours, it leaves none out, or the row is too long;
+    and where an axis is not there or given twice, which the op itself then refuses.
     """
-    out = range(len(shape)) if axes is None else {k % len(shape) for k in axes} if shape else ()
-    kept = [k for k in range(len(shape)) if k not in out]
-    size = prod(shape)
-    if not size or len(kept) == len(shape):
+    n = len(shape)
+    axes = tuple(range(n)) if axes is None else axes
+    out = {k % n for k in axes if -n <= k < n}
+    if len(out) < len(axes):
         return None
-    full = tuple([n if k in kept else 1 for k, n in enumerate(shape)])
+    kept = [k for k in range(n) if k not in out]
+    size = prod(shape)
+    if not size or len(kept) == n:
+        return None
+    full = tuple([length if k in kept else 1 for k, length in enumerate(shape)])
     if not kept:
         return (1, size, (), full if keepdims else ()) if 1 < size <= _LONGEST else None
     if kept != list(range(kept[0], kept[-1] + 1)):
