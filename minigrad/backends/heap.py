@@ -29,12 +29,8 @@ def keep_freed_arrays() -> None:
 def _is_glibc() -> bool:
     try:
         return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
-    except (
-        AttributeError,
-        ValueError,
-        OSError,
-    ):  # Windows; macOS and musl, which know no such name
-        return False
+    except (AttributeError, ValueError, OSError):
+        return False  # Windows has no confstr, macOS and musl no such name
 
 
 def _set_by_the_user() -> bool:

@@ -1,14 +1,35 @@
 """The methods of a tensor that work along an axis: each is the op, with ndarray's signature.
 
-They take any keyword so that PyTorch's dim= and keepdim= get an error that says what to write, as
-mg.sum(x, dim=1) has it; `Never` is what a type checker refuses all the same.
+PyTorch's dim= and keepdim= get an error that says what to write here, as mg.sum(x, dim=1) has it.
 """
 
-from typing import Any, Never
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 from .errors import no_such_argument
 from .more_methods import MoreMethods
 from .registry import op
+
+Method = TypeVar("Method", bound=Callable)
+
+
+def _teaching(method: Method) -> Method:
+    """The method, whose error at a keyword that it has not tells ours for PyTorch's."""
+    known = inspect.signature(method).parameters
+
+    @wraps(method)
+    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except TypeError:
+            other = {name: value for name, value in kwargs.items() if name not in known}
+            if other:
+                raise no_such_argument(self, method.__name__, other) from None
+            raise
+
+    return called  # type: ignore[return-value]
 
 
 class AxisMethods(MoreMethods):
@@ -16,42 +37,25 @@ class AxisMethods(MoreMethods):
 
     __slots__ = ()
 
+    @_teaching
     def sum(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        keepdims: bool = False,
-        **other: Never,
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
-        if other:
-            raise no_such_argument(self, "sum", other)
         return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @_teaching
     def mean(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        keepdims: bool = False,
-        **other: Never,
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
-        if other:
-            raise no_such_argument(self, "mean", other)
         return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @_teaching
     def prod(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: None = None,
-        keepdims: bool = False,
-        **other: Never,
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
-        if other:
-            raise no_such_argument(self, "prod", other)
         return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
+    @_teaching
     def var(
         self,
         axis: Any = None,
@@ -59,12 +63,10 @@ class AxisMethods(MoreMethods):
         out: None = None,
         ddof: int = 0,
         keepdims: bool = False,
-        **other: Never,
     ) -> Any:
-        if other:
-            raise no_such_argument(self, "var", other)
         return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
+    @_teaching
     def std(
         self,
         axis: Any = None,
@@ -72,127 +74,89 @@ class AxisMethods(MoreMethods):
         out: None = None,
         ddof: int = 0,
         keepdims: bool = False,
-        **other: Never,
     ) -> Any:
-        if other:
-            raise no_such_argument(self, "std", other)
         return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
-    def max(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "max", other)
+    @_teaching
+    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.max(self, axis=axis, keepdims=keepdims)
 
-    def min(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "min", other)
+    @_teaching
+    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.min(self, axis=axis, keepdims=keepdims)
 
-    def argmax(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "argmax", other)
+    @_teaching
+    def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.argmax(self, axis=axis, keepdims=keepdims)
 
-    def argmin(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "argmin", other)
+    @_teaching
+    def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.argmin(self, axis=axis, keepdims=keepdims)
 
-    def any(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "any", other)
+    @_teaching
+    def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.any(self, axis=axis, keepdims=keepdims)
 
-    def all(
-        self, axis: Any = None, out: None = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "all", other)
+    @_teaching
+    def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.all(self, axis=axis, keepdims=keepdims)
 
-    def cumsum(self, axis: Any = None, dtype: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "cumsum", other)
+    @_teaching
+    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
         return op.cumsum(self, axis=axis, dtype=dtype)
 
-    def cumprod(self, axis: Any = None, dtype: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "cumprod", other)
+    @_teaching
+    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
         return op.cumprod(self, axis=axis, dtype=dtype)
 
-    def repeat(self, repeats: Any, axis: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "repeat", other)
+    @_teaching
+    def repeat(self, repeats: Any, axis: Any = None) -> Any:
         return op.repeat(self, repeats, axis=axis)
 
-    def argsort(self, axis: Any = -1, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "argsort", other)
+    @_teaching
+    def argsort(self, axis: Any = -1) -> Any:
         return op.argsort(self, axis=axis)
 
-    def sort(self, axis: Any = -1, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "sort", other)
+    @_teaching
+    def sort(self, axis: Any = -1) -> Any:
         return op.sort(self, axis=axis)
 
-    def squeeze(self, axis: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "squeeze", other)
+    @_teaching
+    def squeeze(self, axis: Any = None) -> Any:
         return op.squeeze(self, axis=axis)
 
-    def norm(
-        self, ord: Any = None, axis: Any = None, keepdims: bool = False, **other: Never
-    ) -> Any:
-        if other:
-            raise no_such_argument(self, "norm", other)
+    @_teaching
+    def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
         return op.norm(self, ord=ord, axis=axis, keepdims=keepdims)
 
-    def logsumexp(self, axis: Any = None, keepdims: bool = False, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "logsumexp", other)
+    @_teaching
+    def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
         return op.logsumexp(self, axis=axis, keepdims=keepdims)
 
-    def split(self, sections: Any, axis: int = 0, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "split", other)
+    @_teaching
+    def split(self, sections: Any, axis: int = 0) -> Any:
         return op.split(self, sections, axis=axis)
 
-    def chunk(self, chunks: int, axis: int = 0, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "chunk", other)
+    @_teaching
+    def chunk(self, chunks: int, axis: int = 0) -> Any:
         return op.chunk(self, chunks, axis=axis)
 
-    def topk(self, k: int, axis: int = -1, largest: bool = True, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "topk", other)
+    @_teaching
+    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
         return op.topk(self, k, axis=axis, largest=largest)
 
-    def flip(self, axis: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "flip", other)
+    @_teaching
+    def flip(self, axis: Any = None) -> Any:
         return op.flip(self, axis=axis)
 
-    def roll(self, shift: Any, axis: Any = None, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "roll", other)
+    @_teaching
+    def roll(self, shift: Any, axis: Any = None) -> Any:
         return op.roll(self, shift, axis=axis)
 
-    def softmax(self, axis: int = -1, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "softmax", other)
+    @_teaching
+    def softmax(self, axis: int = -1) -> Any:
         return op.softmax(self, axis=axis)
 
-    def log_softmax(self, axis: int = -1, **other: Never) -> Any:
-        if other:
-            raise no_such_argument(self, "log_softmax", other)
+    @_teaching
+    def log_softmax(self, axis: int = -1) -> Any:
         return op.log_softmax(self, axis=axis)

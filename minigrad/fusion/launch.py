@@ -195,7 +195,7 @@ def readable(arrays: Sequence[Any]) -> tuple[list, list]:
 
 def dense(x: Any) -> Any:
     """x, or a copy of it, with neighbours side by side from a multiple of 16 bytes."""
-    if x.flags.c_contiguous and (x.size <= 1 or not x.data.ptr & 15):
+    if is_contiguous(x) and (x.size <= 1 or not x.data.ptr & 15):
         return x
     return x.copy(order="C")
 

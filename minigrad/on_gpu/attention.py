@@ -15,7 +15,7 @@ from ..backends.cublas import product
 from ..backends.device import array_module
 from ..fusion import launch
 from ..fusion.launch import shaped
-from ..ops.attention.heads import by_part
+from ..ops.attention.heads import parts_of
 from ..ops.attention.words import visible
 from ..ops.axes import sum_to
 from .install import on_gpu
@@ -25,12 +25,9 @@ SCORES = 1 << 28  # held at a time: 1 GiB of float32
 
 
 @on_gpu("split_heads")
-def split_heads(x: Any, heads: int = 1, time: int = 0) -> Any:
+def split_heads(x: Any, *, heads: int, time: int = 0) -> Any:
     """The three in memory one after the other: a copy here, and none at each product with them."""
-    if x.ndim != 3 or x.shape[2] % (3 * heads):
-        return None
-    x = x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads)))
-    parts = by_part(x, time).copy(order="C")
+    parts = parts_of(x, heads, time).copy(order="C")
     return parts[0], parts[1], parts[2]
 
 

@@ -131,11 +131,8 @@ def attention_blocks(
 def _attend(arrays, is_causal, scale, block_size, dropout_p):
     """Fill y and lse, with an online softmax over the blocks of keys."""
     q, k, v, mask, seeds, y, lse = arrays
-    xp, scores, drops = (
-        array_module(q),
-        Scores(q, k, mask, is_causal, scale),
-        Drops(seeds, dropout_p),
-    )
+    xp = array_module(q)
+    scores, drops = Scores(q, k, mask, is_causal, scale), Drops(seeds, dropout_p)
     queries, keys = _blocks(q, k, block_size)
     for rows in queries:
         top = xp.full((*q.shape[:-2], rows.stop - rows.start, 1), -np.inf, q.dtype)

@@ -18,15 +18,20 @@ def by_part(x: Any, time: int) -> Any:
     return x.transpose((2, 1 - time, 3, time, 4))
 
 
+def parts_of(x: Any, heads: int, time: int) -> Any:
+    """x (L, N, 3·heads·d) as (3, N, heads, L, d), a view; with time=1 x begins with (N, L)."""
+    if x.ndim != 3 or x.shape[2] % (3 * heads):
+        raise ValueError(f"x must be (L, N, 3·heads·d) with heads={heads}; got {x.shape}")
+    return by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
+
+
 @linear(outputs=3)
 def split_heads(x, *, heads, time=0):
     """(q, k, v), each (N, heads, L, d), of x (L, N, 3·heads·d) ;  gx = join_heads(gq, gk, gv)
 
     time: the axis of x that is L; with time=1 x is (N, L, 3·heads·d). Views.
     """
-    if x.ndim != 3 or x.shape[2] % (3 * heads):
-        raise ValueError(f"x must be (L, N, 3·heads·d) with heads={heads}; got {x.shape}")
-    parts = by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
+    parts = parts_of(x, heads, time)
     return parts[0], parts[1], parts[2]
 
 
