@@ -24,6 +24,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -189,6 +190,8 @@ say("the parameters have the same bits on all ranks")
 # %%
 mpiexec = Path(sys.executable).parent / "mpiexec"
 launcher = str(mpiexec) if mpiexec.exists() else shutil.which("mpiexec")
+if find_spec("mpi4py") is None:  # then the launcher, if there is one, belongs to something else
+    launcher = None
 
 
 def on_two(*command):
@@ -206,7 +209,7 @@ def on_two(*command):
 if size == 1:
     output = on_two("14_data_parallel.py")
     if output is None:
-        print("no mpiexec here: pip install mpi4py mpich")
+        print("no mpiexec or no mpi4py here: pip install mpi4py mpich")
     else:
         wanted = ("rank 0", "largest", "y =", "buckets", "accuracy", "the parameters")
         print(*[text for text in output.splitlines() if text.startswith(wanted)], sep="\n")
