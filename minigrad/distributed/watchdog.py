@@ -24,6 +24,7 @@ from typing import Any
 from . import witness
 
 INTERVAL = 0.1  # seconds between two notes of a rank
+_OLD = 5 * INTERVAL  # a note of this age does not tell what the rank does now
 _GRACE = 1.0  # seconds for the main thread to leave after a verdict
 _BYTES = 2048  # of a note on its way
 _NOTE, _WORD = 1, 2  # tags: from a rank to rank 0, and back
@@ -110,10 +111,18 @@ class Watchdog:
         try:
             self._witness = subprocess.Popen(
                 [*command, str(self.world.rank), str(self.world.size), folder],
-                stdin=subprocess.PIPE, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except OSError:  # no further process allowed: the job runs without
             self._witness = None
+        else:
+            assert self._witness.stdout is not None
+            with self._witness.stdout as ready:
+                ready.read()
+        # No rank may fall before all are watched: the launcher would end the others, and a witness
+        # that is still starting could take an end for a beginning.
+        assert self._comm is not None
+        self._comm.Barrier()
 
     def _job_folder(self) -> str:
         """A folder that the ranks of this machine share; the last of their witnesses removes it."""
@@ -332,6 +341,8 @@ class Judge:
         if not late:
             calls = {note["waits"] or note["phase"] for note in self.notes.values()}
             return f"{since}; the ranks are in {' and in '.join(sorted(calls))}"
+        if time.monotonic() - self.heard[late[0]] > _OLD:
+            return ""  # it may not run at all: soon it is heard of again, or it counts as silent
         note = self.notes[late[0]]
         return f"{_named(late)} falls behind (in {note['waits'] or note['phase']}): {since}"
 

@@ -16,11 +16,14 @@ FAREWELL = b"q"
 
 
 def main(rank: str, size: str, folder: str) -> None:
-    """Wait for the end of the pipe on standard input; speak unless a farewell came first."""
+    """Wait for the end of the pipe on standard input; speak unless a farewell came first.
+
+    Standard output is closed at once: that tells the rank that it is watched.
+    """
+    os.close(1)
     farewell = os.read(0, 1) == FAREWELL
     if not farewell:
         _speak(rank, size, folder)
-        os.close(1)
         os.close(2)  # the launcher waits until nobody can write there
         time.sleep(1)  # the other witnesses read what was left for them
     _remove(rank, folder)
@@ -31,11 +34,9 @@ def _speak(rank: str, size: str, folder: str) -> None:
     first = os.path.join(folder, "first")
     text = f"rank {rank} of {size} was killed or crashed {note}"
     try:
-        handle = os.open(first, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        os.write(handle, text.encode())
-        os.close(handle)
+        os.symlink(text, first)  # points nowhere: it is made in one step, with its text, or not
     except OSError:
-        cause = _read(first)
+        cause = _first(first)
         text = f"rank {rank} of {size} was ended {note}" + (f", because {cause}" if cause else "")
     try:
         os.write(2, f"minigrad.distributed: {text}\n".encode())
@@ -56,6 +57,13 @@ def _remove(rank: str, folder: str) -> None:
         os.rmdir(folder)
     except OSError:
         pass
+
+
+def _first(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
 
 
 def _read(path: str) -> str:

@@ -103,5 +103,15 @@ def test_a_silent_rank_is_named(monkeypatch):
     assert "rank 1 has not been heard of for 5 s (last: in backward)" in judge.word()["verdict"]
 
 
+def test_a_rank_whose_last_note_is_old_is_not_said_to_fall_behind_in_it():
+    judge = watchdog.Judge(2, 5.0)
+    judge.hear(0, note(4, "all_reduce", 6))
+    judge.hear(1, note(3, phase="forward"))
+    judge.heard[1] -= 4
+    assert judge.word() == {}
+    judge.heard[1] -= 2
+    assert "rank 1 has not been heard of for 5 s" in judge.word()["verdict"]
+
+
 def test_the_job_is_over_when_all_have_left():
     assert word_of(note(left=True), note(left=True)) == {"over": True}
