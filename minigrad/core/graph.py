@@ -121,15 +121,16 @@ def backward_order(roots: Iterable) -> list:
 def with_leaves(places: list) -> list:
     """Places, oldest first with the leaves anywhere, in the order of a backward."""
     waiting = {place for place in places if type(place) is Leaf}
-    order = []
-    for node in places:
-        if type(node) is Leaf:
-            continue
-        if waiting:  # oldest first: the first consumer met is the last to run
-            for parent in node.parents:
-                if parent in waiting:
-                    waiting.remove(parent)
-                    order.append(parent)
+    nodes = [place for place in places if type(place) is not Leaf]
+    order: list = []
+    for i, node in enumerate(nodes):
+        if not waiting:
+            order += nodes[i:]
+            break
+        for parent in node.parents:  # oldest first: the first consumer met is the last to run
+            if parent in waiting:
+                waiting.remove(parent)
+                order.append(parent)
         order.append(node)
     order += [leaf for leaf in places if leaf in waiting]  # roots that nothing consumes
     order.reverse()

@@ -156,9 +156,10 @@ def _pull_written_out(
             [v0, v1] = saved
             if g.dtype.kind == "c":
                 g = g.conj()
-                return [(g * rule0(v0)).conj(), (g * rule1(v1)).conj()]
-            return [g * rule0(v0), g * rule1(v1)]
+                return [(g * v0).conj(), (g * v1).conj()]
+            return [g * v0, g * v1]
 
+    and for a rule that computes something, rule0(v0, …) stands in place of v0.
     The rows of the table give p·g; the gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
     each row is read once for real and complex numbers alike. A backward calls `pull` once a node:
     to look the names up there would cost more than most rules.
@@ -168,7 +169,9 @@ def _pull_written_out(
     calls = []
     for i, rule in enumerate(rules):
         known[f"rule{i}"] = rule.fn
-        call = f"rule{i}({', '.join([value[name] for name in rule.names])})"
+        values = [value[name] for name in rule.names]
+        passed = _passed_on(rule.fn)
+        call = f"rule{i}({', '.join(values)})" if passed is None else values[passed]
         calls.append(f"g * {call}" if rule.partial else call)
     lines = ["def pull(g, saved):", f" [{', '.join([value[name] for name in names])}] = saved"]
     if op.joint is not None:
@@ -180,6 +183,16 @@ def _pull_written_out(
             lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
         lines.append(f" return [{', '.join(calls)}]")
     return _compiled("pull", lines, known)
+
+
+def _passed_on(fn: Callable) -> int | None:
+    """Which of its arguments a rule such as `lambda b: b` returns as it is; None: it computes."""
+    code = getattr(fn, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    for i, name in enumerate(names):
+        if code.co_code == eval(f"lambda {', '.join(names)}: {name}").__code__.co_code:
+            return i
+    return None
 
 
 def _needed(given: Any, needs: list[bool]) -> list:

@@ -28,7 +28,7 @@ from ..backends.device import array_module, as_operand
 from ..backends.dtypes import weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward
-from .errors import RuleError, explain
+from .errors import RuleError, explain, taught, teaching
 from .graph import Node, Port, next_number
 from .implementations import Extensible
 from .plan import Plan, Rule
@@ -163,14 +163,15 @@ class Primitive(Extensible):
         # link
         node = None
         if pattern and (watch is None or watch.recording):
-            plan = self.plans.get(self.variadic or pattern) or self._plan(pattern)
+            plan = self.plans.get(pattern) or self._plan(pattern)
+            save = plan.save
             arrays.append(y)
             node = Node()
             node.number = next_number()
             node.op = self
             node.plan = plan
             node.parents = tuple(parents)
-            node.saved = plan.save(arrays, params, residuals, pattern) if plan.save else ()
+            node.saved = save(arrays, params, residuals, pattern) if save else ()
             node.origin = None
         if listeners:
             y = tell_forward(self, kind, node, args, params, y, t0, t1)
@@ -195,20 +196,25 @@ class Primitive(Extensible):
         if len(args) > len(names):
             raise TypeError(f"{self.name} takes at most {len(names)} arguments, got {len(args)}")
         given = dict(zip(names, args, strict=False))
-        twice = given.keys() & params.keys()
-        if twice:
+        if twice := given.keys() & params.keys():
             raise TypeError(f"{self.name} got {sorted(twice)} both by position and by name")
         given |= params
         missing = [name for name in self.arrays if name not in given and name not in self.optional]
         if missing:
-            raise TypeError(f"{self.name} needs {missing}; its arguments are {list(names)}")
+            error = TypeError(f"{self.name} needs {missing}; its arguments are {list(names)}")
+            raise taught(error, self, args, params)
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
 
     def _plan(self, pattern: int) -> Plan:
-        """Work out, once, what a call saves whose inputs need gradients by this bit pattern."""
-        plan = self.plans[self.variadic or pattern] = Plan(self, pattern)
-        return plan
+        """What a call saves whose inputs need gradients by this bit pattern, worked out once.
+
+        A variadic op has one plan for all patterns, which its saved values tell.
+        """
+        key = 1 if self.variadic else pattern
+        if key not in self.plans:
+            self.plans[key] = Plan(self, pattern)
+        return self.plans[key]
 
     def _wrap_outputs(self, ys: Any, node: Node | None, kind: type) -> tuple:
         results = []
@@ -357,7 +363,7 @@ def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> An
     registry.register(fn.__name__, fn)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):
         numpy_table[function] = fn
-    return fn
+    return teaching(fn)  # calls inside the library go by the registry, to fn itself
 
 
 def linear(fn: Callable | None = None, **options: Any) -> Any:
