@@ -188,7 +188,9 @@ def _pull_written_out(
 def _passed_on(fn: Callable) -> int | None:
     """Which of its arguments a rule such as `lambda b: b` returns as it is; None: it computes."""
     code = getattr(fn, "__code__", None)
-    names = code.co_varnames[: code.co_argcount] if code else ()
+    if code is None:
+        return None
+    names = code.co_varnames[: code.co_argcount]
     for i, name in enumerate(names):
         if code.co_code == eval(f"lambda {', '.join(names)}: {name}").__code__.co_code:
             return i
