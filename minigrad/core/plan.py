@@ -20,6 +20,7 @@ import numpy as np
 from ..backends.device import array_module
 from .caches import report, size_of_value
 from .graph import Node, port_of
+from .piecewise import LARGE, piecewise
 from .registry import op as registry
 from .saving import Deferred
 from .tensor import raw
@@ -157,9 +158,12 @@ def _pull_written_out(
             if g.dtype.kind == "c":
                 g = g.conj()
                 return [(g * v0).conj(), (g * v1).conj()]
+            if g.size >= LARGE:
+                return in_blocks(g, v0, v1)
             return [g * v0, g * v1]
 
     and for a rule that computes something, rule0(v0, …) stands in place of v0.
+
     The rows of the table give p·g; the gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
     each row is read once for real and complex numbers alike. A backward calls `pull` once a node:
     to look the names up there would cost more than most rules.
@@ -169,9 +173,9 @@ def _pull_written_out(
     calls = []
     for i, rule in enumerate(rules):
         known[f"rule{i}"] = rule.fn
-        values = [value[name] for name in rule.names]
+        given = [value[name] for name in rule.names]
         passed = _passed_on(rule.fn)
-        call = f"rule{i}({', '.join(values)})" if passed is None else values[passed]
+        call = f"rule{i}({', '.join(given)})" if passed is None else given[passed]
         calls.append(f"g * {call}" if rule.partial else call)
     lines = ["def pull(g, saved):", f" [{', '.join([value[name] for name in names])}] = saved"]
     if op.joint is not None:
@@ -181,8 +185,52 @@ def _pull_written_out(
             lines.append(' if g.dtype.kind == "c":')
             lines.append("  g = g.conj()")
             lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
+            cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
+            if cut and any(call != "g" for call in calls):
+                known |= {"LARGE": LARGE, "in_blocks": _in_blocks(calls, value, known)}
+                lines.append(" if g.size >= LARGE:")
+                lines.append(f"  return in_blocks({', '.join(value.values())})")
         lines.append(f" return [{', '.join(calls)}]")
     return _compiled("pull", lines, known)
+
+
+def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
+    """The contributions of an elementwise op's rules, for large arrays; what is g stays g.
+
+    For a * b it is
+
+        def in_blocks(g, v0, v1):
+            [y0, y1] = piecewise(contributions, (g, v0, v1), {}, fill)
+            return [y0, y1]
+
+        def contributions(g, v0, v1):
+            return [g * v0, g * v1]
+
+        def fill(ys, g, v0, v1):
+            multiply(g, v0, ys[0])
+            multiply(g, v1, ys[1])
+    """
+    names = ", ".join(value.values())
+    made = [i for i, call in enumerate(calls) if call != "g"]
+    known = {**known, "multiply": np.multiply, "piecewise": piecewise}
+    lines = [f"def contributions({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
+    known["contributions"] = _compiled("contributions", lines, dict(known))
+    lines = [f"def fill(ys, {names}):"]
+    for place, i in enumerate(made):
+        product = calls[i].startswith("g * ")
+        lines.append(
+            f" multiply(g, {calls[i].removeprefix('g * ')}, ys[{place}])"
+            if product
+            else f" ys[{place}][...] = {calls[i]}"
+        )
+    known["fill"] = _compiled("fill", lines, dict(known))
+    results = [f"y{i}" for i in made]
+    lines = [
+        f"def in_blocks({names}):",
+        f" [{', '.join(results)}] = piecewise(contributions, ({names},), {{}}, fill)",
+        f" return [{', '.join([f'y{i}' if i in made else 'g' for i in range(len(calls))])}]",
+    ]
+    return _compiled("in_blocks", lines, known)
 
 
 def _passed_on(fn: Callable) -> int | None:

@@ -31,13 +31,17 @@ from .careful import enter, tell_forward
 from .errors import RuleError, explain, taught, teaching
 from .graph import Node, Port, next_number
 from .implementations import Extensible
+from .piecewise import LARGE, in_blocks
 from .plan import Plan, Rule
 from .registry import numpy_table
 from .registry import op as registry
+from .signature import argument_names, split_signature
 from .tensor import Tensor
 
 _new = object.__new__
 _ndarray = np.ndarray
+_ufunc = np.ufunc
+_NOTHING = np.empty(0)
 _NUMBERS = (float, int, complex, bool)
 _AS_THEY_ARE = {*_NUMBERS, type(None)}  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -52,7 +56,8 @@ class Primitive(Extensible):
     optional    those that may be left out or None (a bias)
     defaults    static parameters with their defaults
     rules       input name -> Rule; or `joint`, one rule for all inputs
-    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it
+    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it; rules
+                of an elementwise op meet large arrays in blocks
     outputs     0: the result is an array; n: a tuple of n
     residuals   names of what the forward returns after y, for its rules alone (constants there)
     """
@@ -127,12 +132,14 @@ class Primitive(Extensible):
 
         # unwrap
         arrays, parents, pattern, bit, tensors, weak = [], [], 0, 1, False, False
+        data, tracked = _NOTHING, self.tracked
         for x in args:
             if isinstance(x, Tensor):
                 tensors = True
-                arrays.append(x.data)
+                data = x.data
+                arrays.append(data)
                 node = x.node
-                if node is not None and bit & self.tracked:
+                if node is not None and bit & tracked:
                     parents.append(node)
                     pattern |= bit
             elif type(x) in _AS_THEY_ARE:
@@ -143,6 +150,9 @@ class Primitive(Extensible):
             bit += bit
         if weak:
             arrays = weak_scalars(arrays) if tensors else _scalars_as_arrays(self, arrays)
+
+        if data.size >= LARGE and type(forward) is _ufunc:
+            forward = in_blocks(forward)
 
         # run
         try:
@@ -247,7 +257,7 @@ class Primitive(Extensible):
 
     def jvp(self, fn: Callable) -> Callable:
         """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
-        self.jvp_rule = Rule(fn, _argument_names(fn))
+        self.jvp_rule = Rule(fn, argument_names(fn))
         return fn
 
     def batch(self, fn: Callable) -> Callable:
@@ -256,7 +266,7 @@ class Primitive(Extensible):
         return fn
 
     def _rule(self, fn: Callable, partial: bool = False) -> Rule:
-        names = _argument_names(fn)
+        names = argument_names(fn)
         known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
         known |= {f"{name}_shape" for name in self.arrays}
         unknown = [name for name in names if name not in known]
@@ -315,28 +325,6 @@ def _scalars_as_arrays(op: Primitive, values: list) -> list:
     return [xp.asarray(x) if type(x) in _NUMBERS else x for x in values]
 
 
-def _argument_names(fn: Callable) -> tuple[str, ...]:
-    return tuple(inspect.signature(fn).parameters)
-
-
-def _split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], dict, bool]:
-    """(arrays, optional ones, defaults of the static parameters, variadic) of a forward.
-
-    Positional arguments without a default are arrays, unless `named` says which ones are. A static
-    parameter without a default has `inspect.Parameter.empty` for one: a call always gives it.
-    """
-    parameters = inspect.signature(fn).parameters
-    starred = [name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL]
-    if named is not None:
-        arrays = named.split()
-    else:
-        plain = [p for p in parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        arrays = starred or [p.name for p in plain if p.default is p.empty]
-    optional = [name for name in arrays if parameters[name].default is None]
-    defaults = {name: p.default for name, p in parameters.items() if name not in arrays}
-    return tuple(arrays), optional, defaults, bool(starred)
-
-
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
     """Make an op of a forward function; its rules follow with `@op.vjp`.
 
@@ -345,7 +333,7 @@ def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **opt
     """
     if fn is None:
         return lambda forward: primitive(forward, numpy=numpy, **options)
-    arrays, optional, defaults, variadic = _split_signature(fn, options.pop("arrays", None))
+    arrays, optional, defaults, variadic = split_signature(fn, options.pop("arrays", None))
     options |= {"optional": optional, "defaults": defaults, "variadic": variadic}
     name = options.pop("name", fn.__name__)
     entry = Primitive(fn, name, arrays, **options)

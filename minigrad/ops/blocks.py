@@ -18,12 +18,8 @@ from ..backends.device import array_module
 from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
 from ..core.caches import report
+from ..core.piecewise import BLOCK, piecewise
 
-# Elements in a block: 1 MB of float32. Milliseconds of layer_norm of 2,000×2,000, forward: on
-# 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy lets
-# go of the interpreter for every call, and a thread that waits for it wakes too late for calls of
-# a few microseconds, so that threads take turns. Larger blocks cost more scratch memory.
-BLOCK = 1 << 18
 WHOLE = (...,)  # the block that is all of an array
 keep_freed_arrays()
 
@@ -134,25 +130,7 @@ def blockwise(forward: Callable) -> Callable:
 
     @functools.wraps(forward)
     def in_pieces(x: Any, *args: Any, **params: Any) -> Any:
-        if x.size < 2 * BLOCK or not x.flags.c_contiguous or array_module(x) is not np:
-            return forward(x, *args, **params)
-        flat = x.reshape(-1)
-        first, *rest = pieces(flat, 0)
-        start = forward(flat[first], *args, **params)  # which tells the dtypes of the results
-        several = isinstance(start, tuple)
-        starts = start if several else (start,)
-        ys = [np.empty(flat.shape, made.dtype) for made in starts]
-        for y, made in zip(ys, starts, strict=True):
-            y[first] = made
-
-        def work(piece: tuple) -> None:
-            found = forward(flat[piece], *args, **params)
-            for y, made in zip(ys, found if several else (found,), strict=True):
-                y[piece] = made
-
-        share(work, rest)
-        ys = [y.reshape(x.shape) for y in ys]
-        return tuple(ys) if several else ys[0]
+        return piecewise(forward, (x, *args), params, least=2 * BLOCK)
 
     return in_pieces
 

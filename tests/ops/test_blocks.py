@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core import piecewise
 from minigrad.ops import blocks, normal
 
 rng = np.random.default_rng(0)
 
 
+def make_small(monkeypatch):
+    for module in (blocks, piecewise):
+        monkeypatch.setattr(module, "BLOCK", 64)
+
+
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BLOCK", 64)
+    make_small(monkeypatch)
 
 
 def gradients(op, x, g):
@@ -50,7 +56,7 @@ def test_blocks_give_what_one_piece_gives(name, dtype, monkeypatch):
     x = rng.standard_normal((20, 6, 10)).astype(dtype)
     g = rng.standard_normal(op(x).shape).astype(dtype)
     whole = gradients(op, x, g)
-    monkeypatch.setattr(blocks, "BLOCK", 64)
+    make_small(monkeypatch)
     bound = 1e-12 if dtype == "float64" else 1e-5
     for a, b in zip(gradients(op, x, g), whole, strict=True):
         np.testing.assert_allclose(a, b, rtol=bound, atol=bound)

@@ -1,0 +1,168 @@
+"""Elementwise ops on large arrays, in blocks on all threads: the bits of one piece."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core import piecewise as pieces
+from minigrad.core import primitive
+from minigrad.core.piecewise import piecewise
+from minigrad.core.primitive import Primitive
+from minigrad.core.registry import op as registry
+from minigrad.testing import samples  # noqa: F401
+from minigrad.testing.spec import specs
+
+rng = np.random.default_rng(0)
+ELEMENTWISE = sorted(
+    name
+    for name in specs
+    if isinstance(getattr(registry, name, None), Primitive)
+    and getattr(registry, name).kind == "elementwise"
+)
+
+
+@pytest.fixture
+def two_threads():
+    before = mg.get_num_threads()
+    mg.set_num_threads(2)
+    yield
+    mg.set_num_threads(before)
+
+
+@pytest.fixture
+def small(monkeypatch, two_threads):
+    """Blocks of 64 elements, for arrays of 128 and more, on two threads."""
+    monkeypatch.setattr(pieces, "BLOCK", 64)
+    monkeypatch.setattr(pieces, "LARGE", 128)
+    monkeypatch.setattr(primitive, "LARGE", 128)
+
+
+def enlarged(op, args):
+    """The arrays of a sample made larger, 7 rows of 30 or more; None where shapes differ.
+
+    Those that the op has a rule for need a gradient.
+    """
+    arrays = [x for x in args if np.ndim(x)]
+    if len({x.shape for x in arrays}) != 1 or not arrays[0].size:
+        return None
+    flat = [np.resize(x.reshape(-1), (7, 30 + x.size)) if np.ndim(x) else x for x in args]
+    return [
+        mg.tensor(x, requires_grad=name in op.rules and x.dtype.kind in "fc") if np.ndim(x) else x
+        for name, x in zip(op.arrays, flat, strict=False)
+    ]
+
+
+def enlarged_sample(name, dtype):
+    """(arguments, parameters) of a sample that can be made larger."""
+    for sample in specs[name].samples(np.random.default_rng(1), np.dtype(dtype)):
+        args = enlarged(getattr(registry, name), sample.args)
+        if args is not None:
+            return args, sample.params
+    pytest.skip("its samples are of several shapes or dtypes")
+
+
+def value_and_contributions(op, args, params):
+    y = op(*args, **params)
+    if y.node is None:
+        return y.numpy(), []
+    g = np.random.default_rng(2).standard_normal(y.shape).astype(y.dtype)
+    return y.detach().numpy(), y.node.plan.pull(g, y.node.saved)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_blocks_give_the_bits_of_one_piece(name, dtype, request):
+    args, params = enlarged_sample(name, dtype)
+    op = getattr(registry, name)
+    with np.errstate(all="ignore"):
+        y, contributions = value_and_contributions(op, args, params)
+        request.getfixturevalue("small")
+        for plan in op.plans.values():
+            if "LARGE" in plan.pull.__globals__:
+                request.getfixturevalue("monkeypatch").setitem(plan.pull.__globals__, "LARGE", 128)
+        again, found = value_and_contributions(op, args, params)
+    assert y.dtype == again.dtype and np.array_equal(y, again, equal_nan=y.dtype.kind in "fc")
+    for a, b in zip(contributions, found, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=True)
+
+
+def blocks_seen(fn, *values, **params):
+    """(result, the sizes of the arrays that the function was given)."""
+    seen = []
+
+    def watched(*arrays):
+        seen.append([np.size(x) for x in arrays])
+        return fn(*arrays)
+
+    return piecewise(watched, values, params), seen
+
+
+@pytest.mark.usefixtures("small")
+def test_arrays_are_cut_together_and_numbers_are_passed_to_each_block():
+    x = rng.standard_normal((10, 20))
+    y, seen = blocks_seen(lambda a, b, c: a * b + c, x, x, 2.0)
+    assert sorted(seen) == [[8, 8, 1], [64, 64, 1], [64, 64, 1], [64, 64, 1]]
+    assert y.shape == (10, 20) and (y == x * x + 2.0).all()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "values",
+    [(np.ones((10, 20)), np.ones(20)), (np.ones((20, 10)).T,), (np.ones((5, 20)),), (3.0,)],
+    ids=["several shapes", "not contiguous", "small", "a number"],
+)
+def test_what_cannot_be_cut_or_is_small_stays_in_one_piece(values):
+    _, seen = blocks_seen(lambda *xs: sum(xs), *values)
+    assert len(seen) == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_inside_modes_that_helpers_do_not_share_arrays_stay_in_one_piece():
+    with mg.Tape():
+        _, seen = blocks_seen(lambda x: x + 1, np.ones(1000))
+    assert len(seen) == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_a_function_whose_result_has_another_shape_is_called_with_the_whole():
+    y, _ = blocks_seen(lambda x: x.sum(keepdims=True), np.ones(1000))
+    assert y.tolist() == [1000]
+
+
+@pytest.mark.usefixtures("small")
+def test_an_error_in_any_block_is_raised():
+    x = np.zeros(1000)
+    x[-1] = 1
+
+    def fails(x):
+        if x.any():
+            raise ValueError("a planted error")
+        return x
+
+    with pytest.raises(ValueError, match="a planted error"):
+        piecewise(fails, (x,), {})
+
+
+@pytest.mark.usefixtures("small")
+def test_errstate_holds_in_every_block():
+    x = mg.tensor(np.r_[np.ones(999), 0])
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError, match="log"):
+        mg.log(x)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_large_step_has_the_gradients_of_its_smaller_parts():
+    n = 2 * pieces.LARGE + 37
+    x = rng.standard_normal(n).astype(np.float32)
+    g = rng.standard_normal(n).astype(np.float32)
+
+    def gradient(x, g):
+        t = mg.tensor(x, requires_grad=True)
+        y = mg.tanh(t) * mg.gelu(t) + t / 2 - mg.sqrt(mg.exp(t))
+        y.backward(g)
+        assert t.grad is not None
+        return t.grad.numpy()
+
+    cuts = [0, n // 3, 2 * n // 3, n]
+    parts = [gradient(x[i:j], g[i:j]) for i, j in zip(cuts, cuts[1:], strict=False)]
+    assert np.array_equal(gradient(x, g), np.concatenate(parts))
