@@ -133,7 +133,8 @@ def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles) -> tuple[list, Any]:
     ties = hits[0].astype(np.uint8 if len(hits) < 256 else np.uint32)
     for hit in hits[1:]:
         ties += hit.view(np.uint8)
-    return hits, np.maximum(ties, 1).astype(x.dtype)
+    ties += (ties == 0).view(np.uint8)  # beside a NaN; np.maximum(ties, 1) takes ten times as long
+    return hits, ties.astype(x.dtype)
 
 
 # -- the mean --------------------------------------------------------------------------------
