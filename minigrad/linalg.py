@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .core.errors import teaching
 from .core.registry import numpy_table, op
 from .ops.calculus import cross
 from .ops.einsum import multi_dot
@@ -60,16 +61,19 @@ LinAlgError = np.linalg.LinAlgError
 expm = matrix_exp  # SciPy's name
 
 
+@teaching
 def diagonal(x: Any, *, offset: int = 0) -> Any:
     """The diagonal of each matrix of x (…, m, n)."""
     return op.diagonal(x, offset=offset, axis1=-2, axis2=-1)
 
 
+@teaching
 def trace(x: Any, *, offset: int = 0, dtype: Any = None) -> Any:
     """The trace of each matrix of x (…, m, n)."""
     return op.trace(x, offset=offset, axis1=-2, axis2=-1, dtype=dtype)
 
 
+@teaching
 def solve_triangular(
     a: Any, b: Any, trans: int | str = 0, lower: bool = False, unit_diagonal: bool = False
 ) -> Any:
@@ -88,5 +92,5 @@ def solve_triangular(
 # NumPy's namespace has functions of its own for these, which differ from its top-level ones.
 numpy_table |= {
     np.linalg.diagonal: diagonal, np.linalg.trace: trace, np.linalg.matmul: matmul,
-    np.linalg.outer: outer, np.linalg.tensordot: tensordot, np.linalg.vecdot: vecdot,
+    np.linalg.outer: op.outer, np.linalg.tensordot: op.tensordot, np.linalg.vecdot: op.vecdot,
 }  # fmt: skip

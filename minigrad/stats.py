@@ -20,7 +20,7 @@ from . import special
 from .core.registry import op
 from .core.tensor import raw
 from .ops.axes import array_like, as_floating
-from .ops.elementwise.probability import two_powers
+from .ops.elementwise.probability import power_product, two_powers
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
@@ -297,20 +297,34 @@ class _Dirichlet:
 
     ValueError, as in SciPy, where they do not (to the square root of the dtype's ε), or are
     negative. The derivative in x is the formula's, as if the shares were free; make them by softmax
-    to stay where they add up to 1. At a share of 0 it is ∞ for logpdf, NaN for pdf, unless α_i = 1.
+    to stay where they add up to 1. At a share of 0 it is the limit from inside, the others held:
+    ±∞ for logpdf; for pdf 0 where α_i > 2, finite where α_i = 2, ±∞ below; 0 where α_i = 1. With
+    two such shares pdf is 0 if one has α_i > 1, and so is its gradient along the other.
     """
 
     def logpdf(self, x: Any, alpha: Any) -> Any:
         """Σ (α_i − 1) log x_i − Σ log Γ(α_i) + log Γ(Σ α_i)"""
-        x, alpha = as_floating(array_like(x)), as_floating(array_like(alpha))
-        _check_shares(x, alpha)
+        x, alpha = self._arrays(x, alpha)
         column = alpha if x.ndim == 1 else op.expand_dims(alpha, axis=-1)
-        constant = special.gammaln(op.sum(alpha)) - op.sum(special.gammaln(alpha))
-        return constant + op.sum(special.xlogy(column - 1, x), axis=0)
+        return self._constant(alpha) + op.sum(special.xlogy(column - 1, x), axis=0)
 
     def pdf(self, x: Any, alpha: Any) -> Any:
         """The density at x."""
-        return op.exp(self.logpdf(x, alpha))
+        x, alpha = self._arrays(x, alpha)
+        if (raw(x) > 0).all():
+            return op.exp(self.logpdf(x, alpha))
+        rows = op.transpose(x)  # where a share is 0 the gradient of exp(logpdf) would be 0 · ∞
+        powers = op.broadcast_to(alpha - 1, shape=rows.shape)
+        constant = op.broadcast_to(self._constant(alpha), shape=rows.shape[:-1])
+        return power_product(rows, powers, constant)
+
+    def _arrays(self, x: Any, alpha: Any) -> tuple:
+        x, alpha = as_floating(array_like(x)), as_floating(array_like(alpha))
+        _check_shares(x, alpha)
+        return x, alpha
+
+    def _constant(self, alpha: Any) -> Any:
+        return special.gammaln(op.sum(alpha)) - op.sum(special.gammaln(alpha))
 
 
 def _check_shares(x: Any, alpha: Any) -> None:

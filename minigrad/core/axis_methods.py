@@ -3,33 +3,11 @@
 PyTorch's dim= and keepdim= get an error that says what to write here, as mg.sum(x, dim=1) has it.
 """
 
-import inspect
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
-from .errors import no_such_argument
+from .errors import teaching
 from .more_methods import MoreMethods
 from .registry import op
-
-Method = TypeVar("Method", bound=Callable)
-
-
-def _teaching(method: Method) -> Method:
-    """The method, whose error at a keyword that it has not tells ours for PyTorch's."""
-    known = inspect.signature(method).parameters
-
-    @wraps(method)
-    def called(self: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return method(self, *args, **kwargs)
-        except TypeError:
-            other = {name: value for name, value in kwargs.items() if name not in known}
-            if other:
-                raise no_such_argument(self, method.__name__, other) from None
-            raise
-
-    return called  # type: ignore[return-value]
 
 
 class AxisMethods(MoreMethods):
@@ -37,25 +15,25 @@ class AxisMethods(MoreMethods):
 
     __slots__ = ()
 
-    @_teaching
+    @teaching
     def sum(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
         return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def mean(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
         return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def prod(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
         return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def var(
         self,
         axis: Any = None,
@@ -66,7 +44,7 @@ class AxisMethods(MoreMethods):
     ) -> Any:
         return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def std(
         self,
         axis: Any = None,
@@ -77,86 +55,86 @@ class AxisMethods(MoreMethods):
     ) -> Any:
         return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.max(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.min(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.argmax(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.argmin(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.any(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
         return op.all(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
         return op.cumsum(self, axis=axis, dtype=dtype)
 
-    @_teaching
+    @teaching
     def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
         return op.cumprod(self, axis=axis, dtype=dtype)
 
-    @_teaching
+    @teaching
     def repeat(self, repeats: Any, axis: Any = None) -> Any:
         return op.repeat(self, repeats, axis=axis)
 
-    @_teaching
+    @teaching
     def argsort(self, axis: Any = -1) -> Any:
         return op.argsort(self, axis=axis)
 
-    @_teaching
+    @teaching
     def sort(self, axis: Any = -1) -> Any:
         return op.sort(self, axis=axis)
 
-    @_teaching
+    @teaching
     def squeeze(self, axis: Any = None) -> Any:
         return op.squeeze(self, axis=axis)
 
-    @_teaching
+    @teaching
     def norm(self, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
         return op.norm(self, ord=ord, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def logsumexp(self, axis: Any = None, keepdims: bool = False) -> Any:
         return op.logsumexp(self, axis=axis, keepdims=keepdims)
 
-    @_teaching
+    @teaching
     def split(self, sections: Any, axis: int = 0) -> Any:
         return op.split(self, sections, axis=axis)
 
-    @_teaching
+    @teaching
     def chunk(self, chunks: int, axis: int = 0) -> Any:
         return op.chunk(self, chunks, axis=axis)
 
-    @_teaching
+    @teaching
     def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
         return op.topk(self, k, axis=axis, largest=largest)
 
-    @_teaching
+    @teaching
     def flip(self, axis: Any = None) -> Any:
         return op.flip(self, axis=axis)
 
-    @_teaching
+    @teaching
     def roll(self, shift: Any, axis: Any = None) -> Any:
         return op.roll(self, shift, axis=axis)
 
-    @_teaching
+    @teaching
     def softmax(self, axis: int = -1) -> Any:
         return op.softmax(self, axis=axis)
 
-    @_teaching
+    @teaching
     def log_softmax(self, axis: int = -1) -> Any:
         return op.log_softmax(self, axis=axis)

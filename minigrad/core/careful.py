@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import deterministic, events, modes, session
-from .tensor import Tensor
+from .errors import describe
+from .tensor import Tensor, raw
 
 
 class Watch:
@@ -46,9 +47,10 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
     if state.autocast is not None:
         args = state.autocast.cast(op, args)
     top: Any = _innermost(args) if state.level else Tensor
+    recording = state.recording and top.level >= state.constant_below
     if not top.level and args is given:
-        return _RECORDED if state.recording else _UNRECORDED
-    watch = Watch(state.recording, args, op.forward)
+        return _RECORDED if recording else _UNRECORDED
+    watch = Watch(recording, args, op.forward)
     if top.level:
         top.run_at_level(watch, op, args, params)
     return watch
@@ -87,6 +89,20 @@ def tell_forward(
             for tape in state.tapes:
                 tape.record(op, node, args, params, outputs)
     return y
+
+
+def without_tensors(op: Any, y: Any, params: dict) -> Any:
+    """The array in a result that is a tensor, since a static parameter was one.
+
+    One that asks for a derivative is refused: it would get none in silence.
+    """
+    for name, value in params.items():
+        if isinstance(value, Tensor) and (value.level or value.requires_grad):
+            raise TypeError(
+                f"{op.name}: {name} is a constant here, and the one given, {describe(value)}, "
+                f"asks for a derivative that it would not get; pass {name}={name}.item()"
+            )
+    return raw(y)
 
 
 def _innermost(args: tuple) -> Any:

@@ -20,7 +20,8 @@ from ..backends.device import (
 )
 from ..backends.dtypes import finfo, is_floating, resolve_dtype
 from . import modes
-from .registry import op
+from .errors import teaching
+from .registry import numpy_table, op
 from .tensor import Tensor
 
 __all__ = [
@@ -143,21 +144,25 @@ def full(
     return Tensor(array, requires_grad)
 
 
+@teaching
 def zeros_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Zeros of x's shape, dtype and device; a constant, whatever x is."""
     return op.zeros_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
 
 
+@teaching
 def ones_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Ones of x's shape, dtype and device; a constant, whatever x is."""
     return op.ones_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
 
 
+@teaching
 def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Uninitialised memory of x's shape, dtype and device."""
     return op.empty_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
 
 
+@teaching
 def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One value in x's shape, dtype and device."""
     result = op.full_like(as_tensor(x), fill_value=fill_value, dtype=dtype)
@@ -188,7 +193,11 @@ def linspace(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`num` evenly spaced values from start to stop."""
+    """`num` evenly spaced values from start to stop; of tensors, with their derivatives."""
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        y = numpy_table[np.linspace](start, stop, num, endpoint, dtype=dtype)
+        y = y if device is None else y.to(device)
+        return y.requires_grad_() if requires_grad else y
     array = resolve(device).linspace(
         start, stop, num, endpoint=endpoint, dtype=resolve_dtype(dtype)
     )

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import to_host
 from .create import _drawn, as_tensor, rand, randint, randn, tensor
-from .errors import TransformError
+from .errors import TransformError, teaching
 from .registry import op
 from .tensor import Tensor, raw
 
@@ -21,6 +21,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+@teaching
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1), of x's shape, dtype and device."""
     x = as_tensor(x)
@@ -28,6 +29,7 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return y.requires_grad_() if requires_grad else y
 
 
+@teaching
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Standard normal, of x's shape, dtype and device."""
     x = as_tensor(x)
@@ -35,6 +37,7 @@ def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
     return y.requires_grad_() if requires_grad else y
 
 
+@teaching
 def randint_like(x: Any, low: int, high: int | None = None, dtype: Any = None) -> Tensor:
     """Integers from [low, high), or [0, low), of x's shape and device."""
     x = as_tensor(x)
@@ -51,6 +54,7 @@ def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
     return _drawn(make, (n,))
 
 
+@teaching
 def bernoulli(p: Any) -> Tensor:
     """1 with probability p, else 0, for each entry of p; of p's shape and dtype, a constant."""
     p = as_tensor(p)
@@ -83,6 +87,7 @@ def poisson(rate: Any) -> Tensor:
     return _drawn(lambda shape: tensor(make(lam, shape), rate.dtype, rate.device), rate.shape)
 
 
+@teaching
 def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
     """Class numbers drawn by the weights p (c,) or (n, c): (num_samples,) or (n, num_samples).
 

@@ -1,10 +1,16 @@
 """Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
 
-from typing import Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..backends.device import DeviceError, device_of
+from .spelling import argument_here
+
+Function = TypeVar("Function", bound=Callable)
 
 
 class MinigradError(Exception):
@@ -111,29 +117,41 @@ def _arrays_in(args: tuple) -> list:
     return arrays
 
 
-_OUR_NAMES = {"dim": "axis=", "dims": "axis=", "keepdim": "keepdims=", "input": "x, by position"}
-
-
-def _our_name(error: Exception) -> str:
-    """What an argument by PyTorch's name is called here, for a TypeError that Python raised."""
-    _, unexpected, name = str(error).partition("unexpected keyword argument ")
-    ours = _OUR_NAMES.get(name.strip("'")) if unexpected else None
+def _our_name(error: Exception, fn: Callable) -> str:
+    """What an argument by PyTorch's name is called in fn, for a TypeError that Python raised."""
+    _, unexpected, rest = str(error).partition("unexpected keyword argument '")
+    ours = argument_here(rest.partition("'")[0], fn) if unexpected else ""
     return f"; here it is {ours}" if ours else ""
 
 
-def no_such_argument(x: Any, method: str, given: dict) -> TypeError:
-    """The error of a tensor's method that was given keywords which it has not."""
-    error = TypeError(f"{method}() got an unexpected keyword argument {next(iter(given))!r}")
-    call = ", ".join(f"{name}={describe(value)}" for name, value in given.items())
-    return with_our_name(TypeError(f"{method}(x: {describe(x)}, {call}): {error}"), given)
-
-
-def with_our_name(error: TypeError, given: dict) -> TypeError:
-    """The error of a function of ops that was given a keyword by PyTorch's name, with ours."""
-    ours = "" if getattr(error, "explained", False) else _our_name(error)
-    if not ours or not _OUR_NAMES.keys() & given.keys():
+def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
+    """The error of the call fn(*args, **given); a better one where fn has not a name in `given`."""
+    parameters = inspect.signature(fn).parameters
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    unknown = [name for name in given if name not in parameters]
+    if not unknown or takes_any or getattr(error, "explained", False):
         return error
-    return TypeError(f"{error}{ours}")
+    names = ["x" if name == "self" else name for name in parameters]
+    parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
+    parts += [f"{name}={describe(value)}" for name, value in given.items()]
+    error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+    return TypeError(f"{fn.__name__}({', '.join(parts)}): {error}{_our_name(error, fn)}")
+
+
+def teaching(fn: Function) -> Function:
+    """fn, whose error at a keyword that it has not says what to write, as an op's does."""
+
+    @wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return fn(*args, **kwargs)
+        except TypeError as error:
+            better = taught(error, fn, args, kwargs)
+            if better is error:
+                raise
+            raise better from None
+
+    return called  # type: ignore[return-value]
 
 
 _REBUILT = (
@@ -153,7 +171,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """
     if getattr(error, "explained", False):
         return error
-    message = f"{call_text(op, args, params)}: {error}{_our_name(error)}"
+    message = f"{call_text(op, args, params)}: {error}{_our_name(error, op)}"
     devices = {device_of(x) for x in _arrays_in(args)}
     if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
         message = (

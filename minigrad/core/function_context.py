@@ -1,5 +1,6 @@
 """ctx: what a Function's forward hands to its backward."""
 
+from collections.abc import Callable
 from typing import Any
 
 from ..backends.dtypes import is_differentiable
@@ -17,8 +18,8 @@ class Context:
     saved_tensors      in backward: what the forward saved, in its order
     needs_input_grad   for each argument of forward, whether its gradient is asked for
 
-    An attribute that is an argument or a result of forward is saved as if by save_for_backward;
-    any other is a constant to a second derivative.
+    An attribute that is an argument or a result of forward is saved as if by save_for_backward,
+    also in lists, tuples and dicts (three deep); any other is a constant to a second derivative.
     """
 
     def __init__(self, name: str, needs: list, inputs: list, given: list):
@@ -123,11 +124,13 @@ class Context:
         self._order = [None if x is None else number(x) for x in self._saved]
         forward = self._saved if self._saved_forward is None else self._saved_forward
         self._order_forward = [None if x is None else number(x) for x in forward]
-        self._attributes = {
-            name: number(x)
-            for name, x in vars(self).items()
-            if name not in self._own and isinstance(x, Tensor) and find(x) is not None
-        }
+
+        def slot(x: Any) -> Any:
+            return _Slot(number(x)) if isinstance(x, Tensor) and find(x, x.node is None) else x
+
+        attributes = {name: x for name, x in vars(self).items() if name not in self._own}
+        slotted = {name: _mapped(slot, x) for name, x in attributes.items()}
+        self._attributes = {name: x for name, x in slotted.items() if x is not attributes[name]}
         for name in self._attributes:
             delattr(self, name)
         places = [find(x) or ("other", i) for i, x in enumerate(kept)]
@@ -158,14 +161,32 @@ class Context:
         tensors = [x if isinstance(x, Tensor) else wrap(x) for x in values]
         order = self._order_forward if forward else self._order
         ctx._saved = tuple([None if i is None else tensors[i] for i in order])
-        for name, i in self._attributes.items():
-            setattr(ctx, name, tensors[i])
+        for name, slotted in self._attributes.items():
+            setattr(ctx, name, _mapped(lambda s: tensors[s] if type(s) is _Slot else s, slotted))
         ctx.needs_input_grad = tuple(needs)
         return ctx
 
     @property
     def saved_tensors(self) -> tuple:
         return self._saved
+
+
+class _Slot(int):
+    """The number of a saved tensor, in its place in an attribute."""
+
+
+def _mapped(fn: Callable, value: Any, depth: int = 3) -> Any:
+    """value with fn of what it holds in lists, tuples and dicts; itself where nothing changes.
+
+    No deeper than `depth`: a container may hold itself.
+    """
+    if type(value) not in (list, tuple, dict) or not depth:
+        return fn(value)
+    parts = [*(value.values() if type(value) is dict else value)]
+    mapped = [_mapped(fn, part, depth - 1) for part in parts]
+    if all(a is b for a, b in zip(parts, mapped, strict=True)):
+        return value
+    return dict(zip(value, mapped, strict=True)) if type(value) is dict else type(value)(mapped)
 
 
 class _Finder:
@@ -179,8 +200,14 @@ class _Finder:
         ]
         self.known = arguments + outputs
 
-    def __call__(self, x: Tensor) -> Place | None:
-        for same in (lambda known, _: known is x, lambda _, array: array is x.data):
+    def __call__(self, x: Tensor, by_memory: bool = True) -> Place | None:
+        """By the tensor itself; else by its memory, which x may share without being it.
+
+        What has recorded history of its own (made under enable_grad, for a backward inside the
+        backward) is not the constant that `x.detach()` returns.
+        """
+        by_self, by_array = (lambda known, _: known is x), (lambda _, array: array is x.data)
+        for same in (by_self, by_array) if by_memory else (by_self,):
             for place, known, array in self.known:
                 if same(known, array):
                     return place

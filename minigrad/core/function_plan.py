@@ -21,9 +21,10 @@ class FunctionPlan(Plan):
 
     hidden   whether the gradients depend on the inputs in a way that no graph shows: differentiated
              again they would be wrong, so that is an error
+    once     whether the backward is marked once_differentiable: g reaches them unseen as well
     """
 
-    __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden")
+    __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden", "once")
 
     def __init__(self, op: Any, pattern: int):
         self.op, self.joint, self.ctx = op, True, op.ctx
@@ -31,8 +32,8 @@ class FunctionPlan(Plan):
         self.needs = [False] * len(op.args)
         for slot in self.slots:
             self.needs[op.places[slot]] = True
-        once = getattr(op.function.backward, "once_differentiable", False)
-        self.hidden = once or self.ctx.saves_what_no_graph_shows
+        self.once = getattr(op.function.backward, "once_differentiable", False)
+        self.hidden = self.once or self.ctx.saves_what_no_graph_shows
         self.names = tuple([self._name(place) for place in self.ctx.wanted])
         if self.hidden:
             self.names += ("depends on",)
@@ -75,11 +76,14 @@ class FunctionPlan(Plan):
         gs = self._materialized(g if op.outputs else [g])
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
         cut = recorded and self.hidden
+        apart = not recorded or self.once  # from g too
         ctx = self.ctx.at_use(tuple([detached(v) if cut else v for v in saved]), self.needs)
-        with nullcontext() if recorded and not cut else modes.no_grad():
-            given = op.function.backward(ctx, *[as_tensor(detached(v) if cut else v) for v in gs])
+        with modes.no_grad() if apart else nullcontext():
+            given = op.function.backward(ctx, *[as_tensor(detached(v) if apart else v) for v in gs])
         contributions = self._checked(given)
         if cut:
+            if self.once:
+                behind = (*behind, *[v for v in gs if isinstance(v, Tensor)])
             return [c if c is None else _sealed(op.name, c, behind) for c in contributions]
         return contributions if recorded else [raw(c) for c in contributions]
 
@@ -137,7 +141,10 @@ def _stand_in(place: Any) -> np.ndarray:
 
 
 def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
-    """c as a result that depends on `behind`, so that differentiating it is an error."""
+    """c as a result that depends on `behind`, too, so that differentiating it there is an error.
+
+    On g it depends as the backward has recorded it: forward mode needs that alone.
+    """
     seal = Primitive(lambda *xs: xs[0], f"{name}.backward", ["xs"], variadic=True)
 
     @seal.vjp
@@ -146,7 +153,8 @@ def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
             f"{name}.backward cannot be differentiated: it is marked once_differentiable, or "
             "ctx.save_for_backward was given a floating tensor that is neither an argument nor a "
             "result of forward, whose own derivative nobody knows. Compute it again in backward, "
-            "or return it as a further result; keep a true constant as ctx.name = value"
+            "or return it as a further result; keep a true constant as ctx.name = value. In "
+            "forward mode, give the class a static method jvp(ctx, *ts)"
         )
 
     @seal.batch
@@ -154,7 +162,8 @@ def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
         size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
         return op(xs[0] if batched[0] else batch_in_front(xs[0], None, size), *xs[1:])
 
-    return seal(as_tensor(c), *behind)
+    c = as_tensor(c)
+    return c + seal(np.zeros_like(detached(c)), *behind)
 
 
 def batch_in_front(y: Any, axis: int | None, size: int) -> Any:

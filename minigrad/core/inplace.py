@@ -11,7 +11,8 @@ Four cases:
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
 - Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
   and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
-  then `y[0] = v`). An argument of the transformed function is a leaf.
+  then `y[0] = v`). An argument of the transformed function is a leaf. Under no_grad the values
+  change and the history does not, as outside: x keeps its place in the graph of each level.
 """
 
 import sys
@@ -32,6 +33,8 @@ class InPlace(Methods):
     __slots__ = ()
 
     data: Any
+    node: Any
+    _grad: Any
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """x[index] = value, in NumPy's meaning; with a gradient where x or value has one."""
@@ -118,7 +121,7 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
     """Whether this change needs a node; an error if it cannot be made."""
     of_transform = x.level or getattr(value, "level", 0) or _level_of(index)
     tracked = x.node is not None or getattr(value, "node", None) is not None
-    if not of_transform and not (tracked and modes.state.recording):
+    if not of_transform and not (tracked and modes.records(0)):
         return False
     instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
     if of_transform:
@@ -181,11 +184,22 @@ _ALONE, _BASE_ALONE = _count_alone()
 
 def _become(x: Any, y: Any) -> Any:
     """Let the tensor x stand for the result y from now on; of y's level, inside a transform."""
+    if not modes.records(y.level):
+        _keep_history(x, y)
     x.data, x.node = y.data, y.node
     if y.level:
         x.__class__ = type(y)
         x._grad = y._grad  # where a dual number has its tangent
     return x
+
+
+def _keep_history(x: Any, y: Any) -> None:
+    """Give y, new values made under no_grad, x's node (or tangent) at every level they share."""
+    while isinstance(y, InPlace):
+        if isinstance(x, InPlace) and x.level == y.level:
+            y.node, y._grad = x.node, x._grad
+            x = x.data
+        y = y.data
 
 
 def _level_of(index: Any) -> int:

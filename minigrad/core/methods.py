@@ -8,6 +8,7 @@ core/registry.py says why.
 from typing import Any
 
 from .axis_methods import AxisMethods
+from .errors import teaching
 from .registry import op
 
 
@@ -175,15 +176,19 @@ class Methods(AxisMethods):
     def round(self, decimals: int = 0) -> Any:
         return op.round(self, decimals=decimals)
 
+    @teaching
     def dot(self, b: Any) -> Any:
         return op.dot(self, b)
 
+    @teaching
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         return op.trace(self, offset=offset, axis1=axis1, axis2=axis2)
 
+    @teaching
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         return op.diagonal(self, offset=offset, axis1=axis1, axis2=axis2)
 
+    @teaching
     def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
         return op.take(self, indices, axis=axis, mode=mode)
 
@@ -203,43 +208,57 @@ class Methods(AxisMethods):
     def transpose(self, *axes: Any) -> Any:
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
-    permute = transpose
+    @teaching
+    def permute(self, *axes: Any) -> Any:
+        return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
+    @teaching
     def swapaxes(self, axis1: int, axis2: int) -> Any:
         return op.swapaxes(self, axis1=axis1, axis2=axis2)
 
+    @teaching
     def unsqueeze(self, axis: int) -> Any:
         return op.expand_dims(self, axis=axis)
 
+    @teaching
     def expand(self, *shape: Any) -> Any:
         return op.broadcast_to(self, shape=shape[0] if len(shape) == 1 else shape)
 
     # -- parts ------------------------------------------------------------------------------
 
+    @teaching
     def searchsorted(self, v: Any, side: str = "left") -> Any:
         return op.searchsorted(self, v, side=side)
 
+    @teaching
     def gather(self, axis: int, index: Any) -> Any:
         return op.gather(self, axis, index)
 
+    @teaching
     def scatter(self, axis: int, index: Any, src: Any) -> Any:
         return op.scatter(self, axis, index, src)
 
+    @teaching
     def scatter_add(self, axis: int, index: Any, src: Any) -> Any:
         return op.scatter_add(self, axis, index, src)
 
+    @teaching
     def index_select(self, axis: int, index: Any) -> Any:
         return op.index_select(self, axis, index)
 
+    @teaching
     def masked_fill(self, mask: Any, value: Any) -> Any:
         return op.masked_fill(self, mask, value)
 
+    @teaching
     def narrow(self, axis: int, start: int, length: int) -> Any:
         return op.narrow(self, axis, start, length)
 
+    @teaching
     def tril(self, k: int = 0) -> Any:
         return op.tril(self, k=k)
 
+    @teaching
     def triu(self, k: int = 0) -> Any:
         return op.triu(self, k=k)
 

@@ -44,6 +44,7 @@ class _State(threading.local):
     session: Any = None  # which session new leaves join
     autocast: Any = None  # who casts the arguments of ops (autocast)
     level = 0  # how many function transforms this thread is inside
+    constant_below = 0  # the level of a transform called under no_grad: what lies below is constant
     randomness: Any = None  # what the innermost vmap makes of a random draw
     muted = False  # True inside the forward of a Function: listeners hear of the Function alone
     scope = ""  # "model/conv1" while a listener wants scopes
@@ -57,6 +58,11 @@ class _State(threading.local):
 
 
 state = _State()
+
+
+def records(level: int) -> bool:
+    """Whether an op of this level (0: outside all transforms) is recorded now."""
+    return state.recording and level >= state.constant_below
 
 
 class _RecordingMode:
@@ -130,7 +136,8 @@ def _each_step(generator: Any, mode: Callable) -> Any:
             except Exception as error:  # thrown in by the user
                 step, given = generator.throw, error
     finally:
-        generator.close()
+        with mode():
+            generator.close()
 
 
 class no_grad(_RecordingMode):

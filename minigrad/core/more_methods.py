@@ -6,7 +6,7 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .errors import with_our_name
+from .errors import taught, teaching
 from .registry import op
 
 _NAMES = """
@@ -36,14 +36,17 @@ class MoreMethods:
 
         def __getattr__(self, name: str) -> Any: ...
 
+    @teaching
     def where(self, condition: Any, other: Any) -> Any:
         """self where the condition holds, else other: PyTorch's order."""
         return op.where(condition, self, other)
 
+    @teaching
     def flatten(self, start: Any = 0, end: int = -1) -> Any:
         """One axis in the place of the axes start … end, all of them by default: mg.flatten."""
         return op.flatten(self, start=0 if isinstance(start, str) else start, end=end)
 
+    @teaching
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:
         """mg.compress(condition, self, axis)"""
         return op.compress(condition, self, axis)
@@ -54,7 +57,7 @@ def _method(name: str) -> Callable:
         try:
             return getattr(op, name)(self, *args, **kwargs)
         except TypeError as error:
-            raise with_our_name(error, kwargs) from error.__cause__
+            raise taught(error, getattr(op, name), (self, *args), kwargs) from error.__cause__
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"mg.{name} of this tensor and the arguments"

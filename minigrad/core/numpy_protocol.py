@@ -180,12 +180,13 @@ class _Spelling:
 
     theirs   NumPy's names, in order
     ours     the names of the entry's parameters
+    usual    NumPy's name -> its default
     renamed  NumPy's name -> ours, for parameters in the same place (np.sum's a is x here)
     alike    how many leading parameters stand in the same places, so that they need no names
     """
 
-    def __init__(self, theirs: list[str], ours: list[str]):
-        self.theirs, self.ours = theirs, set(ours)
+    def __init__(self, theirs: list[str], ours: list[str], usual: dict[str, Any]):
+        self.theirs, self.ours, self.usual = theirs, set(ours), usual
         self.renamed, self.alike = {}, 0
         for a, b in zip(theirs, ours, strict=False):
             if a != b and (a in ours or b in theirs or a == "out"):
@@ -201,7 +202,11 @@ class _Spelling:
                 f"np.{name}: out= would write a tensor's values where no gradient can follow; "
                 "write y = ... instead"
             )
-        given = {self.renamed.get(key, key): value for key, value in given.items()}
+        given = {
+            self.renamed.get(key, key): value
+            for key, value in given.items()
+            if self.renamed.get(key, key) in self.ours or not self._is_usual(key, value)
+        }
         unknown = sorted(given.keys() - self.ours)
         if unknown:
             hints = " ".join(_IN_PLACE_OF[key] for key in unknown if key in _IN_PLACE_OF)
@@ -210,6 +215,11 @@ class _Spelling:
                 f"tensors; this function takes {', '.join(sorted(self.ours))}. {hints}"
             )
         return given
+
+    def _is_usual(self, key: str, value: Any) -> bool:
+        """Whether an option has NumPy's default, and so asks for nothing."""
+        usual = self.usual.get(key, inspect.Parameter.empty)
+        return value is usual or type(value) in (str, int, float) and value == usual
 
 
 @cached("NumPy signatures", max_entries=1024)
@@ -224,7 +234,8 @@ def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
         return None
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
         return None
-    return _Spelling([p.name for p in theirs], [p.name for p in ours])
+    usual = {p.name: p.default for p in theirs if p.default is not p.empty}
+    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual)
 
 
 def _unknown(name: str) -> TypeError:

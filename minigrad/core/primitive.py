@@ -27,7 +27,7 @@ import numpy as np
 from ..backends.device import array_module, as_operand
 from ..backends.dtypes import weak_scalars
 from . import events, modes
-from .careful import enter, tell_forward
+from .careful import enter, tell_forward, without_tensors
 from .errors import RuleError, explain, taught, teaching
 from .graph import Node, Port, next_number
 from .implementations import Extensible
@@ -167,8 +167,11 @@ class Primitive(Extensible):
             y, *residuals = y
         if not tensors:
             return y
-        if type(y) is not _ndarray and isinstance(y, np.generic):
-            y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
+        if type(y) is not _ndarray:
+            if isinstance(y, np.generic):
+                y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
+            elif kind is Tensor and isinstance(y, Tensor):
+                y = without_tensors(self, y, params)
 
         # link
         node = None

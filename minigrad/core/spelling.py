@@ -1,6 +1,7 @@
-"""What a name of PyTorch's is called here, for the error that a newcomer gets."""
+"""What a name or an argument of PyTorch's is called here, for the error that a newcomer gets."""
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,22 @@ _IN_PLACE = (
     "relu_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ sin_ sqrt_ sub_ tanh_ transpose_ uniform_ "
     "unsqueeze_ zero_"
 ).split()
+# PyTorch's name of an argument -> the names that it may have here; and nn.functional's way back.
+_ARGUMENTS = {
+    "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",),
+    "input": ("x", "a", "p"), "other": ("b",), "exponent": ("b",), "weight": ("w",),
+    "bias": ("b",), "query": ("q",), "key": ("k",), "value": ("v",), "start_dim": ("start",),
+    "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
+    "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",),
+}  # fmt: skip
+
+
+def argument_here(name: str, fn: Callable) -> str:
+    """What fn calls the argument that PyTorch calls so, as `axis=`; "" where fn has none such."""
+    own = inspect.signature(fn).parameters
+    here = next((here for here in _ARGUMENTS.get(name, ()) if here in own), "")
+    starred = here and own[here].kind is inspect.Parameter.VAR_POSITIONAL
+    return f"{here}, by position" if starred else here and f"{here}="
 
 
 def no_such_name(owner: str, name: str) -> AttributeError:
@@ -81,5 +98,6 @@ def _elsewhere(name: str) -> str | None:
             room = getattr(room, part)
         if name in getattr(room, "__all__", ()):
             return f"mg.{place}.{name}"
-    known = numpy_table.get(getattr(np, name, None)) is not None  # type: ignore[call-overload]
+    function = getattr(np, name, None)
+    known = callable(function) and function in numpy_table
     return f"np.{name}, which takes tensors" if known else None

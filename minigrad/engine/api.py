@@ -243,6 +243,12 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
                 f"backward from a tensor of shape {root.shape} needs a gradient of that shape "
                 "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()"
             )
+        if root.dtype.kind == "c":
+            raise SeedError(
+                f"backward from a complex tensor, {describe(root)}, needs a gradient too: only a "
+                "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
+                "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y"
+            )
         g = np.ones_like(root.data)
     elif not isinstance(g, Tensor):
         g = g if hasattr(g, "dtype") else np.asarray(g)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_differentiable
+from ..core import modes
 from ..core.create import as_tensor
-from ..core.errors import TransformError
+from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
@@ -35,6 +36,15 @@ class Dual(NoLeaf, Tensor):
     def detach(self) -> "Dual":
         """The value with tangent zero, a constant to the levels below too."""
         return dual(detached(self.data), None, type(self))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Refused where a tangent would be lost, as a tracked tensor's history is."""
+        if self.tangent is not None and modes.state.recording:
+            raise TypeError(
+                "NumPy asks for a plain array, which would drop this tensor's tangent in silence. "
+                "Say x.detach() for the values, or use mg.stack([...]) to build a tensor of them."
+            )
+        return super().__array__(dtype, copy)
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
@@ -192,6 +202,11 @@ def paired(what: str, primals: tuple, tangents: tuple) -> tuple[list, list]:
         if x.shape != t.shape:
             raise TransformError(
                 f"{what}: tangents[{i}] has shape {t.shape}, its primal {x.shape}; they must agree"
+            )
+        if not is_differentiable(x.dtype) or (t.dtype.kind == "c" and x.dtype.kind != "c"):
+            raise TransformError(
+                f"{what}: tangents[{i}], {describe(t)}, is no direction to move its primal in, "
+                f"{describe(x)}; give a primal of a floating dtype (complex for a complex tangent)"
             )
         if t.dtype != x.dtype:
             ts[i] = ops.astype(t, dtype=x.dtype)

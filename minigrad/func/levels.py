@@ -72,15 +72,22 @@ def at_level(base: type, level: int, lasting: bool = False) -> type:
 
 @contextmanager
 def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
-    """Enter a level inside those that this thread is in; yields the class of its tensors."""
+    """Enter a level inside those that this thread is in; yields the class of its tensors.
+
+    Under no_grad this level records all the same, and those below do not: the result is a constant.
+    """
+    constant_below = modes.state.constant_below
     modes.state.level += 1
     modes.add_reason()
     try:
+        if not modes.state.recording:
+            modes.state.constant_below = modes.state.level
         with modes.enable_grad():
             yield at_level(base, modes.state.level, lasting)
     finally:
         modes.add_reason(-1)
         modes.state.level -= 1
+        modes.state.constant_below = constant_below
 
 
 def lowered(y: Any, kind: type[Tensor]) -> Any:

@@ -121,6 +121,12 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
                 f"grad differentiates a function with one scalar result; it returned "
                 f"{describe(run.returned)}. Use mg.func.vjp or mg.func.jacobian for others."
             )
+        if run.returned.dtype.kind == "c":
+            raise TransformError(
+                f"grad differentiates a real scalar; the function returned "
+                f"{describe(run.returned)}. Return its real part or its absolute value; "
+                "mg.func.jacrev and mg.func.vjp take complex results"
+            )
         value = run.values()
         gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
         gs = gs[0] if isinstance(argnums, int) else gs

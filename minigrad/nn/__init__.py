@@ -9,12 +9,13 @@ from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, Conv
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
 from .embedding import Embedding, EmbeddingBag
 from .fold import Fold, Unfold
+from .lazy import *
 from .linear import Bilinear, Identity, Linear
 from .loss import *
 from .module import Module
 from .norm import *
 from .padding import *
-from .parameter import Parameter
+from .parameter import Parameter, UninitializedParameter
 from .pool import *
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .shape import (
@@ -40,4 +41,4 @@ __all__ = [
     for name, value in vars().items()
     if name in ("functional", "init", "utils")
     or (isinstance(value, type) and issubclass(value, Module))
-] + ["Parameter"]
+] + ["Parameter", "UninitializedParameter"]

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import teaching
 from ..core.registry import op
 
 
@@ -26,7 +27,7 @@ def takes_inplace(fn: Callable) -> Callable:
 
     last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
     run.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
-    return run
+    return teaching(run)
 
 
 def dropout_with_inplace(name: str) -> Callable:
@@ -40,4 +41,4 @@ def dropout_with_inplace(name: str) -> Callable:
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"mg.{name}; inplace has no effect."
-    return run
+    return teaching(run)

@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import copies_of, fill, moved
+from .state import Unmatched, copies_of, fill, moved
 from .summary import summary_of
 
 
@@ -60,6 +60,12 @@ class Module(ModuleHooks):
             value._scope = name
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
+        elif isinstance(value, Tensor) and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a parameter, and a plain tensor in its place "
+                f"would be neither trained nor saved; assign nn.Parameter(value), or write the "
+                f"values into it: with mg.no_grad(): module.{name}[...] = value"
+            )
         elif isinstance(value, list | tuple) and any(isinstance(v, Module) for v in value):
             raise TypeError(
                 f"{type(self).__name__}.{name}: modules in a plain {type(value).__name__} would "
@@ -81,6 +87,12 @@ class Module(ModuleHooks):
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
         setattr(self, name, parameter)
+
+    def register_module(self, name: str, module: "Module | None") -> None:
+        """The same as setting the attribute, for a name that is made in code."""
+        setattr(self, name, module)
+
+    add_module = register_module
 
     # -- walks: each thing once, under the first path that leads to it -------------------------
 
@@ -224,10 +236,10 @@ class Module(ModuleHooks):
         """{path: tensor} of parameters and buffers: copies, so later training leaves them alone."""
         return copies_of(self._state())
 
-    def load_state_dict(
-        self, state_dict: Mapping[str, Any], strict: bool = True
-    ) -> tuple[list[str], list[str]]:
-        """Write the values of a state_dict into this module; returns (missing, unexpected) paths.
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Unmatched:
+        """Write the values of a state_dict into this module.
+
+        Returns the paths that did not match, as (missing_keys, unexpected_keys).
 
         Missing or unexpected paths (unless strict=False) and wrong shapes raise ValueError, which
         lists all of them; nothing is written then.

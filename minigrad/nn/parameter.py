@@ -1,4 +1,4 @@
-"""A parameter: the tensor that a module learns."""
+"""A parameter: the tensor that a module learns; and one whose shape is not known yet."""
 
 from typing import Any
 
@@ -21,3 +21,51 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple:
         return (*super().__reduce__(), {"name": self.name})
+
+
+class UninitializedParameter(Parameter):
+    """Stands in a lazy module (nn/lazy.py) for all its parameters until the first input is there.
+
+    It has no data, so any use of it is a ValueError that says what to do. Only what is to hold for
+    the parameters can be set: requires_grad, and with Module.to the device and dtype.
+    """
+
+    def __init__(self, owner: str, device: str | None, dtype: Any, requires_grad: bool = True):
+        self.owner, self.wanted_device, self.wanted_dtype = owner, device, dtype
+        self.node = self._grad = None
+        self.requires_grad = requires_grad
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        raise self.error()
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._learned
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        self._learned = bool(wanted)
+
+    def error(self, user: str = "") -> ValueError:
+        """What tells a user, of this name, that there are no values yet."""
+        return ValueError(
+            f"{user}{': ' * bool(user)}the parameters of {self.owner} ({self.name!r}) have no "
+            "values before its first input, which gives them their shapes; call the model on one "
+            "batch first"
+        )
+
+    def move(self, device: str | None, dtype: Any) -> None:
+        """The device and dtype that the parameters are to have; None leaves it as it was."""
+        self.wanted_device = device or self.wanted_device
+        self.wanted_dtype = self.wanted_dtype if dtype is None else dtype
+
+    def __repr__(self) -> str:
+        return f"<uninitialized parameter {self.name!r} of {self.owner}>"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self)}
+
+    def __reduce__(self) -> tuple:
+        made = (self.owner, self.wanted_device, self.wanted_dtype, self.requires_grad)
+        return UninitializedParameter, made, {"name": self.name}

@@ -9,9 +9,9 @@ from .module import Module
 
 __all__ = [
     "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d", "LPPool1d",
-    "LPPool2d", "LPPool3d", "MaxPool1d", "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d",
-    "MaxUnpool3d",
+    "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+    "FractionalMaxPool2d", "FractionalMaxPool3d", "LPPool1d", "LPPool2d", "LPPool3d", "MaxPool1d",
+    "MaxPool2d", "MaxPool3d", "MaxUnpool1d", "MaxUnpool2d", "MaxUnpool3d",
 ]  # fmt: skip
 
 
@@ -181,6 +181,53 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     """The largest value in each of AdaptiveAvgPool3d's windows."""
+
+    dims = 3
+
+
+class _FractionalMaxPool(Module):
+    """Max-pooling to output_size, or output_ratio of x's size, with windows at places drawn."""
+
+    dims = 0
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | tuple[float, ...] | None = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ):
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{type(self).__name__}: give either output_size or output_ratio")
+        self.kernel_size = kernel_size
+        self.output_size = output_size
+        self.output_ratio = output_ratio
+        self.return_indices = return_indices
+        self._random_samples = _random_samples
+
+    def forward(self, x: Tensor) -> Any:
+        pool = getattr(op, f"fractional_max_pool{self.dims}d")
+        return pool(
+            x, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+            self._random_samples,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        sized = self.output_ratio is None
+        size = f"size={self.output_size}" if sized else f"ratio={self.output_ratio}"
+        return f"kernel_size={self.kernel_size}, output_{size}"
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """The largest value of each of output_size windows drawn ;  x (n, c, h, w). See
+    mg.fractional_max_pool2d; the windows are drawn in eval() too."""
+
+    dims = 2
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """FractionalMaxPool2d's form in three dimensions ;  x (n, c, d, h, w)"""
 
     dims = 3
 

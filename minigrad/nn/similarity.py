@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..core.errors import teaching
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .module import Module
@@ -9,12 +10,14 @@ from .module import Module
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
+@teaching
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """x1·x2 / (max(‖x1‖, eps) max(‖x2‖, eps)) along dim."""
     a, b = (normalize(x, 2.0, dim, eps) for x in op.broadcast_arrays(x1, x2))
     return op.sum(a * b, axis=dim)
 
 
+@teaching
 def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
@@ -22,6 +25,7 @@ def pairwise_distance(
     return op.vector_norm(x1 - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
+@teaching
 def normalize(x: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """x / max(‖x‖ₚ, eps), the norm taken along dim."""
     size = op.vector_norm(x, ord=p, axis=dim, keepdims=True)

@@ -1,7 +1,7 @@
 """Taking the state of a module out, and putting one in: all of it or nothing."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,14 @@ from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .parameter import UninitializedParameter
+
+
+class Unmatched(NamedTuple):
+    """The paths that a module has and a state has not, and those that only the state has."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 def copies_of(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -19,8 +27,8 @@ def copies_of(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def fill(
     live: Mapping[str, Tensor], given: Mapping[str, Any], strict: bool, owner: str
-) -> tuple[list[str], list[str]]:
-    """Write `given` values into the `live` tensors of the same names; (missing, unexpected).
+) -> Unmatched:
+    """Write `given` values into the `live` tensors of the same names; what did not match.
 
     Every fault is found before the first value is written.
     """
@@ -44,7 +52,7 @@ def fill(
         target = live[path].data
         target[...] = array_module(target).asarray(value)
         note_write(target, f"{owner}.load_state_dict")
-    return missing, unexpected
+    return Unmatched(missing, unexpected)
 
 
 def _array(value: Any) -> Any:
@@ -54,6 +62,8 @@ def _array(value: Any) -> Any:
 
 def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:
     """Give a tensor and its gradient another device, and, if it is floating, another dtype."""
+    if isinstance(tensor, UninitializedParameter):
+        return tensor.move(device, dtype)
     for x in (tensor, tensor.grad):
         if x is not None:
             kind = resolve_dtype(dtype) if is_differentiable(x.dtype) else None

@@ -10,6 +10,7 @@ from .dropout import *
 from .einsum import *
 from .elementwise import *
 from .fft import *
+from .fractional_pool import *
 from .grid import *
 from .image_columns import *
 from .index import *

@@ -49,12 +49,12 @@ def constant_array(x: Any, argument: str = "") -> Any:
     With the argument's name, one that requires a gradient is refused: it would get none in silence.
     A value that vmap batches has none: its batch axis is hidden behind its shape.
     """
-    if argument and getattr(x, "requires_grad", False):
-        raise TypeError(
-            f"{argument} is a constant here, and the one given requires a gradient that it would "
-            f"not get; pass {argument}.detach()"
-        )
     while isinstance(x, Tensor):
+        if argument and (x.requires_grad or x.level and x._grad is not None):  # a dual's tangent
+            raise TypeError(
+                f"{argument} is a constant here, and the one given requires a gradient that it "
+                f"would not get; pass {argument}.detach()"
+            )
         if x.shape != x.data.shape:
             raise TransformError(
                 "this argument must be the same for every example, but vmap batches it. For "

@@ -10,6 +10,7 @@ from ..core.events import capture_origin, spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from ..nn.parameter import UninitializedParameter
 from .packs import (
     Pack,
     State,
@@ -66,6 +67,8 @@ class Optimizer:
                     f"{name}: params[{i}] is a {type(p).__name__}, not a tensor; pass "
                     "model.parameters()"
                 )
+            if isinstance(p, UninitializedParameter):
+                raise p.error(f"{name}: params[{i}]")
             if not p.is_leaf:
                 raise ValueError(
                     f"{name}: params[{i}] is the result of {p.node!r}; only leaves can be "

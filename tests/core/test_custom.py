@@ -138,6 +138,50 @@ def test_an_attribute_that_is_an_argument_is_linked_to_the_graph_too():
     assert mg.grad(g, [x])[0].item() == 12
 
 
+@pytest.mark.parametrize(
+    ("keep", "take"),
+    [
+        (lambda x, y: [x, y], lambda kept: kept),
+        (lambda x, y: (3, (x, [y])), lambda kept: (kept[1][0], kept[1][1][0])),
+        (lambda x, y: {"x": x, "y": y}, lambda kept: (kept["x"], kept["y"])),
+    ],
+)
+def test_arguments_and_results_in_a_container_on_ctx_are_linked_too(keep, take):
+    class XExp(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x * np.exp(x)
+            ctx.kept = keep(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx, g):
+            x, y = take(ctx.kept)
+            return g * (y / x + y)
+
+    x = leaf(0.5)
+    assert gradcheck(XExp.apply, (x,)) and gradgradcheck(XExp.apply, (x,))
+
+
+def test_a_graph_recorded_inside_the_forward_stays_on_ctx():
+    class Cube(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            with mg.enable_grad():
+                ctx.x = x.detach().requires_grad_()
+                ctx.y = ctx.x**3
+            return ctx.y.detach()
+
+        @staticmethod
+        def backward(ctx, g):
+            with mg.enable_grad():
+                return mg.grad(ctx.y, ctx.x, g)
+
+    x = leaf(2)
+    Cube.apply(x).backward()
+    assert x.grad.item() == 12
+
+
 def test_only_gradients_that_are_needed_are_asked_for():
     class Product(mg.Function):
         @staticmethod
@@ -214,6 +258,8 @@ def test_a_backward_marked_once_differentiable_raises_in_the_second():
     for second in (
         lambda f: func.grad(lambda x: func.grad(f)(x).sum())(x),
         lambda f: func.jvp(func.grad(f), (x,), (x,)),
+        lambda f: func.jvp(f, (x,), (x,)),
+        lambda f: func.linearize(f, x)[1](x),
     ):
         with pytest.raises(RuleError, match="cannot be differentiated"):
             second(lambda x: Foreign.apply(x).sum())
@@ -244,6 +290,16 @@ def test_a_saved_intermediate_is_never_taken_for_a_constant():
         g.backward()
     with pytest.raises(RuleError, match="neither an argument nor a result"):
         func.hessian(lambda x: HiddenExp.apply(x).sum())(x)
+
+
+def test_what_no_graph_shows_does_not_hide_the_cotangent():
+    x, t = mg.tensor([1.0, 2.0]), mg.tensor([3.0, -1.0])
+    expected = np.exp(x.numpy()) * t.numpy()
+    np.testing.assert_allclose(func.jvp(HiddenExp.apply, (x,), (t,))[1].numpy(), expected)
+    np.testing.assert_allclose(func.linearize(HiddenExp.apply, x)[1](t).numpy(), expected)
+    w, x = leaf(3, -1), leaf(1, 2)
+    (g,) = mg.grad((HiddenExp.apply(x) * w).sum(), [x], create_graph=True)
+    np.testing.assert_allclose(mg.grad(g.sum(), w).numpy(), np.exp(x.detach().numpy()))
 
 
 def test_a_saved_mask_may_be_differentiated_past():

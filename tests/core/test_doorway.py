@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import func
 from minigrad.core.primitive import Primitive
 
 
@@ -84,6 +85,32 @@ def test_only_parents_that_need_a_gradient_are_kept():
 def test_static_parameters_may_be_given_by_position_as_in_numpy():
     x = leaf(2, 3)
     assert mg.sum(x, 0).shape == np.sum(x, 0).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("alpha", lambda x, a: mg.elu(x, a)),
+        ("beta", lambda x, a: mg.softplus(x, a)),
+        ("p", lambda x, a: mg.cdist(x[None], 2 * x[None], p=a)),
+        ("smoothing", lambda x, a: mg.cross_entropy(x, mg.tensor(1), label_smoothing=a)),
+    ],
+)
+def test_a_static_parameter_that_asks_for_a_derivative_is_refused(name, call):
+    x, a = mg.tensor([-1.0, 2.0]), mg.tensor(0.5, requires_grad=True)
+    message = rf"{name} is a constant here.*pass {name}={name}\.item\(\)"
+    with pytest.raises(TypeError, match=message):
+        call(x, a)
+    for way in (lambda f: func.grad(f)(0.5), lambda f: func.jvp(f, (0.5,), (1.0,))):
+        with pytest.raises(TypeError, match=message):
+            way(lambda a: call(x, a).sum())
+
+
+def test_a_static_parameter_may_be_a_tensor_for_its_value():
+    x = mg.tensor([-1.0, 2.0], requires_grad=True)
+    y = mg.elu(x, mg.tensor(0.5))
+    assert type(y.data) is np.ndarray and y.tolist() == mg.elu(x, 0.5).tolist()
+    assert mg.grad(y.sum(), x).tolist() == [0.5 * np.exp(-1.0), 1]
 
 
 def test_bad_shapes_name_the_op_its_arguments_and_their_shapes():

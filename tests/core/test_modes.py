@@ -111,6 +111,21 @@ def test_a_generator_runs_in_the_mode_and_its_user_does_not(x, decorate):
     assert mg.is_grad_enabled() and modes.active == 0
 
 
+def test_a_generator_that_is_closed_ends_in_the_mode():
+    @mg.no_grad()
+    def steps():
+        try:
+            yield
+        finally:
+            seen.append(mg.is_grad_enabled())
+
+    seen = []
+    started = steps()
+    next(started)
+    started.close()
+    assert seen == [False] and mg.is_grad_enabled() and modes.active == 0
+
+
 def test_a_mode_decorates_with_and_without_brackets(x):
     for decorated in (mg.no_grad(lambda: x * 2), mg.no_grad()(lambda: x * 2)):
         assert not decorated().requires_grad

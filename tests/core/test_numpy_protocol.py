@@ -21,6 +21,7 @@ def x():
         lambda t: np.reshape(t, (4,)), lambda t: np.matmul(t, t),
         lambda t: np.where(t.data > 1, t, 0),
         lambda t: np.add.reduce(t, axis=1), lambda t: np.clip(t, 0.6, 2.5),
+        lambda t: np.vstack((t, t), dtype=None, casting="same_kind"),
     ],
 )  # fmt: skip
 def test_numpy_functions_are_recorded_and_agree_with_numpy(x, call):

@@ -248,6 +248,16 @@ def test_a_complex_leaf_gets_twice_the_conjugate_derivative():
     assert z.grad.tolist() == [2 + 4j]
 
 
+def test_a_complex_root_needs_a_gradient_to_say_which_part_is_meant():
+    x = leaf([3.0])
+    y = x * 2j
+    for start in (y.backward, lambda: mg.grad(y, x)):
+        with pytest.raises(mg.errors.SeedError, match=r"complex tensor, complex128 \(1,\)"):
+            start()
+    assert mg.grad(y, x, np.array([1 + 0j]), retain_graph=True).tolist() == [0]
+    assert mg.grad(y, x, np.array([1j])).tolist() == [2]
+
+
 def test_a_real_leaf_in_complex_arithmetic_gets_a_real_gradient():
     x = leaf([3.0])
     (x * (2 + 1j)).real.sum().backward()

@@ -54,6 +54,25 @@ def test_what_is_overwritten_gets_no_gradient():
     assert func.grad(f)(X).tolist() == [7, 8, 12]
 
 
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_a_write_under_no_grad_changes_values_and_not_history(name):
+    def f(v):
+        y = v * v
+        with mg.no_grad():
+            y[0] = 5.0
+            y += 1
+        return y
+
+    def same(v):
+        shift = np.array([6 - 1.5**2, 1, 1])
+        if name.startswith(("vmap", "grad of vmap")):
+            shift = (5 - v.detach() ** 2) * np.array([1.0, 0, 0]) + 1
+        return v * v + shift
+
+    transform = TRANSFORMS[name]
+    np.testing.assert_allclose(transform(f).numpy(), transform(same).numpy(), rtol=1e-12)
+
+
 def test_a_tensor_from_before_is_a_constant_where_only_constants_are_written():
     def f(v):
         y = mg.zeros(3)

@@ -180,6 +180,43 @@ def test_what_no_grad_makes_constant_is_constant_in_every_mode():
     np.testing.assert_allclose(mg.func.linearize(f, x)[1](t).data, expected)
 
 
+CALLED = {
+    "grad": grad(lambda x: (x**3).sum()),
+    "jvp": lambda x: jvp(lambda x: x**3, (x,), (np.ones(3),))[1],
+    "vjp": lambda x: vjp(lambda x: x**3, x)[1](np.ones(3))[0],
+    "vmap": vmap(lambda x: 3 * x**2),
+    "jacobian": lambda x: mg.func.jacobian(lambda x: x**3)(x).sum(axis=0),
+}
+
+
+@pytest.mark.parametrize("transform", CALLED.values(), ids=CALLED)
+def test_what_a_transform_gives_under_no_grad_is_a_constant(transform):
+    def f(x):
+        with mg.no_grad():
+            c = transform(x)
+        return (x * c).sum()
+
+    x, t = point(), point()
+    c = 3 * x.data**2
+    np.testing.assert_allclose(grad(f)(x).data, c)
+    np.testing.assert_allclose(jvp(f, (x,), (t,))[1].data, (c * t.data).sum())
+    leaf = mg.tensor(x, requires_grad=True)
+    f(leaf).backward()
+    np.testing.assert_allclose(leaf.grad.data, c)
+    with mg.no_grad():
+        assert not transform(leaf).requires_grad
+    assert transform(leaf).requires_grad and modes.active == 0
+
+
+@pytest.mark.parametrize("taken", [np.asarray, lambda x: np.array([x, x]), lambda x: np.r_[x]])
+def test_numpy_is_refused_a_plain_array_of_what_has_a_tangent(taken):
+    x, t = point(), point()
+    with pytest.raises(TypeError, match="drop this tensor's tangent"):
+        jvp(lambda x: taken(x).sum() * x, (x,), (t,))
+    pushed = jvp(lambda x: taken(x.detach()).sum() * x, (x,), (t,))[1]
+    np.testing.assert_array_equal(pushed.data, taken(x.data).sum() * t.data)
+
+
 @pytest.mark.parametrize("transform", [vmap, lambda f: lambda x: jvp(f, (x,), (x,))])
 def test_a_mapped_tensor_is_no_leaf_of_a_backward(transform):
     with pytest.raises(mg.errors.TransformError, match=r"mg\.func\.grad"):

@@ -87,6 +87,22 @@ def test_modules_in_a_plain_list_are_refused():
         net.layers = [nn.ReLU()]
 
 
+def test_a_plain_tensor_does_not_take_the_place_of_a_parameter():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match=r"Linear\.weight is a parameter.*nn\.Parameter\(value\)"):
+        layer.weight = layer.weight * 2
+    layer.weight = nn.Parameter(mg.ones(2, 2))
+    layer.bias = None
+    assert list(layer.state_dict()) == ["weight"]
+
+
+def test_a_module_is_registered_under_a_name_made_in_code():
+    net = nn.Module()
+    net.add_module("0", nn.Linear(2, 2))
+    net.register_module("1", nn.Tanh())
+    assert [name for name, _ in net.named_children()] == ["0", "1"]
+
+
 def test_forward_must_be_defined():
     with pytest.raises(NotImplementedError, match="Module has no forward"):
         nn.Module()(1)
@@ -157,7 +173,9 @@ def test_loading_without_strict_tells_what_did_not_match():
     net = Net()
     state = net.state_dict()
     state["extra"] = state.pop("head.weight")
-    assert net.load_state_dict(state, strict=False) == (["head.weight"], ["extra"])
+    unmatched = net.load_state_dict(state, strict=False)
+    assert unmatched == (["head.weight"], ["extra"])
+    assert unmatched.missing_keys == ["head.weight"] and unmatched.unexpected_keys == ["extra"]
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])

@@ -20,7 +20,8 @@ def derivatives(op, xs, g):
     xs = [mg.tensor(x, requires_grad=True) for x in xs]
     y = op(*xs)
     first = mg.grad(y, xs, mg.tensor(g), create_graph=True)
-    second = mg.grad(sum(mg.sum(c * c) for c in first), xs[:2])
+    squares = sum(mg.sum(c * c) for c in first)
+    second = mg.grad(squares, xs[:2], mg.ones_like(squares))
     return [t.detach().numpy() for t in (y, *first, *second)]
 
 

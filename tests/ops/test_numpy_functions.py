@@ -55,6 +55,7 @@ def test_values_are_numpys(name):
     [
         lambda x: np.rollaxis(x, 1) * x.T,
         lambda x: np.linspace(x[0], x[1] ** 2, 3),
+        lambda x: mg.linspace(x[0, 0], 2.0, 3) * mg.linspace(-1.0, x[1, 1], 3, endpoint=False),
         lambda x: np.geomspace(x[0] ** 2 + 1, x[1] ** 2 + 1, 3),
         lambda x: np.union1d(x, [0.5]) ** 2,
         lambda x: np.setdiff1d(x, [0.5]) ** 2,

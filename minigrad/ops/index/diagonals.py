@@ -95,11 +95,17 @@ def diagonal_dx_batch(op, xs, batched, params):
 
 
 @composite
-def diag_embed(x: Any, offset: int = 0) -> Any:
-    """Matrices of zeros with the vectors x (…, n) on their diagonals: (…, n+|k|, n+|k|)."""
+def diag_embed(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any:
+    """Matrices of zeros with the vectors x (…, n) on their diagonals: (…, n+|k|, n+|k|).
+
+    Rows are along axis1 of the result, columns along axis2, as in diagonal, which is the way back.
+    """
     x = array_like(x)
     n = x.shape[-1] + abs(offset)
-    return op.diagonal_dx(x, offset=offset, axis1=-2, axis2=-1, shape=(*x.shape[:-1], n, n))
+    y = op.diagonal_dx(x, offset=offset, axis1=-2, axis2=-1, shape=(*x.shape[:-1], n, n))
+    if (axis1, axis2) == (-2, -1):
+        return y
+    return op.moveaxis(y, source=(-2, -1), destination=(axis1, axis2))
 
 
 @composite(numpy=np.diag)

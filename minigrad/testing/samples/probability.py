@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ..spec import ErrorSample, Point, register_op
-from .elements import REAL, binary, both, from_mpmath, from_scipy, several, unary
+from ..spec import ErrorSample, Point, Sample, register_op
+from .elements import REAL, binary, both, from_mpmath, from_scipy, several, unary, uniform
 
 _exp, _erfc = from_mpmath("exp"), from_mpmath("erfc")
 WIDE = ("float64", "float32")
@@ -74,6 +74,49 @@ register_op(
         Point("no powers", (0.0, 0.0, 0.0, 0.0), 1.0, (0.0, 0.0, 0.0, 1.0)),
     ],
 )
+
+
+def _shares(rng, dtype):
+    """x inside (0, 1), powers of both signs, and a constant."""
+    for shape in ((3,), (2, 3), (2, 1, 2), (0, 3), (1,)):
+        ranges = ((shape, 0.2, 0.8), (shape, -0.5, 2), (shape[:-1], -1, 1))
+        args = [uniform(rng, size, dtype, *ends) for size, *ends in ranges]
+        yield Sample(f"{shape}", tuple(args))
+
+
+def _product_of_powers(x, p, c):
+    if not x.ndim or x.shape != p.shape or x.shape[:-1] != c.shape:
+        raise ValueError("shapes")
+    return np.prod(x**p, axis=-1) * np.exp(c)
+
+
+def _at_shares(name, x, p, value, dx):
+    """A point with eᶜ = 1 and the gradients in x; those in p and c are checked beside it."""
+    x, p = np.array(x), np.array(p)
+    dp = value * np.log(np.where(x == 0, 1.0, x))
+    return Point(name, (x, p, np.array(0.0)), value, (np.array(dx), dp, np.array(value)))
+
+
+register_op(
+    "power_product",
+    _shares,
+    reference=_product_of_powers,
+    dtypes=WIDE,
+    skips={"K12": "densities: x ≥ 0 alone, below it the logarithms are NaN"},
+    points=[
+        _at_shares("a slope at 0", [0.0, 0.5], [1.0, 2.0], 0.0, [0.25, 0.0]),
+        _at_shares("flat at 0", [0.0, 0.5], [2.0, 2.0], 0.0, [0.0, 0.0]),
+        _at_shares("steep at 0", [0.0, 0.5], [0.5, 2.0], 0.0, [np.inf, 0.0]),
+        _at_shares("no power at 0", [0.0, 0.5], [0.0, 2.0], 0.25, [0.0, 1.0]),
+        _at_shares("two zeros", [0.0, 0.0], [0.5, 1.0], 0.0, [0.0, 0.0]),
+    ],
+    errors=[
+        ErrorSample(
+            "powers of another shape", (np.ones(3), np.ones(2), np.ones(())), ValueError,
+            r"x \(…, d\) goes with p",
+        )
+    ],
+)  # fmt: skip
 
 for _name, _theirs in (
     ("gammainc", "gammainc"),

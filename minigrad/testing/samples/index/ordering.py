@@ -54,20 +54,25 @@ register_op(
 )
 
 
-def _diag_embed(x, offset=0):
+def _diag_embed(x, offset=0, axis1=-2, axis2=-1):
     n = x.shape[-1] + abs(offset)
     y = np.zeros((*x.shape[:-1], n, n), x.dtype)
     i = np.arange(x.shape[-1])
     y[..., i + max(-offset, 0), i + max(offset, 0)] = x
-    return y
+    return np.moveaxis(y, (-2, -1), (axis1, axis2))
 
 
 register_op(
     "diag_embed",
-    over([((3,), {}), ((2, 3), {"offset": -1}), ((2,), {"offset": 1})]),
+    over(
+        [
+            ((3,), {}), ((2, 3), {"offset": -1}), ((2,), {"offset": 1}),
+            ((2, 3), {"offset": 1, "axis1": 0, "axis2": 2}), ((2, 3), {"axis1": -1, "axis2": 0}),
+        ]
+    ),
     reference=_diag_embed,
     dtypes=COMPLEX,
-)
+)  # fmt: skip
 register_op(
     "diag",
     over([((3,), {}), ((3,), {"k": -1}), ((3, 4), {"k": 1})]),

@@ -1,0 +1,109 @@
+"""An argument by PyTorch's name is an error that says what it is called here."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad.core.primitive import Primitive
+from minigrad.core.registry import op
+
+X = mg.tensor(np.random.default_rng(0).uniform(0.2, 0.8, (3, 3)))
+NEEDS_MORE = {"piecewise"}  # Python reports the arguments that are missing first
+
+
+def own_arguments(entry):
+    return inspect.signature(entry).parameters
+
+
+def public_functions():
+    rooms = [mg, mg.linalg, mg.fft, mg.special, F]
+    found = {
+        f"{room.__name__}.{name}": entry
+        for room in rooms
+        for name, entry in vars(room).items()
+        if name[0] != "_" and (isinstance(entry, Primitive) or inspect.isfunction(entry))
+    }
+    return {name: entry for name, entry in found.items() if entry.__name__ not in NEEDS_MORE}
+
+
+FUNCTIONS = public_functions()
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, entry in FUNCTIONS.items() if "axis" in own_arguments(entry)]
+)
+def test_every_function_along_an_axis_says_what_dim_is(name):
+    with pytest.raises(TypeError, match="argument 'dim'; here it is axis="):
+        FUNCTIONS[name](X, dim=1)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in F.__all__ if "x" in own_arguments(vars(F)[name])]
+)
+def test_every_function_of_nn_says_what_input_is(name):
+    with pytest.raises(TypeError, match="argument 'input'; here it is x="):
+        vars(F)[name](input=X)
+
+
+@pytest.mark.parametrize(
+    ("call", "hint"),
+    [
+        (lambda: X.unsqueeze(dim=1), "'dim'; here it is axis="),
+        (lambda: X.gather(dim=1, index=[[0]]), "'dim'; here it is axis="),
+        (lambda: X.index_select(dim=0, index=[0]), "'dim'; here it is axis="),
+        (lambda: X.narrow(dim=0, start=0, length=1), "'dim'; here it is axis="),
+        (lambda: X.flip(dims=(0,)), "'dims'; here it is axis="),
+        (lambda: X.flatten(start_dim=1), "'start_dim'; here it is start="),
+        (lambda: X.permute(dims=(1, 0)), "'dims'; here it is axes, by position"),
+        (lambda: X.expand(size=(2, 3, 3)), "'size'; here it is shape, by position"),
+        (lambda: X.add(other=X), "'other'; here it is b="),
+        (lambda: X.dot(other=X), "'other'; here it is b="),
+        (lambda: mg.mul(X, other=X), "'other'; here it is b="),
+        (lambda: mg.norm(X, axis=1, keepdim=True), "'keepdim'; here it is keepdims="),
+        (lambda: mg.linalg.norm(X, dim=1), "'dim'; here it is axis="),
+        (lambda: mg.flatten(X, start_dim=1), "'start_dim'; here it is start="),
+        (lambda: mg.fft.fft2(X, dim=(0, 1)), "'dim'; here it is axes="),
+        (lambda: F.linear(X, weight=X), "'weight'; here it is w="),
+        (lambda: F.softmax(X, axis=1), "'axis'; here it is dim="),
+        (lambda: F.dropout(input=X), "'input'; here it is x="),
+        (lambda: mg.zeros_like(input=X), "'input'; here it is x="),
+    ],
+)
+def test_a_call_says_what_the_argument_is_here(call, hint):
+    with pytest.raises(TypeError, match=hint):
+        call()
+
+
+def test_the_error_shows_the_call():
+    with pytest.raises(TypeError, match=r"^norm\(x: float64 \(3, 3\), ord: 1, dim=1\): norm\(\)"):
+        mg.norm(X, 1, dim=1)
+
+
+@pytest.mark.parametrize("call", [lambda: mg.exp(X, dim=1), lambda: mg.relu6(X, dim=1)])
+def test_no_hint_names_an_argument_that_the_function_has_not(call):
+    with pytest.raises(TypeError, match="argument 'dim'$"):
+        call()
+
+
+def test_an_error_from_inside_keeps_its_message():
+    with pytest.raises(TypeError, match="its arguments are"):
+        mg.add(X)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'target'"):
+        mg.mse(X)
+
+
+def test_a_call_inside_the_library_does_not_pass_through_the_hint():
+    assert op.norm is inspect.unwrap(mg.norm) and op.norm is not mg.norm
+
+
+def test_a_function_keeps_its_signature_and_name():
+    assert mg.norm.__name__ == "norm" and mg.norm.__doc__
+    assert list(own_arguments(mg.norm))[0] == "x"
+
+
+def test_the_library_can_be_asked_for_a_name_that_numpy_has_and_it_has_not():
+    assert not hasattr(mg, "__all__")
+    assert not hasattr(mg, "typecodes")  # a dict of NumPy's
