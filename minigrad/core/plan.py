@@ -13,6 +13,7 @@ The signature is the save list. A rule asks by name for what it needs:
 """
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -235,9 +236,9 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
 
 def _passed_on(fn: Callable) -> int | None:
     """Which of its arguments a rule such as `lambda b: b` returns as it is; None: it computes."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
+    if not isinstance(fn, FunctionType):  # a bound method's code counts its object, too
         return None
+    code = fn.__code__
     names = code.co_varnames[: code.co_argcount]
     for i, name in enumerate(names):
         if code.co_code == eval(f"lambda {', '.join(names)}: {name}").__code__.co_code:

@@ -50,6 +50,17 @@ def test_the_shape_of_a_number_beside_a_tensor_is_that_of_a_scalar():
     assert planned(op, leaf([1.0, 2.0]), 3.0).saved == ((),)
 
 
+def test_a_rule_may_be_the_method_of_an_object():
+    class Rules:
+        def second(self, g, b):
+            return b
+
+    op = Primitive(lambda a, b: a + b, "ruled_by_a_method", ["a", "b"])
+    op.vjp("a")(Rules().second)
+    node = planned(op, leaf([1.0]), mg.tensor([7.0]))
+    assert [c.tolist() for c in node.plan.pull(np.array([10.0]), node.saved)] == [[7.0]]
+
+
 def test_a_joint_rule_that_returns_too_few_gradients_is_an_error():
     op = Primitive(lambda a, b: a + b, "forgets_one", ["a", "b"])
     op.vjp(lambda g: (g,))
