@@ -55,7 +55,8 @@ def piecewise(
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != (BLOCK,) for y in starts):
         return fn(*values, **params)
-    ys = [np.empty(size, y.dtype) for y in starts]
+    results = [np.empty(arrays[0].shape, y.dtype) for y in starts]  # no views: the engine adds to
+    ys = [y.reshape(-1) for y in results]  # ... what has no other holder, and hands it out
     for y, made in zip(ys, starts, strict=True):
         y[first] = made
 
@@ -68,8 +69,7 @@ def piecewise(
             y[span] = made
 
     share(work, rest)
-    ys = [y.reshape(arrays[0].shape) for y in ys]
-    return type(start)(ys) if several else ys[0]
+    return type(start)(results) if several else results[0]
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:

@@ -166,3 +166,10 @@ def test_a_large_step_has_the_gradients_of_its_smaller_parts():
     cuts = [0, n // 3, 2 * n // 3, n]
     parts = [gradient(x[i:j], g[i:j]) for i, j in zip(cuts, cuts[1:], strict=False)]
     assert np.array_equal(gradient(x, g), np.concatenate(parts))
+
+
+def test_a_result_owns_its_memory_so_that_gradients_are_added_to_in_place(small):
+    x = np.ones((7, 40))
+    one = piecewise(np.negative, (x,), {})
+    several = piecewise(np.modf, (x,), {})
+    assert all(y.flags.owndata and y.shape == x.shape for y in (one, *several))

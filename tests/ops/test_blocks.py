@@ -97,6 +97,11 @@ def test_workspace_is_the_threads_own_and_is_used_again():
     assert np.shares_memory(a, b)
 
 
+def test_workspace_begins_with_a_cache_line():
+    for n in (3, 1000, 100_000):
+        assert blocks.scratch.empty("block 0", (n,), np.empty(0)).ctypes.data % blocks.LINE == 0
+
+
 @pytest.mark.parametrize(
     "shape, axis, small",
     [((4, 2000), (1,), True), ((4, 2000), (0,), True), ((2000, 4), (1,), False),
