@@ -15,8 +15,9 @@ writer.py       a recorded program (fusion/trace.py) as the source of a loop
 launch.py       loops made, kept and run; disk.py: kept on disk for the next program
 elements.py     elementwise ops and their rules
 rows.py         programs of rows and columns; norms.py: the three gradients of a norm at once
-planes.py       images plane by plane; pooling.py, depthwise.py; columns.py: windows between which
-                BLAS multiplies (ops/windows.py asks for it)
+planes.py       images plane by plane; pooling.py, depthwise.py
+columns.py      windows between which BLAS multiplies (ops/windows.py asks for it); winograd.py: the
+                transforms of ops/conv/winograd.py
 
 How a kernel is registered
 --------------------------

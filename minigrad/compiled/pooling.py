@@ -55,6 +55,38 @@ def _max_dx(a, x, top, y, how):  # type: ignore[no-untyped-def]
         give(back, y, p, how, found)
 
 
+@kernel
+def _max_of_four(x, y):  # type: ignore[no-untyped-def]
+    """_max for windows of 2 × 2 side by side, which need no buffer: a fifth of its time"""
+    two, one = np.uintp(2), np.uintp(1)
+    for p in range(y.shape[0]):
+        for i in range(y.shape[1]):
+            a, b, into = x[p, 2 * i], x[p, 2 * i + 1], y[p, i]
+            for j in range(np.uintp(y.shape[2])):
+                first = larger(a[two * j], a[two * j + one])
+                into[j] = larger(first, larger(b[two * j], b[two * j + one]))
+
+
+@kernel
+def _max_of_four_dx(a, x, top, y):  # type: ignore[no-untyped-def]
+    """_max_dx for them; what lies in no window stays as it is"""
+    two, right, zero, one = np.uintp(2), np.uintp(1), x.dtype.type(0), x.dtype.type(1)
+    for p in range(a.shape[0]):
+        for i in range(a.shape[1]):
+            best, share, x0, x1 = top[p, i], a[p, i], x[p, 2 * i], x[p, 2 * i + 1]
+            for k in range(2):
+                seen, into = x[p, 2 * i + k], y[p, 2 * i + k]
+                for j in range(np.uintp(a.shape[2])):
+                    m, ties = best[j], zero
+                    ties += one if x0[two * j] == m else zero
+                    ties += one if x0[two * j + right] == m else zero
+                    ties += one if x1[two * j] == m else zero
+                    ties += one if x1[two * j + right] == m else zero
+                    g = share[j] / (ties if ties > one else one)
+                    into[two * j] = g if seen[two * j] == m else zero
+                    into[two * j + right] = g if seen[two * j + right] == m else zero
+
+
 # -- the mean ------------------------------------------------------------------------------------
 
 
@@ -101,6 +133,16 @@ def _pooled(fill: Any, how: Windows, size: tuple, out: tuple, *arrays: Any) -> N
     on_threads(lambda s: fill(*[x[s] for x in views], where), len(views[0]), where.entries)
 
 
+FOURS = Windows(kernel=(2, 2), stride=(2, 2), padding=((0, 0), (0, 0)), dilation=(1, 1))
+
+
+def _of_fours(fill: Any, *arrays: Any) -> None:
+    """fill(planes of the arrays …) for all of them."""
+    views = [planes(x, 2) for x in arrays]
+    elements = max(x[0].size for x in views)
+    on_threads(lambda s: fill(*[x[s] for x in views]), len(views[0]), elements)
+
+
 @on_host("max_pool")
 def max_pool(x: Any, *, how: Windows) -> Any:
     dims = len(how.kernel)
@@ -109,7 +151,10 @@ def max_pool(x: Any, *, how: Windows) -> Any:
     size = x.shape[-dims:]
     out = how.count("max_pool", size)
     y = np.empty((*x.shape[:-dims], *out), x.dtype)
-    _pooled(_max, how, size, out, x, y)
+    if how == FOURS:
+        _of_fours(_max_of_four, x, y)
+    else:
+        _pooled(_max, how, size, out, x, y)
     return y, no_hits(x, how)
 
 
@@ -118,6 +163,11 @@ def max_pool_dx(a: Any, x: Any, y_max: Any, hits: Any = None, *, how: Windows) -
     dims = len(how.kernel)
     if dims > 2 or not plain(a, x, y_max):
         return None
+    if how == FOURS:
+        covered = all(n % 2 == 0 for n in x.shape[-2:])
+        y = (np.empty if covered else np.zeros)(x.shape, x.dtype)
+        _of_fours(_max_of_four_dx, a, x, y_max, y)
+        return y
     y = np.empty(x.shape, x.dtype)
     _pooled(_max_dx, how, x.shape[-dims:], a.shape[-dims:], a, x, y_max, y)
     return y

@@ -105,16 +105,16 @@ def _tiles(out: tuple) -> tuple:
     return tuple([-(-n // 2) for n in out])
 
 
-def _pieces(n: int, out: tuple, inputs: int, outputs: int, itemsize: int) -> list[Piece]:
-    """n images with results of size `out` in pieces of BLOCK_BYTES, by shape alone.
+def _pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Piece]:
+    """Images x with results of size `out` in pieces of `block_bytes`, by shape alone.
 
     Larger ones for a larger weight, which every piece reads. Several images together, as runs of a
     single one's channels are short; where these are too large then, each in strips.
     """
-    first, *rest = _tiles(out)
-    channel = 4 ** len(out) * itemsize
-    row, limit = prod(rest) * channel * (inputs + outputs), channel * inputs * outputs
-    limit = max(BLOCK_BYTES, limit)
+    (n, inputs), (first, *rest) = x.shape[:2], _tiles(out)
+    channel = 4 ** len(out) * x.itemsize
+    row = prod(rest) * channel * (inputs + outputs)
+    limit = max(block_bytes or BLOCK_BYTES, channel * inputs * outputs)
     images = max(1, RUN // (inputs + outputs), limit // (row * first))
     images = min(n, 1 << (images.bit_length() - 1))
     rows = min(first, max(1, limit // (row * images)))
@@ -200,7 +200,40 @@ def _sums(g: list, y: list) -> None:
     y[3][...] = g[1]
 
 
-def _results(m: Any, tiles: tuple) -> tuple:
+def _seen(x: Any, piece: Piece, before: tuple) -> Any:
+    """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
+    v = _gather(x, piece, before, 4, "padded")
+    v = _transformed(v, piece.tiles, 4, _differences, "axis")
+    return v.reshape((4 ** len(before), piece.total, x.shape[1]))
+
+
+def _given(a: Any, piece: Piece) -> Any:
+    """A g of the piece of a: (4ᵃ, tiles, channels)."""
+    axes = len(piece.tiles)
+    v = _gather(a, piece, (0,) * axes, 2, "phases")
+    v = _transformed(v, piece.tiles, 2, _sums, "block")
+    return v.reshape((4**axes, piece.total, a.shape[1]))
+
+
+def _results(m: Any, b: Any, piece: Piece, y: Any) -> bool:
+    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Whether all of it is
+    finite; else y stays as it was.
+    """
+    tiles, n, outputs = piece.tiles, piece.images.stop - piece.images.start, m.shape[-1]
+    axes = len(tiles)
+    m = m.reshape((*(4,) * axes, *tiles, n * outputs))
+    if b is not None:
+        m[(1,) * axes] += np.tile(b, n)  # m₁ is in both results of Aᵀ m, once
+    values, finite = _sums_of_products(m, tiles)
+    if finite:
+        place = y[piece.images, :, 2 * piece.start : 2 * (piece.start + tiles[0])]
+        values = values.reshape((*(2 * count for count in tiles), n, outputs))
+        values = values[tuple([slice(count) for count in place.shape[2:]])]
+        place[...] = values.transpose((axes, axes + 1, *range(axes)))
+    return finite
+
+
+def _sums_of_products(m: Any, tiles: tuple) -> tuple:
     """Aᵀ m along all axes, (4, 4, ..., *tiles, run) -> (tiles, 2, tiles, 2, ..., run), and whether
     all of it is finite. m is overwritten.
     """
@@ -221,7 +254,30 @@ def _results(m: Any, tiles: tuple) -> tuple:
     flat = memory.reshape(-1)
     # BLAS's Σ y² takes a third of what y.sum() does. Where it is too large for the dtype the result
     # counts as not finite, and is right all the same.
-    return y, np.isfinite(np.vdot(flat, flat))
+    return y, bool(np.isfinite(np.vdot(flat, flat)))
+
+
+class Transforms(NamedTuple):
+    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES."""
+
+    seen: Callable
+    given: Callable
+    results: Callable
+    takes: Callable
+    block_bytes: int | None = None
+
+
+_numpys = Transforms(_seen, _given, _results, takes=lambda *arrays: True)
+_used = [_numpys]
+
+
+def use_compiled(transforms: Transforms | None) -> None:
+    """Let these transform the arrays that they take; None: NumPy does."""
+    _used[:] = [_numpys] if transforms is None else [transforms, _numpys]
+
+
+def _transforms(*arrays: Any) -> Transforms:
+    return next(t for t in _used if t.takes(*arrays))
 
 
 # -- the three convolutions ------------------------------------------------------------------------
@@ -252,44 +308,30 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     with np.errstate(all="ignore"):
         np.matmul(OF_WEIGHT[axes - 1].astype(w.dtype), kernels, out=weight.swapaxes(0, 1))
     left: dict[int, slice] = {}
+    by = _transforms(x, y)
 
     def work(piece: Piece) -> None:
         with np.errstate(all="ignore"):
-            tiles, n = piece.tiles, piece.images.stop - piece.images.start
-            v = _transformed(_gather(x, piece, before, 4, "padded"), tiles, 4, _differences, "axis")
-            m = scratch.empty("product", (4**axes, piece.total, outputs), v)
-            np.matmul(v.reshape((4**axes, piece.total, inputs)), weight, out=m)
-            m = m.reshape((*(4,) * axes, *tiles, n * outputs))
-            if b is not None:
-                m[(1,) * axes] += np.tile(b, n)  # m₁ is in both results of Aᵀ m, once
-            values, finite = _results(m, tiles)
-        if not finite:
-            left[piece.images.start] = piece.images
-            return
-        place = y[piece.images, :, 2 * piece.start : 2 * (piece.start + tiles[0])]
-        values = values.reshape((*(2 * count for count in tiles), n, outputs))
-        values = values[tuple([slice(count) for count in place.shape[2:]])]
-        place[...] = values.transpose((axes, axes + 1, *range(axes)))
+            v = by.seen(x, piece, before)
+            m = scratch.empty("product", (*v.shape[:2], outputs), v)
+            if not by.results(np.matmul(v, weight, out=m), b, piece, y):
+                left[piece.images.start] = piece.images
 
-    on_threads(work, _pieces(len(x), y.shape[2:], inputs, outputs, x.itemsize), x)
+    on_threads(work, _pieces(x, y.shape[2:], outputs, by.block_bytes), x)
     return list(left.values())
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """y = conv_dw(a, x); None where that is not finite."""
     axes, outputs, inputs = len(how.kernel), a.shape[1], x.shape[1]
-    before, nothing = tuple([pad for pad, _ in how.padding]), (0,) * len(how.kernel)
-    shares = lanes(_pieces(len(x), a.shape[2:], inputs, outputs, x.itemsize))
+    before, by = tuple([pad for pad, _ in how.padding]), _transforms(a, x)
+    shares = lanes(_pieces(x, a.shape[2:], outputs, by.block_bytes))
     sums = np.zeros((len(shares), 4**axes, outputs, inputs), x.dtype)
 
     def work(lane: int) -> None:
         with np.errstate(all="ignore"):
             for piece in shares[lane]:
-                tiles, shape = piece.tiles, (4**axes, piece.total, -1)
-                seen = _gather(x, piece, before, 4, "padded")
-                v = _transformed(seen, tiles, 4, _differences, "axis").reshape(shape)
-                seen = _gather(a, piece, nothing, 2, "phases")
-                g = _transformed(seen, tiles, 2, _sums, "block").reshape(shape)
+                v, g = by.seen(x, piece, before), by.given(a, piece)
                 part = scratch.empty("product", sums.shape[1:], v)
                 sums[lane] += np.matmul(g.swapaxes(1, 2), v, out=part)
 
