@@ -214,7 +214,7 @@ def _seen(x: Any, piece: Piece, before: tuple) -> Any:
 
 def _given(a: Any, piece: Piece) -> Any:
     a = a[piece.images]
-    v = scratch.empty("axis 1", (16, piece.total, a.shape[1]), a)
+    v = scratch.empty("block 1", (16, piece.total, a.shape[1]), a)
     _pairs(a, v.reshape(-1), piece.start, piece.tiles)
     return v
 

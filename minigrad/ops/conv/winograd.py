@@ -239,7 +239,7 @@ def _sums_of_products(m: Any, tiles: tuple) -> tuple:
     """
     axes, run = len(tiles), m.shape[-1]
     shape = (*(n for count in tiles for n in (count, 2)), run + GAP)
-    memory = scratch.empty("block 0", shape, m)
+    memory = scratch.empty("phases", shape, m)
     memory[..., run:] = 0
     y = memory[..., :run]
     pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
@@ -313,7 +313,7 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     def work(piece: Piece) -> None:
         with np.errstate(all="ignore"):
             v = by.seen(x, piece, before)
-            m = scratch.empty("product", (*v.shape[:2], outputs), v)
+            m = scratch.empty(f"block {axes - 1}", (*v.shape[:2], outputs), v)  # as large as _given
             if not by.results(np.matmul(v, weight, out=m), b, piece, y):
                 left[piece.images.start] = piece.images
 
