@@ -57,18 +57,38 @@ def _count_alone() -> tuple[int, int]:
     return alone, sys.getrefcount(x)
 
 
+def _count_viewed() -> int:
+    """What this interpreter counts for an array that one view of it holds, beside a name."""
+    x = np.empty(1).reshape(1, 1)
+    base = x.base
+    return sys.getrefcount(base)
+
+
 _ALONE, _ALONE_IN_DICT = _count_alone()
+_VIEWED = _count_viewed()
+
+
+def _holds_alone(view: Any) -> bool:
+    """Whether a view is all of an array that nothing else holds, as one that a rule has reshaped."""
+    base = view.base
+    return (
+        type(base) is np.ndarray
+        and sys.getrefcount(base) == _VIEWED
+        and base.flags.owndata
+        and base.nbytes == view.nbytes
+        and view.flags.c_contiguous
+    )
 
 
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     """Add c to what has arrived at the parent, in place where nobody else can see the array.
 
-    Nobody else can when no other reference to the array exists and it is not a view: CPython's
-    reference count tells exactly that.
+    Nobody else can when no other reference to the array exists, nor to one that it is a view of:
+    CPython's reference count tells exactly that.
     """
     total = cotangents[parent]
     if type(total) is np.ndarray:
-        if sys.getrefcount(total) == _ALONE_IN_DICT and total.base is None:
+        if sys.getrefcount(total) == _ALONE_IN_DICT and (total.base is None or _holds_alone(total)):
             try:
                 total += c
                 return
@@ -89,7 +109,8 @@ def private(g: Any) -> Any:
     """
     # a traced array only says that it is one
     if type(g) is np.ndarray or type(g) is array_module(g).ndarray:
-        return g if sys.getrefcount(g) == _ALONE and g.base is None else g.copy()
+        alone = sys.getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
+        return g if alone else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 

@@ -163,6 +163,49 @@ def test_gradients_of_views_do_not_share_memory_either():
     assert b.grad.tolist() == [[0, 1], [2, 3], [4, 5]]
 
 
+def gradient_of(rule):
+    """The gradient of y = x with this rule, for ones (2, 3)."""
+    op = Primitive(lambda x: x.copy(), "copied", ["x"])
+    op.vjp("x")(rule)
+    x = leaf(np.ones((2, 3)))
+    op(x).backward(np.ones((2, 3)))
+    return x.grad.data
+
+
+def test_what_a_rule_has_made_and_reshaped_reaches_the_leaf_without_a_copy():
+    places = []
+
+    def rule(g):
+        made = (2 * g).reshape(-1)
+        places.append(made.ctypes.data)
+        return made.reshape(2, 3)
+
+    g = gradient_of(rule)
+    assert g.ctypes.data == places[0] and (g == 2).all()
+
+
+def test_what_somebody_else_holds_is_copied_before_it_reaches_the_leaf():
+    held = np.full(6, 2.0)
+    assert not np.shares_memory(gradient_of(lambda g: held.reshape(2, 3)), held)
+
+
+def test_a_gradient_holds_no_more_memory_than_its_own():
+    assert gradient_of(lambda g: np.ones(1000)[:6].reshape(2, 3)).base is None
+
+
+def test_a_gradient_is_contiguous_where_its_rule_has_made_a_transpose():
+    assert gradient_of(lambda g: (2 * g).reshape(3, 2).T).flags.c_contiguous
+
+
+def test_gradients_are_not_added_to_a_view_whose_array_somebody_holds():
+    held = np.full(6, 2.0)
+    op = Primitive(lambda x: 2 * x, "doubled", ["x"])
+    op.vjp("x")(lambda g: held.reshape(2, 3))
+    x = leaf(np.ones((2, 3)))
+    (op(x) + op(x) + 3 * x).backward(np.ones((2, 3)))
+    assert (x.grad.data == 7).all() and (held == 2).all()
+
+
 def test_many_contributions_to_one_leaf_are_summed_without_touching_the_seed():
     x = leaf(np.zeros(3))
     seed = np.array([1.0, 2.0, 3.0])

@@ -135,7 +135,7 @@ def _last_writer(key: Any, shape: tuple, xp: Any) -> Any:
 def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     """add_at for NumPy: slices become a view of y; the arrays become one flat row number."""
     slices, axes, arrays, front = _parts(key, len(shape))
-    y = np.zeros(shape, g.dtype)
+    y = np.empty(shape, g.dtype)
     view = y[slices]
     lengths = [view.shape[a] for a in axes]
     arrays = np.broadcast_arrays(*[np.where(i < 0, i + n, i) for i, n in zip(arrays, lengths)])
@@ -149,6 +149,7 @@ def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     whole = view.shape == shape and view.strides == y.strides  # not if a slice turns an axis round
     if whole and axes == list(range(len(axes))):
         return rows.reshape(shape)
+    y[...] = 0
     np.moveaxis(view, axes, range(len(axes)))[...] = rows.reshape(*lengths, *rest)
     return y
 
