@@ -17,6 +17,7 @@ BENCHMARKS = (
     "small_ops",
     "deep_chain",
     "layers",
+    "ops",
     "optimizers",
     "engine_modes",
     "parallel",

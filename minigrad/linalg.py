@@ -34,6 +34,7 @@ from .ops.linalg import (
     qr,
     slogdet,
     solve,
+    solve_banded,
     solve_sylvester,
     sqrtm,
     svd,
@@ -52,8 +53,9 @@ __all__ = [
     "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "lu", "lu_factor", "lu_solve",
     "matmul", "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose",
     "matvec", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
-    "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals", "tensordot", "tensorinv",
-    "tensorsolve", "trace", "triangular_solve", "vecdot", "vecmat", "vector_norm",
+    "solve_banded", "solve_sylvester", "solve_triangular", "sqrtm", "svd", "svdvals",
+    "tensordot", "tensorinv", "tensorsolve", "trace", "triangular_solve", "vecdot", "vecmat",
+    "vector_norm",
 ]  # fmt: skip
 
 

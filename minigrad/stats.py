@@ -108,7 +108,7 @@ class _T(_Continuous):
         )  # fmt: skip
 
     def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """By the incomplete beta function; no rule for df."""
+        """By the incomplete beta function."""
         z, df = _standard(x, loc, scale), as_floating(array_like(df))
         # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0
         w = z / op.sqrt(df + op.square(z))
@@ -132,11 +132,11 @@ class _Gamma(_Continuous):
         return op.where(z >= 0, y, 0.0) / scale
 
     def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """By the incomplete gamma function; no rule for a."""
+        """By the incomplete gamma function."""
         return special.gammainc(a, op.relu(_standard(x, loc, scale)))
 
     def sf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """The upper incomplete gamma function; no rule for a."""
+        """The upper incomplete gamma function."""
         return special.gammaincc(a, op.relu(_standard(x, loc, scale)))
 
 
@@ -178,7 +178,7 @@ class _Beta(_Continuous):
         return op.where(inside, y, 0.0) / scale
 
     def cdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """The incomplete beta function; no rule for a and b."""
+        """The incomplete beta function."""
         return special.betainc(a, b, op.clip(_standard(x, loc, scale), 0.0, 1.0))
 
 

@@ -40,12 +40,70 @@ def test_every_name_of_mg_special_is_scipys():
         assert name in aliases or hasattr(special, name), name
 
 
-def test_an_order_or_a_shape_parameter_without_a_rule_says_so():
-    a = mg.tensor([1.5], requires_grad=True)
+def test_an_order_that_is_no_number_says_so():
     with pytest.raises(TypeError, match="order v must be a number"):
-        mg.special.jv(a, mg.tensor([1.0]))
-    with pytest.raises(mg.errors.RuleError, match="gammainc has no derivative rule .* 'a'"):
-        mg.special.gammainc(a, 2.0).sum().backward()
+        mg.special.jv(mg.tensor([1.5], requires_grad=True), mg.tensor([1.0]))
+
+
+INF = np.inf
+
+
+@pytest.mark.parametrize(
+    ("a", "options"),
+    [
+        ([[1.0, 2.0], [0.5, -3.0]], {"axis": 1, "b": [[1.0, 2.0], [0.1, 0.0]], "keepdims": True}),
+        ([[1.0, 2.0], [0.5, -3.0]], {"axis": 0, "b": [0.5, 2.0]}),
+        ([1.0, 2.0], {"b": [1.0, -1.0], "return_sign": True}),
+        ([1.0, 2.0], {"b": [1.0, -1.0]}),
+        ([1000.0, 0.0], {"b": [0.0, 1.0]}),
+        ([INF, 0.0], {"b": [0.0, 1.0]}),
+        ([np.nan, 1000.0], {"b": [0, 1]}),
+        ([INF, 0.0], {"b": [-1.0, 1.0], "return_sign": True}),
+        ([1.0, 1.0], {"b": [1.0, -1.0], "return_sign": True}),
+        ([-INF, -INF], {"b": [2.0, 1.0], "return_sign": True}),
+        ([1.0, 2.0], {"return_sign": True}),
+        ([1.0, 2.0], {"b": 3.0}),
+        ([1, 2], {"b": [1, 0]}),
+    ],
+)
+def test_logsumexp_with_weights_is_scipys(a, options):
+    ours = mg.special.logsumexp(mg.tensor(a), **options)
+    with np.errstate(all="ignore"):
+        theirs = special.logsumexp(a, **options)
+    ours, theirs = (y if isinstance(y, tuple) else (y,) for y in (ours, theirs))
+    for mine, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine.numpy(), expected, rtol=1e-14)
+
+
+def test_the_weights_of_logsumexp_have_gradients_also_where_they_are_zero():
+    a, b = mg.tensor([1.0, 0.5, 2.0]), mg.tensor([0.0, -2.0, 1.0])
+    for x in (a, b):
+        x.requires_grad_()
+    y, sign = mg.special.logsumexp(a, b=b, return_sign=True)
+    y.backward()
+    e = np.exp(a.detach().numpy())
+    total = (b.detach().numpy() * e).sum()
+    np.testing.assert_allclose(b.grad.numpy(), e / total)
+    np.testing.assert_allclose(a.grad.numpy(), b.detach().numpy() * e / total)
+    assert not sign.requires_grad and sign.item() == np.sign(total)
+
+
+def test_a_value_of_no_weight_does_not_reach_logsumexp_however_large_it_is():
+    a = mg.tensor([INF, 1e4, np.nan, 1.0], requires_grad=True)
+    y = mg.special.logsumexp(a, b=[0.0, 0.0, 0.0, 1.0])
+    assert y.item() == 1.0
+    y.backward()
+    np.testing.assert_array_equal(a.grad.numpy(), [0, 0, 0, 1])
+
+
+def test_a_weight_that_is_a_number_keeps_the_dtype():
+    assert mg.special.logsumexp(mg.ones(3, dtype=np.float32), b=2.0).dtype == np.float32
+
+
+def test_logsumexp_refuses_complex_weights():
+    with pytest.raises(TypeError, match="weights and signs are of real numbers, got a complex128"):
+        mg.special.logsumexp(mg.tensor([1j, 2.0]), b=[1.0, 2.0])
+    assert mg.special.logsumexp(mg.tensor([1j, 2.0])).dtype == np.complex128
 
 
 def test_bessel_functions_have_every_derivative_at_zero():
@@ -54,6 +112,48 @@ def test_bessel_functions_have_every_derivative_at_zero():
     (second,) = mg.grad(first, [x], create_graph=True)
     (third,) = mg.grad(second, [x])
     np.testing.assert_allclose([first.item(), second.item(), third.item()], [0.5, 0.0, -0.375])
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_second_kind_has_derivatives_of_second_order(order, scaled):
+    at = np.array([0.02, 0.7, 1.5, 4.0])
+    x = mg.tensor(at, requires_grad=True)
+    y = getattr(mg.special, f"k{order}{'e' * scaled}")(x)
+    (first,) = mg.grad(y.sum(), [x], create_graph=True)
+    (second,) = mg.grad(first.sum(), [x])
+    k = [special.kvp(order, at, n) for n in range(3)]
+    expected = k if not scaled else np.exp(at) * [k[0], k[0] + k[1], k[0] + 2 * k[1] + k[2]]
+    for found, exact in zip((y, first, second), expected, strict=True):
+        np.testing.assert_allclose(found.detach().numpy(), exact, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["kv", "kve", "kn", "iv", "jv"])
+@pytest.mark.parametrize("order", [0, 1, -2, 3])
+def test_a_function_of_an_order_is_scipys(name, order):
+    x = np.array([0.3, 2.0, 17.0])
+    theirs = getattr(special, name)(order, x)
+    np.testing.assert_allclose(getattr(mg.special, name)(order, mg.tensor(x)).numpy(), theirs)
+
+
+def test_rgamma_has_every_derivative_at_the_poles_of_gamma():
+    mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
+    at = np.array([0.0, -1.0, -2.0, -7.0, -2 + 1e-9, -6.3, -0.5, 0.5, 0.49, -0.49, 4.0, 160.0])
+    x = mg.tensor(at, requires_grad=True)
+    (first,) = mg.grad(mg.special.rgamma(x).sum(), [x], create_graph=True)
+    (second,) = mg.grad(first.sum(), [x])
+    for order, found in ((1, first.detach()), (2, second)):
+        with mpmath.workdps(60):
+            expected = [float(mpmath.diff(mpmath.rgamma, mpmath.mpf(v), order)) for v in at]
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, err_msg=str(order))
+
+
+def test_the_sign_of_gamma_goes_with_its_logarithm():
+    x = mg.tensor([-2.5, -1.5, -0.5, 0.5, 3.0], requires_grad=True)
+    y = mg.special.gammasgn(x) * mg.exp(mg.special.gammaln(x))
+    np.testing.assert_allclose(y.detach().numpy(), special.gamma(x.detach().numpy()))
+    gradients = mg.grad(y.sum(), [x]), mg.grad(mg.special.gamma(x).sum(), [x])
+    np.testing.assert_allclose(*[g.numpy() for (g,) in gradients])
 
 
 def test_i0_is_the_answer_of_numpys_i0():

@@ -17,10 +17,10 @@ SHARES = rng.dirichlet([1.0, 2, 3], 4).T
 CASES = [
     *[("norm", f, (X, 0.3, 1.7), 3) for f in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf")],
     ("norm", "ppf", (U, 0.3, 1.7), 3),
-    *[("t", f, (X, A + 2, 0.2, 1.3), n) for f, n in (("pdf", 4), ("logpdf", 4), ("cdf", 1))],
-    *[("gamma", f, (U, A, 0.05, 1.3), n) for f, n in (("logpdf", 2), ("cdf", 1), ("sf", 1))],
-    *[("chi2", f, (U, A), n) for f, n in (("pdf", 2), ("logpdf", 2), ("cdf", 1))],
-    *[("beta", f, (U, A, B), n) for f, n in (("pdf", 3), ("logpdf", 3), ("cdf", 1))],
+    *[("t", f, (X, A + 2, 0.2, 1.3), 4) for f in ("pdf", "logpdf", "cdf")],
+    *[("gamma", f, (U, A, 0.05, 1.3), 4) for f in ("logpdf", "cdf", "sf")],
+    *[("chi2", f, (U, A), 2) for f in ("pdf", "logpdf", "cdf")],
+    *[("beta", f, (U, A, B), 3) for f in ("pdf", "logpdf", "cdf")],
     *[(name, f, (X + 0.2, -3.0, 7.0), 1) for name in ("laplace", "logistic", "expon", "uniform")
       for f in ("logpdf", "cdf")],
     ("poisson", "logpmf", (np.arange(5.0), A), 0),
@@ -230,9 +230,10 @@ def test_dirichlet_checks_every_example_of_vmap():
 
 
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
-def test_a_shape_parameter_without_a_rule_is_an_error_in_reverse_and_forward_mode(name):
+def test_a_shape_parameter_has_a_derivative_in_reverse_and_forward_mode(name):
     f, rest = getattr(mg.special, name), (0.3,) if name != "betainc" else (2.0, 0.3)
-    with pytest.raises(mg.errors.RuleError, match="no derivative rule for its input 'a'"):
-        f(mg.tensor(2.0, requires_grad=True), *rest)
-    with pytest.raises(mg.errors.RuleError, match="no derivative rule for its input 'a'"):
-        mg.func.jvp(lambda a: f(a, *rest), (mg.tensor(2.0),), (mg.tensor(1.0),))
+    a = mg.tensor(2.0, requires_grad=True)
+    (reverse,) = mg.grad(f(a, *rest), [a])
+    _, forward = mg.func.jvp(lambda a: f(a, *rest), (mg.tensor(2.0),), (mg.tensor(1.0),))
+    slope = (f(2.0 + 1e-5, *rest) - f(2.0 - 1e-5, *rest)) / 2e-5
+    np.testing.assert_allclose([reverse.item(), forward.item()], slope, rtol=1e-8)

@@ -37,11 +37,11 @@ _FLOAT32 = """
     reciprocal rsqrt tan sinh cosh arcsin arccos arccosh arctanh logit erfinv lgamma digamma
     gamma polygamma_of
     softplus softmax log_softmax
-    sum mean prod var std p_norm cumsum cumprod logsumexp logcumsumexp linear_recurrence
-    standardize cross_entropy_index nll_index nll_pick smoothed_targets ctc_states ctc_terms
-    bce_terms ranked dft rdft irdft
+    sum mean prod var std p_norm cumsum cumprod logsumexp weighted_logsumexp logcumsumexp
+    linear_recurrence standardize cross_entropy_index nll_index nll_pick smoothed_targets
+    ctc_states ctc_terms bce_terms logit_terms ranked dft rdft irdft
     cholesky qr_factors svd_factors svdvals det slogdet_parts eigh_pairs eigvalsh eig_pairs
-    matrix_exp inv solve triangular_solve pseudoinverse least_squares lu_factors
+    matrix_exp inv solve triangular_solve banded_solve pseudoinverse least_squares lu_factors
 """
 _FLOAT16, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _NARROW = {_FLOAT16, bfloat16} - {None}

@@ -111,6 +111,7 @@ def _holds_tensor(items: Any) -> bool:
     return False
 
 
+@teaching
 def zeros(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -118,6 +119,7 @@ def zeros(
     return Tensor(resolve(device).zeros(_shape(shape), _or_float(dtype)), requires_grad)
 
 
+@teaching
 def ones(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -125,6 +127,7 @@ def ones(
     return Tensor(resolve(device).ones(_shape(shape), _or_float(dtype)), requires_grad)
 
 
+@teaching
 def empty(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -132,6 +135,7 @@ def empty(
     return Tensor(resolve(device).empty(_shape(shape), _or_float(dtype)), requires_grad)
 
 
+@teaching
 def full(
     shape: Shape,
     fill_value: Any,
@@ -169,6 +173,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = 
     return result.requires_grad_(requires_grad)
 
 
+@teaching
 def arange(
     start: Any,
     stop: Any = None,
@@ -184,6 +189,7 @@ def arange(
     return Tensor(array, requires_grad)
 
 
+@teaching
 def linspace(
     start: Any,
     stop: Any,
@@ -204,6 +210,7 @@ def linspace(
     return Tensor(array, requires_grad)
 
 
+@teaching
 def eye(
     n: int,
     m: int | None = None,
@@ -216,6 +223,7 @@ def eye(
     return Tensor(resolve(device).eye(n, m, k, dtype=_or_float(dtype)), requires_grad)
 
 
+@teaching
 def rand(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -232,6 +240,7 @@ def rand(
     return _drawn(draw, _shape(shape)).requires_grad_(requires_grad)
 
 
+@teaching
 def randn(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -244,6 +253,7 @@ def randn(
     ).requires_grad_(requires_grad)
 
 
+@teaching
 def randint(
     low: int,
     high: int | None = None,

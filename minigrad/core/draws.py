@@ -63,6 +63,7 @@ def bernoulli(p: Any) -> Tensor:
     return op.astype(uniform < p.detach(), dtype=p.dtype)
 
 
+@teaching
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Tensor:
     """mean + std z, z standard normal: the reparametrised draw, differentiable in mean and std
 

@@ -128,7 +128,8 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
     """The error of the call fn(*args, **given); a better one where fn has not a name in `given`."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    unknown = [name for name in given if name not in parameters]
+    named = {name for name, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}
+    unknown = [name for name in given if name not in named]
     if not unknown or takes_any or getattr(error, "explained", False):
         return error
     names = ["x" if name == "self" else name for name in parameters]

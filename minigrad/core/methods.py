@@ -197,6 +197,7 @@ class Methods(AxisMethods):
 
     # -- shape -------------------------------------------------------------------------------
 
+    @teaching
     def reshape(self, *shape: Any) -> Any:
         return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape)
 
@@ -205,6 +206,7 @@ class Methods(AxisMethods):
     def ravel(self) -> Any:
         return op.reshape(self, shape=-1)
 
+    @teaching
     def transpose(self, *axes: Any) -> Any:
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 

@@ -44,16 +44,24 @@ _ARGUMENTS = {
     "input": ("x", "a", "p"), "other": ("b",), "exponent": ("b",), "weight": ("w",),
     "bias": ("b",), "query": ("q",), "key": ("k",), "value": ("v",), "start_dim": ("start",),
     "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
-    "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",),
+    "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",), "shape": ("size",),
+    "dim0": ("axis1",), "dim1": ("axis2",), "end": ("stop",), "steps": ("num",), "N": ("n",),
+    "M": ("m",),
 }  # fmt: skip
+# (function, PyTorch's name of an argument) -> the function that here does what is meant.
+_FUNCTIONS = dict.fromkeys(
+    [("transpose", "dim0"), ("transpose", "dim1")], "swapaxes(axis1=, axis2=)"
+)
 
 
 def argument_here(name: str, fn: Callable) -> str:
-    """What fn calls the argument that PyTorch calls so, as `axis=`; "" where fn has none such."""
+    """What fn calls the argument that PyTorch (or NumPy) calls so, as `axis=`; "" if nothing."""
     own = inspect.signature(fn).parameters
-    here = next((here for here in _ARGUMENTS.get(name, ()) if here in own), "")
+    here = next((here for here in (name, *_ARGUMENTS.get(name, ())) if here in own), "")
     starred = here and own[here].kind is inspect.Parameter.VAR_POSITIONAL
-    return f"{here}, by position" if starred else here and f"{here}="
+    if not here:
+        return _FUNCTIONS.get((getattr(fn, "__name__", ""), name), "")
+    return f"{here}, by position" if starred else f"{here}="
 
 
 def no_such_name(owner: str, name: str) -> AttributeError:

@@ -69,7 +69,7 @@ _VIEWED = _count_viewed()
 
 
 def _holds_alone(view: Any) -> bool:
-    """Whether a view is all of an array that nothing else holds, as one that a rule has reshaped."""
+    """Whether a view is all of an array that nothing else holds: one that a rule has reshaped."""
     base = view.base
     return (
         type(base) is np.ndarray

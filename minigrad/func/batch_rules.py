@@ -7,20 +7,9 @@ returns the result with the batch axis in front.
 from typing import Any
 
 from ..core.registry import op as ops
+from ..ops.axes import axis_of
+from ..ops.batching import behind, needs_axes
 from .batching import align
-
-
-def _behind_batch(axis: Any, ndim: int) -> Any:
-    """The same axis (int, tuple, None for all) of an example, counted with the batch axis."""
-    if axis is None:
-        return tuple(range(1, ndim))
-    if isinstance(axis, int):
-        return axis + 1 if axis >= 0 else axis
-    return tuple(_behind_batch(a, ndim) for a in axis)
-
-
-def _reduction(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    return op(xs[0], **{**params, "axis": _behind_batch(params["axis"], xs[0].ndim)})
 
 
 def _broadcast_to(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
@@ -30,25 +19,27 @@ def _broadcast_to(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
 
 
 def _transpose(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    ndim = xs[0].ndim
-    axes = params["axes"]
-    axes = tuple(range(ndim - 1, 0, -1)) if axes is None else _behind_batch(tuple(axes), ndim)
-    return op(xs[0], axes=(0, *axes))
+    ndim, axes = xs[0].ndim, params["axes"]
+    if axes is None:
+        return op(xs[0], axes=(0, *range(ndim - 1, 0, -1)))
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    return op(xs[0], axes=(0, *behind(axes, ndim - 1)))
 
 
 def _swapaxes(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-    ndim = xs[0].ndim
-    first, second = (_behind_batch(params[name], ndim) for name in ("axis1", "axis2"))
+    first, second = (1 + axis_of(params[name], xs[0].ndim - 1) for name in ("axis1", "axis2"))
     return op(xs[0], axis1=first, axis2=second)
 
 
 def _expand_dims(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     axis = params["axis"]
-    return op(xs[0], axis=_behind_batch(axis if isinstance(axis, int) else tuple(axis), 0))
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+    return op(xs[0], axis=behind(axes, xs[0].ndim - 1 + len(axes)))
 
 
 def _matmul(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """Vectors become one-column or one-row matrices, which batch by broadcasting."""
+    needs_axes(op, xs, batched, 1, 1)
     a, b = xs
     row, column = a.ndim - batched[0] == 1, b.ndim - batched[1] == 1
     if row:
@@ -68,7 +59,6 @@ def _same_shape(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
 
 
 _RULES = {
-    _reduction: "softmax log_softmax",
     _broadcast_to: "broadcast_to",
     _transpose: "transpose",
     _swapaxes: "swapaxes",

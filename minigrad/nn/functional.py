@@ -72,6 +72,7 @@ from ..ops import mse as mse_loss
 from ..ops import nll as nll_loss
 from ..ops import triplet as triplet_margin_loss
 from ..ops import upsample as interpolate
+from ..ops.axes import constant_like, on_host
 from ..ops.loss.margins import gaussian_nll as gaussian_nll_loss
 from ..ops.loss.margins import margin_ranking as margin_ranking_loss
 from ..ops.loss.margins import multi_margin as multi_margin_loss
@@ -190,16 +191,18 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
 
     A constant of int64, as PyTorch's.
     """
-    index = np.asarray(x.detach().numpy() if isinstance(x, Tensor) else x)
-    if index.dtype.kind not in "iu":
-        raise TypeError(f"one_hot: x must hold class numbers, got {index.dtype}")
-    classes = int(index.max()) + 1 if num_classes < 0 and index.size else num_classes
-    if index.size and not (0 <= index.min() and index.max() < classes):
+    x = create.as_tensor(x)
+    seen = on_host(x)  # under vmap the numbers of all examples
+    if seen.dtype.kind not in "iu":
+        raise TypeError(f"one_hot: x must hold class numbers, got {seen.dtype}")
+    classes = int(seen.max()) + 1 if num_classes < 0 and seen.size else num_classes
+    if seen.size and not (0 <= seen.min() and seen.max() < classes):
         raise ValueError(
-            f"one_hot: class numbers from {index.min()} to {index.max()} do not lie in "
+            f"one_hot: class numbers from {seen.min()} to {seen.max()} do not lie in "
             f"0..{classes - 1}"
         )
-    return Tensor((index[..., None] == np.arange(classes)).astype(np.int64))
+    numbers = constant_like(np.arange(classes), x)
+    return op.astype(op.equal(op.expand_dims(x, axis=-1), numbers), dtype=np.int64)
 
 
 def pixel_shuffle(x: Any, upscale_factor: int) -> Tensor:

@@ -3,41 +3,55 @@
     >>> model = nn.Sequential(nn.LazyConv2d(8, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
     >>> model(x)  # now these are a Conv2d and a Linear
 
-Arguments are those of the layer without the first one. Until its first input a lazy module has one
-UninitializedParameter, any use of which is an error: an optimizer, state_dict and load_state_dict
-come after a first call, `to` may come before.
+Arguments are those of the layer without the first one. What it becomes by its first input a lazy
+module also becomes by load_state_dict, from the shapes in the state. Until then it has one
+UninitializedParameter, any use of which is an error: an optimizer and state_dict come after, `to`
+may come before. A norm that has no arrays (affine and track_running_stats False) has none.
 """
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from ..core.tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
 from .module import Module
-from .norm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from .norm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+)
 from .parameter import Parameter, UninitializedParameter
+from .state import array_of
 
 __all__ = [
     "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
     "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d",
-    "LazyLinear",
+    "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear",
 ]  # fmt: skip
 
 
 class _Lazy(Module):
     """First base of a lazy module; the second one is the class that it becomes.
 
-    A subclass says by `features_of` how many features an input has.
+    A subclass says by `features_of` how many features an input has, and by `features_in` how many
+    a layer has whose weight is of some shape.
     """
 
     layer: Any  # the class
+    defaults: dict[str, Any] = {}  # those that are not the layer's
+    weight: Parameter | None
 
     def __init_subclass__(cls) -> None:
         if len(cls.__bases__) == 2:
             cls.layer = cls.__bases__[1]
             _, *others = inspect.signature(cls.layer).parameters.values()
-            cls.__signature__ = inspect.Signature(others)
+            own = [p.replace(default=cls.defaults.get(p.name, p.default)) for p in others]
+            cls.__signature__ = inspect.Signature(own)
 
     def __init__(self, *args: Any, **kwargs: Any):
         signature = inspect.signature(type(self))
@@ -45,36 +59,65 @@ class _Lazy(Module):
             given = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{type(self).__name__}{signature}: {error}") from None
-        self._given = dict(given.arguments)
+        self._given = {**self.defaults, **given.arguments}
         given.apply_defaults()
         for name, value in given.arguments.items():
             if name not in ("bias", "device", "dtype"):
                 setattr(self, name, value)
         device, dtype = given.arguments["device"], given.arguments["dtype"]
-        self.weight = UninitializedParameter(type(self).__name__, device, dtype)
+        kept = [given.arguments.get(name, True) for name in ("affine", "track_running_stats")]
+        waiting = UninitializedParameter(type(self).__name__, device, dtype)
+        self.weight = waiting if any(kept) else None
 
     def features_of(self, x: Tensor) -> int:
         """The first argument of the layer, for this input; ValueError where x does not fit."""
         raise NotImplementedError
 
+    def features_in(self, weight: tuple) -> int:
+        """The same for a weight of this shape; IndexError where it has too few axes."""
+        raise NotImplementedError
+
     def forward(self, x: Tensor) -> Any:
         """Become the layer that the input asks for, and run that."""
-        waiting = self.weight
-        if not isinstance(waiting, UninitializedParameter):  # functional_call has put one there
+        if not isinstance(self.weight, UninitializedParameter | None):  # by functional_call
             raise ValueError(
                 f"{type(self).__name__}: parameters are given to it before its first input, which "
                 "says what it is; call the model itself on one batch first"
             )
+        self._become(self._layer(self.features_of(x)))
+        return self.forward(x)
+
+    def _layer(self, features: int) -> Module:
+        """The layer of so many features, on the device and in the dtype that this module has."""
+        waiting = self.weight
+        if not isinstance(waiting, UninitializedParameter):
+            return self.layer(features, **self._given)
         placed = {"device": waiting.wanted_device, "dtype": waiting.wanted_dtype}
-        built = self.layer(self.features_of(x), **{**self._given, **placed})
+        built = self.layer(features, **{**self._given, **placed})
         for parameter in vars(built).values():
             if isinstance(parameter, Parameter):
                 parameter.requires_grad = waiting.requires_grad
                 parameter.name = waiting.name.removesuffix("weight") + parameter.name
+        return built
+
+    def _layer_in(self, state: Mapping[str, Any], prefix: str) -> Module:
+        names = [name for name in ("weight", "running_mean") if prefix + name in state]
+        if not isinstance(self.weight, UninitializedParameter) or not names:
+            return self
+        shape = array_of(state[prefix + names[0]]).shape
+        try:
+            features = self.features_in(shape)
+        except IndexError:
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: {prefix}{names[0]} of shape {shape} has "
+                "too few axes to say how many features come in"
+            ) from None
+        return self._layer(features)
+
+    def _become(self, layer: Module) -> None:
         del self._given
-        vars(self).update(vars(built))
+        vars(self).update(vars(layer))
         self.__class__ = self.layer  # type: ignore[assignment]
-        return self.forward(x)
 
     def extra_repr(self) -> str:
         return ", ".join([f"{name}={value}" for name, value in self._given.items()])
@@ -86,9 +129,14 @@ class _LazyFeatures(_Lazy):
             raise ValueError(f"{type(self).__name__}: x must have an axis of features, got a 0-d x")
         return x.shape[-1]
 
+    def features_in(self, weight: tuple) -> int:
+        return weight[1]
+
 
 class _LazyChannels(_Lazy):
     dims: int
+    transposed: bool
+    groups: int
 
     def features_of(self, x: Tensor) -> int:
         dims = self.dims
@@ -99,12 +147,28 @@ class _LazyChannels(_Lazy):
             )
         return x.shape[-dims - 1]
 
+    def features_in(self, weight: tuple) -> int:
+        return weight[0] if self.transposed else weight[1] * self.groups
 
-class _LazyBatchNorm(_Lazy):
+
+class _LazyNorm(_Lazy):
     _checked: Any
+    ndims: tuple[int, ...]
 
+    def features_in(self, weight: tuple) -> int:
+        return weight[0]
+
+
+class _LazyBatchNorm(_LazyNorm):
     def features_of(self, x: Tensor) -> int:
         return self._checked(x).shape[1]
+
+
+class _LazyInstanceNorm(_LazyNorm):
+    defaults = {"affine": True, "track_running_stats": True}  # PyTorch's, for the lazy ones alone
+
+    def features_of(self, x: Tensor) -> int:
+        return self._checked(x).shape[-self.ndims[0]]  # also without a batch axis
 
 
 class LazyLinear(_LazyFeatures, Linear):
@@ -145,3 +209,15 @@ class LazyBatchNorm2d(_LazyBatchNorm, BatchNorm2d):
 
 class LazyBatchNorm3d(_LazyBatchNorm, BatchNorm3d):
     """nn.BatchNorm3d with num_features from the first input."""
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
+    """nn.InstanceNorm1d with num_features from the first input; with weight, bias, statistics."""
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
+    """nn.InstanceNorm2d with num_features from the first input; with weight, bias, statistics."""
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
+    """nn.InstanceNorm3d with num_features from the first input; with weight, bias, statistics."""

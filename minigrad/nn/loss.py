@@ -140,7 +140,7 @@ class KLDivLoss(_Loss):
     def forward(self, x: Tensor, target: Any) -> Tensor:
         if self.reduction != "batchmean":
             return super().forward(x, target)
-        return op.kl_div(x, target, reduction="sum", log_target=self.log_target) / x.shape[0]
+        return op.kl_div(x, target, reduction="batchmean", log_target=self.log_target)
 
 
 class HingeEmbeddingLoss(_Loss):

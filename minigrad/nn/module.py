@@ -222,10 +222,10 @@ class Module(ModuleHooks):
 
     # -- saving ------------------------------------------------------------------------------
 
-    def _state(self) -> dict[str, Tensor]:
+    def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Tensor]:
         """Every parameter and persistent buffer under each of its paths, as it lives."""
         state: dict[str, Tensor] = {}
-        for path, module in self.named_modules():
+        for path, module in (modules or dict(self.named_modules())).items():
             for name, value in vars(module).items():
                 kept = name in module._buffers and name not in module._transient
                 if isinstance(value, Parameter) or (kept and value is not None):
@@ -241,10 +241,28 @@ class Module(ModuleHooks):
 
         Returns the paths that did not match, as (missing_keys, unexpected_keys).
 
-        Missing or unexpected paths (unless strict=False) and wrong shapes raise ValueError, which
-        lists all of them; nothing is written then.
+        A lazy module becomes the layer whose weight has the shape in the state. Missing or
+        unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
+        of them; nothing is written then.
         """
-        return fill(self._state(), state_dict, strict, type(self).__name__)
+        modules = dict(self.named_modules())
+        layers = {
+            path: module._layer_in(state_dict, path and f"{path}.")
+            for path, module in modules.items()
+        }
+        unmatched = fill(self._state(layers), state_dict, strict, type(self).__name__)
+        for path, layer in layers.items():
+            if layer is not modules[path]:
+                modules[path]._become(layer)
+        return unmatched
+
+    def _layer_in(self, state: Mapping[str, Any], prefix: str) -> "Module":
+        """The module itself; for a lazy one the layer whose arrays the state has under `prefix`."""
+        return self
+
+    def _become(self, layer: "Module") -> None:
+        """Turn a lazy module into its layer."""
+        raise NotImplementedError(f"{type(self).__name__} is not lazy")
 
     # -- looks -------------------------------------------------------------------------------
 

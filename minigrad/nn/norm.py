@@ -42,6 +42,8 @@ class _ChannelNorm(Module):
         track_running_stats: bool = True,
         device: str | None = None,
         dtype: Any = np.float32,
+        *,
+        bias: bool = True,
     ):
         self.num_features = num_features
         self.eps = eps
@@ -49,7 +51,7 @@ class _ChannelNorm(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.weight = _ones(num_features, device, dtype) if affine else None
-        self.bias = _zeros(num_features, device, dtype) if affine else None
+        self.bias = _zeros(num_features, device, dtype) if affine and bias else None
         mean = var = count = None
         if track_running_stats:
             mean = create.zeros(num_features, device=device, dtype=dtype)
@@ -122,8 +124,12 @@ class _InstanceNorm(_ChannelNorm):
         track_running_stats: bool = False,
         device: str | None = None,
         dtype: Any = np.float32,
+        *,
+        bias: bool = True,
     ):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         by_input = self.training or self.running_mean is None
@@ -213,6 +219,8 @@ class GroupNorm(Module):
         affine: bool = True,
         device: str | None = None,
         dtype: Any = np.float32,
+        *,
+        bias: bool = True,
     ):
         if num_groups < 1 or num_channels % num_groups:
             raise ValueError(
@@ -222,7 +230,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.weight = _ones(num_channels, device, dtype) if affine else None
-        self.bias = _zeros(num_channels, device, dtype) if affine else None
+        self.bias = _zeros(num_channels, device, dtype) if affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         return op.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)

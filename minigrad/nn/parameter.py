@@ -24,7 +24,7 @@ class Parameter(Tensor):
 
 
 class UninitializedParameter(Parameter):
-    """Stands in a lazy module (nn/lazy.py) for all its parameters until the first input is there.
+    """Stands in a lazy module (nn/lazy.py) for all its parameters until their shapes are known.
 
     It has no data, so any use of it is a ValueError that says what to do. Only what is to hold for
     the parameters can be set: requires_grad, and with Module.to the device and dtype.
@@ -52,7 +52,7 @@ class UninitializedParameter(Parameter):
         return ValueError(
             f"{user}{': ' * bool(user)}the parameters of {self.owner} ({self.name!r}) have no "
             "values before its first input, which gives them their shapes; call the model on one "
-            "batch first"
+            "batch first, or load a state_dict"
         )
 
     def move(self, device: str | None, dtype: Any) -> None:

@@ -99,16 +99,19 @@ def scan(
 ) -> tuple[Tensor, State]:
     """Outputs (T, N, H) and the last state, of x (T, N, input) from a first state.
 
-    weights are (W_ih, W_hh, b_ih, b_hh). live (T, N, 1), boolean: where it is False the state
-    stays and the output is 0. reverse runs from the last step to the first.
+    weights are (W_ih, W_hh, b_ih, b_hh), and W_hr where the output is projected. live (T, N, 1),
+    boolean: where it is False the state stays and the output is 0. reverse runs from the last step
+    to the first.
     """
-    w_ih, w_hh, b_ih, b_hh = weights
+    w_ih, w_hh, b_ih, b_hh, *w_hr = weights
     length = x.shape[0]
     inputs = op.linear(x, w_ih, b_ih)
     steps = [op.squeeze(a, axis=0) for a in _pieces(length, 0)(inputs)]
     outputs: list = [None] * length
     for t in reversed(range(length)) if reverse else range(length):
         after = step(steps[t], op.linear(state[0], w_hh, b_hh), state)
+        if w_hr:
+            after = (op.linear(after[0], *w_hr), *after[1:])
         if live is not None:
             after = tuple(op.where(live[t], b, a) for a, b in zip(state, after, strict=True))
         outputs[t], state = after[0], after
@@ -130,9 +133,15 @@ class _Recurrent(Module):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        proj_size: int = 0,
         device: str | None = None,
         dtype: Any = np.float32,
     ):
+        if proj_size and (self._step() is not lstm or not 0 < proj_size < hidden_size):
+            raise ValueError(
+                f"{type(self).__name__}: proj_size is for LSTM, and smaller than hidden_size="
+                f"{hidden_size}; got {proj_size}"
+            )
         if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
             raise ValueError(
                 f"{type(self).__name__}: needs hidden_size and num_layers of 1 or more and a "
@@ -145,13 +154,17 @@ class _Recurrent(Module):
         self.batch_first = batch_first
         self.dropout = dropout
         self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        outputs = proj_size or hidden_size
         gates = _SIZES[self._step()][0] * hidden_size
         for layer in range(num_layers):
-            width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            width = input_size if layer == 0 else outputs * (1 + bidirectional)
             for suffix in self._suffixes(layer):
-                shapes = {"weight_ih": (gates, width), "weight_hh": (gates, hidden_size)}
+                shapes: dict = {"weight_ih": (gates, width), "weight_hh": (gates, outputs)}
                 if bias:
                     shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
                     setattr(self, name + suffix, _uniform(shape, hidden_size, device, dtype))
 
@@ -164,10 +177,11 @@ class _Recurrent(Module):
     def forward(self, x: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:
         """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
 
-        The state is h (layers · directions, N, hidden), for LSTM a pair (h, c); zeros when left
-        out. lengths (N,): sequence n has that many steps; the outputs behind them are 0, the
-        state is that of its last step, and the reverse direction starts there. x may be a
-        PackedSequence, which says its own lengths; the outputs are then packed like it.
+        The state is h (layers · directions, N, hidden), for LSTM a pair (h, c), with proj_size in
+        the place of hidden for h; zeros when left out. lengths (N,): sequence n has that many
+        steps; the outputs behind them are 0, the state is that of its last step, and the reverse
+        direction starts there. x may be a PackedSequence, which says its own lengths; the outputs
+        are then packed like it.
         """
         if isinstance(x, PackedSequence):
             return self._packed(x, hx)
@@ -205,7 +219,8 @@ class _Recurrent(Module):
                 x = op.dropout(x, self.dropout, self.training)
             sides = []
             for suffix in self._suffixes(layer):
-                names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
+                names += ["weight_hr"] if self.proj_size else []
                 weights = tuple(getattr(self, name + suffix, None) for name in names)
                 reverse = suffix.endswith("reverse")
                 y, state = scan(self._step(), x, first[len(last)], weights, live, reverse)
@@ -216,18 +231,18 @@ class _Recurrent(Module):
 
     def _first_state(self, x: Tensor, hx: Any, single: bool) -> list[State]:
         """The state that each layer and direction starts from."""
-        count = self.num_layers * (1 + self.bidirectional)
+        count, n = self.num_layers * (1 + self.bidirectional), x.shape[1]
         parts = _SIZES[self._step()][1]
-        shape = (count, x.shape[1], self.hidden_size)
+        widths = [self.proj_size or self.hidden_size, self.hidden_size][:parts]
         if hx is None:
-            zeros = create.zeros(shape[1:], dtype=x.dtype, device=x.device)
-            return [(zeros,) * parts] * count
+            zeros = [create.zeros(n, width, dtype=x.dtype, device=x.device) for width in widths]
+            return [tuple(zeros)] * count
         given = list(hx) if parts > 1 else [hx]
-        wanted = (shape[0], shape[2]) if single else shape
-        if len(given) != parts or any(h.shape != wanted for h in given):
+        wanted = [(count, width) if single else (count, n, width) for width in widths]
+        if [h.shape for h in given] != wanted:
             raise ValueError(
-                f"{type(self).__name__}: the state must be {parts} of shape {wanted}, got "
-                f"{[describe(h) for h in given]}"
+                f"{type(self).__name__}: the state must be {parts} of shape "
+                f"{', '.join(map(str, dict.fromkeys(wanted)))}, got {[describe(h) for h in given]}"
             )
         given = [op.expand_dims(h, axis=1) if single else h for h in given]
         return [tuple(h[i] for h in given) for i in range(count)]
@@ -238,6 +253,7 @@ class _Recurrent(Module):
         text += "" if self.bias else ", bias=False"
         text += ", batch_first=True" if self.batch_first else ""
         text += f", dropout={self.dropout}" if self.dropout else ""
+        text += f", proj_size={self.proj_size}" if self.proj_size else ""
         return text + (", bidirectional=True" if self.bidirectional else "")
 
 
@@ -280,7 +296,8 @@ class RNN(_Recurrent):
 class LSTM(_Recurrent):
     """c_t = σ(f) c_{t−1} + σ(i) tanh(g) ;  h_t = σ(o) tanh c_t, for x and the states (h, c)
 
-    (i, f, g, o) = W_ih x_t + b_ih + W_hh h_{t−1} + b_hh.
+    (i, f, g, o) = W_ih x_t + b_ih + W_hh h_{t−1} + b_hh. With proj_size h_t is W_hr σ(o) tanh c_t,
+    of that size (Sak, Senior and Beaufays, 2014).
     """
 
     step = staticmethod(lstm)

@@ -34,7 +34,7 @@ def fill(
     """
     missing = [path for path in live if path not in given]
     unexpected = [path for path in given if path not in live]
-    values = {path: _array(given[path]) for path in live if path in given}
+    values = {path: array_of(given[path]) for path in live if path in given}
     faults = [
         f"{path}: {value.dtype} {value.shape} given, {live[path].dtype} {live[path].shape} needed"
         for path, value in values.items()
@@ -55,7 +55,8 @@ def fill(
     return Unmatched(missing, unexpected)
 
 
-def _array(value: Any) -> Any:
+def array_of(value: Any) -> Any:
+    """A value of a state as an array: a tensor's, an array itself, or numbers."""
     data = value.data if isinstance(value, Tensor) else value
     return data if hasattr(data, "dtype") else np.asarray(data)
 

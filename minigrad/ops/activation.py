@@ -10,7 +10,8 @@ import numpy as np
 
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
-from . import normal
+from . import logistic, normal
+from .axes import axis_of
 from .blocks import blockwise
 from .elementwise.selection import choose, clip, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
@@ -62,10 +63,16 @@ def hardswish(x: Any) -> Any:
     return x * hardsigmoid(x)
 
 
+def _leaky(x: Any, slope: Any) -> Any:
+    if type(slope) is float and 0 < slope <= 1:
+        return np.maximum(x, slope * x)  # the same, in a third of the time
+    return choose(x > 0, x, slope * x)
+
+
 leaky = elementwise(
-    lambda x, slope: choose(x > 0, x, slope * x),
+    _leaky,
     name="leaky",
-    dx=lambda g, x, slope: keep(g, x > 0) + keep(g * slope, x <= 0),
+    dx=lambda g, x, slope: op.where(x > 0, g, g * slope),
     dslope=lambda g, x: keep(g, x <= 0) * np.minimum(x, 0),
     doc="y = x for x > 0, else slope · x ;  at 0, dy/dx = slope",
 )
@@ -91,6 +98,8 @@ def prelu(x: Any, weight: Any) -> Any:
                 f"{x.shape}); give one weight, or one for each channel"
             )
         weight = op.reshape(weight, shape=(channels,) + (1,) * (x.ndim - 2))
+    elif np.ndim(weight) > np.ndim(x):  # one weight gives the result no axis
+        weight = op.reshape(weight, shape=())
     return leaky(x, weight)
 
 
@@ -168,8 +177,9 @@ softsign = elementwise(
 
 
 @in_float32
-@blockwise
 def _silu(x: Any) -> Any:
+    if logistic.takes(x):
+        return logistic.silu(x)
     p, q = exp_as_quotient(x)
     q += p
     p *= x
@@ -177,8 +187,9 @@ def _silu(x: Any) -> Any:
 
 
 @in_float32
-@blockwise
 def _silu_derivative(x: Any) -> Any:
+    if logistic.takes(x):
+        return logistic.silu_derivative(x)
     p, q = exp_as_quotient(x)
     total = p + q
     return p * (total + x * q) / (total * total)
@@ -332,7 +343,7 @@ def gelu_derivative_dx(g, x, approximate):
 
 
 def _halves(name: str, x: Any, axis: int) -> tuple:
-    size = x.shape[axis]
+    size = x.shape[axis_of(axis, x.ndim)]
     if size % 2:
         raise ValueError(
             f"{name} halves axis {axis} of x, whose size must be even; x has shape {x.shape}"

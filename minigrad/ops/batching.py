@@ -13,11 +13,14 @@ from .axes import axes_of, axis_of
 
 
 def behind(axis: Any, ndim: int) -> Any:
-    """An axis (int, tuple, None for all) of an example of ndim axes, as an axis of the batch."""
+    """An axis (int, tuple, None for all) of an example of ndim axes, as an axis of the batch.
+
+    Of a number, which has axis 0 for NumPy's reductions, it is no axis: the empty tuple.
+    """
     if axis is None:
         return tuple(range(1, ndim + 1))
     moved = tuple([a + 1 for a in axes_of(axis, ndim)])
-    return moved if isinstance(axis, tuple) else moved[0]
+    return moved if isinstance(axis, tuple) or not moved else moved[0]
 
 
 def reduction(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
@@ -35,8 +38,23 @@ def along(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
         x, axis = ops.reshape(x, shape=(x.shape[0], *ones, -1)), len(ones)
         return op(x, **{**params, "axis": 1 + axis})
     if x.ndim == 1:  # examples without axes, which NumPy takes for vectors of one element
-        return op(ops.reshape(x, shape=(-1, 1)), **{**params, "axis": 1})
+        y = op(ops.reshape(x, shape=(-1, 1)), **{**params, "axis": 1 + axis_of(axis, 1)})
+        return ops.reshape(y, shape=(-1,)) if params.get("keepdims") else y
     return op(x, **{**params, "axis": behind(axis, x.ndim - 1)})
+
+
+def needs_axes(op: Any, xs: list, batched: list[bool], *least: int) -> None:
+    """ValueError where an example has fewer axes than `least` says, one number for each input.
+
+    Its batch would have enough of them, and the op would take the examples for one of its axes.
+    """
+    for name, x, is_batch, asked in zip(op.arrays, xs, batched, least, strict=False):
+        ndim = np.ndim(x) - is_batch
+        if ndim < asked:
+            raise ValueError(
+                f"{op.name} under vmap: {name} has {ndim} axes in each example and needs at least "
+                f"{asked}; expand_dims gives it one, or in_dims=None makes all examples share it"
+            )
 
 
 def full(xs: list, batched: list[bool]) -> list:

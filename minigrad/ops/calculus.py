@@ -206,14 +206,18 @@ def unwrap_dp(g):
 # -- polynomials -----------------------------------------------------------------------------
 
 
+def _check_coefficients(shape: tuple) -> None:
+    if len(shape) != 1:
+        raise ValueError(f"the coefficients p must be a vector, got shape {shape}")
+
+
 @primitive(numpy=np.polyval)
 def polyval(p, x):
     """y = Σ_k p_k x^(n−1−k), highest power first ;  gp_k = Σ g x̄^(n−1−k), gx = g p′(x̄)
 
     p (n,), x of any shape -> y of x's shape, by Horner's scheme.
     """
-    if p.ndim != 1:
-        raise ValueError(f"the coefficients p must be a vector, got shape {p.shape}")
+    _check_coefficients(p.shape)
     y = np.zeros_like(x, dtype=np.result_type(p, x))
     for coefficient in p:
         y = y * x + coefficient
@@ -336,6 +340,7 @@ def convolve_full_batch(op_, xs, batched, params):
 @polyval.batch
 def polyval_batch(op_, xs, batched, params):
     p, x = full(xs, batched)
+    _check_coefficients(p.shape[1:])
     p = op.reshape(p, shape=(*p.shape, *(1,) * (x.ndim - 1)))
     y = np.zeros_like(x)
     for k in range(p.shape[1]):

@@ -13,6 +13,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import array_like, sum_to
+from .batching import needs_axes
 
 
 def product(a, b):
@@ -151,6 +152,7 @@ def linear_jvp(x, w, x_t, w_t, b_t):
 
 @linear.batch
 def linear_batch(op_, xs, batched, params):
+    needs_axes(op_, xs, batched, 1, 2)
     x, w, *b = xs
     if not any(batched[1:]):
         return linear(*xs)

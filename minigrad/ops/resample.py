@@ -41,6 +41,8 @@ def _adaptive(x: Any, size: tuple) -> Any:
     """
     x = as_floating(x)
     old = x.shape[-len(size) :]
+    if set(size) == {1}:
+        return op.mean(x, axis=tuple(range(-len(size), 0)), keepdims=True)
     if all(n % m == 0 for n, m in zip(old, size, strict=True)):
         kernel = tuple(n // m for n, m in zip(old, size, strict=True))
         return sum_pool(x, how=windows("adaptive", kernel, kernel), divisor=prod(kernel))

@@ -12,7 +12,7 @@ from ..backends.dtypes import is_floating
 from ..core.primitive import primitive
 from ..core.registry import op
 from .axes import axes_of, widen
-from .batching import behind, full
+from .batching import behind, full, reduction
 from .blocks import in_blocks, part, scratch
 from .elementwise.selection import keep
 from .elementwise.support import in_float32
@@ -151,6 +151,10 @@ def log_softmax_dx_ga(g, log_p, masked, axis):
 @log_softmax_dx.vjp("log_p")
 def log_softmax_dx_glog_p(g, a, log_p, axis):
     return -(g * np.exp(log_p.conj()) * op.sum(a.conj(), axis=axis, keepdims=True))
+
+
+softmax.batch(reduction)
+log_softmax.batch(reduction)
 
 
 @softmax_dx.batch

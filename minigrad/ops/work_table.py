@@ -47,6 +47,8 @@ counts("var", _each(4), _each(3))
 counts("std", _each(4), _each(4))
 counts("p_norm", _each(3), _each(4))
 counts("logsumexp", _each(13), _each(12))
+counts("weighted_logsumexp", _each(17), _each(17))
+counts("weighted_sign", _each(17))
 counts("logcumsumexp", _each(20), _each(14))
 counts("cumprod", _each(1), _each(6))
 counts("linear_recurrence", lambda c: 2 * c.n, lambda c: 2 * c.n)
@@ -63,7 +65,7 @@ counts("drop_dx", _each(1))
 
 # -- sorting: comparisons, with the last axis for the sorted one ---------------------------------
 counts(
-    "argsort argpartition unique_all order_statistics ranked",
+    "argsort argpartition top_places unique_all order_statistics ranked",
     lambda c: c.m * levels(c.inputs[0][-1] if c.inputs[0] else 1),
     _none,
 )
@@ -224,6 +226,15 @@ def _triangular(c: Call) -> float:
 
 counts("solve", _solve, lambda c: _solve(c) + 2 * c.inputs[0][-1] * c.n, joint=True)
 counts("triangular_solve", _triangular, lambda c: 3 * _triangular(c), joint=True)
+
+
+def _banded(c: Call) -> float:
+    """2 l (l + u) for each column's factor, 2 (2 l + u) for each entry of the solution (§4.3.5)."""
+    l, u = c.params["lower"], c.params["upper"]
+    return 2 * l * (l + u) * c.m / (l + u + 1) + 2 * (2 * l + u) * c.n
+
+
+counts("banded_solve", _banded, lambda c: _banded(c) + 2 * c.n, joint=True, needs="lower upper")
 
 
 def _qr(c: Call) -> float:

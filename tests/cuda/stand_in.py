@@ -297,9 +297,8 @@ def _scatter_max(y: ndarray, key: Any, g: Any) -> None:
 def _special() -> Any:
     import scipy.special
 
-    return _Module(
-        "cupyx.scipy.special", scipy.special, {"polygamma_", "wrightomega", "jv", "yv", "iv", "ive"}
-    )
+    missing = set("polygamma_ wrightomega jv yv iv ive kv kve".split())
+    return _Module("cupyx.scipy.special", scipy.special, missing)
 
 
 def _scipy_linalg() -> Any:

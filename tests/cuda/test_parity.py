@@ -13,9 +13,10 @@ NAMES = [name for name in run.op_names() if name in specs]
 
 
 # CuPy has no Bessel functions of all orders; docs/gpu.md lists these. They raise a DeviceError,
-# but for the orders 0 and 1. Nor has it these two functions of matrices.
-LACKING = set("jv yv iv ive bessel_j bessel_y bessel_i bessel_ie j1 y1 i1 i1e".split())
-LACKING |= {"sqrtm", "solve_sylvester"}
+# but for the orders 0 and 1. Nor has it these functions of matrices.
+LACKING = set("jv yv iv ive kv kve j1 y1 i1 i1e k1 k1e".split())
+LACKING |= {f"bessel_{kind}" for kind in ("j", "y", "i", "ie", "k", "ke")}
+LACKING |= {"sqrtm", "solve_sylvester", "banded_solve", "solve_banded"}
 
 
 def held(name, outcome) -> None:

@@ -93,6 +93,12 @@ def test_inplace_is_taken_and_leaves_x_as_it_is():
         F.relu(x, True, 3)
 
 
+def test_one_hot_of_each_example_is_a_row_of_the_batchs():
+    index = np.array([2, 0, 1])
+    rows = mg.func.vmap(lambda i: F.one_hot(i, 3))(mg.tensor(index))
+    np.testing.assert_array_equal(rows.numpy(), np.eye(3, dtype=np.int64)[index])
+
+
 def test_a_hard_gumbel_draw_is_one_hot_and_has_the_soft_draws_gradient():
     mg.manual_seed(0)
     x = mg.tensor(X, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Lazy modules: they become the layer that their first input asks for; before it, errors say so."""
+"""Lazy modules: they become the layer that a first input or a state asks for; before, errors."""
 
 import copy
 import inspect
@@ -26,6 +26,11 @@ CASES = [
     ("BatchNorm1d", 4, (1e-3, 0.2), {"affine": False}, (6, 4, 3)),
     ("BatchNorm2d", 3, (), {"track_running_stats": False}, (2, 3, 4, 5)),
     ("BatchNorm3d", 2, (), {}, (3, 2, 2, 3, 2)),
+    ("InstanceNorm1d", 4, (1e-5, 0.1, False, False), {}, (2, 4, 5)),
+    ("InstanceNorm1d", 4, (1e-3, 0.2, True, False), {}, (2, 4, 5)),
+    ("InstanceNorm2d", 3, (), {"affine": True, "track_running_stats": True}, (2, 3, 4, 5)),
+    ("InstanceNorm2d", 3, (), {"affine": False, "track_running_stats": True}, (2, 3, 4, 5)),
+    ("InstanceNorm3d", 2, (), {"affine": True, "track_running_stats": False}, (3, 2, 2, 3, 2)),
 ]
 NAMES = sorted({name for name, *_ in CASES})
 
@@ -60,6 +65,9 @@ def test_a_lazy_layer_becomes_the_layer_of_the_same_seed(name, features, args, o
         np.testing.assert_array_equal(ours[path].numpy(), theirs[path].numpy())
 
 
+@pytest.mark.filterwarnings(
+    "ignore:input's size at dim=1:UserWarning"
+)  # PyTorch's, of num_features
 @pytest.mark.parametrize(("name", "features", "args", "options", "shape"), CASES)
 def test_a_lazy_layer_takes_pytorchs_arguments_and_computes_as_it_does(
     name, features, args, options, shape
@@ -86,7 +94,6 @@ def test_a_lazy_layers_signature_is_the_layers_without_its_first_argument(name):
     [
         ("the", lambda model: model.state_dict()),
         ("SGD: params\\[0\\]: the", lambda model: mg.optim.SGD(model.parameters(), lr=0.1)),
-        ("the", lambda model: model.load_state_dict({"0.weight": np.ones(3)})),
         ("the", lambda model: model[0].weight * 2),
         ("the", lambda model: model[0].weight.shape),
         ("the", lambda model: nn.init.zeros_(model[0].weight)),
@@ -97,6 +104,82 @@ def test_any_use_of_its_parameters_before_the_first_input_says_what_to_do(what, 
     pattern = rf"^{what} parameters of LazyConv2d \('0.weight'\).* call the model on one batch"
     with pytest.raises(ValueError, match=pattern):
         use(network())
+
+
+@pytest.mark.parametrize(("name", "features", "args", "options", "shape"), CASES)
+def test_a_state_loaded_before_the_first_input_makes_it_the_layer_of_that_state(
+    name, features, args, options, shape
+):
+    x = data(shape)
+    eager = getattr(nn, name)(features, *args, **options)
+    expected = eager(x)  # moves the statistics
+    lazy = getattr(nn, f"Lazy{name}")(*args, **options)
+    lazy.load_state_dict(eager.state_dict())
+    assert type(lazy) is (type(eager) if eager.state_dict() else getattr(nn, f"Lazy{name}"))
+    for path, value in eager.state_dict().items():
+        np.testing.assert_array_equal(lazy.state_dict()[path].numpy(), value.numpy())
+    np.testing.assert_array_equal(lazy(x).numpy(), expected.numpy())
+    assert repr(lazy) == repr(eager)
+
+
+def test_a_layer_made_by_a_state_keeps_what_was_asked_for_and_takes_inputs_of_its_size_alone():
+    model, full = network().to(np.float64), network()
+    full(data((2, 3, 6, 6)))
+    model[0].requires_grad_(False)
+    matched = model.load_state_dict(full.state_dict())
+    assert matched == ([], [])
+    assert [p.name for p in model.parameters()] == [path for path, _ in model.named_parameters()]
+    assert {p.dtype for p in model.parameters()} == {np.dtype("f8")}
+    assert [p.requires_grad for p in model.parameters()] == [False, True, True, True, True]
+    with pytest.raises(ValueError, match=r"linear.*\(2, 36\).*\(5, 64\)"):
+        model(mg.tensor(rng.standard_normal((2, 3, 5, 5))))
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"4.weight": np.ones((7, 64))}, r"4.weight: float64 \(7, 64\) given.*\(5, 64\) needed"),
+        ({"0.weight": np.ones(3)}, r"0.weight of shape \(3,\) has too few axes to say how many"),
+        ({"0.weight": None}, "missing: 0.weight$"),
+    ],
+)
+def test_a_state_that_does_not_fit_leaves_every_layer_lazy(change, match):
+    model, full = network(), network()
+    full(data((2, 3, 6, 6)))
+    state = {k: v for k, v in {**full.state_dict(), **change}.items() if v is not None}
+    with pytest.raises(ValueError, match=match):
+        model.load_state_dict(state)
+    assert isinstance(model[0], nn.LazyConv2d) and isinstance(model[4], nn.LazyLinear)
+
+
+def test_a_layer_that_a_state_leaves_out_waits_for_its_input():
+    model, full = network(), network()
+    full(data((2, 3, 6, 6)))
+    state = {path: value for path, value in full.state_dict().items() if path[0] == "4"}
+    assert "0.weight" in model.load_state_dict(state, strict=False).missing_keys
+    assert isinstance(model[0], nn.LazyConv2d) and type(model[4]) is nn.Linear
+    assert model(data((2, 3, 6, 6))).shape == (2, 5)
+
+
+def test_a_lazy_instance_norm_has_pytorchs_defaults_for_lazy_ones():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    ours, theirs = nn.LazyInstanceNorm2d(), torch.nn.LazyInstanceNorm2d()
+    ours(data((2, 3, 4, 5)))
+    theirs(torch.zeros(2, 3, 4, 5))
+    assert [*ours.state_dict()] == [*theirs.state_dict()]
+
+
+def test_a_lazy_instance_norm_counts_the_channels_of_one_example_without_a_batch_axis():
+    layer = nn.LazyInstanceNorm2d()
+    assert layer(data((3, 4, 5))).shape == (3, 4, 5) and layer.num_features == 3
+
+
+def test_a_norm_without_arrays_has_nothing_to_wait_for():
+    layer = nn.LazyInstanceNorm1d(affine=False, track_running_stats=False)
+    assert layer.state_dict() == {} and not list(layer.parameters())
+    layer.load_state_dict({})
+    layer(data((2, 3, 4)))
+    assert type(layer) is nn.InstanceNorm1d and layer.num_features == 3
 
 
 def test_statistics_alone_are_not_saved_before_they_are_there():
@@ -159,6 +242,7 @@ def test_a_copy_is_lazy_too_and_learns_its_own_size(copied):
     [
         (lambda: nn.LazyConv2d(4, 3), (3, 5), r"LazyConv2d: x must be \(n, c, \*size\).*\(3, 5\)"),
         (lambda: nn.LazyBatchNorm2d(), (3, 5), r"x must have 4 axes, got shape \(3, 5\)"),
+        (lambda: nn.LazyInstanceNorm2d(affine=True), (3, 5), r"3 or 4 axes, got shape \(3, 5\)"),
         (lambda: nn.LazyLinear(3), (), "LazyLinear: x must have an axis of features"),
         (lambda: nn.LazyConv1d(4, 3, groups=2), (2, 3, 5), "groups=2 must divide in_channels=3"),
     ],

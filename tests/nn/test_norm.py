@@ -51,6 +51,23 @@ def test_the_layer_is_pytorch_s(name, training):
         np.testing.assert_allclose(p.numpy(), q.numpy(), rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    "name, args, options",
+    [
+        ("BatchNorm2d", (4,), {}),
+        ("InstanceNorm2d", (4,), {"affine": True}),
+        ("GroupNorm", (2, 4), {}),
+    ],
+)
+def test_a_layer_may_have_a_weight_and_no_bias(name, args, options):
+    """The bias of a layer that has one begins as zeros."""
+    x = mg.tensor(rng.standard_normal((3, 4, 2, 3)), dtype=np.float32)
+    with_bias = getattr(nn, name)(*args, **options)
+    without = getattr(nn, name)(*args, **options, bias=False)
+    assert [name for name, _ in without.named_parameters()] == ["weight"]
+    np.testing.assert_array_equal(without(x).numpy(), with_bias(x).numpy())
+
+
 def test_a_wrong_number_of_axes_names_the_layer_and_the_shape():
     with pytest.raises(ValueError, match=r"BatchNorm2d: x must have 4 axes, got shape \(2, 3\)"):
         nn.BatchNorm2d(3)(mg.ones(2, 3))

@@ -66,6 +66,18 @@ def test_a_given_state_and_a_single_sequence_equal_pytorchs(name):
     compare(ours, theirs, torch, [rng.standard_normal((5, 3)), *states])
 
 
+@pytest.mark.parametrize("options", FORMS)
+def test_an_lstm_with_projected_outputs_equals_pytorchs(options):
+    ours, theirs, torch = pair("LSTM", 3, 4, proj_size=2, **options)
+    layers = options.get("num_layers", 1) * (1 + options.get("bidirectional", False))
+    n = 2 if options.get("batch_first") else 5
+    states = [rng.standard_normal((layers, n, width)) for width in (2, 4)]
+    x = rng.standard_normal((2, 5, 3))
+    compare(ours, theirs, torch, [x])
+    ours.zero_grad(), theirs.zero_grad()
+    compare(ours, theirs, torch, [x, *states])
+
+
 def test_the_relu_form_equals_pytorchs():
     ours, theirs, torch = pair("RNN", 3, 4, nonlinearity="relu")
     compare(ours, theirs, torch, [rng.standard_normal((5, 2, 3))])
@@ -126,6 +138,8 @@ def test_second_derivatives_and_forward_mode_agree_with_differences():
         (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), mg.ones(1, 1, 5)), r"1 of shape \(1, 1, 4\)"),
         (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), lengths=[3]), "1 numbers from 1 to 2"),
         (lambda: nn.RNN(3, 4, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'"),
+        (lambda: nn.GRU(3, 4, proj_size=2), "GRU: proj_size is for LSTM"),
+        (lambda: nn.LSTM(3, 4, proj_size=4), "smaller than hidden_size=4; got 4"),
     ],
 )
 def test_wrong_calls_say_what_is_needed(call, message):

@@ -67,7 +67,7 @@ def test_gelu_in_its_tanh_form_is_that_of_pytorch():
     np.testing.assert_allclose(mg.grad(ours, z, np.ones(25)).numpy(), h.numpy(), atol=1e-14)
 
 
-@pytest.mark.parametrize("shape, weights", [((4,), 1), ((2, 3), 3), ((2, 3, 4, 4), 3)])
+@pytest.mark.parametrize("shape, weights", [((), 1), ((4,), 1), ((2, 3), 3), ((2, 3, 4, 4), 3)])
 def test_prelu_and_its_weights_gradient_are_those_of_pytorch(shape, weights):
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(1)
@@ -75,7 +75,9 @@ def test_prelu_and_its_weights_gradient_are_those_of_pytorch(shape, weights):
     t, s = torch.tensor(x, requires_grad=True), torch.tensor(w, requires_grad=True)
     torch.nn.functional.prelu(t, s).sum().backward()
     a, b = leaf(x), leaf(w)
-    ga, gb = mg.grad(mg.prelu(a, b), [a, b], np.ones(shape))
+    y = mg.prelu(a, b)
+    assert y.shape == shape
+    ga, gb = mg.grad(y, [a, b], np.ones(shape))
     np.testing.assert_allclose(ga.numpy(), t.grad.numpy())
     np.testing.assert_allclose(gb.numpy(), s.grad.numpy())
 

@@ -91,3 +91,99 @@ def pulled(ys, xs, ws):
     if not pairs:
         return []
     return mg.grad([y for y, _ in pairs], xs, [w for _, w in pairs])
+
+
+# -- what a sample of the harness does not reach ----------------------------------------------
+
+
+def loop(f, *batches):
+    return np.stack([f(*map(mg.tensor, xs)).numpy() for xs in zip(*batches, strict=True)])
+
+
+NUMBERS = np.array([1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "sum", "max", "cumprod", "argmax"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_an_axis_of_a_number_is_none_of_the_batch(name, axis):
+    f = lambda x: getattr(mg, name)(x, axis=axis)
+    np.testing.assert_array_equal(vmap(f)(mg.tensor(NUMBERS)).numpy(), loop(f, NUMBERS))
+
+
+def test_argmax_of_numbers_keeps_no_axis_that_they_have_not():
+    f = lambda x: mg.argmax(x, axis=0, keepdims=True)
+    assert vmap(f)(mg.tensor(NUMBERS)).shape == (3,)
+
+
+def test_one_axis_of_a_vector_may_be_named_without_a_tuple_to_transpose_it():
+    x = np.arange(6.0).reshape(3, 2)
+    y = vmap(lambda x: mg.transpose(x, axes=0))(mg.tensor(x))
+    np.testing.assert_array_equal(y.numpy(), x)
+
+
+VECTORS = np.arange(1.0, 10.0).reshape(3, 3)
+
+
+@pytest.mark.parametrize(
+    "f, xs",
+    [
+        (lambda x: x.mT, VECTORS),
+        (lambda x: mg.softmax(x, axis=-2), VECTORS),
+        (lambda x: mg.expand_dims(x, axis=-3), VECTORS),
+        (lambda x: mg.argmax(x, axis=-2), NUMBERS),
+        (lambda x: mg.tril(x), NUMBERS),
+        (lambda x: x @ np.ones(1), NUMBERS),
+        (lambda x: mg.linear(x, VECTORS), NUMBERS),
+        (lambda x: mg.linalg.solve(x, np.ones(1)), NUMBERS),
+        (lambda x: mg.linalg.inv(x), VECTORS + np.eye(3)),
+        (lambda x: mg.linalg.svdvals(x), VECTORS),
+        (lambda x: mg.polyval(x, 2.0), NUMBERS),
+        (lambda x: mg.setitem(x, NUMBERS, index=0), VECTORS),
+    ],
+    ids=[
+        "mT", "softmax", "expand_dims", "argmax", "tril", "matmul", "linear", "solve", "inv",
+        "svdvals", "polyval", "setitem",
+    ],
+)  # fmt: skip
+def test_what_an_example_has_no_axis_for_is_refused_and_not_done_to_the_batch(f, xs):
+    with pytest.raises(ValueError):  # AxisError and LinAlgError are ValueErrors
+        f(mg.tensor(xs[0]))
+    with pytest.raises(ValueError):
+        vmap(f)(mg.tensor(xs))
+
+
+def test_the_error_for_too_few_axes_names_the_argument_and_the_way_out():
+    with pytest.raises(ValueError, match="linear under vmap: x has 0 axes .* at least 1; expand_d"):
+        vmap(lambda x: mg.linear(x, VECTORS))(mg.tensor(NUMBERS))
+
+
+def test_a_value_that_all_examples_share_meets_the_axes_of_each():
+    """NumPy puts the axes of indices that a slice parts in front, before the batch's."""
+    x, value = np.zeros((3, 3, 2, 3)), np.arange(6.0).reshape(3, 2)
+    index = ([0, 1, 2], slice(None), [1, 1, 0])
+    f = lambda x: mg.setitem(x, value, index=index)
+    np.testing.assert_array_equal(vmap(f)(mg.tensor(x)).numpy(), loop(f, x))
+
+
+def test_values_put_at_places_of_each_example_get_their_gradients():
+    rng = np.random.default_rng(0)
+    x, values, w = (
+        rng.standard_normal((3, 2, 4)),
+        rng.standard_normal((3, 2, 3)),
+        rng.random((2, 4)),
+    )
+    places = np.array([[[0, 0, 1], [3, 2, 2]], [[1, 2, 3], [0, 0, 0]], [[2, 2, 0], [1, 3, 1]]])
+
+    def pulled(x, places, values):
+        f = lambda v: (mg.put_along_axis(x, places, v, axis=1) * w).sum()
+        return mg.func.grad(f)(values)
+
+    batch = vmap(pulled)(*map(mg.tensor, (x, places, values)))
+    np.testing.assert_array_equal(batch.numpy(), loop(pulled, x, places, values))
+
+
+def test_each_example_may_choose_for_itself():
+    names, x = np.array([[0, 1], [1, 1], [1, 0]]), VECTORS[:, :2]
+    f = lambda names, x: mg.choose(names, [x, -x])
+    batch = vmap(f)(mg.tensor(names), mg.tensor(x))
+    np.testing.assert_array_equal(batch.numpy(), loop(f, names, x))

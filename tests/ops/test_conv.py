@@ -68,6 +68,22 @@ def test_transposed_convolutions_are_pytorchs(dims):
             np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10, err_msg=f"{options}")
 
 
+@pytest.mark.parametrize("padding", [0, 1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_the_output_padding_of_a_transposed_convolution_may_exceed_the_stride(stride, padding):
+    """It goes into the padding first; what is left over no kernel reaches, only the bias does."""
+    torch = pytest.importorskip("torch")
+    arrays = rand(2, 4, 5, 3), rand(4, 3, 2, 2, seed=1), rand(3)
+    options = {"stride": stride, "padding": padding, "dilation": 4, "output_padding": (3, 2)}
+    xs, ts = [leaf(x) for x in arrays], [torch.tensor(x, requires_grad=True) for x in arrays]
+    y = mg.conv_transpose2d(*xs, **options)
+    yt = torch.nn.functional.conv_transpose2d(*ts, **options)
+    np.testing.assert_allclose(y.numpy(), yt.detach().numpy(), atol=1e-11)
+    g = rand(*y.shape, seed=2)
+    for a, b in zip(mg.grad(y, xs, g), torch.autograd.grad(yt, ts, torch.tensor(g)), strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-10)
+
+
 @pytest.mark.parametrize(
     "options", [{"padding": 1}, {"stride": 2, "padding": (0, 1), "groups": 2}, {"dilation": (2, 1)}]
 )

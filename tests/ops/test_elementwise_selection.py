@@ -189,3 +189,15 @@ def test_selection_selects_in_the_second_derivative_too(f):
     x = leaf([0.7, 0.9])
     g = mg.grad(f(x), x, np.ones(2), create_graph=True)
     assert mg.grad(g, x, np.ones(2)).tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i4", "u8", "c16", "?"])
+@pytest.mark.parametrize("other", [0, 1.5, -np.inf, np.nan, True, np.float64(2), np.float32(0.1)])
+def test_a_choice_between_an_array_and_a_number_is_numpys_in_value_and_dtype(dtype, other):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (70, 90)).astype(dtype)
+    for condition in (rng.random((70, 90)) > 0.5, rng.random(90) > 0.5):
+        for pair in ((x, other), (other, x)):
+            expected, got = np.where(condition, *pair), choose(condition, *pair)
+            assert got.dtype == expected.dtype
+            np.testing.assert_array_equal(got, expected)

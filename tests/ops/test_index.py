@@ -246,6 +246,23 @@ def test_topk_gives_values_in_order_and_where_they_stand(x, k, largest):
     np.testing.assert_array_equal(np.sort(loose.numpy()), np.sort(expected))
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["distinct", "ties", "whole", "infinite", "nan"])
+def test_the_top_few_of_many_are_those_of_the_stable_sort(kind, axis, largest):
+    x = np.random.default_rng(0).standard_normal((80, 90))
+    if kind in ("ties", "whole"):
+        x = np.round(2 * x).astype(int if kind == "whole" else float)
+    elif kind != "distinct":
+        x[3, ::7] = x[::5, 4] = np.nan if kind == "nan" else -np.inf
+    for k in (1, 3, 20):
+        values, places = mg.topk(mg.tensor(x), k, axis=axis, largest=largest)
+        first = (slice(None),) * axis + (slice(0, k),)
+        expected = mg.argsort(mg.tensor(x), axis=axis, descending=largest).numpy()[first]
+        np.testing.assert_array_equal(places.numpy(), expected)
+        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected, axis))
+
+
 def test_topk_gives_gradients_to_the_values_it_chose():
     x = leaf([3.0, 1.0, 2.0])
     values, places = mg.topk(x, 2)

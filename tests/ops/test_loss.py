@@ -173,6 +173,11 @@ def test_kl_div_of_a_zero_probability_is_zero():
     np.testing.assert_allclose(y, np.log(2), rtol=1e-15)
 
 
+def test_kl_div_takes_a_number_for_a_batch_of_one():
+    x, target = np.array(-0.7), np.array(0.4)
+    assert mg.kl_div(x, target, reduction="batchmean") == mg.kl_div(x, target, reduction="sum")
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["indices", "smoothed", "nll", "probabilities"])
 @pytest.mark.parametrize("reduction", REDUCTIONS)

@@ -296,6 +296,14 @@ def test_numpys_functions_mean_these_ops():
     assert np.linalg.norm(x).requires_grad
 
 
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_the_running_product_of_a_number_has_a_gradient(axis):
+    x = leaf(3.0)
+    y = mg.cumprod(x, axis=axis)
+    assert y.shape == np.cumprod(np.array(3.0), axis=axis).shape
+    assert mg.grad(y, x, np.array([2.0])).item() == 2
+
+
 # -- PyTorch ---------------------------------------------------------------------------------
 
 

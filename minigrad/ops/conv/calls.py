@@ -3,8 +3,9 @@
 from typing import Any
 
 from ...core.primitive import composite
+from ...core.registry import op
 from ..axes import array_like
-from ..windows import per_axis, windows
+from ..windows import Windows, per_axis, windows
 from .primitives import conv, conv_dx
 
 __all__ = [
@@ -86,19 +87,30 @@ def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, di
         raise ValueError(f"{name}: b must have shape ({w.shape[1] * groups},), got {b.shape}")
     how = windows(name, w.shape[2:], stride, padding, dilation)
     extra = per_axis(name, "output_padding", output_padding, dims, least=0)
-    size = tuple(
-        (n - 1) * stride - sum(pair) + dilation * (kernel - 1) + 1 + more
-        for n, (kernel, stride, pair, dilation), more in zip(
-            x.shape[-dims:], how.axes(), extra, strict=True
-        )
-    )
-    if min(size) < 1 or how.count(name, size) != x.shape[-dims:]:
+    axes, size, beyond = [], [], []
+    for n, (kernel, s, (before, after), d), more in zip(
+        x.shape[-dims:], how.axes(), extra, strict=True
+    ):
+        # a stride or more would be room for another window: it goes into the padding behind, whose
+        # places the kernels reach, and what is left over lies beyond all kernels
+        moved = min(more, after) if more >= s else 0
+        last = min(more - moved, s - 1)
+        axes.append((kernel, s, (before, after - moved), d))
+        size.append((n - 1) * s - before - after + moved + d * (kernel - 1) + 1 + last)
+        beyond.append(more - moved - last)
+    fits = all(more < max(s, d) for more, (_, s, _, d) in zip(extra, how.axes(), strict=True))
+    inner = Windows.from_axes(axes)
+    if not fits or min(size) < 1 or inner.count(name, tuple(size)) != x.shape[-dims:]:
+        whole = tuple(n + more for n, more in zip(size, beyond, strict=True))
         raise ValueError(
-            f"{name}: output_padding {extra} must be smaller than the stride {how.stride} (or the "
-            f"dilation), and padding {how.padding} leave something of the result {size}"
+            f"{name}: output_padding {extra} must be smaller than the stride {how.stride} or the "
+            f"dilation {how.dilation}, and padding {how.padding} leave something of the result "
+            f"{whole}"
         )
     images = x if x.ndim == dims + 2 else x.reshape((1, *x.shape))
-    y = conv_dx(images, w, size=size, how=how, groups=groups)
+    y = conv_dx(images, w, size=tuple(size), how=inner, groups=groups)
+    if any(beyond):
+        y = op.pad_zeros(y, widths=((0, 0), (0, 0), *((0, n) for n in beyond)))
     y = y if x.ndim == dims + 2 else y.reshape(y.shape[1:])
     return y if b is None else y + b.reshape((-1, *(1,) * dims))
 
@@ -120,7 +132,8 @@ def conv_transpose2d(
     """y = the transpose of conv2d applied to x: every entry of x spreads a kernel over y.
 
     x (N, C, H, W) or (C, H, W), w (C, O/groups, kh, kw), b (O,). An axis of n entries becomes
-    (n − 1) stride − padding before and after + dilation (kernel − 1) + 1 + output_padding long.
+    (n − 1) stride − padding before and after + dilation (kernel − 1) + 1 + output_padding long;
+    output_padding must be smaller than the stride or the dilation.
     """
     return _transposed(
         "conv_transpose2d", 2, x, w, b, stride, padding, output_padding, groups, dilation

@@ -7,6 +7,7 @@ from . import (  # their names are in mg.special
     complex,
     exponential,
     floats,
+    incomplete,
     probability,
     selection,
     special,

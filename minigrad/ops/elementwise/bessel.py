@@ -15,21 +15,21 @@ __all__: list[str] = []  # the names are those of mg.special
 
 
 def _forward(family: str) -> Callable:
-    """J (or Y, I ...) of a given order; 0 and 1 have functions of their own: j0, i1e."""
+    """J (or Y, I, K ...) of a given order; 0 and 1 have functions of their own: j0, i1e."""
     general = special_function(f"{family[0]}v{family[1:]}")
     special = {n: special_function(f"{family[0]}{n}{family[1:]}") for n in (0, 1)}
 
     @in_float32
     def forward(x: Any, order: float) -> Any:
-        if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ
+        if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
-            return -y if order % 2 and family[0] != "i" else y
+            return -y if order % 2 and family[0] in "jy" else y
         return special[int(order)](x) if order in special else general(order, x)
 
     return forward
 
 
-_j, _y, _i, _ie = (_forward(family) for family in ("j", "y", "i", "ie"))
+_j, _y, _i, _ie, _k, _ke = (_forward(family) for family in ("j", "y", "i", "ie", "k", "ke"))
 
 
 @primitive(kind="elementwise")
@@ -77,6 +77,31 @@ def bessel_ie_dx(g, x, y, order):
     return g * (0.5 * neighbours - np.sign(x) * y)
 
 
+@primitive(kind="elementwise")
+def bessel_k(x, order=0):
+    """y = Kₙ(x), n = order, the modified function of the second kind, x > 0
+
+    dy/dx = −(Kₙ₋₁ + Kₙ₊₁)/2
+    """
+    return _k(x, order)
+
+
+@bessel_k.vjp("x")
+def bessel_k_dx(g, x, order):
+    return g * -0.5 * (bessel_k(x, order=order - 1) + bessel_k(x, order=order + 1))
+
+
+@primitive(kind="elementwise")
+def bessel_ke(x, order=0):
+    """y = eˣ Kₙ(x), n = order, x > 0 ;  dy/dx = y − (yₙ₋₁ + yₙ₊₁)/2"""
+    return _ke(x, order)
+
+
+@bessel_ke.vjp("x")
+def bessel_ke_dx(g, x, y, order):
+    return g * (y - 0.5 * (bessel_ke(x, order=order - 1) + bessel_ke(x, order=order + 1)))
+
+
 def _order(name: str, v: Any) -> float:
     if not isinstance(v, int | float | np.integer | np.floating):
         raise TypeError(f"{name}: the order v must be a number, got {type(v).__name__}")
@@ -105,6 +130,18 @@ def iv(v: float, x: Any) -> Any:
 def ive(v: float, x: Any) -> Any:
     """y = e^−|x| Iᵥ(x), which does not overflow."""
     return bessel_ie(x, order=_order("ive", v))
+
+
+@composite
+def kv(v: float, x: Any) -> Any:
+    """y = Kᵥ(x), the modified Bessel function of the second kind of order v, a number; x > 0."""
+    return bessel_k(x, order=_order("kv", v))
+
+
+@composite
+def kve(v: float, x: Any) -> Any:
+    """y = eˣ Kᵥ(x), which does not underflow; x > 0."""
+    return bessel_ke(x, order=_order("kve", v))
 
 
 @composite
@@ -153,3 +190,27 @@ def i0e(x: Any) -> Any:
 def i1e(x: Any) -> Any:
     """y = e^−|x| I₁(x) ;  dy/dx = e^−|x| (I₀(x) + I₂(x))/2 − sign(x) y"""
     return bessel_ie(x, order=1)
+
+
+@composite
+def k0(x: Any) -> Any:
+    """y = K₀(x), x > 0 ;  dy/dx = −K₁(x)"""
+    return bessel_k(x, order=0)
+
+
+@composite
+def k1(x: Any) -> Any:
+    """y = K₁(x), x > 0 ;  dy/dx = −(K₀(x) + K₂(x))/2"""
+    return bessel_k(x, order=1)
+
+
+@composite
+def k0e(x: Any) -> Any:
+    """y = eˣ K₀(x), x > 0 ;  dy/dx = y − eˣ K₁(x)"""
+    return bessel_ke(x, order=0)
+
+
+@composite
+def k1e(x: Any) -> Any:
+    """y = eˣ K₁(x), x > 0 ;  dy/dx = y − eˣ (K₀(x) + K₂(x))/2"""
+    return bessel_ke(x, order=1)

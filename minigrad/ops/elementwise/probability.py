@@ -1,5 +1,5 @@
-"""What probability takes from SciPy: the normal distribution, entropy, the beta family and the
-incomplete integrals. The names are those of scipy.special; mg.special has them.
+"""What probability takes from SciPy: the normal distribution, entropy and the beta family. The
+names are those of scipy.special; mg.special has them.
 """
 
 import math
@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import composite, elementwise, primitive
-from ...core.registry import op
 from ..batching import full
 from .exponential import product_with_log
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
-from .support import in_float32, special_function
+from .support import in_float32, narrow, of_several, special_function
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
 
@@ -59,7 +58,7 @@ entr = elementwise(
 )
 
 rel_entr = elementwise(
-    lambda a, b: _of_two("rel_entr", a, b),
+    lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
     da=lambda a, b: np.log(a / b) + 1,
     db=lambda a, b: -a / b,
@@ -72,14 +71,14 @@ rel_entr = elementwise(
 # -- the beta and gamma families -------------------------------------------------------------
 
 betaln = elementwise(
-    lambda a, b: _of_two("betaln", a, b),
+    lambda a, b: of_several("betaln", a, b),
     name="betaln",
     da=lambda a, b: digamma(a) - digamma(a + b),
     db=lambda a, b: digamma(b) - digamma(a + b),
     doc="y = log B(a, b) ;  ∂y/∂a = digamma(a) − digamma(a + b), likewise b",
 )
 beta = elementwise(
-    lambda a, b: _of_two("beta", a, b),
+    lambda a, b: of_several("beta", a, b),
     name="beta",
     da=lambda a, b, y: y * (digamma(a) - digamma(a + b)),
     db=lambda a, b, y: y * (digamma(b) - digamma(a + b)),
@@ -90,7 +89,7 @@ beta = elementwise(
 def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     """By logarithms: of a density's factors each alone may be beyond the numbers that there are."""
     dtype = np.result_type(x, p, q, c)
-    x, p, q, c = (z.astype(np.float32) if _narrow(z) else z for z in (x, p, q, c))
+    x, p, q, c = (z.astype(np.float32) if narrow(z) else z for z in (x, p, q, c))
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
     y = np.exp(logs + c)
@@ -137,7 +136,7 @@ def power_product(x, p, c):
         shapes = f"{x.shape}, {p.shape}, {c.shape}"
         raise ValueError(f"x (…, d) goes with p (…, d) and c (…), got {shapes}")
     dtype = np.result_type(x, p, c)
-    x, p, c = (z.astype(np.float32) if _narrow(z) else z for z in (x, p, c))
+    x, p, c = (z.astype(np.float32) if narrow(z) else z for z in (x, p, c))
     zero = ((x == 0) & (p > 0)).any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):  # log 0 is what a share of 0 has
         logs = product_with_log(p, np.where(zero, 1, x), np.log, 1)
@@ -170,60 +169,6 @@ def power_product_dc(g, y):
 @power_product.batch
 def power_product_batch(op, xs, batched, params):
     return op(*full(xs, batched))
-
-
-def _of_two(name: str, *xs: Any) -> Any:
-    """A function of several arrays, 16-bit floats in float32, rounded once."""
-    dtype = np.result_type(*xs)
-    y = special_function(name)(*[x.astype(np.float32) if _narrow(x) else x for x in xs])
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind != "i" else y
-
-
-def _narrow(x: Any) -> bool:
-    return hasattr(x, "dtype") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
-
-
-@primitive(kind="elementwise")
-def gammainc(a, x):
-    """y = γ(a, x)/Γ(a) = ∫₀ˣ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = xᵃ⁻¹ e⁻ˣ/Γ(a)
-
-    There is no rule for a (its derivative has no closed form): a tensor there that requires a
-    gradient is a RuleError, in forward mode as in reverse. Likewise betainc's a and b.
-    """
-    return _of_two("gammainc", a, x)
-
-
-@gammainc.vjp("x")
-def gammainc_dx(g, a, x):
-    return g * np.exp(op.xlogy(a - 1, x) - x - lgamma(a))
-
-
-@composite
-def gammaincc(a: Any, x: Any) -> Any:
-    """y = 1 − gammainc(a, x), computed as the upper integral ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a)"""
-    return upper_gamma(a, x)
-
-
-@primitive(kind="elementwise")
-def upper_gamma(a, x):
-    """y = Γ(a, x)/Γ(a) = ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a), no rule for a"""
-    return _of_two("gammaincc", a, x)
-
-
-@upper_gamma.vjp("x")
-def upper_gamma_dx(g, a, x):
-    return -gammainc_dx(g, a, x)
-
-
-@primitive(kind="elementwise")
-def betainc(a, b, x):
-    """y = ∫₀ˣ tᵃ⁻¹ (1 − t)ᵇ⁻¹ dt / B(a, b) ;  ∂y/∂x = xᵃ⁻¹ (1 − x)ᵇ⁻¹/B(a, b), no rule for a, b"""
-    return _of_two("betainc", a, b, x)
-
-
-@betainc.vjp("x")
-def betainc_dx(g, a, b, x):
-    return g * np.exp(op.xlogy(a - 1, x) + op.xlog1py(b - 1, -x) - betaln(a, b))
 
 
 @composite

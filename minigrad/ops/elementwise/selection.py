@@ -30,12 +30,42 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
         y = np.where(condition, a, b)
         alike = dtype is not None and getattr(b, "dtype", dtype) == dtype
         return y.astype(dtype, copy=False) if alike else y  # CuPy's is float32 for bfloat16
-    whole = _WHOLE.get(dtype.itemsize) if dtype is not None else None
-    alike = hasattr(b, "dtype") and b.dtype == dtype  # (float64 == None is True for a dtype)
-    if whole is None or not alike or condition.dtype.kind != "b":
+    bits = _bits(condition, a, b)
+    if bits is None:
         return np.where(condition, a, b)
-    b = b.view(whole)
-    return (((a.view(whole) ^ b) * condition) ^ b).view(dtype)
+    a, b, dtype = bits
+    y = a ^ b
+    if y.shape != condition.shape:
+        return ((y * condition) ^ b).view(dtype)
+    y *= condition
+    y ^= b
+    return y.view(dtype)
+
+
+MANY = 1 << 12  # choices, from which taking a number's bits pays
+
+
+def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
+    """(a, b) as integers of their dtype's size, and that dtype; None where they have no one dtype.
+
+    A number beside an array becomes one of the array's dtype, where NumPy would make it one.
+    """
+    if condition.dtype.kind != "b":
+        return None
+    of_a, of_b = getattr(a, "dtype", None), getattr(b, "dtype", None)
+    if of_a is None or of_b is None:
+        dtype = of_a or of_b
+        if dtype is None or condition.size < MANY or dtype.kind not in "fiu":
+            return None
+        if np.result_type(a, b) != dtype:
+            return None
+        a, b = np.asarray(a, dtype), np.asarray(b, dtype)
+    elif of_a != of_b:
+        return None
+    else:
+        dtype = of_a
+    whole = _WHOLE.get(dtype.itemsize)
+    return None if whole is None else (a.view(whole), b.view(whole), dtype)
 
 
 @primitive(kind="elementwise", constants=["condition"])

@@ -7,7 +7,8 @@ import numpy as np
 
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
-from .support import exp_as_quotient, in_float32, special_function
+from .. import logistic
+from .support import exp_as_quotient, in_float32, special_function, zero
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "gamma", "lgamma", "logit", "polygamma", "sigmoid",
@@ -21,6 +22,8 @@ TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 
 @in_float32
 def _sigmoid(x: Any) -> Any:
+    if logistic.takes(x):
+        return logistic.sigmoid(x)
     p, q = exp_as_quotient(x)
     q += p
     return p / q
@@ -28,6 +31,8 @@ def _sigmoid(x: Any) -> Any:
 
 @in_float32
 def _sigmoid_derivative(x: Any) -> Any:
+    if logistic.takes(x):
+        return logistic.sigmoid_derivative(x)
     e = np.exp(np.minimum(x, -x))  # even in x: of ±x, the one whose exponential cannot overflow
     return e / np.square(1 + e)
 
@@ -129,4 +134,35 @@ gamma = elementwise(
     name="gamma",
     dx=lambda x, y: y * digamma(x),
     doc="y = Γ(x) ;  dy/dx = Γ(x) digamma(x)",
+)
+
+
+def _rgamma_dx(x: Any) -> Any:
+    """−ψ(x)/Γ(x), in three forms of which each is accurate, and differentiable, where it is used.
+
+    By Γ(x + 1) = x Γ(x) near 0, by Γ(x) Γ(−x) = −π/(x sin πx) below: −ψ(x)/Γ(x) is ∞ · 0 at a pole.
+    """
+    right, left = x >= 0.5, x <= -0.5
+    a = np.where(right, x, 1)
+    b = np.where(right | left, 0, x)
+    c = np.where(left, x, -1)
+    n = np.round(c)
+    turn, sign = math.pi * (c - n), 1 - 2 * (n % 2)
+    sine, cosine = sign * np.sin(turn), sign * np.cos(turn)
+    below = gamma(-c) * c * ((digamma(-c) - 1 / c) * sine / math.pi - cosine)
+    near = rgamma(1 + b) * (1 - b * digamma(1 + b))
+    return np.where(right, -digamma(a) * rgamma(a), np.where(left, below, near))
+
+
+rgamma = elementwise(
+    in_float32(special_function("rgamma")),
+    name="rgamma",
+    dx=_rgamma_dx,
+    doc="y = 1/Γ(x), 0 at 0, −1, −2 … ;  dy/dx = −digamma(x)/Γ(x), (−1)ⁿ n! at −n",
+)
+gammasgn = elementwise(
+    in_float32(special_function("gammasgn")),
+    name="gammasgn",
+    dx=zero,
+    doc="y = the sign of Γ(x), so that Γ(x) = gammasgn(x) e^lgamma(x) ;  dy/dx = 0",
 )

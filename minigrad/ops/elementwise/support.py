@@ -89,3 +89,15 @@ def special_function(name: str) -> Callable:
 
     call.__name__ = name
     return call
+
+
+def of_several(name: str, *xs: Any) -> Any:
+    """A function of several arrays, 16-bit floats in float32, rounded once."""
+    dtype = np.result_type(*xs)
+    y = special_function(name)(*[x.astype(np.float32) if narrow(x) else x for x in xs])
+    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind != "i" else y
+
+
+def narrow(x: Any) -> bool:
+    """Whether x is an array of 16-bit floats."""
+    return hasattr(x, "dtype") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"

@@ -8,9 +8,14 @@ from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, sum_to
-from ..batching import behind
+from ..batching import behind, needs_axes
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
+
+
+def _check_triangle(x: Any) -> None:
+    if not x.ndim:
+        raise ValueError("a number has no triangle; x must be matrices (..., n, m), or a row")
 
 
 @linear(numpy=np.tril)
@@ -19,6 +24,7 @@ def tril(x, k=0):
 
     A 1-d x stands for a square matrix of equal rows, as in NumPy.
     """
+    _check_triangle(x)
     return np.tril(x, k).astype(x.dtype, copy=False)  # CuPy makes float32 of bfloat16
 
 
@@ -30,6 +36,7 @@ def tril_dx(g, k, x_shape):
 @linear(numpy=np.triu)
 def triu(x, k=0):
     """x where column − row ≥ k, else 0 ;  gx = triu(g, k)."""
+    _check_triangle(x)
     return np.triu(x, k).astype(x.dtype, copy=False)
 
 
@@ -41,6 +48,7 @@ def triu_dx(g, k, x_shape):
 @tril.batch
 @triu.batch
 def triangle_batch(op, xs, batched, params):
+    needs_axes(op, xs, batched, 1)
     (x,) = xs
     if x.ndim == 2:  # vectors stand for matrices of equal rows
         x = np.broadcast_to(np.expand_dims(x, 1), (x.shape[0], x.shape[1], x.shape[1]))

@@ -1,5 +1,6 @@
 """x[index] and assignment, as functions: basic and advanced indices, masks."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,10 @@ def getitem(x, *, index):
     gx: g put back at `index` in zeros; what was read twice gets both gradients. Tensors in the
     index stand for their values.
     """
-    return x[plain_key(index, array_module(x))]
+    key = plain_key(index, array_module(x))
+    if type(key) is np.ndarray is type(x) and key.dtype.kind == "i" and key.ndim and x.ndim:
+        return x.take(key, axis=0)  # the same, in a tenth to all of the time
+    return x[key]
 
 
 @getitem.vjp("x")
@@ -90,13 +94,20 @@ def setitem_batch(op, xs, batched, params):
     key, place = batched_key(plain_key(params["index"], module_of(x)), np.ndim(x) - batched[0])
     if not batched[0]:
         x = full(xs, batched)[0]
-    if batched[1]:
-        # value (batch, …) against x[key]: its examples broadcast from the last axis, and axes of
-        # length 1 that they have in front of x[key]'s do not count
-        ndim = module_of(x).empty(x.shape, bool)[key].ndim
-        size, *rest = value.shape
-        rest = (1,) * (ndim - value.ndim) + tuple(rest[max(value.ndim - ndim, 0) :])
-        value = np.moveaxis(value.reshape((size, *rest)), 0, place)
+    # an example of value broadcasts against one of x[key] from the last axis, and axes of length 1
+    # that it has in front of x[key]'s do not count; others would meet the batch axis
+    ndim = module_of(x).empty(x.shape, bool)[key].ndim - 1
+    shape = np.shape(value)[1 if batched[1] else 0 :]
+    extra = max(len(shape) - ndim, 0)
+    if prod(shape[:extra]) != 1:
+        raise ValueError(
+            f"setitem under vmap: value {shape} does not broadcast against x[index], which has "
+            f"{ndim} axes in each example"
+        )
+    if batched[1] or shape:
+        rest = (1,) * (ndim - len(shape)) + shape[extra:]
+        value = value.reshape((len(value) if batched[1] else 1, *rest))
+        value = np.moveaxis(value, 0, place)
     return op(x, value, index=key)
 
 

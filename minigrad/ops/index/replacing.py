@@ -10,6 +10,7 @@ import numpy as np
 from ...backends.dtypes import is_floating
 from ...core.primitive import composite
 from ...core.registry import op
+from ...core.tensor import raw
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
 
 __all__ = [
@@ -110,7 +111,8 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     a = op.broadcast_to(a, shape=shape)
     n = len(choices)
     a = op.clip(a, 0, n - 1) if mode == "clip" else a % n if mode == "wrap" else a
-    if mode == "raise" and bool(((a < 0) | (a >= n)).any()):
+    named = raw(a)  # under vmap those of all examples
+    if mode == "raise" and bool(((named < 0) | (named >= n)).any()):
         raise ValueError(f"choose: a names choices beyond 0..{n - 1}; mode='wrap' or 'clip'")
     return op.take_along_axis(stacked, op.expand_dims(a, axis=0), axis=0)[0]
 

@@ -19,7 +19,7 @@ from ...core import deterministic
 from ..axes import axis_of, constant_array, widen
 from .in_order import sum_in_order
 
-_MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
+MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
 
 
 def plain_key(key: Any, xp: Any = np) -> Any:
@@ -138,11 +138,11 @@ def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     y = np.empty(shape, g.dtype)
     view = y[slices]
     lengths = [view.shape[a] for a in axes]
-    arrays = np.broadcast_arrays(*[np.where(i < 0, i + n, i) for i, n in zip(arrays, lengths)])
-    index = np.ravel_multi_index(arrays, lengths).ravel() if arrays[0].size else arrays[0].ravel()
+    places = _flat(arrays, lengths)
+    index = places.ravel()
     # g's axes: those of the index arrays stand together, where NumPy has put them
     place = 0 if front else axes[0]
-    picked = tuple(range(place, place + arrays[0].ndim))
+    picked = tuple(range(place, place + places.ndim))
     g = np.moveaxis(g, picked, range(len(picked)))
     rest = g.shape[len(picked) :]
     rows = sum_rows(g.reshape(index.size, prod(rest)), index, prod(lengths))
@@ -152,6 +152,32 @@ def _add_at(g: np.ndarray, key: Any, shape: tuple) -> np.ndarray:
     y[...] = 0
     np.moveaxis(view, axes, range(len(axes)))[...] = rows.reshape(*lengths, *rest)
     return y
+
+
+def _flat(arrays: list[np.ndarray], lengths: list[int]) -> np.ndarray:
+    """For each place that the index arrays name together its number in axes of these lengths."""
+    total: Any = 0
+    for i, n in zip(arrays, lengths, strict=True):
+        low, high = (i.min(), i.max()) if i.size else (0, -1)
+        if low < -n or high >= n:
+            bad = low if low < -n else high
+            raise IndexError(f"index {bad} is out of bounds for an axis of length {n}")
+        i = i.astype(np.intp, copy=False)
+        total = total * n + (np.where(i < 0, i + n, i) if low < 0 else i)
+    return total
+
+
+def take_along(x: Any, index: Any, axis: int) -> Any:
+    """np.take_along_axis; of large arrays by one flat index, in place of one for each axis."""
+    axis = axis_of(axis, x.ndim)
+    plain = type(x) is np.ndarray is type(index) and x.flags.c_contiguous
+    if not plain or min(x.size, index.size) < MANY or index.dtype.kind != "i":
+        return np.take_along_axis(x, index, axis)
+    if index.ndim != x.ndim or any(
+        m not in (1, n) for k, (m, n) in enumerate(zip(index.shape, x.shape)) if k != axis
+    ):
+        return np.take_along_axis(x, index, axis)  # which says what is wrong
+    return x.reshape(-1).take(_flat(list(along_key(index, axis, x.shape)), list(x.shape)))
 
 
 def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], bool]:
@@ -192,7 +218,7 @@ def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], boo
 def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     """y[k] = Σ rows[i] over the i with index[i] = k;  rows (m, d), index (m,) → y (n, d)."""
     m, d = rows.shape
-    sparse = optional("scipy.sparse") if d > 1 and rows.size >= _MANY else None
+    sparse = optional("scipy.sparse") if d > 1 and rows.size >= MANY else None
     if sparse is not None:  # without it rows are added number by number
         # column i of this matrix has a single 1, at row index[i]
         ones = np.ones(m, rows.dtype)

@@ -10,7 +10,7 @@ from ...core.registry import op
 from ..axes import array_beside, array_like, axis_of
 from ..batching import behind, flat, full
 from .items import written
-from .scattering import add_at, along_key, last_writes, write_at
+from .scattering import add_at, along_key, take_along, write_at
 
 __all__ = [
     "embedding", "gather", "index_add", "index_select", "put_along_axis", "scatter",
@@ -140,7 +140,7 @@ def take_along_axis(x, indices, axis=-1):
 
     x and indices broadcast in the other axes. gx: g added up at the indices.
     """
-    return np.take_along_axis(x, indices, axis)
+    return np.take_along_axis(x, indices, None) if axis is None else take_along(x, indices, axis)
 
 
 @take_along_axis.vjp("x")
@@ -163,12 +163,15 @@ def add_along_axis_dg(g, indices, axis):
 
 @linear(arrays="x indices values", constants=["indices"])
 def put_along_axis(x, indices, values, *, axis):
-    """A copy of x with values written at the indices along `axis`; the last write wins.
+    """A copy of x with values written at the indices along `axis` (None: of x flattened).
 
-    gx = g with zeros there ;  gvalues = g there, for the writes that have won.
+    gx = g with zeros there ;  gvalues = g there, for the writes that have won: the last of each.
     """
     y = x.copy()
-    write_at(y, along_key(indices, axis, x.shape), values)
+    if axis is None:
+        write_at(y.reshape(-1), (indices,), values)
+    else:
+        write_at(y, along_key(indices, axis, x.shape), values)
     return y
 
 
@@ -179,8 +182,10 @@ def put_along_axis_dx(g, indices, axis):
 
 @put_along_axis.vjp("values")
 def put_along_axis_dvalues(g, indices, axis, x_shape, values_shape, xp):
-    won = last_writes(along_key(indices, axis, x_shape), x_shape, xp)
-    return written(op.take_along_axis(g, indices, axis=axis), won, values_shape)
+    picked = op.take_along_axis(g, indices, axis=axis)
+    order = xp.arange(size_of(picked.shape)).reshape(picked.shape)
+    last = op.put_along_axis(xp.zeros(x_shape, order.dtype), indices, order, axis=axis)
+    return written(picked, op.take_along_axis(last, indices, axis=axis) == order, values_shape)
 
 
 @take_along_axis.batch
@@ -204,10 +209,12 @@ def add_along_axis_batch(op, xs, batched, params):
 def put_along_axis_batch(op, xs, batched, params):
     *_, values = xs
     x, indices = full(xs, batched)[:2]
+    shape, axis = x.shape, params["axis"]
+    x, axis = (flat(x), 1) if axis is None else (x, behind(axis, x.ndim - 1))
     if batched[2]:  # its examples broadcast from the last axis
         ones = (1,) * (x.ndim - values.ndim)
         values = values.reshape((values.shape[0], *ones, *values.shape[1:]))
-    return op(x, indices, values, axis=behind(params["axis"], x.ndim - 1))
+    return op(x, indices, values, axis=axis).reshape(shape)
 
 
 @composite

@@ -1,5 +1,6 @@
 """B9: linear algebra. Its public names are those of the namespace mg.linalg."""
 
+from .banded import solve_banded
 from .decompose import cholesky, qr, svd, svdvals
 from .det import det, slogdet
 from .eigen import eig, eigh, eigvals, eigvalsh

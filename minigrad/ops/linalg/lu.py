@@ -155,5 +155,6 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
     return op.triangular_solve(adjoint(l), y)
 
 
-for _op in (lu_factors, lu_exchanges, lu_order):
+for _op in (lu_factors, lu_exchanges):
     _op.batch(stack_batch)
+lu_order.batch(lambda op, xs, batched, params: op(*xs, **params))

@@ -13,6 +13,7 @@ from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import is_floating
 from ...core.primitive import primitive
 from ...core.registry import op as ops
+from ..batching import needs_axes
 
 
 def lapack(x: Any) -> Any:
@@ -60,6 +61,16 @@ def _one_by_one(function: Callable) -> Callable:
         return tuple(np.stack(part).reshape((*x.shape[:-2], *part[0].shape)) for part in parts)
 
     return on_stack
+
+
+def on_stacks(function: Callable, *arrays: Any) -> Any:
+    """SciPy's function of one matrix of each stack, on all of them; leading axes broadcast."""
+    if all(x.ndim == 2 for x in arrays):
+        return function(*arrays)
+    lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
+    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
+    ys = [function(*[x[i] for x in stacks]) for i in np.ndindex(*lead)]
+    return np.stack(ys).reshape((*lead, *ys[0].shape))
 
 
 def equal_stacks(a: Any, b: Any) -> tuple[Any, Any]:
@@ -124,11 +135,13 @@ def reciprocal_gaps(values: Any) -> Any:
 
 def stack_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """One stack of matrices."""
+    needs_axes(op, xs, batched, 2)
     return op(*xs, **params)
 
 
 def equation_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """Matrices and right-hand sides; a vector on the right becomes a matrix of one column."""
+    needs_axes(op, xs, batched, 2, 1)
     a, b = xs
     vector = b.ndim - batched[1] == 1
     if vector:

@@ -1,23 +1,10 @@
 """Sylvester's equation, and the square root of a matrix, whose derivative is one. By SciPy."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from ...core.primitive import primitive
 from ..axes import sum_to
-from .matrices import adjoint, finite, scipy_function, stack_batch
-
-
-def _on_stacks(function: Callable, *arrays: Any) -> Any:
-    """SciPy's function of matrices, on each of a stack."""
-    if all(x.ndim == 2 for x in arrays):
-        return function(*arrays)
-    lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
-    stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
-    ys = [function(*[x[i] for x in stacks]) for i in np.ndindex(*lead)]
-    return np.stack(ys).reshape((*lead, *ys[0].shape))
+from .matrices import adjoint, finite, on_stacks, scipy_function, stack_batch
 
 
 @primitive
@@ -32,7 +19,7 @@ def solve_sylvester(a, b, q):
         raise np.linalg.LinAlgError(
             f"a must be (…, m, m), b (…, n, n), q (…, m, n); got {a.shape}, {b.shape}, {q.shape}"
         )
-    y = _on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
+    y = on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
     return y.astype(np.result_type(a, b, q), copy=False)
 
 
@@ -53,7 +40,7 @@ def sqrtm(x):
     """
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
-    y = _on_stacks(scipy_function("sqrtm", x), finite(x))
+    y = on_stacks(scipy_function("sqrtm", x), finite(x))
     wide = np.complex64 if y.dtype.kind == "c" else x.dtype
     return y.astype(np.result_type(x, wide), copy=False)
 

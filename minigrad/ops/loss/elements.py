@@ -8,6 +8,7 @@ from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise
 from ...core.registry import op
 from ..axes import array_like, as_floating, widen
+from ..elementwise.support import at_least_0, at_most_0
 from .reduction import reduced
 
 __all__ = [
@@ -89,6 +90,25 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
     return reduced("bce", y if weight is None else y * weight, reduction)
 
 
+def _logit_values(x, t):
+    dtype = np.result_type(x, t)
+    x, t = widen(x), widen(t)
+    y = (1 - t) * at_least_0(x) - t * at_most_0(x) + np.log1p(np.exp(-np.abs(x)))
+    return y.astype(dtype, copy=False)
+
+
+logit_terms = elementwise(
+    _logit_values,
+    name="logit_terms",
+    dx=lambda x, t: (1 - t) * op.sigmoid(x) - t * op.sigmoid(-x),
+    dt=lambda x: -x,
+    doc=(
+        "y = t softplus(−x) + (1 − t) softplus(x), as softplus x = max(x, 0) + log1p(e^−|x|) ;  "
+        "dy/dx = (1 − t) σ(x) − t σ(−x), which is σ(x) − t with all its digits"
+    ),
+)
+
+
 @composite
 @in_float32
 def bce_with_logits(
@@ -96,8 +116,10 @@ def bce_with_logits(
 ) -> Any:
     """y = pos_weight t softplus(−x) + (1 − t) softplus(x): bce of sigmoid(x), without overflow."""
     x, target = _of_one_shape("bce_with_logits", x, target)
-    positive = target if pos_weight is None else target * pos_weight
-    y = positive * op.softplus(-x) + (1 - target) * op.softplus(x)
+    if pos_weight is None:
+        y = logit_terms(x, target)
+    else:
+        y = target * pos_weight * op.softplus(-x) + (1 - target) * op.softplus(x)
     return reduced("bce_with_logits", y if weight is None else y * weight, reduction)
 
 
@@ -132,7 +154,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     else:
         y = op.xlogy(target, target) - times_log(target, x)
     if reduction == "batchmean":
-        return op.sum(y) / x.shape[0]
+        return op.sum(y) / (x.shape[0] if x.ndim else 1)
     return reduced("kl_div", y, reduction)
 
 

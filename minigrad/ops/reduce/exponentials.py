@@ -7,9 +7,9 @@ from ...backends.dtypes import is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
-from ..batching import along, reduction
+from ..batching import along, behind, full, reduction
 
-__all__ = ["logcumsumexp", "logsumexp"]
+__all__ = ["logcumsumexp", "logsumexp"]  # with weights: mg.special.logsumexp
 
 
 @primitive(residuals=["top"])
@@ -35,6 +35,64 @@ def logsumexp_dx(g, x, top, axis, keepdims):
     total = op.sum(e, axis=axis, keepdims=True)
     share = e / np.where(total == 0, 1, total)
     return widen(keep_axes(g, x.shape, axis, keepdims)) * share.conj()
+
+
+@primitive(residuals=["top"])
+def weighted_logsumexp(a, b, axis=None, keepdims=False, signed=False):
+    """y = log Σ b exp a over `axis`, NaN where the sum is negative; signed: the log of its size.
+
+    ga = g b exp a / Σ, gb = g exp a / Σ, taken relative to the largest a of a weight that is not 0.
+    Both are 0 where their numerator is, also where the sum is 0 and y −∞. a and b have one shape.
+    """
+    if a.shape != b.shape:
+        raise ValueError(f"a and b must have one shape, got {a.shape} and {b.shape}")
+    total, top = _weighted_sum(a, b, axis)
+    with np.errstate(divide="ignore", invalid="ignore"):  # −inf and NaN are what is meant
+        y = np.log(np.abs(total) if signed else total) + top
+    y = y if keepdims else np.squeeze(y, axis)
+    return y.astype(np.result_type(as_floating(a), as_floating(b))), top
+
+
+@weighted_logsumexp.vjp("a")
+def weighted_logsumexp_da(g, a, b, top, axis, keepdims):
+    return widen(keep_axes(g, a.shape, axis, keepdims)) * _shares(a, b, top, axis, b)
+
+
+@weighted_logsumexp.vjp("b")
+def weighted_logsumexp_db(g, a, b, top, axis, keepdims):
+    return widen(keep_axes(g, a.shape, axis, keepdims)) * _shares(a, b, top, axis, 1)
+
+
+def _relative(a, b, top):
+    """exp(a − top); where b is 0 it does not overflow and is no NaN, that 0 times it be 0."""
+    z = a - top
+    largest = float(np.log(np.finfo(z.dtype).max))
+    return np.exp(np.where((b != 0) | (z <= largest), z, largest))
+
+
+def _shares(a, b, top, axis, weight):
+    """weight exp a / Σ b exp a, and 0 for 0/0."""
+    a, b = widen(a), widen(b)
+    e = _relative(a, b, top)
+    total, part = op.sum(b * e, axis=axis, keepdims=True), weight * e
+    return part / np.where((total == 0) & (part == 0), 1, total)
+
+
+def _weighted_sum(a, b, axis):
+    """(Σ b exp(a − top), top), top the largest a of a weight that is not 0, or 0 if not finite."""
+    a, b = widen(as_floating(a)), widen(as_floating(b))
+    counted = np.where(b == 0, -np.inf, a)
+    top = (np.max if a.size else np.sum)(counted, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
+    return np.sum(b * _relative(a, b, top), axis=axis, keepdims=True), top
+
+
+@primitive(differentiable=False)
+def weighted_sign(a, b, axis=None, keepdims=False):
+    """The sign of Σ b exp a over `axis`: 1, 0 or −1. a and b have one shape. No gradient."""
+    sign = np.sign(_weighted_sum(a, b, axis)[0])
+    sign = sign if keepdims else np.squeeze(sign, axis)
+    return sign.astype(np.result_type(as_floating(a), as_floating(b)))
 
 
 @primitive
@@ -68,5 +126,12 @@ def logcumsumexp_dx(g, x, y, axis):
     return (np.exp(x - y) * later).reshape(shape)
 
 
+def _weighted_batch(op, xs, batched, params):
+    a, b = full(xs, batched)
+    return op(a, b, **{**params, "axis": behind(params["axis"], a.ndim - 1)})
+
+
+weighted_logsumexp.batch(_weighted_batch)
+weighted_sign.batch(_weighted_batch)
 logsumexp.batch(reduction)
 logcumsumexp.batch(along)

@@ -102,6 +102,8 @@ def _prelu(x, weight):
         if weight.shape != x.shape[1:2]:
             raise ValueError("a weight a channel")
         weight = weight.reshape(-1, *[1] * (x.ndim - 2))
+    elif weight.ndim > x.ndim:
+        weight = weight.reshape(())
     return np.where(x > 0, x, weight * x)
 
 

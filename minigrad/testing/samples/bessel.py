@@ -5,7 +5,11 @@ import numpy as np
 from ..spec import ErrorSample, Point, register_op
 from .elements import REAL, both, from_scipy, unary
 
-_PAIRS = {"bessel_j": "jv", "bessel_y": "yv", "bessel_i": "iv", "bessel_ie": "ive"}
+_PAIRS = {
+    "bessel_j": "jv", "bessel_y": "yv", "bessel_i": "iv", "bessel_ie": "ive", "bessel_k": "kv",
+    "bessel_ke": "kve",
+}  # fmt: skip
+_INFINITE_AT_0 = {"bessel_y", "bessel_k", "bessel_ke"}
 
 
 def _reference(name):
@@ -20,13 +24,13 @@ def _reference(name):
 
 
 for _name, _theirs in _PAIRS.items():
-    _low = 0.5 if _name == "bessel_y" else 0.2  # e^−|x| has a kink at 0
+    _low = 0.5 if _name in _INFINITE_AT_0 else 0.2  # e^−|x| has a kink at 0
     register_op(
         _name,
         both(*[unary(_low, 3, order=n) for n in (0, 1, 2, 0.5)]),
         reference=_reference(_theirs),
         dtypes=REAL,
-        points=[] if _name == "bessel_y" else [Point("I₀(0), J₀(0)", (0.0,), 1.0)],
+        points=[] if _name in _INFINITE_AT_0 else [Point("I₀(0), J₀(0)", (0.0,), 1.0)],
         skips={"K16": "mpmath takes seconds for one value at 320 digits"},
     )
 
@@ -40,7 +44,7 @@ def _of_order(name):
     return call
 
 
-for _name in ("jv", "yv", "iv", "ive"):
+for _name in ("jv", "yv", "iv", "ive", "kv", "kve"):
     register_op(
         _name,
         both(*[unary(0.5, 3, v=v) for v in (0, 1, 3, -0.5)]),
@@ -62,7 +66,7 @@ for _name in ("j0", "j1", "i0", "i1"):
         dtypes=REAL,
         points=[Point("0", (0.0,), float("0" in _name), (0.0 if "0" in _name else 0.5,))],
     )
-for _name in ("i0e", "i1e", "y0", "y1"):
+for _name in ("i0e", "i1e", "y0", "y1", "k0", "k1", "k0e", "k1e"):
     register_op(
         _name,
         unary(0.5, 3),

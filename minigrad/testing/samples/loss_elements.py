@@ -135,6 +135,27 @@ def _bce_with_logits(x, target, weight=None, reduction="mean", pos_weight=None):
     return np.asarray(reduced(y, reduction)).astype(target.dtype)
 
 
+def _logit_terms(x, t):
+    wide = x.astype(float)
+    return (t * np.logaddexp(0, -wide) + (1 - t) * np.logaddexp(0, wide)).astype(
+        np.result_type(x, t)
+    )
+
+
+register_op(
+    "logit_terms",
+    of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {}), (((), ()), {})]),
+    reference=_logit_terms,
+    skips={"K12": "t log 2 and (1 − t) log 2 of the reference cancel for t of 1e308; here log 2"},
+    points=[
+        Point(
+            "far ends",
+            (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
+            [0.0, 0.0, 1000.0, 1000.0],
+            ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
+        )
+    ],
+)
 register_op(
     "bce_with_logits",
     of_several(

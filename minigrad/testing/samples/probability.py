@@ -118,26 +118,49 @@ register_op(
     ],
 )  # fmt: skip
 
-for _name, _theirs in (
-    ("gammainc", "gammainc"),
-    ("gammaincc", "gammaincc"),
-    ("upper_gamma", "gammaincc"),
+
+def _with_order(order):
+    def samples(rng, dtype):
+        for sample in several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8))(rng, dtype):
+            yield Sample(sample.name, sample.args, {"order": order})
+
+    return samples
+
+
+for _name, _theirs, _skips in (
+    ("gammainc", "gammainc", POSITIVE),
+    ("gammaincc", "gammaincc", {}),
+    ("upper_gamma", "gammaincc", POSITIVE),
 ):
     register_op(
         _name,
         binary((0.6, 3), (0.2, 3)),
         reference=from_scipy(_theirs),
         dtypes=WIDE,
-        constants=(0,),
-        skips=POSITIVE,
+        skips=_skips,
     )
 register_op(
     "betainc",
-    several((0.6, 3), (0.6, 3), (0.2, 0.8)),
+    several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8)),
     reference=from_scipy("betainc"),
     dtypes=WIDE,
-    constants=(0, 1),
     skips=POSITIVE,
+)
+# no reference: SciPy has none; tests/ops/test_incomplete.py has mpmath's
+register_op(
+    "gammainc_derivative",
+    binary((0.6, 3), (0.2, 5)),
+    dtypes=WIDE,
+    points=[Point("x = 0", (2.0, 0.0), 0.0, (0.0, 0.0))],
+)
+register_op(
+    "betainc_derivative",
+    both(*[_with_order(n) for n in ((1, 0), (0, 1))]),
+    dtypes=WIDE,
+    points=[
+        Point("x = 0", (2.0, 3.0, 0.0), 0.0, (0.0, 0.0, 0.0)),
+        Point("x = 1", (2.0, 3.0, 1.0), 0.0, (0.0, 0.0, 0.0)),
+    ],
 )
 register_op(
     "multigammaln",

@@ -90,6 +90,26 @@ register_op(
     mp=_lgamma,
 )
 register_op(
+    "rgamma",
+    both(unary(0.6, 3), unary(-3.4, 0.4)),
+    reference=from_scipy("rgamma"),
+    dtypes=REAL,
+    mp=from_mpmath("rgamma"),
+    points=[
+        Point("0", (0.0,), 0.0, (1.0,)),
+        Point("−1", (-1.0,), 0.0, (-1.0,)),
+        Point("−2", (-2.0,), 0.0, (2.0,)),
+        Point("−5", (-5.0,), 0.0, (-120.0,)),
+    ],
+)
+register_op(
+    "gammasgn",
+    both(unary(0.1, 3), unary(-1.9, -1.1), unary(-2.9, -2.1)),
+    reference=from_scipy("gammasgn"),
+    dtypes=REAL,
+    zero_gradient=True,
+)
+register_op(
     "digamma",
     unary(0.6, 3),
     reference=from_scipy("digamma"),

@@ -144,6 +144,30 @@ register_op(
     dtypes=("float64",),  # NumPy states no order on either side of rank kth
     differentiable=False,
 )
+
+
+def _top_places(x, k, axis=-1, largest=True):
+    rows = np.moveaxis(x, axis, -1)
+    order = np.argsort(rows[..., ::-1] if largest else rows, kind="stable")
+    order = (x.shape[axis] - 1 - order)[..., ::-1] if largest else order
+    return np.moveaxis(order[..., :k], -1, axis)
+
+
+register_op(
+    "top_places",
+    over(
+        [
+            ((5,), {"k": 2}),
+            ((3, 4), {"k": 3, "largest": False}),
+            ((3, 4), {"k": 0, "axis": 0}),
+            ((30, 160), {"k": 7}),
+            ((160, 30), {"k": 7, "axis": 0, "largest": False}),
+        ],
+        distinct,
+    ),
+    reference=_top_places,
+    differentiable=False,
+)
 register_op(
     "searchsorted",
     of_several(

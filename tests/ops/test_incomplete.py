@@ -1,0 +1,118 @@
+"""Derivatives of the incomplete gamma and beta functions in their shape parameters: mpmath's."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.registry import op
+
+mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
+pytest.importorskip("scipy", reason="SciPy is not installed")
+
+SIZES = np.geomspace(1e-2, 1e3, 6)
+
+
+def around(mean, deviation):
+    """Places from far below the mean to far above it."""
+    return [mean + k * deviation for k in (-6, -2, -0.3, 0, 0.01, 0.5, 3, 8)]
+
+
+GAMMA = [
+    (a, x)
+    for a in SIZES
+    for x in (1e-6 * a, 0.3 * a, a + 0.4, a + 0.6, a + 1.6, 10.0, *around(a, a**0.5))
+    if x > 0
+]
+BETA = [
+    (a, b, x)
+    for a in SIZES
+    for b in SIZES
+    for x in (1e-9, 0.01, 0.5, 0.99, *around(a / (a + b), (a * b / (a + b + 1)) ** 0.5 / (a + b)))
+    if 0 < x < 1
+]
+
+
+def gamma_of(a, x):
+    """P(·, x), as −Q(·, x) where that is the smaller one: their derivatives are the same."""
+    if x < a:
+        return lambda a: mpmath.gammainc(a, 0, mpmath.mpf(x), regularized=True)
+    return lambda a: -mpmath.gammainc(a, mpmath.mpf(x), mpmath.inf, regularized=True)
+
+
+def beta_of(a, b, x):
+    if x < a / (a + b):
+        return lambda a, b: mpmath.betainc(a, b, 0, mpmath.mpf(x), regularized=True)
+    return lambda a, b: -mpmath.betainc(b, a, 0, 1 - mpmath.mpf(x), regularized=True)
+
+
+def close(found, exact, rtol):
+    exact = np.array([float(e) for e in exact])
+    kept = np.abs(exact) > 1e-280
+    np.testing.assert_allclose(found[kept], exact[kept], rtol=rtol)
+
+
+def test_the_derivative_of_gammainc_in_its_shape_has_eleven_digits():
+    a, x = (mg.tensor(v) for v in np.array(GAMMA).T)
+    a.requires_grad_()
+    (found,) = mg.grad(mg.special.gammainc(a, x).sum(), [a])
+    with mpmath.workdps(60):
+        exact = [mpmath.diff(gamma_of(a, x), a) for a, x in GAMMA]
+    close(found.numpy(), exact, 1e-11)
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 1)])
+def test_the_derivatives_of_betainc_in_its_shapes_have_eleven_digits(order):
+    xs = [mg.tensor(v, requires_grad=True) for v in np.array(BETA).T]
+    found = mg.grad(mg.special.betainc(*xs).sum(), xs)[order.index(1)]
+    with mpmath.workdps(60):
+        exact = [mpmath.diff(beta_of(a, b, x), (a, b), order) for a, b, x in BETA]
+    close(found.numpy(), exact, 1e-11)
+
+
+def test_the_upper_integral_changes_by_the_opposite():
+    a = mg.tensor([0.5, 3.0], requires_grad=True)
+    x = np.array([2.0, 0.5])
+    (lower,), (upper,) = (
+        mg.grad(f(a, x).sum(), [a]) for f in (mg.special.gammainc, mg.special.gammaincc)
+    )
+    np.testing.assert_array_equal(lower.numpy(), -upper.numpy())
+
+
+def test_mixed_and_second_derivatives_are_mpmaths():
+    a, b, x = (mg.tensor(v, requires_grad=True) for v in (2.5, 0.7, 0.4))
+    slopes = mg.grad(mg.special.betainc(a, b, x), [a, b, x], create_graph=True)
+    found = [[d.item() for d in mg.grad(s, [a, b, x], retain_graph=True)] for s in slopes]
+
+    def whole(a, b, x):
+        return mpmath.betainc(a, b, 0, x, regularized=True)
+
+    def exact(i, j):
+        orders = tuple((k == i) + (k == j) for k in range(3))
+        at = 2.5, mpmath.mpf(0.7), mpmath.mpf(0.4)
+        return float(mpmath.diff(whole, at, orders))
+
+    with mpmath.workdps(40):
+        expected = [[exact(i, j) for j in range(3)] for i in range(3)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_at_the_ends_and_far_out_the_derivative_is_zero():
+    x = np.array([0.0, np.inf, 1e300, 1e-300])
+    np.testing.assert_array_equal(op.gammainc_derivative(np.full(4, 2.0), x), 0)
+    ends = np.array([0.0, 1.0])
+    np.testing.assert_array_equal(op.betainc_derivative(np.full(2, 2.0), np.full(2, 3.0), ends), 0)
+
+
+def test_outside_of_the_domain_it_is_nan():
+    a, x = np.array([0.0, -1.0, 2.0, 2e6, np.nan]), np.array([1.0, 1.0, -1.0, 1.0, 1.0])
+    assert np.isnan(op.gammainc_derivative(a, x)).all()
+    assert np.isnan(op.betainc_derivative(np.ones(2), np.ones(2), np.array([-0.1, 1.1]))).all()
+
+
+def test_an_answer_comes_for_every_size_of_parameters():
+    rng = np.random.default_rng(0)
+    a, b = 10 ** rng.uniform(-300, 4, (2, 500))
+    assert np.isfinite(op.gammainc_derivative(a, a * rng.uniform(0.9, 1.1, 500))).all()
+    a, b = np.maximum(a, 1e-30), np.maximum(b, 1e-30)
+    x = np.minimum(a / (a + b) * rng.uniform(0.9, 1.1, 500), 1)
+    assert np.isfinite(op.betainc_derivative(a, b, x)).all()
