@@ -238,8 +238,10 @@ def _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode) -
             "no window lies in the padding alone"
         )
     size = x.shape[-dims:]
-    how.count(name, size)
-    return how if not ceil_mode else how._replace(padding=_padding_to_cover(how, size))
+    if ceil_mode:
+        how = how._replace(padding=_padding_to_cover(how, size))
+    how.count(name, size)  # which refuses windows larger than the image
+    return how
 
 
 def _padding_to_cover(how: Windows, size: tuple) -> tuple:

@@ -100,3 +100,12 @@ def test_an_overlapping_float16_mean_adds_up_in_float32():
     y = mg.avg_pool1d(mg.tensor(np.full(5000, 16, np.float16)), 4999, 1)
     assert y.dtype == np.float16
     np.testing.assert_array_equal(y.numpy(), [16.0, 16.0])
+
+
+def test_with_ceil_mode_a_last_window_may_hang_over_an_image_smaller_than_itself():
+    x = mg.tensor([[[3.0, 5.0]]], requires_grad=True)
+    y = mg.max_pool1d(x, 3, 2, ceil_mode=True)
+    assert y.tolist() == [[[5]]] and mg.avg_pool1d(x, 3, 2, ceil_mode=True).tolist() == [[[4]]]
+    assert mg.grad(y.sum(), x).tolist() == [[[0, 1]]]
+    with pytest.raises(ValueError, match="larger than the padded input"):
+        mg.max_pool1d(x, 3, 2)

@@ -282,7 +282,8 @@ def cross_entropy(
     x (N, C, ...) or (C,): logits. target: class indices (N, ...), or probabilities of x's shape.
     weight (C,) scales each class; label_smoothing ε mixes q with the uniform distribution; indices
     equal to ignore_index count for nothing. 'mean' divides by the sum of the targets' weights (for
-    probabilities: by the number of samples). ValueError for an index outside 0..C−1.
+    probabilities: by the number of samples); of no target at all it is NaN, and so is its gradient
+    (PyTorch's is 0 then). ValueError for an index outside 0..C−1.
     """
     x, target, weight = array_like(x), array_like(target), _maybe(weight)
     check_reduction("cross_entropy", reduction)
