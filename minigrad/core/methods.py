@@ -198,13 +198,14 @@ class Methods(AxisMethods):
     # -- shape -------------------------------------------------------------------------------
 
     @teaching
-    def reshape(self, *shape: Any) -> Any:
-        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape)
+    def reshape(self, *shape: Any, order: str = "C") -> Any:
+        how = {} if order == "C" else {"order": order}
+        return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape, **how)
 
     view = reshape
 
-    def ravel(self) -> Any:
-        return op.reshape(self, shape=-1)
+    def ravel(self, order: str = "C") -> Any:
+        return self.reshape(-1, order=order)
 
     @teaching
     def transpose(self, *axes: Any) -> Any:

@@ -212,3 +212,13 @@ def test_float16_copies_sum_their_gradients_in_float32():
 def test_errors_name_the_op_and_the_shapes(call, error, text):
     with pytest.raises(error, match=text):
         call(leaf(counted((2, 3))))
+
+
+def test_the_methods_take_numpys_order_by_which_elements_are_read():
+    x = mg.tensor(np.arange(6.0).reshape(2, 3), requires_grad=True)
+    np.testing.assert_array_equal(
+        x.reshape(3, 2, order="F").numpy(), x.numpy().reshape(3, 2, order="F")
+    )
+    np.testing.assert_array_equal(x.ravel("F").numpy(), x.numpy().ravel("F"))
+    w = np.arange(6.0)
+    assert mg.grad((x.ravel("F") * w).sum(), x).tolist() == w.reshape(2, 3, order="F").tolist()
