@@ -54,7 +54,7 @@ def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
         return None
     of_a, of_b = getattr(a, "dtype", None), getattr(b, "dtype", None)
     if of_a is None or of_b is None:
-        dtype = of_a or of_b
+        dtype = of_b if of_a is None else of_a
         if dtype is None or condition.size < MANY or dtype.kind not in "fiu":
             return None
         if np.result_type(a, b) != dtype:

@@ -24,7 +24,7 @@ def getitem(x, *, index):
     """
     key = plain_key(index, array_module(x))
     if type(key) is np.ndarray is type(x) and key.dtype.kind == "i" and key.ndim and x.ndim:
-        return x.take(key, axis=0)  # the same, in a tenth to all of the time
+        return x.take(key, axis=0)  # the same, up to ten times as fast
     return x[key]
 
 

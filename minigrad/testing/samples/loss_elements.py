@@ -1,5 +1,7 @@
 """Samples of losses of numbers and vectors: every reduction, kinks, and the safe ends."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
@@ -135,6 +137,14 @@ def _bce_with_logits(x, target, weight=None, reduction="mean", pos_weight=None):
     return np.asarray(reduced(y, reduction)).astype(target.dtype)
 
 
+_FAR_LOGITS = Point(
+    "far ends",
+    (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
+    [0.0, 0.0, 1000.0, 1000.0],
+    ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
+)
+
+
 def _logit_terms(x, t):
     wide = x.astype(float)
     return (t * np.logaddexp(0, -wide) + (1 - t) * np.logaddexp(0, wide)).astype(
@@ -147,14 +157,7 @@ register_op(
     of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {}), (((), ()), {})]),
     reference=_logit_terms,
     skips={"K12": "t log 2 and (1 − t) log 2 of the reference cancel for t of 1e308; here log 2"},
-    points=[
-        Point(
-            "far ends",
-            (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
-            [0.0, 0.0, 1000.0, 1000.0],
-            ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
-        )
-    ],
+    points=[_FAR_LOGITS],
 )
 register_op(
     "bce_with_logits",
@@ -166,15 +169,7 @@ register_op(
         ]
     ),
     reference=_bce_with_logits,
-    points=[
-        Point(
-            "far ends",
-            (np.array([1000.0, -1000.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 0.0, 1.0])),
-            [0.0, 0.0, 1000.0, 1000.0],
-            ([0.0, 0.0, 1.0, -1.0], [-1000.0, 1000.0, -1000.0, 1000.0]),
-            {"reduction": "none"},
-        )
-    ],
+    points=[replace(_FAR_LOGITS, params={"reduction": "none"})],
     errors=[_broadcast("bce_with_logits")],
 )
 
