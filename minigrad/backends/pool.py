@@ -1,6 +1,7 @@
 """Helper threads for large array work: NumPy and BLAS let go of the interpreter while they compute.
 
-    share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers
+    share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers, each
+                            on a processor of its own
     together(loop, count)   loop() on this thread and on up to count − 1 helpers at once
 
 The caller always takes part and never waits for a helper that has not begun, so a busy or slow
@@ -25,6 +26,7 @@ from time import monotonic
 from typing import Any
 
 from .device import memory_hooks
+from .processors import Places
 
 LIMIT = 64  # helpers, however many are asked for
 _local = threading.local()  # .sharing: this thread is one of several that share work
@@ -123,8 +125,10 @@ class _Helpers:
         self.threads: list[threading.Thread] = []
         self.growing = threading.Lock()
         self.open: set[_Job] = set()  # jobs that are not closed
+        self.places = Places()
 
-    def call(self, count: int, job: _Job) -> None:
+    def grow(self, count: int) -> list[threading.Thread]:
+        """The helpers that a job of `count` of them can have."""
         with self.growing:
             while len(self.threads) < min(count, LIMIT) and not self.stopped:
                 name = f"minigrad-{len(self.threads) + 1}"
@@ -134,7 +138,10 @@ class _Helpers:
                 except RuntimeError:  # the system gives no more threads: go on with these
                     break
                 self.threads.append(thread)
-        for _ in range(min(count, len(self.threads))):
+        return self.threads[:count]
+
+    def call(self, count: int, job: _Job) -> None:
+        for _ in range(count):
             self.jobs.put((job, copy_context()))  # each its own: two threads cannot be in one
 
     def _serve(self) -> None:
@@ -198,26 +205,36 @@ def sharing() -> bool:
     return getattr(_local, "sharing", False)
 
 
-def together(loop: Callable[[], Any], count: int) -> None:
+def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     """Run loop() on this thread and, at the same time, on up to count − 1 helpers.
 
     The loop must end on every thread when there is no work left, and may run on this one alone. An
     error on any of them is raised here, after all have ended. Helpers see the caller's context
     variables (NumPy's errstate) and CuPy's current device and stream, not other thread-local state.
+    With apart the caller keeps its processor meanwhile and the helpers run on others: for loops
+    that start no thread or process, which would inherit that.
     """
     if count < 2 or sharing():
         loop()
         return
-    job, helpers = _Job(loop), _helpers
+    job, helpers, allowed = _Job(loop), _helpers, None
     helpers.open.add(job)
     _local.sharing = True
     try:
-        helpers.call(count - 1, job)
+        crew = helpers.grow(count - 1)
+        if apart:
+            allowed = helpers.places.part(crew)
+        else:
+            helpers.places.gather(helpers.threads)
+        helpers.call(len(crew), job)
         loop()
     finally:
         _local.sharing = False
-        job.close()
-        helpers.open.discard(job)
+        try:
+            job.close()
+        finally:
+            helpers.places.free(allowed)
+            helpers.open.discard(job)
     if job.error is not None:
         try:
             raise job.error
@@ -243,4 +260,4 @@ def share(work: Callable[[Any], Any], pieces: Iterable) -> None:
         finally:  # reached with pieces left only by an error
             waiting.clear()
 
-    together(loop, min(_count, len(waiting)))
+    together(loop, min(_count, len(waiting)), apart=True)

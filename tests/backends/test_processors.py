@@ -1,0 +1,85 @@
+"""Threads that share work run on different processors, and only while they do."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from minigrad.backends import pool
+from tests.backends.test_pool import in_python
+
+if not sys.platform.startswith("linux") or len(os.sched_getaffinity(0)) < 2:
+    pytest.skip("needs Linux and two processors", allow_module_level=True)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = pool.get_num_threads()
+    pool.set_num_threads(2)
+    yield
+    pool.set_num_threads(before)
+
+
+def processors_of_two(start=pool.share) -> list[set[int]]:
+    """Where the caller and one helper may run while they are at work together, the caller first."""
+    met, seen = threading.Barrier(2, timeout=20), {}
+
+    def work(_):
+        met.wait()
+        seen[threading.get_ident()] = os.sched_getaffinity(0)
+        met.wait()
+
+    start(work, range(2))
+    caller = seen.pop(threading.get_ident())
+    return [caller, *seen.values()]
+
+
+def test_the_caller_keeps_its_processor_and_the_helper_stays_off_it():
+    allowed = os.sched_getaffinity(0)
+    caller, helper = processors_of_two()
+    assert len(caller) == 1
+    assert helper == allowed - caller
+
+
+def test_afterwards_the_caller_may_run_where_it_could_before():
+    allowed = os.sched_getaffinity(0)
+    processors_of_two()
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_an_error_in_shared_work_frees_the_caller_too():
+    allowed = os.sched_getaffinity(0)
+    with pytest.raises(ZeroDivisionError):
+        pool.share(lambda i: 1 / i, range(3))
+    assert os.sched_getaffinity(0) == allowed
+
+
+def test_work_that_may_start_threads_is_kept_nowhere():
+    allowed = os.sched_getaffinity(0)
+    processors_of_two()
+    assert processors_of_two(lambda work, _: pool.together(lambda: work(0), 2)) == [allowed] * 2
+
+
+def test_a_process_with_one_processor_shares_work_all_the_same():
+    code = """
+import os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from minigrad.backends import pool
+pool.set_num_threads(3)
+done = []
+pool.share(done.append, range(100))
+print(len(done))
+"""
+    assert in_python(code) == "100"
+
+
+def test_the_environment_leaves_the_places_to_the_system():
+    code = """
+import os, sys
+sys.path.insert(0, os.getcwd())
+from tests.backends.test_processors import processors_of_two, pool
+pool.set_num_threads(2)
+print(processors_of_two() == [os.sched_getaffinity(0)] * 2)
+"""
+    assert in_python(code, MINIGRAD_KEEP_APART="0") == "True"
