@@ -11,7 +11,8 @@ from ..core.registry import op
 from ..engine import serial
 from ..engine.tape_trace import Traced
 from ..fusion import launch as fusion_launch
-from ..ops.conv import winograd
+from ..ops import image_layout
+from ..ops.conv import tiles
 from ..ops.windows import use_compiled
 
 ROOMS = "rows norms pooling depthwise".split()  # files of this package that register kernels
@@ -59,7 +60,8 @@ def install() -> None:
         _put_in_front(getattr(op, name), fn, least)
     fusion_launch.host = importlib.import_module(f"{__package__}.launch")
     use_compiled(importlib.import_module(f"{__package__}.columns"))
-    winograd.use_compiled(importlib.import_module(f"{__package__}.winograd").transforms)
+    image_layout.choose(False)
+    tiles.use_compiled(importlib.import_module(f"{__package__}.winograd").transforms)
     serial.pulls["cpu"], serial.feeds["cpu"] = elements.pull, elements.feed
 
 
@@ -67,7 +69,8 @@ def uninstall() -> None:
     """Give them back their own: not one instruction more than before."""
     fusion_launch.host = None
     use_compiled(None)
-    winograd.use_compiled(None)
+    image_layout.choose(True)
+    tiles.use_compiled(None)
     serial.pulls.pop("cpu")
     serial.feeds.pop("cpu")
     while _installed:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..ops.blocks import scratch
-from ..ops.conv.winograd import Piece, Transforms
+from ..ops.conv.tiles import Piece, Transforms
 from .jit import add, element, kernel
 
 # Of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w of

@@ -36,15 +36,18 @@ def piecewise(
     fn returns an array of their shape, or a tuple or list of such. fill(ys, *values): the same
     written into arrays that are there, ys, which saves a copy; that is for functions of few passes,
     which gain nothing on one thread. In one piece where arrays have fewer than `least` elements
-    (LARGE), are not NumPy's, not contiguous or of several shapes, and in modes of this thread that
-    change what ops do: helpers do not share them.
+    (LARGE), are not NumPy's, have gaps, several orders or shapes, and in modes of this thread that
+    change what ops do: helpers do not share them. Results have the order of the arrays.
     """
     arrays = [x for x in values if _axes(x)]
     size = arrays[0].size if arrays else 0
     helped = fill is None or (get_num_threads() > 1 and not sharing())
-    if size < (least or LARGE) or not helped or modes.state.plain is None or not _alike(arrays):
+    if size < (least or LARGE) or not helped or modes.state.plain is None:
         return fn(*values, **params)
-    flat = [x.reshape(-1) if _axes(x) else x for x in values]
+    order = memory_order(arrays)
+    if order is None:
+        return fn(*values, **params)
+    flat = [x.transpose(order).reshape(-1) if _axes(x) else x for x in values]
 
     def part(span: slice) -> list:
         return [x[span] if _axes(x) else x for x in flat]
@@ -55,8 +58,8 @@ def piecewise(
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != (BLOCK,) for y in starts):
         return fn(*values, **params)
-    results = [np.empty(arrays[0].shape, y.dtype) for y in starts]  # no views: the engine adds to
-    ys = [y.reshape(-1) for y in results]  # ... what has no other holder, and hands it out
+    results = [np.empty_like(arrays[0], y.dtype) for y in starts]  # no views: the engine adds to
+    ys = [y.transpose(order).reshape(-1) for y in results]  # ... what has no other holder
     for y, made in zip(ys, starts, strict=True):
         y[first] = made
 
@@ -87,6 +90,12 @@ def _axes(x: Any) -> int:
     return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name
 
 
-def _alike(arrays: list) -> bool:
-    shape = arrays[0].shape
-    return all(type(x) is np.ndarray and x.shape == shape and x.flags.c_contiguous for x in arrays)
+def memory_order(arrays: list) -> tuple | None:
+    """The axes from the longest to the shortest stride, where all lie alike and without gaps."""
+    first = arrays[0]
+    if any(type(x) is not np.ndarray or x.shape != first.shape for x in arrays):
+        return None
+    if all(x.flags.c_contiguous for x in arrays):
+        return tuple(range(first.ndim))
+    order = tuple(sorted(range(first.ndim), key=lambda k: -first.strides[k]))
+    return order if all(x.transpose(order).flags.c_contiguous for x in arrays) else None

@@ -18,7 +18,7 @@ from ..backends.device import array_module
 from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
 from ..core.caches import report
-from ..core.piecewise import BLOCK, piecewise
+from ..core.piecewise import BLOCK, memory_order, piecewise
 
 WHOLE = (...,)  # the block that is all of an array
 keep_freed_arrays()
@@ -110,9 +110,14 @@ def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:
 
 
 def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
-    """`count` new arrays of x's shape and dtype, made by fill(block of x, *blocks of them), 1-d."""
-    ys = [np.empty(x.shape, x.dtype) for _ in range(count)]
-    flat, *results = [a.reshape(-1) for a in (x, *ys)]
+    """`count` new arrays of x's shape, dtype and order, made by fill(block of x, *blocks of them),
+    all of one axis.
+    """
+    order = memory_order([x])
+    if order is None:  # it has gaps
+        order, x = tuple(range(x.ndim)), np.ascontiguousarray(x)
+    ys = [np.empty_like(x) for _ in range(count)]
+    flat, *results = [a.transpose(order).reshape(-1) for a in (x, *ys)]
 
     def work(piece: tuple) -> None:
         fill(flat[piece], *[result[piece] for result in results])

@@ -14,12 +14,13 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
+from . import image_layout
 from .axes import array_like, as_floating
 from .batching import full
 from .blocks import over_leading
 from .elementwise.selection import keep
 from .pool_indices import max_pool_indices
-from .shifts import Shifts, Tiles, placed
+from .shifts import Shifts, Tiles, Views, placed
 from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
 
 
@@ -37,9 +38,14 @@ def _slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:
         y[...] = x
 
 
-def _images(fill: Callable, like: Any, lead: tuple, size: tuple, *arrays: Any) -> Any:
-    """A new array (*lead, *size) of the dtype of `like`, filled by fill(y, *arrays) in blocks."""
-    y = array_module(like).empty((*lead, *size), like.dtype)
+def _images(fill: Callable, how: Windows, x: Any, size: tuple, *arrays: Any) -> Any:
+    """A new array (..., *size) like x, filled by fill(y, *arrays) in blocks; in the order of x."""
+    lead = x.shape[: -len(size)]
+    if len(lead) == 2 and image_layout.turned(x) and image_layout.lies_places_first(x):
+        y = image_layout.empty((*lead, *size), x.dtype)
+        image_layout.over_strips(fill, how.tiling, y, *map(image_layout.places_first, arrays))
+        return y
+    y = array_module(x).empty((*lead, *size), x.dtype)
     return over_leading(fill, len(size), y, *arrays)
 
 
@@ -59,7 +65,7 @@ def max_pool(x, *, how):
     def fill(y: Any, x: Any) -> None:
         _slide(np.maximum, y, padded(x, how.padding, lowest, "padded"), how)
 
-    y = _images(fill, x, x.shape[:-dims], how.count("max_pool", x.shape[-dims:]), x)
+    y = _images(fill, how, x, how.count("max_pool", x.shape[-dims:]), x)
     return y, no_hits(x, how)
 
 
@@ -81,7 +87,7 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
     (on_gpu/pooling.py); x need not be read then. None, or without entries: x says.
     """
     dims = len(how.kernel)
-    shifts = placed(how, x.shape[-dims:], y_max.shape[-dims:])
+    shifts = placed(how, x, x.shape[-dims:], y_max.shape[-dims:])
 
     def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
         hits, ties = _hits(x, y_max, shifts)
@@ -91,7 +97,7 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
         terms = (keep(wide, hit) for hit in hits)  # ten times as fast as np.add with where=
         shifts.put(terms, y, wide)
 
-    return _images(fill, a, x.shape[:-dims], x.shape[-dims:], a, x, y_max)
+    return _images(fill, how, x, x.shape[-dims:], a, x, y_max)
 
 
 @max_pool_dx.vjp("a")
@@ -103,16 +109,16 @@ def max_pool_dx_ga(g, x, y_max, how):
 def max_pool_pick(a, x, y_max, *, how):
     """The mean of a (of x's shape) over those places of each window where x is the maximum."""
     dims = len(how.kernel)
-    shifts = placed(how, x.shape[-dims:], y_max.shape[-dims:])
+    shifts = placed(how, x, x.shape[-dims:], y_max.shape[-dims:])
 
     def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
         hits, ties = _hits(x, y_max, shifts)
-        total = array_module(a).zeros(ties.shape, accumulator(a.dtype) or a.dtype)
+        total = array_module(a).zeros_like(ties, accumulator(a.dtype) or a.dtype)
         for run, hit in zip(shifts.places(a), hits, strict=True):
             total += keep(run, hit)
         y[...] = shifts.result(total / ties)
 
-    return _images(fill, a, y_max.shape[:-dims], y_max.shape[-dims:], a, x, y_max)
+    return _images(fill, how, x, y_max.shape[-dims:], a, x, y_max)
 
 
 @max_pool_pick.vjp("a")
@@ -125,7 +131,7 @@ def max_pool_jvp(x, x_t, y, how):
     return max_pool_pick(x_t, x, y, how=how)
 
 
-def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles) -> tuple[list, Any]:
+def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[list, Any]:
     """For each place in a window, the run of where it holds the maximum; and how many do (or 1)."""
     never = np.nan if is_floating(x.dtype) else 0  # padding never ties
     top = shifts.spread(y_max, "block 0")
@@ -160,7 +166,7 @@ def sum_pool(x, *, how, divisor=1):
             y[...] = total
 
     by = _divisors(x, how, x.shape[-dims:], divisor)
-    return _images(fill, x, x.shape[:-dims], how.count("sum_pool", x.shape[-dims:]), x)
+    return _images(fill, how, x, how.count("sum_pool", x.shape[-dims:]), x)
 
 
 def _divisors(x: Any, how: Windows, size: tuple, divisor: Any) -> Any:
@@ -195,6 +201,9 @@ def sum_pool_dx(a, *, size, how, divisor=1):
     def fill(y: Any, a: Any) -> None:
         wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
         wide, lead = wide if by is None else wide / by, a.shape[:-dims]
+        if type(shifts) is not Shifts:
+            shifts.put((wide for _ in range(prod(how.kernel))), y, wide)
+            return
         for i, along in enumerate(how.axes()):  # windows of all axes are windows of windows
             one = Windows.from_axes([along if j == i else IDLE for j in range(dims)])
             out = wide.shape[-dims:]
@@ -204,7 +213,8 @@ def sum_pool_dx(a, *, size, how, divisor=1):
         y[...] = wide
 
     by = _divisors(a, how, tuple(size), divisor)
-    return _images(fill, a, a.shape[:-dims], size, a)
+    shifts = placed(how, a, tuple(size), a.shape[-dims:])
+    return _images(fill, how, a, size, a)
 
 
 @sum_pool_dx.vjp("a")

@@ -15,7 +15,8 @@ from typing import Any
 
 from ..backends.device import array_module
 from .blocks import scratch
-from .windows import Windows
+from .image_layout import scratch_like, turned
+from .windows import Windows, every, inside, padded
 
 
 class Shifts:
@@ -169,7 +170,45 @@ class Tiles:
             yield (..., *[slice(start, stop, step) for start, stop, step in axes])
 
 
-def placed(how: Windows, size: tuple, out: tuple) -> Shifts | Tiles:
-    """How to go through these windows place by place."""
-    plain = set(how.dilation) == {1} and not any(map(any, how.padding))
-    return (Tiles if plain and how.stride == how.kernel else Shifts)(how, size, out)
+class Views:
+    """The same for any windows of images that lie places first: a view has long runs as it is."""
+
+    def __init__(self, how: Windows, size: tuple, out: tuple):
+        self.how, self.size, self.out = how, size, out
+
+    def places(self, x: Any, value: float = 0) -> list:
+        x = padded(x, self.how.padding, value, "phases")
+        return [x[index] for index in self._indices()]
+
+    def put(self, terms: Iterable, y: Any, like: Any) -> None:
+        total = self._padded(y)
+        total[...] = 0
+        for index, term in zip(self._indices(), terms, strict=True):
+            total[index] += term
+        y[...] = total[inside(self.how.padding, self.size)]
+
+    def spread(self, a: Any, name: str) -> Any:
+        return a
+
+    def result(self, y: Any) -> Any:
+        return y
+
+    def _padded(self, x: Any) -> Any:
+        """Scratch memory for images like x and their padding."""
+        size = [n + sum(pair) for n, pair in zip(self.size, self.how.padding, strict=True)]
+        return scratch_like("padded", (*x.shape[:2], *size), x)
+
+    def _indices(self) -> Iterator[tuple]:
+        for place in product(*map(range, self.how.kernel)):
+            axes = zip(place, self.how.axes(), self.out, strict=True)
+            yield (..., *[every(k * d, s, n) for k, (_, s, _, d), n in axes])
+
+
+def placed(how: Windows, like: Any, size: tuple, out: tuple) -> Shifts | Tiles | Views:
+    """How to go, place by place, through these windows of images of this size; `like` has their
+    order in memory.
+    """
+    if how.tiling:
+        return Tiles(how, size, out)
+    lies_so = like.ndim == len(out) + 2 and turned(like)
+    return (Views if lies_so else Shifts)(how, size, out)

@@ -16,6 +16,7 @@ from .batching import behind, full, reduction
 from .blocks import in_blocks, part, scratch
 from .elementwise.selection import keep
 from .elementwise.support import in_float32
+from .image_layout import in_rows
 from .row_sums import sum_of_product, sum_over
 
 __all__ = ["log_softmax", "softmax"]
@@ -48,7 +49,8 @@ def _operands(a: Any, p: Any) -> list:
 @in_float32
 def softmax(x, axis=-1):
     """yᵢ = e^xᵢ / Σⱼ e^xⱼ along `axis` ;  gx = y (g − Σ g y); a row all −∞ gives 0, gradient 0"""
-    axis, y = axes_of(axis, x.ndim), array_module(x).empty(x.shape, _floating(x))
+    axis, x = axes_of(axis, x.ndim), in_rows(x)
+    y = array_module(x).empty(x.shape, _floating(x))
 
     def work(piece: tuple) -> None:
         block = y[piece]

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from .blocks import scratch
+from .image_layout import scratch_like
 
 IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
 compiled: Any = None  # minigrad.compiled.columns while mg.accelerate is on
@@ -43,6 +44,12 @@ class Windows(NamedTuple):
     def axes(self) -> Iterable[tuple]:
         """One (kernel, stride, padding, dilation) for each axis."""
         return zip(*self, strict=True)
+
+    @property
+    def tiling(self) -> bool:
+        """Whether windows neither overlap nor leave places between them, nor take padding."""
+        plain = set(self.dilation) == {1} and not any(map(any, self.padding))
+        return plain and self.stride == self.kernel
 
     def count(self, op: str, size: tuple[int, ...]) -> tuple[int, ...]:
         """The number of windows along each axis of an image of this size."""
@@ -108,7 +115,7 @@ def padded(x: Any, padding: tuple, value: float = 0, name: str = "") -> Any:
     fixed = x.ndim - len(padding)
     size = [n + sum(pair) for n, pair in zip(x.shape[fixed:], padding, strict=True)]
     shape = (*x.shape[:fixed], *size)
-    y = scratch.empty(name, shape, x) if name else array_module(x).empty(shape, dtype=x.dtype)
+    y = scratch_like(name, shape, x) if name else array_module(x).empty(shape, dtype=x.dtype)
     y[...] = value
     y[inside(padding, x.shape[fixed:])] = x
     return y

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.ops.conv import winograd
+from minigrad.ops.conv import tiles, winograd
 from minigrad.ops.windows import windows
 
 pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
@@ -34,10 +34,10 @@ def both(x, w, b, padding, limit):
     g = np.random.default_rng(3).standard_normal((len(x), len(w), *size)).astype(x.dtype)
     expected = three(x, w, b, g, how)
     try:
-        winograd.use_compiled(compiled.transforms._replace(block_bytes=limit))
+        tiles.use_compiled(compiled.transforms._replace(block_bytes=limit))
         return expected, three(x, w, b, g, how)
     finally:
-        winograd.use_compiled(None)
+        tiles.use_compiled(None)
 
 
 def leaves(n, inputs, outputs, size, dtype):
@@ -81,9 +81,9 @@ def test_images_that_are_not_finite_are_left_to_the_direct_form(value):
 
 def test_they_are_used_while_the_switch_is_on_and_no_longer():
     with mg.accelerate():
-        assert winograd._transforms(np.ones((1, 1, 4, 4))) is compiled.transforms
-        assert winograd._transforms(np.ones((1, 1, 4, 4, 4))) is winograd._numpys
-    assert winograd._transforms(np.ones((1, 1, 4, 4))) is winograd._numpys
+        assert tiles.transforms(np.ones((2, 2, 4, 4))) is compiled.transforms
+        assert tiles.transforms(np.ones((2, 2, 4, 4, 4))) is tiles._channels_first
+    assert tiles.transforms(np.ones((2, 2, 4, 4))) is tiles._channels_first
 
 
 def test_a_result_does_not_depend_on_the_number_of_threads():

@@ -108,12 +108,27 @@ def test_arrays_are_cut_together_and_numbers_are_passed_to_each_block():
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     "values",
-    [(np.ones((10, 20)), np.ones(20)), (np.ones((20, 10)).T,), (np.ones((5, 20)),), (3.0,)],
-    ids=["several shapes", "not contiguous", "small", "a number"],
+    [
+        (np.ones((10, 20)), np.ones(20)),
+        (np.ones((10, 40))[:, ::2],),
+        (np.ones((10, 20)), np.ones((20, 10)).T),
+        (np.ones((5, 20)),),
+        (3.0,),
+    ],
+    ids=["several shapes", "gaps", "several orders", "small", "a number"],
 )
 def test_what_cannot_be_cut_or_is_small_stays_in_one_piece(values):
     _, seen = blocks_seen(lambda *xs: sum(xs), *values)
     assert len(seen) == 1
+
+
+@pytest.mark.usefixtures("small")
+def test_arrays_of_one_other_order_are_cut_and_the_result_has_it():
+    x, g = [rng.standard_normal((4, 10, 5)).transpose(2, 0, 1) for _ in range(2)]
+    y, seen = blocks_seen(lambda a, b: a - b, x, g)
+    assert len(seen) == 4
+    assert (y == x - g).all()
+    assert y.strides == x.strides and y.base is None
 
 
 @pytest.mark.usefixtures("small")

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
-from minigrad.ops.conv import primitives, winograd
+from minigrad.ops import image_layout
+from minigrad.ops.conv import primitives, tiles, winograd
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
 
@@ -21,13 +22,20 @@ def rand(*shape, seed=0, dtype: Any = np.float64):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
+@pytest.fixture(params=["channels first", "places first"], autouse=True)
+def order(request, monkeypatch):
+    """Every test in both orders of memory."""
+    monkeypatch.setattr(image_layout, "RUN", 1 if request.param == "places first" else 1 << 40)
+    return request.param
+
+
 @contextmanager
 def small(**limits) -> Iterator[None]:
     """Winograd's form wherever it can be taken, whether or not it pays."""
     least = {"AXES": (1, 2, 3), "LEAST_CHANNELS": 1, "LEAST_TILES": 1, "LEAST_PRODUCTS": 1}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ({**least, "MOST_PRODUCTS": 9.0} | limits).items():
-            patch.setattr(winograd, name, value)
+            patch.setattr(winograd if hasattr(winograd, name) else tiles, name, value)
         yield
 
 
@@ -99,7 +107,9 @@ def convolutions(draw):
 
 
 @given(convolutions(), st.sampled_from([1, 1 << 21]))
-@settings(max_examples=150, deadline=None)
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_values_and_both_gradients_are_those_of_the_direct_form(case, block_bytes):
     with direct():
         exact = three(*(x.astype(np.float64) for x in case[:4]), case[4])

@@ -16,12 +16,15 @@ many channels need no columns and fewer products: see winograd.py.
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import full
 from ..blocks import on_threads
-from . import depthwise, winograd
+from ..image_layout import empty, in_rows, pays, places_first
+from . import depthwise, gathered, pointwise, thin, winograd
 from .images import (
     Images,
     blocks,
@@ -41,25 +44,55 @@ def conv(x, w, b=None, *, how, groups=1):
     """
     (x, w), dtype = widened(x, w)
     out = how.count("conv", x.shape[2:])
-    y = array_module(x).empty((len(x), len(w), *out), dtype=x.dtype)
-    weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
-    images = Images(groups, prod(out))
-    bias = None if b is None else b.reshape((-1, *(1,) * len(out)))
+    shape = (len(x), len(w), *out)
+    form = _turned_form((thin, pointwise, gathered), how, groups, x, len(w), w, b)
     if depthwise.is_depthwise(x, x.shape[1], len(w), groups):
-        depthwise.forward(x, w, bias, how, y)
-        return y.astype(dtype, copy=False)
+        y = array_module(x).empty(shape, x.dtype)
+        depthwise.forward(in_rows(x), w, _beside(b, out), how, y)
+    elif winograd.suits(how, out, groups, x, w.shape[:2], w, b):
+        x, y = _before_winograd(x, w, shape)
+        left = winograd.forward(x, w, b, how, y)
+        y = in_rows(y) if left else y
+        _direct(x, w, b, how, groups, y, left)
+    elif form is not None:
+        y = empty(shape, x.dtype)
+        form.forward(x, w, b, how, y)
+    else:
+        y = array_module(x).empty(shape, x.dtype)
+        x, image = in_rows(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize
+        _direct(x, w, b, how, groups, y, blocks(x, image))
+    return y.astype(dtype, copy=False)
+
+
+def _turned_form(forms: tuple, how: Any, groups: int, x: Any, outputs: int, *others: Any) -> Any:
+    """The first of these files' forms for images and results places first that is for x."""
+    return next((f for f in forms if f.suits(how, groups, x, outputs, *others)), None)
+
+
+def _before_winograd(x: Any, w: Any, shape: tuple) -> tuple:
+    """x and an array for the results, places first if that pays."""
+    if pays(len(x), *w.shape[:2]):
+        return places_first(x), empty(shape, x.dtype)
+    return x, np.empty(shape, x.dtype)
+
+
+def _beside(b: Any, out: tuple) -> Any:
+    """A bias (O,) that broadcasts against images with O channels."""
+    return None if b is None else b.reshape((-1, *(1,) * len(out)))
+
+
+def _direct(x: Any, w: Any, b: Any, how: Any, groups: int, y: Any, left: list) -> None:
+    """y = conv(x, w, b) for the images `left`, by columns; both lie channels first."""
+    out = y.shape[2:]
+    weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
+    images, bias = Images(groups, prod(out)), _beside(b, out)
 
     def work(block: slice) -> None:
         images.product(weight, images.columns(x[block], how, out), y[block])
         if bias is not None:
             y[block] += bias
 
-    if winograd.suits(how, out, groups, x, w.shape[:2], w, b):
-        left = winograd.forward(x, w, b, how, y)
-    else:
-        left = blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize)
     on_threads(work, left, x)
-    return y.astype(dtype, copy=False)
 
 
 @conv.vjp("x")
@@ -74,8 +107,7 @@ def conv_gw(g, x, how, groups):
 
 @conv.vjp("b")
 def conv_gb(g):
-    images = op.sum(g, axis=0)  # first, in long runs: half the time of all axes at once
-    return op.sum(images, axis=tuple(range(1, images.ndim)))
+    return op.sum(g, axis=(0, *range(2, g.ndim)))
 
 
 @conv.jvp
@@ -96,26 +128,40 @@ def conv_dx(a, w, *, size, how, groups=1):
     so neither side of the product exceeds its image by more than one axis of the kernel.
     """
     (a, w), dtype = widened(a, w)
-    flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], size)
     channels = w.shape[1] * groups
-    y = array_module(a).empty((len(a), channels, *size), dtype=a.dtype)
+    shape = (len(a), channels, *size)
+    form = _turned_form((pointwise, gathered), how, groups, a, channels, w)
     if depthwise.is_depthwise(a, channels, a.shape[1], groups):
-        depthwise.transposed(a, w, how, y)
-        return y.astype(dtype, copy=False)
-    weight = transposed_weight(w, flips, groups)
-    images = Images(groups, prod(middle))
-    widest = max(a.shape[1] * prod(gather.kernel), channels * prod(scatter.kernel))
+        y = array_module(a).empty(shape, a.dtype)
+        depthwise.transposed(in_rows(a), w, how, y)
+    elif winograd.suits(how, size, groups, a, w.shape[:2], w):
+        a, y = _before_winograd(a, w, shape)
+        left = winograd.transposed(a, w, how, y)
+        y = in_rows(y) if left else y
+        _direct_transposed(a, w, how, groups, y, left)
+    elif form is not None:
+        y = empty(shape, a.dtype)
+        form.transposed(a, w, how, y)
+    else:
+        y = array_module(a).empty(shape, a.dtype)
+        _direct_transposed(in_rows(a), w, how, groups, y)
+    return y.astype(dtype, copy=False)
+
+
+def _direct_transposed(
+    a: Any, w: Any, how: Any, groups: int, y: Any, left: list | None = None
+) -> None:
+    """y = conv_dx(a, w) for the images `left` (None: all), by columns; both lie channels first."""
+    flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], y.shape[2:])
+    weight, images = transposed_weight(w, flips, groups), Images(groups, prod(middle))
+    widest = max(a.shape[1] * prod(gather.kernel), y.shape[1] * prod(scatter.kernel))
 
     def work(block: slice) -> None:
         cols = images.times(weight, images.columns(a[block], gather, middle))
         images.fold(cols, scatter, middle, y[block])
 
-    if winograd.suits(how, size, groups, a, w.shape[:2], w):
-        left = winograd.transposed(a, w, how, y)
-    else:
-        left = blocks(a, widest * prod(middle) * a.itemsize)
-    on_threads(work, left, a)
-    return y.astype(dtype, copy=False)
+    every = blocks(a, widest * prod(middle) * a.itemsize) if left is None else left
+    on_threads(work, every, a)
 
 
 @conv_dx.vjp("a")
@@ -137,13 +183,20 @@ def conv_dw(a, x, *, how, groups=1):
     (a, x), dtype = widened(a, x)
     out = a.shape[2:]
     inputs = x.shape[1] // groups
+    weight_shape = (a.shape[1], inputs, *how.kernel)
     if depthwise.is_depthwise(x, x.shape[1], a.shape[1], groups):
-        y = depthwise.of_weight(a, x, how)
-        return y.reshape((groups, 1, *how.kernel)).astype(dtype, copy=False)
+        y = depthwise.of_weight(in_rows(a), in_rows(x), how)
+        return y.reshape(weight_shape).astype(dtype, copy=False)
     if winograd.suits(how, out, groups, x, (a.shape[1], inputs), a):
+        if pays(len(x), a.shape[1], inputs):
+            a, x = places_first(a), places_first(x)
         y = winograd.of_weight(a, x, how)
         if y is not None:
             return y.astype(dtype, copy=False)
+    form = _turned_form((thin, pointwise, gathered), how, groups, x, a.shape[1], a)
+    if form is not None:
+        return form.of_weight(a, x, how).reshape(weight_shape).astype(dtype, copy=False)
+    a, x = in_rows(a), in_rows(x)
     images = Images(groups, prod(out))
     shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
     sides = [a.shape[1] // groups, inputs * prod(how.kernel)]
@@ -161,7 +214,7 @@ def conv_dw(a, x, *, how, groups=1):
     on_threads(work, list(range(len(shares))), x)
     y = sums.sum(0)
     y = y.swapaxes(-1, -2) if flat else y
-    return y.reshape((a.shape[1], inputs, *how.kernel)).astype(dtype, copy=False)
+    return y.reshape(weight_shape).astype(dtype, copy=False)
 
 
 @conv_dw.vjp("a")

@@ -27,25 +27,16 @@ Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algo
 convolutional neural networks, 2016.
 """
 
-from collections.abc import Callable
 from functools import reduce
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..blocks import on_threads, scratch, spans
-from ..windows import Windows, every
+from ..blocks import on_threads, scratch
+from ..windows import Windows
 from .images import lanes
-
-# Bytes of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w
-# with 1, 2, 3, 4, 6 MB: 32×64×28×28 → 64 on one thread 36, 33, 35, 35, 34, on two 28, 22, 21, 21,
-# 22; 8×16×64×64 → 16 on one 8.1, 6.8, 7.2, 7.2, 7.4, on two 11.3, 7.8, 6.2, 5.0, 6.1: calls that
-# threads share must be long (`BLOCK` in blocks.py).
-BLOCK_BYTES = 3 << 20
-RUN = 512  # channels in and out, times images of a piece: shorter runs cost a third more
-ALIGNED = 1024  # bytes: channels that are a multiple of this apart share few places of the cache:
-GAP = 16  # ... a copy with so many entries between them takes 8×16×64×64 → 16 from 4.4 to 3.0 ms
+from .tiles import Piece, pieces, tiles_of, transforms
 
 # Where it pays, as the direct form's time: 16 channels take 0.7 to 1.0, 8 → 32 1.4, 3 → 32 2.8; 64
 # channels of 64 tiles 0.9 to 1.05, of 128 tiles 0.66 to 0.8; 16 channels of 256 tiles 1.0, of 512
@@ -76,208 +67,13 @@ def suits(how: Windows, out: tuple, groups: int, x: Any, channels: tuple, *other
         return False
     if any(a is not None and type(a) is not np.ndarray for a in (x, *others)):
         return False
-    tiles = prod(_tiles(out))
+    tiles = prod(tiles_of(out))
     return (
         x.dtype.char in "fd"
         and 4**axes * tiles <= MOST_PRODUCTS * 3**axes * prod(out)
         and len(x) * tiles >= LEAST_TILES
         and 4**axes * len(x) * tiles * prod(channels) >= LEAST_PRODUCTS
     )
-
-
-# -- cutting -------------------------------------------------------------------------------------
-
-
-class Piece(NamedTuple):
-    """What is worked on at a time: some images and, of each, some tiles along the first axis."""
-
-    images: slice
-    start: int  # the first of these tiles
-    tiles: tuple  # along each axis
-
-    @property
-    def total(self) -> int:
-        """Tiles of all its images."""
-        return prod(self.tiles) * (self.images.stop - self.images.start)
-
-
-def _tiles(out: tuple) -> tuple:
-    return tuple([-(-n // 2) for n in out])
-
-
-def _pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Piece]:
-    """Images x with results of size `out` in pieces of `block_bytes`, by shape alone.
-
-    Larger ones for a larger weight, which every piece reads. Several images together, as runs of a
-    single one's channels are short; where these are too large then, each in strips.
-    """
-    (n, inputs), (first, *rest) = x.shape[:2], _tiles(out)
-    channel = 4 ** len(out) * x.itemsize
-    row = prod(rest) * channel * (inputs + outputs)
-    limit = max(block_bytes or BLOCK_BYTES, channel * inputs * outputs)
-    images = max(1, RUN // (inputs + outputs), limit // (row * first))
-    images = min(n, 1 << (images.bit_length() - 1))
-    rows = min(first, max(1, limit // (row * images)))
-    rows = -(-first // -(-first // rows))  # strips of about the same height
-    return [
-        Piece(block, strip.start, (strip.stop - strip.start, *rest))
-        for block in spans(n, images)
-        for strip in spans(first, rows)
-    ]
-
-
-def _at(axis: int, index: Any) -> tuple:
-    """x[_at(axis, index)] indexes one axis."""
-    return (*(slice(None),) * axis, index)
-
-
-# -- transforms ----------------------------------------------------------------------------------
-
-
-def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
-    """The places that the piece's tiles see, zeros outside x: (..., 2, half, images, channels).
-
-    x (N, C, *size); `before`: places before the first that the first tile sees; each tile sees
-    `seen` places (4, or 2) and the next begins 2 further. The last axis is split into places of
-    even and odd number, so that what all tiles see at one place is one run.
-    """
-    x, inside = x[piece.images], []
-    size = [2 * count + seen - 2 for count in piece.tiles]
-    index: list = [slice(None), slice(None)]
-    for i, (n, count, pad) in enumerate(zip(x.shape[2:], size, before, strict=True)):
-        first = (2 * piece.start if i == 0 else 0) - pad
-        start, stop = max(first, 0), max(0, first, min(first + count, n))
-        index.append(slice(start, stop))
-        inside.append(slice(start - first, stop - first))
-    x = x[tuple(index)]
-    if x.strides[1] % ALIGNED == 0:
-        shape = (*x.shape[:2], prod(x.shape[2:]) + GAP)
-        copy = scratch.empty("block 3", shape, x)[..., :-GAP].reshape(x.shape)
-        copy[...] = x
-        x = copy
-    y = scratch.empty(name, (*size[:-1], 2, size[-1] // 2, *x.shape[:2]), x)
-    y[...] = 0
-    x = x.transpose((*range(2, x.ndim), 0, 1))
-    *lead, last = inside
-    for odd in range(2):
-        skipped = (odd - last.start) % 2
-        places = x[_at(len(lead), slice(skipped, None, 2))]
-        half = (last.start + skipped) // 2
-        y[(*lead, odd, slice(half, half + places.shape[len(lead)]))] = places
-    return y.reshape((*y.shape[:-2], prod(y.shape[-2:])))
-
-
-def _transformed(x: Any, tiles: tuple, seen: int, along: Callable, name: str) -> Any:
-    """What `_gather` gives as (4, 4, ..., *tiles, run), `along` applied to each axis."""
-    for i, count in enumerate(tiles):
-        last = i == len(tiles) - 1
-        shape = (*(4,) * (i + 1), *tiles[: i + 1], *x.shape[2 * i + 1 + last :])
-        y = scratch.empty(f"{name} {i}", shape, x)
-        places = [
-            x[(*_at(2 * i, k % 2), slice(k // 2, k // 2 + count))]
-            if last
-            else x[_at(2 * i, every(k, 2, count))]
-            for k in range(seen)
-        ]
-        along(places, [y[_at(i, k)] for k in range(4)])
-        x = y
-    return x
-
-
-def _differences(d: list, y: list) -> None:
-    """y = Bᵀ d"""
-    np.subtract(d[0], d[2], out=y[0])
-    np.add(d[1], d[2], out=y[1])
-    np.subtract(d[2], d[1], out=y[2])
-    np.subtract(d[1], d[3], out=y[3])
-
-
-def _sums(g: list, y: list) -> None:
-    """y = A g, whose last entry is −g₁: here g₁, OF_GRADIENT has the sign."""
-    y[0][...] = g[0]
-    np.add(g[0], g[1], out=y[1])
-    np.subtract(g[0], g[1], out=y[2])
-    y[3][...] = g[1]
-
-
-def _seen(x: Any, piece: Piece, before: tuple) -> Any:
-    """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
-    v = _gather(x, piece, before, 4, "padded")
-    v = _transformed(v, piece.tiles, 4, _differences, "axis")
-    return v.reshape((4 ** len(before), piece.total, x.shape[1]))
-
-
-def _given(a: Any, piece: Piece) -> Any:
-    """A g of the piece of a: (4ᵃ, tiles, channels)."""
-    axes = len(piece.tiles)
-    v = _gather(a, piece, (0,) * axes, 2, "phases")
-    v = _transformed(v, piece.tiles, 2, _sums, "block")
-    return v.reshape((4**axes, piece.total, a.shape[1]))
-
-
-def _results(m: Any, b: Any, piece: Piece, y: Any) -> bool:
-    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Whether all of it is
-    finite; else y stays as it was.
-    """
-    tiles, n, outputs = piece.tiles, piece.images.stop - piece.images.start, m.shape[-1]
-    axes = len(tiles)
-    m = m.reshape((*(4,) * axes, *tiles, n * outputs))
-    if b is not None:
-        m[(1,) * axes] += np.tile(b, n)  # m₁ is in both results of Aᵀ m, once
-    values, finite = _sums_of_products(m, tiles)
-    if finite:
-        place = y[piece.images, :, 2 * piece.start : 2 * (piece.start + tiles[0])]
-        values = values.reshape((*(2 * count for count in tiles), n, outputs))
-        values = values[tuple([slice(count) for count in place.shape[2:]])]
-        place[...] = values.transpose((axes, axes + 1, *range(axes)))
-    return finite
-
-
-def _sums_of_products(m: Any, tiles: tuple) -> tuple:
-    """Aᵀ m along all axes, (4, 4, ..., *tiles, run) -> (tiles, 2, tiles, 2, ..., run), and whether
-    all of it is finite. m is overwritten.
-    """
-    axes, run = len(tiles), m.shape[-1]
-    shape = (*(n for count in tiles for n in (count, 2)), run + GAP)
-    memory = scratch.empty("phases", shape, m)
-    memory[..., run:] = 0
-    y = memory[..., :run]
-    pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
-    for i in range(axes):
-        a, b, c, d = [m[_at(i, k)] for k in range(4)]
-        m = pairs if i == axes - 1 else m[_at(i, slice(0, 2))]  # in place, but for the last
-        first, second = m[_at(i, 0)], m[_at(i, 1)]
-        np.add(a, b, out=first)
-        first += c
-        np.subtract(b, c, out=second)
-        second -= d
-    flat = memory.reshape(-1)
-    # BLAS's Σ y² takes a third of what y.sum() does. Where it is too large for the dtype the result
-    # counts as not finite, and is right all the same.
-    return y, bool(np.isfinite(np.vdot(flat, flat)))
-
-
-class Transforms(NamedTuple):
-    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES."""
-
-    seen: Callable
-    given: Callable
-    results: Callable
-    takes: Callable
-    block_bytes: int | None = None
-
-
-_numpys = Transforms(_seen, _given, _results, takes=lambda *arrays: True)
-_used = [_numpys]
-
-
-def use_compiled(transforms: Transforms | None) -> None:
-    """Let these transform the arrays that they take; None: NumPy does."""
-    _used[:] = [_numpys] if transforms is None else [transforms, _numpys]
-
-
-def _transforms(*arrays: Any) -> Transforms:
-    return next(t for t in _used if t.takes(*arrays))
 
 
 # -- the three convolutions ------------------------------------------------------------------------
@@ -308,7 +104,7 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     with np.errstate(all="ignore"):
         np.matmul(OF_WEIGHT[axes - 1].astype(w.dtype), kernels, out=weight.swapaxes(0, 1))
     left: dict[int, slice] = {}
-    by = _transforms(x, y)
+    by = transforms(x, y)
 
     def work(piece: Piece) -> None:
         with np.errstate(all="ignore"):
@@ -317,15 +113,15 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
             if not by.results(np.matmul(v, weight, out=m), b, piece, y):
                 left[piece.images.start] = piece.images
 
-    on_threads(work, _pieces(x, y.shape[2:], outputs, by.block_bytes), x)
+    on_threads(work, pieces(x, y.shape[2:], outputs, by.block_bytes), x)
     return list(left.values())
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """y = conv_dw(a, x); None where that is not finite."""
     axes, outputs, inputs = len(how.kernel), a.shape[1], x.shape[1]
-    before, by = tuple([pad for pad, _ in how.padding]), _transforms(a, x)
-    shares = lanes(_pieces(x, a.shape[2:], outputs, by.block_bytes))
+    before, by = tuple([pad for pad, _ in how.padding]), transforms(a, x)
+    shares = lanes(pieces(x, a.shape[2:], outputs, by.block_bytes))
     sums = np.zeros((len(shares), 4**axes, outputs, inputs), x.dtype)
 
     def work(lane: int) -> None:

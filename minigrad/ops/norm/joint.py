@@ -12,7 +12,9 @@ import numpy as np
 
 from ..axes import sum_to
 from ..blocks import outermost, part, scratch, single
+from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
+from . import turned
 from .means import Blocks
 
 
@@ -30,12 +32,18 @@ def gradients(
         return None
     if x.dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None
+    if turned.suits(x, axis, *shapes):
+        if weight is not None and not np.isfinite(weight).all():
+            return None  # ∞ · 0 must be NaN in the sums, too
+        return turned.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
     full = [(*(1,) * (x.ndim - len(shape)), *shape) for shape in shapes]
     summed = [tuple([k for k, n in enumerate(shape) if n == 1]) for shape in full]
     if all({*axis} <= {*over} for over in summed):
         if weight is not None and not np.isfinite(weight).all():
             return None  # ∞ · 0 must be NaN in the sums, too
+        g, x = in_rows(g), in_rows(x)
         return _for_means(g, x, weight, mean, rstd, shapes, needs, axis, centre)
+    g, x = in_rows(g), in_rows(x)
     along = None if single(x) else outermost(x, axis)
     if weight is None or any(along is not None and along not in over for over in summed):
         return None

@@ -18,7 +18,9 @@ from ...core.versions import note_write
 from ..axes import sum_to
 from ..batching import behind, full
 from ..blocks import part, scratch
+from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
+from . import turned
 from .joint import gradients
 from .means import Blocks
 
@@ -87,6 +89,12 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     floats are computed in float32.
     """
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
+    if turned.suits(x, axis, np.shape(weight), np.shape(bias)):
+        y, mean, rstd = turned.standardized(x, weight, bias, axis, eps, centre)
+        if running is not None:
+            _move(running, mean, rstd, eps, x.size // mean.size)
+        return y, mean, rstd
+    x = in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     y = xp.empty(x.shape, x.dtype)
     kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
@@ -173,6 +181,7 @@ def standardize_dx(
     """
     _check(x, axis, weight=np.shape(weight), mean=mean.shape, rstd=rstd.shape)
     _same_shape(a, x)
+    a, x = in_rows(a), in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     y = xp.empty(x.shape, x.dtype)
     blocks = Blocks(x, axis)
@@ -249,6 +258,7 @@ def standardize_dw(a, x, mean: Any = None, rstd: Any = None, *, shape, axis, eps
     """
     _check(x, axis, mean=mean.shape, rstd=rstd.shape, shape=shape)
     _same_shape(a, x)
+    a, x = in_rows(a), in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     over = tuple([k for k, n in enumerate((*(1,) * (x.ndim - len(shape)), *shape)) if n == 1])
     y = xp.zeros([1 if k in over else n for k, n in enumerate(x.shape)], wide)

@@ -1,10 +1,13 @@
 """Sums and what is made of them. A sum's gradient is g seen by every element: a view, no copy."""
 
+from typing import Any
+
 import numpy as np
 
 from ...core.primitive import linear, primitive
 from ..axes import accumulate, count, spread, widen
 from ..batching import reduction
+from ..image_layout import turned
 
 __all__ = ["all", "any", "count_nonzero", "mean", "sum"]
 
@@ -15,9 +18,20 @@ def sum(x, axis=None, dtype=None, keepdims=False):
 
     16-bit floats are added up in float32; small integers in int64, as NumPy does.
     """
+    if type(axis) is tuple and len(axis) > 1 and _of_channels(x, axis, dtype):
+        first, then = (axis[1:], 0) if turned(x) else (0, axis[1:])
+        y = x.sum(first, keepdims=True).sum(then, keepdims=True)
+        return y if keepdims else y.reshape(-1)
     if dtype is None and x.dtype.itemsize != 2:  # np.sum asks around for 1 µs, then calls this
         return x.sum(axis, None, None, keepdims)
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
+
+
+def _of_channels(x: Any, axis: tuple, dtype: Any) -> bool:
+    """Whether images and places of each channel are added up: quicker one after the other, first
+    along the axes that leave long runs.
+    """
+    return axis == (0, *range(2, x.ndim)) and dtype is None and x.dtype.itemsize != 2
 
 
 @sum.vjp("x")

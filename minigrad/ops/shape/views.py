@@ -9,12 +9,15 @@ from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axes_of, sum_to
 from ..batching import behind
+from ..image_layout import in_rows
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to", "expand_dims",
     "matrix_transpose", "moveaxis", "permute", "ravel", "reshape", "squeeze", "swapaxes",
     "transpose",
 ]  # fmt: skip
+
+LARGE = 1 << 14  # elements: smaller arrays are copied as fast by NumPy
 
 
 @linear(arrays="x", numpy=np.reshape, view=True)
@@ -25,8 +28,22 @@ def reshape(x, shape, order="C"):
     """
     if order not in ("C", "F"):
         raise ValueError(f"order={order!r} depends on the memory layout; use order='C' or 'F'")
+    if order == "F":
+        return x.reshape(shape, order="F")
     # methods, as below: by NumPy's function an array on a GPU takes 2 µs more
-    return x.reshape(shape) if order == "C" else x.reshape(shape, order=order)
+    return x.reshape(shape) if x.flags.c_contiguous else _reshaped(x, shape)
+
+
+def _reshaped(x: Any, shape: Any) -> Any:
+    """x.reshape(shape), a view where it can be one; images places first are copied faster so."""
+    if type(x) is np.ndarray and x.ndim > 2 and x.size >= LARGE:
+        try:
+            return x.reshape(shape, copy=False)
+        except ValueError:  # no view has this shape
+            x = in_rows(x)
+        except TypeError:  # NumPy 2.0 cannot be asked
+            pass
+    return x.reshape(shape)
 
 
 @reshape.vjp("x")

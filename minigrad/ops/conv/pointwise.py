@@ -1,0 +1,64 @@
+"""Convolution with kernels of one place, of images that lie places first: one matrix product.
+
+Places and images are the rows of a matrix, channels its columns, in both images; nothing is copied.
+Images channels first are left to the direct form, which multiplies each of them as it lies.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..blocks import BLOCK, on_threads, spans
+from ..image_layout import places, places_first
+from ..windows import IDLE, Windows
+from . import gathered
+from .images import lanes
+
+
+def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
+    """Whether each window is one place, and `gathered` would take these images."""
+    return all(axis == IDLE for axis in how.axes()) and gathered.suits(
+        how, groups, x, outputs, *others
+    )
+
+
+def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
+    """y = conv(x, w, b); y lies places first."""
+    _multiply(x, w.reshape(w.shape[:2]).T, y)
+    if b is not None:
+        runs = places(y)
+        runs += b
+
+
+def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
+    """y = conv_dx(a, w); y lies places first."""
+    _multiply(a, w.reshape(w.shape[:2]), y)
+
+
+def _multiply(x: Any, weight: Any, y: Any) -> None:
+    rows, results = _matrix(x), _matrix(y)
+    on_threads(lambda span: np.matmul(rows[span], weight, out=results[span]), _spans(x, y), x)
+
+
+def of_weight(a: Any, x: Any, how: Windows) -> Any:
+    """conv_dw(a, x) as (O, C)."""
+    given, seen = _matrix(places_first(a)), _matrix(x)
+    shares = lanes(_spans(a, x))
+    sums = np.zeros((len(shares), a.shape[1], x.shape[1]), x.dtype)
+
+    def work(lane: int) -> None:
+        for span in shares[lane]:
+            sums[lane] += given[span].T @ seen[span]
+
+    on_threads(work, list(range(len(shares))), x)
+    return sums.sum(0)
+
+
+def _matrix(x: Any) -> Any:
+    return places(x).reshape((-1, x.shape[1]))
+
+
+def _spans(*images: Any) -> list[slice]:
+    """Rows of the matrices that make a block."""
+    widest = max(x.shape[1] for x in images)
+    return spans(images[0].size // images[0].shape[1], max(1, BLOCK // widest))

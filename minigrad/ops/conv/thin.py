@@ -1,0 +1,109 @@
+"""Convolution of images with few channels, as a first layer has them, into results places first.
+
+The windows are copied as rows, one for each channel and place of the kernel, of what all windows of
+all images have there: long runs. Transposed they are multiplied by the weight, and the product has
+the order of the results. Strips of rows of results at a time, which stay in the cache.
+"""
+
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.pool import share
+from ..blocks import on_threads, scratch, spans
+from ..image_layout import ALIGNED, GAP, pays, places, places_first
+from ..windows import Windows, every, inside
+from .images import lanes
+
+BLOCK_BYTES = 2 << 20  # of columns at a time
+MOST_CHANNELS = 4  # of a first layer; with 6 → 16 and 5 × 5 the direct form was a fifth quicker
+LEAST_IMAGES = 16
+
+
+def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool:
+    """Whether this form is for images x, NumPy arrays of float32 or float64.
+
+    Windows a stride apart along the last axis would make runs of single places.
+    """
+    n, inputs = x.shape[:2]
+    return (
+        groups == 1
+        and inputs <= MOST_CHANNELS
+        and n >= LEAST_IMAGES
+        and how.stride[-1] == 1
+        and pays(n, outputs)
+        and all(a is None or type(a) is np.ndarray for a in (x, *others))
+        and x.dtype.char in "fd"
+    )
+
+
+def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
+    """y = conv(x, w, b); y lies places first."""
+    n, outputs = y.shape[:2]
+    seen, weight = _images_last(x, how), w.reshape((outputs, -1)).T
+    bias = None if b is None else np.tile(b, n)
+
+    def work(rows: slice) -> None:
+        strip = places(y)[rows]
+        columns = _columns(seen, how, rows, strip.shape[:-2])
+        np.matmul(columns.T, weight, out=strip.reshape((-1, outputs)))
+        if bias is not None:
+            runs = strip.reshape((-1, len(bias)))
+            runs += bias
+
+    on_threads(work, _strips(x, how, y.shape[2:]), x)
+
+
+def of_weight(a: Any, x: Any, how: Windows) -> Any:
+    """conv_dw(a, x) as (O, C · kernel)."""
+    seen, given = _images_last(x, how), places(places_first(a))
+    shares = lanes(_strips(x, how, a.shape[2:]))
+    sums = np.zeros((len(shares), x.shape[1] * prod(how.kernel), a.shape[1]), x.dtype)
+
+    def work(lane: int) -> None:
+        for rows in shares[lane]:
+            strip = given[rows]
+            columns = _columns(seen, how, rows, strip.shape[:-2])
+            sums[lane] += columns @ strip.reshape((-1, a.shape[1]))
+
+    on_threads(work, list(range(len(shares))), x)
+    return sums.sum(0).T
+
+
+def _images_last(x: Any, how: Windows) -> Any:
+    """x padded with zeros, (C, *size, N), in scratch memory."""
+    n, rest = len(x), x.shape[1:]
+    if x[0].nbytes % ALIGNED == 0 and x.flags.c_contiguous:
+        rows = scratch.empty("block 0", (n, prod(rest) + GAP), x)[:, :-GAP]
+        rows[...] = x.reshape(rows.shape)
+        x = rows.reshape(x.shape)
+    size = [count + sum(pair) for count, pair in zip(rest[1:], how.padding, strict=True)]
+    y = scratch.empty("padded", (rest[0], *size, n), x)
+    y[...] = 0
+    within = inside(how.padding, rest[1:])[1:]
+
+    def copy(channel: int) -> None:
+        y[channel][within] = x[:, channel].transpose((*range(1, x.ndim - 1), 0))
+
+    share(copy, range(rest[0]))
+    return y
+
+
+def _strips(x: Any, how: Windows, out: tuple) -> list[slice]:
+    """Rows of results whose columns take about BLOCK_BYTES."""
+    row = x.shape[1] * prod(how.kernel) * prod(out[1:]) * len(x) * x.itemsize
+    return spans(out[0], max(1, BLOCK_BYTES // max(1, row)))
+
+
+def _columns(seen: Any, how: Windows, rows: slice, out: tuple) -> Any:
+    """The windows of these rows of results, `out` of them, as (C · kernel, windows · images)."""
+    channels, n = len(seen), seen.shape[-1]
+    y = scratch.empty("axis 0", (channels, *how.kernel, *out, n), seen)
+    starts = (rows.start, *(0,) * (len(out) - 1))
+    for place in product(*map(range, how.kernel)):
+        axes = zip(place, starts, out, how.axes(), strict=True)
+        at = [every(k * d + first * s, s, count) for k, first, count, (_, s, _, d) in axes]
+        y[(slice(None), *place)] = seen[(slice(None), *at)]
+    return y.reshape((channels * prod(how.kernel), -1))

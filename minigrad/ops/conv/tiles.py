@@ -1,0 +1,321 @@
+"""The transforms of Winograd's convolution (winograd.py), on plain arrays and a piece at a time.
+
+Each is a few sums of long runs. A run is what all images and channels of a piece have at one place:
+where images lie places first (../image_layout.py) that is how they lie, and tiles are views. Others
+are copied so, with the last axis split into places of even and odd number, since runs of few images
+are short: what all tiles see at one of their places is one run then.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import image_layout
+from ..blocks import scratch, spans
+from ..image_layout import ALIGNED, GAP, lies_places_first, places
+from ..windows import every
+
+# Bytes of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w
+# with 1, 2, 3, 4, 6 MB: 32×64×28×28 → 64 on one thread 36, 33, 35, 35, 34, on two 28, 22, 21, 21,
+# 22; 8×16×64×64 → 16 on one 8.1, 6.8, 7.2, 7.2, 7.4, on two 11.3, 7.8, 6.2, 5.0, 6.1: calls that
+# threads share must be long (`BLOCK` in blocks.py).
+BLOCK_BYTES = 3 << 20
+RUN = 512  # channels in and out, times images of a piece: shorter runs cost a third more
+
+# -- cutting -------------------------------------------------------------------------------------
+
+
+class Piece(NamedTuple):
+    """What is worked on at a time: some images and, of each, some tiles along the first axis."""
+
+    images: slice
+    start: int  # the first of these tiles
+    tiles: tuple  # along each axis
+
+    @property
+    def total(self) -> int:
+        """Tiles of all its images."""
+        return prod(self.tiles) * (self.images.stop - self.images.start)
+
+
+def tiles_of(out: tuple) -> tuple:
+    """How many tiles results of size `out` have along each axis."""
+    return tuple([-(-n // 2) for n in out])
+
+
+def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Piece]:
+    """Images x with results of size `out` in pieces of `block_bytes`, by shape and order alone.
+
+    Larger ones for a larger weight, which every piece reads. Several images together, as runs of a
+    single one's channels are short; where these are too large then, in strips. Images that lie
+    places first in strips of all images, where these are too large in strips of fewer.
+    """
+    (n, inputs), (first, *rest) = x.shape[:2], tiles_of(out)
+    channel = 4 ** len(out) * x.itemsize
+    row = prod(rest) * channel * (inputs + outputs)
+    limit = max(block_bytes or BLOCK_BYTES, channel * inputs * outputs)
+    if lies_places_first(x):
+        images = max(image_layout.RUN // min(inputs, outputs), limit // row, 1)
+    else:
+        images = max(1, RUN // (inputs + outputs), limit // (row * first))
+    images = min(n, 1 << (images.bit_length() - 1))
+    rows = min(first, max(1, limit // (row * images)))
+    rows = -(-first // -(-first // rows))  # strips of about the same height
+    return [
+        Piece(block, strip.start, (strip.stop - strip.start, *rest))
+        for block in spans(n, images)
+        for strip in spans(first, rows)
+    ]
+
+
+def _at(axis: int, index: Any) -> tuple:
+    """x[_at(axis, index)] indexes one axis."""
+    return (*(slice(None),) * axis, index)
+
+
+# -- transforms ----------------------------------------------------------------------------------
+
+
+def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
+    """The places that the piece's tiles see, zeros outside x: (..., 2, half, images, channels).
+
+    x (N, C, *size); `before`: places before the first that the first tile sees; each tile sees
+    `seen` places (4, or 2) and the next begins 2 further. The last axis is split into places of
+    even and odd number, so that what all tiles see at one place is one run.
+    """
+    x, inside = x[piece.images], []
+    size = [2 * count + seen - 2 for count in piece.tiles]
+    index: list = [slice(None), slice(None)]
+    for i, (n, count, pad) in enumerate(zip(x.shape[2:], size, before, strict=True)):
+        first = (2 * piece.start if i == 0 else 0) - pad
+        start, stop = max(first, 0), max(0, first, min(first + count, n))
+        index.append(slice(start, stop))
+        inside.append(slice(start - first, stop - first))
+    x = x[tuple(index)]
+    if x.strides[1] % ALIGNED == 0:
+        shape = (*x.shape[:2], prod(x.shape[2:]) + GAP)
+        copy = scratch.empty("block 3", shape, x)[..., :-GAP].reshape(x.shape)
+        copy[...] = x
+        x = copy
+    y = scratch.empty(name, (*size[:-1], 2, size[-1] // 2, *x.shape[:2]), x)
+    y[...] = 0
+    x = x.transpose((*range(2, x.ndim), 0, 1))
+    *lead, last = inside
+    for odd in range(2):
+        skipped = (odd - last.start) % 2
+        places = x[_at(len(lead), slice(skipped, None, 2))]
+        half = (last.start + skipped) // 2
+        y[(*lead, odd, slice(half, half + places.shape[len(lead)]))] = places
+    return y.reshape((*y.shape[:-2], prod(y.shape[-2:])))
+
+
+def _transformed(
+    x: Any, tiles: tuple, seen: int, along: Callable, name: str, split: bool = False
+) -> Any:
+    """What `_strip` gives as (4, 4, ..., *tiles, run), `along` applied to each axis.
+
+    split: the last axis is two, as `_gather` gives it.
+    """
+    for i, count in enumerate(tiles):
+        last = split and i == len(tiles) - 1
+        shape = (*(4,) * (i + 1), *tiles[: i + 1], *x.shape[2 * i + 1 + last :])
+        y = scratch.empty(f"{name} {i}", shape, x)
+        places = [
+            x[(*_at(2 * i, k % 2), slice(k // 2, k // 2 + count))]
+            if last
+            else x[_at(2 * i, every(k, 2, count))]
+            for k in range(seen)
+        ]
+        along(places, [y[_at(i, k)] for k in range(4)])
+        x = y
+    return x
+
+
+def _differences(d: list, y: list) -> None:
+    """y = Bᵀ d"""
+    np.subtract(d[0], d[2], out=y[0])
+    np.add(d[1], d[2], out=y[1])
+    np.subtract(d[2], d[1], out=y[2])
+    np.subtract(d[1], d[3], out=y[3])
+
+
+def _sums(g: list, y: list) -> None:
+    """y = A g, whose last entry is −g₁: here g₁, OF_GRADIENT has the sign."""
+    y[0][...] = g[0]
+    np.add(g[0], g[1], out=y[1])
+    np.subtract(g[0], g[1], out=y[2])
+    y[3][...] = g[1]
+
+
+# -- of images channels first --------------------------------------------------------------------
+
+
+def _seen(x: Any, piece: Piece, before: tuple) -> Any:
+    """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
+    v = _gather(x, piece, before, 4, "padded")
+    v = _transformed(v, piece.tiles, 4, _differences, "axis", split=True)
+    return v.reshape((4 ** len(before), piece.total, x.shape[1]))
+
+
+def _given(a: Any, piece: Piece) -> Any:
+    """A g of the piece of a: (4ᵃ, tiles, channels)."""
+    axes = len(piece.tiles)
+    v = _gather(a, piece, (0,) * axes, 2, "phases")
+    v = _transformed(v, piece.tiles, 2, _sums, "block", split=True)
+    return v.reshape((4**axes, piece.total, a.shape[1]))
+
+
+def _results(m: Any, b: Any, piece: Piece, y: Any) -> bool:
+    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Whether all of it is
+    finite; else y stays as it was.
+    """
+    m = _products(m, b, piece)
+    *_, run = m.shape
+    whole = tuple([2 * count for count in piece.tiles])
+    memory = scratch.empty("phases", (*whole, run + GAP), m)
+    memory[..., run:] = 0
+    values = memory[..., :run]
+    _sums_of_products(m, values)
+    finite = _finite(memory)
+    if finite:
+        place = _place(y, piece)
+        values = values.reshape((*whole, -1, y.shape[1]))
+        place[...] = values[tuple([slice(count) for count in place.shape[:-2]])]
+    return finite
+
+
+# -- of images places first ----------------------------------------------------------------------
+
+
+def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
+    """The places that the piece's tiles see, zeros outside x: (..., run). A view if all are in x.
+
+    before, seen: see `_gather`.
+    """
+    x = places(x)[..., piece.images, :]
+    size = [2 * count + seen - 2 for count in piece.tiles]
+    firsts = [-pad for pad in before]
+    firsts[0] += 2 * piece.start
+    inside = [
+        slice(max(first, 0), max(0, first, min(first + count, n)))
+        for first, count, n in zip(firsts, size, x.shape, strict=False)
+    ]
+    found = x[tuple(inside)]
+    run = found.shape[-2] * found.shape[-1]
+    found = found.reshape((*found.shape[:-2], run))
+    if found.shape[:-1] == tuple(size):
+        return found
+    y = scratch.empty(name, (*size, run), x)
+    for axis, (part, first, count) in enumerate(zip(inside, firsts, size, strict=True)):
+        y[_at(axis, slice(0, part.start - first))] = 0
+        y[_at(axis, slice(max(0, part.stop - first), count))] = 0
+    index = [slice(p.start - f, p.stop - f) for p, f in zip(inside, firsts, strict=True)]
+    y[tuple(index)] = found
+    return y
+
+
+def _seen_places_first(x: Any, piece: Piece, before: tuple) -> Any:
+    v = _strip(x, piece, before, 4, "padded")
+    v = _transformed(v, piece.tiles, 4, _differences, "axis")
+    return v.reshape((4 ** len(before), piece.total, x.shape[1]))
+
+
+def _given_places_first(a: Any, piece: Piece) -> Any:
+    axes = len(piece.tiles)
+    v = _strip(a, piece, (0,) * axes, 2, "phases")
+    v = _transformed(v, piece.tiles, 2, _sums, "block")
+    return v.reshape((4**axes, piece.total, a.shape[1]))
+
+
+def _results_places_first(m: Any, b: Any, piece: Piece, y: Any) -> bool:
+    m = _products(m, b, piece)
+    place, whole = _place(y, piece), tuple([2 * count for count in piece.tiles])
+    if place.shape[:-2] == whole:  # else some tiles reach over the end
+        place = place.reshape((*whole, m.shape[-1]))  # a view, as the last two axes are neighbours
+        _sums_of_products(m, place)
+        return _finite(place)
+    values = scratch.empty("phases", (*whole, m.shape[-1]), m)
+    _sums_of_products(m, values)
+    values = values[tuple([slice(count) for count in place.shape[:-2]])]
+    place[...] = values.reshape(place.shape)
+    return _finite(place)
+
+
+# -- of products ---------------------------------------------------------------------------------
+
+
+def _products(m: Any, b: Any, piece: Piece) -> Any:
+    """m (4ᵃ, tiles, channels) + what becomes b in the results, as (4, 4, ..., *tiles, run)."""
+    n = piece.images.stop - piece.images.start
+    axes = len(piece.tiles)
+    m = m.reshape((*(4,) * axes, *piece.tiles, n * m.shape[-1]))
+    if b is not None:
+        m[(1,) * axes] += np.tile(b, n)  # m₁ is in both results of Aᵀ m, once
+    return m
+
+
+def _place(y: Any, piece: Piece) -> Any:
+    """The piece's part of results y, a view (*size, images, channels)."""
+    rows = slice(2 * piece.start, 2 * (piece.start + piece.tiles[0]))
+    return places(y)[rows][..., piece.images, :]
+
+
+def _sums_of_products(m: Any, y: Any) -> None:
+    """y (*size, run) = Aᵀ m along all axes, of m (4, 4, ..., *tiles, run), which is overwritten."""
+    axes = y.ndim - 1
+    tiles, run = m.shape[axes:-1], m.shape[-1]
+    y = y.reshape((*(n for count in tiles for n in (count, 2)), run))
+    pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
+    for i in range(axes):
+        a, b, c, d = [m[_at(i, k)] for k in range(4)]
+        m = pairs if i == axes - 1 else m[_at(i, slice(0, 2))]  # in place, but for the last
+        first, second = m[_at(i, 0)], m[_at(i, 1)]
+        np.add(a, b, out=first)
+        first += c
+        np.subtract(b, c, out=second)
+        second -= d
+
+
+def _finite(y: Any) -> bool:
+    """Whether all of y is. By BLAS's Σ y², a third of the time of y.sum(); where that is too large
+    for the dtype y counts as not finite, and the direct form is right all the same.
+    """
+    if y.flags.c_contiguous:
+        flat = y.reshape(-1)
+        return bool(np.isfinite(np.vdot(flat, flat)))
+    return bool(np.isfinite(y.sum()))
+
+
+# -- which are used ------------------------------------------------------------------------------
+
+
+class Transforms(NamedTuple):
+    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES."""
+
+    seen: Callable
+    given: Callable
+    results: Callable
+    takes: Callable
+    block_bytes: int | None = None
+
+
+_places_first = Transforms(
+    _seen_places_first,
+    _given_places_first,
+    _results_places_first,
+    takes=lambda *arrays: all(map(lies_places_first, arrays)),
+)
+_channels_first = Transforms(_seen, _given, _results, takes=lambda *arrays: True)
+_used = [_places_first, _channels_first]
+
+
+def use_compiled(transforms: Transforms | None) -> None:
+    """Let these transform the arrays that they take; None: NumPy does."""
+    _used[:] = [_places_first, *([transforms] if transforms else []), _channels_first]
+
+
+def transforms(*arrays: Any) -> Transforms:
+    """The transforms for these arrays."""
+    return next(t for t in _used if t.takes(*arrays))

@@ -1,0 +1,158 @@
+"""Images whose places come first in memory: shape (N, C, *size), strides of (*size, N, C).
+
+Windows lie along the places. Where channels and images of a place are neighbours in memory, what
+lies at one place of all windows is one long run, and a convolution is a sum of matrix products
+(places × channels)(channels × outputs) without a copy of its windows. So convolutions and pooling
+of many images give results in this order, and take such arguments as they are. Elementwise results
+have the order of their arguments, NumPy's own rule, so it passes through activations and sums; ops
+that want rows copy it, as they would any transposed array. A shape never tells: y[n, c, h, w] is
+the same element in either order.
+"""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..backends.pool import share
+from .blocks import BLOCK, scratch, single, spans
+
+RUN = 256  # images times channels: shorter runs are slower than what the other order costs
+ALIGNED = (
+    1024  # bytes: rows that are a multiple of this apart share few places of the cache: a copy
+)
+GAP = 16  # ... with so many entries between them is quicker to read across
+_chosen = True
+
+
+def choose(chosen: bool) -> None:
+    """Whether results may lie so. Compiled loops are written for rows, and gain nothing by it."""
+    global _chosen
+    _chosen = chosen
+
+
+def places(x: Any) -> Any:
+    """A view (*size, N, C) of x (N, C, *size)."""
+    return x.transpose((*range(2, x.ndim), 0, 1))
+
+
+def lies_places_first(x: Any) -> bool:
+    """Whether x lies in memory as places(x) would. An image of one place does so in any order."""
+    return type(x) is np.ndarray and x.ndim > 2 and places(x).flags.c_contiguous
+
+
+def turned(x: Any) -> bool:
+    """Whether x (N, C, *size) has all channels and images of a place side by side, and not rows.
+
+    So do images places first, and some of their places or images.
+    """
+    if type(x) is not np.ndarray or x.ndim < 3 or x.flags.c_contiguous:
+        return False
+    return x.strides[:2] == (x.shape[1] * x.itemsize, x.itemsize)
+
+
+def pays(n: int, *channels: int) -> bool:
+    """Whether n images with such numbers of channels had better lie places first."""
+    return _chosen and n * min(channels) >= RUN
+
+
+def empty(shape: tuple, dtype: Any) -> np.ndarray:
+    """An uninitialised array of this shape, places first, which is no view."""
+    n, channels, *size = shape
+    order = np.empty((*size, n, channels), np.bool_)  # never touched: it says the order alone
+    return np.empty_like(order.transpose((-2, -1, *range(len(size)))), dtype=dtype)
+
+
+def places_first(x: np.ndarray) -> np.ndarray:
+    """x, or a copy of it, that lies places first."""
+    if lies_places_first(x):
+        return x
+    y = empty(x.shape, x.dtype)
+    if single(x):
+        _copy(x, y)
+    else:
+        blocks = spans(len(x), max(1, BLOCK * len(x) // x.size))
+        share(lambda images: _copy(x[images], y[images]), blocks)
+    return y
+
+
+def in_rows(x: Any) -> Any:
+    """x as an array in rows: a copy where it is not, for images places first in a third of the time
+    that NumPy takes for one.
+    """
+    if type(x) is not np.ndarray or x.flags.c_contiguous:
+        return x
+    k = turned_at(x)
+    if not k:
+        return np.ascontiguousarray(x)
+    y = np.empty(x.shape, x.dtype)
+    rows = y.reshape((prod(x.shape[:k]), -1))
+    runs = x.transpose((*range(k, x.ndim), *range(k))).reshape(rows.shape[::-1])
+
+    def copy(some: slice) -> None:
+        block = scratch.empty("block 3", (len(runs), some.stop - some.start + GAP), x)[:, :-GAP]
+        block[...] = runs[:, some]
+        rows[some] = block.T
+
+    share(copy, spans(len(rows), max(RUN, len(rows) * BLOCK // x.size)))
+    return y
+
+
+def turned_at(x: np.ndarray) -> int:
+    """How many of x's first axes are the last in memory, the rest before them; 0: another order."""
+    if x.ndim < 2 or x.size == 0 or x.flags.c_contiguous:
+        return 0
+    k = 1 + max(range(x.ndim - 1), key=lambda i: x.strides[i + 1] - x.strides[i])
+    return k if x.transpose((*range(k, x.ndim), *range(k))).flags.c_contiguous else 0
+
+
+def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """a, or a copy of it that lies in memory as x does; both have the same shape."""
+    if a.strides == x.strides:
+        return a
+    if x.ndim > 2 and turned_at(x) == 2:
+        return places_first(a)
+    y = np.empty_like(x, a.dtype)
+    y[...] = a
+    return y
+
+
+def scratch_like(name: str, shape: tuple, x: Any) -> Any:
+    """Scratch memory of this shape (*lead, *size) in the order of x."""
+    if not turned(x):
+        return scratch.empty(name, shape, x)
+    n, channels, *size = shape
+    y = scratch.empty(name, (*size, n, channels), x)
+    return y.transpose((-2, -1, *range(len(size))))
+
+
+def over_strips(fill: Callable, apart: bool, y: Any, *arrays: Any) -> None:
+    """fill(block of y, blocks of the arrays) on all threads; all lie places first.
+
+    apart: a row of the array with fewest rows belongs to one or some rows of each other. Then
+    blocks are such rows of all images, else groups of images.
+    """
+    every = (y, *arrays)
+    largest = max(every, key=lambda a: a.size)
+    n, channels, rows = len(y), y.shape[1], min(a.shape[2] for a in every)
+    if single(largest):
+        fill(*every)
+    elif apart and not any(a.shape[2] % rows for a in every):
+
+        def strip(span: slice) -> None:
+            each = [a.shape[2] // rows for a in every]
+            fill(*[a[:, :, span.start * k : span.stop * k] for a, k in zip(every, each)])
+
+        share(strip, spans(rows, max(1, BLOCK // 2 * rows // largest.size)))
+    else:
+        step = max(1, -(-RUN // channels), BLOCK // 2 * n // largest.size)
+        share(lambda images: fill(*[a[images] for a in every]), spans(n, step))
+
+
+def _copy(x: np.ndarray, y: np.ndarray) -> None:
+    if x.strides[1] % ALIGNED == 0 and x.flags.c_contiguous:
+        rows = scratch.empty("block 3", (*x.shape[:2], x[0, 0].size + GAP), x)[..., :-GAP]
+        rows[...] = x.reshape(rows.shape)
+        x = rows.reshape(x.shape)
+    places(y)[...] = places(x)

@@ -1,0 +1,228 @@
+"""Images whose places come first in memory: the same results, in the order of their arguments."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import minigrad as mg
+import minigrad.nn.functional as F
+from minigrad.ops import image_layout
+from minigrad.ops.conv import gathered, pointwise, thin
+from minigrad.ops.image_layout import in_rows, lies_places_first, places_first, turned
+
+
+def rand(*shape, seed=0, dtype: Any = np.float32):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+IMAGES = (16, 24, 9, 10)  # enough of them for results to lie so
+WEIGHT, BIAS = rand(24, seed=1), rand(24, seed=2)
+
+
+def conv(channels, *kernel, **options):
+    w = rand(20, channels // options.get("groups", 1), *kernel, seed=3)
+    return lambda x: mg.conv2d(x, w, rand(20, seed=4), **options)
+
+
+TURNED = {  # functions whose results lie as their arguments do
+    "relu": mg.relu,
+    "gelu": mg.gelu,
+    "a sum": lambda x: x + x * 2,
+    "a bias": lambda x: x + WEIGHT.reshape(1, -1, 1, 1),
+    "3 × 3": conv(24, 3, 3, padding=1),
+    "3 × 3, stride 2": conv(24, 3, 3, stride=2, padding=1),
+    "5 × 2, dilated": conv(24, 5, 2, padding=((3, 1), (0, 2)), dilation=(1, 3)),
+    "1 × 1": conv(24, 1, 1),
+    "1 × 1, stride 2": conv(24, 1, 1, stride=2),
+    "max_pool": lambda x: mg.max_pool2d(x, 2),
+    "max_pool, overlapping": lambda x: mg.max_pool2d(x, 3, stride=2, padding=1),
+    "max_pool that covers": lambda x: mg.max_pool2d(x, (3, 2)),
+    "avg_pool": lambda x: mg.avg_pool2d(x, (3, 2)),
+    "avg_pool, overlapping": lambda x: mg.avg_pool2d(x, 3, stride=1, padding=1),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, WEIGHT, BIAS, training=True),
+    "group_norm": lambda x: F.group_norm(x, 4, WEIGHT, BIAS),
+    "instance_norm": F.instance_norm,
+}
+OTHERS = {  # and whose results lie in rows
+    "depthwise": lambda x: mg.conv2d(x, rand(24, 1, 3, 3, seed=3), padding=1, groups=24),
+    "groups": conv(24, 3, 3, groups=4),
+    "softmax": lambda x: F.softmax(x, 1),
+    "layer_norm with places": lambda x: F.layer_norm(x, (9, 10), rand(9, 10), rand(9, 10)),
+    "flatten": lambda x: x.reshape(16, -1),
+    "sums of channels": lambda x: x.sum((0, 2, 3)) * x.mean((2, 3)),
+    "conv_transpose": lambda x: mg.conv_transpose2d(x, rand(24, 5, 2, 2, seed=3), stride=2),
+}
+
+
+def value_and_gradient(fn, x: np.ndarray, g: np.ndarray | None = None):
+    """As arrays, in the order that they have; the gradient as an op's rule left it."""
+    seen, leaf = [], mg.tensor(x, requires_grad=True)
+    x_again = mg.exp(leaf) * 0 + leaf  # no leaf: its gradient is not copied
+    x_again.register_hook(lambda gx: seen.append(gx.numpy()))
+    y = fn(x_again)
+    g = rand(*y.shape, seed=9) if g is None else g
+    y.backward(mg.tensor(places_first(g) if turned(y.numpy()) else g))
+    return y.numpy(), seen[0]
+
+
+@pytest.mark.parametrize("name", [*TURNED, *OTHERS])
+def test_values_and_gradients_are_those_of_images_in_rows(name):
+    fn, x = {**TURNED, **OTHERS}[name], rand(*IMAGES)
+    for ours, exact in zip(
+        value_and_gradient(fn, places_first(x)), value_and_gradient(fn, x), strict=True
+    ):
+        np.testing.assert_allclose(ours, exact, rtol=1e-5, atol=2e-5 * abs(exact).max())
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_the_order_goes_through_forward_and_back(name):
+    y, gx = value_and_gradient(TURNED[name], places_first(rand(*IMAGES)))
+    assert turned(y) and turned(gx)
+
+
+def test_many_images_come_out_of_a_first_layer_places_first():
+    y = mg.conv2d(mg.tensor(rand(32, 3, 12, 12)), rand(16, 3, 3, 3), padding=1)
+    assert lies_places_first(y.numpy()) and turned(y.numpy())
+
+
+def test_few_images_stay_in_rows():
+    y = mg.conv2d(mg.tensor(rand(4, 16, 32, 32)), rand(16, 16, 3, 3), padding=1)
+    assert y.numpy().flags.c_contiguous
+
+
+def test_inside_accelerate_results_lie_in_rows():
+    pytest.importorskip("numba", reason="mg.accelerate compiles with numba")
+    with mg.accelerate():
+        y = mg.conv2d(mg.tensor(rand(32, 16, 12, 12)), rand(16, 16, 3, 3), padding=1)
+    assert y.numpy().flags.c_contiguous
+
+
+# -- the forms beside the direct one ---------------------------------------------------------------
+
+
+@st.composite
+def convolutions(draw):
+    """(x, w, b, options) with one to three spatial axes."""
+    dims = draw(st.integers(1, 3))
+    kernel = [draw(st.integers(1, 3)) for _ in range(dims)]
+    options = {
+        "stride": tuple(draw(st.integers(1, 3)) for _ in range(dims)),
+        "dilation": tuple(draw(st.integers(1, 2)) for _ in range(dims)),
+        "padding": tuple((draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in range(dims)),
+    }
+    size = [draw(st.integers(5, 7)) for _ in range(dims)]
+    n, c, o = draw(st.integers(2, 20)), draw(st.integers(2, 6)), draw(st.integers(1, 6))
+    shapes = (n, c, *size), (o, c, *kernel), (o,)
+    return (*(rand(*s, seed=k, dtype=np.float64) for k, s in enumerate(shapes)), options)
+
+
+@given(convolutions(), st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_any_windows_give_what_they_give_in_rows(case, first):
+    x, w, b, options = case
+    fn = {3: mg.conv1d, 4: mg.conv2d, 5: mg.conv3d}[x.ndim]
+
+    def gradients(x):
+        leaves = [mg.tensor(a, requires_grad=True) for a in (x, w, b)]
+        y = fn(*leaves, **options)
+        g = rand(*y.shape, seed=9, dtype=np.float64)
+        return y.numpy(), *[a.numpy() for a in mg.grad(y, leaves, mg.tensor(g))]
+
+    exact = gradients(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image_layout, "RUN", 1)
+        patch.setattr(thin, "LEAST_IMAGES", 1 if first else 1 << 30)
+        patch.setattr(thin, "BLOCK_BYTES", 1)
+        patch.setattr(gathered, "BLOCK_BYTES", 1)
+        patch.setattr(pointwise, "BLOCK", 1)
+        for a, e in zip(gradients(places_first(x)), exact, strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10)
+
+
+# -- the same bits ---------------------------------------------------------------------------------
+
+
+def network(x, *leaves):
+    u, v, w, weight, bias = leaves
+    x = mg.max_pool2d(mg.relu(mg.conv2d(x, u, padding=1)), 2)
+    x = F.batch_norm(mg.conv2d(x, v, padding=1), None, None, weight, bias, training=True)
+    x = mg.conv2d(mg.relu(x), w, stride=2)
+    return (x.mean((2, 3)) ** 2).sum()
+
+
+def layers():
+    shapes = (16, 3, 3, 3), (32, 16, 3, 3), (24, 32, 2, 2), (32,), (32,)
+    return [mg.tensor(rand(*s, seed=k), requires_grad=True) for k, s in enumerate(shapes)]
+
+
+@pytest.fixture
+def threads():
+    pytest.importorskip("threadpoolctl")  # without it products use the threads of BLAS
+    before = mg.get_num_threads()
+    yield mg.set_num_threads
+    mg.set_num_threads(before)
+
+
+def test_no_bit_depends_on_the_number_of_threads(threads):
+    found, x = [], rand(64, 3, 32, 32)
+    for n in (1, 2, 4):
+        threads(n)
+        leaves = layers()
+        found.append([g.numpy().tobytes() for g in mg.grad(network(x, *leaves), leaves)])
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_parallel_engine_gives_the_serial_bits(threads):
+    threads(2)
+    leaves = layers()
+    y = network(rand(32, 3, 16, 16), *leaves)
+    serial = mg.grad(y, leaves, retain_graph=True)
+    parallel = mg.grad(y, leaves, engine="parallel", workers=4, min_work=0)
+    for a, b in zip(serial, parallel, strict=True):
+        assert a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def test_a_replay_of_a_tape_gives_the_eager_bits():
+    leaves, x = layers(), mg.tensor(rand(32, 3, 16, 16))
+    with mg.Tape() as tape:
+        y = network(x, *leaves)
+    program = tape.compile(y, [x], leaves)
+    other = rand(32, 3, 16, 16, seed=8)
+    value, gs = program(other)
+    y = network(mg.tensor(other), *leaves)
+    assert value.tobytes() == y.numpy().tobytes()
+    for a, b in zip(gs, mg.grad(y, leaves), strict=True):
+        assert a.tobytes() == b.numpy().tobytes()
+
+
+# -- arrays ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(1, 6), min_size=3, max_size=5), st.integers(0, 4))
+@settings(deadline=None)
+def test_arrays_turned_at_any_axis_come_back_in_rows(shape, k):
+    k %= len(shape)
+    x = rand(*shape[k:], *shape[:k])
+    x = x.transpose((*range(len(shape) - k, len(shape)), *range(len(shape) - k)))
+    y = in_rows(x)
+    assert x.shape == tuple(shape)
+    assert y.flags.c_contiguous and (y == x).all()
+
+
+@pytest.mark.parametrize("size", [(32, 16, 32, 32), (5, 3, 4, 2), (40, 64, 20, 21)])
+def test_images_are_turned_and_turned_back(size):
+    x = rand(*size)
+    y = places_first(x)
+    assert lies_places_first(y) and y.base is None and (y == x).all()
+    assert in_rows(y).tobytes() == x.tobytes()
+
+
+def test_a_reshape_that_can_be_a_view_is_one():
+    x = mg.conv2d(mg.tensor(rand(32, 16, 8, 8)), rand(16, 16, 3, 3), padding=1)
+    assert turned(x.numpy())
+    assert np.shares_memory(x.reshape(32, 4, 4, 64).numpy(), x.numpy())
+    y = x.reshape(32, -1).numpy()
+    assert y.flags.c_contiguous and y.tobytes() == np.ascontiguousarray(x.numpy()).tobytes()
