@@ -18,16 +18,14 @@ import numpy as np
 
 from . import special
 from .core.registry import op
-from .core.tensor import raw
 from .ops.axes import array_like, as_floating
-from .ops.elementwise.probability import power_product, two_powers
+from .ops.elementwise.probability import two_powers
+from .stats_of_vectors import HALF_LOG_2PI, dirichlet, multivariate_normal
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
     "multivariate_normal", "norm", "poisson", "t", "uniform",
 ]  # fmt: skip
-
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def _standard(x: Any, loc: Any, scale: Any) -> Any:
@@ -73,7 +71,7 @@ class _Norm(_Continuous):
 
     def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """−z²/2 − log(scale √2π), z = (x − loc)/scale"""
-        return -0.5 * op.square(_standard(x, loc, scale)) - _HALF_LOG_2PI - op.log(scale)
+        return -0.5 * op.square(_standard(x, loc, scale)) - HALF_LOG_2PI - op.log(scale)
 
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """Φ(z)"""
@@ -292,101 +290,6 @@ class _Bernoulli:
         return op.exp(self.logpmf(k, p))
 
 
-class _Dirichlet:
-    """The Dirichlet distribution on shares x (d,) or (d, n), as columns, that add up to 1.
-
-    ValueError, as in SciPy, where they do not (to the square root of the dtype's ε), or are
-    negative. The derivative in x is the formula's, as if the shares were free; make them by softmax
-    to stay where they add up to 1. At a share of 0 it is the limit from inside, the others held:
-    ±∞ for logpdf; for pdf 0 where α_i > 2, finite where α_i = 2, ±∞ below; 0 where α_i = 1. With
-    two such shares pdf is 0 if one has α_i > 1, and so is its gradient along the other.
-    """
-
-    def logpdf(self, x: Any, alpha: Any) -> Any:
-        """Σ (α_i − 1) log x_i − Σ log Γ(α_i) + log Γ(Σ α_i)"""
-        x, alpha = self._arrays(x, alpha)
-        column = alpha if x.ndim == 1 else op.expand_dims(alpha, axis=-1)
-        return self._constant(alpha) + op.sum(special.xlogy(column - 1, x), axis=0)
-
-    def pdf(self, x: Any, alpha: Any) -> Any:
-        """The density at x."""
-        x, alpha = self._arrays(x, alpha)
-        if (raw(x) > 0).all():
-            return op.exp(self.logpdf(x, alpha))
-        rows = op.transpose(x)  # where a share is 0 the gradient of exp(logpdf) would be 0 · ∞
-        powers = op.broadcast_to(alpha - 1, shape=rows.shape)
-        constant = op.broadcast_to(self._constant(alpha), shape=rows.shape[:-1])
-        return power_product(rows, powers, constant)
-
-    def _arrays(self, x: Any, alpha: Any) -> tuple:
-        x, alpha = as_floating(array_like(x)), as_floating(array_like(alpha))
-        _check_shares(x, alpha)
-        return x, alpha
-
-    def _constant(self, alpha: Any) -> Any:
-        return special.gammaln(op.sum(alpha)) - op.sum(special.gammaln(alpha))
-
-
-def _check_shares(x: Any, alpha: Any) -> None:
-    if alpha.ndim != 1 or x.ndim not in (1, 2) or x.shape[0] != alpha.shape[0]:
-        raise ValueError(
-            f"dirichlet: alpha (d,) goes with x (d,), or (d, n) for n points as columns; got alpha "
-            f"{alpha.shape}, x {x.shape}. For points in rows pass x.T"
-        )
-    totals, values = raw(op.sum(x, axis=0)), raw(x)
-    if (values < 0).any() or (abs(totals - 1) > np.finfo(x.dtype).eps ** 0.5).any():
-        raise ValueError(
-            "dirichlet: the entries of x along axis 0 must be shares, 0 or more, that add up to 1; "
-            f"the least is {values.min()}, sums go from {totals.min()} to {totals.max()}. "
-            "mg.softmax(x, axis=0) makes shares of any numbers"
-        )
-
-
-class _MultivariateNormal:
-    """The normal distribution of vectors: mean (d,), cov (d, d), a vector of variances or one."""
-
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1.0) -> Any:
-        """−(d log 2π + log det C + (x − m)ᵀ C⁻¹ (x − m))/2 of x (…, d), by Cholesky's factor
-
-        LinAlgError where cov is not positive definite. x (n,) with a single mean: n numbers.
-        """
-        x, mean, cov = self._arrays(x, mean, cov)
-        l = op.cholesky(cov)
-        z = op.triangular_solve(l, op.swapaxes(_rows(x - mean), axis1=0, axis2=1), lower=True)
-        d = cov.shape[-1]
-        log_det = op.sum(op.log(op.diagonal(l)))
-        y = -0.5 * op.sum(op.square(z), axis=0) - log_det - d * _HALF_LOG_2PI
-        return op.reshape(y, shape=x.shape[:-1])
-
-    def pdf(self, x: Any, mean: Any = None, cov: Any = 1.0) -> Any:
-        """The density at x."""
-        return op.exp(self.logpdf(x, mean, cov))
-
-    def entropy(self, mean: Any = None, cov: Any = 1.0) -> Any:
-        """(d + d log 2π + log det C)/2"""
-        cov = self._arrays(0.0 if mean is None else mean, mean, cov)[2]
-        return 0.5 * op.slogdet(cov)[1] + cov.shape[-1] * (0.5 + _HALF_LOG_2PI)
-
-    def _arrays(self, x: Any, mean: Any, cov: Any) -> tuple:
-        """x (…, d), mean (d,) and cov (d, d)."""
-        x, cov = as_floating(array_like(x)), as_floating(array_like(cov))
-        d = max(cov.shape[-1] if cov.ndim else 1, np.shape(mean)[-1] if np.ndim(mean) else 1)
-        d = x.shape[-1] if d == 1 and cov.ndim == 0 and mean is None and x.ndim else d
-        mean = (
-            op.zeros_like(x[..., :1]) if mean is None and x.ndim else 0.0 if mean is None else mean
-        )
-        if cov.ndim < 2:
-            cov = op.broadcast_to(cov, shape=(d,))
-            cov = op.diag(cov)
-        x = op.expand_dims(x, axis=-1) if x.ndim == 0 or (d == 1 and x.shape[-1] != 1) else x
-        return x, as_floating(array_like(mean)), cov
-
-
-def _rows(x: Any) -> Any:
-    return op.reshape(x, shape=(-1, x.shape[-1]))
-
-
 norm, t, gamma, chi2, beta = _Norm(), _T(), _Gamma(), _Chi2(), _Beta()
 expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()
 poisson, bernoulli = _Poisson(), _Bernoulli()
-dirichlet, multivariate_normal = _Dirichlet(), _MultivariateNormal()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.testing import gradcheck
+from minigrad.testing import gradcheck, gradgradcheck
 
 scipy_stats = pytest.importorskip("scipy.stats", reason="SciPy is not installed")
 rng = np.random.default_rng(0)
@@ -61,6 +61,74 @@ def test_parameters_of_vectors_have_derivatives():
     m = mg.stats.multivariate_normal
     assert gradcheck(lambda c: m.logpdf(X[:3], X[2:], c @ c.T + np.eye(3)), (COV,))
     assert gradcheck(lambda c: m.entropy(None, c @ c.T + np.eye(3)), (COV,))
+
+
+FACTOR = rng.standard_normal((4, 2))
+
+
+def on_its_span(factor, y):
+    """The log density at factor · y + 1 with the covariance factor · factorᵀ, of rank 2."""
+    m = mg.stats.multivariate_normal
+    x = (y @ factor.T) + 1.0
+    return m.logpdf(x, np.ones(4), factor @ factor.T, allow_singular=True)
+
+
+@pytest.mark.parametrize("cov", [
+    FACTOR @ FACTOR.T, np.diag([2.0, 0.0, 0.0, 1.0]), np.diag([1.0, 1.0, 0.0, 1.0]),
+    np.ones((4, 4)), np.zeros((4, 4)), FACTOR @ FACTOR.T + np.eye(4),
+], ids=["rank 2", "diagonal", "equal values", "rank 1", "rank 0", "full rank"])  # fmt: skip
+def test_a_singular_covariance_has_scipys_density_on_its_span_and_none_outside(cov):
+    ours, scipys = mg.stats.multivariate_normal, scipy_stats.multivariate_normal
+    inside = 1 + rng.standard_normal((3, 4)) @ cov
+    for x in (inside, inside[0], np.vstack([inside, inside + [0.0, 0.0, 1.0, 2.0]])):
+        y = ours.logpdf(mg.tensor(x), np.ones(4), cov, allow_singular=True)
+        expected = scipys.logpdf(x, np.ones(4), cov, allow_singular=True)
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-9)
+    np.testing.assert_allclose(ours.entropy(None, cov), scipys.entropy(None, cov), rtol=1e-9)
+
+
+def test_on_the_span_of_a_singular_covariance_derivatives_are_right_to_second_order():
+    args = (FACTOR, rng.standard_normal((3, 2)))
+    assert gradcheck(on_its_span, args) and gradgradcheck(on_its_span, args)
+    entropy = lambda a: mg.stats.multivariate_normal.entropy(None, a @ a.T)
+    assert gradcheck(entropy, (FACTOR,)) and gradgradcheck(entropy, (FACTOR,))
+
+
+def test_outside_the_span_of_a_covariance_the_gradient_is_zero():
+    x = mg.tensor([[1.0, 0.0], [1.0, 0.5]], requires_grad=True)
+    cov = mg.tensor([[2.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    y = mg.stats.multivariate_normal.pdf(x, [0.0, 0.0], cov, allow_singular=True)
+    gx, gcov = mg.grad(y.sum(), [x, cov])
+    density = scipy_stats.norm.pdf(1.0, scale=2**0.5)
+    np.testing.assert_allclose(y.numpy(), [density, 0.0])
+    np.testing.assert_allclose(gx.numpy(), [[-density / 2, 0], [0, 0]], atol=1e-15)
+    np.testing.assert_allclose(gcov.numpy(), [[-density / 8, 0], [0, 0]], atol=1e-15)
+
+
+def test_examples_share_a_singular_covariance_and_may_have_full_ones_of_their_own():
+    f = lambda x, c: mg.stats.multivariate_normal.logpdf(x, None, c, allow_singular=True)
+    cov, x = FACTOR @ FACTOR.T, rng.standard_normal((3, 2)) @ FACTOR.T
+    shared = mg.func.vmap(f, (0, None))(x, cov)
+    np.testing.assert_allclose(shared.numpy(), f(x, cov), rtol=1e-12)
+    full = np.stack([cov + i * np.eye(4) for i in (1, 2, 3)])
+    own = mg.func.vmap(f)(x, full).numpy()
+    np.testing.assert_allclose(own, [f(x[i], full[i]) for i in range(3)], rtol=1e-12)
+    with pytest.raises(ValueError, match="every cov .* must have full rank, since the rank is"):
+        mg.func.vmap(f)(x, np.stack([cov] * 3))
+
+
+@pytest.mark.parametrize("cov", [np.ones((3, 3)), FACTOR @ FACTOR.T, 0.1 * np.ones((2, 2))])
+def test_a_singular_covariance_is_refused_where_it_is_not_allowed(cov):
+    zero = np.zeros(len(cov))
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite .*allow_singular=True"):
+        mg.stats.multivariate_normal.logpdf(zero, zero, cov)
+    with pytest.raises(np.linalg.LinAlgError):
+        scipy_stats.multivariate_normal.logpdf(zero, zero, cov)
+
+
+def test_a_covariance_with_an_eigenvalue_below_zero_is_never_one():
+    with pytest.raises(ValueError, match=r"has the eigenvalue -1; a covariance has none below 0"):
+        mg.stats.multivariate_normal.pdf(np.zeros(2), cov=np.diag([2.0, -1.0]), allow_singular=True)
 
 
 @pytest.mark.parametrize("name", ["gamma", "beta", "expon", "uniform"])

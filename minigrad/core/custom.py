@@ -33,10 +33,11 @@ __all__ = ["Function", "once_differentiable"]
 class Function:
     """Base of ops written as classes; call them with `apply`. All methods are static.
 
-    forward(ctx, *args)       the values; tensors arrive untracked, results are tensors. With
+    forward(ctx, *args)       the values; tensors arrive untracked, results are tensors, and what is
+                              none beside them (None, numbers, strings) is passed through. With
                               `setup_context(ctx, inputs, output)` it is forward(*args)
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
-                              result; None for what is no tensor, or for zero
+                              result; either is None for what is no tensor, a gradient for zero too
     jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size
 

@@ -13,6 +13,13 @@ from .spelling import argument_here
 Function = TypeVar("Function", bound=Callable)
 
 
+# The end of the error where a plain array would drop a derivative in silence.
+NO_PLAIN_ARRAY = (
+    "Say x.detach() for the values. mg.stack([...]) makes a tensor of tensors, mg.hstack([...]) "
+    "what np.r_[...] would and mg.column_stack([...]) what np.c_[...] would."
+)
+
+
 class MinigradError(Exception):
     """Base of the errors that only this engine raises."""
 

@@ -8,7 +8,7 @@ from ..backends.dtypes import is_differentiable
 from . import modes, versions
 from .errors import InPlaceError, RuleError, describe
 from .function_context import Context
-from .function_plan import FunctionPlan, as_tensor, batch_in_front
+from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
 from .inplace import _seen_by_x_alone
 from .plan import Rule
 from .primitive import Primitive
@@ -54,6 +54,7 @@ class FunctionCall(Primitive):
         self.is_over = False
         self.needs = self._needs()
         self.contexts: list[Context] = []  # of the runs so far
+        self.plain: dict[int, Any] | None = None  # results that are no tensors, by place
         self.alone = [x.level == 0 and _seen_by_x_alone(x) for x in self.given]
         if function.defines("jvp"):
             names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
@@ -83,11 +84,14 @@ class FunctionCall(Primitive):
                 function.setup_context(ctx, tuple(args), y)
             else:
                 y = function.forward(ctx, *args)
-        ys = [self._result(part, i) for i, part in enumerate(y if _several(y) else (y,))]
+        results, plain = self._parted(y)
+        self._keep(plain)
+        ctx.plain_places = tuple(plain)
+        ys = [np.asarray(a) if isinstance(a, np.generic) else a for a in map(raw, results)]
         self.outputs = len(ys) if _several(y) else 0
         if versions.last_write != before:
             self._refuse_unmarked(ctx, tensors, before)
-        ctx.settle(tensors, list(y) if _several(y) else [y], ys)
+        ctx.settle(tensors, results, ys)
         return tuple(ys) if self.outputs else ys[0]
 
     def filled(self, tensors: Any) -> list:
@@ -107,14 +111,33 @@ class FunctionCall(Primitive):
             )
         return needs
 
-    def _result(self, y: Any, i: int) -> Any:
-        y = raw(y)
-        if not hasattr(y, "dtype"):
+    def _parted(self, y: Any) -> tuple[list, dict[int, Any]]:
+        """The tensors among the results of a forward, and by its place what is none."""
+        results = list(y) if _several(y) else [y]
+        plain = {i: part for i, part in enumerate(results) if not hasattr(raw(part), "dtype")}
+        for i, part in plain.items():
+            if _holds_tensors(part):
+                raise TypeError(
+                    f"{self.name}.forward returned a {type(part).__name__} that holds tensors as "
+                    f"result {i}; they would get no gradient: return them one by one"
+                )
+        if len(plain) == len(results):
             raise TypeError(
-                f"{self.name}.forward returned {describe(y)} as result {i}; results are tensors "
-                "(keep anything else on ctx)"
+                f"{self.name}.forward returned {describe(y)}, in which no result is a tensor: "
+                "nothing could be differentiated. A number is one as mg.tensor(number)"
             )
-        return np.asarray(y) if isinstance(y, np.generic) else y
+        return [part for i, part in enumerate(results) if i not in plain], plain
+
+    def _keep(self, plain: dict[int, Any]) -> None:
+        """Note the results that are no tensors; runs for several examples must give the same."""
+        if self.plain is None:
+            self.plain = plain
+        elif not _equal(plain, self.plain):
+            raise RuleError(
+                f"{self.name}.forward returned {plain} for one example of vmap and {self.plain} "
+                "for another, as {place: result that is no tensor}; these are not batched: return "
+                "tensors, or the same for every example"
+            )
 
     def _refuse_unmarked(self, ctx: Context, tensors: list, before: int) -> None:
         for name, x in zip(self.arrays, tensors, strict=True):
@@ -141,7 +164,7 @@ class FunctionCall(Primitive):
                 x = self.given[changed]
                 x.data, x.node = ys[at].data, ys[at].node
                 ys[at] = x
-        return tuple(ys) if several else ys[0]
+        return tuple(with_plain(ys, self.plain)) if several else ys[0]
 
     def forget(self) -> None:
         """Let go of the arrays of this call; nodes keep what they need."""
@@ -171,11 +194,13 @@ class FunctionCall(Primitive):
         pushed = self.function.jvp(ctx, *tangents)  # type: ignore[attr-defined]
         several = isinstance(y, tuple)
         pushed = list(pushed) if several and _several(pushed) else [pushed]
-        ys = y if several else (y,)
-        if len(pushed) != len(ys):
+        ys, plain = y if several else (y,), self.ctx.plain_places
+        if len(pushed) != len(ys) + len(plain):
             raise RuleError(
-                f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys)} results"
+                f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
+                "results; it must return one for each, None for what is no tensor"
             )
+        pushed = [t for i, t in enumerate(pushed) if i not in plain]
         for t, part in zip(pushed, ys, strict=True):
             if t is not None and t.shape != part.shape:
                 raise RuleError(
@@ -198,6 +223,9 @@ class FunctionCall(Primitive):
         if not _several(y):
             return batch_in_front(y, out_dims, size)
         dims = out_dims if _several(out_dims) else [out_dims] * len(y)
+        results, plain = self._parted(y)
+        self._keep(plain)
+        y, dims = results, [d for i, d in enumerate(dims) if i not in plain]
         return tuple([batch_in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
 
 
@@ -212,3 +240,18 @@ class VmapInfo:
 
 def _several(y: Any) -> bool:
     return isinstance(y, tuple | list)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except (TypeError, ValueError):  # arrays in a container
+        return False
+
+
+def _holds_tensors(value: Any, depth: int = 3) -> bool:
+    """Whether a list, tuple, dict or set, or one in it, holds a tensor: no deeper than `depth`."""
+    if not isinstance(value, list | tuple | dict | set) or not depth:
+        return isinstance(value, Tensor)
+    parts = value.values() if isinstance(value, dict) else value
+    return any(_holds_tensors(part, depth - 1) for part in parts)

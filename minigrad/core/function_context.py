@@ -36,6 +36,7 @@ class Context:
         self._others: dict[int, Any] = {}  # what is saved and neither an input nor an output
         self.constant_outputs: set[int] = set()
         self.dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
+        self.plain_places: tuple = ()  # of the results that are no tensors, among all
         self._own = {*vars(self), "_own"}
 
     # -- for the forward ---------------------------------------------------------------------

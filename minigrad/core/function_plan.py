@@ -78,8 +78,10 @@ class FunctionPlan(Plan):
         cut = recorded and self.hidden
         apart = not recorded or self.once  # from g too
         ctx = self.ctx.at_use(tuple([detached(v) if cut else v for v in saved]), self.needs)
+        cotangents = [as_tensor(detached(v) if apart else v) for v in gs]
+        cotangents = with_plain(cotangents, dict.fromkeys(self.ctx.plain_places))
         with modes.no_grad() if apart else nullcontext():
-            given = op.function.backward(ctx, *[as_tensor(detached(v) if apart else v) for v in gs])
+            given = op.function.backward(ctx, *cotangents)
         contributions = self._checked(given)
         if cut:
             if self.once:
@@ -133,6 +135,14 @@ class FunctionPlan(Plan):
 def as_tensor(x: Any) -> Any:
     """An array as a tensor; a tensor or None as it is."""
     return x if x is None or isinstance(x, Tensor) else wrap(x)
+
+
+def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
+    """All results of a forward, or cotangents for them: what is no tensor back in its place."""
+    parts = [*tensors]
+    for place, part in sorted((plain or {}).items()):
+        parts.insert(place, part)
+    return parts
 
 
 def _stand_in(place: Any) -> np.ndarray:

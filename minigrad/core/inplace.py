@@ -8,6 +8,7 @@ Four cases:
   gradients flow. What was computed from x before keeps the old values, so nothing is corrupted.
   That is possible only if nobody else looks at x's memory: a view would go on showing the old
   values. CPython's reference count says whether somebody does; then it is an InPlaceError.
+  `y[i] += b` is y[i] = y[i] + b: a view without a name is not changed, as it is written back next.
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
 - Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
   and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
@@ -105,11 +106,18 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
 
 
 def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
-    """x with x = arithmetic(x, b), in x's shape and dtype: recorded, or in x's memory."""
-    recorded = _is_recorded(x, b, what)
-    y = _with_dtype_of(x, arithmetic(x, b), what)
+    """x with x = arithmetic(x, b), in x's shape and dtype: recorded, or in x's memory.
+
+    A view that has no name yet comes from `y[i] += b`, which is about to assign the result to y[i].
+    It gets a copy's, since an array that arithmetic saves must not keep y's memory in use.
+    """
+    written_back = sys.getrefcount(x) <= _UNNAMED and _is_tracked(x, b) and not _seen_by_x_alone(x)
+    recorded = not written_back and _is_recorded(x, b, what)
+    y = _with_dtype_of(x, arithmetic(x.copy() if written_back else x, b), what)
     if y.shape != x.shape:
         raise ValueError(f"{what}: the result has shape {y.shape}, x has {x.shape}; use x = ...")
+    if written_back:
+        return y
     if recorded:
         return _become(x, y)
     x.data[...] = y.data
@@ -119,12 +127,10 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
 
 def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
     """Whether this change needs a node; an error if it cannot be made."""
-    of_transform = x.level or getattr(value, "level", 0) or _level_of(index)
-    tracked = x.node is not None or getattr(value, "node", None) is not None
-    if not of_transform and not (tracked and modes.records(0)):
+    if not _is_tracked(x, value, index):
         return False
     instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
-    if of_transform:
+    if _level(x, value, index):
         instead = f"begin with x = x.copy() to change an argument; {instead}"
     if x.node.__class__ is Leaf:
         raise InPlaceError(
@@ -137,10 +143,22 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
             "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
             "x.detach(), x.numpy() or a saved array of it is alive, which would keep showing the "
-            f"old values. {instead}; write x[i] = x[i] + b for x[i] += b, and "
-            "x[1:] = x[:-1].copy() where the value is a view of x itself"
+            "old values. Where x is a view, x = y[i], change y itself by y[i] = value or "
+            f"y[i] += b, or begin with x = y[i].copy(). Else {instead}; where the value is a view "
+            "of x itself, x[1:] = x[:-1].copy()"
         )
     return True
+
+
+def _is_tracked(x: Any, value: Any, index: Any = None) -> bool:
+    """Whether a change of x by value needs a node."""
+    tracked = x.node is not None or getattr(value, "node", None) is not None
+    return _level(x, value, index) > 0 or tracked and modes.records(0)
+
+
+def _level(x: Any, value: Any, index: Any) -> int:
+    """The highest level of a change: above 0 inside a transform."""
+    return max(x.level, getattr(value, "level", 0), _level_of(index))
 
 
 def _seen_by_x_alone(x: Any) -> bool:
@@ -180,6 +198,35 @@ def _count_alone() -> tuple[int, int]:
 
 
 _ALONE, _BASE_ALONE = _count_alone()
+
+
+class _Counted:
+    """Something whose `p[i] += b` and `p += b` say how often p[i] and p are referred to then."""
+
+    def __getitem__(self, index: int) -> Any:
+        return _Counted()
+
+    def __setitem__(self, index: int, count: Any) -> None:
+        self.count = count
+
+    def __iadd__(self, b: Any) -> Any:
+        return _references(self, None, b, "")
+
+
+def _references(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
+    return sys.getrefcount(x)
+
+
+def _count_unnamed() -> int:
+    """The count that _update sees of x in `y[i] += b`; 0 where `x += b` looks the same."""
+    p: Any = _Counted()
+    p[0] += 1
+    unnamed = p.count
+    p += 1
+    return unnamed if unnamed < p else 0
+
+
+_UNNAMED = _count_unnamed()
 
 
 def _become(x: Any, y: Any) -> Any:

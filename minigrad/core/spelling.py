@@ -14,6 +14,7 @@ _NAMES = {
     "half": "astype(np.float16)", "long": "astype(np.int64)", "bool": "astype(bool)",
     "cpu": 'to("cpu")', "cuda": 'to("cuda")', "from_numpy": "mg.tensor", "mm": "matmul",
     "bmm": "matmul", "mv": "matmul", "t": "T", "expand_as": "broadcast_to",
+    "r_": "mg.hstack([...])", "c_": "mg.column_stack([...])",
     "element_size": "itemsize", "addbmm": "mg.addbmm", "bernoulli": "mg.bernoulli",
     "chain_matmul": "mg.linalg.multi_dot", "clamp_max": "mg.minimum", "clamp_min": "mg.maximum",
     "complex": "a + 1j * b", "concat": "mg.concatenate", "device": 'a string, "cpu" or "cuda:0"',

@@ -7,7 +7,7 @@ import numpy as np
 from ..backends.device import DeviceError, array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .errors import describe
+from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node
 from .hooks import TensorHooks
 from .inplace import InPlace
@@ -179,7 +179,7 @@ class Tensor(InPlace, TensorHooks):
         if self.requires_grad and modes.state.recording:
             raise TypeError(
                 "NumPy asks for a plain array, which would drop this tensor's history in silence. "
-                "Say x.detach() for the values, or use mg.stack([...]) to build a tensor of them."
+                + NO_PLAIN_ARRAY
             )
         if dtype is not None and np.dtype(dtype).kind == "O":
             raise TypeError("an object array of tensors is never made; use a list, or mg.stack")

@@ -1,6 +1,6 @@
 """backward and grad: what users call. They prepare the seeds and the places; an engine walks."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
-from ..core.errors import GraphReleasedError, SeedError, describe
+from ..core.errors import GraphReleasedError, SeedError, TransformError, describe
 from ..core.graph import Leaf
 from ..core.registry import engine as functions
 from ..core.tensor import Tensor, wrap
@@ -42,7 +42,12 @@ def backward(
                   thread (None: a measured default; 0: every node may)
 
     Leaves whose gradient is complete before an error keep their new value, the others their old.
+    Inside a transform of mg.func a tensor of that transform is an error (TransformError): leaves
+    from outside are constants there, and would get nothing.
     """
+    if modes.state.level and inputs is None:
+        tensors = _listed(tensors)
+        _refuse_transformed(tensors)
     chosen = {_place(x, "inputs"): x for x in (() if inputs is None else _listed(inputs))}
     if inputs is not None and not chosen:
         raise ValueError("backward: inputs is empty; leave it out to reach every leaf")
@@ -78,11 +83,16 @@ def grad(
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
-    `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor. An input that the
-    outputs do not depend on is an error, or None with allow_unused=True. The other options are
-    those of mg.backward.
+    `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor; of no inputs the
+    empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
+    depend on; with allow_unused=True it gets None. The other options are those of mg.backward.
     """
     places = [_place(x, "inputs") for x in _listed(inputs)]
+    if not places and isinstance(inputs, Iterator):
+        raise ValueError(
+            "grad: inputs is an iterator that gives no tensor. It may be used up, as "
+            "model.parameters() is by the first that reads it; keep list(model.parameters())"
+        )
     found: dict[Any, Any] = {}
     keep = found.__setitem__
     run_backward(
@@ -93,9 +103,14 @@ def grad(
     for i, place in enumerate(places):
         g = found.get(place)
         if g is None and not allow_unused:
+            instead = "Pass allow_unused=True to get None for it."
+            if modes.state.level:
+                instead += (
+                    " To a transform of mg.func a tensor from outside is a constant: take "
+                    "mg.func.grad of a function of it"
+                )
             raise ValueError(
-                f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). Pass "
-                "allow_unused=True to get None for it."
+                f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). {instead}"
             )
         results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
     return results[0] if isinstance(inputs, Tensor) else tuple(results)
@@ -203,6 +218,17 @@ def _timed(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterabl
         return contributions
 
     return timed
+
+
+def _refuse_transformed(roots: list[Tensor]) -> None:
+    root = next((root for root in roots if getattr(root, "level", 0)), None)
+    if root is not None:
+        raise TransformError(
+            f"backward: {describe(root)} belongs to the transform of mg.func that runs here, to "
+            "which leaves from outside (parameters, say) are constants: they would get no "
+            "gradient. Take mg.func.grad or mg.func.vjp of a function of them here too, or return "
+            "the loss and call backward outside"
+        )
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:

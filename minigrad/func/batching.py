@@ -57,7 +57,8 @@ class Batched(NoLeaf, Tensor):
     def _no_value(self, *args: Any, **options: Any) -> Any:
         raise TransformError(
             "inside vmap a tensor has one value for each example, so it is no Python number and no "
-            "NumPy array; compute with it as a tensor, or return it from the mapped function"
+            "NumPy array; compute with it as a tensor (mg.stack and mg.hstack join some, as "
+            "np.array and np.r_ would), or return it from the mapped function"
         )
 
     item = tolist = numpy = _no_value
@@ -97,9 +98,9 @@ def _ndim(x: Any) -> int:
 
 def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """The op on each example in turn, the results stacked."""
+    way = "a static method vmap" if hasattr(op, "function") else f"one with @{op.name}.batch"
     warnings.warn(
-        f"{op.name} has no batch rule, so vmap runs it once for each example; "
-        f"give it one with @{op.name}.batch",
+        f"{op.name} has no batch rule, so vmap runs it once for each example; give it {way}",
         VmapWarning,
         stacklevel=6,
     )

@@ -13,7 +13,7 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..core import modes
 from ..core.create import as_tensor
-from ..core.errors import TransformError, describe
+from ..core.errors import NO_PLAIN_ARRAY, TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
@@ -42,7 +42,7 @@ class Dual(NoLeaf, Tensor):
         if self.tangent is not None and modes.state.recording:
             raise TypeError(
                 "NumPy asks for a plain array, which would drop this tensor's tangent in silence. "
-                "Say x.detach() for the values, or use mg.stack([...]) to build a tensor of them."
+                + NO_PLAIN_ARRAY
             )
         return super().__array__(dtype, copy)
 

@@ -195,14 +195,13 @@ class Threshold(Module):
         return f"threshold={self.threshold}, value={self.value}"
 
 
-class Hardshrink(Module):
+class Hardshrink(_Activation):
     """x where |x| > lambd, else 0"""
+
+    function, options = "hardshrink", ("lambd",)
 
     def __init__(self, lambd: float = 0.5):
         self.lambd = lambd
-
-    def forward(self, x: Tensor) -> Tensor:
-        return op.where(abs(x.detach()) > self.lambd, x, 0.0)
 
     def extra_repr(self) -> str:
         return f"{self.lambd}"
@@ -211,8 +210,7 @@ class Hardshrink(Module):
 class Softshrink(Hardshrink):
     """x − lambd above lambd, x + lambd below −lambd, else 0"""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x - op.clip(x, -self.lambd, self.lambd)
+    function = "softshrink"
 
 
 class PReLU(Module):

@@ -41,6 +41,7 @@ from ..ops import (
     gelu,
     grid_sample,
     group_norm,
+    hardshrink,
     instance_norm,
     layer_norm,
     linear,
@@ -58,6 +59,7 @@ from ..ops import (
     rms_norm,
     scaled_dot_product_attention,
     sigmoid,
+    softshrink,
     softsign,
     tanh,
 )
@@ -221,16 +223,6 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Tensor:
 def tanhshrink(x: Any) -> Tensor:
     """x − tanh x"""
     return x - op.tanh(x)
-
-
-def softshrink(x: Any, lambd: float = 0.5) -> Tensor:
-    """x − lambd above lambd, x + lambd below −lambd, else 0"""
-    return activation.Softshrink(lambd)(x)
-
-
-def hardshrink(x: Any, lambd: float = 0.5) -> Tensor:
-    """x where |x| > lambd, else 0"""
-    return activation.Hardshrink(lambd)(x)
 
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:

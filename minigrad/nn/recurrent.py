@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..core import create
-from ..core.caches import cached
 from ..core.errors import describe
-from ..core.primitive import Primitive
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.axes import constant_like
+from ..ops.shape.splitting import unbind
 from . import init
 from .module import Module
 from .packed import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -43,9 +43,7 @@ def lstm(a: Tensor, r: Tensor, state: State) -> State:
 
     Hochreiter and Schmidhuber, 1997; the forget gate is Gers et al.'s, 2000.
     """
-    i, f, g, o = _parts(a + r, 4)
-    c = op.sigmoid(f) * state[1] + op.sigmoid(i) * op.tanh(g)
-    return op.sigmoid(o) * op.tanh(c), c
+    return op.lstm_gates(a + r, state[1])[:2]
 
 
 def gru(a: Tensor, r: Tensor, state: State) -> State:
@@ -53,42 +51,11 @@ def gru(a: Tensor, r: Tensor, state: State) -> State:
 
     Cho et al., 2014, in the form that applies the reset gate behind the product.
     """
-    (a1, a2, a3), (r1, r2, r3) = _parts(a, 3), _parts(r, 3)
-    z = op.sigmoid(a2 + r2)
-    n = op.tanh(a3 + op.sigmoid(a1 + r1) * r3)
-    return (n + z * (state[0] - n),)
+    return op.gru_gates(a, r, state[0])[:1]
 
 
 # step -> (how many gates, how many tensors the state has)
 _SIZES = {rnn_tanh: (1, 1), rnn_relu: (1, 1), lstm: (4, 2), gru: (3, 1)}
-
-
-def _parts(gates: Tensor, n: int) -> list[Tensor]:
-    return _pieces(n, -1)(gates) if n > 1 else [gates]  # type: ignore[return-value]
-
-
-@cached("pieces of gates", max_entries=256)
-def _pieces(count: int, axis: int) -> Primitive:
-    """x ↦ its `count` equal pieces along `axis`, as views, with one gradient for all.
-
-    Slicing x instead would give every piece a gradient of x's full size.
-    """
-
-    def forward(x: Any) -> tuple:
-        size = x.shape[axis] // count
-        before = (slice(None),) * (axis % x.ndim)
-        return tuple([x[(*before, slice(i * size, (i + 1) * size))] for i in range(count)])
-
-    def rule(g: list) -> Any:
-        some = next(piece for piece in g if piece is not None)
-        zeros = op.zeros_like(some)
-        return op.concatenate([zeros if piece is None else piece for piece in g], axis=axis)
-
-    pieces = Primitive(forward, "pieces", ["x"], kind="linear", outputs=count, view=True)
-    pieces.vjp("x")(rule)
-    moved = axis + (axis >= 0)  # behind the batch axis of vmap
-    pieces.batch(lambda op, xs, batched, params: _pieces(count, moved)(*xs))
-    return pieces
 
 
 # -- the scan ----------------------------------------------------------------------------------
@@ -104,19 +71,37 @@ def scan(
     to the first.
     """
     w_ih, w_hh, b_ih, b_hh, *w_hr = weights
-    length = x.shape[0]
-    inputs = op.linear(x, w_ih, b_ih)
-    steps = [op.squeeze(a, axis=0) for a in _pieces(length, 0)(inputs)]
-    outputs: list = [None] * length
-    for t in reversed(range(length)) if reverse else range(length):
-        after = step(steps[t], op.linear(state[0], w_hh, b_hh), state)
-        if w_hr:
-            after = (op.linear(after[0], *w_hr), *after[1:])
+    if not w_hr:
+        y, last = _whole(step, x, state, weights, live, reverse)
+        return (y if live is None else op.where(live, y, 0.0)), last
+    steps = unbind(op.linear(x, w_ih, b_ih), 0)
+    outputs: list = [None] * len(steps)
+    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
+        h, *others = step(steps[t], op.linear(state[0], w_hh, b_hh), state)
+        after = (op.linear(h, *w_hr), *others)
         if live is not None:
             after = tuple(op.where(live[t], b, a) for a, b in zip(state, after, strict=True))
         outputs[t], state = after[0], after
     y = op.stack(outputs, axis=0)
     return (y if live is None else op.where(live, y, 0.0)), state
+
+
+def _whole(
+    step: Callable, x: Tensor, state: State, weights: tuple, live: Any, reverse: bool
+) -> tuple[Tensor, State]:
+    """The states h behind all steps, and the last state, by one op."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    if step is gru:
+        a = op.linear(x, w_ih, b_ih)
+        *states, _ = op.gru_scan(a, w_hh, *state, b_hh, live, reverse=reverse)
+    else:
+        a = op.linear(x, w_ih, b_ih if b_hh is None else b_ih + b_hh)
+        if step is lstm:
+            *states, _ = op.lstm_scan(a, w_hh, *state, live, reverse=reverse)
+        else:
+            states = op.rnn_scan(a, w_hh, *state, live, relu=step is rnn_relu, reverse=reverse)
+    last = 0 if reverse else -1
+    return states[0], tuple([y[last] for y in states])
 
 
 class _Recurrent(Module):
@@ -194,7 +179,7 @@ class _Recurrent(Module):
         if single:
             x = op.expand_dims(x, axis=1)
         elif self.batch_first:
-            x = op.swapaxes(x, axis1=0, axis2=1)
+            x = op.contiguous(op.swapaxes(x, axis1=0, axis2=1))  # for one large product, by rows
         if not x.shape[0]:
             raise ValueError(f"{name}: a sequence needs at least one step, got {describe(x)}")
         first = self._first_state(x, hx, single)
@@ -265,7 +250,7 @@ def _living(lengths: Any, x: Tensor, name: str) -> Any:
     steps, n = x.shape[:2]
     if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
         raise ValueError(f"{name}: lengths must be {n} numbers from 1 to {steps}, got {lengths}")
-    return (np.arange(steps)[:, None] < lengths)[:, :, None]
+    return constant_like((np.arange(steps)[:, None] < lengths)[:, :, None], x)
 
 
 def _uniform(shape: tuple, hidden_size: int, device: Any, dtype: Any) -> Parameter:

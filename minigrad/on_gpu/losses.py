@@ -28,12 +28,13 @@ def class_targets(
     wide = np.dtype(accumulator(dtype) or dtype)
 
     def words(t: Any) -> list:
-        chosen = t != ignore_index
+        chosen, ignored = t != ignore_index, 0
         kept = chosen.astype(wide)
         if reduction == "mean":
             total = kept.sum(axis=-1, keepdims=True)
-            kept = kept / np.where(total == 0, np.nan, total)
-        return [np.where(chosen, t, 0).astype(np.intp), kept]
+            kept = kept / np.where(total == 0, 1, total)
+            ignored = np.where(total == 0, -1, 0)
+        return [np.where(chosen, t, ignored).astype(np.intp), kept]
 
     ys = launch.run(
         ("class_targets", ignore_index, reduction, wide), words, [target.reshape(1, -1)]
@@ -45,12 +46,16 @@ def class_targets(
 
 
 def loss_words(x: Any, index: Any, scale: Any) -> list:
-    """(scale · (log Σ e^x − x at index), log Σ e^x) of each row, 0 for a row of scale 0."""
+    """(scale · (log Σ e^x − x at index), log Σ e^x) of each row.
+
+    The first is 0 for a row of scale 0 and NaN for one of index −1.
+    """
     x = x.astype(scale.dtype)
     top = x.max(axis=-1, keepdims=True)
     log = np.log(np.exp(x - top).sum(axis=-1, keepdims=True))
     picked = np.where(place(x) == index, x - top, 0).sum(axis=-1, keepdims=True)
-    return [np.where(scale == 0, 0, (log - picked) * scale), log + top]
+    losses = np.where(scale == 0, 0, (log - picked) * scale)
+    return [np.where(index < 0, np.nan, losses), log + top]
 
 
 @on_gpu("cross_entropy_index")

@@ -6,6 +6,7 @@ from .calculus import *
 from .cast import *
 from .combine import *
 from .conv import *
+from .distances import *
 from .dropout import *
 from .einsum import *
 from .elementwise import *
@@ -27,12 +28,15 @@ from .polynomials import *
 from .pool import *
 from .pool_indices import *
 from .pool_norm import *
+from .recurrent import *
 from .reduce import *
 from .resample import *
 from .shape import *
 from .softmax import *
 from .statistics import *
 from .stft import *
+from .straight import *
+from .weighted_reads import *
 
 # The ops, and not the files they come from, are what `from minigrad.ops import *` means.
 __all__ = [name for name, entry in vars().items() if callable(entry) and name[0] != "_"]

@@ -1,4 +1,5 @@
-"""B4: activation functions. Those with a rule of their own have it for speed or for their tails.
+"""B4: activation functions. Those with a rule of their own have it for speed or for their tails;
+those made of pieces of straight lines are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
 """
@@ -12,8 +13,8 @@ from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
 from . import logistic, normal
 from .axes import axis_of
-from .blocks import blockwise
-from .elementwise.selection import choose, clip, keep
+from .blocks import blockwise, scratch
+from .elementwise.selection import keep
 from .elementwise.special import sigmoid, sigmoid_derivative
 from .elementwise.support import (
     at_least_0,
@@ -22,14 +23,12 @@ from .elementwise.support import (
     in_float32,
     special_function,
 )
+from .in_place import filled_by, one_of_two
 
 __all__ = [
-    "celu", "elu", "gelu", "glu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",
-    "logsigmoid", "mish", "prelu", "relu", "relu6", "selu", "silu", "softplus", "softsign",
-    "swiglu", "swish",
+    "celu", "elu", "gelu", "glu", "logsigmoid", "mish", "relu", "selu", "silu", "softplus",
+    "softsign", "swiglu", "swish",
 ]  # fmt: skip
-
-# -- pieces of straight lines ----------------------------------------------------------------
 
 relu = elementwise(
     at_least_0,
@@ -39,86 +38,50 @@ relu = elementwise(
 )
 
 
-@composite
-def relu6(x: Any) -> Any:
-    """y = min(max(x, 0), 6) ;  dy/dx = 1 strictly between, else 0"""
-    return clip(x, 0, 6)
-
-
-@composite
-def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """y = x between min_val and max_val, else the bound ;  dy/dx = 1 strictly between, else 0"""
-    return clip(x, min_val, max_val)
-
-
-@composite
-def hardsigmoid(x: Any) -> Any:
-    """y = (x + 3)/6 between −3 and 3, else 0 or 1 ;  dy/dx = 1/6 strictly between, else 0"""
-    return clip(x + 3, 0, 6) / 6
-
-
-@composite
-def hardswish(x: Any) -> Any:
-    """y = x hardsigmoid(x) ;  at the kinks x = −3, 3 the derivative is the smaller one: 0, 1"""
-    return x * hardsigmoid(x)
-
-
-def _leaky(x: Any, slope: Any) -> Any:
-    if type(slope) is float and 0 < slope <= 1:
-        return np.maximum(x, slope * x)  # the same, in a third of the time
-    return choose(x > 0, x, slope * x)
-
-
-leaky = elementwise(
-    _leaky,
-    name="leaky",
-    dx=lambda g, x, slope: op.where(x > 0, g, g * slope),
-    dslope=lambda g, x: keep(g, x <= 0) * np.minimum(x, 0),
-    doc="y = x for x > 0, else slope · x ;  at 0, dy/dx = slope",
-)
-
-
-@composite
-def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
-    """y = x for x > 0, else negative_slope · x ;  at 0, dy/dx = negative_slope"""
-    return leaky(x, negative_slope)
-
-
-@composite
-def prelu(x: Any, weight: Any) -> Any:
-    """y = x for x > 0, else weight · x, with one weight, or one for each channel (axis 1 of x).
-
-    ∂y/∂x = 1 or weight (at 0: weight), ∂y/∂weight = min(x, 0)
-    """
-    if np.size(weight) != 1:
-        channels = x.shape[1] if x.ndim > 1 else 1
-        if np.shape(weight) != (channels,):
-            raise ValueError(
-                f"prelu: weight has shape {np.shape(weight)}, x has {channels} channels (axis 1 of "
-                f"{x.shape}); give one weight, or one for each channel"
-            )
-        weight = op.reshape(weight, shape=(channels,) + (1,) * (x.ndim - 2))
-    elif np.ndim(weight) > np.ndim(x):  # one weight gives the result no axis
-        weight = op.reshape(weight, shape=())
-    return leaky(x, weight)
-
-
 # -- exponential below 0 ---------------------------------------------------------------------
 
 
-@primitive(kind="elementwise")
+def _fill_elu(y: Any, x: Any, alpha: float) -> None:
+    above = scratch.empty("block 0", y.shape, y)
+    np.clip(x, -np.inf, 0, out=y)
+    np.expm1(y, out=y)
+    y *= alpha
+    np.clip(x, 0, np.inf, out=above)
+    y += above
+    y += 0  # −0 becomes 0
+
+
 @in_float32
-@blockwise
-def elu(x, alpha=1.0):
-    """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
+@filled_by(_fill_elu)
+def _elu(x: Any, alpha: float) -> Any:
     return at_least_0(x) + alpha * np.expm1(at_most_0(x))
 
 
+@primitive(kind="elementwise")
+def elu(x, alpha=1.0):
+    """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
+    return _elu(x, alpha=alpha)
+
+
+def _is_line(x: Any, alpha: float) -> Any:
+    """Where the derivative is 1."""
+    return x >= 0 if alpha > 1 else x > 0
+
+
+def _fill_elu_dx(y: Any, g: Any, x: Any, alpha: float) -> None:
+    np.clip(x, -np.inf, 0, out=y)
+    np.exp(y, out=y)
+    if alpha != 1:
+        factor = scratch.empty("block 0", y.shape, y)
+        one_of_two(factor, _is_line(x, alpha), 1, alpha)
+        y *= factor
+    y *= g
+
+
 @elu.vjp("x")
+@filled_by(_fill_elu_dx, arrays=2)
 def elu_dx(g, x, alpha):
-    above = x >= 0 if alpha > 1 else x > 0
-    below = g * (alpha * np.exp(at_most_0(x)))
-    return keep(g, above) + keep(below, np.logical_not(above))
+    return op.where(_is_line(x, alpha), g, g * (alpha * np.exp(at_most_0(x))))
 
 
 @composite
@@ -342,14 +305,12 @@ def gelu_derivative_dx(g, x, approximate):
 # -- gated -----------------------------------------------------------------------------------
 
 
-def _halves(name: str, x: Any, axis: int) -> tuple:
-    size = x.shape[axis_of(axis, x.ndim)]
-    if size % 2:
+def _halves(name: str, x: Any, axis: int) -> list:
+    if x.shape[axis_of(axis, x.ndim)] % 2:
         raise ValueError(
             f"{name} halves axis {axis} of x, whose size must be even; x has shape {x.shape}"
         )
-    before = (slice(None),) * (axis % x.ndim)
-    return x[(*before, slice(size // 2))], x[(*before, slice(size // 2, None))]
+    return op.split(x, 2, axis)
 
 
 @composite

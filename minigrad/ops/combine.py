@@ -1,4 +1,4 @@
-"""Sums of products, distances of vectors, and other short compositions that PyTorch names."""
+"""Sums of products, and other short compositions that PyTorch names."""
 
 from itertools import combinations as _combinations
 from typing import Any
@@ -11,9 +11,9 @@ from .axes import array_like, as_floating, axis_of, constant_like
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
-    "cartesian_prod", "cdist", "combinations", "cumulative_trapezoid", "dist", "flatten", "frac",
-    "kthvalue", "logdet", "mode", "pdist", "polar", "renorm", "std_mean", "unflatten", "var_mean",
-    "view_as_complex", "view_as_real",
+    "cartesian_prod", "combinations", "cumulative_trapezoid", "flatten", "frac", "kthvalue",
+    "logdet", "mode", "polar", "renorm", "std_mean", "unflatten", "var_mean", "view_as_complex",
+    "view_as_real",
 ]  # fmt: skip
 
 
@@ -63,39 +63,6 @@ def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
     product = op.einsum("kmn,knp->mp", array_like(a), array_like(b))
     return _scaled_sum(x, product, beta, alpha)
-
-
-# -- distances ---------------------------------------------------------------------------------
-
-
-@composite
-def dist(a: Any, b: Any, p: float = 2.0) -> Any:
-    """‖a − b‖ₚ of all entries; its gradient at a = b is 0."""
-    return op.vector_norm(array_like(a) - b, ord=p)
-
-
-@composite
-def cdist(a: Any, b: Any, p: float = 2.0) -> Any:
-    """y[…, i, j] = ‖a_i − b_j‖ₚ for rows a (…, m, d) and b (…, n, d); of equal rows, gradient 0.
-
-    Computed from the differences, (…, m, n, d) numbers: accurate also for rows that nearly agree.
-    """
-    a, b = array_like(a), array_like(b)
-    if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
-        raise ValueError(
-            f"cdist: a (…, m, d) and b (…, n, d) need rows of one length, got {a.shape}, {b.shape}"
-        )
-    return op.vector_norm(op.expand_dims(a, axis=-2) - op.expand_dims(b, axis=-3), ord=p, axis=-1)
-
-
-@composite
-def pdist(x: Any, p: float = 2.0) -> Any:
-    """The distances ‖x_i − x_j‖ₚ of the pairs i < j of rows of x (n, d): n (n − 1)/2 numbers."""
-    x = array_like(x)
-    if x.ndim != 2:
-        raise ValueError(f"pdist: x must be rows (n, d), got shape {x.shape}")
-    i, j = (constant_like(k, x) for k in np.triu_indices(x.shape[0], 1))
-    return op.vector_norm(op.take(x, i, axis=0) - op.take(x, j, axis=0), ord=p, axis=-1)
 
 
 @composite

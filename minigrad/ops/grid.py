@@ -5,16 +5,16 @@ are the centres of the corner entries, else the outer edges of them.
 """
 
 from collections.abc import Callable
-from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite
+from ..core.primitive import composite, primitive
 from ..core.registry import op
-from .axes import array_like, as_floating, constant_like, widen
+from .axes import array_like, as_floating, constant_like, module_of, widen
 
-__all__ = ["affine_grid", "grid_sample"]
+__all__ = ["affine_grid", "grid_places", "grid_sample"]
 
 
 @composite
@@ -60,33 +60,32 @@ def grid_sample(
     """
     x, grid = as_floating(array_like(x)), as_floating(array_like(grid))
     dtype, x, grid = x.dtype, widen(x), widen(grid)
-    d = x.ndim - 2
     _check(x, grid, mode, padding_mode)
-    size = x.shape[2:]
-    places = [
-        _unscaled(grid[..., d - 1 - i], n, align_corners) for i, n in enumerate(size)
-    ]  # of each axis of x, in its order
-    outside = _outside(padding_mode, align_corners)
-    taps = {"bilinear": _linear_taps, "nearest": _nearest_taps, "bicubic": _cubic_taps}[mode]
-    along = [taps(p, n, outside) for p, n in zip(places, size, strict=True)]
-    rows = op.reshape(x, shape=(*x.shape[:2], -1))
-    terms = []
-    for corner in product(*along):
-        weight, place, inside = 1, 0, True
-        for (w, i, within), n in zip(corner, size, strict=True):
-            weight, place, inside = weight * w, place * n + i, within & inside
-        place = op.reshape(place, shape=(x.shape[0], 1, -1))
-        values = op.reshape(
-            op.take_along_axis(rows, place, axis=2), shape=(*x.shape[:2], *grid.shape[1:-1])
-        )
-        # outside is selected, not multiplied: 0 times an infinite entry would be NaN
-        terms.append(op.where(op.expand_dims(inside, axis=1), values, 0) * _of_channels(weight))
-    y = sum(terms[1:], terms[0])
+    (n, channels, *size), shape = x.shape, grid.shape[1:-1]
+    outside, place = _outside(padding_mode, align_corners), _unscaled(grid, size, align_corners)
+    how: dict[str, Any] = {"size": tuple(size)}
+    if mode == "bicubic":
+        low = op.floor(place)
+        weights, steps = cubic_weights(place - low), (-1, 0, 1, 2)
+        how |= {"padding_mode": padding_mode, "align_corners": align_corners}
+    else:
+        if padding_mode != "zeros":
+            along = [outside(place[:, i], length) for i, length in enumerate(size)]
+            place = op.stack(along, axis=1)
+        if mode == "nearest":
+            low, weights, steps = op.round(place), None, (0,)
+        else:
+            low = op.floor(place)
+            share, steps = place - low, (0, 1)
+            weights = [1 - share, share]
+    places = grid_places(low, steps=steps, **how)
+    if weights is None:
+        weights = module_of(x).ones(places.shape, dtype=x.dtype)
+    else:
+        weights = _products(op.stack(weights, axis=1))
+    y = op.weighted_reads(op.reshape(x, shape=(n, channels, prod(size))), weights, places)
+    y = op.reshape(y, shape=(n, channels, *shape))
     return y if y.dtype == dtype else op.astype(y, dtype=dtype)
-
-
-def _of_channels(weight: Any) -> Any:
-    return weight if isinstance(weight, int) else op.expand_dims(weight, axis=1)
 
 
 def _check(x: Any, grid: Any, mode: str, padding_mode: str) -> None:
@@ -109,12 +108,56 @@ def _check(x: Any, grid: Any, mode: str, padding_mode: str) -> None:
         )
 
 
-# -- places along one axis ---------------------------------------------------------------------
+# -- places -----------------------------------------------------------------------------------
 
 
-def _unscaled(place: Any, n: int, align_corners: bool) -> Any:
-    """A place between −1 and 1 as a fractional index of n entries."""
-    return (place + 1) * ((n - 1) / 2) if align_corners else ((place + 1) * n - 1) / 2
+def _unscaled(grid: Any, size: list[int], align_corners: bool) -> Any:
+    """The places of a grid (N, …, d) as fractional indices (N, d, P) of axes of these lengths."""
+    n, *shape, d = grid.shape
+    place = op.reshape(grid, shape=(n, prod(shape), d))[..., ::-1]  # in the order of x's axes
+    place = op.contiguous(op.swapaxes(place, axis1=1, axis2=2))
+    last = np.array(size, grid.dtype)[:, None] - 1
+    scale = last / 2 if align_corners else (last + 1) / 2
+    return place * constant_like(scale, grid) + constant_like(last / 2, grid)
+
+
+@primitive(differentiable=False)
+def grid_places(low, *, size, steps, padding_mode="zeros", align_corners=False):
+    """The entries around places: low (…, d, P), whole numbers -> (…, K, P), K = len(steps)^d
+
+    Along each axis low + step, then all axes as one; prod(size) for what lies outside of them.
+    """
+    if low.ndim < 2 or low.shape[-2] != len(size):
+        raise ValueError(f"low {low.shape} must be (…, {len(size)}, P), an axis of {size} each")
+    flat: Any = None
+    valid: Any = True
+    outside = _outside(padding_mode, align_corners)
+    for axis, n in enumerate(size):
+        along = [outside(low[..., axis, :] + step, n) for step in steps]
+        with np.errstate(invalid="ignore"):  # NaN as an integer is outside: its weight is NaN
+            index = np.clip(np.stack(along, -2), -1, n).astype(np.intp)
+        inside = (index >= 0) & (index < n)
+        if flat is None:
+            flat, valid = index, inside
+            continue
+        *lead, taps, count = index.shape
+        shape = (*lead, flat.shape[-2] * taps, count)
+        flat = (flat[..., :, None, :] * n + index[..., None, :, :]).reshape(shape)
+        valid = (valid[..., :, None, :] & inside[..., None, :, :]).reshape(shape)
+    return np.where(valid, flat, prod(size))
+
+
+grid_places.batch(lambda op_, xs, batched, params: op_(*xs, **params))
+
+
+def _products(weights: Any) -> Any:
+    """Weights (N, T, d, P) along each axis as those of all axes together, (N, T^d, P)."""
+    n, _, d, count = weights.shape
+    y = weights[:, :, 0]
+    for axis in range(1, d):
+        y = op.expand_dims(y, axis=2) * weights[:, None, :, axis]
+        y = op.reshape(y, shape=(n, prod(y.shape[1:3]), count))
+    return y
 
 
 def _outside(padding_mode: str, align_corners: bool) -> Callable:
@@ -134,28 +177,6 @@ def _outside(padding_mode: str, align_corners: bool) -> Callable:
         return op.clip(op.where(turns % 2 == 0, rest, span - rest) + low, 0, n - 1)
 
     return reflected
-
-
-def _read(i: Any, n: int) -> tuple:
-    """(i as an index of n entries, whether it is one)."""
-    return op.astype(op.clip(i, 0, n - 1), dtype=np.intp), (i >= 0) & (i < n)
-
-
-def _nearest_taps(p: Any, n: int, outside: Callable) -> list:
-    return [(1, *_read(op.round(outside(p, n)), n))]
-
-
-def _linear_taps(p: Any, n: int, outside: Callable) -> list:
-    p = outside(p, n)
-    low = op.floor(p)
-    share = p - low
-    return [(1 - share, *_read(low, n)), (share, *_read(low + 1, n))]
-
-
-def _cubic_taps(p: Any, n: int, outside: Callable) -> list:
-    low = op.floor(p)
-    weights = cubic_weights(p - low)
-    return [(w, *_read(outside(low + (k - 1), n), n)) for k, w in enumerate(weights)]
 
 
 def cubic_weights(t: Any) -> list:

@@ -108,10 +108,11 @@ def turned_at(x: np.ndarray) -> int:
 
 
 def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """a, or a copy of it that lies in memory as x does; both have the same shape."""
-    if a.strides == x.strides:
-        return a
-    if x.ndim > 2 and turned_at(x) == 2:
+    """a, or a copy of it, in the memory order of x, which is turned; both have the same shape."""
+    k = turned_at(x)
+    if a.transpose((*range(k, a.ndim), *range(k))).flags.c_contiguous:
+        return a  # strides may differ, where an axis has one entry
+    if k == 2:
         return places_first(a)
     y = np.empty_like(x, a.dtype)
     y[...] = a

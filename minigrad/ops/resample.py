@@ -46,15 +46,19 @@ def _adaptive(x: Any, size: tuple) -> Any:
     if all(n % m == 0 for n, m in zip(old, size, strict=True)):
         kernel = tuple(n // m for n, m in zip(old, size, strict=True))
         return sum_pool(x, how=windows("adaptive", kernel, kernel), divisor=prod(kernel))
+    for axis, n, m in zip(range(-len(size), 0), old, size, strict=True):
+        x = _weighted(x, axis, _means(n, m))
+    return x
+
+
+def _weighted(x: Any, axis: int, weights: np.ndarray) -> Any:
+    """x with one axis multiplied by the weights (new, old): a row of them for each new entry."""
     data = x
     while isinstance(data, Tensor):
         data = data.data
-    xp = array_module(data)
-    for axis, n, m in zip(range(-len(size), 0), old, size, strict=True):
-        means = xp.asarray(_means(n, m), dtype=x.dtype)
-        x = op.matmul(op.swapaxes(x, axis1=axis, axis2=-1), means.T)
-        x = op.swapaxes(x, axis1=axis, axis2=-1)
-    return x
+    weights = array_module(data).asarray(weights, dtype=x.dtype)
+    y = op.matmul(op.swapaxes(x, axis1=axis, axis2=-1), weights.T)
+    return op.swapaxes(y, axis1=axis, axis2=-1)
 
 
 def _means(old: int, new: int) -> np.ndarray:
@@ -179,10 +183,38 @@ def _cubic(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any
     return sum(terms[1:], terms[0])
 
 
+def _smooth(x: Any, axis: int, new: int, step: float, kernel: tuple) -> Any:
+    """Entry i is the mean of x's entries around its place, weighted by an interpolation kernel
+
+    that is as wide as `step` entries of x are, or as one where y is the longer: no entry of x is
+    passed over. Weights are cut at the ends and add up to 1.
+    """
+    old = x.shape[axis]
+    wide, (weight, reach) = max(step, 1), kernel
+    place = (np.arange(new)[:, None] + 0.5) * step
+    entry = np.arange(old)
+    first, last = (np.floor(place + side * wide + 0.5) for side in (-reach, reach))
+    weights = weight(np.abs(entry + 0.5 - place) / wide)
+    weights = np.where((first <= entry) & (entry < last), weights, 0)
+    return _weighted(x, axis, weights / weights.sum(1, keepdims=True))
+
+
+def _triangle(distance: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - distance, 0)
+
+
+def _keys(t: np.ndarray) -> np.ndarray:
+    """The cubic convolution kernel with a = −1/2 at the distances t ≥ 0: Keys, 1981"""
+    near = (1.5 * t - 2.5) * t * t + 1
+    far = ((-0.5 * t + 2.5) * t - 4) * t + 2
+    return np.where(t < 1, near, np.where(t < 2, far, 0))
+
+
 @composite
 def upsample(
     x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
     align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Any:  # fmt: skip
     """x (N, C, *size) with its spatial axes in the new `size`, or `scale_factor` times as long.
 
@@ -190,7 +222,9 @@ def upsample(
     (also 'bilinear', 'trilinear') and 'bicubic' (Keys, 1981, a = −3/4) interpolate between entry
     centres, or, with align_corners=True, so that the corner entries stay where they are; 'area' is
     adaptive average pooling. A scale that does not divide the size is what places are computed
-    with, unless recompute_scale_factor.
+    with, unless recompute_scale_factor. antialias: where y is the smaller, linear and cubic modes
+    widen their kernel (here a = −1/2) so that every entry of x counts, as an image library's resize
+    does; a product with a matrix, whose zeros make NaN of an infinite entry for all of its axis.
     """
     x = array_like(x)
     axes = x.ndim - 2
@@ -212,6 +246,12 @@ def upsample(
     x, size = _checked("upsample", x, size, axes)
     if mode not in _MODES:
         raise ValueError(f"upsample: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    kernel = _KERNELS.get(mode)
+    if antialias and kernel is None:
+        raise ValueError(
+            f"upsample: antialias is for the modes {', '.join(_KERNELS)}, got mode={mode!r}; "
+            "'area' takes every entry into account as it is"
+        )
     if size == x.shape[2:]:  # as it is, whatever the scale
         return x
     if mode == "area":
@@ -221,8 +261,12 @@ def upsample(
     resize, last = _MODES[mode]
     last = bool(align_corners) if last is None else last
     for axis, (new, step) in enumerate(zip(size, steps, strict=True), start=2):
-        if new != x.shape[axis] or step != 1:
-            x = resize(x, axis, new, step, last)
+        old = x.shape[axis]
+        if not antialias or kernel is None:
+            x = x if (new, step) == (old, 1) else resize(x, axis, new, step, last)
+        elif new != old:
+            step = (old - 1) / (new - 1 or np.inf) if align_corners else step
+            x = _smooth(x, axis, new, step, kernel)
     return x
 
 
@@ -231,4 +275,9 @@ _MODES: dict[str, Any] = {
     "nearest": (_nearest, 0.0), "nearest-exact": (_nearest, 0.5), "linear": (_linear, None),
     "bilinear": (_linear, None), "trilinear": (_linear, None), "bicubic": (_cubic, None),
     "area": (None, None),
+}  # fmt: skip
+# mode: (the kernel over distances, how far it reaches)
+_KERNELS: dict[str, Any] = {
+    "linear": (_triangle, 1), "bilinear": (_triangle, 1), "trilinear": (_triangle, 1),
+    "bicubic": (_keys, 2),
 }  # fmt: skip

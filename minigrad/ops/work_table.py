@@ -20,6 +20,11 @@ def _each(weight: float):
     return lambda c: weight * max(c.n, c.m)
 
 
+def _steps(c: Call) -> float:
+    """The products of all steps of a recurrent scan with its weight."""
+    return 2 * c.m * c.inputs[1][-1]
+
+
 # -- data moved, nothing computed --------------------------------------------------------------
 counts(
     "real imag conj cast discretize device_copy copy positive contiguous tril triu diagonal "
@@ -31,7 +36,17 @@ counts(
     _none,
 )
 counts("broadcast_to", _none, lambda c: c.n)  # its gradient is a sum
-counts("getitem_dx take_dx add_along_axis unfold_dx bin_sums", lambda c: c.m, _none)
+counts("pad_repeated", _none, lambda c: c.n)
+counts("getitem_dx take_dx add_along_axis unfold_dx bin_sums pad_repeated_dx", lambda c: c.m, _none)
+counts("grid_places", lambda c: 4 * c.n, _none)
+
+
+def _weighted(c: Call) -> float:
+    """A multiply-add for each of C channels and each of the places (…, K, P)."""
+    return 2 * c.inputs[0][-2] * prod(c.inputs[2])
+
+
+counts("weighted_reads weighted_reads_dx weighted_reads_dw", _weighted)
 counts("binary_exponent running_argmax", _each(1))
 counts("any all count_nonzero argmax argmin isclose array_equal sign modf argwhere", _each(1))
 counts("abs", _each(1), _each(2))
@@ -46,6 +61,12 @@ counts("prod", _each(1), _each(3))
 counts("var", _each(4), _each(3))
 counts("std", _each(4), _each(4))
 counts("p_norm", _each(3), _each(4))
+counts(
+    "row_distances",
+    lambda c: 3 * c.n * c.inputs[0][-1],
+    lambda c: 8 * c.n * c.inputs[0][-1],
+    joint=True,
+)
 counts("logsumexp", _each(13), _each(12))
 counts("weighted_logsumexp", _each(17), _each(17))
 counts("weighted_sign", _each(17))
@@ -60,12 +81,32 @@ counts("log_softmax_dx", _each(13), _each(30))
 counts("standardize", _each(8), lambda c: 12 * c.n, joint=True)
 counts("standardize_dx", _each(10), lambda c: 20 * c.n, joint=True)
 counts("standardize_dw", _each(4), lambda c: 8 * c.m, joint=True)
+counts("lstm_gates", lambda c: 72 * c.n, lambda c: 20 * c.n, joint=True)
+counts("gru_gates", lambda c: 49 * c.n, lambda c: 17 * c.n, joint=True)
+counts(
+    "lstm_scan",
+    lambda c: 72 * c.n + c.m + _steps(c),
+    lambda c: 20 * c.n + 2 * _steps(c),
+    joint=True,
+)
+counts(
+    "gru_scan",
+    lambda c: 49 * c.n + c.m + _steps(c),
+    lambda c: 17 * c.n + 2 * _steps(c),
+    joint=True,
+)
+counts(
+    "rnn_scan",
+    lambda c: 11 * c.n + _steps(c),
+    lambda c: 4 * c.n + 2 * _steps(c),
+    joint=True,
+)
 counts("drop", _each(2), _each(1))
 counts("drop_dx", _each(1))
 
 # -- sorting: comparisons, with the last axis for the sorted one ---------------------------------
 counts(
-    "argsort argpartition top_places unique_all order_statistics ranked",
+    "argsort argpartition top_places unique_all scatter_rows order_statistics ranked",
     lambda c: c.m * levels(c.inputs[0][-1] if c.inputs[0] else 1),
     _none,
 )

@@ -62,6 +62,8 @@ OPS = {
     "cross_entropy": (lambda x: mg.cross_entropy(x, np.arange(37) % 65), [ROWS]),
     "cross_entropy, one each": (
         lambda x: mg.cross_entropy(x, np.arange(37) % 65, reduction="none"), [ROWS]),
+    "cross_entropy of ignored rows": (
+        lambda x: mg.cross_entropy(x, np.full(37, -100)), [ROWS]),
 }  # fmt: skip
 
 

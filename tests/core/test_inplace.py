@@ -1,6 +1,7 @@
 """A5: in-place changes are recorded, or written and noted, or refused: never silently wrong."""
 
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -214,6 +215,49 @@ def test_a_view_of_a_tracked_tensor_is_refused():
     row = h[0]
     with pytest.raises(InPlaceError, match="shares its memory"):
         row += 1
+
+
+def test_arithmetic_in_place_on_a_slice_is_recorded_in_the_tensor_it_is_a_slice_of():
+    x = leaf([1.0, 2.0, 3.0])
+    h = x * 2
+    same = h
+    h[:2] += x[1:]
+    h[1:] *= x[1:]
+    h[...] -= 1
+    h.sum().backward()
+    assert same is h and h.tolist() == [3, 13, 17]
+    assert x.grad.tolist() == [2, 12, 14]
+
+
+def test_a_slice_of_a_constant_takes_a_tracked_value():
+    buffer, x = mg.zeros(3), leaf([1.0, 2.0])
+    buffer[1:] += x
+    buffer[:2] += x
+    (buffer * np.array([1.0, 10.0, 100.0])).sum().backward()
+    assert buffer.tolist() == [1, 3, 2] and x.grad.tolist() == [11, 110]
+
+
+@pytest.mark.parametrize("trace", [None, lambda *event: trace_on])
+def test_a_view_that_is_kept_anywhere_is_refused(trace):
+    h = leaf([1.0, 2.0]) * 2
+    rows, kept = [h[:1]], {"view": h[:1]}
+    before = sys.gettrace()
+    try:
+        sys.settrace(trace or before)
+        with pytest.raises(InPlaceError, match=r"change y itself by .* y\[i\] \+= b"):
+            rows[0] += 1
+        with pytest.raises(InPlaceError, match=r"or begin with x = y\[i\]\.copy\(\)"):
+            kept["view"] += 1
+        for view in (h[:1], h[1:]):
+            with pytest.raises(InPlaceError, match="shares its memory"):
+                view += 1
+    finally:
+        sys.settrace(before)
+    assert h.tolist() == [2, 4]
+
+
+def trace_on(*event):
+    return trace_on
 
 
 @pytest.mark.parametrize("see", [lambda h: h[0], lambda h: h.detach(), lambda h: h.T.numpy()])

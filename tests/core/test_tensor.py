@@ -118,6 +118,31 @@ def test_an_unknown_device_names_the_choices():
         mg.zeros(2, device="tpu")
 
 
+@pytest.mark.parametrize("joined", [
+    lambda x: np.r_[x, 1.0], lambda x: np.r_[1.0, x[0], x[1]], lambda x: np.r_["0,2", x, x],
+    lambda x: np.c_[x, x],
+])  # fmt: skip
+def test_numpys_r_and_c_refuse_a_tracked_tensor_and_name_what_joins_some(joined):
+    x = mg.tensor([2.0, 3.0], requires_grad=True)
+    with pytest.raises(TypeError, match=r"mg\.hstack.* np\.r_.* mg\.column_stack.* np\.c_"):
+        joined(x)
+    with pytest.raises(TypeError, match=r"tangent in silence.*mg\.hstack"):
+        mg.func.jvp(joined, (x.detach(),), (x.detach(),))
+    with pytest.raises(mg.errors.TransformError, match=r"mg\.hstack join some, as .* np\.r_ would"):
+        mg.func.vmap(joined)(mg.ones((3, 2)))
+    np.testing.assert_array_equal(joined(x.detach()), joined(np.array([2.0, 3.0])))
+
+
+def test_hstack_and_column_stack_are_r_and_c_with_a_gradient():
+    x = mg.tensor([2.0, 3.0], requires_grad=True)
+    for ours, numpys in (
+        (mg.hstack([x, 1.0, x[0]]), np.r_[x.data, 1.0, x.data[0]]),
+        (mg.column_stack([x, 5 * x]), np.c_[x.data, 5 * x.data]),
+    ):
+        np.testing.assert_array_equal(ours.detach(), numpys)
+    assert mg.grad(ours.sum(), x).tolist() == [6, 6]
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "hint"),
     [
@@ -127,6 +152,7 @@ def test_an_unknown_device_names_the_choices():
         (mg.ones(2), "cross_entropy", "here it is mg.cross_entropy"),
         (mg.ones(2), "lu_factor", "here it is mg.linalg.lu_factor"),
         (mg, "cat", "here it is mg.concatenate"),
+        (mg, "r_", "here it is mg.hstack"),
     ],
 )
 def test_a_name_of_pytorchs_that_is_another_here_is_said_so(owner, name, hint):

@@ -339,6 +339,15 @@ def test_no_inputs_are_refused():
         leaf([1.0]).sum().backward(inputs=[])
 
 
+def test_the_gradients_of_no_inputs_are_an_empty_tuple_but_a_used_up_iterator_is_an_error():
+    x = leaf([1.0, 2.0])
+    parameters = iter([x])
+    assert len(mg.grad((x * x).sum(), parameters)) == 1
+    assert mg.grad((x * x).sum(), []) == ()
+    with pytest.raises(ValueError, match="an iterator that gives no tensor. It may be used up"):
+        mg.grad((x * x).sum(), parameters)
+
+
 def test_a_leaf_frozen_since_the_forward_receives_nothing():
     x = leaf([1.0])
     y = (x * x).sum()

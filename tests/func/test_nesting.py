@@ -115,6 +115,37 @@ def test_transforms_see_tensors_tracked_outside():
     assert w.grad.tolist() == [2, 2]
 
 
+@pytest.mark.parametrize("transform", [grad, lambda f: lambda x: vjp(f, x)])
+def test_a_backward_that_would_leave_out_the_leaves_outside_is_refused(transform):
+    w = mg.tensor([2.0, 3.0], requires_grad=True)
+
+    def f(x):
+        loss = (w * x).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(mg.errors.TransformError, match="leaves from outside .* are constants"):
+        transform(f)(mg.tensor([1.0, 1.0]))
+    assert w.grad is None
+
+
+def test_a_backward_of_tensors_from_outside_runs_inside_a_transform_too():
+    w = mg.tensor([2.0, 3.0], requires_grad=True)
+
+    def f(x):
+        (w * w).sum().backward()
+        return (x * x).sum()
+
+    assert grad(f)(mg.tensor([1.0, 1.0])).tolist() == [2, 2]
+    assert w.grad.tolist() == [4, 6]
+
+
+def test_inside_a_transform_the_error_of_an_unreached_input_says_why():
+    w = mg.tensor([2.0, 3.0], requires_grad=True)
+    with pytest.raises(ValueError, match="do not depend on .* a tensor from outside is a constant"):
+        grad(lambda x: mg.grad((w * x).sum(), w).sum())(mg.tensor([1.0, 1.0]))
+
+
 def test_grad_of_grad_through_a_tracked_argument():
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     grad(lambda x: (x**3).sum())(x).sum().backward()

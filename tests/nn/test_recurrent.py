@@ -131,6 +131,65 @@ def test_second_derivatives_and_forward_mode_agree_with_differences():
     np.testing.assert_allclose(second.numpy(), difference, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_a_longer_sequence_is_no_more_ops(name):
+    layer, counts = getattr(nn, name)(3, 4, num_layers=2, bidirectional=True), []
+    for length in (2, 9):
+        with mg.Tape() as tape:
+            layer(mg.ones(length, 2, 3), lengths=[length, 1])
+        counts.append(len(tape))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradients_of_packed_sequences_equal_pytorchs(name):
+    ours, theirs, torch = pair(name, 3, 4, num_layers=2, bidirectional=True)
+    x, lengths = rng.standard_normal((6, 3, 3)), [2, 6, 4]
+    packing = torch.nn.utils.rnn
+    peer, mine = torch.tensor(x, requires_grad=True), mg.tensor(x, requires_grad=True)
+    z, last = theirs(packing.pack_padded_sequence(peer, lengths, enforce_sorted=False))
+    y, state = ours(mine, lengths=lengths)
+    z, _ = packing.pad_packed_sequence(z)
+    (sum((s**2).sum() for s in flat(last)) + (z**3).sum()).backward()
+    (sum((s**2).sum() for s in flat(state)) + (y**3).sum()).backward()
+    for p, q in zip([mine, *ours.parameters()], [peer, *theirs.parameters()], strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), 1e-9, 1e-11)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("options", [{}, {"bias": False, "batch_first": True}])
+def test_second_derivatives_equal_pytorchs(name, options):
+    ours, theirs, torch = pair(name, 3, 4, **options)
+    x, v = rng.standard_normal((2, 4, 2, 3))
+    peer, mine = torch.tensor(x, requires_grad=True), mg.tensor(x, requires_grad=True)
+    (first,) = torch.autograd.grad((theirs(peer)[0] ** 2).sum(), peer, create_graph=True)
+    (first * torch.tensor(v)).sum().backward()
+    (gradient,) = mg.grad((ours(mine)[0] ** 2).sum(), [mine], create_graph=True)
+    (gradient * v).sum().backward()
+    for p, q in zip([mine, *ours.parameters()], [peer, *theirs.parameters()], strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), 1e-8, 1e-11)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_models_of_several_weights_run_at_once_under_vmap(name):
+    layers = [getattr(nn, name)(3, 4) for _ in range(3)]
+    paths = [path for path, _ in layers[0].named_parameters()]
+    stacked = {
+        path: mg.stack([dict(layer.named_parameters())[path] for layer in layers]).detach()
+        for path in paths
+    }
+    x = mg.tensor(rng.standard_normal((5, 2, 3)).astype("f4"))
+
+    def outputs(parameters):
+        return mg.func.functional_call(layers[0], parameters, (x,))[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", mg.func.VmapWarning)
+        together = mg.func.vmap(outputs)(stacked)
+    for y, layer in zip(together, layers, strict=True):
+        np.testing.assert_allclose(y.numpy(), layer(x)[0].detach().numpy(), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

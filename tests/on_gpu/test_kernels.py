@@ -106,6 +106,14 @@ def test_cross_entropy_on_indices(own, shape, reduction, dtype):
     compare(loss, [shape], dtype)
 
 
+def test_cross_entropy_of_ignored_rows_has_no_mean_and_gradient_zero(own):
+    own("class_targets", "cross_entropy_index", "cross_entropy_dx")
+    x = mg.ones((64, 10), device="cuda", requires_grad=True)
+    y = mg.cross_entropy(x, mg.tensor(np.full(64, -100), device="cuda"))
+    y.backward()
+    assert np.isnan(y.item()) and not x.grad.to("cpu").numpy().any()
+
+
 PRODUCTS = [
     [(37, 20), (20, 11)], [(5, 37, 20), (20, 11)], [(4, 5, 37, 20), (4, 5, 20, 11)],
     [(5, 37, 20), (5, 20, 1)], [(20,), (20, 3)], [(3, 20), (20,)], [(20,), (20,)],

@@ -15,12 +15,11 @@ from minigrad.testing.spec import specs
 load_samples()
 FAMILIES = {"reduce", "shape", "broadcasting", "index"}
 # how many elements the result has differs from example to example, or vmap has no form for it
-WITHOUT = {"argwhere", "nonzero", "flatnonzero", "unique", "unique_all"}
+WITHOUT = {"argwhere", "nonzero", "flatnonzero", "scatter_rows", "unique", "unique_all"}
 # the index is a static parameter of these, the same for all examples
 FIXED_INDEX = {
     "index_put", "masked_select", "index_add", "scatter", "scatter_add", "compress", "delete",
-    "extract", "index_copy", "index_fill", "index_reduce", "insert", "masked_scatter",
-    "scatter_reduce",
+    "extract", "index_copy", "index_fill", "insert", "masked_scatter",
 }  # fmt: skip
 NAMES = sorted(
     spec.name
@@ -180,6 +179,41 @@ def test_values_put_at_places_of_each_example_get_their_gradients():
 
     batch = vmap(pulled)(*map(mg.tensor, (x, places, values)))
     np.testing.assert_array_equal(batch.numpy(), loop(pulled, x, places, values))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_values_combined_at_places_of_each_example_are_those_of_the_loop(reduce, include_self):
+    """One example goes to one place alone, the next to all: as many rows as the fullest needs."""
+    rng = np.random.default_rng(0)
+    x, src, w = rng.standard_normal((3, 2, 4)), rng.standard_normal((3, 2, 3)), np.arange(8.0)
+    places = np.array([[[0, 0, 0], [3, 3, 3]], [[1, 2, 3], [0, 0, 0]], [[2, 2, 0], [1, 3, 1]]])
+
+    def pulled(places, x, src):
+        f = lambda x, src: mg.scatter_reduce(x, 1, places, src, reduce, include_self)
+        total = lambda x, src: (f(x, src) ** 2 * w.reshape(2, 4)).sum()
+        return mg.concatenate(
+            [a.ravel() for a in (f(x, src), *mg.func.grad(total, (0, 1))(x, src))]
+        )
+
+    for shared in ((), (1,), (2,), (1, 2)):
+        args = [a[0] if i in shared else a for i, a in enumerate((places, x, src))]
+        in_dims = tuple([None if i in shared else 0 for i in range(3)])
+        batch = vmap(pulled, in_dims)(*map(mg.tensor, args))
+        expected = loop(
+            pulled, *[np.stack([a] * 3) if i in shared else a for i, a in enumerate(args)]
+        )
+        np.testing.assert_allclose(batch.numpy(), expected, rtol=1e-12)
+
+
+def test_examples_of_examples_combine_at_their_own_places():
+    rng = np.random.default_rng(0)
+    x, src, places = rng.random((2, 3, 4)), rng.random((2, 3, 5)), rng.integers(0, 4, (2, 3, 5))
+    f = lambda x, i, src: mg.scatter_reduce(x, 0, i, src, "prod")
+    batch = vmap(vmap(f))(*map(mg.tensor, (x, places, src))).numpy()
+    for k in np.ndindex(2, 3):
+        np.testing.assert_allclose(batch[k], f(x[k], places[k], src[k]), rtol=1e-14)
 
 
 def test_each_example_may_choose_for_itself():

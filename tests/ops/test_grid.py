@@ -86,3 +86,59 @@ def test_grids_differentiate_twice():
 
     theta = np.array([[[0.7, 0.1, 0.05], [-0.1, 0.6, 0.1]]] * 2)
     assert mg.testing.gradcheck(mg.func.grad(loss), (theta,))
+
+
+def test_places_outside_read_nothing_of_an_infinite_edge():
+    x = np.zeros((1, 2, 3, 3))
+    x[:, :, 0] = x[:, :, :, 2] = np.inf
+    x = mg.tensor(x, requires_grad=True)
+    grid = np.array([[[[-3.0, 0.0], [0.0, 5.0], [-0.9, 0.9]]]])  # the last between the edge and it
+    y = F.grid_sample(x, grid)
+    y.sum().backward()
+    np.testing.assert_array_equal(y.numpy(), np.zeros((1, 2, 1, 3)))
+    assert np.isfinite(x.grad.numpy()).all() and x.grad.numpy()[0, 0, 2, 0] > 0
+
+
+def test_a_place_that_is_nan_gives_nan_there_alone():
+    x, grid = mg.tensor(IMAGES, requires_grad=True), PLACES[4].copy()
+    whole = F.grid_sample(IMAGES, grid)
+    grid[0, 1, 2, 0] = np.nan
+    y = F.grid_sample(x, grid).detach().numpy()
+    assert np.isnan(y[0, :, 1, 2]).all()
+    y[0, :, 1, 2] = whole[0, :, 1, 2]
+    np.testing.assert_array_equal(y, whole)
+
+
+def test_reads_of_many_images_are_those_of_each_alone():
+    """More than one block of them, which threads share."""
+    x = RNG.standard_normal((24, 3, 80, 70)).astype("float32")
+    grid = RNG.uniform(-1.2, 1.2, (24, 60, 50, 2)).astype("float32")
+    g = RNG.standard_normal((24, 3, 60, 50)).astype("float32")
+
+    def results(x, grid, g):
+        x, grid = (mg.tensor(a, requires_grad=True) for a in (x, grid))
+        y = F.grid_sample(x, grid)
+        return [a.numpy() for a in (y.detach(), *mg.grad(y, (x, grid), g))]
+
+    before, together = mg.get_num_threads(), []
+    try:
+        for count in (1, 3):
+            mg.set_num_threads(count)
+            together.append(results(x, grid, g))
+    finally:
+        mg.set_num_threads(before)
+    alone = [results(*[a[i : i + 1] for a in (x, grid, g)]) for i in range(24)]
+    for one, three, *each in zip(*together, *alone, strict=True):
+        np.testing.assert_array_equal(one, three)
+        np.testing.assert_allclose(one, np.concatenate(each), rtol=1e-5, atol=1e-5)
+
+
+def test_reads_without_scipy_give_the_same_gradients(monkeypatch):
+    def gradient():
+        x = mg.tensor(IMAGES, requires_grad=True)
+        F.grid_sample(x, np.tile(PLACES[4], (1, 20, 20, 1))).sum().backward()
+        return x.grad.numpy()
+
+    expected = gradient()
+    monkeypatch.setattr("minigrad.ops.index.scattering.optional", lambda name: None)
+    np.testing.assert_allclose(gradient(), expected, rtol=1e-11)

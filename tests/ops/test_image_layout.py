@@ -226,3 +226,19 @@ def test_a_reshape_that_can_be_a_view_is_one():
     assert np.shares_memory(x.reshape(32, 4, 4, 64).numpy(), x.numpy())
     y = x.reshape(32, -1).numpy()
     assert y.flags.c_contiguous and y.tobytes() == np.ascontiguousarray(x.numpy()).tobytes()
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 4), (4, 1, 3), (2, 6, 1, 5), (1, 4, 3, 1, 2)])
+@pytest.mark.parametrize("k", [1, 2])
+def test_norms_of_arrays_with_axes_of_one_entry_are_those_of_rows(shape, k):
+    x = rand(*shape, dtype=np.float64)
+    turned_x = np.ascontiguousarray(np.moveaxis(x, range(k), range(-k, 0)))
+    turned_x = np.moveaxis(turned_x, range(-k, 0), range(k))
+    for norm in (
+        lambda x: F.group_norm(x, 1),
+        lambda x: F.batch_norm(x, None, None, training=True),
+    ):
+        exact = value_and_gradient(norm, x, rand(*shape, seed=1, dtype=np.float64))
+        ours = value_and_gradient(norm, turned_x, rand(*shape, seed=1, dtype=np.float64))
+        for a, e in zip(ours, exact, strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)

@@ -131,8 +131,53 @@ def test_an_ignored_sample_has_gradient_zero_whatever_it_holds():
     np.testing.assert_array_equal(x.grad.numpy(), [[0.0, 0.0], [-0.5, 0.5]])
 
 
-def test_a_batch_of_ignored_samples_has_no_mean():
-    assert np.isnan(mg.cross_entropy(np.zeros((2, 3)), np.array([-100, -100])))
+NO_MEAN = {
+    "indices": mg.cross_entropy,
+    "smoothed": lambda x, t, *w: mg.cross_entropy(x, t, *w, label_smoothing=0.1),
+    "nll": mg.nll,
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("name", NO_MEAN)
+def test_ignored_samples_alone_have_no_mean_and_gradient_zero(name, weight):
+    x = leaf(RNG.standard_normal((2, 5)))
+    y = NO_MEAN[name](x, np.array([-100, -100]), weight)
+    assert np.isnan(y.item()) and not mg.grad(y, x).numpy().any()
+
+
+@pytest.mark.parametrize("name", ["indices", "smoothed"])
+def test_ignored_samples_alone_have_second_derivatives_zero(name):
+    x = leaf(RNG.standard_normal((2, 5)))
+    g = mg.grad(NO_MEAN[name](x, np.array([-100, -100])), x, create_graph=True)
+    assert not mg.grad((g * x.detach()).sum(), x).numpy().any()
+
+
+@pytest.mark.parametrize("name", NO_MEAN)
+def test_of_samples_whose_classes_weigh_nothing_the_mean_has_no_gradient(name):
+    x = leaf(RNG.standard_normal((2, 5)))
+    y = NO_MEAN[name](x, np.array([1, -100]), np.array([1.0, 0, 1, 1, 1]))
+    g = mg.grad(y, x).numpy()
+    assert np.isnan(y.item()) and np.isnan(g[0, 1]) and not g[1].any()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", NO_MEAN)
+def test_an_example_without_a_target_leaves_the_others_alone(name):
+    x, t = RNG.standard_normal((2, 3, 5)), np.array([[-100] * 3, [0, -100, 4]])
+    loss = NO_MEAN[name]
+    values = mg.func.vmap(loss)(x, t).numpy()
+    gs = mg.func.vmap(mg.func.grad(loss))(x, t).numpy()
+    assert np.isnan(values[0]) and not gs[0].any()
+    np.testing.assert_allclose(values[1], loss(x[1], t[1]), rtol=1e-12)
+    np.testing.assert_allclose(gs[1], mg.func.grad(loss)(mg.tensor(x[1]), t[1]), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:invalid value")
+@pytest.mark.parametrize("name", NO_MEAN)
+def test_a_batch_without_samples_has_no_mean(name):
+    assert np.isnan(NO_MEAN[name](np.zeros((0, 3)), np.zeros(0, int)))
 
 
 def test_a_float16_mean_over_many_samples_is_exact():

@@ -280,6 +280,32 @@ def test_linear_recurrence_is_the_loop(a, b, reverse):
         np.testing.assert_allclose(y[k], last, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(1000,), (65, 3), (101, 7, 9), (64, 2), (130, 64), (5, 200)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_long_lines_in_pieces_are_the_loop(shape, reverse):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1.1, 1.1, (2, *shape))
+    a.flat[::37] = 0  # where nothing of what was before remains
+    y = mg.linear_recurrence(a, b, axis=0, reverse=reverse)
+    last = np.zeros(shape[1:])
+    for k in range(shape[0])[:: -1 if reverse else 1]:
+        last = a[k] * last + b[k]
+        np.testing.assert_allclose(y[k], last, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("lines", [1, 100])
+def test_zeros_anywhere_in_a_long_running_product_leave_an_exact_gradient(lines):
+    """Powers of two, so that every product is exact; the slope at a first zero skips it alone."""
+    x = np.random.default_rng(0).choice([0.5, 1.0, 2.0, -1.0], (lines, 200))
+    x[:, [40, 150]] = 0
+    t = leaf(x)
+    g = mg.grad(mg.cumprod(t, axis=1), t, np.ones_like(x)).numpy()
+    for k in (3, 40, 41, 150):  # Σ over i ≥ k of the product up to i without x_k
+        others = x.copy()
+        others[:, k] = 1
+        np.testing.assert_array_equal(g[:, k], np.cumprod(others, 1)[:, k:].sum(1))
+
+
 def test_empty_arrays_have_empty_gradients():
     for name in ("sum", "mean", "prod", "cumsum", "cumprod", "logsumexp", "norm"):
         with np.errstate(all="ignore"):

@@ -44,6 +44,34 @@ def test_upsampling_to_a_size_is_pytorchs(size, options):
     agree(lambda x: mg.upsample(x, size, **options), lambda x: f.interpolate(x, size, **theirs), x)
 
 
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("options", [
+    {"size": (1, 2)}, {"size": (3, 4)}, {"size": (2, 20)}, {"size": (15, 3)}, {"size": (9, 23)},
+    {"size": (7, 5)}, {"scale_factor": 0.37}, {"scale_factor": (1.3, 0.6)}, {"scale_factor": 2},
+    {"scale_factor": 0.6, "recompute_scale_factor": True},
+], ids=str)  # fmt: skip
+def test_antialiased_images_are_pytorchs(options, mode, align_corners):
+    f = pytest.importorskip("torch").nn.functional
+    options = {**options, "mode": mode, "align_corners": align_corners, "antialias": True}
+    x = RNG.standard_normal((2, 3, 7, 9))
+    agree(lambda x: mg.upsample(x, **options), lambda x: f.interpolate(x, **options), x)
+
+
+@pytest.mark.parametrize("mode", ["linear", "bicubic"])
+def test_an_antialiased_constant_stays_as_it_is(mode):
+    x = np.full((1, 1, 10), 3.0)
+    for size in (1, 3, 9, 25):
+        y = mg.upsample(x, size, mode=mode, antialias=True)
+        np.testing.assert_allclose(y, np.full((1, 1, size), 3.0), rtol=1e-14)
+
+
+def test_images_enlarged_bilinearly_need_no_antialias():
+    x, options = RNG.standard_normal((1, 2, 4, 5)), {"scale_factor": 2, "mode": "bilinear"}
+    smooth = mg.upsample(x, antialias=True, **options)
+    np.testing.assert_allclose(smooth, mg.upsample(x, **options), rtol=1e-13)
+
+
 def test_second_order():
     assert gradcheck(
         lambda x: mg.upsample(x * x, scale_factor=2, mode="bilinear"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import minigrad as mg
+from minigrad.core import events
 from minigrad.testing import gradcheck, gradgradcheck
 
 few = settings(max_examples=40, deadline=None)
@@ -96,6 +97,17 @@ def test_pad_repeats_elements_as_numpy_and_sums_their_gradients(mode, data, shap
     )
 
 
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "edge", "wrap"])
+def test_the_border_of_a_float16_image_is_added_up_in_float32(mode):
+    """2048 + 1 is 2048 in float16: an element that is repeated gets all of its 6,000 ones."""
+    x = mg.tensor(np.ones((2, 2)), dtype=np.float16, requires_grad=True)
+    widths = [(12000, 0), (0, 0)]
+    y = mg.pad(x, widths, mode=mode)
+    g = mg.grad(y, x, mg.ones(y.shape, dtype=np.float16))
+    counts = np.bincount(np.pad(np.arange(4).reshape(2, 2), widths, mode).ravel())
+    np.testing.assert_array_equal(g.numpy(), counts.reshape(2, 2).astype(np.float16))
+
+
 def test_pad_with_a_constant_gives_the_middle_of_the_gradient():
     x = leaf([1.0, 2.0])
     y = mg.pad(x, (1, 2), constant_values=9)
@@ -138,6 +150,49 @@ def test_unfold_gives_windows_and_sums_their_gradients(data, n):
 def test_views_share_memory(view):
     x = leaf(counted((2, 3)))
     assert np.shares_memory(view(x).data, x.data)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [lambda x: mg.split(x, 4), lambda x: mg.chunk(x, 4), mg.unstack, lambda x: mg.unstack(x, 1)],
+)
+def test_all_pieces_are_one_op_whose_gradient_is_made_once(take):
+    pieces, heard = take(leaf(counted((8, 3)))), []
+
+    def hear(event: tuple) -> None:
+        heard.append(event[:2])
+
+    total = sum((piece * piece).sum() for piece in pieces)
+    events.listen(hear)
+    try:
+        total.backward()
+    finally:
+        events.unlisten(hear)
+    made = [
+        name for part, name in heard if part == "backward" and name not in ("sum", "mul", "add")
+    ]
+    assert made == ["unbind" if pieces[0].ndim == 1 else "split"]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_pieces_that_nobody_uses_have_zero_gradients(axis):
+    x = leaf(counted((5, 6)))
+    _, used, _ = mg.split(x, [2, 4], axis)
+    (used * used).sum().backward()
+    expected = np.zeros((5, 6))
+    np.split(expected, [2, 4], axis)[1][...] = 2 * used.numpy()
+    np.testing.assert_array_equal(x.grad.numpy(), expected)
+
+
+@pytest.mark.parametrize("cuts", [[3, 1], [-2], [1, 1], [2, 9]])
+def test_pieces_may_overlap_be_empty_or_lie_beyond_the_end(cuts):
+    x = leaf(counted(5))
+    pieces = mg.split(x, cuts)
+    for piece, expected in zip(pieces, np.split(x.numpy(), cuts), strict=True):
+        np.testing.assert_array_equal(piece.numpy(), expected)
+    sum((piece * piece).sum() for piece in pieces).backward()
+    times = sum(np.isin(x.numpy(), part) for part in np.split(x.numpy(), cuts))
+    np.testing.assert_array_equal(x.grad.numpy(), 2 * x.numpy() * times)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 6, [1, 4], [0, 0, 6], [8]])

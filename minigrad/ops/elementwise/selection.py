@@ -10,13 +10,12 @@ import numpy as np
 
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table
+from ..in_place import WHOLE, keep_into
 from .support import zero
 
 __all__ = [
     "clip", "fmax", "fmin", "heaviside", "maximum", "minimum", "nan_to_num", "where",
 ]  # fmt: skip
-
-_WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers by their size in bytes
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
@@ -64,7 +63,7 @@ def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
         return None
     else:
         dtype = of_a
-    whole = _WHOLE.get(dtype.itemsize)
+    whole = WHOLE.get(dtype.itemsize)
     return None if whole is None else (a.view(whole), b.view(whole), dtype)
 
 
@@ -76,13 +75,13 @@ def keep(x, condition):
     """
     condition = np.asarray(condition) if isinstance(condition, bool) else condition
     condition = condition if condition.dtype.kind == "b" else condition != 0
-    whole = _WHOLE.get(x.dtype.itemsize)
+    whole = WHOLE.get(x.dtype.itemsize)
     if whole is None or not isinstance(x, np.ndarray):  # complex128; a GPU has no need of it
         return np.where(condition, x, 0).astype(x.dtype, copy=False)
     if condition.shape != x.shape:
         return (x.view(whole) * condition).view(x.dtype)
     y = np.empty_like(x)  # no view: the engine adds to what owns its memory, and hands it out
-    np.multiply(x.view(whole), condition, out=y.view(whole))
+    keep_into(y, x, condition)
     return y
 
 

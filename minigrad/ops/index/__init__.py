@@ -1,9 +1,10 @@
 """Indexing (B7): reading and writing by index, order, diagonals."""
 
-from . import diagonals, items, ordering, replacing, taking
+from . import diagonals, items, ordering, reducing, replacing, taking
 from .diagonals import *
 from .items import *
 from .ordering import *
+from .reducing import *
 from .replacing import *
 from .taking import *
 
@@ -11,6 +12,7 @@ __all__ = [
     *diagonals.__all__,
     *items.__all__,
     *ordering.__all__,
+    *reducing.__all__,
     *replacing.__all__,
     *taking.__all__,
 ]

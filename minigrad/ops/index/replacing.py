@@ -1,22 +1,21 @@
-"""Changed copies by place: entries put in, taken out, chosen or combined. Places are constants."""
+"""Changed copies by place: entries put in, taken out or chosen. Places are constants."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import is_floating
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import raw
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
 
 __all__ = [
-    "choose", "compress", "delete", "extract", "index_copy", "index_fill", "index_reduce",
-    "insert", "masked_scatter", "partition", "piecewise", "resize", "scatter_reduce", "select",
-    "diagonal_scatter", "select_scatter", "slice_scatter",
+    "choose", "compress", "delete", "extract", "index_copy", "index_fill",
+    "insert", "masked_scatter", "partition", "piecewise", "resize", "select", "diagonal_scatter",
+    "select_scatter", "slice_scatter",
 ]  # fmt: skip
 
 
@@ -213,85 +212,3 @@ def diagonal_scatter(x: Any, src: Any, offset: int = 0, axis1: int = 0, axis2: i
     i = constant_like(i, x)
     y = op.setitem(rows, src, index=(..., i - min(offset, 0), i + max(offset, 0)))
     return op.moveaxis(y, (-2, -1), (axis1, axis2))
-
-
-@composite
-def scatter_reduce(
-    x: Any, axis: int, index: Any, src: Any, reduce: str, include_self: bool = True
-) -> Any:
-    """x with src[i, j] combined into [index[i, j], j] for axis=0: PyTorch's scatter_reduce
-
-    reduce: sum, prod, mean, amax or amin. Without include_self, x's entry does not count where
-    some src goes. Ties of amax and amin share the gradient equally. What goes to one place is put
-    side by side, as a row that the op of that name reduces: memory (places × most of one place).
-    """
-    x, index = array_like(x), array_like(constant_array(index, "index"))
-    index = on_host(index)
-    if reduce not in _REDUCE:
-        raise ValueError(f"scatter_reduce: reduce is one of {', '.join(_REDUCE)}, got {reduce!r}")
-    axis, src = axis_of(axis, x.ndim), array_beside(src, x)
-    if (
-        index.ndim != x.ndim
-        or src.ndim != x.ndim
-        or any(n > m for n, m in zip(index.shape, src.shape))
-    ):
-        raise ValueError(
-            f"scatter_reduce: x {x.shape}, index {index.shape} and src {src.shape} need the same "
-            "number of axes, and src must be as large as index"
-        )
-    src = src[tuple([slice(n) for n in index.shape])]
-    places = list(np.indices(index.shape))
-    places[axis] = index
-    goal = np.ravel_multi_index(places, x.shape).reshape(-1)  # ValueError beyond x
-    order = np.argsort(goal, kind="stable")
-    touched, first, counts = np.unique(goal[order], return_index=True, return_counts=True)
-    if not touched.size:
-        return x + 0
-    column = np.arange(counts.max())
-    there = column < counts[:, None]
-    reads = order[np.where(there, first[:, None] + column, 0)]
-    function, neutral = _REDUCE[reduce]
-    fill = neutral if is_floating(x.dtype) or np.isfinite(neutral) else _least(x.dtype, neutral)
-    values = op.take(op.reshape(src, shape=-1), constant_like(reads, x))
-    rows = op.where(constant_like(there, x), values, fill)
-    flat = op.reshape(x, shape=-1)
-    if include_self:
-        own = op.take(flat, constant_like(touched, x))
-        rows = op.concatenate([rows, op.expand_dims(own, axis=1)], axis=1)
-    y = function(rows, axis=1)
-    if reduce == "mean":
-        y = y / constant_like((counts + include_self).astype(y.dtype), x)
-    y = op.setitem(flat, op.astype(y, dtype=x.dtype), index=constant_like(touched, x))
-    return op.reshape(y, shape=x.shape)
-
-
-def _sum(rows: Any, axis: int) -> Any:
-    return op.sum(rows, axis=axis)
-
-
-# name: (how a row is reduced, the value that changes nothing)
-_REDUCE: dict[str, tuple[Callable, float]] = {
-    "sum": (_sum, 0),
-    "mean": (_sum, 0),
-    "prod": (lambda rows, axis: op.prod(rows, axis=axis), 1),
-    "amax": (lambda rows, axis: op.max(rows, axis=axis), -np.inf),
-    "amin": (lambda rows, axis: op.min(rows, axis=axis), np.inf),
-}
-
-
-def _least(dtype: Any, neutral: float) -> int:
-    """The end of an integer dtype's range in the place of −∞ or ∞."""
-    ends = np.iinfo(dtype)
-    return int(ends.min if neutral < 0 else ends.max)
-
-
-@composite
-def index_reduce(
-    x: Any, axis: int, index: Any, source: Any, reduce: str, include_self: bool = True
-) -> Any:
-    """scatter_reduce with the slices of source and a 1-d index along axis; sum is index_add."""
-    source, index = array_like(source), on_host(array_like(constant_array(index, "index")))
-    axis = axis_of(axis, source.ndim)
-    lined = index.reshape([-1 if i == axis else 1 for i in range(source.ndim)])
-    places = np.broadcast_to(lined, source.shape)
-    return scatter_reduce(x, axis, places, source, reduce, include_self)

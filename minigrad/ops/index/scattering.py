@@ -15,8 +15,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.optional import optional
+from ...backends.pool import share
 from ...core import deterministic
 from ..axes import axis_of, constant_array, widen
+from ..blocks import scratch, spans
 from .in_order import sum_in_order
 
 MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
@@ -170,14 +172,74 @@ def _flat(arrays: list[np.ndarray], lengths: list[int]) -> np.ndarray:
 def take_along(x: Any, index: Any, axis: int) -> Any:
     """np.take_along_axis; of large arrays by one flat index, in place of one for each axis."""
     axis = axis_of(axis, x.ndim)
-    plain = type(x) is np.ndarray is type(index) and x.flags.c_contiguous
-    if not plain or min(x.size, index.size) < MANY or index.dtype.kind != "i":
-        return np.take_along_axis(x, index, axis)
-    if index.ndim != x.ndim or any(
-        m not in (1, n) for k, (m, n) in enumerate(zip(index.shape, x.shape)) if k != axis
-    ):
+    if not (_in_blocks(index, axis, x.shape) and type(x) is np.ndarray and x.flags.c_contiguous):
         return np.take_along_axis(x, index, axis)  # which says what is wrong
-    return x.reshape(-1).take(_flat(list(along_key(index, axis, x.shape)), list(x.shape)))
+    flat, y = x.reshape(-1), np.empty(index.shape, x.dtype)
+    places = _Along(index, axis, x.shape)
+    # the places are known to be inside: "clip" writes to y at once, "raise" by way of a copy
+    share(lambda rows: flat.take(places(rows), out=y[rows], mode="clip"), places.pieces)
+    return y
+
+
+def add_along(g: Any, index: Any, axis: int, shape: tuple) -> Any:
+    """Zeros of `shape` with g added at the index along `axis`: add_at, in blocks where it is large.
+
+    In the order of the elements of g, as without blocks.
+    """
+    axis = axis_of(axis, len(shape))
+    if not (_in_blocks(index, axis, shape) and type(g) is np.ndarray and g.shape == index.shape):
+        return add_at(g, along_key(index, axis, shape), shape)
+    wide, places = widen(g), _Along(index, axis, shape)
+    y = np.zeros(prod(shape), wide.dtype)
+    for rows in places.pieces:
+        np.add.at(y, places(rows).reshape(-1), wide[rows].reshape(-1))
+    return y.reshape(shape).astype(g.dtype, copy=False)
+
+
+def _in_blocks(index: Any, axis: int, shape: tuple) -> bool:
+    """Whether `_Along` takes this index: NumPy's integers, many, one for each line of the array."""
+    if type(index) is not np.ndarray or index.dtype.kind != "i" or index.size < MANY:
+        return False
+    return index.ndim == len(shape) and all(
+        k == axis or m == n for k, (m, n) in enumerate(zip(index.shape, shape))
+    )
+
+
+class _Along:
+    """The flat places in an array of `shape` that an index along `axis` names, in blocks.
+
+    A block of them stays in cache between the look at its bounds, the sum that makes it and its
+    use. A read of 1,000 × 1,000 float32 and its gradient take 5.5 ms along axis 0 in place of 9.5;
+    along axis 1 4.5 ms as without blocks, but no 8 MB of places.
+    """
+
+    BLOCK = 1 << 15  # places
+
+    def __init__(self, index: np.ndarray, axis: int, shape: tuple):
+        self.index, self.axis, self.n = index, axis, shape[axis]
+        self.stride = prod(shape[axis + 1 :])
+        step = max(1, self.BLOCK * len(index) // index.size)
+        self.pieces = spans(len(index), step)
+        lines = np.arange(prod(shape) // max(self.n, 1)).reshape(
+            (*shape[:axis], 1, *shape[axis + 1 :])
+        )
+        # line (i, k) begins at i n stride + k, where i counts what lies before the axis
+        self.starts = lines % self.stride + lines // self.stride * (self.n * self.stride)
+
+    def __call__(self, rows: slice) -> np.ndarray:
+        """Those of index[rows], in scratch memory of this thread."""
+        index, n = self.index[rows], self.n
+        low, high = index.min(), index.max()
+        if low < -n or high >= n:
+            bad = low if low < -n else high
+            raise IndexError(f"index {bad} is out of bounds for an axis of length {n}")
+        places = scratch.empty("block 0", index.shape, index, np.intp)
+        if low < 0:
+            index = np.where(index < 0, index + n, index)
+        if self.stride > 1:
+            index = np.multiply(index, self.stride, out=places)
+        starts = self.starts if self.axis == 0 else self.starts[rows]
+        return np.add(index, starts, out=places)
 
 
 def _parts(key: Any, ndim: int) -> tuple[tuple, list[int], list[np.ndarray], bool]:
@@ -227,6 +289,24 @@ def sum_rows(rows: np.ndarray, index: np.ndarray, n: int) -> np.ndarray:
     places = index if d == 1 else (index[:, None] * d + np.arange(d)).ravel()
     np.add.at(y, places, rows.ravel())  # fast, since all three are one-dimensional
     return y.reshape(n, d)
+
+
+def sum_weighted_rows(
+    rows: np.ndarray, weights: np.ndarray, index: np.ndarray, n: int
+) -> np.ndarray:
+    """y[q] = Σ weights[i, k] rows[i] over the i, k with index[i, k] = q, which must be in 0 … n − 1
+
+    rows (m, d), weights and index (m, k) → y (n, d), of the rows' dtype.
+    """
+    m, k = index.shape
+    sparse = optional("scipy.sparse") if rows.size * k >= MANY else None
+    if sparse is None:
+        values = weights[:, :, None] * rows[:, None, :]
+        values = values.reshape((m * k, rows.shape[1])).astype(rows.dtype, copy=False)
+        return sum_rows(values, index.ravel(), n)
+    starts = np.arange(0, m * k + 1, max(k, 1))  # column i holds the k weights of row i
+    weights = weights.astype(rows.dtype, copy=False).ravel()
+    return sparse.csc_array((weights, index.ravel(), starts), shape=(n, m)) @ rows
 
 
 def along_key(index: Any, axis: int, shape: tuple) -> tuple:

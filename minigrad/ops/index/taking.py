@@ -10,7 +10,7 @@ from ...core.registry import op
 from ..axes import array_beside, array_like, axis_of
 from ..batching import behind, flat, full
 from .items import written
-from .scattering import add_at, along_key, take_along, write_at
+from .scattering import add_along, add_at, along_key, take_along, write_at
 
 __all__ = [
     "embedding", "gather", "index_add", "index_select", "put_along_axis", "scatter",
@@ -153,7 +153,7 @@ def add_along_axis(x, indices, *, axis, shape):
     """Zeros of `shape` with x added at the indices: the transpose of take_along_axis."""
     if axis is None:
         return add_at(x, (indices,), (size_of(shape),)).reshape(shape)
-    return add_at(x, along_key(indices, axis, shape), shape)
+    return add_along(x, indices, axis, shape)
 
 
 @add_along_axis.vjp("x")

@@ -31,7 +31,8 @@ def class_targets(
 
     target (N, ...), weight (C,), shape and dtype of x (N, C, ...) -> index (N, 1, ...), 0 for
     ignored samples; kept (N, ...), 0 for these and 1 for the others; scale, kept times the weight
-    of the target's class. For the mean, both are divided by the sum of scale.
+    of the target's class. For the mean, both are divided by the sum of scale. If that is 0, they
+    are NaN for samples that count, and ignored ones get index −1, whose loss is NaN.
     """
     classes = shape[1]
     if target.shape != (*shape[:1], *shape[2:]):
@@ -55,7 +56,10 @@ def class_targets(
     scale = kept if weight is None else kept * weight[index].astype(kept.dtype, copy=False)
     if reduction == "mean":
         total = scale.sum()
-        total = np.where(total == 0, np.nan, total).astype(scale.dtype)  # the mean of no sample
+        none = total == 0
+        if array_module(index) is not np or none:
+            index = np.where(none & ~chosen, -1, index)
+            total = np.where(none & chosen, np.nan, np.where(none, 1, total)).astype(scale.dtype)
         scale = scale / total
         kept = scale if weight is None else kept / total
     return index[:, None], kept, scale
@@ -71,7 +75,8 @@ def cross_entropy_index(x, index, scale, *, total=True):
     """y = Σ_n scale_n (log Σ_c exp x_nc − x_n,index) ;  gx = g scale (softmax x − onehot index)
 
     x (N, C, ...), index and scale as class_targets gives them; with total=False one y a sample,
-    in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds.
+    in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds; at index −1
+    the loss is NaN.
     """
     xp, shape = array_module(x), (len(x), 1, *x.shape[2:])
     lse, losses = xp.empty(shape, scale.dtype), xp.empty(shape, scale.dtype)
@@ -89,8 +94,13 @@ def cross_entropy_index(x, index, scale, *, total=True):
     in_blocks(work, x, (1,))
     y = losses[:, 0] * scale
     if xp is not np or not scale.all():
-        y = np.where(scale == 0, 0, y)
+        y = _counted(y, index, scale)
     return (y.sum() if total else y), lse
+
+
+def _counted(y, index, scale):
+    """The losses y, but 0 for samples of scale 0, and NaN where the mean is that of no sample."""
+    return np.where(index[:, 0] < 0, np.nan, np.where(scale == 0, 0, y))
 
 
 def _rows(index):
@@ -145,10 +155,10 @@ def cross_entropy_dx_gx(g, a, x):
     return a * p * (g - op.sum(p * g, axis=1, keepdims=True))
 
 
-@linear(constants=["index", "scale"])
+@primitive(constants=["index", "scale"])
 def nll_index(x, index, scale, *, total=True):
     """y = −Σ_n scale_n x_n,index ;  gx = −g scale onehot index ;  arguments as those above"""
-    y = np.where(scale == 0, 0, -np.take_along_axis(x, index, 1)[:, 0] * scale)
+    y = _counted(-np.take_along_axis(x, index, 1)[:, 0] * scale, index, scale)
     return y.sum() if total else y
 
 
@@ -247,6 +257,9 @@ def class_targets_batch(op_, xs, batched, params):
         scale = kept * op.astype(op.reshape(picked, shape=kept.shape), dtype=kept.dtype)
     if params["reduction"] == "mean":
         total = op.sum(scale, axis=tuple(range(1, scale.ndim)), keepdims=True)
+        none, chosen = total == 0, kept != 0
+        index = op.where(op.expand_dims(none & ~chosen, axis=2), -1, index)
+        total = op.where(none & chosen, np.nan, op.where(none, 1, total))
         kept, scale = kept / total, scale / total
     return index, kept, scale
 
@@ -282,8 +295,8 @@ def cross_entropy(
     x (N, C, ...) or (C,): logits. target: class indices (N, ...), or probabilities of x's shape.
     weight (C,) scales each class; label_smoothing ε mixes q with the uniform distribution; indices
     equal to ignore_index count for nothing. 'mean' divides by the sum of the targets' weights (for
-    probabilities: by the number of samples); of no target at all it is NaN, and so is its gradient
-    (PyTorch's is 0 then). ValueError for an index outside 0..C−1.
+    probabilities: by the number of samples). Where no target counts it is NaN and its gradient 0;
+    where all that count have weight 0 both are NaN. ValueError for an index outside 0..C−1.
     """
     x, target, weight = array_like(x), array_like(target), _maybe(weight)
     check_reduction("cross_entropy", reduction)
@@ -301,6 +314,8 @@ def cross_entropy(
     index, kept, scale = class_targets(
         target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
     )
+    if not target.size:  # no sample: the mean of no loss is NaN
+        return reduced("cross_entropy", op.sum(x, axis=1), reduction)
     total = reduction != "none"
     if label_smoothing == 0:
         y = cross_entropy_index(x, index, scale, total=total)
@@ -308,7 +323,9 @@ def cross_entropy(
         options = {"classes": x.shape[1], "smoothing": label_smoothing}
         q = smoothed_targets(index, kept, scale, weight, **options)
         x = op.where(op.expand_dims(kept, axis=1) == 0, 0, x)  # an ignored sample may hold NaN
-        y = -op.sum(op.log_softmax(x, axis=1) * q, axis=None if total else 1)
+        y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
+        y = op.where(index[:, 0] < 0, np.nan, y)
+        y = op.sum(y) if total else y
     return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
 
 
@@ -349,6 +366,8 @@ def nll(
     index, _, scale = class_targets(
         target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
     )
+    if not target.size:
+        return reduced("nll", op.sum(x, axis=1), reduction)
     y = nll_index(x, index, scale, total=reduction != "none")
     return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
 

@@ -5,10 +5,14 @@ from typing import Any
 import numpy as np
 
 from ...core.autocast import in_float32
-from ...core.primitive import composite, elementwise
+from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
 from ..axes import array_like, as_floating, widen
+from ..blocks import scratch
+from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0
+from ..elementwise.support import in_float32 as in_single
+from ..in_place import filled_by
 from .reduction import reduced
 
 __all__ = [
@@ -50,15 +54,41 @@ def l1(x: Any, target: Any, reduction: str = "mean") -> Any:
     return reduced("l1", op.abs(_difference("l1", x, target)), reduction)
 
 
+def _fill_huber(y: Any, d: Any, delta: float) -> None:
+    near = scratch.empty("block 0", y.shape, y)
+    np.clip(d, -delta, delta, out=near)
+    np.multiply(near, -0.5, out=y)
+    y += d
+    y *= near
+    y += 0  # −0 becomes 0
+
+
+@in_single
+@filled_by(_fill_huber)
+def _huber(d: Any, delta: float) -> Any:
+    near = np.clip(d, -delta, delta)
+    return (near * -0.5 + d) * near + 0  # no d², which could be out of range
+
+
+@primitive(kind="elementwise")
+def huber_terms(d, delta=1.0):
+    """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2) ;  dy/dd = d, but between ±delta"""
+    return _huber(d, delta=delta)
+
+
+@huber_terms.vjp("d")
+def huber_terms_dd(g, d, delta):
+    return g * clip(d, -delta, delta)
+
+
 @composite
 @in_float32
 def huber(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2), with d = x − target."""
     if not delta > 0:
         raise ValueError(f"huber: delta must be positive, got {delta}")
-    d = _difference("huber", x, target)
-    c = op.clip(d, -delta, delta)
-    return reduced("huber", c * (d - c * 0.5), reduction)  # no d², which could be out of range
+    y = huber_terms(_difference("huber", x, target), delta=delta)
+    return reduced("huber", y, reduction)
 
 
 # -- binary and probabilistic ----------------------------------------------------------------

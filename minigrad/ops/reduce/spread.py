@@ -48,7 +48,7 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
 def std_dx(g, x, y, axis, ddof, keepdims, correction):
     n = _degrees(x.shape, axis, ddof if correction is None else correction)
     g, y = (keep_axes(c, x.shape, axis, keepdims) for c in (g, y))
-    return _divided(widen(g) / n, y) * _centred(x, axis)
+    return divided(widen(g) / n, y) * _centred(x, axis)
 
 
 def _degrees(shape: tuple, axis: Any, ddof: float) -> float:
@@ -62,7 +62,7 @@ def _centred(x: Any, axis: Any) -> Any:
     return x - op.mean(x, axis=axis, keepdims=True)
 
 
-def _divided(g: Any, y: Any) -> Any:
+def divided(g: Any, y: Any) -> Any:
     """g / y, and 0 where y = 0."""
     y = widen(y)
     return np.where(y == 0, 0, g / np.where(y == 0, 1, y))
@@ -89,7 +89,7 @@ def p_norm_dx(g, x, y, axis, keepdims, p):
     g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
     x = widen(x)
     if p == 2:
-        return _divided(g, y) * x
+        return divided(g, y) * x
     r = np.abs(x)
     none = np.logical_or(r == 0, y == 0)
     r = np.where(none, 1, r)

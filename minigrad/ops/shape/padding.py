@@ -6,9 +6,9 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, module_of
+from ..axes import array_like, widen
 
-__all__ = ["pad", "pad_zeros"]
+__all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
 
 _FROM_X = ("reflect", "symmetric", "edge", "wrap")
 
@@ -31,6 +31,95 @@ def pad_zeros_batch(op, xs, batched, params):
     return op(*xs, widths=((0, 0), *params["widths"]))
 
 
+@linear
+def pad_repeated(x, *, widths, mode):
+    """x with its own elements around it, as np.pad of this mode ("edge", "reflect" …) has them
+
+    widths: (before, after) for each axis. gx: the middle of g, and each element of the border added
+    where it came from.
+    """
+    return np.pad(x, widths, mode)
+
+
+@pad_repeated.vjp("x")
+def pad_repeated_dx_rule(g, widths, mode, x_shape):
+    return op.pad_repeated_dx(g, widths=widths, mode=mode, shape=x_shape)
+
+
+@linear
+def pad_repeated_dx(x, *, widths, mode, shape):
+    """The transpose of pad_repeated: x folded back to `shape`, 16-bit floats added in float32
+
+    The border consists of stretches that run through the padded array forwards or backwards: each
+    is added to a slice, which takes no index for each element, and in one order everywhere.
+    """
+    padded = tuple([before + n + after for (before, after), n in zip(widths, shape, strict=True)])
+    if x.shape != padded:
+        raise ValueError(f"x {x.shape} must be {padded}: {shape} with widths {widths} around it")
+    along = [
+        (axis, before, n, _stretches(n, before, after, mode))
+        for axis, ((before, after), n) in enumerate(zip(widths, shape, strict=True))
+        if before or after
+    ]
+    return _folded(widen(x), along).astype(x.dtype, copy=False)
+
+
+@pad_repeated_dx.vjp("x")
+def pad_repeated_dx_dx(g, widths, mode):
+    return op.pad_repeated(g, widths=widths, mode=mode)
+
+
+@pad_repeated.batch
+def pad_repeated_batch(op, xs, batched, params):
+    return op(*xs, **{**params, "widths": ((0, 0), *params["widths"])})
+
+
+@pad_repeated_dx.batch
+def pad_repeated_dx_batch(op, xs, batched, params):
+    widths, shape = ((0, 0), *params["widths"]), (xs[0].shape[0], *params["shape"])
+    return op(*xs, widths=widths, mode=params["mode"], shape=shape)
+
+
+def _folded(g: Any, along: list) -> Any:
+    """A new array: the middle of g along these axes, with what lies around it added to it."""
+    if not along:
+        return g.copy()
+    (axis, before, n, stretches), *rest = along
+    lead = (slice(None),) * axis
+    y = _folded(g[(*lead, slice(before, before + n))], rest)
+    for there, here in stretches:
+        border = _folded(g[(*lead, there)], rest)
+        if isinstance(here, int):  # one element repeated
+            border, here = border.sum(axis, keepdims=True), slice(here, here + 1)
+        y[(*lead, here)] += border
+    return y
+
+
+def _stretches(n: int, before: int, after: int, mode: Any) -> list[tuple[slice, Any]]:
+    """The border along an axis of n elements: (a slice of the padded axis, the slice of x there).
+
+    An int in place of a slice of x is one element, repeated.
+    """
+    found = []
+    places = np.pad(np.arange(n), (before, after), mode)
+    for start, stop in ((0, before), (before + n, before + n + after)):
+        steps = np.diff(places[start:stop])
+        while start < stop:
+            own = steps[len(steps) - (stop - start - 1) :]
+            step = int(own[0]) if own.size else 1
+            other = np.flatnonzero(own != step)
+            end = start + 1 + int(other[0] if other.size else own.size)
+            first, last = int(places[start]), int(places[end - 1])
+            if abs(step) > 1:  # from one end to the other: a stretch of its own
+                end, last, step = start + 1, first, 1
+            here: Any = slice(first, last + 1) if step > 0 else first
+            if step < 0:
+                here = slice(first, last - 1 if last else None, -1)
+            found.append((slice(start, end), here))
+            start = end
+    return found
+
+
 @composite(numpy=np.pad)
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0, **other) -> Any:
     """x with elements added around it: NumPy's pad.
@@ -45,11 +134,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
         raise TypeError(f"pad: {sorted(other)} are not supported; cut or scale the result instead")
     widths = _pairs(pad_width, x.ndim)
     if mode in _FROM_X:
-        for axis, (before, after) in enumerate(widths):
-            if before or after:
-                places = np.pad(np.arange(x.shape[axis]), (before, after), mode)
-                x = op.take(x, module_of(x).asarray(places), axis=axis)
-        return x
+        added = any(before or after for before, after in widths)
+        return op.pad_repeated(x, widths=widths, mode=mode) if added else x
     if mode != "constant":
         raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(_FROM_X)}")
     if np.ndim(constant_values) != 0:

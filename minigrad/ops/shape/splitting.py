@@ -4,10 +4,69 @@ from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite
+from ...core.caches import cached
+from ...core.primitive import Primitive, composite
+from ...core.registry import op
 from ..axes import array_like, axis_of
 
 __all__ = ["array_split", "chunk", "dsplit", "hsplit", "narrow", "split", "unstack", "vsplit"]
+
+
+# -- one op for all pieces: sliced one by one, each would have a gradient of x's full size ---------
+
+
+def unbind(x: Any, axis: int) -> tuple:
+    """The slices of x along an axis, without it, as views: one op, whose gradient is one stack."""
+    axis = axis_of(axis, x.ndim)
+    if x.shape[axis] < 2:
+        return tuple([x[(*_all(axis), i)] for i in range(x.shape[axis])])
+    return _pieces(tuple(range(x.shape[axis])), axis, False)(x)
+
+
+def _parts(x: Any, bounds: list, axis: int) -> list:
+    """x[start : stop] along an axis for all the bounds, as views."""
+    covered = [0, *(stop for _, stop in bounds)]
+    each = [slice(*pair) for pair in bounds]
+    tiling = [*zip(covered, covered[1:])] == bounds and covered == sorted(covered)
+    if len(each) < 2 or not tiling or covered[-1] != x.shape[axis]:
+        return [x[(*_all(axis), part)] for part in each]  # one, or they overlap or leave some out
+    return list(_pieces(tuple(covered), axis, True)(x))
+
+
+@cached("pieces of an axis", max_entries=256)
+def _pieces(places: tuple, axis: int, parts: bool) -> Primitive:
+    """The op of the slices at these places, or of the parts between them, and its rules."""
+    pairs = zip(places, places[1:])
+    index: list = [slice(*pair) for pair in pairs] if parts else list(places)
+    name = "split" if parts else "unbind"
+
+    def forward(x: Any) -> tuple:
+        before = _all(axis)
+        return tuple([x[(*before, i)] for i in index])
+
+    def rule(g: list) -> Any:
+        some = next(piece for piece in g if piece is not None)
+        if not parts:
+            zero = op.zeros_like(some)
+            return op.stack_arrays(*[zero if piece is None else piece for piece in g], axis=axis)
+        lengths = [part.stop - part.start for part in index]
+        both = zip(g, lengths, strict=True)
+        given = [_zeros(some, n, axis) if piece is None else piece for piece, n in both]
+        return op.concatenate_arrays(*given, axis=axis)
+
+    pieces = Primitive(forward, name, ["x"], kind="linear", outputs=len(index), view=True)
+    pieces.vjp("x")(rule)
+    pieces.batch(lambda op, xs, batched, params: _pieces(places, axis + 1, parts)(*xs))
+    return pieces
+
+
+def _zeros(like: Any, n: int, axis: int) -> Any:
+    """Zeros of the shape of `like`, but n along the axis."""
+    one = op.zeros_like(op.sum(like, axis=axis, keepdims=True))
+    return op.broadcast_to(one, shape=(*one.shape[:axis], n, *one.shape[axis + 1 :]))
+
+
+# -- what users call -------------------------------------------------------------------------------
 
 
 @composite
@@ -55,8 +114,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     else:
         size, longer = divmod(n, indices_or_sections)
         cuts = [i * size + min(i, longer) for i in range(indices_or_sections + 1)]
-    before = _all(axis)
-    return [x[(*before, slice(a, b))] for a, b in zip(cuts, cuts[1:])]
+    return _parts(x, [slice(a, b).indices(n)[:2] for a, b in zip(cuts, cuts[1:])], axis)
 
 
 @composite
@@ -68,8 +126,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list:
         raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
     n = x.shape[axis]
     size = max(-(-n // chunks), 1)
-    before = _all(axis)
-    return [x[(*before, slice(a, a + size))] for a in range(0, max(n, 1), size)]
+    return _parts(x, [(a, min(a + size, n)) for a in range(0, max(n, 1), size)], axis)
 
 
 @composite(numpy=getattr(np, "unstack", ()))
@@ -78,8 +135,7 @@ def unstack(x: Any, axis: int = 0) -> tuple:
     x = array_like(x)
     if x.ndim == 0:
         raise ValueError("unstack: a 0-d array has no axis to take apart")
-    before = _all(axis_of(axis, x.ndim))
-    return tuple([x[(*before, i)] for i in range(x.shape[axis])])
+    return unbind(x, axis)
 
 
 @composite(numpy=np.vsplit)

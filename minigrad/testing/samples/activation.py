@@ -59,10 +59,18 @@ register_op(
     reference=lambda x, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(x, min_val), max_val),
     points=[Point("1", (1.0,), 1.0, (0.0,), kink=True)],
 )
+
+
+def _mp_hardsigmoid(x):
+    return min(max(x + 3, 0 * x), 6 + 0 * x) / 6
+
+
 register_op(
     "hardsigmoid",
     apart(-3, 3),
     reference=lambda x: np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+    dtypes=REAL,
+    mp=_mp_hardsigmoid,
     points=[
         Point("3", (3.0,), 1.0, (0.0,), kink=True),
         Point("−3", (-3.0,), 0.0, (0.0,), kink=True),
@@ -72,6 +80,8 @@ register_op(
     "hardswish",
     apart(-3, 3),
     reference=lambda x: x * np.minimum(np.maximum(x / 6 + 0.5, 0), 1),
+    dtypes=REAL,
+    mp=lambda x: x * _mp_hardsigmoid(x),
     points=[
         Point("3", (3.0,), 3.0, (1.0,), kink=True),
         Point("−3", (-3.0,), 0.0, (0.0,), kink=True),
@@ -122,6 +132,28 @@ register_op(
     points=[kink],
     errors=[
         ErrorSample("channels", (np.ones((2, 3)), np.ones(2)), ValueError, "3 channels"),
+    ],
+)
+
+
+register_op(
+    "hardshrink",
+    both(apart(-0.5, 0.5), apart(-2, 2, lambd=2.0)),
+    reference=lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0),
+    dtypes=REAL,
+    mp=lambda x: x if abs(x) > 0.5 else 0 * x,
+    points=[Point("at the jumps", (np.array([-0.5, 0.5]),), [0.0, 0.0], (np.zeros(2),))],
+)
+register_op(
+    "softshrink",
+    both(apart(-0.5, 0.5), apart(-2, 2, lambd=2.0)),
+    reference=lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, 0, x - lambd * np.sign(x)),
+    dtypes=REAL,
+    mp=lambda x: x - min(max(x, -0.5 + 0 * x), 0.5 + 0 * x),
+    points=[
+        Point("½", (0.5,), 0.0, (0.0,), kink=True),
+        Point("−½", (-0.5,), 0.0, (0.0,), kink=True),
+        Point("beyond", (np.array([-1.0, 1.0]),), [-0.5, 0.5], (np.ones(2),)),
     ],
 )
 

@@ -1,4 +1,4 @@
-"""Samples of sums of products, distances and other short compositions."""
+"""Samples of sums of products and other short compositions."""
 
 from itertools import combinations
 
@@ -34,33 +34,6 @@ _register(
 _register(
     "addbmm",
     of_several([(((2, 4), (2, 2, 3), (2, 3, 4)), {}), (((4,), (2, 2, 3), (2, 3, 4)), _SCALED)]),
-)
-_register(
-    "dist",
-    of_several([(((2, 3), (2, 3)), {}), (((3,), (2, 3)), {"p": 3.0})], distinct),
-    dtypes=_EXACT,
-    points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, ([0.0, 0.0], [0.0, 0.0]))],
-)
-_register(
-    "cdist",
-    of_several([(((2, 3), (4, 3)), {}), (((2, 2, 3), (1, 3)), {"p": 3.0})], distinct),
-    dtypes=_EXACT,
-    skips={"K19": "each row's distance from itself is 0, a kink"},
-    points=[Point("equal", (np.ones((1, 2)), np.ones((1, 2))), [[0.0]], ([[0.0, 0.0]],) * 2)],
-    errors=[
-        ErrorSample(
-            "rows of two lengths",
-            (np.ones((2, 3)), np.ones((2, 4))),
-            ValueError,
-            r"cdist: a .* and b .* need rows of one length, got \(2, 3\), \(2, 4\)",
-        )
-    ],
-)
-_register(
-    "pdist",
-    over([((4, 3), {}), ((3, 2), {"p": 3.0})], distinct),
-    dtypes=_EXACT,
-    errors=[ErrorSample("a vector", (np.ones(3),), ValueError, r"pdist: x must be rows \(n, d\)")],
 )
 _register(
     "renorm",

@@ -1,5 +1,7 @@
 """Samples of grids and of images read at their places."""
 
+from itertools import product
+
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
@@ -104,4 +106,120 @@ register_op(
             {"mode": "cubic"},
         ),
     ],
+)
+
+# two examples of three results, each of two entries out of 0 … 3; 4 reads nothing
+_PLACES = np.array([[[0, 3, 3], [2, 4, 3]], [[1, 1, 4], [0, 2, 4]]])
+
+
+def _entries(x, places):
+    """x (…, C, S) at each of the places (…, K, P): (…, C, K, P), 0 behind the last entry."""
+    _fit(places, x)
+    if places.size and places.max() > x.shape[-1]:
+        raise IndexError("beyond the last entry")
+    padded = np.concatenate([x, np.zeros((*x.shape[:-1], 1), x.dtype)], -1)
+    y = np.empty((*x.shape[:-1], *places.shape[-2:]), x.dtype)
+    for *lead, c, k, p in np.ndindex(*y.shape):
+        y[(*lead, c, k, p)] = padded[(*lead, c, places[(*lead, k, p)])]
+    return y
+
+
+def _fit(places, *images, weights=None, u=None):
+    fit = all(places.ndim == x.ndim > 1 and places.shape[:-2] == x.shape[:-2] for x in images)
+    fit = fit and len({x.shape[-2] for x in images}) == 1
+    fit = fit and (weights is None or weights.shape == places.shape)
+    if not fit or (u is not None and u.shape[-1] != places.shape[-1]):
+        raise ValueError("shapes do not fit")
+
+
+def _summed_reads(x, weights, places):
+    _fit(places, x, weights=weights)
+    return (_entries(x, places) * weights[..., None, :, :]).sum(-2)
+
+
+def _summed_back(u, weights, places, count):
+    _fit(places, u, weights=weights, u=u)
+    y = np.zeros((*u.shape[:-1], count + 1), np.result_type(u, weights))
+    for *lead, k, p in np.ndindex(*places.shape):
+        values = weights[(*lead, k, p)] * u[(*lead, slice(None), p)]
+        y[(*lead, slice(None), places[(*lead, k, p)])] += values
+    return y[..., :count]
+
+
+def _summed_channels(u, x, places):
+    _fit(places, u, x, u=u)
+    return (_entries(x, places) * u[..., None, :]).sum(-3)
+
+
+register_op(
+    "weighted_reads",
+    of_several([(((2, 3, 4), (2, 2, 3), _PLACES), {}), (((2, 4), (2, 3), _PLACES[0]), {})]),
+    reference=_summed_reads,
+    dtypes=(*_EXACT, "complex128"),
+    points=[
+        Point(
+            "nothing is read of an infinite entry that is not named",
+            (np.array([[np.inf, 2.0]]), np.ones((1, 2)), np.array([[1, 2]])),
+            [[2.0, 0.0]],
+            ([[0.0, 1.0]], [[2.0, 0.0]]),
+        )
+    ],
+    errors=[
+        ErrorSample(
+            "a place behind the one that reads nothing",
+            (np.ones((1, 4)), np.ones((1, 1)), np.array([[5]])),
+            IndexError,
+            r"places run from 5 to 5; there are 0\.\.4, the last a 0",
+        ),
+        ErrorSample(
+            "weights of fewer places",
+            (np.ones((1, 4)), np.ones((1, 1)), np.array([[1, 2]])),
+            ValueError,
+            r"weights and places \(…, K, P\).* got \(1, 4\), weights \(1, 1\), places \(1, 2\)",
+        ),
+    ],
+)
+register_op(
+    "weighted_reads_dx",
+    of_several(
+        [
+            (((2, 3, 3), (2, 2, 3), _PLACES), {"count": 4}),
+            (((2, 3), (2, 3), _PLACES[0]), {"count": 4}),
+        ]
+    ),
+    reference=_summed_back,
+    dtypes=(*_EXACT, "complex128"),
+)
+register_op(
+    "weighted_reads_dw",
+    of_several([(((2, 3, 3), (2, 3, 4), _PLACES), {}), (((2, 3), (2, 4), _PLACES[0]), {})]),
+    reference=_summed_channels,
+    dtypes=(*_EXACT, "complex128"),
+)
+
+
+def _around(low, size, steps, padding_mode="zeros", align_corners=False):
+    """Each place by itself, outside as nothing."""
+    if low.ndim < 2 or low.shape[-2] != len(size):
+        raise ValueError("not one place for each axis")
+    taps = list(product(steps, repeat=len(size)))
+    y = np.full((*low.shape[:-2], len(taps), low.shape[-1]), np.prod(size))
+    for *lead, k, p in np.ndindex(*y.shape):
+        at = [low[(*lead, i, p)] + step for i, step in enumerate(taps[k])]
+        if all(0 <= i < n for i, n in zip(at, size)):
+            y[(*lead, k, p)] = np.ravel_multi_index([int(i) for i in at], size)
+    return y
+
+
+register_op(
+    "grid_places",
+    of_several(
+        [
+            ((np.array([[[-1.0, 0, 2], [1, 1, 3]]]),), {"size": (3, 4), "steps": (0, 1)}),
+            ((np.array([[0.0, 2], [1, 0], [-2, 1]]),), {"size": (2, 2, 2), "steps": (0,)}),
+        ]
+    ),
+    reference=_around,
+    differentiable=False,
+    dtypes=_EXACT,
 )

@@ -1,5 +1,7 @@
 """Samples of losses on classes: every reduction, weights, ignored samples, smoothing."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
@@ -139,6 +141,12 @@ def _target_errors(name):
     ]
 
 
+NO_TARGET = Point(
+    "no target that counts",
+    (np.array([[1.0, 0.0], [np.nan, 2.0]]), np.array([-100, -100])),
+    np.nan,
+    (np.zeros((2, 2)),),
+)
 _SIZES = "a class index must fit the number of classes, which the size matrix changes"
 register_op(
     "cross_entropy",
@@ -169,6 +177,8 @@ register_op(
             np.log(2),
             ([[0.0, 0.0], [-0.5, 0.5]],),
         ),
+        NO_TARGET,
+        replace(NO_TARGET, name="no target, smoothed", params={"label_smoothing": 0.1}),
         Point(
             "a class that is masked out",
             (np.array([[-np.inf, 0.0, 0.0]]), np.array([1])),
@@ -183,6 +193,7 @@ register_op(
     reference=_nll,
     constants=(2,),
     errors=_target_errors("nll"),
+    points=[NO_TARGET],
 )
 
 

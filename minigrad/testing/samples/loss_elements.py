@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
+from .activation import apart
+from .elements import both
 from .forms import REAL, normal, of_several
 from .loss_classes import REDUCTIONS, reduced
 
@@ -70,6 +72,16 @@ register_op(
     dtypes=REAL,
     errors=[_broadcast("l1")],
     points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, (np.zeros(2), np.zeros(2)), kink=True)],
+)
+register_op(
+    "huber_terms",
+    both(apart(-1, 1), apart(-2, 2, delta=2.0)),
+    reference=lambda d, delta=1.0: _huber(d, np.zeros_like(d), delta),
+    dtypes=REAL,
+    mp=lambda d: d * d / 2 if abs(d) <= 1 else abs(d) - 0.5,
+    points=[
+        Point("at delta and beyond", (np.array([1.0, -3.0]),), [0.5, 2.5], (np.array([1.0, -1.0]),))
+    ],
 )
 register_op(
     "huber",

@@ -332,5 +332,4 @@ register_op(
     reference=_recurrence,
     dtypes=("float64", "float32", "float16", "complex128"),
     errors=[ErrorSample("shapes", (np.ones(2), np.ones(3)), ValueError, "need one shape")],
-    skips={"K12": "the order of multiplications differs from the loop's: inf·0 may meet elsewhere"},
 )

@@ -65,6 +65,8 @@ register_op(
             ((1, 2, 2, 3), {"scale_factor": 2, "mode": "bilinear"}),
             ((1, 1, 3, 2), {"size": (5, 4), "mode": "bilinear", "align_corners": True}),
             ((1, 1, 3, 2), {"size": (5, 4), "mode": "bicubic"}),
+            ((1, 1, 5, 2), {"size": (2, 3), "mode": "bilinear", "antialias": True}),
+            ((1, 1, 7, 2), {"size": (3, 4), "mode": "bicubic", "antialias": True}),
             ((1, 2, 4), {"scale_factor": 1.6, "mode": "nearest-exact"}),
             ((1, 1, 4, 6), {"size": (3, 2), "mode": "area"}),
         ]
@@ -78,6 +80,13 @@ register_op(
             ([[[2.0, 2.0]]],),
             {"scale_factor": 2, "mode": "linear"},
         ),
+        Point(
+            "half as many entries, none passed over",
+            (np.array([[[0.0, 0.0, 8.0, 0.0]]]),),
+            [[[1.0 + 1 / 7, 3.0 + 3 / 7]]],
+            ([[[3 / 7, 3 / 7 + 1 / 7, 3 / 7 + 1 / 7, 3 / 7]]],),
+            {"scale_factor": 0.5, "mode": "linear", "antialias": True},
+        ),
     ],
     errors=[
         ErrorSample(
@@ -86,6 +95,13 @@ register_op(
             ValueError,
             "mode must be one of nearest, .* got 'cubic'",
             {"size": 4, "mode": "cubic"},
+        ),
+        ErrorSample(
+            "antialias without a kernel",
+            (np.ones((1, 1, 2)),),
+            ValueError,
+            "antialias is for the modes linear, .*, bicubic, got mode='nearest'",
+            {"size": 4, "antialias": True},
         ),
         ErrorSample(
             "neither size nor scale",

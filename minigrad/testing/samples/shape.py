@@ -232,6 +232,37 @@ shaped(
     ],
 )
 
+
+def _pad_repeated_dx(x, *, widths, mode, shape):
+    y = np.zeros(shape, x.dtype)
+    places = np.pad(np.arange(y.size).reshape(shape), widths, mode)
+    if x.shape != places.shape:
+        raise ValueError("one place for each element")
+    np.add.at(y.reshape(-1), places, x)
+    return y
+
+
+shaped(
+    "pad_repeated",
+    [
+        ((2, 3), {"widths": ((1, 0), (2, 5)), "mode": "edge"}),
+        ((3,), {"widths": ((4, 9),), "mode": "reflect"}),
+        ((2, 1, 3), {"widths": ((1, 1), (0, 2), (5, 4)), "mode": "symmetric"}),
+        ((3, 2), {"widths": ((7, 4), (0, 3)), "mode": "wrap"}),
+    ],
+    lambda x, *, widths, mode: np.pad(x, widths, mode),
+)
+shaped(
+    "pad_repeated_dx",
+    [
+        ((3, 5), {"widths": ((1, 0), (1, 2)), "mode": "edge", "shape": (2, 2)}),
+        ((16,), {"widths": ((4, 9),), "mode": "reflect", "shape": (3,)}),
+        ((3, 8), {"widths": ((1, 1), (4, 2)), "mode": "symmetric", "shape": (1, 2)}),
+        ((13,), {"widths": ((6, 4),), "mode": "wrap", "shape": (3,)}),
+    ],
+    _pad_repeated_dx,
+)
+
 # -- windows ---------------------------------------------------------------------------------
 
 

@@ -238,6 +238,43 @@ register_op(
             ValueError,
             "reduce is one of sum, mean, prod, amax, amin, got 'max'",
         ),
+        ErrorSample(
+            "index longer than x",
+            (np.ones((2, 2)), 0, np.zeros((1, 3), int), np.ones((1, 3)), "sum"),
+            ValueError,
+            r"x \(2, 2\), index \(1, 3\) .* index no larger than x but along axis 0",
+        ),
+    ],
+)
+
+
+def _rows_of(index, axis, shape):
+    """For each place that is a goal, the sources in their order, by dictionary."""
+    goals: dict[int, list] = {}
+    for source, place in enumerate(np.ndindex(*index.shape)):
+        goal = tuple(index[place] if i == axis else n for i, n in enumerate(place))
+        goals.setdefault(int(np.ravel_multi_index(goal, shape)), []).append(source)
+    most = max(map(len, goals.values()))
+    places = sorted(goals)
+    reads = [goals[place] + [0] * (most - len(goals[place])) for place in places]
+    there = [[i < len(goals[place]) for i in range(most)] for place in places]
+    return np.array(places), np.array(reads), np.array(there)
+
+
+register_op(
+    "scatter_rows",
+    of_several([((_WHERE,), {"axis": 0, "shape": (3, 3)}), ((_I,), {"axis": 0, "shape": (4,)})]),
+    reference=_rows_of,
+    dtypes=("float64",),
+    differentiable=False,
+    errors=[
+        ErrorSample(
+            "beyond x",
+            (_WHERE,),
+            ValueError,
+            r"index has numbers from 0 to 2, but x \(2, 3\) has places 0..1 along axis 0",
+            {"axis": 0, "shape": (2, 3)},
+        ),
     ],
 )
 register_op(

@@ -1,0 +1,83 @@
+"""Elementwise functions of large arrays written into place, block by block, in scratch memory.
+
+An expression in NumPy's words makes an array at every step. Of a million elements, six such arrays
+are more than the cache holds, and a step that takes 0.05 ms in place takes 0.2 on fresh memory. So
+a function of many steps has them twice: as words, which serve every device, transform and symbol,
+and as a `fill` for NumPy's arrays.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.piecewise import LARGE, memory_order
+from .blocks import in_blocks
+
+# Elements, below which the words take less time. Microseconds of hardswish and its gradient, words
+# and fill: 128² 41 and 44, 160² 53 and 52, 256² 105 and 89.
+FEW = 1 << 15
+_NUMBERS = (float, int)
+WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers of these many bytes
+
+
+def filled_by(fill: Callable[..., None], arrays: int = 1) -> Callable:
+    """Decorator of an elementwise function in words: fill(y, *xs) does it for large arrays.
+
+    fill writes y, and reads blocks of the first `arrays` arguments; the others are numbers. It
+    makes the steps of the words in their order, so that no bit depends on how large an array is.
+    """
+
+    def decorate(words: Callable) -> Callable:
+        @functools.wraps(words)
+        def function(*xs: Any, **params: Any) -> Any:
+            numbers = xs[arrays:]
+            order = _order(xs[:arrays])
+            if order is None or any(type(x) not in _NUMBERS for x in numbers):
+                return words(*xs, **params)
+            y = np.empty_like(xs[0])
+            flat = [x.transpose(order).reshape(-1) for x in (y, *xs[:arrays])]
+
+            def work(piece: Any) -> None:
+                fill(*[x[piece] for x in flat], *numbers, **params)
+
+            if y.size < LARGE:
+                fill(*flat, *numbers, **params)
+            else:
+                in_blocks(work, flat[0])
+            return y
+
+        return function
+
+    return decorate
+
+
+def _order(arrays: tuple) -> tuple | None:
+    """The memory order of large arrays of NumPy's that lie alike, all float32 or all float64."""
+    first = arrays[0]
+    if type(first) is not np.ndarray or first.size < FEW or first.dtype.char not in "fd":
+        return None
+    if any(getattr(x, "dtype", None) != first.dtype for x in arrays):
+        return None
+    return memory_order([*arrays])
+
+
+def keep_into(y: Any, x: Any, condition: Any) -> None:
+    """y = x where the condition holds, else 0, as `keep`: the bits of x times 0 or 1.
+
+    A product with the condition itself would copy it through NumPy's buffer.
+    """
+    bits = y.view(WHOLE[y.dtype.itemsize])
+    np.copyto(bits, condition.view(np.int8))
+    bits *= x.view(bits.dtype)
+
+
+def one_of_two(y: Any, condition: Any, a: float, b: float) -> None:
+    """y = a where the condition holds, else b. The condition is written over."""
+    bits, all_or_none = y.view(WHOLE[y.dtype.itemsize]), condition.view(np.int8)
+    np.negative(all_or_none, out=all_or_none)  # −1, whose every bit is set
+    np.copyto(bits, all_or_none)
+    of_a, of_b = (y.dtype.type(number).view(bits.dtype) for number in (a, b))
+    bits &= of_a ^ of_b
+    bits ^= of_b

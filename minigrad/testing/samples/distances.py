@@ -1,0 +1,67 @@
+"""Samples of distances of vectors."""
+
+import numpy as np
+
+from ..spec import ErrorSample, Point, register_op
+from .forms import REAL, distinct, of_several, over
+
+_EXACT = ("float64", "float32")
+
+
+def _of_differences(a, b, p=2.0):
+    if a.shape[-1] != b.shape[-1]:
+        raise ValueError("rows of two lengths")
+    return np.linalg.vector_norm(a[..., :, None, :] - b[..., None, :, :], axis=-1, ord=p)
+
+
+register_op(
+    "dist",
+    of_several([(((2, 3), (2, 3)), {}), (((3,), (2, 3)), {"p": 3.0})], distinct),
+    dtypes=_EXACT,
+    points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, ([0.0, 0.0], [0.0, 0.0]))],
+)
+register_op(
+    "cdist",
+    of_several([(((2, 3), (4, 3)), {}), (((2, 2, 3), (1, 3)), {"p": 3.0})], distinct),
+    dtypes=_EXACT,
+    skips={"K19": "each row's distance from itself is 0, a kink"},
+    points=[Point("equal", (np.ones((1, 2)), np.ones((1, 2))), [[0.0]], ([[0.0, 0.0]],) * 2)],
+    errors=[
+        ErrorSample(
+            "rows of two lengths",
+            (np.ones((2, 3)), np.ones((2, 4))),
+            ValueError,
+            r"cdist: a .* and b .* need rows of one length, got \(2, 3\), \(2, 4\)",
+        )
+    ],
+)
+register_op(
+    "pdist",
+    over([((4, 3), {}), ((3, 2), {"p": 3.0})], distinct),
+    dtypes=_EXACT,
+    errors=[ErrorSample("a vector", (np.ones(3),), ValueError, r"pdist: x must be rows \(n, d\)")],
+)
+register_op(
+    "row_distances",
+    of_several(
+        [
+            (((2, 3), (4, 3)), {}),
+            (((2, 2, 9), (3, 1, 3, 9)), {}),
+            (((2, 3), (3, 3)), {"p": 1}),
+            (((2, 1, 3), (2, 4, 3)), {"p": 3.0}),
+        ],
+        distinct,
+    ),
+    reference=_of_differences,
+    dtypes=REAL,
+    skips={"K19": "each row's distance from itself is 0, a kink"},
+    points=[
+        Point("equal", (np.ones((1, 2)), np.ones((1, 2))), [[0.0]], ([[0.0, 0.0]],) * 2, kink=True),
+        Point(
+            "nearly equal",
+            (np.array([[1e8 + 4, 1e8]]), np.array([[1e8, 1e8]])),
+            [[4.0]],
+            ([[1.0, 0.0]], [[-1.0, 0.0]]),
+        ),
+    ],
+)

@@ -1,0 +1,135 @@
+"""mg.Function: what its forward returns beside tensors is passed through."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import func
+from minigrad.core.errors import RuleError
+
+
+class Parts(mg.Function):
+    """Products and squares, with things among them that are no tensors."""
+
+    @staticmethod
+    def forward(ctx, x, label):
+        ctx.save_for_backward(x)
+        return None, 3 * x, label, 0.5, x * x, {"count": 2}
+
+    @staticmethod
+    def backward(ctx, *gs):
+        assert [g is None for g in gs] == [True, False, True, True, False, True]
+        (x,) = ctx.saved_tensors
+        return 3 * gs[1] + 2 * x * gs[4], None
+
+
+class PartsBySetup(Parts):
+    @staticmethod
+    def forward(x, label):
+        return None, 3 * x, label, 0.5, x * x, {"count": 2}
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        assert len(output) == 6 and output[2] is inputs[1]
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def jvp(ctx, t, label):
+        (x,) = ctx.saved_tensors
+        return None, 3 * t, None, None, 2 * x * t, None
+
+
+X = np.array([1.0, 2.0])
+
+
+@pytest.mark.parametrize("function", [Parts, PartsBySetup])
+def test_what_is_no_tensor_is_passed_through_in_its_place(function):
+    label = object()
+    nothing, triple, same, half, square, info = function.apply(mg.tensor(X), label)
+    assert nothing is None and same is label and half == 0.5 and info == {"count": 2}
+    np.testing.assert_array_equal(triple.numpy(), 3 * X)
+    np.testing.assert_array_equal(square.numpy(), X * X)
+
+
+@pytest.mark.parametrize("function", [Parts, PartsBySetup])
+def test_backward_gets_none_for_it_and_zeros_for_a_tensor_not_used(function):
+    x = mg.tensor(X, requires_grad=True)
+    _, triple, *_, square, _ = function.apply(x, "label")
+    np.testing.assert_array_equal(mg.grad(triple.sum(), x, retain_graph=True), [3.0, 3.0])
+    np.testing.assert_array_equal(mg.grad(triple.sum() + square.sum(), x), 3 + 2 * X)
+
+
+@pytest.mark.parametrize("function", [Parts, PartsBySetup])
+def test_transforms_compose_with_it(function):
+    f = lambda x: (function.apply(x, "label")[4] ** 2).sum()
+    np.testing.assert_allclose(func.jvp(f, (X,), (np.ones(2),))[1], (4 * X**3).sum())
+    np.testing.assert_allclose(func.hessian(f)(X), np.diag(12 * X**2))
+
+
+def test_under_vmap_it_must_be_the_same_for_every_example():
+    labels = iter("aab")
+
+    class Labelled(Parts):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, next(labels)
+
+    def f(x):
+        y, label = Labelled.apply(x)
+        assert label == "a"
+        return y
+
+    with pytest.warns(UserWarning, match="Labelled has no batch rule.* a static method vmap"):
+        np.testing.assert_array_equal(func.vmap(f)(np.ones((2, 2))), np.full((2, 2), 2.0))
+        labels = iter("ab")
+        with pytest.raises(RuleError, match="{1: 'b'} for one example of vmap and {1: 'a'}"):
+            func.vmap(f)(np.ones((2, 2)))
+
+
+def test_a_vmap_of_the_class_passes_it_through_too():
+    class Doubled(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, "doubled"
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return (x * 2, "doubled"), (0, None)
+
+    def f(x):
+        y, label = Doubled.apply(x)
+        assert label == "doubled"
+        return y
+
+    np.testing.assert_array_equal(func.vmap(f)(np.ones((3, 2))), np.full((3, 2), 2.0))
+
+
+def returning(result):
+    class Returning(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return result(x)
+
+    return Returning
+
+
+@pytest.mark.parametrize("result", [lambda x: 3.0, lambda x: None, lambda x: ("a", 1)])
+def test_a_forward_without_a_tensor_among_its_results_is_refused(result):
+    with pytest.raises(TypeError, match="no result is a tensor: nothing could be differentiated"):
+        returning(result).apply(mg.tensor(X))
+
+
+def test_tensors_inside_a_list_would_get_no_gradient_and_are_refused():
+    with pytest.raises(TypeError, match="a list that holds tensors as result 1; .* one by one"):
+        returning(lambda x: (x * 2, [x * 3])).apply(mg.tensor(X))
+
+
+def test_a_tangent_for_every_result_is_asked_of_jvp():
+    class TooFew(PartsBySetup):
+        @staticmethod
+        def jvp(ctx, t, label):
+            return 3 * t, 2 * t
+
+    f = lambda x: TooFew.apply(x, "label")[1]
+    with pytest.raises(RuleError, match="2 tangents for 6 results; .* None for what is no tensor"):
+        func.jvp(f, (X,), (np.ones(2),))
