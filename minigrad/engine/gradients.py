@@ -60,8 +60,12 @@ def gradients(
     def keep(place: Any, g: Any) -> None:
         found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
 
+    def of_tensors(order: Sequence) -> set:
+        """Not an op's node of several outputs: each of them is a place of its own."""
+        return {place for place in order if getattr(place, "ports", None) is None}
+
     run_backward(
-        tensors, gradients, keep, lambda order: set(order), retain_graph, create_graph, False,
-        engine, workers, min_work,
+        tensors, gradients, keep, of_tensors, retain_graph, create_graph, False, engine, workers,
+        min_work,
     )  # fmt: skip
     return GradStore(found)
