@@ -19,10 +19,9 @@ from ..backends.pool import share
 from .blocks import BLOCK, scratch, single, spans
 
 RUN = 256  # images times channels: shorter runs are slower than what the other order costs
-ALIGNED = (
-    1024  # bytes: rows that are a multiple of this apart share few places of the cache: a copy
-)
-GAP = 16  # ... with so many entries between them is quicker to read across
+# Rows a multiple of ALIGNED bytes apart share few places of the cache: a copy with GAP entries more
+# between them is quicker to read across.
+ALIGNED, GAP = 1024, 16
 _chosen = True
 
 
