@@ -375,3 +375,18 @@ def test_values_and_gradients_agree_with_pytorch(name):
     np.testing.assert_allclose(y.numpy(), z.detach().numpy(), rtol=1e-13)
     (gb,) = torch.autograd.grad((z**3).sum(), b)
     np.testing.assert_allclose(mg.grad((y**3).sum(), a).numpy(), gb.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("reduce, far", [("amax", -np.inf), ("amin", np.inf)])
+@pytest.mark.parametrize("include_self", [True, False])
+def test_infinite_extrema_of_scatter_reduce_share_among_what_counts_alone(
+    reduce, far, include_self
+):
+    x = mg.tensor([far, 0.0, far, far], requires_grad=True)
+    src = mg.tensor([far, -far, far, far, far], requires_grad=True)
+    y = mg.scatter_reduce(x, 0, np.array([0, 0, 0, 2, 2]), src, reduce, include_self)
+    y.backward(mg.ones_like(x.detach()))
+    assert y.tolist() == [-far, 0.0, far, far]
+    share = 1 / 3 if include_self else 1 / 2
+    assert x.grad.tolist() == [0, 1, share if include_self else 0, 1]
+    assert src.grad.tolist() == [0, 1, 0, share, share]

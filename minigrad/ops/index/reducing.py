@@ -100,9 +100,14 @@ def scatter_reduce(
     if include_self:
         own = op.take(flat, places)
         rows = op.concatenate([rows, op.expand_dims(own, axis=1)], axis=1)
+        there = op.concatenate([there, op.expand_dims(op.ones_like(places), axis=1) > 0], axis=1)
     y = function(rows, axis=1)
+    if np.isinf(neutral) and is_floating(x.dtype):  # a filled place may tie, and takes no share
+        count, all_tie = op.astype(op.sum(there, axis=1), dtype=x.dtype), y == neutral
+        tied = op.where(op.logical_and(there, op.expand_dims(all_tie, axis=1)), rows, 0)
+        y = op.where(all_tie, op.sum(tied, axis=1) / count, y)
     if reduce == "mean":
-        y = y / op.astype(op.sum(there, axis=1) + include_self, dtype=y.dtype)
+        y = y / op.astype(op.sum(there, axis=1), dtype=y.dtype)
     y = op.put_along_axis(flat, places, op.astype(y, dtype=x.dtype), axis=0)
     return op.reshape(y, shape=x.shape)
 
