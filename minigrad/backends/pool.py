@@ -127,8 +127,8 @@ class _Helpers:
         self.open: set[_Job] = set()  # jobs that are not closed
         self.places = Places()
 
-    def grow(self, count: int) -> list[threading.Thread]:
-        """The helpers that a job of `count` of them can have."""
+    def grow(self, count: int) -> int:
+        """How many helpers a job that asks for `count` can have."""
         with self.growing:
             while len(self.threads) < min(count, LIMIT) and not self.stopped:
                 name = f"minigrad-{len(self.threads) + 1}"
@@ -138,7 +138,7 @@ class _Helpers:
                 except RuntimeError:  # the system gives no more threads: go on with these
                     break
                 self.threads.append(thread)
-        return self.threads[:count]
+        return min(count, len(self.threads))
 
     def call(self, count: int, job: _Job) -> None:
         for _ in range(count):
@@ -221,12 +221,12 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     helpers.open.add(job)
     _local.sharing = True
     try:
-        crew = helpers.grow(count - 1)
+        size = helpers.grow(count - 1)
         if apart:
-            allowed = helpers.places.part(crew)
+            allowed = helpers.places.part(helpers.threads)  # any idle one may take the job
         else:
             helpers.places.gather(helpers.threads)
-        helpers.call(len(crew), job)
+        helpers.call(size, job)
         loop()
     finally:
         _local.sharing = False

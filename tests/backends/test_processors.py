@@ -42,6 +42,14 @@ def test_the_caller_keeps_its_processor_and_the_helper_stays_off_it():
     assert helper == allowed - caller
 
 
+def test_every_idle_helper_stays_off_it_whichever_takes_the_work():
+    met = threading.Barrier(5, timeout=20)
+    for _ in range(10):
+        pool.together(met.wait, 5)  # by four helpers, who come back in any order, kept nowhere
+        caller, helper = processors_of_two()
+        assert not caller & helper
+
+
 def test_afterwards_the_caller_may_run_where_it_could_before():
     allowed = os.sched_getaffinity(0)
     processors_of_two()
