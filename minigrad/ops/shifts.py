@@ -15,7 +15,7 @@ from typing import Any
 
 from ..backends.device import array_module
 from .blocks import scratch
-from .image_layout import scratch_like, turned
+from .image_layout import lies_places_first, scratch_like, turned
 from .windows import Windows, every, inside, padded
 
 
@@ -210,5 +210,5 @@ def placed(how: Windows, like: Any, size: tuple, out: tuple) -> Shifts | Tiles |
     """
     if how.tiling:
         return Tiles(how, size, out)
-    lies_so = like.ndim == len(out) + 2 and turned(like)
+    lies_so = like.ndim == len(out) + 2 and turned(like) and lies_places_first(like)
     return (Views if lies_so else Shifts)(how, size, out)

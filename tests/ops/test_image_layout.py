@@ -77,6 +77,19 @@ def test_values_and_gradients_are_those_of_images_in_rows(name):
         np.testing.assert_allclose(ours, exact, rtol=1e-5, atol=2e-5 * abs(exact).max())
 
 
+@pytest.mark.parametrize("size", [(9, 10), (33, 40)])  # of one block, and of several
+@pytest.mark.parametrize("name", TURNED)
+def test_some_of_the_images_give_what_they_give_in_rows(name, size):
+    fn, x = TURNED[name], rand(20, 24, *size)
+    for some in (slice(2, 18), slice(0, 20, 2)):
+        for ours, exact in zip(
+            value_and_gradient(lambda x, some=some: fn(x[some]), places_first(x)),
+            value_and_gradient(lambda x, some=some: fn(x[some]), x),
+            strict=True,
+        ):
+            np.testing.assert_allclose(ours, exact, rtol=1e-5, atol=2e-5 * abs(exact).max())
+
+
 @pytest.mark.parametrize("name", TURNED)
 def test_the_order_goes_through_forward_and_back(name):
     y, gx = value_and_gradient(TURNED[name], places_first(rand(*IMAGES)))

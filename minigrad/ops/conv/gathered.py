@@ -14,7 +14,7 @@ import numpy as np
 
 from ..blocks import on_threads, scratch, spans
 from ..image_layout import lies_places_first, pays, places, places_first, turned
-from ..windows import Windows, every
+from ..windows import Windows, every, inside
 from .images import lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time
@@ -65,7 +65,7 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
         rows = rows.reshape((*part.shape[:-1], prod(how.kernel), y.shape[1]))
         for i, seen in enumerate(_seen(how, a.shape[2:])):
             total[seen] += rows[..., i, :]
-        into[...] = total[_inside(how, y.shape[2:])]
+        into[...] = total[inside(how.padding, y.shape[2:])[1:]]
 
     on_threads(work, _blocks(y.shape[1], how, a), a)
 
@@ -105,7 +105,7 @@ def _windows(x: Any, how: Windows, images: slice, out: tuple) -> Any:
         size = [n + sum(pair) for n, pair in zip(x.shape[2:], how.padding, strict=True)]
         whole = scratch.empty("padded", (*size, *image.shape[-2:]), x)
         whole[...] = 0
-        whole[_inside(how, x.shape[2:])] = image
+        whole[inside(how.padding, x.shape[2:])[1:]] = image
         image = whole
     n, channels = image.shape[-2:]
     y = scratch.empty("axis 0", (*out, n, prod(how.kernel), channels), x)
@@ -119,8 +119,3 @@ def _seen(how: Windows, out: tuple) -> Iterator[tuple]:
     for place in product(*map(range, how.kernel)):
         axes = zip(place, out, how.axes(), strict=True)
         yield tuple([every(k * dilation, stride, n) for k, n, (_, stride, _, dilation) in axes])
-
-
-def _inside(how: Windows, size: tuple) -> tuple:
-    pairs = zip(how.padding, size, strict=True)
-    return tuple([slice(before, before + n) for (before, _), n in pairs])
