@@ -21,7 +21,7 @@ BLOCK = 1 << 18
 # Elements of an array that single ufuncs are worth dividing for. Milliseconds of g (1 − y²) in
 # float32, whole and in blocks on two threads: 2^19 0.14 and 0.15, 2^20 0.37 and 0.34, 2^21 0.98 and
 # 0.90, 2^22 2.2 and 1.1, 2^23 5.9 and 2.7; of tanh at 2^23 3.0 and 1.7, of a product 3.3 and 2.7.
-LARGE = 1 << 20
+LARGE = 1 << 21
 
 
 def piecewise(

@@ -140,15 +140,15 @@ def blockwise(forward: Callable) -> Callable:
     return in_pieces
 
 
-def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any) -> Any:
+def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any, block: int = BLOCK // 2) -> Any:
     """y, a new array, filled by fill(block of y, blocks of the arrays) on all threads.
 
     The arrays have equal leading axes, which are cut; the last `fixed` axes of each belong together
-    (an image), and fill takes any number of such.
+    (an image), and fill takes any number of such. block: elements of the largest of a block.
     """
     lead = y.shape[: y.ndim - fixed]
     largest, n = max((y, *arrays), key=lambda x: x.size), prod(lead)
-    if n < 2 or largest.size < BLOCK or array_module(largest) is not np:
+    if n < 2 or largest.size < 2 * block or array_module(largest) is not np:
         fill(y, *arrays)
         return y
     flat = [x.reshape((n, *x.shape[len(lead) :])) for x in (y, *arrays)]
@@ -156,7 +156,7 @@ def over_leading(fill: Callable, fixed: int, y: Any, *arrays: Any) -> Any:
     def work(span: slice) -> None:
         fill(*[x[span] for x in flat])
 
-    share(work, spans(n, max(1, BLOCK // 2 * n // largest.size)))
+    share(work, spans(n, max(1, block * n // largest.size)))
     return y
 
 

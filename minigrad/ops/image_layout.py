@@ -118,25 +118,26 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return y
 
 
-def scratch_like(name: str, shape: tuple, x: Any) -> Any:
-    """Scratch memory of this shape (*lead, *size) in the order of x."""
+def scratch_like(name: str, shape: tuple, x: Any, dtype: Any = None, count: tuple = ()) -> Any:
+    """Scratch memory for `count` arrays of this shape (*lead, *size), each in the order of x."""
     if not turned(x):
-        return scratch.empty(name, shape, x)
+        return scratch.empty(name, (*count, *shape), x, dtype)
     n, channels, *size = shape
-    y = scratch.empty(name, (*size, n, channels), x)
-    return y.transpose((-2, -1, *range(len(size))))
+    y = scratch.empty(name, (*count, *size, n, channels), x, dtype)
+    first = range(len(count))
+    return y.transpose((*first, -2, -1, *range(len(count), len(count) + len(size))))
 
 
-def over_strips(fill: Callable, apart: bool, y: Any, *arrays: Any) -> None:
+def over_strips(fill: Callable, apart: bool, block: int, y: Any, *arrays: Any) -> None:
     """fill(block of y, blocks of the arrays) on all threads; all lie places first.
 
     apart: a row of the array with fewest rows belongs to one or some rows of each other. Then
-    blocks are such rows of all images, else groups of images.
+    blocks are such rows of all images, else groups of images. block: elements of the largest.
     """
     every = (y, *arrays)
     largest = max(every, key=lambda a: a.size)
     n, channels, rows = len(y), y.shape[1], min(a.shape[2] for a in every)
-    if single(largest):
+    if largest.size < 2 * block:
         fill(*every)
     elif apart and not any(a.shape[2] % rows for a in every):
 
@@ -144,9 +145,9 @@ def over_strips(fill: Callable, apart: bool, y: Any, *arrays: Any) -> None:
             each = [a.shape[2] // rows for a in every]
             fill(*[a[:, :, span.start * k : span.stop * k] for a, k in zip(every, each)])
 
-        share(strip, spans(rows, max(1, BLOCK // 2 * rows // largest.size)))
+        share(strip, spans(rows, max(1, block * rows // largest.size)))
     else:
-        step = max(1, -(-RUN // channels), BLOCK // 2 * n // largest.size)
+        step = max(1, -(-RUN // channels), block * n // largest.size)
         share(lambda images: fill(*[a[images] for a in every]), spans(n, step))
 
 

@@ -8,7 +8,7 @@ image's own rows such a run holds entries that belong to no window; what is comp
 out.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from math import prod
 from typing import Any
@@ -80,9 +80,9 @@ class Shifts:
         """For each place of the kernel, what of x lies there in all windows, as a run."""
         return self.runs(self.phases(x, "phases", value))
 
-    def put(self, terms: Iterable, y: Any, like: Any) -> None:
-        """y = for each place of the kernel, a term of `like`'s shape and dtype, added up."""
-        self.image(self.collect(terms, like.shape[:-1], like), y)
+    def put(self, terms: Iterable[Callable], y: Any, like: Any) -> None:
+        """y = for each place of the kernel what term(out) writes to an array like `like`, added."""
+        self.image(self.collect(_written(terms, like), like.shape[:-1], like), y)
 
     def runs(self, phases: Any) -> list:
         """For each place of the kernel, a view (*lead, length) of the phases."""
@@ -152,11 +152,15 @@ class Tiles:
     def places(self, x: Any, value: float = 0) -> list:
         return [x[index] for index in self._indices()]
 
-    def put(self, terms: Iterable, y: Any, like: Any) -> None:
+    def put(self, terms: Iterable[Callable], y: Any, like: Any) -> None:
         if not self.covers:
             y[...] = 0
-        for index, term in zip(self._indices(), terms, strict=True):
-            y[index] = term
+        if y.dtype == like.dtype:
+            for index, term in zip(self._indices(), terms, strict=True):
+                term(y[index])
+        else:
+            for index, written in zip(self._indices(), _written(terms, like), strict=True):
+                y[index] = written
 
     def spread(self, a: Any, name: str) -> Any:
         return a
@@ -180,11 +184,11 @@ class Views:
         x = padded(x, self.how.padding, value, "phases")
         return [x[index] for index in self._indices()]
 
-    def put(self, terms: Iterable, y: Any, like: Any) -> None:
+    def put(self, terms: Iterable[Callable], y: Any, like: Any) -> None:
         total = self._padded(y)
         total[...] = 0
-        for index, term in zip(self._indices(), terms, strict=True):
-            total[index] += term
+        for index, written in zip(self._indices(), _written(terms, like), strict=True):
+            total[index] += written
         y[...] = total[inside(self.how.padding, self.size)]
 
     def spread(self, a: Any, name: str) -> Any:
@@ -202,6 +206,14 @@ class Views:
         for place in product(*map(range, self.how.kernel)):
             axes = zip(place, self.how.axes(), self.out, strict=True)
             yield (..., *[every(k * d, s, n) for k, (_, s, _, d), n in axes])
+
+
+def _written(terms: Iterable[Callable], like: Any) -> Iterator[Any]:
+    """What the terms write, one after the other, each in the same scratch memory."""
+    out = scratch_like("product", like.shape, like)
+    for term in terms:
+        term(out)
+        yield out
 
 
 def placed(how: Windows, like: Any, size: tuple, out: tuple) -> Shifts | Tiles | Views:

@@ -1,4 +1,4 @@
-"""Freed arrays serve the next ones."""
+"""Freed arrays serve the next ones, in large pages."""
 
 import os
 import platform
@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+
+from minigrad.backends.heap import KEPT, _large_pages_on_demand
 
 MEASURE = """
 import resource
@@ -53,3 +55,62 @@ def test_arrays_made_after_others_of_their_size_were_freed_cost_no_page_faults()
 def test_what_the_user_told_the_c_library_holds(setting):
     first, second = faults(**setting)
     assert second > 0.9 * first
+
+
+HEAP = """
+import os, resource, sys
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from minigrad.backends.heap import keep_freed_arrays
+keep_freed_arrays()
+used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+marked, heap = 0, False
+for line in open("/proc/self/smaps"):
+    name, *words = line.split()
+    if "-" in name:
+        heap = line.rstrip().endswith("[heap]")
+    if name == "Size:":
+        size = int(words[0]) * 1024
+    if heap and name == "VmFlags:" and "hg" in words:
+        marked += size
+print(marked, used * 1024)
+"""
+
+
+def heap(**settings: str) -> list[int]:
+    """Bytes of the heap for which large pages are asked, and what that has used of memory."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+    kept.pop("NUMPY_MADVISE_HUGEPAGE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", "import numpy\n" + HEAP], capture_output=True, text=True,
+        timeout=120, env=kept | settings,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [int(n) for n in done.stdout.split()]
+
+
+@pytest.mark.skipif(
+    not _large_pages_on_demand(), reason="this system gives no large pages on demand"
+)
+def test_the_heap_that_is_kept_lies_in_large_pages_and_uses_no_memory_before_it_is_touched():
+    marked, used = heap()
+    assert 0.9 * KEPT < marked < 1.1 * KEPT
+    assert used < KEPT / 4  # the imports of the package
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"NUMPY_MADVISE_HUGEPAGE": "0"}, {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}],
+    ids=["NUMPY_MADVISE_HUGEPAGE", "GLIBC_TUNABLES"],
+)
+def test_a_user_who_wants_no_large_pages_gets_none(setting):
+    marked, _ = heap(**setting)
+    assert marked == 0
+
+
+def test_where_the_heap_may_not_grow_the_package_is_imported_all_the_same():
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", limited + "import minigrad; print(minigrad.tensor([1.0]).item())"],
+        capture_output=True, text=True, timeout=120, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.stdout.strip() == "1.0", done.stderr
