@@ -17,7 +17,7 @@ from .blocks import in_blocks, part, scratch
 from .elementwise.selection import keep
 from .elementwise.support import in_float32
 from .image_layout import in_rows
-from .row_sums import sum_of_product, sum_over
+from .row_sums import largest_over, sum_of_product, sum_over
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -27,7 +27,7 @@ def _shifted(x: Any, axis: tuple, out: Any) -> Any:
 
     Such a row stays −∞; the 1 is for the sum that is divided by.
     """
-    top = x.max(axis, keepdims=True)
+    top = largest_over(x, axis)
     masked = top == -np.inf
     np.subtract(x, np.where(masked, 0, top), out=out)
     return masked

@@ -17,6 +17,7 @@ from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import sum_to, widen
 from ..blocks import on_threads, part, spans
+from ..row_sums import largest_over
 from .drops import kept, kept_factor
 from .words import dropped, probabilities, pull_gradients
 
@@ -142,7 +143,7 @@ def _attend(arrays, is_causal, scale, block_size, dropout_p):
             if scores.hidden(rows, columns):
                 break
             s = scores(rows, columns)
-            higher = np.maximum(top, s.max(-1, keepdims=True))
+            higher = np.maximum(top, largest_over(s, (s.ndim - 1,)))
             safe = np.where(higher == -np.inf, 0, higher)  # a row all −∞ so far stays at 0
             s -= safe
             p = np.exp(s, out=s)

@@ -17,7 +17,7 @@ from ...core.registry import op
 from ..axes import array_like
 from ..batching import full
 from ..blocks import in_blocks, part, scratch
-from ..row_sums import sum_over
+from ..row_sums import largest_over, sum_over
 from .reduction import check_reduction, reduced
 
 __all__ = ["cross_entropy", "nll"]
@@ -83,7 +83,7 @@ def cross_entropy_index(x, index, scale, *, total=True):
 
     def work(piece: tuple) -> None:
         block = x[piece]
-        top = block.max(1, keepdims=True).astype(scale.dtype, copy=False)
+        top = largest_over(block, (1,)).astype(scale.dtype, copy=False)
         e = scratch.empty("block 0", block.shape, x, scale.dtype)
         np.subtract(block, top, out=e)
         picked = _at(e, part(index, piece))
