@@ -5,11 +5,12 @@ are brought into the first-level cache, channels last, transformed there, and wr
 are the same in the same order, and the matrix products are the same calls of BLAS.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..ops.blocks import scratch
+from ..ops.blocks import Steps, scratch
 from ..ops.conv.tiles import Piece, Transforms
 from .jit import add, element, kernel
 
@@ -205,23 +206,24 @@ def _takes(*arrays: Any) -> bool:
     return all(x.ndim == 4 and x.flags.c_contiguous for x in arrays)
 
 
-def _seen(x: Any, piece: Piece, before: tuple) -> Any:
+def _seen(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
     x = x[piece.images]
     v = scratch.empty("axis 0", (16, piece.total, x.shape[1]), x)
-    _tiles(x, v.reshape(-1), piece.start, piece.tiles, before)
+    steps.append((_tiles, (x, v.reshape(-1), piece.start, piece.tiles, before)))
     return v
 
 
-def _given(a: Any, piece: Piece) -> Any:
+def _given(a: Any, piece: Piece, steps: Steps) -> Any:
     a = a[piece.images]
     v = scratch.empty("block 1", (16, piece.total, a.shape[1]), a)
-    _pairs(a, v.reshape(-1), piece.start, piece.tiles)
+    steps.append((_pairs, (a, v.reshape(-1), piece.start, piece.tiles)))
     return v
 
 
-def _put(m: Any, b: Any, piece: Piece, y: Any) -> bool:
+def _put(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
     bias = np.zeros(m.shape[-1], m.dtype) if b is None else np.ascontiguousarray(b)
-    return _results(m.reshape(-1), bias, y[piece.images], piece.start, piece.tiles)
+    part = y[piece.images]
+    return lambda: _results(m.reshape(-1), bias, part, piece.start, piece.tiles)
 
 
 transforms = Transforms(_seen, _given, _put, _takes, BLOCK_BYTES)

@@ -159,3 +159,41 @@ def test_gelu_of_float32_at_its_ends():
     )
     np.testing.assert_array_equal(slope, [1, 0, np.nan, 0.5, 0.5, 0.5, 0, 1])
     assert np.signbit(y[[4, 6]]).all()
+
+
+def _noted(key: tuple, size: int, count: list) -> np.ndarray:
+    def write() -> np.ndarray:
+        count.append(key)
+        return blocks.scratch.empty("noted", (size,), np.zeros(0))
+
+    return blocks.scratch.written(key, write)
+
+
+def test_what_is_written_down_over_scratch_memory_is_written_once():
+    count: list = []
+    first = _noted(("once", 10), 10, count)
+    assert _noted(("once", 10), 10, count) is first and len(count) == 1
+
+
+def test_it_is_written_again_once_its_memory_has_been_replaced():
+    count: list = []
+    _noted(("again", 10), 10, count)
+    blocks.scratch.empty("noted", (1000,), np.zeros(0))
+    memory = _noted(("again", 10), 10, count)
+    assert len(count) == 2
+    assert np.shares_memory(memory, blocks.scratch.empty("noted", (10,), np.zeros(0)))
+
+
+def test_memory_too_large_to_be_kept_is_not_kept_by_what_is_written_down(monkeypatch):
+    monkeypatch.setattr(type(blocks.scratch), "LIMIT", 100)
+    count: list = []
+    _noted(("large", 1000), 1000, count)
+    _noted(("large", 1000), 1000, count)
+    assert len(count) == 2
+
+
+def test_only_so_many_things_are_written_down(monkeypatch):
+    monkeypatch.setattr(type(blocks.scratch), "MOST", 5)
+    for size in range(1, 20):
+        _noted(("many", size), size, [])
+    assert len(blocks.scratch.notes) <= 5

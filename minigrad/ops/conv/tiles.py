@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import image_layout
-from ..blocks import scratch, spans
+from ..blocks import Steps, scratch, spans
 from ..image_layout import ALIGNED, GAP, lies_places_first, places
 from ..windows import every
 
@@ -75,10 +75,10 @@ def _at(axis: int, index: Any) -> tuple:
     return (*(slice(None),) * axis, index)
 
 
-# -- transforms ----------------------------------------------------------------------------------
+# -- transforms: what is to be done is appended to `steps` -----------------------------------------
 
 
-def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
+def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Steps) -> Any:
     """The places that the piece's tiles see, zeros outside x: (..., 2, half, images, channels).
 
     x (N, C, *size); `before`: places before the first that the first tile sees; each tile sees
@@ -97,99 +97,121 @@ def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
     if x.strides[1] % ALIGNED == 0:
         shape = (*x.shape[:2], prod(x.shape[2:]) + GAP)
         copy = scratch.empty("block 3", shape, x)[..., :-GAP].reshape(x.shape)
-        copy[...] = x
+        steps.append((np.copyto, (copy, x)))
         x = copy
     y = scratch.empty(name, (*size[:-1], 2, size[-1] // 2, *x.shape[:2]), x)
-    y[...] = 0
+    steps.append((y.fill, (0,)))
     x = x.transpose((*range(2, x.ndim), 0, 1))
     *lead, last = inside
     for odd in range(2):
         skipped = (odd - last.start) % 2
         places = x[_at(len(lead), slice(skipped, None, 2))]
         half = (last.start + skipped) // 2
-        y[(*lead, odd, slice(half, half + places.shape[len(lead)]))] = places
+        into = y[(*lead, odd, slice(half, half + places.shape[len(lead)]))]
+        steps.append((np.copyto, (into, places)))
     return y.reshape((*y.shape[:-2], prod(y.shape[-2:])))
 
 
 def _transformed(
-    x: Any, tiles: tuple, seen: int, along: Callable, name: str, split: bool = False
+    x: Any, tiles: tuple, seen: int, along: Callable, name: str, steps: Steps, split: bool = False
 ) -> Any:
     """What `_strip` gives as (4, 4, ..., *tiles, run), `along` applied to each axis.
 
-    split: the last axis is two, as `_gather` gives it.
+    split: the last axis is two, as `_gather` gives it. From the second axis on pieces of one size
+    have the same steps.
     """
-    for i, count in enumerate(tiles):
-        last = split and i == len(tiles) - 1
-        shape = (*(4,) * (i + 1), *tiles[: i + 1], *x.shape[2 * i + 1 + last :])
-        y = scratch.empty(f"{name} {i}", shape, x)
-        places = [
-            x[(*_at(2 * i, k % 2), slice(k // 2, k // 2 + count))]
-            if last
-            else x[_at(2 * i, every(k, 2, count))]
-            for k in range(seen)
-        ]
-        along(places, [y[_at(i, k)] for k in range(4)])
-        x = y
-    return x
+
+    def of(x: Any, i: int, count: int) -> list:
+        """What tiles see along axis i of x, whose first i axes are transformed."""
+        if split and i == len(tiles) - 1:
+            halves = [slice(k // 2, k // 2 + count) for k in range(seen)]
+            return [x[(*_at(2 * i, k % 2), half)] for k, half in enumerate(halves)]
+        return [x[_at(2 * i, every(k, 2, count))] for k in range(seen)]
+
+    def into(x: Any, i: int) -> Any:
+        rest = x.shape[2 * i + 1 + (split and i == len(tiles) - 1) :]
+        return scratch.empty(f"{name} {i}", (*(4,) * (i + 1), *tiles[: i + 1], *rest), x)
+
+    def write() -> tuple:
+        first = y = into(x, 0)
+        later: Steps = []
+        for i, count in enumerate(tiles[1:], 1):
+            before, y = y, into(y, i)
+            later += along(of(before, i, count), [y[_at(i, k)] for k in range(4)])
+        return [*first], y, later
+
+    key = (name, tiles, x.shape, x.dtype, split)
+    first, y, later = scratch.written(key, write)
+    steps += along(of(x, 0, tiles[0]), first)
+    steps += later
+    return y
 
 
-def _differences(d: list, y: list) -> None:
+def _differences(d: list, y: list) -> Steps:
     """y = Bᵀ d"""
-    np.subtract(d[0], d[2], out=y[0])
-    np.add(d[1], d[2], out=y[1])
-    np.subtract(d[2], d[1], out=y[2])
-    np.subtract(d[1], d[3], out=y[3])
+    return [
+        (np.subtract, (d[0], d[2], y[0])),
+        (np.add, (d[1], d[2], y[1])),
+        (np.subtract, (d[2], d[1], y[2])),
+        (np.subtract, (d[1], d[3], y[3])),
+    ]
 
 
-def _sums(g: list, y: list) -> None:
+def _sums(g: list, y: list) -> Steps:
     """y = A g, whose last entry is −g₁: here g₁, OF_GRADIENT has the sign."""
-    y[0][...] = g[0]
-    np.add(g[0], g[1], out=y[1])
-    np.subtract(g[0], g[1], out=y[2])
-    y[3][...] = g[1]
+    return [
+        (np.copyto, (y[0], g[0])),
+        (np.add, (g[0], g[1], y[1])),
+        (np.subtract, (g[0], g[1], y[2])),
+        (np.copyto, (y[3], g[1])),
+    ]
 
 
 # -- of images channels first --------------------------------------------------------------------
 
 
-def _seen(x: Any, piece: Piece, before: tuple) -> Any:
+def _seen(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
     """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
-    v = _gather(x, piece, before, 4, "padded")
-    v = _transformed(v, piece.tiles, 4, _differences, "axis", split=True)
+    v = _gather(x, piece, before, 4, "padded", steps)
+    v = _transformed(v, piece.tiles, 4, _differences, "axis", steps, split=True)
     return v.reshape((4 ** len(before), piece.total, x.shape[1]))
 
 
-def _given(a: Any, piece: Piece) -> Any:
+def _given(a: Any, piece: Piece, steps: Steps) -> Any:
     """A g of the piece of a: (4ᵃ, tiles, channels)."""
     axes = len(piece.tiles)
-    v = _gather(a, piece, (0,) * axes, 2, "phases")
-    v = _transformed(v, piece.tiles, 2, _sums, "block", split=True)
+    v = _gather(a, piece, (0,) * axes, 2, "phases", steps)
+    v = _transformed(v, piece.tiles, 2, _sums, "block", steps, split=True)
     return v.reshape((4**axes, piece.total, a.shape[1]))
 
 
-def _results(m: Any, b: Any, piece: Piece, y: Any) -> bool:
-    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Whether all of it is
-    finite; else y stays as it was.
+def _results(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
+    """y's piece = Aᵀ m + b of m (4ᵃ, tiles, channels), which is overwritten. Returns what to ask
+    afterwards: whether all of it is finite; else y stays as it was.
     """
-    m = _products(m, b, piece)
+    m = _products(m, b, piece, steps)
     *_, run = m.shape
     whole = tuple([2 * count for count in piece.tiles])
     memory = scratch.empty("phases", (*whole, run + GAP), m)
-    memory[..., run:] = 0
-    values = memory[..., :run]
-    _sums_of_products(m, values)
-    finite = _finite(memory)
-    if finite:
-        place = _place(y, piece)
-        values = values.reshape((*whole, -1, y.shape[1]))
-        place[...] = values[tuple([slice(count) for count in place.shape[:-2]])]
-    return finite
+    values, place = memory[..., :run], _place(y, piece)
+    steps.append((memory[..., run:].fill, (0,)))
+    _sums_of_products(m, values, steps)
+    values = values.reshape((*whole, -1, y.shape[1]))
+    values = values[tuple([slice(count) for count in place.shape[:-2]])]
+
+    def finish() -> bool:
+        finite = _finite(memory)
+        if finite:
+            place[...] = values
+        return finite
+
+    return finish
 
 
 # -- of images places first ----------------------------------------------------------------------
 
 
-def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
+def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Steps) -> Any:
     """The places that the piece's tiles see, zeros outside x: (..., run). A view if all are in x.
 
     before, seen: see `_gather`.
@@ -209,50 +231,52 @@ def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str) -> Any:
         return found
     y = scratch.empty(name, (*size, run), x)
     for axis, (part, first, count) in enumerate(zip(inside, firsts, size, strict=True)):
-        y[_at(axis, slice(0, part.start - first))] = 0
-        y[_at(axis, slice(max(0, part.stop - first), count))] = 0
+        for outside in (slice(0, part.start - first), slice(max(0, part.stop - first), count)):
+            if outside.start < outside.stop:
+                steps.append((y[_at(axis, outside)].fill, (0,)))
     index = [slice(p.start - f, p.stop - f) for p, f in zip(inside, firsts, strict=True)]
-    y[tuple(index)] = found
+    steps.append((np.copyto, (y[tuple(index)], found)))
     return y
 
 
-def _seen_places_first(x: Any, piece: Piece, before: tuple) -> Any:
-    v = _strip(x, piece, before, 4, "padded")
-    v = _transformed(v, piece.tiles, 4, _differences, "axis")
+def _seen_places_first(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
+    v = _strip(x, piece, before, 4, "padded", steps)
+    v = _transformed(v, piece.tiles, 4, _differences, "axis", steps)
     return v.reshape((4 ** len(before), piece.total, x.shape[1]))
 
 
-def _given_places_first(a: Any, piece: Piece) -> Any:
+def _given_places_first(a: Any, piece: Piece, steps: Steps) -> Any:
     axes = len(piece.tiles)
-    v = _strip(a, piece, (0,) * axes, 2, "phases")
-    v = _transformed(v, piece.tiles, 2, _sums, "block")
+    v = _strip(a, piece, (0,) * axes, 2, "phases", steps)
+    v = _transformed(v, piece.tiles, 2, _sums, "block", steps)
     return v.reshape((4**axes, piece.total, a.shape[1]))
 
 
-def _results_places_first(m: Any, b: Any, piece: Piece, y: Any) -> bool:
-    m = _products(m, b, piece)
+def _results_places_first(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[], bool]:
+    m = _products(m, b, piece, steps)
     place, whole = _place(y, piece), tuple([2 * count for count in piece.tiles])
     if place.shape[:-2] == whole:  # else some tiles reach over the end
         place = place.reshape((*whole, m.shape[-1]))  # a view, as the last two axes are neighbours
-        _sums_of_products(m, place)
-        return _finite(place)
-    values = scratch.empty("phases", (*whole, m.shape[-1]), m)
-    _sums_of_products(m, values)
-    values = values[tuple([slice(count) for count in place.shape[:-2]])]
-    place[...] = values.reshape(place.shape)
-    return _finite(place)
+        _sums_of_products(m, place, steps)
+    else:
+        values = scratch.empty("phases", (*whole, m.shape[-1]), m)
+        _sums_of_products(m, values, steps)
+        values = values[tuple([slice(count) for count in place.shape[:-2]])]
+        steps.append((np.copyto, (place, values.reshape(place.shape))))
+    return lambda: _finite(place)
 
 
 # -- of products ---------------------------------------------------------------------------------
 
 
-def _products(m: Any, b: Any, piece: Piece) -> Any:
+def _products(m: Any, b: Any, piece: Piece, steps: Steps) -> Any:
     """m (4ᵃ, tiles, channels) + what becomes b in the results, as (4, 4, ..., *tiles, run)."""
     n = piece.images.stop - piece.images.start
     axes = len(piece.tiles)
     m = m.reshape((*(4,) * axes, *piece.tiles, n * m.shape[-1]))
     if b is not None:
-        m[(1,) * axes] += np.tile(b, n)  # m₁ is in both results of Aᵀ m, once
+        once = m[(1,) * axes]  # m₁ is in both results of Aᵀ m, once
+        steps.append((np.add, (once, np.tile(b, n), once)))
     return m
 
 
@@ -262,7 +286,7 @@ def _place(y: Any, piece: Piece) -> Any:
     return places(y)[rows][..., piece.images, :]
 
 
-def _sums_of_products(m: Any, y: Any) -> None:
+def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
     """y (*size, run) = Aᵀ m along all axes, of m (4, 4, ..., *tiles, run), which is overwritten."""
     axes = y.ndim - 1
     tiles, run = m.shape[axes:-1], m.shape[-1]
@@ -272,10 +296,12 @@ def _sums_of_products(m: Any, y: Any) -> None:
         a, b, c, d = [m[_at(i, k)] for k in range(4)]
         m = pairs if i == axes - 1 else m[_at(i, slice(0, 2))]  # in place, but for the last
         first, second = m[_at(i, 0)], m[_at(i, 1)]
-        np.add(a, b, out=first)
-        first += c
-        np.subtract(b, c, out=second)
-        second -= d
+        steps += [
+            (np.add, (a, b, first)),
+            (np.add, (first, c, first)),
+            (np.subtract, (b, c, second)),
+            (np.subtract, (second, d, second)),
+        ]
 
 
 def _finite(y: Any) -> bool:
@@ -292,7 +318,10 @@ def _finite(y: Any) -> bool:
 
 
 class Transforms(NamedTuple):
-    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES."""
+    """The three transforms, and how large a piece is best for them if not BLOCK_BYTES.
+
+    Each appends what is to be done to its last argument, the steps of a piece.
+    """
 
     seen: Callable
     given: Callable

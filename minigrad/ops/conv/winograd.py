@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import on_threads, scratch
+from ..blocks import Steps, on_threads, scratch, take
 from ..windows import Windows
 from .images import lanes
 from .tiles import Piece, pieces, tiles_of, transforms
@@ -107,10 +107,14 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     by = transforms(x, y)
 
     def work(piece: Piece) -> None:
+        steps: Steps = []
+        v = by.seen(x, piece, before, steps)
+        m = scratch.empty(f"block {axes - 1}", (*v.shape[:2], outputs), v)  # as large as _given
+        steps.append((np.matmul, (v, weight, m)))
+        finish = by.results(m, b, piece, y, steps)
         with np.errstate(all="ignore"):
-            v = by.seen(x, piece, before)
-            m = scratch.empty(f"block {axes - 1}", (*v.shape[:2], outputs), v)  # as large as _given
-            if not by.results(np.matmul(v, weight, out=m), b, piece, y):
+            take(steps)
+            if not finish():
                 left[piece.images.start] = piece.images
 
     on_threads(work, pieces(x, y.shape[2:], outputs, by.block_bytes), x)
@@ -125,11 +129,14 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
     sums = np.zeros((len(shares), 4**axes, outputs, inputs), x.dtype)
 
     def work(lane: int) -> None:
-        with np.errstate(all="ignore"):
-            for piece in shares[lane]:
-                v, g = by.seen(x, piece, before), by.given(a, piece)
-                part = scratch.empty("product", sums.shape[1:], v)
-                sums[lane] += np.matmul(g.swapaxes(1, 2), v, out=part)
+        total = sums[lane]
+        for piece in shares[lane]:
+            steps: Steps = []
+            v, g = by.seen(x, piece, before, steps), by.given(a, piece, steps)
+            part = scratch.empty("product", total.shape, v)
+            steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
+            with np.errstate(all="ignore"):
+                take(steps)
 
     on_threads(work, list(range(len(shares))), x)
     with np.errstate(all="ignore"):
