@@ -156,8 +156,8 @@ class Tiles:
         if not self.covers:
             y[...] = 0
         if y.dtype == like.dtype:
-            for index, term in zip(self._indices(), terms, strict=True):
-                term(y[index])
+            for out, term in zip([y[index] for index in self._indices()], terms, strict=True):
+                term(out)
         else:
             for index, written in zip(self._indices(), _written(terms, like), strict=True):
                 y[index] = written

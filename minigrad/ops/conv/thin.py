@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import on_threads, scratch, spans
+from ..blocks import Steps, on_threads, scratch, single, spans, take
 from ..image_layout import ALIGNED, GAP, pays, places, places_first
 from ..windows import Windows, every, inside
 from .images import lanes
@@ -46,12 +46,13 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
     bias = None if b is None else np.tile(b, n)
 
     def work(rows: slice) -> None:
-        strip = places(y)[rows]
-        columns = _columns(seen, how, rows, strip.shape[:-2])
-        np.matmul(columns.T, weight, out=strip.reshape((-1, outputs)))
+        strip, steps = places(y)[rows], []
+        columns = _columns(seen, how, rows, strip.shape[:-2], steps)
+        steps.append((np.matmul, (columns.T, weight, strip.reshape((-1, outputs)))))
         if bias is not None:
             runs = strip.reshape((-1, len(bias)))
-            runs += bias
+            steps.append((np.add, (runs, bias, runs)))
+        take(steps)
 
     on_threads(work, _strips(x, how, y.shape[2:]), x)
 
@@ -64,8 +65,9 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
 
     def work(lane: int) -> None:
         for rows in shares[lane]:
-            strip = given[rows]
-            columns = _columns(seen, how, rows, strip.shape[:-2])
+            strip, steps = given[rows], []
+            columns = _columns(seen, how, rows, strip.shape[:-2], steps)
+            take(steps)
             sums[lane] += columns @ strip.reshape((-1, a.shape[1]))
 
     on_threads(work, list(range(len(shares))), x)
@@ -84,26 +86,29 @@ def _images_last(x: Any, how: Windows) -> Any:
     y[...] = 0
     within = inside(how.padding, rest[1:])[1:]
 
-    def copy(channel: int) -> None:
-        y[channel][within] = x[:, channel].transpose((*range(1, x.ndim - 1), 0))
+    def copy(channels: slice) -> None:
+        y[channels][:, *within] = x[:, channels].transpose((*range(1, x.ndim), 0))
 
-    share(copy, range(rest[0]))
+    share(copy, [slice(None)] if single(x) else spans(rest[0], 1))
     return y
 
 
 def _strips(x: Any, how: Windows, out: tuple) -> list[slice]:
-    """Rows of results whose columns take about BLOCK_BYTES."""
+    """Rows of results whose columns take at most BLOCK_BYTES, about as many each time."""
     row = x.shape[1] * prod(how.kernel) * prod(out[1:]) * len(x) * x.itemsize
-    return spans(out[0], max(1, BLOCK_BYTES // max(1, row)))
+    strips = -(-out[0] // max(1, BLOCK_BYTES // max(1, row)))
+    return spans(out[0], max(1, -(-out[0] // max(1, strips))))
 
 
-def _columns(seen: Any, how: Windows, rows: slice, out: tuple) -> Any:
-    """The windows of these rows of results, `out` of them, as (C · kernel, windows · images)."""
+def _columns(seen: Any, how: Windows, rows: slice, out: tuple, steps: Steps) -> Any:
+    """The windows of these rows of results, `out` of them, as (C · kernel, windows · images), once
+    the steps are taken.
+    """
     channels, n = len(seen), seen.shape[-1]
     y = scratch.empty("axis 0", (channels, *how.kernel, *out, n), seen)
     starts = (rows.start, *(0,) * (len(out) - 1))
     for place in product(*map(range, how.kernel)):
         axes = zip(place, starts, out, how.axes(), strict=True)
         at = [every(k * d + first * s, s, count) for k, first, count, (_, s, _, d) in axes]
-        y[(slice(None), *place)] = seen[(slice(None), *at)]
+        steps.append((np.copyto, (y[(slice(None), *place)], seen[(slice(None), *at)])))
     return y.reshape((channels * prod(how.kernel), -1))
