@@ -26,6 +26,9 @@ from .pool_indices import max_pool_indices
 from .shifts import Shifts, Tiles, Views, placed
 from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
 
+# Elements of the largest array in a block. Milliseconds of the gradient of max_pool2d(2) for
+# 32×32×32×32 places first with 2^17, 2^18, 2^19, 2^20: on one thread 2.0, 1.3, 1.0, 1.0, on two
+# 2.3, 1.4, 1.0, 1.2: NumPy's calls there are short and many.
 IMAGES = 2 * BLOCK
 
 
