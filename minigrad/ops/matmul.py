@@ -108,6 +108,30 @@ def _with_unit_axes(g, a_ndim, b_ndim):
     return g
 
 
+# Multiplications from which BLAS packs its factors, and then the transposed weight slowly.
+LEAST_FEW = 1 << 18
+
+
+def _has_few_rows(x, w):
+    """Whether BLAS takes less time for w xᵀ than for x wᵀ.
+
+    OpenBLAS needs 129 µs for 8 rows of 784 times a (256, 784), the other way round 67; for 32 rows
+    218 and 150, for 64 rows 335 and 287. In float64 there is little difference.
+    """
+    if type(x) is not np.ndarray or type(w) is not np.ndarray:
+        return False
+    if x.dtype.char != "f" or w.dtype.char != "f":
+        return False
+    return x.size <= x.shape[-1] * (64 if x.shape[-1] >= 512 else 32)
+
+
+def _of_few_rows(x, w):
+    """x wᵀ, as the transpose of w xᵀ."""
+    y = np.empty((*x.shape[:-1], len(w)), x.dtype)
+    _rows(y)[...] = _dot(w, _rows(x).T).T
+    return y
+
+
 @primitive(arrays="x w b")
 def linear(x, w, b=None):
     """y = x wᵀ + b ;  gx = g w̄, gw = gᵀ x̄, gb = Σ g over all axes but the last
@@ -119,7 +143,10 @@ def linear(x, w, b=None):
         raise ValueError("x must be (..., n) and w (m, n) with the same n")
     if b is not None and b.shape != w.shape[:1]:
         raise ValueError(f"b must have shape {w.shape[:1]}, one entry for each row of w")
-    y = _times(x, w.T) if x.ndim == 2 else matmul(x, w.T)
+    if x.size * len(w) >= LEAST_FEW and _has_few_rows(x, w):
+        y = _of_few_rows(x, w)
+    else:
+        y = _times(x, w.T) if x.ndim == 2 else matmul(x, w.T)
     if b is None:
         return y
     if y.dtype.itemsize == 2 or (b.dtype != y.dtype and np.result_type(y, b) != y.dtype):

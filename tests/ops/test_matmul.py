@@ -126,3 +126,19 @@ def test_numpys_products_are_recorded(name):
     y = getattr(np, name)(a, b)
     np.testing.assert_array_equal(y.numpy(), getattr(np, name)(np.ones((2, 2)), np.ones((2, 2))))
     assert y.grad_fn is not None
+
+
+@pytest.mark.parametrize("shape", [(8, 784), (2, 4, 784), (32, 784), (64, 784), (65, 784)])
+@pytest.mark.parametrize("m", [1, 42, 256])
+def test_linear_of_few_and_many_rows_is_x_times_the_transposed_weight(shape, m):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(shape), rng.standard_normal((m, 784))
+    b = rng.standard_normal(m)
+    y = mg.linear(*(a.astype(np.float32) for a in (x, w, b)))
+    assert y.shape == (*shape[:-1], m) and y.flags.c_contiguous
+    np.testing.assert_allclose(y, x @ w.T + b, rtol=1e-4, atol=1e-4)
+
+
+def test_linear_of_few_rows_takes_rows_with_gaps():
+    x, w = np.ones((16, 2000), np.float32)[:, ::2], np.ones((500, 1000), np.float32)
+    assert (mg.linear(x, w) == 1000).all()
