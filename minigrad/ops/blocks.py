@@ -228,6 +228,10 @@ class _Scratch(threading.local):
             memory = self.kept[name] = fresh[start : start + nbytes]
         return memory[:nbytes].view(dtype).reshape(shape)
 
+    def keeps(self, x: np.ndarray) -> bool:
+        """Whether an array of this size that `empty` gave is kept."""
+        return x.nbytes <= self.LIMIT
+
     def written(self, key: tuple, write: Callable[[], Any]) -> Any:
         """write(), steps and views of this memory that the key tells: written down once for as long
         as it is kept.

@@ -117,16 +117,16 @@ def _transformed(
 ) -> Any:
     """What `_strip` gives as (4, 4, ..., *tiles, run), `along` applied to each axis.
 
-    split: the last axis is two, as `_gather` gives it. From the second axis on pieces of one size
-    have the same steps.
+    split: the last axis is two, as `_gather` gives it. The steps between scratch arrays are the
+    same for all pieces of one size.
     """
 
-    def of(x: Any, i: int, count: int) -> list:
+    def of(x: Any, i: int) -> list:
         """What tiles see along axis i of x, whose first i axes are transformed."""
         if split and i == len(tiles) - 1:
-            halves = [slice(k // 2, k // 2 + count) for k in range(seen)]
+            halves = [slice(k // 2, k // 2 + tiles[i]) for k in range(seen)]
             return [x[(*_at(2 * i, k % 2), half)] for k, half in enumerate(halves)]
-        return [x[_at(2 * i, every(k, 2, count))] for k in range(seen)]
+        return [x[_at(2 * i, every(k, 2, tiles[i]))] for k in range(seen)]
 
     def into(x: Any, i: int) -> Any:
         rest = x.shape[2 * i + 1 + (split and i == len(tiles) - 1) :]
@@ -135,14 +135,13 @@ def _transformed(
     def write() -> tuple:
         first = y = into(x, 0)
         later: Steps = []
-        for i, count in enumerate(tiles[1:], 1):
+        for i in range(1, len(tiles)):
             before, y = y, into(y, i)
-            later += along(of(before, i, count), [y[_at(i, k)] for k in range(4)])
+            later += along(of(before, i), [y[_at(i, k)] for k in range(4)])
         return [*first], y, later
 
-    key = (name, tiles, x.shape, x.dtype, split)
-    first, y, later = scratch.written(key, write)
-    steps += along(of(x, 0, tiles[0]), first)
+    first, y, later = scratch.written((name, tiles, x.shape, x.dtype, split), write)
+    steps += along(of(x, 0), first)
     steps += later
     return y
 
@@ -217,25 +216,31 @@ def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Ste
     before, seen: see `_gather`.
     """
     x = places(x)[..., piece.images, :]
+    x = x.reshape((*x.shape[:-2], x.shape[-2] * x.shape[-1]))
     size = [2 * count + seen - 2 for count in piece.tiles]
-    firsts = [-pad for pad in before]
-    firsts[0] += 2 * piece.start
-    inside = [
-        slice(max(first, 0), max(0, first, min(first + count, n)))
-        for first, count, n in zip(firsts, size, x.shape, strict=False)
-    ]
-    found = x[tuple(inside)]
-    run = found.shape[-2] * found.shape[-1]
-    found = found.reshape((*found.shape[:-2], run))
-    if found.shape[:-1] == tuple(size):
-        return found
-    y = scratch.empty(name, (*size, run), x)
-    for axis, (part, first, count) in enumerate(zip(inside, firsts, size, strict=True)):
-        for outside in (slice(0, part.start - first), slice(max(0, part.stop - first), count)):
-            if outside.start < outside.stop:
-                steps.append((y[_at(axis, outside)].fill, (0,)))
-    index = [slice(p.start - f, p.stop - f) for p, f in zip(inside, firsts, strict=True)]
-    steps.append((np.copyto, (y[tuple(index)], found)))
+
+    def write() -> tuple:
+        firsts = [-pad for pad in before]
+        firsts[0] += 2 * piece.start
+        inside = [
+            slice(max(first, 0), max(0, first, min(first + count, n)))
+            for first, count, n in zip(firsts, size, x.shape, strict=False)
+        ]
+        if [part.stop - part.start for part in inside] == size:
+            return tuple(inside), None, None, []
+        y, fills = scratch.empty(name, (*size, x.shape[-1]), x), []
+        for axis, (part, first, count) in enumerate(zip(inside, firsts, size, strict=True)):
+            for outside in (slice(0, part.start - first), slice(max(0, part.stop - first), count)):
+                if outside.start < outside.stop:
+                    fills.append((y[_at(axis, outside)].fill, (0,)))
+        index = [slice(p.start - f, p.stop - f) for p, f in zip(inside, firsts, strict=True)]
+        return tuple(inside), y, y[tuple(index)], fills
+
+    key = (name, x.shape, x.dtype, piece.start, piece.tiles, before)
+    inside, y, into, fills = scratch.written(key, write)
+    if y is None:
+        return x[inside]
+    steps += [*fills, (np.copyto, (into, x[inside]))]
     return y
 
 
@@ -287,21 +292,36 @@ def _place(y: Any, piece: Piece) -> Any:
 
 
 def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
-    """y (*size, run) = Aᵀ m along all axes, of m (4, 4, ..., *tiles, run), which is overwritten."""
+    """y (*size, run) = Aᵀ m along all axes, of m (4, 4, ..., *tiles, run), which is overwritten.
+
+    m lies in scratch memory, so all steps but the last axis' are those of every such piece.
+    """
     axes = y.ndim - 1
     tiles, run = m.shape[axes:-1], m.shape[-1]
+
+    def write() -> tuple:
+        x, early = m, []
+        for i in range(axes - 1):
+            terms, x = [x[_at(i, k)] for k in range(4)], x[_at(i, slice(0, 2))]
+            early += _pair(terms, x[_at(i, 0)], x[_at(i, 1)])
+        return early, [x[_at(axes - 1, k)] for k in range(4)]
+
+    kept = scratch.keeps(m)
+    early, terms = scratch.written(("pairs", m.shape, m.dtype), write) if kept else write()
     y = y.reshape((*(n for count in tiles for n in (count, 2)), run))
     pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
-    for i in range(axes):
-        a, b, c, d = [m[_at(i, k)] for k in range(4)]
-        m = pairs if i == axes - 1 else m[_at(i, slice(0, 2))]  # in place, but for the last
-        first, second = m[_at(i, 0)], m[_at(i, 1)]
-        steps += [
-            (np.add, (a, b, first)),
-            (np.add, (first, c, first)),
-            (np.subtract, (b, c, second)),
-            (np.subtract, (second, d, second)),
-        ]
+    steps += early
+    steps += _pair(terms, pairs[_at(axes - 1, 0)], pairs[_at(axes - 1, 1)])
+
+
+def _pair(m: list, first: Any, second: Any) -> Steps:
+    """first, second = Aᵀ m; first may be m₀, and second m₁."""
+    return [
+        (np.add, (m[0], m[1], first)),
+        (np.add, (first, m[2], first)),
+        (np.subtract, (m[1], m[2], second)),
+        (np.subtract, (second, m[3], second)),
+    ]
 
 
 def _finite(y: Any) -> bool:
