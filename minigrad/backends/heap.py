@@ -19,6 +19,7 @@ C libraries are left alone.
 import ctypes
 import mmap
 import os
+from importlib import import_module
 from pathlib import Path
 
 KEPT = 256 << 20
@@ -58,12 +59,17 @@ def _advise_large_pages(c: ctypes.CDLL) -> None:
 
 
 def _large_pages_on_demand() -> bool:
-    """Whether the system gives large pages to those who ask, and the user has not said no."""
+    """Whether the system gives large pages to those who ask, and the user has not said no.
+
+    Where addresses are limited (ulimit -v) none are fixed beforehand.
+    """
     try:
         asked = "[madvise]" in Path(_LARGE_PAGES).read_text()
     except OSError:
         return False
-    return asked and os.environ.get("NUMPY_MADVISE_HUGEPAGE") != "0"
+    resource = import_module("resource")  # Windows has none
+    limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+    return asked and not limited and os.environ.get("NUMPY_MADVISE_HUGEPAGE") != "0"
 
 
 def _is_glibc() -> bool:

@@ -122,7 +122,8 @@ def _has_few_rows(x, w):
         return False
     if x.dtype.char != "f" or w.dtype.char != "f":
         return False
-    return x.size <= x.shape[-1] * (64 if x.shape[-1] >= 512 else 32)
+    rows = x.size // x.shape[-1]
+    return 1 < rows <= (64 if x.shape[-1] >= 512 else 32)
 
 
 def _of_few_rows(x, w):

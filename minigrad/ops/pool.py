@@ -166,15 +166,19 @@ def _kept(x: Any, hits: Any) -> list[Callable[[Any], None]]:
     What is written to may have gaps; what is done in two steps is done in scratch memory first.
     """
     whole = WHOLE.get(x.dtype.itemsize)
+
+    def in_words(out: Any, hit: Any) -> None:
+        out[...] = keep(x, hit)
+
     if whole is None or type(x) is not np.ndarray:
-        return [partial(_copy_into, x=keep(x, hit)) for hit in hits]
+        return [partial(in_words, hit=hit) for hit in hits]
     bits, of_x = scratch_like("block 2", x.shape, x, whole), x.view(whole)
 
-    def keep_into(out: Any, hit: Any) -> None:
+    def by_bits(out: Any, hit: Any) -> None:
         np.copyto(bits, hit)
         np.multiply(bits, of_x, out.view(whole))
 
-    return [partial(keep_into, hit=hit) for hit in hits.view(np.int8)]
+    return [partial(by_bits, hit=hit) for hit in hits.view(np.int8)]
 
 
 def _copy_into(out: Any, x: Any) -> None:

@@ -107,6 +107,15 @@ def test_a_user_who_wants_no_large_pages_gets_none(setting):
     assert marked == 0
 
 
+def test_where_addresses_are_limited_none_are_fixed_beforehand():
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", limit + "import numpy\n" + HEAP], capture_output=True, text=True,
+        timeout=120, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.stdout.startswith("0 "), done.stderr
+
+
 def test_where_the_heap_may_not_grow_the_package_is_imported_all_the_same():
     limited = "import resource; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20))\n"
     done = subprocess.run(
