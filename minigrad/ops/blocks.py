@@ -179,7 +179,7 @@ def on_threads(work: Callable[[Any], Any], pieces: list, x: Any) -> None:
 Steps = list[tuple[Callable, tuple]]  # functions of NumPy's, and what to call them with
 
 
-def take(steps: Steps) -> None:
+def take_steps(steps: Steps) -> None:
     """function(*args) for each of the steps, in their order.
 
     NumPy lets go of the interpreter while it computes, and waits for it afterwards. A thread that

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import Steps, on_threads, scratch, single, spans, take
+from ..blocks import Steps, on_threads, scratch, single, spans, take_steps
 from ..image_layout import ALIGNED, GAP, pays, places, places_first
 from ..windows import Windows, every, inside
 from .images import lanes
@@ -52,7 +52,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
         if bias is not None:
             runs = strip.reshape((-1, len(bias)))
             steps.append((np.add, (runs, bias, runs)))
-        take(steps)
+        take_steps(steps)
 
     on_threads(work, _strips(x, how, y.shape[2:]), x)
 
@@ -67,7 +67,7 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
         for rows in shares[lane]:
             strip, steps = given[rows], []
             columns = _columns(seen, how, rows, strip.shape[:-2], steps)
-            take(steps)
+            take_steps(steps)
             sums[lane] += columns @ strip.reshape((-1, a.shape[1]))
 
     on_threads(work, list(range(len(shares))), x)

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Steps, on_threads, scratch, take
+from ..blocks import Steps, on_threads, scratch, take_steps
 from ..windows import Windows
 from .images import lanes
 from .tiles import Piece, pieces, tiles_of, transforms
@@ -113,7 +113,7 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
         steps.append((np.matmul, (v, weight, m)))
         finish = by.results(m, b, piece, y, steps)
         with np.errstate(all="ignore"):
-            take(steps)
+            take_steps(steps)
             if not finish():
                 left[piece.images.start] = piece.images
 
@@ -136,7 +136,7 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
             part = scratch.empty("product", total.shape, v)
             steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
             with np.errstate(all="ignore"):
-                take(steps)
+                take_steps(steps)
 
     on_threads(work, list(range(len(shares))), x)
     with np.errstate(all="ignore"):
