@@ -63,7 +63,7 @@ assert np.array_equal((J.T @ g).numpy(), (g * (2 * y)).numpy())
 # %% [markdown]
 # ## The doorway
 #
-# Every operation goes through one method, `Primitive.__call__`. It has four parts, marked by
+# Every operation goes through one method, `Primitive.apply`. It has four parts, marked by
 # comments: *unwrap* the arrays, *run* NumPy, *link* a node if some input needs a gradient, *wrap*
 # the result. Read only these four for now; what stands before "unwrap" is skipped while no mode,
 # transform or profiler is on.
@@ -71,7 +71,7 @@ assert np.array_equal((J.T @ g).numpy(), (g * (2 * y)).numpy())
 # %%
 from minigrad.core.primitive import Primitive
 
-print(inspect.getsource(Primitive.__call__))
+print(inspect.getsource(Primitive.apply))
 
 # %% [markdown]
 # ## The calculus table

@@ -100,13 +100,14 @@ def port_of(node: Node, index: int, y: Any) -> Port:
 def reachable(roots: Iterable) -> list:
     """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
     seen = set(roots)
-    stack = list(seen)
-    while stack:
-        for parent in stack.pop().parents:
+    found = list(seen)
+    for place in found:  # which grows meanwhile
+        for parent in place.parents:
             if parent not in seen:
                 seen.add(parent)
-                stack.append(parent)
-    return sorted(seen, key=attrgetter("number"))
+                found.append(parent)
+    found.sort(key=attrgetter("number"))  # nearly falling as it is, which sorts fast
+    return found
 
 
 def backward_order(roots: Iterable) -> list:

@@ -13,7 +13,7 @@ Three ways to write one:
     @linear                                                       # jvp is the op itself
     def transpose(x, *, axes=None): ...
 
-Calling an op is `Primitive.__call__`, the one doorway: unwrap, run, wrap, link.
+Calling an op is `Primitive.apply`, the one doorway: unwrap, run, wrap, link.
 """
 
 import inspect
@@ -116,7 +116,7 @@ class Primitive(Extensible):
 
     # -- the one doorway ---------------------------------------------------------------------
 
-    def __call__(self, *args: Any, **params: Any) -> Any:
+    def apply(self, *args: Any, **params: Any) -> Any:
         forward, kind, watch, listeners = self.forward, Tensor, None, ()
         if len(args) != self.arity:
             args, params = self._bind(args, params)
@@ -200,6 +200,8 @@ class Primitive(Extensible):
         result.node = node
         result._grad = None
         return result
+
+    __call__ = apply
 
     def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
         """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""

@@ -1,8 +1,8 @@
 """What happens to a contribution between a rule and the place where gradients are summed."""
 
 import os
-import sys
 import threading
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,8 @@ from ..backends.device import array_module
 from ..core.errors import RuleError
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
+
+_ndarray = np.ndarray
 
 
 def conform(c: Any, parent: Any, node: Any) -> Any:
@@ -46,7 +48,7 @@ def unbroadcast(c: Any, shape: tuple) -> Any:
 
 
 def _references(x: Any) -> int:
-    return sys.getrefcount(x)
+    return getrefcount(x)
 
 
 def _count_alone() -> tuple[int, int]:
@@ -54,14 +56,14 @@ def _count_alone() -> tuple[int, int]:
     x = np.empty(1)
     alone = _references(x)
     held = {0: x}  # noqa: F841
-    return alone, sys.getrefcount(x)
+    return alone, getrefcount(x)
 
 
 def _count_viewed() -> int:
     """What this interpreter counts for an array that one view of it holds, beside a name."""
     x = np.empty(1).reshape(1, 1)
     base = x.base
-    return sys.getrefcount(base)
+    return getrefcount(base)
 
 
 _ALONE, _ALONE_IN_DICT = _count_alone()
@@ -72,8 +74,8 @@ def _holds_alone(view: Any) -> bool:
     """Whether a view is all of an array that nothing else holds: one that a rule has reshaped."""
     base = view.base
     return (
-        type(base) is np.ndarray
-        and sys.getrefcount(base) == _VIEWED
+        type(base) is _ndarray
+        and getrefcount(base) == _VIEWED
         and base.flags.owndata
         and base.nbytes == view.nbytes
         and view.flags.c_contiguous
@@ -87,15 +89,15 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     CPython's reference count tells exactly that.
     """
     total = cotangents[parent]
-    if type(total) is np.ndarray:
-        if sys.getrefcount(total) == _ALONE_IN_DICT and (total.base is None or _holds_alone(total)):
+    if type(total) is _ndarray:
+        if getrefcount(total) == _ALONE_IN_DICT and (total.base is None or _holds_alone(total)):
             try:
                 total += c
                 return
             except ValueError:  # it may not be written: too seldom for flags to be asked each time
                 pass
         cotangents[parent] = total + c
-    elif hasattr(total, "added") and sys.getrefcount(total) == _ALONE_IN_DICT:
+    elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
         cotangents[parent] = total.added(c)  # a traced array: as += leaves it, in total's layout
     else:  # for arrays on a GPU the op's kernel: a new array costs it no more than the old one
         cotangents[parent] = op.add(total, c)
@@ -108,8 +110,8 @@ def private(g: Any) -> Any:
     seed or with a saved array. The caller must hold g in exactly one local name.
     """
     # a traced array only says that it is one
-    if type(g) is np.ndarray or type(g) is array_module(g).ndarray:
-        alone = sys.getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
+    if type(g) is _ndarray or type(g) is array_module(g).ndarray:
+        alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
         return g if alone else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
