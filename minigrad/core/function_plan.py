@@ -27,7 +27,7 @@ class FunctionPlan(Plan):
     __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden", "once")
 
     def __init__(self, op: Any, pattern: int):
-        self.op, self.joint, self.ctx = op, True, op.ctx
+        self.op, self.joint, self.pull_large, self.ctx = op, True, None, op.ctx
         self.slots = [i for i in range(op.arity) if pattern >> i & 1]
         self.needs = [False] * len(op.args)
         for slot in self.slots:

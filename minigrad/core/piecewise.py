@@ -4,7 +4,8 @@ NumPy computes an elementwise function on one core, and what a derivative makes 
 large as the array. In blocks the second core helps, and what is made on the way stays in the cache.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ def piecewise(
     params: dict,
     fill: Callable | None = None,
     least: int | None = None,
+    totals: Sequence = (),
 ) -> Any:
     """fn(*values, **params), fn elementwise in the arrays among the values: blocks on all threads.
 
@@ -39,10 +41,15 @@ def piecewise(
     which gain nothing on one thread. In one piece where arrays have fewer than `least` elements
     (LARGE), are not NumPy's, have gaps, several orders or shapes, and in modes of this thread that
     change what ops do: helpers do not share them. Results have the order of the arrays.
+
+    totals: for each result None, or an array to add it to, block by block while it is in the cache,
+    which spares its way to memory and back. None is returned for what has been added, and what
+    cannot be added so is returned as ever.
     """
     arrays = [x for x in values if _axes(x)]
     size = arrays[0].size if arrays else 0
     helped = fill is None or (get_num_threads() > 1 and not sharing())
+    helped = helped or any(total is not None for total in totals)
     if size < (least or LARGE) or not helped or modes.state.plain is None:
         return fn(*values, **params)
     order = memory_order(arrays)
@@ -58,19 +65,59 @@ def piecewise(
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != (2,) for y in starts):
         return fn(*values, **params)
-    results = [np.empty_like(arrays[0], y.dtype) for y in starts]  # no views: the engine adds to
-    ys = [y.transpose(order).reshape(-1) for y in results]  # ... what has no other holder
+    totals = [
+        total if _can_take(total, y.dtype, arrays[0], order) else None
+        for y, total in zip_longest(starts, totals)
+    ]
+    results: list = [  # no views: the engine adds to what has no other holder
+        np.empty_like(arrays[0], y.dtype) if total is None else None
+        for y, total in zip(starts, totals, strict=True)
+    ]
+    into: list = [y if total is None else total for y, total in zip(results, totals, strict=True)]
+    into = [y.transpose(order).reshape(-1) for y in into]
+    fill = fill or _copying(fn, several, params)
+    if added := [i for i, y in enumerate(results) if y is None]:
+        fill = _adding(fill, added, into)
 
     def work(span: slice) -> None:
-        if fill is not None:
-            fill([y[span] for y in ys], *part(span))
-            return
-        found = fn(*part(span), **params)
-        for y, made in zip(ys, found if several else [found], strict=True):
-            y[span] = made
+        fill([y[span] for y in into], *part(span))
 
     share(work, [slice(i, min(i + BLOCK, size)) for i in range(0, size, BLOCK)])
     return type(start)(results) if several else results[0]
+
+
+def _copying(fn: Callable, several: bool, params: dict) -> Callable:
+    """What fn returns, copied into arrays that are there."""
+
+    def fill(ys: list, *values: Any) -> None:
+        found = fn(*values, **params)
+        for y, made in zip(ys, found if several else [found], strict=True):
+            y[...] = made
+
+    return fill
+
+
+def _adding(fill: Callable, added: list[int], into: list) -> Callable:
+    """fill, for these of the arrays added to what is there."""
+    threads = range(get_num_threads())
+    scratch = [{i: np.empty(BLOCK, into[i].dtype) for i in added} for _ in threads]
+
+    def fill_and_add(ys: list, *values: Any) -> None:
+        blocks = scratch.pop()  # this thread's, for the while
+        made = [blocks[i][: y.size] if i in blocks else y for i, y in enumerate(ys)]
+        fill(made, *values)
+        for i in added:
+            ys[i] += made[i]
+        scratch.append(blocks)
+
+    return fill_and_add
+
+
+def _can_take(total: Any, dtype: Any, x: Any, order: tuple) -> bool:
+    """Whether total is an array that blocks of this dtype, cut as x is, can be added to."""
+    if total is None or total.shape != x.shape or total.dtype != dtype:
+        return False
+    return total.transpose(order).flags.c_contiguous
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:

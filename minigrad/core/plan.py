@@ -45,9 +45,10 @@ class Plan:
     save     (arrays, params, residuals, pattern) -> the saved values, arrays being [*inputs, y];
              None where nothing is saved
     pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
+    pull_large   (g, saved, totals), with totals as in piecewise: for elementwise ops; else None
     """
 
-    __slots__ = ("op", "slots", "names", "save", "pull", "joint")
+    __slots__ = ("op", "slots", "names", "save", "pull", "pull_large", "joint")
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
@@ -59,7 +60,7 @@ class Plan:
             names["needs"] = None
         self.names = tuple(names)
         self.save = _save_written_out(op, self.slots, self.names) if names else None
-        self.pull = _pull_written_out(op, rules, self.names)
+        self.pull, self.pull_large = _pull_written_out(op, rules, self.names)
 
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
@@ -149,8 +150,8 @@ def _save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Call
 
 def _pull_written_out(
     op: Any, rules: list[Rule], names: tuple[str, ...]
-) -> Callable[[Any, Any], list]:
-    """The function `pull` of a plan, as Python would be written for this op alone, and compiled.
+) -> tuple[Callable, Callable | None]:
+    """`pull` of a plan, as Python would be written for this op alone, and compiled; `pull_large`.
 
     For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
 
@@ -160,7 +161,7 @@ def _pull_written_out(
                 g = g.conj()
                 return [(g * v0).conj(), (g * v1).conj()]
             if g.size >= LARGE:
-                return in_blocks(g, v0, v1)
+                return pull_large(g, saved)
             return [g * v0, g * v1]
 
     and for a rule that computes something, rule0(v0, …) stands in place of v0.
@@ -171,7 +172,7 @@ def _pull_written_out(
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": _needed}
-    calls = []
+    pull_large, calls = None, []
     for i, rule in enumerate(rules):
         known[f"rule{i}"] = rule.fn
         given = [value[name] for name in rule.names]
@@ -188,20 +189,23 @@ def _pull_written_out(
             lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
             if cut and any(call != "g" for call in calls):
-                known |= {"LARGE": LARGE, "in_blocks": _in_blocks(calls, value, known)}
+                pull_large = _in_blocks(calls, value, known)
+                known |= {"LARGE": LARGE, "pull_large": pull_large}
                 lines.append(" if g.size >= LARGE:")
-                lines.append(f"  return in_blocks({', '.join(value.values())})")
+                lines.append("  return pull_large(g, saved)")
         lines.append(f" return [{', '.join(calls)}]")
-    return _compiled("pull", lines, known)
+    return _compiled("pull", lines, known), pull_large
 
 
 def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
-    """The contributions of an elementwise op's rules, for large arrays; what is g stays g.
+    """`pull_large` of an elementwise op; what is g stays g, and is not added.
 
     For a * b it is
 
-        def in_blocks(g, v0, v1):
-            [y0, y1] = piecewise(contributions, (g, v0, v1), {}, fill)
+        def pull_large(g, saved, totals=(None, None)):
+            [v0, v1] = saved
+            [t0, t1] = totals
+            [y0, y1] = piecewise(contributions, (g, v0, v1), {}, fill, totals=[t0, t1])
             return [y0, y1]
 
         def contributions(g, v0, v1):
@@ -225,13 +229,17 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
             else f" ys[{place}][...] = {calls[i]}"
         )
     known["fill"] = _compiled("fill", lines, dict(known))
-    results = [f"y{i}" for i in made]
+    results = ", ".join([f"y{i}" for i in made])
+    saved = ", ".join([v for v in value.values() if v != "g"])
     lines = [
-        f"def in_blocks({names}):",
-        f" [{', '.join(results)}] = piecewise(contributions, ({names},), {{}}, fill)",
+        f"def pull_large(g, saved, totals={(None,) * len(calls)}):",
+        f" [{saved}] = saved",
+        f" [{', '.join([f't{i}' for i in range(len(calls))])}] = totals",
+        f" totals = [{', '.join([f't{i}' for i in made])}]",
+        f" [{results}] = piecewise(contributions, ({names},), {{}}, fill, totals=totals)",
         f" return [{', '.join([f'y{i}' if i in made else 'g' for i in range(len(calls))])}]",
     ]
-    return _compiled("in_blocks", lines, known)
+    return _compiled("pull_large", lines, known)
 
 
 def _passed_on(fn: Callable) -> int | None:

@@ -82,6 +82,27 @@ def _holds_alone(view: Any) -> bool:
     )
 
 
+def pull_large(node: Any, g: Any, cotangents: dict) -> list:
+    """What an elementwise node's rules make of a large g; None for what has been added already.
+
+    Where a parent has a sum that may be added to in place, each block of a contribution is, before
+    it leaves the cache. The numbers are those of `add_into`.
+    """
+    if g.dtype.kind == "c":
+        return node.plan.pull(g, node.saved)
+    totals = [_own_total(cotangents, parent) for parent in node.parents]
+    return node.plan.pull_large(g, node.saved, totals)
+
+
+def _own_total(cotangents: dict, parent: Any) -> Any:
+    """What has arrived at the parent, if nobody else can see it (see `add_into`); else None."""
+    total = cotangents.get(parent)
+    if type(total) is not _ndarray or getrefcount(total) != _ALONE_IN_DICT:
+        return None
+    own = total.base is None and total.dtype is parent.dtype and total.flags.writeable
+    return total if own else None
+
+
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     """Add c to what has arrived at the parent, in place where nobody else can see the array.
 

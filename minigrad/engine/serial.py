@@ -11,7 +11,8 @@ from typing import Any
 
 from ..backends.device import device_of
 from ..core.graph import Leaf, Node, Port
-from .contributions import add_into, conform, private
+from ..core.piecewise import LARGE
+from .contributions import add_into, conform, private, pull_large
 from .passes import Pass, engines
 
 
@@ -86,7 +87,10 @@ def run(
             if kind is Port:
                 _into_slot(cotangents, node, g)
                 continue
-        contributions = node.plan.pull(g, node.saved) if plain else pull(node, g)
+        if plain and node.plan.pull_large is not None and g.size >= LARGE:
+            contributions = pull_large(node, g, cotangents)
+        else:
+            contributions = node.plan.pull(g, node.saved) if plain else pull(node, g)
         del g
         if release:
             node.saved = None

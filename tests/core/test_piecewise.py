@@ -1,5 +1,7 @@
 """Elementwise ops on large arrays, in blocks on all threads: the bits of one piece."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -192,3 +194,62 @@ def test_a_result_owns_its_memory_so_that_gradients_are_added_to_in_place(small)
     one = piecewise(np.negative, (x,), {})
     several = piecewise(np.modf, (x,), {})
     assert all(y.flags.owndata and y.shape == x.shape for y in (one, *several))
+
+
+def contributions_added_to(totals, op, *values):
+    """What a node's rules make of ones and, apart from it, add to the totals (None: no total)."""
+    y = op(*values)
+    found = y.node.plan.pull_large(np.ones(y.shape, y.dtype), y.node.saved, totals)
+    return found, y.node.plan.pull(np.ones(y.shape, y.dtype), y.node.saved)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_contributions_are_added_to_the_totals_that_are_given(small, threads):
+    mg.set_num_threads(threads)
+    x, b = [mg.tensor(rng.standard_normal((7, 40)), requires_grad=True) for _ in range(2)]
+    total = rng.standard_normal((7, 40))
+    before = total.copy()
+    (first, second), (dx, db) = contributions_added_to([None, total], registry.mul, x, b)
+    assert second is None and np.array_equal(first, dx)
+    assert np.array_equal(total, before + db)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "total",
+    [np.zeros((7, 1)), np.zeros((40, 7)).T, np.zeros((7, 40), np.float32)],
+    ids=["of another shape", "of another order", "of another dtype"],
+)
+def test_a_total_that_lies_otherwise_is_left_as_it_was(total):
+    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
+    (found,), (dx,) = contributions_added_to([total], registry.exp, x)
+    assert np.array_equal(found, dx) and not total.any()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_backward_adds_large_contributions_without_arrays_of_their_size():
+    x = mg.tensor(np.ones(pieces.LARGE, np.float32), requires_grad=True)
+    y = mg.exp(x) + mg.tanh(x)
+    g = np.ones(y.shape, np.float32)
+    tracemalloc.start()
+    try:
+        y.backward(g)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    block = g.itemsize * pieces.BLOCK
+    assert peak < g.nbytes + 2 * 2 * block + 100_000  # the gradient; two blocks for each thread
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_large_complex_input_gets_the_conjugate_of_each_contribution():
+    z = mg.tensor(np.full(pieces.LARGE, 1 + 2j, np.complex64), requires_grad=True)
+    (z * 1j + z * 2j).backward(np.ones(z.shape, np.complex64))
+    assert z.grad is not None and (z.grad.numpy() == -3j).all()
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_a_large_input_used_twice_by_one_op_gets_both_contributions():
+    x = mg.tensor(np.full(pieces.LARGE, 3, np.float32), requires_grad=True)
+    (x * x + x * x).backward(np.ones(x.shape, np.float32))
+    assert x.grad is not None and (x.grad.numpy() == 12).all()
