@@ -87,13 +87,13 @@ def _times(a, b):
 # A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
 # takes a core from the threads that share a convolution. Below MIDDLE multiplications it would gain
 # 30 µs at most: a convnet's step took 38 ms with its last layer, of 1.3 million, on two threads,
-# and 29 on one. Below FEW elements BLAS uses one thread anyway, and asking would cost more.
-FEW, MIDDLE = 1 << 13, 3 << 20
+# and 29 on one. Below FEW BLAS takes one thread anyway, and asking costs 3 to 4 µs.
+FEW, MIDDLE = 1 << 18, 3 << 20
 
 
 def _dot(a, b):
     """a b for NumPy's matrices, on one thread of BLAS if they are of middling size."""
-    if (a.size > FEW or b.size > FEW) and a.size * b.shape[1] < MIDDLE:
+    if FEW < a.size * b.shape[1] < MIDDLE:
         with blas.one_thread():
             return a.dot(b)
     return a.dot(b)
@@ -116,14 +116,15 @@ def _has_few_rows(x, w):
     """Whether BLAS takes less time for w xᵀ than for x wᵀ.
 
     OpenBLAS needs 129 µs for 8 rows of 784 times a (256, 784), the other way round 67; for 32 rows
-    218 and 150, for 64 rows 335 and 287. In float64 there is little difference.
+    218 and 150, for 64 rows 335 and 287. With fewer outputs than rows it takes up to 1.6 times as
+    long, and in float64 there is little difference.
     """
     if type(x) is not np.ndarray or type(w) is not np.ndarray:
         return False
     if x.dtype.char != "f" or w.dtype.char != "f":
         return False
     rows = x.size // x.shape[-1]
-    return 1 < rows <= (64 if x.shape[-1] >= 512 else 32)
+    return 1 < rows <= min(len(w), 64 if x.shape[-1] >= 512 else 32)
 
 
 def _of_few_rows(x, w):
