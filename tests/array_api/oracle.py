@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import minigrad as mg
 import minigrad.array_api as xp
 
-few = settings(max_examples=12, deadline=None, derandomize=True)
-more = settings(max_examples=40, deadline=None, derandomize=True)
+few = settings(max_examples=12, derandomize=True)
+more = settings(max_examples=40, derandomize=True)
 
 BOOL, FLOAT, COMPLEX = ["bool"], ["float32", "float64"], ["complex64", "complex128"]
 SIGNED, UNSIGNED = [["int8", "int16", "int32", "int64"], ["uint8", "uint16", "uint32", "uint64"]]

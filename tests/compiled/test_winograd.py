@@ -46,7 +46,7 @@ def leaves(n, inputs, outputs, size, dtype):
     return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.integers(1, 5),
     st.integers(1, 4),

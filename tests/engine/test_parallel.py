@@ -67,7 +67,7 @@ def gradient_bits(seed, **options):
     return bits([x.grad for x in leaves])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.sampled_from(WORKERS))
 def test_random_graphs_get_the_bits_of_the_serial_engine(seed, workers):
     assert gradient_bits(seed, **forced(workers)) == gradient_bits(seed)

@@ -288,4 +288,4 @@ class Programs(RuleBasedStateMachine):
 
 
 TestPrograms = Programs.TestCase
-TestPrograms.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPrograms.settings = settings(max_examples=60, stateful_step_count=30)

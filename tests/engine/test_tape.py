@@ -377,7 +377,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps)
 def test_random_programs_have_the_bits_of_the_serial_engine(steps):
     xs = [leaf(shape=(3, 3), seed=i) for i in range(3)]

@@ -72,7 +72,7 @@ def test_arguments_broadcast_and_gradients_have_their_shapes(shapes):
         np.testing.assert_allclose(fused_g, g, rtol=1e-11, atol=1e-13)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from("etslmqad"), min_size=1, max_size=8), st.integers(1, 50))
 def test_random_chains_agree(steps, n):
     step = {

@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
 
 @pytest.mark.parametrize("suffix", FORMATS)
 @given(state=st.dictionaries(names, nested, max_size=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_state_comes_back_as_it_was(folder, suffix, state):
     path = folder / f"state{suffix}"
     mg.save(state, path)
@@ -314,7 +314,7 @@ def test_a_member_that_comes_twice_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_damaged_files_give_one_clear_error_or_a_state(folder, suffix, data):
     path = folder / f"damaged{suffix}"

@@ -12,7 +12,7 @@ RNG = np.random.default_rng(0)
 
 
 @given(st.integers(1, 7), st.integers(1, 7), st.sampled_from(["full", "same", "valid"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_convolve_and_correlate_are_numpys_for_all_lengths(n, m, mode):
     a, v = RNG.standard_normal(n), RNG.standard_normal(m) + 1j * RNG.standard_normal(m)
     np.testing.assert_allclose(mg.convolve(a, v, mode), np.convolve(a, v, mode), atol=1e-13)
@@ -22,7 +22,7 @@ def test_convolve_and_correlate_are_numpys_for_all_lengths(n, m, mode):
 @given(
     st.integers(3, 6), st.sampled_from([1, 2]), st.sampled_from(["uniform", "coordinates", "none"])
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_gradient_is_numpys(n, edge_order, spacing):
     x = RNG.standard_normal((3, n))
     steps = {"uniform": (0.3,), "coordinates": (np.cumsum(RNG.uniform(0.1, 1, n)),), "none": ()}
@@ -37,7 +37,7 @@ def test_the_gradient_of_a_parabola_is_exact_inside_for_unequal_steps():
 
 
 @given(st.lists(st.floats(-6, 6), min_size=1, max_size=8), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_interp_is_numpys(points, periodic):
     xp, fp = np.array([-2.0, -0.5, 1.0, 2.5]), RNG.standard_normal(4)
     period = 5.0 if periodic else None

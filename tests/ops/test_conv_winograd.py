@@ -107,9 +107,7 @@ def convolutions(draw):
 
 
 @given(convolutions(), st.sampled_from([1, 1 << 21]))
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_values_and_both_gradients_are_those_of_the_direct_form(case, block_bytes):
     with direct():
         exact = three(*(x.astype(np.float64) for x in case[:4]), case[4])

@@ -27,7 +27,7 @@ def contractions(draw):
 
 
 @given(contractions())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_value_is_numpys(case):
     subscripts, arrays = case
     np.testing.assert_allclose(
@@ -36,7 +36,7 @@ def test_value_is_numpys(case):
 
 
 @given(contractions())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_gradients_agree_with_finite_differences(case):
     subscripts, arrays = case
     assert gradcheck(lambda *xs: mg.einsum(subscripts, *xs), tuple(arrays))

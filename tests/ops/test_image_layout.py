@@ -133,7 +133,7 @@ def convolutions(draw):
 
 
 @given(convolutions(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_windows_give_what_they_give_in_rows(case, first):
     x, w, b, options = case
     fn = {3: mg.conv1d, 4: mg.conv2d, 5: mg.conv3d}[x.ndim]
@@ -215,7 +215,6 @@ def test_a_replay_of_a_tape_gives_the_eager_bits():
 
 
 @given(st.lists(st.integers(1, 6), min_size=3, max_size=5), st.integers(0, 4))
-@settings(deadline=None)
 def test_arrays_turned_at_any_axis_come_back_in_rows(shape, k):
     k %= len(shape)
     x = rand(*shape[k:], *shape[:k])

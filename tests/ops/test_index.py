@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.ops.index import scattering
 from minigrad.testing import gradcheck, gradgradcheck
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def leaf(values, dtype=np.float64):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad.testing import gradcheck, gradgradcheck
 
-few = settings(max_examples=60, deadline=None)
+few = settings(max_examples=60)
 
 
 def leaf(x):

@@ -24,7 +24,7 @@ def holed(draw):
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 @given(case=holed(), keepdims=st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_value_is_numpys(name, case, keepdims):
     x, axis = case
     with warnings.catch_warnings(action="ignore"):
@@ -36,7 +36,7 @@ def test_value_is_numpys(name, case, keepdims):
 
 @pytest.mark.parametrize("name", ["nansum", "nanprod", "nanmax", "nanmin", "nancumsum"])
 @given(case=holed())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_gradient_is_zero_at_every_nan(name, case):
     x = mg.tensor(case[0], requires_grad=True)
     y = getattr(mg, name)(x, axis=case[1])

@@ -10,7 +10,7 @@ import minigrad as mg
 from minigrad.core import events
 from minigrad.testing import gradcheck, gradgradcheck
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=40)
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
 
 

@@ -41,7 +41,7 @@ def models(draw):
     return Model([draw(st.sampled_from("ab")) for _ in range(count)], costs, parents)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(models(), st.integers(1, 5))
 def test_a_greedy_schedule_lies_within_its_bounds(model, workers):
     low, high = model.bounds(workers)
@@ -50,7 +50,7 @@ def test_a_greedy_schedule_lies_within_its_bounds(model, workers):
     assert model.scheduled(100) == pytest.approx(model.span)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(models(), st.data())
 def test_slack_is_how_much_longer_a_node_may_take(model, data):
     slack, span = model.slack(), model.span

@@ -146,4 +146,4 @@ def _lift(jacobian, a, b):
 
 
 TestEngine = Engine.TestCase
-TestEngine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestEngine.settings = settings(max_examples=60, stateful_step_count=25)

@@ -11,7 +11,7 @@ def names(groups):
     return [group.name for group in groups if group.kind == "scope"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(depth=st.none() | st.integers(0, 4), limit=st.integers(0, 60), seed=st.integers(0, 5))
 def test_every_node_stands_in_exactly_one_box(dumps, depth, limit, seed):
     graph = graph_from(dumps.wide_random(60, 5, seed))

@@ -30,14 +30,14 @@ def assert_no_overlap(layout, widths, heights):
         assert by - ay >= (ah + bh) / 2 + 30
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs())
 def test_boxes_never_overlap_even_with_cycles(graph):
     widths, heights, links = graph
     assert_no_overlap(place(widths, heights, links), widths, heights)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(graphs())
 def test_links_point_downwards_unless_marked_backward(graph):
     widths, heights, links = graph
@@ -48,7 +48,7 @@ def test_links_point_downwards_unless_marked_backward(graph):
         assert ys == sorted(ys)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs())
 def test_an_acyclic_graph_has_no_backward_link(graph):
     widths, heights, links = graph
@@ -56,7 +56,7 @@ def test_an_acyclic_graph_has_no_backward_link(graph):
     assert not any(place(widths, heights, forward).backward)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs())
 def test_the_same_graph_gives_the_same_places(graph):
     assert place(*graph) == place(*graph)

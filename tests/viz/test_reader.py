@@ -150,7 +150,7 @@ _JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(value=_JSON, data=st.data())
 def test_any_value_in_any_place_is_read_or_refused(dumps, value, data):
     document = dumps.convnet()
