@@ -33,6 +33,26 @@ def _shifted(x: Any, axis: tuple, out: Any) -> Any:
     return masked
 
 
+HIGHEST = 70.0  # e^70 is 3e30: a sum of 10⁸ such exponentials is a float32
+LEAST_SUM = 1e-3  # below it an exponential may be 0, or rounded, that is 1e-35 of its row's sum
+
+
+def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
+    """Whether out = softmax x has been found without the largest of each row, which take a third of
+    the time: where no exponential can overflow and no row is far below 0. No rounding differs but
+    that of x − max x, which is left out.
+    """
+    if type(x) is not np.ndarray or x.dtype != out.dtype or x.dtype.char not in "fd":
+        return False
+    if not (x.size and x.max() <= HIGHEST):  # NaN is not
+        return False
+    sums = sum_over(np.exp(x, out=out), axis, out.dtype)
+    if not sums.min() >= LEAST_SUM:
+        return False
+    out /= sums
+    return True
+
+
 def _floating(x: Any) -> Any:
     """The dtype of the result: x's own, or the one that NumPy's exp gives for a whole number."""
     return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float16)
@@ -54,6 +74,8 @@ def softmax(x, axis=-1):
 
     def work(piece: tuple) -> None:
         block = y[piece]
+        if _without_shift(x[piece], axis, block):
+            return
         masked = _shifted(x[piece], axis, block)
         np.exp(block, out=block)
         block /= sum_over(block, axis, block.dtype) + masked

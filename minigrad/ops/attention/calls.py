@@ -76,7 +76,10 @@ def _led(x: Any, lead: tuple) -> Any:
 def _check(q: Any, k: Any, v: Any, mask: Any, is_causal: bool) -> tuple:
     """The shape of the scores, (..., L, S)."""
     name = "scaled_dot_product_attention"
-    given = f"q {q.shape}, k {k.shape}, v {v.shape}"
+
+    def given() -> str:
+        return f"q {q.shape}, k {k.shape}, v {v.shape}"
+
     for argument, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim < 2 or not is_floating(x.dtype):
             raise ValueError(
@@ -84,13 +87,15 @@ def _check(q: Any, k: Any, v: Any, mask: Any, is_causal: bool) -> tuple:
                 f"{describe(x)}"
             )
     if q.shape[-1] != k.shape[-1]:
-        raise ValueError(f"{name}: q and k must have the same number of features; got {given}")
+        raise ValueError(f"{name}: q and k must have the same number of features; got {given()}")
     if k.shape[-2] != v.shape[-2]:
-        raise ValueError(f"{name}: k and v must have the same length; got {given}")
-    try:
-        lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    except ValueError:
-        raise ValueError(f"{name}: the leading axes must broadcast; got {given}") from None
+        raise ValueError(f"{name}: k and v must have the same length; got {given()}")
+    lead = q.shape[:-2]
+    if not lead == k.shape[:-2] == v.shape[:-2]:
+        try:
+            lead = np.broadcast_shapes(lead, k.shape[:-2], v.shape[:-2])
+        except ValueError:
+            raise ValueError(f"{name}: the leading axes must broadcast; got {given()}") from None
     scores = (*lead, q.shape[-2], k.shape[-2])
     if mask is None:
         return scores
@@ -110,6 +115,6 @@ def _check(q: Any, k: Any, v: Any, mask: Any, is_causal: bool) -> tuple:
     if not fits:
         raise ValueError(
             f"{name}: attn_mask {mask.shape} must broadcast against the scores {scores}, "
-            f"(..., L, S); got {given}"
+            f"(..., L, S); got {given()}"
         )
     return scores

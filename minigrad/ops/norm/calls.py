@@ -26,7 +26,7 @@ def _channels(name: str, x: Any, *given: tuple[str, Any]) -> list:
     if x.ndim < 2:
         raise ValueError(f"{name}: x must be (batch, channels, ...), got shape {x.shape}")
     for argument, w in given:
-        if w is not None and np.shape(w) != (x.shape[1],):
+        if w is not None and array_like(w).shape != (x.shape[1],):
             raise ValueError(
                 f"{name}: {argument} must have shape ({x.shape[1]},), one entry for each channel "
                 f"(axis 1 of x {x.shape}); got {np.shape(w)}"
@@ -48,7 +48,7 @@ def _trailing(name: str, x: Any, normalized_shape: Any, *given: tuple[str, Any])
             f"{name}: normalized_shape={shape} must be the last axes of x, whose shape is {x.shape}"
         )
     for argument, w in given:
-        if w is not None and np.shape(w) != shape:
+        if w is not None and array_like(w).shape != shape:
             raise ValueError(
                 f"{name}: {argument} must have shape normalized_shape={shape}, got {np.shape(w)}"
             )

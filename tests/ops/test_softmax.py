@@ -1,0 +1,64 @@
+"""Softmax with and without the largest of each row taken off: the numbers of float64 either way."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.ops.softmax import HIGHEST
+
+
+def exact(x, axis):
+    x = x.astype(np.float64)
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def rows(highest: float, lowest: float, count: int = 50) -> np.ndarray:
+    x = np.random.default_rng(0).uniform(lowest, highest, (count, 30)).astype(np.float32)
+    x[0, 0] = highest
+    return x
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    ("highest", "lowest"),
+    [(3, -3), (HIGHEST, -HIGHEST), (HIGHEST + 1, 0), (1e30, -1e30), (-200, -300), (5, -100)],
+)
+def test_values_of_any_size_give_the_shares_of_float64(highest, lowest, axis):
+    x = rows(highest, lowest)
+    y = mg.softmax(x, axis=axis)
+    np.testing.assert_allclose(y, exact(x, axis), rtol=1e-5, atol=1e-37)
+
+
+def test_a_row_far_below_0_beside_others_keeps_its_shares():
+    x = rows(3, -3)
+    x[7] -= 150
+    np.testing.assert_allclose(mg.softmax(x, axis=1), exact(x, 1), rtol=1e-5)
+
+
+def test_small_values_round_less_than_their_distances_to_the_largest():
+    x = rows(40, -40)
+    np.testing.assert_allclose(mg.softmax(x, axis=1), exact(x, 1), rtol=6e-7)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_row_with_nan_or_infinity_is_nan_and_no_other_row_is(odd):
+    x = rows(3, -3)
+    x[4, 2] = odd
+    with np.errstate(invalid="ignore"):
+        bad = np.isnan(mg.softmax(x, axis=1)).any(1)
+    assert bad[4] and bad.sum() == 1
+
+
+def test_what_is_masked_has_no_share_and_a_row_of_it_is_0():
+    x = rows(3, -3)
+    x[:, ::2] = -np.inf
+    x[9] = -np.inf
+    y = mg.softmax(x, axis=1)
+    assert not y[:, ::2].any() and not y[9].any()
+    np.testing.assert_allclose(np.delete(y, 9, 0).sum(1), 1, rtol=1e-6)
+
+
+def test_whole_numbers_and_no_numbers_have_a_softmax_too():
+    np.testing.assert_allclose(mg.softmax(np.array([1, 2, 2])), exact(np.array([1, 2, 2]), 0))
+    assert mg.softmax(np.empty((0, 3), np.float32)).shape == (0, 3)
