@@ -101,7 +101,8 @@ for name, value in baselines.items():
 #
 # *Causal*: place $i$ may look at the places $0 \dots i$ only, for what comes later is what it has
 # to guess. The scores of later places become $-\infty$, and $e^{-\infty} = 0$. In minigrad's
-# source:
+# source, in the words of other ops (a layer without masks of its own takes both steps as one op,
+# `self_attention`, which writes its products where they are read):
 
 # %%
 print(inspect.getsource(words.probabilities))

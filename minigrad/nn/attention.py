@@ -8,6 +8,7 @@ from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.attention.calls import MOST_SCORES
 from ..ops.attention.drops import attention_seeds
 from ..ops.attention.words import dropped, probabilities
 from . import init
@@ -94,10 +95,16 @@ class MultiheadAttention(Module):
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1
-        q, k, v = self._projected(query, key, value, time, single)
+        p = self.dropout if self.training else 0.0
+        x = self._packed(query, key, value, single)
+        plain = attn_mask is None and key_padding_mask is None and not (need_weights or p)
+        if plain and x is not None and self._in_one_op(x, time):
+            how = {"scale": (self.embed_dim // self.num_heads) ** -0.5, "is_causal": is_causal}
+            y = op.self_attention(x, heads=self.num_heads, time=time, **how)
+            return self.out_proj(y[:, 0] if single else y), None
+        q, k, v = self._in_heads(x, query, key, value, time, single)
         mask = self._mask(attn_mask, key_padding_mask, q, k, is_causal)
         k, v, mask = self._with_more_keys(k, v, mask)
-        p = self.dropout if self.training else 0.0
         is_causal = is_causal and mask is None
         weights = None
         if need_weights:
@@ -131,13 +138,29 @@ class MultiheadAttention(Module):
                 f"batch size, in axis {batch} with batch_first={self.batch_first}"
             )
 
-    def _projected(self, query: Tensor, key: Tensor, value: Tensor, time: int, single: bool) -> Any:
-        """The three linear maps, in heads; one product where they are of the same array."""
-        e, w, b = self.embed_dim, self.in_proj_weight, self.in_proj_bias
-        if query is key is value and w is not None:
-            x = op.linear(query, w, b)
-            x = op.expand_dims(x, axis=1) if single else x
+    def _packed(self, query: Tensor, key: Tensor, value: Tensor, single: bool) -> Any:
+        """The three linear maps of one array, side by side; None where they are of several."""
+        if not (query is key is value) or self.in_proj_weight is None:
+            return None
+        x = op.linear(query, self.in_proj_weight, self.in_proj_bias)
+        return op.expand_dims(x, axis=1) if single else x
+
+    def _in_one_op(self, x: Tensor, time: int) -> bool:
+        """Whether attention without masks and dropout is one op: of arrays that it is quick for."""
+        n, length = x.shape[1 - time], x.shape[time]
+        scores = n * self.num_heads * length * length
+        more_keys = self.bias_k is not None or self.add_zero_attn
+        return (
+            not more_keys and x.dtype.char in "fd" and x.device == "cpu" and scores <= MOST_SCORES
+        )
+
+    def _in_heads(
+        self, x: Any, query: Tensor, key: Tensor, value: Tensor, time: int, single: bool
+    ) -> Any:
+        """(q, k, v) in heads; x: all of them, if they are of one array."""
+        if x is not None:
             return op.split_heads(x, heads=self.num_heads, time=time)
+        e, w, b = self.embed_dim, self.in_proj_weight, self.in_proj_bias
         rows = [slice(i * e, (i + 1) * e) for i in range(3)]
         weights: Any = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
         if w is not None:

@@ -171,6 +171,19 @@ def _attention_grads(c: Call) -> float:
     return _attention_backward(Call(c.inputs[1:], c.outputs, c.params))
 
 
+def _self_attention(c: Call, products: int, passes: int) -> float:
+    """x (…, …, 3·heads·d): products of d multiply-adds a score, and passes over the scores."""
+    x, heads = c.inputs[0], c.params["heads"]
+    scores = x[0] * x[1] * x[c.params.get("time", 0)] * heads
+    return scores * (2 * products * x[2] // (3 * heads) + passes)
+
+
+counts(
+    "self_attention",
+    lambda c: _self_attention(c, 2, 17),
+    lambda c: _self_attention(c, 4, 5),
+    needs="heads",
+)
 counts("attention_kept", lambda c: 10 * c.n)
 counts("attention_blocks", _attention, _attention_backward, joint=True)
 counts("attention_grads", _attention_grads, lambda c: 3 * _attention_grads(c), joint=True)

@@ -1,6 +1,6 @@
 """B13: attention, plain and in blocks, and rotary position embedding."""
 
-from . import heads
+from . import heads, packed
 from .calls import scaled_dot_product_attention
 from .rotary import rotary, rotary_angles
 

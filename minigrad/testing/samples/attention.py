@@ -296,6 +296,30 @@ register_op(
 )  # fmt: skip
 
 
+def _self_attention(x, *, heads, scale, time=0, is_causal=False):
+    y = _attention(*_split_heads(x, heads=heads, time=time), scale=scale, is_causal=is_causal)
+    y = np.concatenate([y[:, h] for h in range(heads)], -1)
+    return y if time else y.swapaxes(0, 1)
+
+
+register_op(
+    "self_attention",
+    of_several(
+        [
+            (((3, 1, 6),), {"heads": 2, "scale": 0.7}),
+            (((3, 2, 12),), {"heads": 2, "scale": 0.7}),
+            (((2, 4, 6),), {"heads": 1, "scale": 1.0, "time": 1, "is_causal": True}),
+        ]
+    ),
+    reference=_self_attention,
+    dtypes=REAL,
+    errors=[
+        ErrorSample("heads", (np.ones((2, 1, 6)),), ValueError, r"heads=4; got \(2, 1, 6\)",
+                    {"heads": 4, "scale": 1.0}),
+    ],
+)  # fmt: skip
+
+
 # -- rotary --------------------------------------------------------------------------------------
 
 
