@@ -275,13 +275,16 @@ def _results_places_first(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) ->
 
 
 def _products(m: Any, b: Any, piece: Piece, steps: Steps) -> Any:
-    """m (4ᵃ, tiles, channels) + what becomes b in the results, as (4, 4, ..., *tiles, run)."""
+    """m (4ᵃ, tiles, channels) + what becomes b in the results, as (4, 4, ..., *tiles, run).
+
+    b: the biases of the channels, for as many images as any piece has.
+    """
     n = piece.images.stop - piece.images.start
     axes = len(piece.tiles)
     m = m.reshape((*(4,) * axes, *piece.tiles, n * m.shape[-1]))
     if b is not None:
         once = m[(1,) * axes]  # m₁ is in both results of Aᵀ m, once
-        steps.append((np.add, (once, np.tile(b, n), once)))
+        steps.append((np.add, (once, b[: once.shape[-1]], once)))
     return m
 
 

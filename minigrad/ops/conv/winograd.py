@@ -105,19 +105,20 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
         np.matmul(OF_WEIGHT[axes - 1].astype(w.dtype), kernels, out=weight.swapaxes(0, 1))
     left: dict[int, slice] = {}
     by = transforms(x, y)
+    biases = None if b is None else np.tile(b, len(x))
 
     def work(piece: Piece) -> None:
         steps: Steps = []
         v = by.seen(x, piece, before, steps)
         m = scratch.empty(f"block {axes - 1}", (*v.shape[:2], outputs), v)  # as large as _given
         steps.append((np.matmul, (v, weight, m)))
-        finish = by.results(m, b, piece, y, steps)
-        with np.errstate(all="ignore"):
-            take_steps(steps)
-            if not finish():
-                left[piece.images.start] = piece.images
+        finish = by.results(m, biases, piece, y, steps)
+        take_steps(steps)
+        if not finish():
+            left[piece.images.start] = piece.images
 
-    on_threads(work, pieces(x, y.shape[2:], outputs, by.block_bytes), x)
+    with np.errstate(all="ignore"):
+        on_threads(work, pieces(x, y.shape[2:], outputs, by.block_bytes), x)
     return list(left.values())
 
 
@@ -135,11 +136,10 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
             v, g = by.seen(x, piece, before, steps), by.given(a, piece, steps)
             part = scratch.empty("product", total.shape, v)
             steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
-            with np.errstate(all="ignore"):
-                take_steps(steps)
+            take_steps(steps)
 
-    on_threads(work, list(range(len(shares))), x)
     with np.errstate(all="ignore"):
+        on_threads(work, list(range(len(shares))), x)
         transform = OF_GRADIENT[axes - 1].astype(x.dtype)
         y = sums.sum(0).reshape((4**axes, -1)).T @ transform
     return y.reshape((outputs, inputs, *how.kernel)) if np.isfinite(y).all() else None
