@@ -331,7 +331,7 @@ print(inspect.getsource(graph.backward_order))
 # %% [markdown]
 # And the chain rule. Our `parent.grad += partial * value.grad` is here the line that computes
 # `contributions`, followed by the loop over `node.parents`. Everything else is about leaves, about
-# ops with several outputs, and about freeing memory early:
+# ops with several outputs, about very large arrays, and about freeing memory early:
 
 # %%
 from minigrad.engine import serial

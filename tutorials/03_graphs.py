@@ -78,8 +78,8 @@ for place in places:
     assert all(parent.number < place.number for parent in place.parents)
 
 # %% [markdown]
-# The walk is a loop with its own stack, not a recursion: a program may well make a chain of a
-# million nodes, and Python's call stack ends at about a thousand.
+# The walk is a loop over a list that grows as it is read, not a recursion: a program may well make
+# a chain of a million nodes, and Python's call stack ends at about a thousand.
 
 # %%
 y = mg.tensor(1.0, requires_grad=True)
@@ -141,7 +141,8 @@ with mg.record_backward(names={"x": x}) as record:
 minigrad_viz.show(record.graph, "y = x² + exp x", step=True, height=520)
 
 # %% [markdown]
-# The real loop does the same. Compare `pull`, the loop over `node.parents`, and `add_into`:
+# The real loop does the same. Compare `pull`, the loop over `node.parents`, and `add_into`
+# (`pull_large` is `pull` for arrays of two million elements and more, which it takes in blocks):
 
 # %%
 from minigrad.engine import contributions, serial
