@@ -161,7 +161,7 @@ def _pull_written_out(
                 g = g.conj()
                 return [(g * v0).conj(), (g * v1).conj()]
             if g.size >= LARGE:
-                return pull_large(g, saved)
+                return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
 
     and for a rule that computes something, rule0(v0, …) stands in place of v0.
@@ -172,6 +172,7 @@ def _pull_written_out(
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": _needed}
+    saved = [value[name] for name in names]
     pull_large, calls = None, []
     for i, rule in enumerate(rules):
         known[f"rule{i}"] = rule.fn
@@ -179,7 +180,7 @@ def _pull_written_out(
         passed = _passed_on(rule.fn)
         call = f"rule{i}({', '.join(given)})" if passed is None else given[passed]
         calls.append(f"g * {call}" if rule.partial else call)
-    lines = ["def pull(g, saved):", f" [{', '.join([value[name] for name in names])}] = saved"]
+    lines = ["def pull(g, saved):", f" [{', '.join(saved)}] = saved"]
     if op.joint is not None:
         lines.append(f" return needed({calls[0]}, {value['needs']})")
     else:
@@ -192,7 +193,7 @@ def _pull_written_out(
                 pull_large = _in_blocks(calls, value, known)
                 known |= {"LARGE": LARGE, "pull_large": pull_large}
                 lines.append(" if g.size >= LARGE:")
-                lines.append("  return pull_large(g, saved)")
+                lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
         lines.append(f" return [{', '.join(calls)}]")
     return _compiled("pull", lines, known), pull_large
 

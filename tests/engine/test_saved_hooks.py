@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.core import modes
 from minigrad.core.errors import HookError, InPlaceError
+from minigrad.core.piecewise import LARGE
 from minigrad.engine.checkpoint import checkpoint
 from minigrad.engine.saved_hooks import save_on_disk, saved_tensors_hooks
 
@@ -108,3 +109,19 @@ def test_large_arrays_go_to_disk_and_leave_it(tmp_path, dtype):
     del y
     assert not os.listdir(tmp_path)
     assert (x.grad.data == 2).all()
+
+
+@pytest.mark.parametrize("engine", ["serial", "parallel"])
+@pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
+def test_each_value_comes_back_once_however_large(size, engine):
+    unpacked = []
+
+    def unpack(x):
+        unpacked.append(x)
+        return x
+
+    x = mg.tensor(np.ones(size, np.float32), requires_grad=True)
+    with mg.saved_tensors_hooks(lambda x: x, unpack):
+        y = mg.exp(x) + x * mg.tanh(x)
+    y.backward(np.ones(size, np.float32), engine=engine)
+    assert len(unpacked) == 4  # of exp its result, of tanh too, of the product both factors
