@@ -64,25 +64,32 @@ def join_heads_gradients(g, q_shape, time):
     return split_heads(g, heads=q_shape[1], time=time)
 
 
+# -- batch rules: the examples B join the batch N ------------------------------------------------
+
+
+def merged(x: Any, time: int) -> Any:
+    """Sequences (B, L, N, …) as (L, B N, …); with time=1 (B, N, L, …) as (B N, L, …)."""
+    if not time:
+        x = op.swapaxes(x, axis1=0, axis2=1)
+    lead, rest = x.shape[: 1 - time], x.shape[3 - time :]
+    return op.reshape(x, shape=(*lead, x.shape[1 - time] * x.shape[2 - time], *rest))
+
+
+def apart(y: Any, size: int, time: int) -> Any:
+    """The reverse of `merged`, for B = size."""
+    lead, n, rest = y.shape[: 1 - time], y.shape[1 - time], y.shape[2 - time :]
+    y = op.reshape(y, shape=(*lead, size, n // size, *rest))
+    return y if time else op.swapaxes(y, axis1=0, axis2=1)
+
+
 @split_heads.batch
 def split_heads_batch(op_, xs, batched, params):
-    """The examples join the batch N."""
-    x = xs[0] if params.get("time", 0) else op.swapaxes(xs[0], axis1=0, axis2=1)
-    (a, b, *rest), size = x.shape, xs[0].shape[0]  # (B, N, …) or (L, B, N, …)
-    x = op.reshape(
-        x, shape=(a * b, *rest) if params.get("time", 0) else (a, b * rest[0], *rest[1:])
-    )
-    parts = op_(x, **params)
-    return tuple([op.reshape(y, shape=(size, len(y) // size, *y.shape[1:])) for y in parts])
+    parts = op_(merged(xs[0], params.get("time", 0)), **params)
+    return tuple([apart(y, xs[0].shape[0], time=1) for y in parts])
 
 
 @join_heads.batch
 def join_heads_batch(op_, xs, batched, params):
     parts = full(xs, batched)
-    size, n = parts[0].shape[:2]
-    parts = [op.reshape(x, shape=(size * n, *x.shape[2:])) for x in parts]
-    y = op_(*parts, **params)
-    if params.get("time", 0):
-        return op.reshape(y, shape=(size, n, *y.shape[1:]))
-    y = op.reshape(y, shape=(y.shape[0], size, n, y.shape[2]))
-    return op.swapaxes(y, axis1=0, axis2=1)
+    y = op_(*[merged(x, time=1) for x in parts], **params)
+    return apart(y, parts[0].shape[0], params.get("time", 0))

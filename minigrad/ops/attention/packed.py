@@ -15,7 +15,7 @@ from ...core.tensor import Tensor
 from ..axes import widen
 from ..row_sums import sum_of_product
 from ..softmax import softmax
-from .heads import parts_of
+from .heads import apart, merged, parts_of
 from .words import probabilities, softmax_pullback, transposed, visible
 
 
@@ -88,15 +88,8 @@ def _gradient(g: Any, x: Any, p: Any, heads: int, scale: float, time: int) -> An
 def self_attention_batch(op_, xs, batched, params):
     """The examples join the batch N."""
     (x,), time = xs, params.get("time", 0)
-    x = x if time else op.swapaxes(x, axis1=0, axis2=1)
-    (a, b, *rest), size = x.shape, xs[0].shape[0]  # (B, N, …) or (L, B, N, …)
-    shape = (a * b, *rest) if time else (a, b * rest[0], *rest[1:])
-    ys = op_(op.reshape(x, shape=shape), **params)
-    y, *residuals = ys if isinstance(ys, tuple) else (ys,)
-    n = b if time else rest[0]
-    if time:
-        y = op.reshape(y, shape=(size, n, *y.shape[1:]))
-    else:
-        y = op.swapaxes(op.reshape(y, shape=(a, size, n, y.shape[2])), axis1=0, axis2=1)
-    p = [op.reshape(p, shape=(size, n, *p.shape[1:])) for p in residuals]
-    return (y, *p) if p else y
+    ys = op_(merged(x, time), **params)
+    if not isinstance(ys, tuple):
+        return apart(ys, x.shape[0], time)
+    y, p = ys
+    return apart(y, x.shape[0], time), apart(p, x.shape[0], time=1)
