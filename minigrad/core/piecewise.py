@@ -99,11 +99,17 @@ def _copying(fn: Callable, several: bool, params: dict) -> Callable:
 
 def _adding(fill: Callable, added: list[int], into: list) -> Callable:
     """fill, for these of the arrays added to what is there."""
-    threads = range(get_num_threads())
-    scratch = [{i: np.empty(BLOCK, into[i].dtype) for i in added} for _ in threads]
+
+    def fresh() -> dict[int, np.ndarray]:
+        return {i: np.empty(BLOCK, into[i].dtype) for i in added}
+
+    scratch = [fresh() for _ in range(get_num_threads())]
 
     def fill_and_add(ys: list, *values: Any) -> None:
-        blocks = scratch.pop()  # this thread's, for the while
+        try:
+            blocks = scratch.pop()  # this thread's, for the while
+        except IndexError:  # another thread has set more threads since
+            blocks = fresh()
         made = [blocks[i][: y.size] if i in blocks else y for i, y in enumerate(ys)]
         fill(made, *values)
         for i in added:
