@@ -26,9 +26,8 @@ from .pool_indices import max_pool_indices
 from .shifts import Shifts, Tiles, Views, placed
 from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
 
-# Elements of the largest array in a block. Milliseconds of the gradient of max_pool2d(2) for
-# 32×32×32×32 places first with 2^17, 2^18, 2^19, 2^20: on one thread 2.0, 1.3, 1.0, 1.0, on two
-# 2.3, 1.4, 1.0, 1.2: NumPy's calls there are short and many.
+# Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
+# max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
 IMAGES = 2 * BLOCK
 
 
@@ -181,10 +180,6 @@ def _kept(x: Any, hits: Any) -> list[Callable[[Any], None]]:
     return [partial(by_bits, hit=hit) for hit in hits.view(np.int8)]
 
 
-def _copy_into(out: Any, x: Any) -> None:
-    out[...] = x
-
-
 # -- the mean --------------------------------------------------------------------------------
 
 
@@ -244,7 +239,8 @@ def sum_pool_dx(a, *, size, how, divisor=1):
         wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
         wide, lead = wide if by is None else wide / by, a.shape[:-dims]
         if type(shifts) is not Shifts:
-            shifts.put([partial(_copy_into, x=wide)] * prod(how.kernel), y, wide)
+            copied = partial(np.copyto, src=wide, casting="unsafe")
+            shifts.put([copied] * prod(how.kernel), y, wide)
             return
         for i, along in enumerate(how.axes()):  # windows of all axes are windows of windows
             one = Windows.from_axes([along if j == i else IDLE for j in range(dims)])
