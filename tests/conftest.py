@@ -1,7 +1,30 @@
 """What holds for all tests."""
 
+import shutil
+
+import pytest
 from hypothesis import settings
 
 # Hypothesis fails an example that takes longer than 200 ms, which on a busy machine any may.
 settings.register_profile("minigrad", deadline=None)
 settings.load_profile("minigrad")
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, one for all: a process can have Playwright running once at a time."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if BROWSER is None:
+        pytest.skip("no Chromium on PATH")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
+        yield chromium
+        chromium.close()

@@ -1,7 +1,6 @@
 """The report in a real browser: it loads alone, sorts, finds, zooms, and is worked by keyboard."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,25 +12,7 @@ from minigrad_profiler.roofline import Peaks
 import minigrad as mg
 
 PEAKS = Peaks(1e10, 5e9, 1e10)
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-    "--disable-background-networking", "--disable-component-update",
-]  # fmt: skip
 HOSTILE = "</script><img src=x onerror=alert(1)>%%STYLE%% \u202e"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if BROWSER is None:
-        pytest.skip("no Chromium on PATH")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=BROWSER, headless=True, args=FLAGS)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
