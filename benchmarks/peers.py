@@ -24,7 +24,7 @@ from typing import Any
 from workloads import WORKLOADS
 
 UNITS = 0.02  # seconds that one turn should take at least
-PAUSE = 0.1  # seconds before a turn: threads of BLAS or OpenMP go on spinning for up to 30 ms
+PAUSE = 0.3  # seconds before a turn: threads of BLAS or OpenMP go on spinning, for up to 125 ms
 
 
 # -- the process of one engine --------------------------------------------------------------------

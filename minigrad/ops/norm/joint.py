@@ -14,7 +14,7 @@ from ..axes import sum_to
 from ..blocks import outermost, part, scratch, single
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import turned
+from . import rows, turned
 from .means import Blocks
 
 
@@ -32,6 +32,9 @@ def gradients(
         return None
     if x.dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None
+    given = [shape for shape, need in zip(shapes, needs[1:], strict=True) if need]
+    if rows.suits(x, axis, *given, *([] if weight is None else [weight.shape])):
+        return rows.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
     if turned.suits(x, axis, *shapes):
         if weight is not None and not np.isfinite(weight).all():
             return None  # ∞ · 0 must be NaN in the sums, too

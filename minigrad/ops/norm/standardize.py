@@ -20,7 +20,7 @@ from ..batching import behind, full
 from ..blocks import part, scratch
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import turned
+from . import rows, turned
 from .joint import gradients
 from .means import Blocks
 
@@ -88,6 +88,8 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     (mean, var, momentum), arrays of one entry for each channel (axis 1), moved in place. 16-bit
     floats are computed in float32.
     """
+    if running is None and rows.suits(x, axis, *[a.shape for a in (weight, bias) if a is not None]):
+        return rows.standardized(x, weight, bias, axis, eps, centre)
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
     if turned.suits(x, axis, np.shape(weight), np.shape(bias)):
         y, mean, rstd = turned.standardized(x, weight, bias, axis, eps, centre)
