@@ -110,6 +110,44 @@ def test_many_blocks_give_what_one_block_gives(axis, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_bits_of_rows_do_not_depend_on_the_number_of_threads(dtype):
+    xs = [leaf(700, 1000, dtype=dtype), *(leaf(1000, dtype=dtype) for _ in range(2))]
+    assert xs[0].size > 2 * blocks.BLOCK
+    g, found = mg.tensor(rng.standard_normal((700, 1000)), dtype=dtype), []
+    before = mg.get_num_threads()
+    try:
+        for threads in (1, 2, 3):
+            mg.set_num_threads(threads)
+            y = mg.layer_norm(xs[0], 1000, *xs[1:])
+            found.append([a.numpy().tobytes() for a in (y, *mg.grad(y, xs, g))])
+    finally:
+        mg.set_num_threads(before)
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_is_not_finite_in_a_row_stays_in_that_row_and_in_the_sums_of_its_places():
+    values = rng.standard_normal((4, 6))
+    values[1, 2], values[2, 3] = np.nan, np.inf
+    x, w = mg.tensor(values, requires_grad=True), leaf(6)
+    with np.errstate(invalid="ignore"):
+        y = mg.layer_norm(x, 6, w)
+        gx, gw = mg.grad(y.sum(), [x, w])
+    for a in (y, gx):
+        assert np.isnan(a.numpy()[1:3]).all() and np.isfinite(a.numpy()[[0, 3]]).all()
+    assert np.isnan(gw.numpy()).all()
+
+
+@pytest.mark.parametrize("shape", [(6,), (1, 6), (0, 6), (3, 1)])
+def test_few_rows_none_and_rows_of_one_place_are_normalised_as_the_composed_form(shape):
+    x, w = leaf(*shape), leaf(shape[-1])
+    fused, plain = mg.layer_norm(x, shape[-1:], w), composed(x, -1, w)
+    g = mg.tensor(rng.standard_normal(shape))
+    pairs = zip((fused, *mg.grad(fused, [x, w], g)), (plain, *mg.grad(plain, [x, w], g)))
+    for a, b in pairs:
+        np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-9)
+
+
 def test_forward_mode_agrees_with_the_composed_form():
     x, w, b = (leaf(*s).detach() for s in ((4, 5), (5,), (5,)))
     ts = [leaf(*s).detach() for s in ((4, 5), (5,), (5,))]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...backends.pool import share
-from ..blocks import BLOCK, long_runs, scratch, spans
+from .. import blocks
+from ..blocks import long_runs, scratch, spans
 
 
 def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
@@ -34,7 +35,7 @@ class Rows:
         self.kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
         self.ones = np.ones(self.d, x.dtype)
         self.count = x.dtype.type(self.d)
-        self.blocks = spans(len(self.x), max(1, BLOCK // self.d))
+        self.blocks = spans(len(self.x), max(1, blocks.BLOCK // self.d))
 
     def share(self, work: Any) -> None:
         with long_runs(self.x, (1,)):
