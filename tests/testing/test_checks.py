@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from minigrad.core.errors import RuleError
+from minigrad.core.registry import op
 from minigrad.core.tensor import Tensor
 from minigrad.testing import ErrorSample, GradcheckError, OpSpec, Point, Sample, run_check
 from minigrad.testing.case import Context
@@ -210,3 +211,12 @@ def test_the_full_level_says_which_skips_can_go():
     k2, k3 = check_spec(spec, Context("full"), [BY_ID["K2"], BY_ID["K3"]])
     assert (k2.status, k2.reason) == ("skip", "too large")
     assert (k3.status, k3.reason) == ("skip", "some reason [the check passes: this skip can go]")
+
+
+def test_products_whose_bits_depend_on_the_threads_of_blas_pass_on_every_engine():
+    def large(rng, dtype):  # with OpenBLAS's kernels for AVX2 they do
+        shapes = (10, 1000), (1000, 512)
+        yield Sample("large", tuple(rng.standard_normal(shape).astype(dtype) for shape in shapes))
+
+    outcome = outcome_of("K13", np.matmul, {}, samples=large, call=op.matmul)
+    assert outcome.status == "pass" and outcome.comparisons > 0
