@@ -22,7 +22,8 @@ def capture(program: Any, copy: bool = False) -> Any:
 
     copy    hand out copies of its results; else the next call overwrites them
     A TapeError says what cannot be captured: random draws, results that the host must see, and
-    those of cuBLAS's functions that CuPy calls itself (on complex numbers, in decompositions).
+    those of cuBLAS's functions that CuPy calls itself (on complex numbers, in decompositions, in
+    convolutions where `nvidia-cudnn-frontend` is not installed).
     """
     cupy = require_gpu("mg.cuda.capture")
     runner = program._runner
