@@ -252,6 +252,9 @@ def _without() -> Any:
         modes.state.autocast = outer
 
 
+_AS_IT_IS = nullcontext()
+
+
 def paused() -> AbstractContextManager:
     """For the engine: a backward runs in the dtypes of its forward, whatever is around it."""
-    return nullcontext() if modes.state.autocast is None else _without()
+    return _AS_IT_IS if modes.state.autocast is None else _without()

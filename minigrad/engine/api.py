@@ -16,6 +16,8 @@ from . import anomaly, claims, hooked, serial
 from .contributions import accumulate
 from .passes import Pass, require_engine, way_of
 
+_AS_IT_IS = nullcontext()
+
 
 def backward(
     tensors: Tensor | Sequence[Tensor],
@@ -158,8 +160,8 @@ def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
     """Whether ops are recorded during the walk: with create_graph, yes; in hooks on arrays, no."""
     if create_graph:
         return modes.enable_grad()
-    plain = not any(isinstance(g, Tensor) for g in seeds.values())
-    return modes.no_grad() if plain and _has_hooks(order) else nullcontext()
+    plain = _has_hooks(order) and not any(isinstance(g, Tensor) for g in seeds.values())
+    return modes.no_grad() if plain else _AS_IT_IS
 
 
 def _has_hooks(order: list) -> bool:
@@ -249,8 +251,10 @@ def _place(x: Any, argument: str) -> Any:
 
 def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
-    if not isinstance(gradients, tuple | list):
-        gradients = [gradients] * len(roots) if gradients is None else [gradients]
+    if gradients is None:
+        gradients = [None] * len(roots)
+    elif not isinstance(gradients, tuple | list):
+        gradients = [gradients]
     if len(gradients) != len(roots):
         raise SeedError(f"backward: {len(roots)} roots but {len(gradients)} gradients")
     seeds: dict[Any, Any] = {}
@@ -263,24 +267,29 @@ def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
 
 def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
+    data = root.data
     if g is None:
-        if root.size != 1:
+        if data.size != 1:
             raise SeedError(
                 f"backward from a tensor of shape {root.shape} needs a gradient of that shape "
                 "(the cotangent v of vᵀJ). For a scalar loss reduce it first: y.sum().backward()"
             )
-        if root.dtype.kind == "c":
+        if data.dtype.kind == "c":
             raise SeedError(
                 f"backward from a complex tensor, {describe(root)}, needs a gradient too: only a "
                 "real number has a direction of steepest ascent. Take a real loss of it, y.real or "
                 "y.abs() ** 2, or say which combination of parts is meant: gradient 1 is ∂ Re y"
             )
-        g = np.ones_like(root.data)
+        g = (
+            np.array(1, data.dtype, ndmin=data.ndim)
+            if type(data) is np.ndarray
+            else np.ones_like(data)
+        )
     elif not isinstance(g, Tensor):
         g = g if hasattr(g, "dtype") else np.asarray(g)
-    if g.shape != root.shape:
+    if g.shape != data.shape:
         raise SeedError(f"backward: the gradient is {describe(g)}, the tensor {describe(root)}")
-    if g.dtype != root.dtype:
+    if g.dtype != data.dtype:
         if g.dtype.kind not in ("biufVc" if root.dtype.kind == "c" else "biufV"):
             raise SeedError(f"backward: a gradient {describe(g)} for a tensor {describe(root)}")
         g = g.astype(root.dtype)

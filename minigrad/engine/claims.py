@@ -39,7 +39,7 @@ def claim(order: list, releases: bool, alone: bool = True) -> Claim:
     """
     mine = Claim(order, releases, alone)
     with _lock:
-        if any(mine.conflicts(other) for other in _running):
+        if _running and any(mine.conflicts(other) for other in _running):
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
                 "have saved are freed as they are used. Pass retain_graph=True to both backwards, "

@@ -73,6 +73,9 @@ def outermost(x: Any, axis: tuple) -> int | None:
 _BUFFER = 512
 
 
+_AS_IT_IS = nullcontext()
+
+
 def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
     """A context in which arrays like x are combined with what is constant along `axis`, or across.
 
@@ -83,7 +86,7 @@ def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
         if (k in axis) != inner:
             break
         run *= x.shape[k]
-    return _small_buffer() if run > _BUFFER and type(x) is np.ndarray else nullcontext()
+    return _small_buffer() if run > _BUFFER and type(x) is np.ndarray else _AS_IT_IS
 
 
 @contextmanager
@@ -215,7 +218,7 @@ class _Scratch(threading.local):
 
     def empty(self, name: str, shape: tuple, like: Any, dtype: Any = None) -> Any:
         """An uninitialised array of this shape, of the dtype and on the device of `like`."""
-        dtype = np.dtype(dtype or like.dtype)
+        dtype = like.dtype if dtype is None else np.dtype(dtype)
         nbytes = prod(shape) * dtype.itemsize
         if not isinstance(like, np.ndarray) or nbytes > self.LIMIT:
             self.made_fresh = True
@@ -226,7 +229,7 @@ class _Scratch(threading.local):
             fresh = np.empty(nbytes + LINE, dtype=np.uint8)
             start = -fresh.ctypes.data % LINE
             memory = self.kept[name] = fresh[start : start + nbytes]
-        return memory[:nbytes].view(dtype).reshape(shape)
+        return np.ndarray(shape, dtype, memory)  # at its beginning
 
     def keeps(self, x: np.ndarray) -> bool:
         """Whether an array of this size that `empty` gave is kept."""

@@ -169,6 +169,8 @@ def linear_dw(g, x):
 
 @linear.vjp("b")
 def linear_db(g):
+    if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, whose way there takes 3 µs
+        return np.add.reduce(g, axis=tuple(range(g.ndim - 1)))
     return op.sum(g, axis=tuple(range(g.ndim - 1)))
 
 

@@ -67,6 +67,9 @@ def _bits(condition: Any, a: Any, b: Any) -> tuple | None:
     return None if whole is None else (a.view(whole), b.view(whole), dtype)
 
 
+FEW = 1 << 14  # elements, to which a product that copies the condition takes the fewest calls
+
+
 @primitive(kind="elementwise", constants=["condition"])
 def keep(x, condition):
     """y = x where the condition holds, else 0, also for infinite x ;  dy/dx = 1 where it holds
@@ -78,9 +81,9 @@ def keep(x, condition):
     whole = WHOLE.get(x.dtype.itemsize)
     if whole is None or not isinstance(x, np.ndarray):  # complex128; a GPU has no need of it
         return np.where(condition, x, 0).astype(x.dtype, copy=False)
-    if condition.shape != x.shape:
+    if x.size <= FEW or condition.shape != x.shape:
         return (x.view(whole) * condition).view(x.dtype)
-    y = np.empty_like(x)  # no view: the engine adds to what owns its memory, and hands it out
+    y = np.empty_like(x)
     keep_into(y, x, condition)
     return y
 

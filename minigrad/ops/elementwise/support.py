@@ -49,14 +49,14 @@ def at_least_0(x: Any) -> Any:
     """max(x, 0), in a third of the time where x is large."""
     if not _has_fast_clip(x):
         return np.maximum(x, 0)
-    y = np.clip(x, 0, np.inf)
+    y = x.clip(0, np.inf)  # np.clip would come to the same after 3 µs
     y += 0  # −0 becomes 0, as in np.maximum
     return y
 
 
 def at_most_0(x: Any) -> Any:
     """min(x, 0), in a third of the time where x is large."""
-    return np.clip(x, -np.inf, 0) if _has_fast_clip(x) else np.minimum(x, 0)
+    return x.clip(-np.inf, 0) if _has_fast_clip(x) else np.minimum(x, 0)
 
 
 def exp_as_quotient(x: Any) -> tuple:

@@ -16,7 +16,7 @@ from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import array_like
 from ..batching import full
-from ..blocks import in_blocks, part, scratch
+from ..blocks import in_blocks, long_runs, part, scratch, single
 from ..row_sums import largest_over, sum_over
 from .reduction import check_reduction, reduced
 
@@ -40,11 +40,18 @@ def class_targets(
             f"target must have shape {(*shape[:1], *shape[2:])}, one class index for each sample "
             f"of x {tuple(shape)} (classes along axis 1); got {target.shape}"
         )
+    # looking at numbers on a GPU would wait for it, at every step: there anomaly mode looks
+    looks = array_module(target) is np or modes.state.anomaly is not None
+    wide = accumulator(dtype) or dtype
+    if weight is None and looks and target.size and not 0 <= ignore_index < classes:
+        index = target.astype(np.intp, copy=False)
+        if _in_range(index, classes):  # so no sample is ignored: the usual case, in few calls
+            scale = array_module(index).empty(index.shape, wide)
+            scale.fill(1 / index.size if reduction == "mean" else 1)
+            return index[:, None], scale, scale
     chosen = target != ignore_index
     index = np.where(chosen, target, 0).astype(np.intp, copy=False)
-    # looking at numbers on a GPU would wait for it, at every step: there anomaly mode looks
-    looks = array_module(index) is np or modes.state.anomaly is not None
-    if looks and index.size and not (0 <= index.min() and index.max() < classes):
+    if looks and index.size and not _in_range(index, classes):
         raise ValueError(
             f"target has indices from {index.min()} to {index.max()}, but x {tuple(shape)} has "
             f"{classes} classes: an index must lie in 0..{classes - 1}, or be "
@@ -52,7 +59,7 @@ def class_targets(
         )
     if weight is not None:
         _check_weight(weight.shape, classes)
-    kept = chosen.astype(accumulator(dtype) or dtype)
+    kept = chosen.astype(wide)
     scale = kept if weight is None else kept * weight[index].astype(kept.dtype, copy=False)
     if reduction == "mean":
         total = scale.sum()
@@ -63,6 +70,11 @@ def class_targets(
         scale = scale / total
         kept = scale if weight is None else kept / total
     return index[:, None], kept, scale
+
+
+def _in_range(index, classes):
+    """Whether all indices are in 0..classes − 1: as a natural number a negative one is large."""
+    return bool(index.view(np.uintp).max() < classes)
 
 
 def _check_weight(shape: tuple, classes: int) -> None:
@@ -78,24 +90,42 @@ def cross_entropy_index(x, index, scale, *, total=True):
     in scale's dtype. A sample of scale 0 has loss and gradient 0, whatever x holds; at index −1
     the loss is NaN.
     """
-    xp, shape = array_module(x), (len(x), 1, *x.shape[2:])
-    lse, losses = xp.empty(shape, scale.dtype), xp.empty(shape, scale.dtype)
+    xp = array_module(x)
+    if single(x):
+        with long_runs(x, (1,)):
+            lse, losses = _lse_and_losses(x, index, scale.dtype)
+    else:
+        shape = (len(x), 1, *x.shape[2:])
+        lse, losses = xp.empty(shape, scale.dtype), xp.empty(shape, scale.dtype)
 
-    def work(piece: tuple) -> None:
-        block = x[piece]
-        top = largest_over(block, (1,)).astype(scale.dtype, copy=False)
-        e = scratch.empty("block 0", block.shape, x, scale.dtype)
-        np.subtract(block, top, out=e)
-        picked = _at(e, part(index, piece))
-        log = np.log(sum_over(np.exp(e, out=e), (1,), e.dtype))
-        part(lse, piece)[...] = log + top
-        part(losses, piece)[...] = log - picked
+        def work(piece: tuple) -> None:
+            block = x[piece]
+            memory = scratch.empty("block 0", block.shape, x, scale.dtype)
+            found = _lse_and_losses(block, part(index, piece), scale.dtype, memory)
+            part(lse, piece)[...], part(losses, piece)[...] = found
 
-    in_blocks(work, x, (1,))
+        in_blocks(work, x, (1,))
     y = losses[:, 0] * scale
-    if xp is not np or not scale.all():
+    if xp is not np or not _all_count(scale):
         y = _counted(y, index, scale)
     return (y.sum() if total else y), lse
+
+
+def _lse_and_losses(x, index, dtype, memory=None):
+    """log Σ_c exp x_nc and that minus x_n,index, (N, 1, ...) both, of a block of x.
+
+    memory: for what is made on the way, an array of x's shape and of this dtype
+    """
+    top = largest_over(x, (1,)).astype(dtype, copy=False)
+    e = np.subtract(x, top, out=memory)
+    picked = _at(e, index)
+    log = np.log(sum_over(np.exp(e, out=e), (1,), dtype))
+    return log + top, log - picked
+
+
+def _all_count(scale):
+    """Whether no sample of a NumPy array has scale 0, in a third of the time of scale.all()."""
+    return np.count_nonzero(scale) == scale.size
 
 
 def _counted(y, index, scale):
@@ -136,7 +166,7 @@ def cross_entropy_dx(a, x, lse, index):
         else:
             np.put_along_axis(block, chosen, np.take_along_axis(block, chosen, 1) - 1, 1)
         block *= share
-        if array_module(a) is not np or not share.all():
+        if array_module(a) is not np or not _all_count(share):
             block[...] = np.where(share == 0, 0, block)
 
     in_blocks(work, x, (1,))
