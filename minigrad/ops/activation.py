@@ -14,6 +14,7 @@ from ..core.registry import op
 from . import logistic, normal
 from .axes import axis_of
 from .blocks import blockwise, scratch
+from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
 from .elementwise.selection import keep
 from .elementwise.special import sigmoid, sigmoid_derivative
 from .elementwise.support import (
@@ -44,7 +45,7 @@ relu = elementwise(
 def _fill_elu(y: Any, x: Any, alpha: float) -> None:
     above = scratch.empty("block 0", y.shape, y)
     np.clip(x, -np.inf, 0, out=y)
-    np.expm1(y, out=y)
+    exp_minus_1_below_0(y, out=y)
     y *= alpha
     np.clip(x, 0, np.inf, out=above)
     y += above
@@ -54,7 +55,7 @@ def _fill_elu(y: Any, x: Any, alpha: float) -> None:
 @in_float32
 @filled_by(_fill_elu)
 def _elu(x: Any, alpha: float) -> Any:
-    return at_least_0(x) + alpha * np.expm1(at_most_0(x))
+    return at_least_0(x) + alpha * exp_minus_1_below_0(at_most_0(x))
 
 
 @primitive(kind="elementwise")
@@ -108,7 +109,7 @@ def softplus(x, beta=1.0):
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
     x = beta * x
-    return (at_least_0(x) + np.log1p(np.exp(np.minimum(x, -x)))) / beta
+    return (at_least_0(x) + log_of_1_plus(np.exp(np.minimum(x, -x)))) / beta
 
 
 @softplus.vjp("x")
@@ -117,7 +118,7 @@ def softplus_dx(g, x, beta):
 
 
 logsigmoid = elementwise(
-    in_float32(lambda x: np.minimum(x, 0) - np.log1p(np.exp(np.minimum(x, -x)))),
+    in_float32(blockwise(lambda x: np.minimum(x, 0) - log_of_1_plus(np.exp(np.minimum(x, -x))))),
     name="logsigmoid",
     dx=lambda x: sigmoid(-x),
     doc="y = log σ(x) = −softplus(−x) ;  dy/dx = σ(−x)",

@@ -131,6 +131,15 @@ def test_an_ignored_sample_has_gradient_zero_whatever_it_holds():
     np.testing.assert_array_equal(x.grad.numpy(), [[0.0, 0.0], [-0.5, 0.5]])
 
 
+@pytest.mark.parametrize("loss", [mg.cross_entropy, mg.nll])
+@pytest.mark.parametrize("ignored", [0, 2, -1, 7])
+def test_an_ignore_index_may_be_any_number_a_class_too(loss, ignored):
+    x, target = RNG.standard_normal((4, 3)), np.array([0, ignored, 1, 2])
+    counts = target != ignored
+    y = loss(mg.tensor(x), target, ignore_index=ignored)
+    np.testing.assert_allclose(y.item(), loss(mg.tensor(x[counts]), target[counts]).item())
+
+
 NO_MEAN = {
     "indices": mg.cross_entropy,
     "smoothed": lambda x, t, *w: mg.cross_entropy(x, t, *w, label_smoothing=0.1),

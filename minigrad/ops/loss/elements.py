@@ -9,6 +9,7 @@ from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
 from ..axes import array_like, as_floating, widen
 from ..blocks import scratch
+from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0
 from ..elementwise.support import in_float32 as in_single
@@ -123,7 +124,7 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 def _logit_values(x, t):
     dtype = np.result_type(x, t)
     x, t = widen(x), widen(t)
-    y = (1 - t) * at_least_0(x) - t * at_most_0(x) + np.log1p(np.exp(-np.abs(x)))
+    y = (1 - t) * at_least_0(x) - t * at_most_0(x) + log_of_1_plus(np.exp(-np.abs(x)))
     return y.astype(dtype, copy=False)
 
 
