@@ -1,4 +1,4 @@
-"""log(1 + t) and eˣ − 1 by parts: as exact as promised, at both ends, and in every op they serve."""
+"""log(1 + t) and eˣ − 1 by parts: as exact as promised, at both ends, and in the ops they serve."""
 
 import numpy as np
 import pytest
