@@ -359,3 +359,13 @@ def test_values_and_two_derivatives_agree_with_pytorch(name, options):
     np.testing.assert_allclose(
         ha.numpy(), hb.numpy(), rtol=1e-8, atol=1e-12 * np.abs(hb.numpy()).max()
     )
+
+
+@pytest.mark.parametrize("shape", [(40, 300), (3, 17, 256), (2, 300, 8, 32), (1, 300), (0, 300)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_sums_and_products_of_many_lines_are_numpys_bit_for_bit(name, dtype, shape):
+    x = np.random.default_rng(0).uniform(0.5, 1.5, shape).astype(dtype)
+    for axis in range(-len(shape), len(shape)):
+        y = getattr(mg, name)(mg.tensor(x), axis=axis).numpy()
+        np.testing.assert_array_equal(y, getattr(np, name)(x, axis=axis))

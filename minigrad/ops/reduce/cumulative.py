@@ -21,7 +21,35 @@ def cumsum(x, axis=None, dtype=None):
 
     16-bit floats are added up in float32.
     """
-    return accumulate(np.cumsum, x, dtype, axis=axis)
+    steps = dtype is None and _goes_by_steps(x, axis)
+    return _in_steps(np.add, x, axis) if steps else accumulate(np.cumsum, x, dtype, axis=axis)
+
+
+RUN = 256  # elements side by side, from which a step is worth its call
+
+
+def _goes_by_steps(x: Any, axis: Any) -> bool:
+    """Whether a step for all lines at once is quicker than NumPy, which goes line by line.
+
+    Not along rows: 1,000 × 1,000 take NumPy 5 ms along either axis, steps 2 along the first one, but
+    copies to and from columns as long as NumPy's way.
+    """
+    if type(x) is not np.ndarray or axis is None or x.dtype.char not in "fd":
+        return False
+    if not x.size or not x.ndim or not x.flags.c_contiguous:
+        return False
+    axis = axis_of(axis, x.ndim)
+    return size_of(x.shape[axis + 1 :]) >= RUN
+
+
+def _in_steps(function: Any, x: Any, axis: int) -> Any:
+    """y_k = function(y_{k−1}, x_k) along `axis`, y_0 = x_0: the sums that NumPy makes, in order."""
+    y = np.empty_like(x)
+    rows, results = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
+    results[0] = rows[0]
+    for last, row, result in zip(results, rows[1:], results[1:]):
+        function(last, row, result)
+    return y
 
 
 @cumsum.vjp("x")
@@ -134,7 +162,8 @@ def cumprod(x, axis=None, dtype=None):
 
     gx_k = (Π_{j<k} x_j) s_k,  s_k = g_k + x_{k+1} s_{k+1}: no division, so zeros are exact.
     """
-    return accumulate(np.cumprod, x, dtype, axis=axis)
+    steps = dtype is None and _goes_by_steps(x, axis)
+    return _in_steps(np.multiply, x, axis) if steps else accumulate(np.cumprod, x, dtype, axis=axis)
 
 
 @cumprod.vjp("x")
