@@ -36,10 +36,11 @@ def _goes_by_steps(x: Any, axis: Any) -> bool:
     """
     if type(x) is not np.ndarray or axis is None or x.dtype.char not in "fd":
         return False
-    if not x.size or not x.ndim or not x.flags.c_contiguous:
+    if not x.size or not x.ndim:
         return False
     axis = axis_of(axis, x.ndim)
-    return size_of(x.shape[axis + 1 :]) >= RUN
+    turned = np.flip(x, axis) if x.strides[axis] < 0 else x  # as a gradient comes
+    return turned.flags.c_contiguous and size_of(x.shape[axis + 1 :]) >= RUN
 
 
 def _in_steps(function: Any, x: Any, axis: int) -> Any:
