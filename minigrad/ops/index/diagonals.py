@@ -9,6 +9,7 @@ from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, sum_to
 from ..batching import behind, needs_axes
+from ..elementwise.selection import keep
 
 __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"]
 
@@ -18,6 +19,12 @@ def _check_triangle(x: Any) -> None:
         raise ValueError("a number has no triangle; x must be matrices (..., n, m), or a row")
 
 
+def _below(x, k):
+    """Where column − row ≤ k, for the last two axes of x."""
+    n, m = x.shape[-2:] if x.ndim > 1 else x.shape * 2
+    return array_module(x).tri(n, m, k, dtype=bool)
+
+
 @linear(numpy=np.tril)
 def tril(x, k=0):
     """x where column − row ≤ k, else 0 (selected, so inf stays out) ;  gx = tril(g, k).
@@ -25,7 +32,7 @@ def tril(x, k=0):
     A 1-d x stands for a square matrix of equal rows, as in NumPy.
     """
     _check_triangle(x)
-    return np.tril(x, k).astype(x.dtype, copy=False)  # CuPy makes float32 of bfloat16
+    return keep(x, _below(x, k))
 
 
 @tril.vjp("x")
@@ -37,7 +44,7 @@ def tril_dx(g, k, x_shape):
 def triu(x, k=0):
     """x where column − row ≥ k, else 0 ;  gx = triu(g, k)."""
     _check_triangle(x)
-    return np.triu(x, k).astype(x.dtype, copy=False)
+    return keep(x, ~_below(x, k - 1))
 
 
 @triu.vjp("x")
