@@ -24,7 +24,7 @@ from ...core.registry import op
 from ..batching import full
 from ..blocks import on_threads
 from ..image_layout import empty, in_rows, pays, places_first
-from . import depthwise, gathered, pointwise, thin, winograd
+from . import depthwise, gathered, pointwise, scattered, thin, winograd
 from .images import (
     Images,
     blocks,
@@ -152,6 +152,9 @@ def _direct_transposed(
     a: Any, w: Any, how: Any, groups: int, y: Any, left: list | None = None
 ) -> None:
     """y = conv_dx(a, w) for the images `left` (None: all), by columns; both lie channels first."""
+    if scattered.suits(how, a):
+        scattered.transposed(a, w, how, groups, y)
+        return
     flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], y.shape[2:])
     weight, images = transposed_weight(w, flips, groups), Images(groups, prod(middle))
     widest = max(a.shape[1] * prod(gather.kernel), y.shape[1] * prod(scatter.kernel))

@@ -1,0 +1,53 @@
+"""The transpose of a convolution whose windows are more than one place apart, on NumPy's arrays.
+
+What a window's entries come to is a product; then every entry is added to the place it came from.
+Along an image's rows those are runs of `out` entries, each `stride` places apart: too short for
+NumPy's loops. So places are taken apart into phases, as in ../shifts.py, in which all windows'
+entries of one place of the kernel lie side by side; the phases are put together at the end.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .. import windows
+from ..blocks import on_threads, scratch
+from ..shifts import Shifts
+from ..windows import Windows
+from .images import FEW_WINDOWS, blocks
+
+
+def suits(how: Windows, a: Any) -> bool:
+    """Whether this form is for such windows, and pays for results a (N, O, *out).
+
+    Not where windows tile the image: each place has one entry then, and nothing is added. Nor
+    with compiled loops, to which short runs are as good as long ones.
+    """
+    if min(how.stride) == 1 or how.tiling or type(a) is not np.ndarray:
+        return False
+    if windows.compiled is not None:
+        return False
+    return prod(a.shape[2:]) >= FEW_WINDOWS
+
+
+def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any) -> None:
+    """y = conv_dx(a, w); both lie channels first."""
+    shifts, kernel = Shifts(how, y.shape[2:], a.shape[2:]), prod(how.kernel)
+    outputs, inputs = len(w) // groups, w.shape[1]
+    weight = w.reshape((groups, outputs, inputs, kernel)).transpose((0, 3, 2, 1))
+    weight = weight.reshape((groups, kernel * inputs, outputs))
+
+    def work(block: slice) -> None:
+        run = shifts.spread(a[block], "block 1")
+        lead = (len(run), groups)
+        shape = (*lead, kernel * inputs, shifts.length)
+        entries = scratch.empty("product", shape, a)
+        np.matmul(weight, run.reshape((*lead, outputs, shifts.length)), out=entries)
+        entries = entries.reshape((*lead, kernel, inputs, shifts.length))
+        terms = [entries[:, :, k] for k in range(kernel)]
+        images = y[block].reshape((*lead, inputs, *y.shape[2:]))
+        shifts.image(shifts.collect(terms, (*lead, inputs), a), images)
+
+    image = y.shape[1] * kernel * shifts.length * a.itemsize
+    on_threads(work, blocks(a, image), a)
