@@ -7,7 +7,7 @@ two passes of np.maximum, forty times as fast as `max` over two axes of reshaped
 from collections.abc import Callable
 from functools import partial
 from itertools import compress
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
-from . import image_layout
+from ..core.registry import op
+from . import image_layout, pool_axes
 from .axes import array_like, as_floating
 from .batching import full
 from .blocks import BLOCK, over_leading
@@ -287,21 +288,21 @@ def _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode) -
         )
     size = x.shape[-dims:]
     if ceil_mode:
-        how = how._replace(padding=_padding_to_cover(how, size))
+        how = how.covering(size)
     how.count(name, size)  # which refuses windows larger than the image
     return how
 
 
-def _padding_to_cover(how: Windows, size: tuple) -> tuple:
-    """Padding with which a last, partial window counts, if it starts inside x or before it."""
-    pairs = []
-    for n, (kernel, stride, (before, after), dilation) in zip(size, how.axes(), strict=True):
-        span = dilation * (kernel - 1) + 1
-        last = ceil((n + before + after - span) / stride)
-        if last * stride >= n + before:
-            last -= 1
-        pairs.append((before, max(after, last * stride + span - n - before)))
-    return tuple(pairs)
+def maxima(x: Any, how: Windows) -> Any:
+    """The maximum of each window, by the op that takes less time."""
+    return pool_axes.maxima(x, how) if pool_axes.suits(x, how) else max_pool(x, how=how)
+
+
+def means(x: Any, how: Windows) -> Any:
+    """The mean of each window, padding counted, likewise."""
+    if pool_axes.suits(x, how):
+        return pool_axes.reduced(op.mean, x, how)
+    return sum_pool(x, how=how, divisor=prod(how.kernel))
 
 
 def _max_pool(
@@ -310,7 +311,7 @@ def _max_pool(
     x = array_like(x)
     name = f"max_pool{dims}d"
     how = _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
-    y = max_pool(x, how=how)
+    y = maxima(x, how)
     return (y, max_pool_indices(x, how=how)) if return_indices else y
 
 
@@ -326,7 +327,7 @@ def _avg_pool(
         return sum_pool(x, how=how, divisor=divisor_override)
     asked = windows(name, how.kernel, how.stride, padding).padding
     if how.padding == asked and (count_include_pad or not any(map(any, asked))):
-        return sum_pool(x, how=how, divisor=prod(how.kernel))
+        return means(x, how)
     # windows at the border cover fewer places: count those in x, or in x and the padding asked for
     counted = asked if count_include_pad else ((0, 0),) * dims
     return sum_pool(x, how=how, divisor=counted)

@@ -12,8 +12,8 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from .axes import array_like, as_floating, module_of
 from .grid import cubic_weights
-from .pool import sum_pool
-from .windows import per_axis, windows
+from .pool import maxima, means
+from .windows import Windows, per_axis, windows
 
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -41,14 +41,20 @@ def _adaptive(x: Any, size: tuple) -> Any:
     """
     x = as_floating(x)
     old = x.shape[-len(size) :]
-    if set(size) == {1}:
-        return op.mean(x, axis=tuple(range(-len(size), 0)), keepdims=True)
-    if all(n % m == 0 for n, m in zip(old, size, strict=True)):
-        kernel = tuple(n // m for n, m in zip(old, size, strict=True))
-        return sum_pool(x, how=windows("adaptive", kernel, kernel), divisor=prod(kernel))
+    tiles = _tiles(old, size)
+    if tiles is not None:
+        return means(x, tiles)
     for axis, n, m in zip(range(-len(size), 0), old, size, strict=True):
         x = _weighted(x, axis, _means(n, m))
     return x
+
+
+def _tiles(old: tuple, size: tuple) -> Windows | None:
+    """The windows as tiles, where their number divides each axis."""
+    if any(n % m or not n for n, m in zip(old, size, strict=True)):
+        return None
+    kernel = tuple([n // m for n, m in zip(old, size, strict=True)])
+    return windows("adaptive", kernel, kernel)
 
 
 def _weighted(x: Any, axis: int, weights: np.ndarray) -> Any:
@@ -92,6 +98,9 @@ def adaptive_avg_pool3d(x: Any, output_size: Any) -> Any:
 def _adaptive_max(dims: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     """The maximum of each window, of all windows copied side by side with −∞ where one ends."""
     x, size = _checked(f"adaptive_max_pool{dims}d", x, output_size, dims)
+    tiles = _tiles(x.shape[-dims:], size)
+    if tiles is not None and not return_indices:
+        return maxima(x, tiles)
     xp, old, lead = module_of(x), x.shape[-dims:], x.ndim - dims
     key: list = []
     place: Any = 0

@@ -7,6 +7,7 @@ runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 t
 """
 
 from collections.abc import Iterable
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,17 @@ class Windows(NamedTuple):
                 )
             counts.append(room // stride + 1)
         return tuple(counts)
+
+    def covering(self, size: tuple[int, ...]) -> "Windows":
+        """These windows padded so that a last, partial one counts, if it starts in x or before."""
+        pairs = []
+        for n, (kernel, stride, (before, after), dilation) in zip(size, self.axes(), strict=True):
+            span = dilation * (kernel - 1) + 1
+            last = ceil((n + before + after - span) / stride)
+            if last * stride >= n + before:
+                last -= 1
+            pairs.append((before, max(after, last * stride + span - n - before)))
+        return self._replace(padding=tuple(pairs))
 
 
 def windows(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.ops import pool_axes
 from minigrad.testing import gradcheck, gradgradcheck
 
 SIZES = {1: (9,), 2: (9, 8), 3: (6, 5, 7)}
@@ -109,3 +110,45 @@ def test_with_ceil_mode_a_last_window_may_hang_over_an_image_smaller_than_itself
     assert mg.grad(y.sum(), x).tolist() == [[[0, 1]]]
     with pytest.raises(ValueError, match="larger than the padded input"):
         mg.max_pool1d(x, 3, 2)
+
+
+# -- large tiles: a reduction over axes ------------------------------------------------------
+
+LARGE_TILES = [
+    ((2, 3, 9, 8), (9, 8)),
+    ((2, 3, 32, 24), (16, 12)),
+    ((2, 40), (40,)),
+    ((260,), (130,)),
+]
+
+
+@pytest.mark.parametrize("shape, kernel", LARGE_TILES)
+@pytest.mark.parametrize("name", ["max", "avg"])
+def test_large_tiles_have_the_values_and_gradients_of_small_ones(name, shape, kernel, monkeypatch):
+    pool = getattr(mg, f"{name}_pool{len(kernel)}d")
+    values = np.random.default_rng(0).integers(0, 50, shape).astype(float)  # with ties
+    values.reshape(-1)[[3, -5]] = np.nan, -np.inf
+    g = rand(*pool(values, kernel).shape)
+
+    def derivatives():
+        x = leaf(values)
+        y = pool(x, kernel)
+        (gx,) = mg.grad(y, [x], mg.tensor(g), create_graph=True)
+        return y.node.op.name, y.numpy(), gx.numpy()
+
+    by_axes, *ours = derivatives()
+    monkeypatch.setattr(pool_axes, "suits", lambda *args: False)
+    by_places, *theirs = derivatives()
+    assert by_axes != by_places
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1, 2, (3, 2), (1, None)])
+@pytest.mark.parametrize("name", ["max", "avg"])
+def test_adaptive_pooling_into_tiles_is_pooling(name, size):
+    x = rand(2, 3, 6, 8)
+    asked = (size, size) if isinstance(size, int) else size
+    kernel = tuple(n // (m or n) for n, m in zip(x.shape[2:], asked, strict=True))
+    y = getattr(mg, f"adaptive_{name}_pool2d")(mg.tensor(x), size).numpy()
+    np.testing.assert_allclose(y, getattr(mg, f"{name}_pool2d")(x, kernel), rtol=1e-12)
