@@ -7,6 +7,7 @@ a batch is one call, and views that are transposed are read as they lie.
 
 import ctypes
 import threading
+import weakref
 from math import prod
 from typing import Any
 
@@ -24,8 +25,8 @@ _KINDS: dict[Any, tuple[int, int, Any]] = {  # dtype: (cudaDataType_t, compute t
 }
 if bfloat16 is not None:
     _KINDS[bfloat16] = (14, _F32, ctypes.c_float)
-_WORKSPACE = 32 << 20  # bytes a stream, what cuBLAS itself takes on Hopper
-_STREAMS = 32  # whose workspaces are kept
+WORKSPACE = 32 << 20  # bytes a stream, what cuBLAS itself takes on Hopper
+MOST_STREAMS = 32  # whose workspaces are kept
 _P, _I, _L = ctypes.c_void_p, ctypes.c_int, ctypes.c_longlong
 
 
@@ -40,6 +41,8 @@ class _Library:
         major = cupy.cuda.runtime.runtimeGetVersion() // 1000
         library = ctypes.CDLL(f"libcublas.so.{major}")
         self.create, self.set_stream = library.cublasCreate_v2, library.cublasSetStream_v2
+        self.destroy = library.cublasDestroy_v2
+        self.destroy.argtypes = [_P]
         self.set_stream.argtypes = [_P, _P]
         self.set_workspace = library.cublasSetWorkspace_v2
         self.set_workspace.argtypes = [_P, _P, ctypes.c_size_t]
@@ -59,20 +62,38 @@ class _Library:
         if known is None:
             made = _P()
             _check(self.create(ctypes.byref(made)), "create")
-            known = self.local.__dict__[device] = [made, None, None]
+            known = self.local.__dict__[device] = [made, None, None, _Handle(self, device, made)]
         if known[1] != stream:
             memory = self.workspaces.get((device, stream))
             if memory is None:
-                if len(self.workspaces) >= _STREAMS:  # those that handles are put to stay alive
+                if len(self.workspaces) >= MOST_STREAMS:  # those that handles are put to stay alive
                     self.workspaces.clear()
-                memory = self.workspaces[device, stream] = self.cupy.empty(_WORKSPACE, np.uint8)
+                memory = self.workspaces[device, stream] = self.cupy.empty(WORKSPACE, np.uint8)
             _check(self.set_stream(known[0], stream), "set_stream")
-            _check(self.set_workspace(known[0], memory.data.ptr, _WORKSPACE), "set_workspace")
-            known[1:] = stream, memory  # the handle writes there as long as it is put to it
+            _check(self.set_workspace(known[0], memory.data.ptr, WORKSPACE), "set_workspace")
+            known[1:3] = stream, memory  # the handle writes there as long as it is put to it
         return known[0]
 
 
+class _Handle:
+    """Gives a handle back, with the 64 MiB that it holds on the GPU, when its thread has ended."""
+
+    def __init__(self, library: _Library, device: int, handle: Any):
+        self._end = weakref.finalize(self, _destroy, library, device, handle)
+        self._end.atexit = False  # the process gives all back, in an order of its own
+
+
+def _destroy(library: _Library, device: int, handle: Any) -> None:
+    with library.cupy.cuda.Device(device):
+        library.destroy(handle)  # which waits for what the device still does with it
+
+
 _library: Any = None
+
+
+def workspaces() -> int:
+    """How many streams have memory for products now."""
+    return 0 if _library is None else len(_library.workspaces)
 
 
 def _check(code: int, what: str) -> None:
@@ -167,8 +188,8 @@ class _Plan:
         return y
 
 
-_plans: dict[tuple, _Plan] = {}
-_MOST = 4096
+plans: dict[tuple, _Plan] = {}
+MOST_PLANS = 4096
 
 
 def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
@@ -182,12 +203,12 @@ def product(a: Any, b: Any, alpha: float = 1.0, wide: bool = False) -> Any:
     if a.dtype not in _KINDS or b.dtype != a.dtype or a.ndim < 2 or b.ndim < 2:
         return None
     key = (a.shape, a.strides, b.shape, b.strides, a.dtype, alpha, wide, tf32)
-    plan = _plans.get(key)
+    plan = plans.get(key)
     if plan is None:
         global _library
         if _library is None:
             _library = _Library()
-        if len(_plans) == _MOST:
-            _plans.clear()
-        plan = _plans[key] = _Plan(a, b, alpha, wide)
+        if len(plans) >= MOST_PLANS:
+            plans.clear()
+        plan = plans[key] = _Plan(a, b, alpha, wide)
     return plan(a, b) if plan.fits else None

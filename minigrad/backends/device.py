@@ -79,7 +79,7 @@ def require_gpu(what: str) -> Any:
         import cupy
     except ImportError:
         raise DeviceError(
-            f"{what} needs CuPy: pip install 'minigrad-engine[gpu]' from the checkout, on a "
+            f"{what} needs CuPy: pip install '/path/to/the/checkout[gpu]', on a "
             "machine with an NVIDIA driver"
         ) from None
     if not cupy.cuda.is_available():

@@ -62,8 +62,7 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
     if isinstance(dtype, str) and dtype == "bfloat16":
         if bfloat16 is None:
             raise TypeError(
-                "bfloat16 needs the package ml_dtypes: pip install 'minigrad-engine[full]' from "
-                "the checkout"
+                "bfloat16 needs the package ml_dtypes: pip install '/path/to/the/checkout[full]'"
             )
         return bfloat16
     return np.dtype(dtype)

@@ -13,6 +13,7 @@ from .philox import DeviceGenerator
 _generator = np.random.default_rng()
 _seed = np.random.SeedSequence()  # of the generators of the GPUs
 _on_devices: dict[int, DeviceGenerator] = {}
+_waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn since `set_state`
 
 
 def manual_seed(seed: int) -> np.random.Generator:
@@ -20,6 +21,7 @@ def manual_seed(seed: int) -> np.random.Generator:
     global _generator, _seed
     _generator, _seed = np.random.default_rng(seed), np.random.SeedSequence(seed)
     _on_devices.clear()
+    _waiting.clear()
     return _generator
 
 
@@ -35,7 +37,8 @@ def generator_on(device: str | None) -> Any:
         return _generator
     number = int(str(device).partition(":")[2] or xp.cuda.runtime.getDevice())
     if number not in _on_devices:
-        _on_devices[number] = DeviceGenerator(xp, _seed_of(number))
+        made = _on_devices[number] = DeviceGenerator(xp, _seed_of(number))
+        made.seed, made.used = _waiting.pop(number, (made.seed, 0))
     return _on_devices[number]
 
 
@@ -45,14 +48,22 @@ def _seed_of(number: int) -> int:
 
 
 def get_state() -> dict[str, Any]:
-    """The generators' states, to hand to `set_state` later."""
+    """The generators' states, to hand to `set_state` later, also in another process."""
     devices = {number: (found.seed, found.used) for number, found in _on_devices.items()}
-    return {"host": dict(_generator.bit_generator.state), "devices": devices}
+    host = dict(_generator.bit_generator.state)
+    return {"host": host, "devices": _waiting | devices, "seed": _seed.entropy}
 
 
 def set_state(state: dict[str, Any]) -> None:
-    """Put the generators back into a state that `get_state` returned."""
+    """Put the generators back into a state that `get_state` returned.
+
+    Those of GPUs that have not drawn yet go on from there when they do; those that had not when
+    the state was taken start anew.
+    """
+    global _seed
     _generator.bit_generator.state = state["host"]
+    _seed = np.random.SeedSequence(state["seed"]) if "seed" in state else _seed
+    _waiting.clear()
+    _waiting.update({int(number): tuple(found) for number, found in state["devices"].items()})
     for number, found in _on_devices.items():
-        # one that was first used after the state was taken starts anew
-        found.seed, found.used = state["devices"].get(number, (_seed_of(number), 0))
+        found.seed, found.used = _waiting.pop(number, (_seed_of(number), 0))

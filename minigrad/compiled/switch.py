@@ -48,7 +48,7 @@ def _switch(mode: bool) -> None:
     if mode and optional("numba") is None:
         raise ImportError(
             "mg.accelerate compiles with numba, which is not installed: "
-            "pip install 'minigrad-engine[fast]' from the checkout"
+            "pip install '/path/to/the/checkout[fast]'"
         )
     from . import install
 

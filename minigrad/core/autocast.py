@@ -57,6 +57,12 @@ class CastEvent(NamedTuple):
     count: int
 
 
+class _Inside(modes.Outer):
+    """What one thread has of an autocast that it is in."""
+
+    weights: Cache | None = None  # the casts of leaves, while cache_enabled
+
+
 class autocast:
     """Inside, ops run in the precision of their policy. A context manager and a decorator.
 
@@ -95,39 +101,39 @@ class autocast:
         self.enabled = enabled
         self.cache_enabled = cache_enabled
         self._casts: Counter = Counter()
-        self._outer: list[Any] = []
-        self._weights: Cache | None = None
+        self._inside = _Inside()
 
     def __repr__(self) -> str:
         return f"autocast({self.dtype}, device={self.device!r}, enabled={self.enabled})"
 
     def __enter__(self) -> "autocast":
         outer = modes.state.autocast
-        self._outer.append(outer)
-        if self._weights is None:
-            self._weights = outer._weights if outer is not None else None
-        if self._weights is None:
-            self._weights = Cache("autocast weights", 4096, 1 << 30, _size)
+        self._inside.stack.append(outer)
+        if self._inside.weights is None:
+            self._inside.weights = outer._inside.weights if outer is not None else None
+        if self._inside.weights is None:
+            self._inside.weights = Cache("autocast weights", 4096, 1 << 30, _size)
         modes.state.autocast = self if self.enabled else None
         modes.add_reason()
         return self
 
     def __exit__(self, *exc: object) -> None:
         modes.add_reason(-1)
-        modes.state.autocast = outer = self._outer.pop()
-        if self._outer or self._weights is None:
+        modes.state.autocast = outer = self._inside.stack.pop()
+        if self._inside.stack or self._inside.weights is None:
             return
         if outer is None:  # weights change between steps: nothing is kept from one to the next
-            self._weights.clear()
-        self._weights = None
+            self._inside.weights.clear()
+        self._inside.weights = None
 
     def __call__(self, fn: Callable) -> Callable:
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return fn(*args, **kwargs)
+        return modes.decorated(fn, self._again)
 
-        return wrapped
+    def _again(self) -> "autocast":
+        """One like this for a call of a decorated function: threads may be in it at once."""
+        again = autocast(self.dtype, self.device, self.enabled, self.cache_enabled)
+        again._casts = self._casts  # what self.log shows
+        return again
 
     @property
     def log(self) -> list[CastEvent]:
@@ -176,10 +182,10 @@ class autocast:
         if not self._is_weight(x, target):
             return self._cast(name, x, target)
         key = id(x), target, modes.state.recording
-        kept = self._weights.get(key)  # type: ignore[union-attr]
+        kept = self._inside.weights.get(key)  # type: ignore[union-attr]
         if kept is None or not kept.is_good_for(x):
             kept = _CastWeight(x, self._cast(name, x, target))
-            self._weights.put(key, kept)  # type: ignore[union-attr]
+            self._inside.weights.put(key, kept)  # type: ignore[union-attr]
         return kept.cast
 
     def _cast(self, name: str, x: Any, target: Any) -> Any:
@@ -193,7 +199,7 @@ class autocast:
         when it all runs again.
         """
         state = modes.state
-        again = state.saving is not None or state.tapes or self._weights is None
+        again = state.saving is not None or state.tapes or self._inside.weights is None
         is_leaf = isinstance(x, Tensor) and x.node.__class__ is Leaf and not x.level
         return self.cache_enabled and is_leaf and not again and target in _NARROW
 

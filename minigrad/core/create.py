@@ -57,10 +57,12 @@ def tensor(
 
 
 def _of_numbers(array: Any) -> Any:
-    """The array itself; objects, text, dates and records are refused."""
+    """The array itself, its bytes in the machine's order; objects, text, dates and records are
+    refused.
+    """
     if array.dtype.kind in "OSUMm" or array.dtype.names:
         raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
-    return array
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:

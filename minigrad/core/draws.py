@@ -99,12 +99,12 @@ def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
     if p.ndim not in (1, 2) or p.dtype.kind != "f":
         raise ValueError(f"multinomial: p must be weights (c,) or (n, c), got {p.dtype} {p.shape}")
     weights = raw(p)
-    if not (weights >= 0).all() or not (weights.sum(-1) > 0).all():
+    if not to_host((weights >= 0).all() & (weights.sum(-1) > 0).all()):
         raise ValueError("multinomial: each row of p needs weights of 0 or more, not all 0")
-    if not replacement and num_samples > int((weights > 0).sum(-1).min()):
+    if not replacement and num_samples > (fewest := int(to_host((weights > 0).sum(-1).min()))):
         raise ValueError(
             f"multinomial: {num_samples} samples without replacement, but a row of p has only "
-            f"{int((weights > 0).sum(-1).min())} weights above 0"
+            f"{fewest} weights above 0"
         )
     draws = (*p.shape[:-1], num_samples, p.shape[-1]) if replacement else p.shape
     noise = -op.log(-op.log(rand(*draws, device=p.device) * (1 - 1e-12) + 1e-300))
@@ -117,5 +117,5 @@ def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
 
 def _probabilities(name: str, p: Tensor) -> None:
     values = raw(p)
-    if not ((values >= 0) & (values <= 1)).all():
+    if not to_host(((values >= 0) & (values <= 1)).all()):
         raise ValueError(f"{name}: p must hold probabilities between 0 and 1")

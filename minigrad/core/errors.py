@@ -139,20 +139,31 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
     unknown = [name for name in given if name not in named]
     if not unknown or takes_any or getattr(error, "explained", False):
         return error
-    names = ["x" if name == "self" else name for name in parameters]
+    error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+    return TypeError(f"{_call_of(fn, args, given)}: {error}{_our_name(error, fn)}")
+
+
+def _call_of(fn: Callable, args: tuple, given: dict) -> str:
+    """The call fn(*args, **given), as call_text shows that of an op."""
+    names = ["x" if name == "self" else name for name in inspect.signature(fn).parameters]
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in given.items()]
-    error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
-    return TypeError(f"{fn.__name__}({', '.join(parts)}): {error}{_our_name(error, fn)}")
+    return f"{fn.__name__}({', '.join(parts)})"
 
 
 def teaching(fn: Function) -> Function:
-    """fn, whose error at a keyword that it has not says what to write, as an op's does."""
+    """fn, whose errors at an unknown keyword and at an axis name the call, as an op's do."""
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
+        except np.exceptions.AxisError as error:
+            if getattr(error, "explained", False):
+                raise
+            error = np.exceptions.AxisError(f"{_call_of(fn, args, kwargs)}: {error}")
+            error.explained = True  # type: ignore[attr-defined]
+            raise error from None
         except TypeError as error:
             better = taught(error, fn, args, kwargs)
             if better is error:

@@ -202,14 +202,16 @@ class scope:
 
     def __init__(self, name: str):
         self.name = name
+        self._outer = modes.Outer()
 
     def __enter__(self) -> "scope":
-        self._t0 = perf_counter_ns() if listeners else None
-        self._outer = modes.state.scope
-        modes.state.scope = f"{self._outer}/{self.name}" if self._outer else self.name
+        outer = modes.state.scope
+        self._outer.stack.append((outer, perf_counter_ns() if listeners else None))
+        modes.state.scope = f"{outer}/{self.name}" if outer else self.name
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if listeners and self._t0 is not None:
-            tell("marked", "scope", modes.state.scope, self._t0, perf_counter_ns(), None)
-        modes.state.scope = self._outer
+        outer, t0 = self._outer.stack.pop()
+        if listeners and t0 is not None:
+            tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
+        modes.state.scope = outer

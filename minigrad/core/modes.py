@@ -65,6 +65,15 @@ def records(level: int) -> bool:
     return state.recording and level >= state.constant_below
 
 
+class Outer(threading.local):
+    """What was in force around each block that a context manager is in: a stack for each thread, as
+    several may be in blocks of one object.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+
 class _RecordingMode:
     """Base of no_grad and enable_grad: a context manager and a decorator, safe to nest."""
 

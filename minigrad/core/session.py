@@ -50,7 +50,7 @@ class Session:
         self.id = _next_id()
         self._members: dict[int, weakref.ref] = {}
         self._caches: list[Cache] = []
-        self._outer: list[Session | None] = []
+        self._outer = modes.Outer()
         self._close = weakref.finalize(self, _leave, self.id)
         self._close.atexit = False
         _enter(self.id)
@@ -119,12 +119,12 @@ class Session:
 
     def __enter__(self) -> "Session":
         self._refuse_closed()
-        self._outer.append(modes.state.session)
+        self._outer.stack.append(modes.state.session)
         modes.state.session = self
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.state.session = self._outer.pop()
+        modes.state.session = self._outer.stack.pop()
 
     # -- what it does for its members --------------------------------------------------------
 

@@ -89,7 +89,7 @@ def written_after(
 ) -> tuple[int, int, str, tuple] | None:
     """(version at `clock`, version now, last write, its origin) if array was written since.
 
-    Writes after the clock `until` do not count.
+    Writes from the clock `until` on do not count; nor do forgotten ones that such have pushed out.
     """
     writes = _writes.get(id(owner_of(array)))
     if writes is None:
@@ -97,9 +97,9 @@ def written_after(
     low, high = _span(array)
     after = [write for write in list(writes.recent) if clock < write[0] < until]
     touching = [write for write in after if write[1] < high and low < write[2]]
-    if not touching and writes.forgotten < clock:
+    if not touching and not clock <= writes.forgotten < until:
         return None
-    *_, what, origin = (touching or after)[-1]
+    *_, what, origin = (touching or after or [("a write", None)])[-1]
     return writes.count - len(after), writes.count, what, origin
 
 

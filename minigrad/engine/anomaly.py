@@ -35,7 +35,7 @@ class detect_anomaly:
     def __init__(self, inf: bool = True):
         if callable(inf):
             raise TypeError(
-                "detect_anomaly as a decorator is written with brackets: @..._anomaly()"
+                "detect_anomaly as a decorator is written with brackets: @mg.detect_anomaly()"
             )
         self.inf = inf
         self._previous: list = []

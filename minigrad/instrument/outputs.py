@@ -140,8 +140,8 @@ def writer(name: str) -> Callable[[str, str], Any]:
         return importlib.import_module("minigrad_profiler.report").write_report
     except (ImportError, AttributeError):
         raise ValueError(
-            "the HTML report is part of the profiler tool: install minigrad-engine[profile], or "
-            "write events and use minigrad-profile view"
+            "the HTML report is part of the profiler tool: pip install "
+            "'/path/to/the/checkout[profile]', or write events and use minigrad-profile view"
         ) from None
 
 

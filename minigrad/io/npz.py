@@ -66,8 +66,7 @@ def read_metadata(path: str) -> dict[str, str]:
 def _brain_floats(array: np.ndarray) -> np.ndarray:
     if bfloat16 is None:
         raise ImportError(
-            "bfloat16 needs the package ml_dtypes: pip install 'minigrad-engine[full]' from the "
-            "checkout"
+            "bfloat16 needs the package ml_dtypes: pip install '/path/to/the/checkout[full]'"
         )
     return array.view(bfloat16)
 

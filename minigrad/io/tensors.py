@@ -24,8 +24,8 @@ def library() -> ModuleType:
         import safetensors.numpy
     except ImportError:
         raise ImportError(
-            "safetensors files need the package safetensors: pip install 'minigrad-engine[full]' "
-            "from the checkout, or name the file .npz"
+            "safetensors files need the package safetensors: pip install "
+            "'/path/to/the/checkout[full]', or name the file .npz"
         ) from None
     return safetensors
 

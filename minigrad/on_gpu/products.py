@@ -7,9 +7,23 @@ import numpy as np
 
 from ..backends import cublas
 from ..backends.device import is_contiguous
+from ..core.caches import report, size_of_value
 from ..fusion import launch
 from ..fusion.launch import shaped
 from .install import on_gpu
+
+report(
+    "plans of matrix products on GPUs",
+    lambda: (len(cublas.plans), size_of_value(list(cublas.plans))),
+    cublas.MOST_PLANS,
+    empty=cublas.plans.clear,
+)
+report(
+    "workspaces of cuBLAS, on GPUs",
+    lambda: (cublas.workspaces(), cublas.workspaces() * cublas.WORKSPACE),
+    cublas.MOST_STREAMS,
+    cublas.MOST_STREAMS * cublas.WORKSPACE,
+)
 
 
 def available(x: Any) -> bool:

@@ -10,6 +10,7 @@ from ..core.registry import op
 from .axes import (
     array_beside,
     array_like,
+    as_floating,
     axes_of,
     axis_of,
     constant_array,
@@ -102,7 +103,10 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
         raise ValueError(
             f"gradient: axis {axis} of shape {f.shape} needs at least {edge_order + 1} elements"
         )
-    steps: Any = np.full(n - 1, h, dtype=float) if np.ndim(h) == 0 else np.diff(on_host(h))
+    if np.ndim(h) == 0:
+        steps: Any = np.full(n - 1, h, dtype=float)
+    else:
+        steps = np.diff(as_floating(on_host(h)))  # of whole numbers without a sign too
     if steps.shape != (n - 1,):
         raise ValueError(
             f"gradient: axis {axis} has {n} elements, got {steps.size + 1} coordinates"

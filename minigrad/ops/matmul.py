@@ -12,7 +12,7 @@ from ..backends import blas
 from ..backends.dtypes import accumulator
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
-from .axes import array_like, sum_to
+from .axes import array_like, axis_of, sum_to
 from .batching import needs_axes
 
 
@@ -210,8 +210,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
         pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))  # type: ignore[operator]
     else:
         pairs = tuple((x,) if np.ndim(x) == 0 else tuple(x) for x in axes)
-    over_a = [axis % a.ndim for axis in pairs[0]]
-    over_b = [axis % b.ndim for axis in pairs[1]]
+    over_a = [axis_of(axis, a.ndim) for axis in pairs[0]]
+    over_b = [axis_of(axis, b.ndim) for axis in pairs[1]]
     inner = [a.shape[axis] for axis in over_a]
     if inner != [b.shape[axis] for axis in over_b]:
         raise ValueError(
@@ -260,6 +260,7 @@ def vdot(a: Any, b: Any) -> Any:
 def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     """y = Σ conj(a) b along one axis; the others broadcast."""
     a, b = array_like(a), array_like(b)
+    axis_of(axis, min(a.ndim, b.ndim))  # its error names this call
     if axis != -1:
         a, b = a.swapaxes(axis, -1), b.swapaxes(axis, -1)
     row = (a.conj() if a.dtype.kind == "c" else a).reshape((*a.shape[:-1], 1, a.shape[-1]))

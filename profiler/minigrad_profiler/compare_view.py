@@ -16,8 +16,8 @@ def text(found: Any, width: int = 80, colour: bool = False) -> str:
         from rich.console import Console
     except ImportError:
         raise ImportError(
-            "the text of a comparison needs rich: pip install 'minigrad-engine[profile]' from the "
-            "checkout; .to_dict() and .save('x.json') need nothing"
+            "the text of a comparison needs rich: pip install '/path/to/the/checkout[profile]'; "
+            ".to_dict() and .save('x.json') need nothing"
         ) from None
     system = "truecolor" if colour else None
     console = Console(width=width, force_terminal=colour, color_system=system, highlight=False)
@@ -125,7 +125,7 @@ def notes(found: Any) -> list[str]:
     if found.blas_threads is None:
         lines.append(
             "threadpoolctl is not installed: the threads of BLAS are as outside and not known; "
-            "pip install 'minigrad-engine[full]' from the checkout."
+            "pip install '/path/to/the/checkout[full]'."
         )
     return lines
 

@@ -25,7 +25,8 @@ def live(prof: profile, seconds: float = 0.5, stream: TextIO | None = None) -> I
         from rich.live import Live
     except ImportError:
         raise NoTerminal(
-            "the live view needs rich: install minigrad-engine[profile], or leave out --live"
+            "the live view needs rich: pip install '/path/to/the/checkout[profile]', or leave out "
+            "--live"
         ) from None
     console = Console(file=stream or sys.stderr)
     done = threading.Event()

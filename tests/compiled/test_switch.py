@@ -73,13 +73,15 @@ WITHOUT = "import sys; sys.modules['numba'] = None; import minigrad as mg\n"
 
 def test_without_numba_the_error_says_how_to_install_it():
     done = ran(WITHOUT + "mg.accelerate()")
-    assert "ImportError" in done.stderr and "minigrad-engine[fast]" in done.stderr
+    assert "ImportError" in done.stderr and "/path/to/the/checkout[fast]" in done.stderr
 
 
 def test_without_numba_the_environment_costs_one_line():
     done = ran(WITHOUT + "print(mg.is_accelerated())", MINIGRAD_ACCELERATE="1")
     assert done.stdout.strip() == "False"
-    assert len(done.stderr.strip().splitlines()) == 1 and "minigrad-engine[fast]" in done.stderr
+    assert (
+        len(done.stderr.strip().splitlines()) == 1 and "/path/to/the/checkout[fast]" in done.stderr
+    )
 
 
 @needs_numba

@@ -210,3 +210,35 @@ def test_tensors_of_another_device_are_left_alone():
     x = leaf(2, 2)
     with mg.autocast(mg.float16, device="cuda"):
         assert (x @ x).dtype == np.float32
+
+
+def test_a_decorated_generator_runs_in_it_and_its_user_does_not():
+    @mg.autocast(mg.float16)
+    def products(a):
+        yield a @ a
+        yield a @ a
+
+    a = mg.tensor(np.ones((2, 2), np.float32))
+    for y in products(a):
+        assert y.dtype == np.float16 and not is_autocast_enabled()
+
+
+def test_threads_in_one_autocast_keep_their_own_outer_modes():
+    shared, entered, left = mg.autocast(mg.float16), threading.Event(), threading.Event()
+    found = []
+
+    def other():  # inside no other one; it enters after the main thread, and leaves after it
+        with shared:
+            entered.set()
+            left.wait(10)
+        found.append(is_autocast_enabled())
+
+    with mg.autocast(mg.float16) as own:
+        with shared:
+            thread = threading.Thread(target=other)
+            thread.start()
+            assert entered.wait(10)
+        assert modes.state.autocast is own
+        left.set()
+        thread.join(10)
+    assert found == [False]

@@ -70,3 +70,14 @@ def test_uniform_numbers_stay_below_one_in_few_digits(dtype):
     mg.manual_seed(0)
     x = mg.rand(200_000, dtype=dtype)
     assert str(x.dtype) == dtype and 0.99 < float(x.max()) < 1
+
+
+def test_the_state_of_a_gpu_that_has_not_drawn_waits_for_it():
+    state = mg.get_rng_state()
+    try:
+        mg.set_rng_state(state | {"devices": {3: (12345, 7)}})
+        assert mg.get_rng_state()["devices"][3] == (12345, 7)
+        mg.manual_seed(0)
+        assert 3 not in mg.get_rng_state()["devices"]
+    finally:
+        mg.set_rng_state(state)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core import modes
 
 
 def test_a_tensor_copies_the_data_it_is_made_of():
@@ -169,3 +170,17 @@ def test_what_only_points_elsewhere_is_not_listed_among_a_tensors_names():
 def test_neither_tensors_nor_the_registry_have_a_getattr_that_would_slow_every_attribute():
     assert not hasattr(mg.Tensor, "__getattr__")
     assert not hasattr(type(mg.core.registry.op), "__getattr__")
+
+
+def test_data_in_the_other_byte_order_is_brought_into_the_machines():
+    values = np.array([1.0, 2.0], np.dtype(float).newbyteorder())
+    for x in (mg.tensor(values), mg.as_tensor(values)):
+        assert x.dtype.isnative
+        np.testing.assert_allclose(mg.softmax(x).numpy(), mg.softmax(mg.tensor([1.0, 2.0])).numpy())
+
+
+def test_a_scope_may_be_entered_inside_itself():
+    part = mg.scope("part")
+    with part, part:
+        assert modes.state.scope == "part/part"
+    assert modes.state.scope == ""

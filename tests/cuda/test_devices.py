@@ -111,3 +111,29 @@ def test_a_checkpoint_draws_the_same_dropout_mask_again_on_a_device(fake):
 def test_what_cupy_does_not_have_is_said_so(fake):
     with pytest.raises(TypeError, match=r"spacing\(.*CuPy has no such function.*x\.to\('cpu'\)"):
         mg.spacing(mg.ones(3, device="cuda"))
+
+
+def test_a_number_is_a_gradient_on_a_gpu_too_and_an_array_from_elsewhere_is_refused(fake):
+    x = mg.tensor(2.0, device="cuda", requires_grad=True)
+    (x * 3).backward(2.0)
+    assert x.grad.item() == 6 and x.grad.device == "cuda:0"
+    with pytest.raises(
+        mg.cuda.DeviceError, match=r"is on cpu, the tensor on cuda:0.*g\.to\('cuda:0'"
+    ):
+        (x * 3).backward(mg.tensor(2.0))
+
+
+def test_what_probabilities_are_looked_at_for_is_a_counted_copy(fake):
+    p = mg.tensor([0.2, 0.8], device="cuda")
+    before = mg.cuda.transfers().to_host
+    mg.bernoulli(p)
+    assert mg.cuda.transfers().to_host == before + 1
+
+
+def test_a_generator_that_has_not_drawn_yet_goes_on_from_the_state_it_is_given(fake):
+    mg.rand(3, device="cuda")
+    state = mg.get_rng_state()
+    drawn = mg.rand(3, device="cuda").numpy()
+    mg.manual_seed(0)
+    mg.set_rng_state(state)
+    np.testing.assert_array_equal(mg.rand(3, device="cuda").numpy(), drawn)

@@ -364,3 +364,15 @@ def test_a_changed_input_that_no_rule_has_saved_is_an_error_too(change):
     with pytest.raises(mg.errors.InPlaceError, match="changed in place"):
         y.backward()
     assert x.grad is None and b.grad is None
+
+
+def test_a_buffer_may_be_written_more_often_than_writes_are_remembered():
+    buffer, w = mg.tensor(np.zeros(3)), leaf([1.0, 2.0, 3.0])
+
+    def fn(w):
+        for _ in range(100):
+            buffer.fill_(2.0)
+        return (w * buffer).sum()
+
+    mg.checkpoint(fn, w).backward()
+    np.testing.assert_array_equal(w.grad.numpy(), 2.0)

@@ -90,3 +90,10 @@ def test_long_vectors_are_convolved_without_a_matrix_of_windows():
     a, v = (mg.tensor(RNG.standard_normal(20_000), requires_grad=True) for _ in range(2))
     saved = [x for x in mg.convolve(a, v).node.saved if isinstance(x, np.ndarray)]
     assert sum(x.nbytes for x in saved) == a.nbytes + v.nbytes
+
+
+def test_coordinates_may_be_whole_numbers_without_a_sign():
+    y, x = np.array([1.0, 2.0, 4.0, 1.0]), np.array([0, 3, 1, 5], np.uint8)
+    np.testing.assert_allclose(
+        mg.gradient(mg.tensor(y), x).numpy(), np.gradient(y, x.astype(float))
+    )

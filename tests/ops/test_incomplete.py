@@ -116,3 +116,10 @@ def test_an_answer_comes_for_every_size_of_parameters():
     a, b = np.maximum(a, 1e-30), np.maximum(b, 1e-30)
     x = np.minimum(a / (a + b) * rng.uniform(0.9, 1.1, 500), 1)
     assert np.isfinite(op.betainc_derivative(a, b, x)).all()
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "beta", "betaln"])
+def test_short_whole_numbers_without_a_sign_are_no_16_bit_floats(name):
+    a, b = np.array([1, 2, 3], np.uint16), np.array([2, 1, 4], np.uint16)
+    y = getattr(mg.special, name)(a, b)
+    close(y, getattr(mg.special, name)(a.astype(float), b.astype(float)), 1e-6)

@@ -231,7 +231,7 @@ def test_a_unit_diagonal_is_not_read():
 
 def test_matrix_exp_without_scipy_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.linalg", None)
-    with pytest.raises(ImportError, match=r"minigrad-engine\[full\]"):
+    with pytest.raises(ImportError, match=r"checkout\[full\]"):
         mg.linalg.matrix_exp(mg.tensor(np.eye(2)))
 
 
@@ -329,3 +329,13 @@ def test_a_matrix_norm_over_any_two_axes_keeps_them_where_they_were(axis, ord):
     x = np.random.default_rng(0).normal(size=(2, 3, 4))
     y = mg.norm(mg.tensor(x), ord, axis, keepdims=True)
     np.testing.assert_allclose(y.data, np.linalg.norm(x, ord, axis, keepdims=True), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8])
+def test_roots_and_sylvester_s_equation_of_whole_numbers_keep_their_fractions(dtype):
+    pytest.importorskip("scipy")
+    x = np.array([[2, 1], [1, 3]], dtype)
+    for solve in (mg.linalg.sqrtm, lambda x: mg.linalg.solve_sylvester(x, x, x)):
+        y = solve(mg.tensor(x))
+        assert y.dtype == np.float64
+        np.testing.assert_allclose(y.numpy(), solve(mg.tensor(x.astype(float))).numpy())

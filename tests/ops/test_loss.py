@@ -309,3 +309,18 @@ def test_hubers_second_derivative_is_1_inside_and_0_outside():
     x = leaf(np.array([0.0, 0.3, -0.4, 2.0, -3.0]))
     first = mg.grad(mg.huber(x, np.zeros(5), "sum"), x, create_graph=True)
     np.testing.assert_array_equal(mg.grad(first.sum(), x).numpy(), [1, 1, 1, 0, 0])
+
+
+def test_logits_that_are_whole_numbers_keep_the_fractions_of_their_losses():
+    x, t = np.array([1, 0, -2]), np.array([1, 0, 0])
+    y = mg.bce_with_logits(mg.tensor(x), t, reduction="none")
+    np.testing.assert_allclose(y.numpy(), mg.bce_with_logits(x * 1.0, t * 1.0, reduction="none"))
+
+
+@pytest.mark.parametrize("loss", [mg.cross_entropy, mg.nll])
+def test_targets_may_be_written_over_between_forward_and_backward(loss):
+    x, target = leaf(RNG.standard_normal((4, 3))), np.array([0, 1, 2, 0])
+    before = mg.grad(loss(x, target), x).numpy()
+    y = loss(x, target)
+    target[:] = 1
+    np.testing.assert_array_equal(mg.grad(y, x).numpy(), before)

@@ -142,3 +142,9 @@ def test_linear_of_few_and_many_rows_is_x_times_the_transposed_weight(shape, m):
 def test_linear_of_few_rows_takes_rows_with_gaps():
     x, w = np.ones((16, 2000), np.float32)[:, ::2], np.ones((500, 1000), np.float32)
     assert (mg.linear(x, w) == 1000).all()
+
+
+@pytest.mark.parametrize("axes", [([5], [0]), ([0], [-4])])
+def test_tensordot_refuses_axes_that_are_not_there(axes):
+    with pytest.raises(np.exceptions.AxisError, match=r"tensordot\(a: float64 \(3, 4\)"):
+        mg.tensordot(np.ones((3, 4)), np.ones((3, 4)), axes)

@@ -2,7 +2,7 @@
 
 NumPy's exp, log and tanh are vectorised from AVX2 on, its log1p and expm1 from AVX-512 on; before
 that these call the C library once an element, 4 to 5 times as long. Both follow from the others
-without a loss of digits: 3 units in the last place where the C library has 1.
+without a loss of digits: within 4 units in the last place where the C library is within 1.
 """
 
 from typing import Any

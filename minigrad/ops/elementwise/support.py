@@ -78,7 +78,7 @@ def special_function(name: str) -> Callable:
         except ImportError:
             raise ImportError(
                 f"{name} comes from {module}, which is not installed: "
-                "pip install 'minigrad-engine[full]' from the checkout"
+                "pip install '/path/to/the/checkout[full]'"
             ) from None
         except AttributeError:
             raise DeviceError(
@@ -95,7 +95,7 @@ def of_several(name: str, *xs: Any) -> Any:
     """A function of several arrays, 16-bit floats in float32, rounded once."""
     dtype = np.result_type(*xs)
     y = special_function(name)(*[x.astype(np.float32) if narrow(x) else x for x in xs])
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind != "i" else y
+    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else y
 
 
 def narrow(x: Any) -> bool:

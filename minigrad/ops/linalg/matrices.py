@@ -44,7 +44,7 @@ def scipy_function(name: str, x: Any) -> Callable:
     except ImportError:
         raise ImportError(
             f"{name} comes from {module}, which is not installed: "
-            "pip install 'minigrad-engine[full]' from the checkout"
+            "pip install '/path/to/the/checkout[full]'"
         ) from None
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...core.primitive import primitive
-from ..axes import sum_to
+from ..axes import as_floating, sum_to
 from .matrices import adjoint, finite, on_stacks, scipy_function, stack_batch
 
 
@@ -19,6 +19,7 @@ def solve_sylvester(a, b, q):
         raise np.linalg.LinAlgError(
             f"a must be (…, m, m), b (…, n, n), q (…, m, n); got {a.shape}, {b.shape}, {q.shape}"
         )
+    a, b, q = map(as_floating, (a, b, q))
     y = on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
     return y.astype(np.result_type(a, b, q), copy=False)
 
@@ -40,6 +41,7 @@ def sqrtm(x):
     """
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
+    x = as_floating(x)
     y = on_stacks(scipy_function("sqrtm", x), finite(x))
     wide = np.complex64 if y.dtype.kind == "c" else x.dtype
     return y.astype(np.result_type(x, wide), copy=False)

@@ -123,9 +123,9 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 
 def _logit_values(x, t):
     dtype = np.result_type(x, t)
-    x, t = widen(x), widen(t)
+    x, t = widen(as_floating(x)), widen(t)
     y = (1 - t) * at_least_0(x) - t * at_most_0(x) + log_of_1_plus(np.exp(-np.abs(x)))
-    return y.astype(dtype, copy=False)
+    return y.astype(dtype, copy=False) if dtype.kind not in "biu" else y
 
 
 logit_terms = elementwise(
