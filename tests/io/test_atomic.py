@@ -114,6 +114,6 @@ def test_behind_a_link_the_file_itself_is_replaced(tmp_path):
 
 def test_without_the_library_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ImportError, match=r"minigrad-engine\[full\].*or name the file \.npz"):
+    with pytest.raises(ImportError, match=r"checkout\[full\].*or name the file \.npz"):
         mg.save({"x": np.zeros(1)}, tmp_path / "x.safetensors")
     mg.save({"x": np.zeros(1)}, tmp_path / "x.npz")

@@ -273,7 +273,7 @@ def test_a_function_of_scipy_says_what_to_install_when_scipy_is_missing(monkeypa
     import sys
 
     monkeypatch.setitem(sys.modules, "scipy.special", None)
-    with pytest.raises(ImportError, match=r"erf comes from scipy.special.*minigrad-engine\[full\]"):
+    with pytest.raises(ImportError, match=r"erf comes from scipy.special.*checkout\[full\]"):
         mg.erf(mg.tensor(1.0))
 
 
