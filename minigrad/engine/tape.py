@@ -172,7 +172,9 @@ class Tape:
         else:
             entry.outputs = (Value(number, -1, outputs[0]),)
         for y, value in zip(outputs, entry.outputs, strict=True):
-            if not any(y is getattr(x, "data", x) for x in args):  # else it keeps its first name
+            if not any(
+                y is (x.data if isinstance(x, Tensor) else x) for x in args
+            ):  # else it keeps its first name
                 self._of_array[id(y)] = value
         if node is not None:
             self._of_node[node] = entry.outputs

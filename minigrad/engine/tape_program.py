@@ -165,9 +165,7 @@ class _Compiler:
     def forward(self, entry: Entry) -> None:
         """The steps of one recorded call."""
         op = entry.op
-        args = [self.argument(x) for x in entry.inputs]
-        real = weak_scalars([x.array if type(x) is Traced else x for x in args])
-        args = [x if type(x) is Traced else y for x, y in zip(args, real, strict=True)]
+        args = self._operands(entry)
         names = list(entry.params)
 
         def run(*values: Any) -> Any:
@@ -242,9 +240,15 @@ class _Compiler:
         feed = serial.feed_for(next(x.array for x in arrived if x is not None))
         return self.follow(lambda *values: feed(node.plan, values), [g, *saved], entry, True)
 
+    def _operands(self, entry: Entry) -> list:
+        """What the doorway made of the call's arguments: numbers beside 16-bit floats are such."""
+        args = [self.argument(x) for x in entry.inputs]
+        real = weak_scalars([x.array if type(x) is Traced else x for x in args])
+        return [x if type(x) is Traced else y for x, y in zip(args, real, strict=True)]
+
     def _saved(self, entry: Entry, plan: Any) -> tuple:
         """What the doorway would have saved, in traced arrays."""
-        arrays = [self.argument(x) for x in entry.inputs]
+        arrays = self._operands(entry)
         ys = tuple([self.known[value] for value in entry.outputs])
         arrays.append(ys if entry.op.outputs else ys[0])
         if plan.save is None:

@@ -233,6 +233,10 @@ _STATIC = {
     np.shape, np.ndim, np.size, np.result_type, np.can_cast, np.iscomplexobj, np.isrealobj,
     np.common_type, np.min_scalar_type, np.may_share_memory,
 }  # fmt: skip
+# Functions that write into an argument, with or without `out`.
+_WRITING = {
+    np.copyto, np.put, np.put_along_axis, np.putmask, np.place, np.fill_diagonal,
+}  # fmt: skip
 # Methods of an array that return another and change nothing.
 _PURE = frozenset(
     "all any argmax argmin argsort astype clip conj conjugate copy cumprod cumsum diagonal dot "
@@ -283,7 +287,7 @@ class Traced:
     def __array_function__(self, fn: Any, types: Any, args: tuple, kwargs: dict) -> Any:
         if fn in _STATIC:
             return fn(*unwrapped(args), **unwrapped(kwargs))
-        if "out" in kwargs:
+        if "out" in kwargs or fn in _WRITING or kwargs.get("copy") is False:
             raise Untraceable("it writes in place")
         return self.trace.call("call", fn, args, kwargs, fn.__name__)
 

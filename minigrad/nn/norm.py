@@ -255,6 +255,8 @@ class LocalResponseNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim < 3:
             raise ValueError(f"LocalResponseNorm: x must be (n, c, *space), got shape {x.shape}")
+        if not x.size:
+            return x + 0
         n, c = x.shape[:2]
         squares = op.swapaxes(op.reshape(op.square(x), shape=(n, c, -1)), axis1=1, axis2=2)
         before = self.size // 2

@@ -36,11 +36,16 @@ def _cut(x: Any, axis: int, *bounds: int | None) -> Any:
 
 @composite(numpy=np.diff)
 def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """y_k = x_{k+1} − x_k along `axis`, n times; `prepend`, `append`: numbers or arrays."""
+    """y_k = x_{k+1} − x_k along `axis`, n times; `prepend`, `append`: numbers or arrays.
+
+    n=0 is x as it is, as in NumPy.
+    """
     x = array_like(x)
     if n < 0 or x.ndim == 0:
         raise ValueError(f"diff: needs n ≥ 0 and at least one axis, got n={n}, shape {x.shape}")
     axis = axis_of(axis, x.ndim)
+    if n == 0:
+        return x
     parts = [_edge(prepend, x, axis), x, _edge(append, x, axis)]
     parts = [part for part in parts if part is not None]
     y = op.concatenate(parts, axis=axis) if len(parts) > 1 else x

@@ -76,7 +76,7 @@ def row_distances(a, b, p=2.0):
     a, b = as_floating(a), as_floating(b)
     if "c" in (a.dtype.kind, b.dtype.kind):
         raise TypeError(f"needs real rows, got {a.dtype}, {b.dtype}; cdist takes complex ones too")
-    if not type(a) is np.ndarray is type(b):
+    if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)):
         x = a[..., :, None, :] - b[..., None, :, :]
         return p_norm.forward(x, axis=-1, p=p)
     pairs = _Pairs.of(a, b, p)
@@ -88,7 +88,7 @@ def row_distances(a, b, p=2.0):
 @row_distances.vjp
 def row_distances_gradients(g, a, b, y, p, needs):
     """By blocks where the gradients are plain numbers; else from all differences, by ops."""
-    if all(type(x) is np.ndarray for x in (g, a, b, y)):
+    if all(isinstance(x, np.ndarray) for x in (g, a, b, y)):
         pairs = _Pairs.of(a, b, p)
         found = pairs.pull(pairs.stacked(g), pairs.stacked(y), needs)
         return [

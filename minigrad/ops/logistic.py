@@ -17,7 +17,7 @@ FEW = 1 << 12  # elements; fewer take the same time by two exponentials, which c
 
 def takes(x: Any) -> bool:
     """Whether x is for the functions below: float32 or float64 of NumPy, and not small."""
-    return type(x) is np.ndarray and x.dtype.char in FAR and x.size >= FEW
+    return isinstance(x, np.ndarray) and x.dtype.char in FAR and x.size >= FEW
 
 
 def _filled(fill: Callable, far: Callable, x: Any) -> Any:

@@ -42,7 +42,7 @@ def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
     the time: where no exponential can overflow and no row is far below 0. No rounding differs but
     that of x − max x, which is left out.
     """
-    if type(x) is not np.ndarray or x.dtype != out.dtype or x.dtype.char not in "fd":
+    if not isinstance(x, np.ndarray) or x.dtype != out.dtype or x.dtype.char not in "fd":
         return False
     if not (x.size and x.max() <= HIGHEST):  # NaN is not
         return False

@@ -191,14 +191,26 @@ def _fill_outside(y: Any, g: Any, x: Any, lambd: float) -> None:
 
 @filled_by(_fill_outside, arrays=2)
 def _outside(g: Any, x: Any, lambd: float) -> Any:
-    """g where |x| > lambd, else 0: hardshrink's value for g = x, and the gradients of both."""
+    """g where |x| > lambd, else 0: the gradient of hardshrink and of softshrink."""
     return keep(g, abs(x) > lambd)
+
+
+def _fill_hardshrink(y: Any, x: Any, lambd: float) -> None:
+    inside = _scratch(1, y, np.bool_)
+    np.abs(x, out=y)
+    np.less_equal(y, lambd, out=inside)
+    keep_into(y, x, np.logical_not(inside, out=inside))
+
+
+@filled_by(_fill_hardshrink)
+def _hardshrink(x: Any, lambd: float) -> Any:
+    return keep(x, ~(abs(x) <= lambd))
 
 
 @primitive(kind="elementwise")
 def hardshrink(x, lambd=0.5):
-    """y = x where |x| > lambd, else 0 ;  dy/dx = 1 there, else 0"""
-    return _outside(x, x, lambd)
+    """y = x where |x| > lambd, else 0 ;  dy/dx = 1 there, else 0. NaN stays NaN."""
+    return _hardshrink(x, lambd)
 
 
 hardshrink.vjp("x")(_outside)

@@ -26,6 +26,11 @@ def use_compiled(kernels: Any) -> None:
     compiled = kernels
 
 
+def have_compiled() -> bool:
+    """Whether there are such kernels now."""
+    return compiled is not None
+
+
 class Windows(NamedTuple):
     """How windows lie on an image, one entry for each spatial axis (the last axes of the image).
 

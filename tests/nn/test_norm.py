@@ -84,3 +84,16 @@ def test_running_statistics_are_state_and_no_parameters():
     assert {"running_mean", "running_var", "num_batches_tracked"} <= layer.state_dict().keys()
     layer(mg.ones(2, 3, dtype=np.float32))
     assert int(layer.num_batches_tracked) == 1
+
+
+def test_an_empty_batch_leaves_the_running_statistics():
+    layer = nn.BatchNorm1d(2)
+    layer(mg.rand(4, 2, 3))
+    before = layer.running_mean.numpy().copy(), layer.running_var.numpy().copy()
+    layer(mg.zeros(0, 2, 3))
+    np.testing.assert_array_equal((layer.running_mean.numpy(), layer.running_var.numpy()), before)
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 3), (2, 0, 3), (0, 4, 3, 3)])
+def test_local_response_norm_of_nothing_is_nothing(shape):
+    assert nn.LocalResponseNorm(2)(mg.zeros(*shape)).shape == shape

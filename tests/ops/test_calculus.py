@@ -97,3 +97,8 @@ def test_coordinates_may_be_whole_numbers_without_a_sign():
     np.testing.assert_allclose(
         mg.gradient(mg.tensor(y), x).numpy(), np.gradient(y, x.astype(float))
     )
+
+
+def test_no_difference_leaves_the_array_without_its_edges():
+    y = mg.diff(mg.tensor([1.0, 2.0]), n=0, prepend=mg.tensor([0.0]))
+    np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])

@@ -390,3 +390,18 @@ def test_infinite_extrema_of_scatter_reduce_share_among_what_counts_alone(
     share = 1 / 3 if include_self else 1 / 2
     assert x.grad.tolist() == [0, 1, share if include_self else 0, 1]
     assert src.grad.tolist() == [0, 1, 0, share, share]
+
+
+@pytest.mark.parametrize("reduce, expected", [("amax", [True, True]), ("amin", [False, False])])
+def test_booleans_have_a_largest_and_a_smallest(reduce, expected):
+    x, src = mg.tensor([True, False]), mg.tensor([False, True])
+    y = mg.scatter_reduce(x, 0, mg.tensor([0, 1]), src, reduce)
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("sort", [mg.sort, mg.argsort])
+def test_a_kind_of_sort_that_numpy_has_not_is_refused(sort):
+    x = mg.tensor([1.0, 3.0, 2.0])
+    assert sort(x, -1, "heapsort").shape == (3,)
+    with pytest.raises(ValueError, match="kind=True.*descending=True"):
+        sort(x, -1, True)

@@ -324,3 +324,17 @@ def test_targets_may_be_written_over_between_forward_and_backward(loss):
     y = loss(x, target)
     target[:] = 1
     np.testing.assert_array_equal(mg.grad(y, x).numpy(), before)
+
+
+def test_the_triplet_loss_of_complex_vectors_is_that_of_their_distances():
+    a, near, far = np.array([[1 + 2j, 0]]), np.array([[0j, 1j]]), np.array([[2 + 1j, 3]])
+    y = mg.triplet(mg.tensor(a), near, far, margin=5.0, eps=0.0)
+    assert y.dtype == np.float64
+    expected = np.linalg.norm(a - near) - np.linalg.norm(a - far) + 5
+    np.testing.assert_allclose(y.item(), expected)
+
+
+@pytest.mark.parametrize("loss", [mg.mse, mg.huber])
+def test_losses_of_complex_differences_are_refused(loss):
+    with pytest.raises(TypeError, match="a loss is a real number, x is complex128"):
+        loss(mg.tensor([1 + 2j]), mg.tensor([2 + 0j]))

@@ -277,3 +277,7 @@ def test_the_methods_take_numpys_order_by_which_elements_are_read():
     np.testing.assert_array_equal(x.ravel("F").numpy(), x.numpy().ravel("F"))
     w = np.arange(6.0)
     assert mg.grad((x.ravel("F") * w).sum(), x).tolist() == w.reshape(2, 3, order="F").tolist()
+
+
+def test_chunks_of_nothing_are_as_many_as_were_asked_for():
+    assert [part.shape for part in mg.chunk(mg.zeros(0, 3), 2)] == [(0, 3), (0, 3)]

@@ -100,3 +100,11 @@ def test_forward_mode_and_vmap_give_the_same(name):
     _, tangent = mg.func.jvp(f, (mg.tensor(x),), (mg.tensor(t),))
     np.testing.assert_allclose(tangent.numpy(), gradient(f, leaf(x)) * t, rtol=1e-14)
     np.testing.assert_array_equal(mg.func.vmap(f)(mg.tensor(x)).numpy(), f(mg.tensor(x)).numpy())
+
+
+@pytest.mark.parametrize("size", [3, 1 << 16])
+def test_hardshrink_keeps_nan(size):
+    x = np.full(size, np.nan, np.float32)
+    x[0] = 0.2
+    y = mg.hardshrink(mg.tensor(x)).numpy()
+    assert y[0] == 0 and np.isnan(y[1:]).all()

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import windows
 from ..blocks import on_threads, scratch
 from ..shifts import Shifts
-from ..windows import Windows
+from ..windows import Windows, have_compiled
 from .images import FEW_WINDOWS, blocks
 
 
@@ -24,9 +23,7 @@ def suits(how: Windows, a: Any) -> bool:
     Not where windows tile the image: each place has one entry then, and nothing is added. Nor
     with compiled loops, to which short runs are as good as long ones.
     """
-    if min(how.stride) == 1 or how.tiling or type(a) is not np.ndarray:
-        return False
-    if windows.compiled is not None:
+    if min(how.stride) == 1 or how.tiling or type(a) is not np.ndarray or have_compiled():
         return False
     return prod(a.shape[2:]) >= FEW_WINDOWS
 

@@ -24,6 +24,9 @@ def sortable(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype == bfloat16 and array_module(x) is not np else x
 
 
+_KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
 @primitive(numpy=np.argsort, differentiable=False)
 def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False):
     """Where the sorted elements stand in x; equal ones in their order, NaN last. No gradient.
@@ -32,6 +35,11 @@ def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False)
     """
     if order is not None:
         raise TypeError("order= is for structured arrays, which tensors are not")
+    if kind not in _KINDS:
+        raise ValueError(
+            f"kind={kind!r}: give None or one of NumPy's, {', '.join(_KINDS[1:])} (the sort is "
+            "stable with all of them); a descending order is asked for by descending=True"
+        )
     if axis is None:
         x, axis = x.reshape(-1), 0
     if not descending:

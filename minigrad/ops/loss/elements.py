@@ -28,6 +28,11 @@ __all__ = [
 def _difference(name: str, x: Any, target: Any) -> Any:
     """x − target, of one shape: a silent broadcast would make every pair an element."""
     x, target = _of_one_shape(name, x, target)
+    if "c" in (x.dtype.kind, target.dtype.kind):
+        raise TypeError(
+            f"{name}: a loss is a real number, x is {x.dtype} and target {target.dtype}; give real "
+            "and imaginary parts (mg.view_as_real), or take mg.abs(x - target)"
+        )
     return x - target
 
 
@@ -52,7 +57,8 @@ def mse(x: Any, target: Any, reduction: str = "mean") -> Any:
 @in_float32
 def l1(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = |x − target|, of gradient 0 where they are equal."""
-    return reduced("l1", op.abs(_difference("l1", x, target)), reduction)
+    x, target = _of_one_shape("l1", x, target)
+    return reduced("l1", op.abs(x - target), reduction)
 
 
 def _fill_huber(y: Any, d: Any, delta: float) -> None:
@@ -247,7 +253,8 @@ def triplet(
     def distance(a: Any, b: Any) -> Any:
         d = a - b + eps
         if p == 2:
-            return op.sqrt(op.sum(d * d, axis=-1))
+            square = op.square(op.abs(d)) if d.dtype.kind == "c" else d * d
+            return op.sqrt(op.sum(square, axis=-1))
         return op.sum(op.abs(d) ** p, axis=-1) ** (1 / p)
 
     vectors = [as_floating(array_like(x)) for x in (anchor, positive, negative)]
@@ -256,7 +263,7 @@ def triplet(
         raise ValueError(
             f"triplet: needs vectors of one length along the last axis, got shapes {shapes}"
         )
-    dtype = np.result_type(*[x.dtype for x in vectors])
+    dtype = np.result_type(*[x.real.dtype for x in vectors])  # distances are real
     a, near, far = (widen(x) for x in vectors)  # 16 bits do not hold eps
     away = distance(a, far)
     if swap:

@@ -38,6 +38,8 @@ def margin_ranking(
 ) -> Any:
     """y = max(0, −target (a − b) + margin): target 1 asks for a > b, −1 for b > a."""
     d = as_floating(array_like(a)) - as_floating(array_like(b))
+    if d.dtype.kind == "c":
+        raise TypeError(f"margin_ranking: complex numbers have no order; got {d.dtype}")
     y = op.relu(margin - _signs("margin_ranking", target, d) * d)
     return reduced("margin_ranking", y, reduction)
 

@@ -28,7 +28,7 @@ def gradients(
     gradient's bits depend on that. None: one of the arrays is of another kind, dtype or form.
     """
     arrays = (g, x, mean, rstd) if weight is None else (g, x, mean, rstd, weight)
-    if any(type(a) is not np.ndarray or a.dtype != x.dtype for a in arrays):
+    if any(not isinstance(a, np.ndarray) or a.dtype != x.dtype for a in arrays):
         return None
     if x.dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None

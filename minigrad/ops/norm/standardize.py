@@ -121,7 +121,7 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
             y[piece] = out
 
     blocks.run(work)
-    if running is not None:
+    if running is not None and x.size:  # no values say nothing about their mean
         _move(running, mean, rstd, eps, x.size // prod(kept))
     return y, mean, rstd
 

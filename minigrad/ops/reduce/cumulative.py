@@ -43,7 +43,7 @@ def _goes_by_steps(x: Any, axis: Any) -> bool:
     return turned.flags.c_contiguous and size_of(x.shape[axis + 1 :]) >= RUN
 
 
-def _in_steps(function: Any, x: Any, axis: int) -> Any:
+def _in_steps(function: Any, x: Any, axis: Any) -> Any:
     """y_k = function(y_{k−1}, x_k) along `axis`, y_0 = x_0: the sums that NumPy makes, in order."""
     y = np.empty_like(x)
     rows, results = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)

@@ -121,7 +121,10 @@ def logcumsumexp_dx(g, x, y, axis):
     if axis is None or x.ndim == 0:
         x, axis = x.reshape(-1), 0
     y = np.where(y == -np.inf, 0, y)  # nothing but −inf so far: exp(−inf − 0) = 0 is right
-    ratio = np.exp(np.minimum(y - op.roll(y, -1, axis=axis), 0))  # the one that comes round: unread
+    # ∞ − ∞ would be NaN for all before: of two infinite results the earlier is all of the later
+    finite = np.where(y == np.inf, float(np.finfo(y.dtype).max), y)
+    change = finite - op.roll(finite, -1, axis=axis)
+    ratio = np.exp(np.minimum(change, 0))  # the one that comes round is not read
     later = op.linear_recurrence(ratio, g, axis=axis, reverse=True)
     return (np.exp(x - y) * later).reshape(shape)
 

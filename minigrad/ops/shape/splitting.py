@@ -119,14 +119,19 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
 
 @composite
 def chunk(x: Any, chunks: int, axis: int = 0) -> list:
-    """At most `chunks` views of equal length, ⌈n/chunks⌉; the last may be shorter."""
+    """At most `chunks` views of equal length, ⌈n/chunks⌉; the last may be shorter.
+
+    Of an axis of length 0 there are `chunks` empty ones.
+    """
     x = array_like(x)
     axis = axis_of(axis, x.ndim)
     if chunks < 1:
         raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
     n = x.shape[axis]
-    size = max(-(-n // chunks), 1)
-    return _parts(x, [(a, min(a + size, n)) for a in range(0, max(n, 1), size)], axis)
+    if n == 0:
+        return _parts(x, [(0, 0)] * chunks, axis)
+    size = -(-n // chunks)
+    return _parts(x, [(a, min(a + size, n)) for a in range(0, n, size)], axis)
 
 
 @composite(numpy=getattr(np, "unstack", ()))

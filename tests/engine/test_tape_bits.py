@@ -1,0 +1,75 @@
+"""A replay has the bits of the eager run: writes in place, 16-bit numbers, other branches."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.primitive import Primitive
+
+
+def writes_in_place(write):
+    def written(x):
+        y = x * 1.0
+        write(y, x)
+        return y
+
+    return Primitive(written, "written", ["x"])  # an op of nobody's table
+
+
+WRITES = {
+    "copyto": lambda y, x: np.copyto(y, 0, where=x < 0),
+    "putmask": lambda y, x: np.putmask(y, x < 0, 0),
+    "place": lambda y, x: np.place(y, x < 0, [0]),
+    "put": lambda y, x: np.put(y, [0, 1], [7.0, 8.0]),
+    "put_along_axis": lambda y, x: np.put_along_axis(y, np.array([[0], [1]]), 5.0, 1),
+    "fill_diagonal": lambda y, x: np.fill_diagonal(y, 3.0),
+    "nan_to_num": lambda y, x: np.nan_to_num(y, copy=False),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_functions_that_write_in_place_do_so_in_a_replay(name):
+    written = writes_in_place(WRITES[name])
+    first, other = np.array([[1.0, -2.0], [np.nan, 4.0]]), np.array([[-5.0, 6.0], [7.0, np.inf]])
+    x = mg.tensor(first)
+    with mg.Tape() as tape:
+        y = written(x)
+    program = tape.compile(y, inputs=[x])
+    for values in (first, other):
+        np.testing.assert_array_equal(program(values), written(mg.tensor(values)).numpy())
+
+
+def test_smoothed_targets_are_replayed():
+    values, target = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]]), np.array([0, 2])
+    x = mg.tensor(values, requires_grad=True)
+    with mg.Tape() as tape:
+        y = mg.cross_entropy(x, target, label_smoothing=0.1)
+    value, g = tape.compile(y, inputs=[x], wrt=x)(values)
+    y.backward()
+    np.testing.assert_array_equal(value, y.numpy())
+    np.testing.assert_array_equal(g, x.grad.numpy())
+
+
+def test_a_number_beside_16_bit_floats_has_16_bits_in_the_replayed_backward():
+    values = np.array([1.5, 2.0, 3.0], mg.bfloat16)
+    x, g = mg.tensor(values, requires_grad=True), mg.tensor(np.array([1.6, 0.53, 1.7], mg.bfloat16))
+    with mg.Tape() as tape:
+        y = x * 0.35 * np.ones(3, mg.bfloat16)  # an array from outside, too
+    program = tape.compile(y, inputs=[x], wrt=x, grad_outputs=g)
+    y.backward(g)
+    np.testing.assert_array_equal(program(values)[1], x.grad.numpy())
+
+
+@pytest.mark.parametrize("name", ["elu", "softplus", "logsigmoid", "sigmoid", "softmax"])
+def test_a_small_recorded_input_does_not_choose_the_bits_of_others(name):
+    rng, fn = np.random.default_rng(0), getattr(mg, name)
+    for a, b in rng.standard_normal((20, 2, 2, 3)).astype(np.float32):
+        x = mg.tensor(a, requires_grad=True)
+        with mg.Tape() as tape:
+            y = (fn(x) * x).sum()
+        value, g = tape.compile(y, inputs=[x], wrt=x)(b)
+        z = mg.tensor(b, requires_grad=True)
+        eager = (fn(z) * z).sum()
+        eager.backward()
+        np.testing.assert_array_equal(value, eager.numpy())
+        np.testing.assert_array_equal(g, z.grad.numpy())
