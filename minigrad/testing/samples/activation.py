@@ -139,7 +139,7 @@ register_op(
 register_op(
     "hardshrink",
     both(apart(-0.5, 0.5), apart(-2, 2, lambd=2.0)),
-    reference=lambda x, lambd=0.5: np.where(np.abs(x) > lambd, x, 0),
+    reference=lambda x, lambd=0.5: np.where(np.abs(x) <= lambd, 0, x),  # NaN stays NaN
     dtypes=REAL,
     mp=lambda x: x if abs(x) > 0.5 else 0 * x,
     points=[Point("at the jumps", (np.array([-0.5, 0.5]),), [0.0, 0.0], (np.zeros(2),))],

@@ -155,7 +155,9 @@ shaped("array_split", [*_SPLITS, ((5, 2), {"indices_or_sections": 3})], np.array
 
 
 def _chunk(x, chunks, axis=0):
-    size = max(-(-x.shape[axis] // chunks), 1)
+    size = -(-x.shape[axis] // chunks)
+    if not size:
+        return [x] * chunks
     return np.split(x, range(size, x.shape[axis], size), axis)
 
 
