@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks import scratch
+
 
 def _by_element(name: str, other: str) -> bool:
     """Whether NumPy has a float32 loop for this processor of `other` and not of `name`."""
@@ -22,6 +24,7 @@ def _by_element(name: str, other: str) -> bool:
         return False
 
 
+_NOTHING_LEFT = -100  # eˣ is far below the last place of 1 from here on
 LOG1P_BY_ELEMENT = _by_element("log1p", "log")
 EXPM1_BY_ELEMENT = _by_element("expm1", "tanh")
 
@@ -58,13 +61,16 @@ def exp_minus_1_below_0(x: Any, out: Any = None) -> Any:
 def exp_minus_1_by_tanh(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """eˣ − 1 = 2t/(1 − t) with t = tanh(x/2), for x ≤ 0, where 1 − t has all its digits
 
-    out may be x. Half the smallest of all numbers is 0: there it is x itself, chosen by its bits.
+    Half of the smallest numbers is rounded: what twice that is more than x is taken off at the end.
+    out may be x.
     """
-    t = np.multiply(x, 0.5, out=np.empty_like(x))
-    tiny = (x.view(np.int32) * (t == 0)).view(x.dtype)
+    x = x.clip(_NOTHING_LEFT, 0, out=scratch.empty("block 3", x.shape, x))
+    t = np.multiply(x, 0.5, out=scratch.empty("block 2", x.shape, x))
+    more = np.subtract(t, x, out=x)
+    more += t
     np.tanh(t, out=t)
-    y = np.subtract(1, t, out=np.empty_like(x) if out is None else out)
+    y = np.subtract(1, t, out=np.empty_like(t) if out is None else out)
     t += t
     np.divide(t, y, out=y)
-    y += tiny
+    y -= more
     return y
