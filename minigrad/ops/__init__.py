@@ -37,6 +37,7 @@ from .statistics import *
 from .stft import *
 from .straight import *
 from .weighted_reads import *
+from .windowed_sums import *
 
 # The ops, and not the files they come from, are what `from minigrad.ops import *` means.
 __all__ = [name for name, entry in vars().items() if callable(entry) and name[0] != "_"]

@@ -36,8 +36,8 @@ def _checked(name: str, x: Any, size: Any, axes: int) -> tuple[Any, tuple]:
 def _adaptive(x: Any, size: tuple) -> Any:
     """The mean of each of `size` windows spread over the last axes.
 
-    Where the windows divide an axis they are pooled. Else the means are a product with a matrix of
-    weights; its zeros make NaN of an infinite entry, for all windows along that axis.
+    Where the windows divide an axis they are pooled. Else the means are sums with a matrix of
+    weights.
     """
     x = as_floating(x)
     old = x.shape[-len(size) :]
@@ -58,12 +58,12 @@ def _tiles(old: tuple, size: tuple) -> Windows | None:
 
 
 def _weighted(x: Any, axis: int, weights: np.ndarray) -> Any:
-    """x with one axis multiplied by the weights (new, old): a row of them for each new entry."""
+    """x with sums in place of one axis, by weights (new, old): a row of them for each new entry."""
     data = x
     while isinstance(data, Tensor):
         data = data.data
     weights = array_module(data).asarray(weights, dtype=x.dtype)
-    y = op.matmul(op.swapaxes(x, axis1=axis, axis2=-1), weights.T)
+    y = op.windowed_sums(op.swapaxes(x, axis1=axis, axis2=-1), weights)
     return op.swapaxes(y, axis1=axis, axis2=-1)
 
 
@@ -233,7 +233,7 @@ def upsample(
     adaptive average pooling. A scale that does not divide the size is what places are computed
     with, unless recompute_scale_factor. antialias: where y is the smaller, linear and cubic modes
     widen their kernel (here a = −1/2) so that every entry of x counts, as an image library's resize
-    does; a product with a matrix, whose zeros make NaN of an infinite entry for all of its axis.
+    does.
     """
     x = array_like(x)
     axes = x.ndim - 2

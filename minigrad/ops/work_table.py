@@ -47,6 +47,7 @@ def _weighted(c: Call) -> float:
 
 
 counts("weighted_reads weighted_reads_dx weighted_reads_dw", _weighted)
+counts("windowed_sums", lambda c: 2 * c.n * c.inputs[1][1])
 counts("binary_exponent running_argmax", _each(1))
 counts("any all count_nonzero argmax argmin isclose array_equal sign modf argwhere", _each(1))
 counts("abs", _each(1), _each(2))

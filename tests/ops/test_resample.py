@@ -33,6 +33,22 @@ def test_adaptive_avg_pool1d_is_pytorchs(size):
     agree(lambda x: mg.adaptive_avg_pool1d(x, size), lambda x: f.adaptive_avg_pool1d(x, size), x)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_shows_in_the_windows_that_hold_it_alone(value):
+    x = np.ones((2, 7, 9), "f")
+    x[1, 3, 4] = value
+    y = mg.adaptive_avg_pool2d(x, (3, 4))
+    windows = np.zeros((2, 3, 4), bool)
+    windows[1, 1, 1:3] = True  # rows 2, 3, 4; columns 2 to 4 and 4 to 6
+    np.testing.assert_array_equal(y, np.where(windows, value, 1))
+
+
+def test_an_infinite_cotangent_goes_to_its_own_window_alone():
+    x, g = mg.tensor(np.ones((1, 5)), requires_grad=True), np.array([[np.inf, 1.0]])
+    gx = mg.grad(mg.adaptive_avg_pool1d(x, 2), x, g).numpy()
+    np.testing.assert_allclose(gx, [[np.inf, np.inf, np.inf, 1 / 3, 1 / 3]])
+
+
 @pytest.mark.parametrize("size", [(8, 10), (7, 3), (4, 5)])
 @pytest.mark.parametrize("options", [
     {"mode": "nearest"}, {"mode": "bilinear"}, {"mode": "bilinear", "align_corners": True},

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .forms import REAL, over
+from .forms import REAL, of_several, over
 
 
 def _adaptive(dims):
@@ -24,13 +24,11 @@ def _adaptive(dims):
     return reference
 
 
-_SPREADS = "where windows do not divide an axis, zero weights make NaN of inf along it"
 register_op(
     "adaptive_avg_pool1d",
     over([((2, 6), {"output_size": 3}), ((5,), {"output_size": 2}), ((3,), {"output_size": 4})]),
     reference=_adaptive(1),
     dtypes=REAL,
-    skips={"K12": _SPREADS},
 )
 register_op(
     "adaptive_avg_pool2d",
@@ -43,7 +41,6 @@ register_op(
     ),
     reference=_adaptive(2),
     dtypes=REAL,
-    skips={"K12": _SPREADS},
     errors=[
         ErrorSample(
             "a vector",
@@ -51,6 +48,40 @@ register_op(
             ValueError,
             r"adaptive_avg_pool2d: x must end in 2 non-empty axes, got shape \(3,\)",
             {"output_size": 2},
+        )
+    ],
+)
+
+
+def _read_one_by_one(x, weights):
+    if weights.ndim != 2 or x.shape[-1:] != weights.shape[1:]:
+        raise ValueError("shapes do not fit")
+    y = np.zeros((*x.shape[:-1], len(weights)), np.result_type(x, weights))
+    for i, k in zip(*np.nonzero(weights)):
+        y[..., i] += weights[i, k] * x[..., k]
+    return y
+
+
+_WEIGHTS = np.array([[0.5, 0.5, 0, 0], [0, -1, 2, 0], [0, 0, 0, 0]])
+register_op(
+    "windowed_sums",
+    of_several([(((2, 3, 4), _WEIGHTS), {}), (((4,), _WEIGHTS), {})]),
+    reference=_read_one_by_one,
+    dtypes=(*REAL, "complex128"),
+    points=[
+        Point(
+            "an infinite entry shows in the sums that read it alone",
+            (np.array([[1.0, -np.inf, 3.0, np.nan]]), _WEIGHTS),
+            [[-np.inf, np.inf, 0.0]],
+            ([[0.5, -0.5, 2.0, 0.0]],),
+        )
+    ],
+    errors=[
+        ErrorSample(
+            "weights of more entries",
+            (np.ones((2, 3)), _WEIGHTS),
+            ValueError,
+            r"needs x \(…, n\) and weights \(m, n\), got \(2, 3\) and \(3, 4\)",
         )
     ],
 )
