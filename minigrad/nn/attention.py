@@ -118,6 +118,10 @@ class MultiheadAttention(Module):
         return self.out_proj(self._joined(y, time, single)), weights
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        if query is key is value and self.in_proj_weight is not None:  # kdim, vdim: embed_dim
+            shape = query.shape
+            if len(shape) in (2, 3) and shape[-1] == self.embed_dim:
+                return
         sizes = {"embed_dim": self.embed_dim, "kdim": self.kdim, "vdim": self.vdim}
         inputs = {"query": query, "key": key, "value": value}
         for (name, x), (what, size) in zip(inputs.items(), sizes.items(), strict=True):

@@ -69,6 +69,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that `axis` (None, an int, a tuple) means, counted from the front."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:  # by far the most frequent; NumPy's takes 2 µs
+        return (axis % ndim,)
     if ndim == 0 and axis in (0, -1):  # NumPy's reductions take these for a 0-d array
         return ()
     return normalize_axis_tuple(axis, ndim)
@@ -76,6 +78,8 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 def axis_of(axis: int, ndim: int) -> int:
     """One axis, counted from the front; out of bounds is NumPy's AxisError."""
+    if type(axis) is int and -ndim <= axis < ndim:
+        return axis % ndim
     return normalize_axis_tuple(axis, ndim)[0]
 
 

@@ -223,12 +223,13 @@ class _Scratch(threading.local):
         if not isinstance(like, np.ndarray) or nbytes > self.LIMIT:
             self.made_fresh = True
             return array_module(like).empty(shape, dtype=dtype)
-        memory = self.kept.get(name)
+        kept = self.kept
+        memory = kept.get(name)
         if memory is None or memory.nbytes < nbytes:
             self.notes.clear()  # they are of the memory that goes
             fresh = np.empty(nbytes + LINE, dtype=np.uint8)
             start = -fresh.ctypes.data % LINE
-            memory = self.kept[name] = fresh[start : start + nbytes]
+            memory = kept[name] = fresh[start : start + nbytes]
         return np.ndarray(shape, dtype, memory)  # at its beginning
 
     def keeps(self, x: np.ndarray) -> bool:

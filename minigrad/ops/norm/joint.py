@@ -27,13 +27,14 @@ def gradients(
     shapes: of weight and bias; needs: which of the three are wanted, the others are None. No
     gradient's bits depend on that. None: one of the arrays is of another kind, dtype or form.
     """
-    arrays = (g, x, mean, rstd) if weight is None else (g, x, mean, rstd, weight)
-    if any(not isinstance(a, np.ndarray) or a.dtype != x.dtype for a in arrays):
+    dtype = x.dtype
+    for a in (g, x, mean, rstd) if weight is None else (g, x, mean, rstd, weight):
+        if not isinstance(a, np.ndarray) or a.dtype != dtype:
+            return None
+    if dtype.char not in "fd" or not x.size or g.shape != x.shape:
         return None
-    if x.dtype.char not in "fd" or not x.size or g.shape != x.shape:
-        return None
-    given = [shape for shape, need in zip(shapes, needs[1:], strict=True) if need]
-    if rows.suits(x, axis, *given, *([] if weight is None else [weight.shape])):
+    given = [shapes[k] for k in range(2) if needs[k + 1]]
+    if rows.suits(x, axis, *given, *(() if weight is None else (weight.shape,))):
         return rows.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
     if turned.suits(x, axis, *shapes):
         if weight is not None and not np.isfinite(weight).all():

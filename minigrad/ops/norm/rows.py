@@ -6,6 +6,7 @@ is summed down the columns is added up in their order, so it does not show how m
 were.
 """
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -23,55 +24,61 @@ def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
     start = x.ndim - len(axis)
     if not axis or axis != tuple(range(start, x.ndim)) or not x.flags.c_contiguous:
         return False
-    return all(shape == x.shape[start:] for shape in shapes)
+    row = x.shape[start:]
+    return all(shape == row for shape in shapes)
 
 
-class Rows:
-    """The matrix that x is (n rows of d), and its blocks."""
+def _matrix(x: Any, axis: tuple) -> Any:
+    """x as n rows of what lies along `axis`."""
+    return x.reshape((-1, prod(x.shape[axis[0] :])))
 
-    def __init__(self, x: Any, axis: tuple):
-        self.d = prod(x.shape[axis[0] :])
-        self.x = x.reshape(-1, self.d)
-        self.kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
-        self.ones = np.ones(self.d, x.dtype)
-        self.count = x.dtype.type(self.d)
-        self.blocks = spans(len(self.x), max(1, blocks.BLOCK // self.d))
 
-    def share(self, work: Any) -> None:
-        with long_runs(self.x, (1,)):
-            if len(self.blocks) == 1:
-                work(0)
-            else:
-                share(work, range(len(self.blocks)))
+def _ones(rows: Any) -> Any:
+    """A row of ones: Σ x is x · 1."""
+    ones = np.empty(rows.shape[1], rows.dtype)
+    ones.fill(1)
+    return ones
+
+
+def _in_blocks(fill: Callable[..., None], *matrices: Any) -> None:
+    """fill(i, *blocks of rows) for block i of the matrices, on all threads."""
+    first = matrices[0]
+    step = max(1, blocks.BLOCK // first.shape[1])
+    with long_runs(first, (1,)):
+        if len(first) <= step:
+            fill(0, *matrices)
+        else:
+            cuts = spans(len(first), step)
+            share(lambda i: fill(i, *[a[cuts[i]] for a in matrices]), range(len(cuts)))
 
 
 def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre: bool) -> tuple:
     """(y, mean, rstd) as `standardize` gives them."""
-    of, y = Rows(x, axis), np.empty(x.shape, x.dtype)
-    results = y.reshape(of.x.shape)
-    mean, rstd = np.zeros((len(of.x), 1), x.dtype), np.empty((len(of.x), 1), x.dtype)
-    w, b = (None if a is None else a.reshape(-1) for a in (weight, bias))
-    eps = x.dtype.type(eps)
+    rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype)
+    n, d = rows.shape
+    mean, rstd = np.zeros((n, 1), x.dtype), np.empty((n, 1), x.dtype)
+    w, b = (None if a is None else a.reshape(d) for a in (weight, bias))
+    ones, count, eps = _ones(rows), x.dtype.type(d), x.dtype.type(eps)
 
-    def work(i: int) -> None:
-        span = of.blocks[i]
-        centred, out, m, r = of.x[span], results[span], mean[span], rstd[span]
+    def fill(_: int, block: Any, y: Any, mean: Any, rstd: Any) -> None:
+        centred = block
         if centre:
-            np.vecdot(centred, of.ones, out=m[:, 0])
-            m /= of.count
-            centred = np.subtract(centred, m, out=out)
-        np.vecdot(centred, centred, out=r[:, 0])
-        r /= of.count
-        r += eps
-        np.divide(1, np.sqrt(r, out=r), out=r)
-        np.multiply(centred, r, out=out)
+            np.vecdot(block, ones, out=mean[:, 0])
+            mean /= count
+            centred = np.subtract(block, mean, out=y)
+        np.vecdot(centred, centred, out=rstd[:, 0])
+        rstd /= count
+        rstd += eps
+        np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
+        np.multiply(centred, rstd, out=y)
         if w is not None:
-            out *= w
+            y *= w
         if b is not None:
-            out += b
+            y += b
 
-    of.share(work)
-    return y, mean.reshape(of.kept), rstd.reshape(of.kept)
+    _in_blocks(fill, rows, y.reshape(n, d), mean, rstd)
+    kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
+    return y, mean.reshape(kept), rstd.reshape(kept)
 
 
 def gradients(
@@ -79,41 +86,45 @@ def gradients(
     centre: bool,
 ) -> list:  # fmt: skip
     """[dx, dweight, dbias], those that are needed: see joint.py."""
-    of, y = Rows(x, axis), np.empty(x.shape, x.dtype) if needs[0] else None
-    given, means, rstds = g.reshape(of.x.shape), mean.reshape(-1, 1), rstd.reshape(-1, 1)
-    results = None if y is None else y.reshape(of.x.shape)
-    w = None if weight is None else weight.reshape(-1)
-    parts: list = [[None] * len(of.blocks) for _ in range(2)]  # of dweight and dbias
+    rows, y = _matrix(x, axis), np.empty(x.shape, x.dtype) if needs[0] else None
+    n, d = rows.shape
+    w = None if weight is None else weight.reshape(d)
+    ones, count = _ones(rows), x.dtype.type(d)
+    dw: dict[int, Any] = {}  # a block's number: what it adds to the gradient of the weight
+    db: dict[int, Any] = {}
 
-    def work(i: int) -> None:
-        span = of.blocks[i]
-        a, r, block = given[span], rstds[span], of.x[span]
-        centred, scaled = (scratch.empty(f"block {k}", block.shape, x) for k in range(2))
-        np.subtract(block, means[span], out=centred)
-        np.multiply(a, r, out=scaled)
-        if results is not None:
-            u = results[span]  # r u
-            np.multiply(scaled, 1 if w is None else w, out=u)
+    def fill(i: int, block: Any, g: Any, mean: Any, rstd: Any, u: Any = None) -> None:
+        centred, scaled = (scratch.empty(f"block {k}", block.shape, block) for k in range(2))
+        np.subtract(block, mean, out=centred)
+        np.multiply(g, rstd, out=scaled)
+        if u is not None:
+            np.multiply(scaled, 1 if w is None else w, out=u)  # r u
         if needs[1]:
             scaled *= centred
-            parts[0][i] = np.add.reduce(scaled)
+            dw[i] = np.add.reduce(scaled)
         if needs[2]:
-            parts[1][i] = np.add.reduce(a)
-        if results is not None:
+            db[i] = np.add.reduce(g)
+        if u is not None:
             slope = np.vecdot(u, centred)[:, None]
-            slope *= r
-            slope *= r
-            slope /= of.count
+            slope *= rstd
+            slope *= rstd
+            slope /= count
             centred *= slope
             if centre:
-                level = np.vecdot(u, of.ones)[:, None]
-                level /= of.count
+                level = np.vecdot(u, ones)[:, None]
+                level /= count
                 centred += level
             u -= centred
 
-    of.share(work)
-    dw, db = (
-        np.add.reduce(sums).reshape(shape) if need else None
-        for sums, shape, need in zip(parts, shapes, needs[1:], strict=True)
-    )
-    return [y, dw, db]
+    results = () if y is None else (y.reshape(n, d),)
+    _in_blocks(fill, rows, g.reshape(n, d), mean.reshape(n, 1), rstd.reshape(n, 1), *results)
+    return [
+        y,
+        _in_order(dw).reshape(shapes[0]) if needs[1] else None,
+        _in_order(db).reshape(shapes[1]) if needs[2] else None,
+    ]
+
+
+def _in_order(parts: dict[int, Any]) -> Any:
+    """The sum of the blocks' parts."""
+    return parts[0] if len(parts) == 1 else np.add.reduce([parts[i] for i in range(len(parts))])
