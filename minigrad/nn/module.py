@@ -56,6 +56,7 @@ class Module(ModuleHooks):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
             value.name = name
+            self._forget_buffer(name)
         elif isinstance(value, Module):
             value._scope = name
             for path, parameter in value.named_parameters():
@@ -74,22 +75,43 @@ class Module(ModuleHooks):
             )
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget_buffer(name)
+
+    def _forget_buffer(self, name: str) -> None:
+        if name in self._buffers:
+            self._buffers = tuple([n for n in self._buffers if n != name])
+            self._transient = tuple([n for n in self._transient if n != name])
+
+    def _named(self, name: str, what: str) -> None:
+        """KeyError for a name made in code by which nothing could be found, or a method no more."""
+        if not isinstance(name, str) or not name or "." in name or hasattr(type(self), name):
+            raise KeyError(
+                f"{type(self).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
+                "that is no attribute of Module"
+            )
+
     def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned (running statistics, a mask).
 
         `persistent=False` leaves it out of state_dict.
         """
+        self._named(name, "buffer")
         setattr(self, name, value)
+        self._forget_buffer(name)  # registered anew
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._transient = (*self._transient, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
+        self._named(name, "parameter")
         setattr(self, name, parameter)
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """The same as setting the attribute, for a name that is made in code."""
+        self._named(name, "module")
         setattr(self, name, module)
 
     add_module = register_module

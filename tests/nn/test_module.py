@@ -139,6 +139,29 @@ def test_a_state_dict_is_a_copy_with_persistent_buffers():
     assert np.array_equal(state["head.weight"].numpy(), before)
 
 
+def test_a_buffer_may_be_deleted_registered_anew_or_become_a_parameter():
+    module = nn.Linear(1, 1)
+    for name in "abc":
+        module.register_buffer(name, mg.zeros(1), persistent=False)
+    del module.a
+    module.register_buffer("b", mg.ones(1))
+    module.c = nn.Parameter(mg.ones(1))
+    assert [name for name, _ in module.named_buffers()] == ["b"]
+    assert list(module.state_dict()) == ["weight", "bias", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "forward", "training", 3])
+def test_a_name_made_in_code_must_be_one_to_find_things_by(name):
+    module = nn.Linear(1, 1)
+    for register, value in (
+        (module.register_buffer, mg.ones(1)),
+        (module.register_module, nn.ReLU()),
+        (module.register_parameter, nn.Parameter(mg.ones(1))),
+    ):
+        with pytest.raises(KeyError, match="cannot be a .*: choose a string with no"):
+            register(name, value)
+
+
 def test_a_loaded_state_gives_the_same_results():
     one, two = Net(), Net()
     x = mg.ones(2, 4, dtype="float32")
