@@ -19,7 +19,7 @@ def leaves(grads):
     return found
 
 
-@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("norm_type", [0.5, 1.0, 2.0, 3.0, np.inf, -np.inf, "inf"])
 @pytest.mark.parametrize("max_norm", [0.5, 100.0])
 def test_clipping_by_the_norm_equals_pytorchs(norm_type, max_norm):
     torch = pytest.importorskip("torch")
@@ -40,10 +40,17 @@ def test_half_precision_gradients_are_summed_in_float32():
     assert p.grad.dtype == np.float16
 
 
-def test_a_norm_that_is_no_number_is_an_error_when_asked():
-    (p,) = leaves([np.array([np.inf, 1.0])])
-    with pytest.raises(RuntimeError, match="norm of the gradients is inf.*detect_anomaly"):
-        utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_a_norm_that_is_no_number_is_an_error_when_asked(wrong, norm_type):
+    params = leaves([np.array([2.0, 1.0]), np.array([wrong, 1.0])])
+    with pytest.raises(RuntimeError, match=f"norm of the gradients is {wrong}.*detect_anomaly"):
+        utils.clip_grad_norm_(params, 1.0, norm_type, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize("norm_type", [2.0, np.inf, -np.inf])
+def test_a_gradient_without_elements_has_no_share_in_the_norm(norm_type):
+    assert utils.get_total_norm([mg.zeros(0), mg.tensor([3.0])], norm_type) == 3
 
 
 def test_clipping_by_value_cuts_each_element():

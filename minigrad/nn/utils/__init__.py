@@ -21,13 +21,10 @@ from . import rnn
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
     """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32."""
-    norms = []
-    for tensor in tensors:
-        x = tensor.data
+    norm_type, norms = float(norm_type), []
+    for x in [tensor.data for tensor in tensors if tensor.size]:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
-    if math.isinf(norm_type):
-        return max(norms, default=0.0)
     return float(np.linalg.norm(norms, norm_type)) if norms else 0.0
 
 
