@@ -298,19 +298,25 @@ class Module(ModuleHooks):
 
     def __repr__(self) -> str:
         lines: list[str] = []
-        stack: list[tuple[int, str, Module | None]] = [(0, "", self)]
+        stack: list[tuple[str, Module | None]] = [("", self)]
+        opened: dict[int, Module] = {}  # by id, those with open brackets: a part may know its whole
         while stack:
-            depth, label, module = stack.pop()
-            indent = "  " * depth
+            label, module = stack.pop()
             if module is None:  # all below an opened bracket has been written
-                lines.append(f"{indent})")
+                opened.popitem()
+                lines.append("  " * len(opened) + ")")
                 continue
+            head = f"{'  ' * len(opened)}{label}{type(module).__name__}("
+            if id(module) in opened:
+                lines.append(head + "...)")
+                continue
+            head += module.extra_repr()
             children = list(module.named_children())
-            head = f"{indent}{label}{type(module).__name__}({module.extra_repr()}"
             lines.append(head if children else head + ")")
             if children:
-                stack.append((depth, "", None))
-                stack.extend((depth + 1, f"({name}): ", child) for name, child in children[::-1])
+                opened[id(module)] = module
+                stack.append(("", None))
+                stack.extend((f"({name}): ", child) for name, child in children[::-1])
         return "\n".join(lines)
 
 

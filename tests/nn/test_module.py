@@ -235,6 +235,14 @@ def test_repr_is_a_tree():
     )
 
 
+def test_repr_ends_where_a_part_knows_its_whole():
+    net, part = nn.Module(), nn.Sequential(nn.ReLU())
+    net.part, net.again, part.whole = part, part, net
+    inner = "  ({}): Sequential(\n    (0): ReLU()\n    (whole): Module(...)\n  )"
+    parts = inner.format("part"), inner.format("again")
+    assert repr(net) == "Module(\n" + "\n".join(parts) + "\n)"
+
+
 def test_three_thousand_nested_modules_are_walked_and_shown_without_recursion():
     net = nn.Module()
     for _ in range(3000):
