@@ -141,36 +141,55 @@ class Module(ModuleHooks):
             below = [(_join(path, name), child) for name, child in module.named_children()]
             stack.extend(reversed(below))
 
+    def _places(self) -> Iterator[tuple[str, "Module"]]:
+        """(path, module) by every path, where named_modules gives the first; none inside itself."""
+        opened: set[int] = set()
+        stack: list[tuple[str | None, Module]] = [("", self)]
+        while stack:
+            path, module = stack.pop()
+            if path is None:  # all below has been given
+                opened.remove(id(module))
+            elif id(module) not in opened:
+                opened.add(id(module))
+                yield path, module
+                below = [(_join(path, name), child) for name, child in module.named_children()]
+                stack.extend([(None, module), *reversed(below)])
+
     def modules(self) -> Iterator["Module"]:
         """This module and all below it."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter); a parameter used in two places comes once."""
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter); a parameter used in two places comes once.
+
+        With recurse=False only those that this module holds itself.
+        """
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name, value in vars(module).items():
                 if isinstance(value, Parameter) and id(value) not in seen:
                     seen.add(id(value))
                     yield _join(path, name), value
 
-    def parameters(self) -> Iterator[Parameter]:
-        """What an optimizer takes: nn.optim.SGD(model.parameters())."""
-        return (parameter for _, parameter in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """What an optimizer takes: optim.SGD(model.parameters())."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         """(path, buffer), each once; buffers that are None are left out."""
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name in module._buffers:
                 value = getattr(module, name)
                 if value is not None and id(value) not in seen:
                     seen.add(id(value))
                     yield _join(path, name), value
 
-    def buffers(self) -> Iterator[Tensor]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of this module and all below it."""
-        return (buffer for _, buffer in self.named_buffers())
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, path: str) -> "Module":
         """The module at a path such as "encoder.layers.0"; "" is this one. KeyError if none is."""
@@ -247,7 +266,7 @@ class Module(ModuleHooks):
     def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Tensor]:
         """Every parameter and persistent buffer under each of its paths, as it lives."""
         state: dict[str, Tensor] = {}
-        for path, module in (modules or dict(self.named_modules())).items():
+        for path, module in (modules or dict(self._places())).items():
             for name, value in vars(module).items():
                 kept = name in module._buffers and name not in module._transient
                 if isinstance(value, Parameter) or (kept and value is not None):
@@ -267,15 +286,16 @@ class Module(ModuleHooks):
         unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
         of them; nothing is written then.
         """
-        modules = dict(self.named_modules())
-        layers = {
-            path: module._layer_in(state_dict, path and f"{path}.")
-            for path, module in modules.items()
-        }
-        unmatched = fill(self._state(layers), state_dict, strict, type(self).__name__)
-        for path, layer in layers.items():
-            if layer is not modules[path]:
-                modules[path]._become(layer)
+        modules = dict(self._places())
+        layers = {id(module): module for module in modules.values()}
+        for path, module in modules.items():
+            if layers[id(module)] is module:  # a lazy one may have several paths
+                layers[id(module)] = module._layer_in(state_dict, path and f"{path}.")
+        live = self._state({path: layers[id(module)] for path, module in modules.items()})
+        unmatched = fill(live, state_dict, strict, type(self).__name__)
+        for module in {id(module): module for module in modules.values()}.values():
+            if layers[id(module)] is not module:
+                module._become(layers[id(module)])
         return unmatched
 
     def _layer_in(self, state: Mapping[str, Any], prefix: str) -> "Module":

@@ -64,6 +64,51 @@ def test_a_parameter_used_twice_is_listed_once_and_saved_under_both_names():
     assert list(tied.state_dict()) == ["one.weight", "two.weight"]
 
 
+def test_a_module_used_twice_is_saved_under_both_paths_as_pytorchs_is():
+    torch = pytest.importorskip("torch")
+
+    def used_twice(library):
+        layer = library.Linear(2, 2)
+        return library.Sequential(layer, library.ReLU(), layer)
+
+    ours, theirs = used_twice(nn), used_twice(torch.nn)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    assert np.array_equal(ours[2].weight.data, theirs[0].weight.detach().numpy())
+
+
+def test_a_lazy_module_used_twice_becomes_its_layer_once():
+    trained, layer = nn.Linear(3, 3), nn.LazyLinear(3)
+    net = nn.Sequential(layer, layer)
+    net.load_state_dict(nn.Sequential(trained, trained).state_dict())
+    assert net[0] is net[1] and np.array_equal(net[1].weight.data, trained.weight.data)
+
+
+def test_a_part_that_knows_its_whole_is_saved_once():
+    net = nn.Linear(1, 1)
+    net.part = nn.Linear(1, 1)
+    net.part.whole = net
+    assert list(net.state_dict()) == ["weight", "bias", "part.weight", "part.bias"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_pytorchs_tensors_are_loaded(dtype):
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Linear(2, 2).to(getattr(torch, dtype))
+    ours = nn.Linear(2, 2).to(dtype=dtype)
+    ours.load_state_dict(theirs.state_dict())
+    expected = theirs.weight.detach().float().numpy()
+    assert np.array_equal(ours.weight.data.astype(np.float32), expected)
+
+
+def test_only_what_a_module_holds_itself_is_listed_when_asked():
+    net = nn.BatchNorm1d(2)
+    net.part = nn.BatchNorm1d(3)
+    assert [name for name, _ in net.named_parameters(recurse=False)] == ["weight", "bias"]
+    assert len(list(net.parameters(recurse=False))) == 2 < len(list(net.parameters()))
+    assert len(list(net.buffers(recurse=False))) == 3 < len(list(net.buffers()))
+
+
 def test_parameters_know_their_path_in_the_outermost_module():
     assert [p.name for p in Net().parameters()] == [path for path, _ in Net().named_parameters()]
 
