@@ -76,18 +76,16 @@ def test_weight_norm_equals_pytorchs(dim):
     theirs = torch.nn.utils.weight_norm(torch.nn.Linear(4, 3).double(), dim=dim)
     ours = utils.weight_norm(nn.Linear(4, 3, dtype=np.float64), dim=dim)
     assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
-    for name, q in theirs.named_parameters():
+    for q in theirs.parameters():
         torch.nn.init.normal_(q)
-        ours.get_parameter(name).data[...] = (
-            q.detach().numpy().reshape(ours.get_parameter(name).shape)
-        )
+    ours.load_state_dict(theirs.state_dict())
     x = rng.standard_normal((2, 4))
     y, z = ours(mg.tensor(x)), theirs(torch.tensor(x))
     np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9)
     (y * y).sum().backward(), (z * z).sum().backward()
     for name, q in theirs.named_parameters():
         g = ours.get_parameter(name).grad.numpy()
-        np.testing.assert_allclose(g, q.grad.numpy().reshape(g.shape), rtol=1e-9)
+        np.testing.assert_allclose(g, q.grad.numpy(), rtol=1e-9)
     twin = copy.deepcopy(ours)
     twin.weight_g.data[...] *= 2
     assert not np.allclose(twin(mg.tensor(x)).detach().numpy(), y.detach().numpy())

@@ -118,9 +118,9 @@ class _WeightNorm(_Derived):
 
 
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norm of v over all axes but dim (over all for None), with axes of length 1."""
+    """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
     axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    return op.sqrt(op.sum(v * v, axis=axes, keepdims=True))
+    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
