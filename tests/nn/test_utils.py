@@ -63,6 +63,8 @@ def test_parameters_become_a_vector_and_back():
     net = nn.Linear(2, 3)
     vector = utils.parameters_to_vector(net.parameters())
     assert vector.shape == (9,) and vector.requires_grad
+    utils.vector_to_parameters(np.ones(9), net.parameters())
+    assert net.bias.tolist() == [1, 1, 1]
     utils.vector_to_parameters(mg.arange(9.0), net.parameters())
     assert net.weight.tolist() == [[0, 1], [2, 3], [4, 5]] and net.bias.tolist() == [6, 7, 8]
     with pytest.raises(ValueError, match=r"needs a vector \(9,\), got \(8,\)"):

@@ -75,9 +75,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     return op.concatenate([op.reshape(p, shape=-1) for p in parameters], axis=0)
 
 
-def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the pieces of a vector (total,) into the parameters, in place."""
-    parameters = list(parameters)
+def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
+    """Write the pieces of a vector (total,), a tensor or array, into the parameters, in place."""
+    vec, parameters = create.as_tensor(vec), list(parameters)
     total = sum(p.size for p in parameters)
     if vec.shape != (total,):
         raise ValueError(f"vector_to_parameters: needs a vector ({total},), got {vec.shape}")
