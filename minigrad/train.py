@@ -157,6 +157,11 @@ class Trainer:
             total.add(loss, _rows(batch))
             show.advance(loss)
             self._tell("on_batch_end", loss)
+        if not total.weight:
+            raise ValueError(
+                f"Trainer: there are no batches in epoch {self.epoch + 1}; a generator is used up "
+                "after one pass: give a DataLoader or a list"
+            )
         numbers: Numbers = {"loss": total.mean, "lr": self.optimizer.param_groups[0]["lr"]}
         if validation is not None:
             numbers |= {f"val_{name}": v for name, v in self.evaluate(validation).items()}

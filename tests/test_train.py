@@ -43,6 +43,13 @@ def test_it_learns_and_writes_its_history():
     assert trainer.model.training
 
 
+def test_an_epoch_without_batches_says_that_a_generator_is_used_up():
+    trainer, batches, _ = parts()
+    with pytest.raises(ValueError, match="no batches in epoch 2; a generator is used up"):
+        trainer.fit(iter(batches), epochs=3, progress=False)
+    assert trainer.epoch == len(trainer.history) == 1
+
+
 def test_two_runs_of_one_seed_are_the_same_bit_for_bit():
     runs = []
     for _ in range(2):

@@ -1,5 +1,6 @@
 """Batches: a data set in pieces, in order or shuffled, fetched ahead by workers."""
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -30,6 +31,7 @@ class DataLoader:
     worker_init_fn           called with its number in each worker as it starts
 
     The order of batches and their random numbers depend on the seed alone, not on the workers.
+    Where no order is drawn, a pass with workers takes one number from the generator.
     """
 
     def __init__(
@@ -107,22 +109,40 @@ class DataLoader:
         fetch: Any = _Fetch(self.batch_size is None, self.collate_fn)
         if self.streaming:
             fetch = _FetchNext(self.batch_size, self.collate_fn, self.drop_last)
+        draw = self.generator or random.generator()
+        before = _next(draw) if self.num_workers else 0
         tasks = itertools.repeat(None) if self.streaming else iter(self.batch_sampler)
-        batches = self._ahead(fetch, tasks) if self.num_workers else self._now(fetch, tasks)
+        if self.num_workers:
+            seed = _next(draw)
+            if seed == before:  # no order was drawn: the next pass is to have another seed
+                draw.integers(0, _SEEDS)
+            batches = self._ahead(fetch, tasks, seed)
+        else:
+            batches = self._now(fetch, tasks)
         return batches if not self.streaming else _until_all_have_ended(batches, self.num_workers)
 
     def _now(self, fetch: Callable, tasks: Iterable) -> Iterator[Any]:
         return (_finished(fetch(self.dataset, task)) for task in tasks)
 
-    def _ahead(self, fetch: Callable, tasks: Iterable) -> Iterator[Any]:
-        draw = self.generator or random.generator()
+    def _ahead(self, fetch: Callable, tasks: Iterable, seed: int) -> Iterator[Any]:
         crew = Crew(
             self.dataset, fetch, self.num_workers, processes=self.worker_kind == "process",
             context=self.multiprocessing_context or default_context(),
             prefetch=self.prefetch_factor, timeout=self.timeout, init_fn=self.worker_init_fn,
-            seed=int(draw.integers(0, 1 << 62)),
+            seed=seed,
         )  # fmt: skip
         return (_finished(batch) for batch in crew.results(tasks))
+
+
+_SEEDS = 1 << 62
+
+
+def _next(draw: np.random.Generator) -> int:
+    """The seed that a generator gives next, which stays there for others to draw.
+
+    If it were taken, the order of the next pass would depend on there being workers.
+    """
+    return int(copy.deepcopy(draw).integers(0, _SEEDS))
 
 
 class _Fetch:

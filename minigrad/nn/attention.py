@@ -255,6 +255,11 @@ def _behind(x: Tensor, more: Tensor) -> Tensor:
 def _taking_part(mask: Any) -> Tensor:
     """A boolean mask turned round; an added one as it is."""
     mask = create.as_tensor(mask)
+    if mask.dtype.kind in "iu":  # as numbers to be added, 1 would hardly mask anything
+        raise TypeError(
+            "MultiheadAttention: a mask is boolean (True: left out) or floating (added); got "
+            f"{describe(mask)}"
+        )
     return op.logical_not(mask) if mask.dtype.kind == "b" else mask
 
 

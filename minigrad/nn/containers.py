@@ -15,61 +15,90 @@ class _List(Module):
     def __init__(self, entries: Iterable = ()):
         self.extend(entries)
 
+    def _items(self) -> list[tuple[str, Any]]:
+        return [(name, value) for name, value in vars(self).items() if name.isdigit()]
+
     def _entries(self) -> list:
-        return [value for name, value in vars(self).items() if name.isdigit()]
+        return [entry for _, entry in self._items()]
+
+    def _checked(self, entry: Any, what: Any) -> Any:
+        if not isinstance(entry, self.kind):
+            raise TypeError(
+                f"{type(self).__name__} takes {self.kind.__name__.lower()}s; argument {what} is a "
+                f"{type(entry).__name__}"
+            )
+        return entry
 
     def append(self, entry: Any) -> Any:
         """Add one entry at the end; returns the list itself."""
         at = len(self)
-        if not isinstance(entry, self.kind):
-            raise TypeError(
-                f"{type(self).__name__} takes {self.kind.__name__.lower()}s; argument {at} is a "
-                f"{type(entry).__name__}"
-            )
+        entry = self._checked(entry, at)
+        while str(at) in vars(self):  # a name that was given
+            at += 1
         setattr(self, str(at), entry)
         return self
 
     def extend(self, entries: Iterable) -> Any:
         """Add several entries at the end; returns the list itself."""
-        for entry in entries:
+        for entry in list(entries):
             self.append(entry)
         return self
 
     def insert(self, index: int, entry: Any) -> None:
         """Put an entry before the one at `index`; those behind it move up by one."""
-        entries = self._entries()
-        entries.insert(index, entry)
-        self._refill(entries)
+        items = self._items()
+        items.insert(index, ("", self._checked(entry, index)))
+        self._refill(items)
 
-    def _refill(self, entries: list) -> None:
-        for name in [name for name in vars(self) if name.isdigit()]:
+    def pop(self, index: int = -1) -> Any:
+        """Take an entry out and return it; those behind it move down by one."""
+        entry = self[index]
+        del self[index]
+        return entry
+
+    def _refill(self, items: list[tuple[str, Any]]) -> None:
+        for name, _ in self._items():
             delattr(self, name)
-        self.extend(entries)
+        for name, entry in _numbered(items).items():
+            setattr(self, name, entry)
 
     def __iter__(self) -> Iterator:
         return iter(self._entries())
 
     def __len__(self) -> int:
-        return len(self._entries())
+        return len(self._items())
+
+    def __add__(self, entries: Iterable) -> Any:
+        return self[:].extend(entries)
+
+    def __iadd__(self, entries: Iterable) -> Any:
+        return self.extend(entries)
 
     def __getitem__(self, index: int | slice) -> Any:
-        chosen = self._entries()[index]
         if not isinstance(index, slice):
-            return chosen
-        part = type(self)()
+            return self._entries()[index]
+        part = type(self).__new__(type(self))  # a subclass's __init__ may take other arguments
         # not setattr: entries keep the names that they have in the model they are part of
-        vars(part).update({str(i): entry for i, entry in enumerate(chosen)})
+        vars(part).update(_numbered(self._items()[index]), training=self.training)
         return part
 
-    def __setitem__(self, index: int, entry: Any) -> None:
-        entries = self._entries()
-        entries[index] = entry
-        self._refill(entries)
+    def __setitem__(self, index: int | slice, entry: Any) -> None:
+        items = self._items()
+        if isinstance(index, slice):
+            items[index] = [("", self._checked(one, i)) for i, one in enumerate(entry)]
+        else:
+            items[index] = (items[index][0], self._checked(entry, index))
+        self._refill(items)
 
     def __delitem__(self, index: int | slice) -> None:
-        entries = self._entries()
-        del entries[index]
-        self._refill(entries)
+        items = self._items()
+        del items[index]
+        self._refill(items)
+
+
+def _numbered(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Entries by their names; their places stand for numbers and for no name."""
+    return {name if name and not name.isdigit() else str(i): x for i, (name, x) in enumerate(items)}
 
 
 class Sequential(_List):
@@ -81,12 +110,12 @@ class Sequential(_List):
     def __init__(self, *modules: Any):
         if len(modules) == 1 and isinstance(modules[0], Mapping):
             for name, module in modules[0].items():
-                setattr(self, name, module)
+                self.register_module(name, self._checked(module, repr(name)))
         else:
             super().__init__(modules)
 
-    def _entries(self) -> list:
-        return list(self.children())
+    def _items(self) -> list[tuple[str, Any]]:
+        return list(self.named_children())
 
     def forward(self, x: Any) -> Any:
         for module in self.children():
@@ -103,8 +132,8 @@ class ParameterList(_List):
 
     kind = Parameter
 
-    def append(self, entry: Any) -> Any:
-        return super().append(entry if isinstance(entry, Parameter) else Parameter(entry))
+    def _checked(self, entry: Any, what: Any) -> Any:
+        return entry if isinstance(entry, Parameter) else Parameter(entry)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{p.dtype} {p.shape}" for p in self)
@@ -132,9 +161,7 @@ class _Dict(Module):
         name = type(self).__name__
         if not isinstance(entry, self.kind):
             raise TypeError(f"{name}[{key!r}] is to be a {self.kind.__name__}, got {entry!r}")
-        if not isinstance(key, str) or "." in key or hasattr(type(self), key):
-            raise KeyError(f"{name}: {key!r} cannot be a key: choose a string with no '.', "
-                           "that is no attribute of Module")  # fmt: skip
+        self._named(key, "key")
         setattr(self, key, entry)
 
     def __delitem__(self, key: str) -> None:
@@ -161,6 +188,15 @@ class _Dict(Module):
 
     def items(self) -> Iterable[tuple[str, Any]]:
         return self._dict().items()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The entry under a key, or the default."""
+        return self[key] if key in self else default
+
+    def clear(self) -> None:
+        """Take all entries out."""
+        for key in self._dict():
+            delattr(self, key)
 
     def pop(self, key: str) -> Any:
         """Take an entry out and return it."""

@@ -31,22 +31,45 @@ class _Table(Module):
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm = max_norm
         self.norm_type = norm_type
+        shape = (num_embeddings, embedding_dim)
         if weight is not None:
+            if weight.shape != shape:
+                raise ValueError(
+                    f"{type(self).__name__}: a table {shape} is wanted, the one given is "
+                    f"{describe(weight)}"
+                )
             self.weight = Parameter(weight)
             return
-        shape = (num_embeddings, embedding_dim)
         self.weight = Parameter(create.empty(shape, device=device, dtype=dtype))
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0
 
+    @classmethod
+    def from_pretrained(
+        cls, embeddings: Any, freeze: bool = True, *options: Any, **named: Any
+    ) -> Any:
+        """A layer around a given table (num_embeddings, embedding_dim); frozen by default.
+
+        The other arguments are those of the class behind embedding_dim.
+        """
+        if embeddings.ndim != 2:
+            raise ValueError(
+                f"{cls.__name__}.from_pretrained: a table has two axes, got {describe(embeddings)}"
+            )
+        make: Any = cls
+        layer = make(*embeddings.shape, *options, **named, _weight=embeddings)
+        layer.requires_grad_(not freeze)
+        return layer
+
     def renormalise(self, indices: Tensor) -> None:
         """Scale rows in use that are longer than max_norm down to it, in place."""
         if self.max_norm is None:
             return
-        rows = np.unique(indices.data)
-        table = self.weight.data
-        lengths = np.linalg.norm(table[rows], self.norm_type, axis=-1)
+        rows, table = np.unique(indices.data), self.weight.data
+        used = op.take(table, rows, axis=0)  # its errors are those of a lookup
+        rows = rows.astype(np.intp)
+        lengths = np.linalg.norm(used, self.norm_type, axis=-1)
         long = lengths > self.max_norm
         if long.any():
             scale = self.max_norm / (lengths[long] + 1e-7)
@@ -81,16 +104,6 @@ class Embedding(_Table):
         self._setup(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, _weight, device, dtype
         )
-
-    @classmethod
-    def from_pretrained(
-        cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None
-    ) -> "Embedding":
-        """A layer around a given table (num_embeddings, embedding_dim); frozen by default."""
-        count, width = embeddings.shape
-        layer = cls(count, width, padding_idx, _weight=embeddings)
-        layer.requires_grad_(not freeze)
-        return layer
 
     def forward(self, indices: Any) -> Tensor:
         indices = create.as_tensor(indices)
@@ -135,6 +148,11 @@ class EmbeddingBag(_Table):
         indices = create.as_tensor(indices)
         if per_sample_weights is not None and self.mode != "sum":
             raise ValueError("EmbeddingBag: per_sample_weights need mode='sum'")
+        if per_sample_weights is not None and per_sample_weights.shape != indices.shape:
+            raise ValueError(
+                "EmbeddingBag: per_sample_weights must have the indices' shape "
+                f"{indices.shape}, got {describe(per_sample_weights)}"
+            )
         self.renormalise(indices)
         rows = self._bags(indices, offsets)
         flat = indices.data.reshape(-1)
@@ -145,7 +163,7 @@ class EmbeddingBag(_Table):
         places = np.where(kept, rows, 0)
         taken = flat[places] if flat.size else np.zeros_like(places)
         y = op.embedding(taken, self.weight, self.padding_idx)
-        if per_sample_weights is not None:
+        if per_sample_weights is not None and flat.size:
             weights = op.take(op.reshape(per_sample_weights, shape=-1), places)
             y = y * op.expand_dims(weights, axis=-1)
         count = kept.sum(1)
@@ -169,12 +187,17 @@ class EmbeddingBag(_Table):
                 "EmbeddingBag: give indices (bags, n), or indices (total,) with offsets (bags,); "
                 f"got indices {describe(indices)}, offsets {offsets!r}"
             )
-        starts = np.asarray(create.as_tensor(offsets).data)
+        starts = create.as_tensor(offsets).data
+        if starts.dtype.kind not in "iu":
+            raise TypeError(f"EmbeddingBag: offsets are integers, got {describe(starts)}")
         ends = [*starts[1:], indices.size]
         if self.include_last_offset:
             starts, ends = starts[:-1], starts[1:]
         lengths = np.asarray(ends) - starts
-        if starts.size and (starts[0] != 0 or (lengths < 0).any()):
-            raise ValueError(f"EmbeddingBag: offsets must start at 0 and not fall, got {starts}")
+        if starts.size and (starts[0] != 0 or (lengths < 0).any() or ends[-1] > indices.size):
+            raise ValueError(
+                f"EmbeddingBag: offsets must start at 0, not fall, and end within the "
+                f"{indices.size} indices, got {create.as_tensor(offsets).tolist()}"
+            )
         width = np.arange(max(lengths.max(initial=0), 1))
         return np.where(width < lengths[:, None], starts[:, None] + width, -1)

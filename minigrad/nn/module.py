@@ -56,6 +56,7 @@ class Module(ModuleHooks):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
             value.name = name
+            self._forget_buffer(name)
         elif isinstance(value, Module):
             value._scope = name
             for path, parameter in value.named_parameters():
@@ -74,22 +75,43 @@ class Module(ModuleHooks):
             )
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        super().__delattr__(name)
+        self._forget_buffer(name)
+
+    def _forget_buffer(self, name: str) -> None:
+        if name in self._buffers:
+            self._buffers = tuple([n for n in self._buffers if n != name])
+            self._transient = tuple([n for n in self._transient if n != name])
+
+    def _named(self, name: str, what: str) -> None:
+        """KeyError for a name made in code by which nothing could be found, or a method no more."""
+        if not isinstance(name, str) or not name or "." in name or hasattr(type(self), name):
+            raise KeyError(
+                f"{type(self).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
+                "that is no attribute of Module"
+            )
+
     def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned (running statistics, a mask).
 
         `persistent=False` leaves it out of state_dict.
         """
+        self._named(name, "buffer")
         setattr(self, name, value)
+        self._forget_buffer(name)  # registered anew
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._transient = (*self._transient, name)
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
+        self._named(name, "parameter")
         setattr(self, name, parameter)
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """The same as setting the attribute, for a name that is made in code."""
+        self._named(name, "module")
         setattr(self, name, module)
 
     add_module = register_module
@@ -119,36 +141,55 @@ class Module(ModuleHooks):
             below = [(_join(path, name), child) for name, child in module.named_children()]
             stack.extend(reversed(below))
 
+    def _places(self) -> Iterator[tuple[str, "Module"]]:
+        """(path, module) by every path, where named_modules gives the first; none inside itself."""
+        opened: set[int] = set()
+        stack: list[tuple[str | None, Module]] = [("", self)]
+        while stack:
+            path, module = stack.pop()
+            if path is None:  # all below has been given
+                opened.remove(id(module))
+            elif id(module) not in opened:
+                opened.add(id(module))
+                yield path, module
+                below = [(_join(path, name), child) for name, child in module.named_children()]
+                stack.extend([(None, module), *reversed(below)])
+
     def modules(self) -> Iterator["Module"]:
         """This module and all below it."""
         return (module for _, module in self.named_modules())
 
-    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter); a parameter used in two places comes once."""
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """(path, parameter); a parameter used in two places comes once.
+
+        With recurse=False only those that this module holds itself.
+        """
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name, value in vars(module).items():
                 if isinstance(value, Parameter) and id(value) not in seen:
                     seen.add(id(value))
                     yield _join(path, name), value
 
-    def parameters(self) -> Iterator[Parameter]:
-        """What an optimizer takes: nn.optim.SGD(model.parameters())."""
-        return (parameter for _, parameter in self.named_parameters())
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """What an optimizer takes: optim.SGD(model.parameters())."""
+        return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         """(path, buffer), each once; buffers that are None are left out."""
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
+        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
             for name in module._buffers:
                 value = getattr(module, name)
                 if value is not None and id(value) not in seen:
                     seen.add(id(value))
                     yield _join(path, name), value
 
-    def buffers(self) -> Iterator[Tensor]:
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of this module and all below it."""
-        return (buffer for _, buffer in self.named_buffers())
+        return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, path: str) -> "Module":
         """The module at a path such as "encoder.layers.0"; "" is this one. KeyError if none is."""
@@ -225,7 +266,7 @@ class Module(ModuleHooks):
     def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Tensor]:
         """Every parameter and persistent buffer under each of its paths, as it lives."""
         state: dict[str, Tensor] = {}
-        for path, module in (modules or dict(self.named_modules())).items():
+        for path, module in (modules or dict(self._places())).items():
             for name, value in vars(module).items():
                 kept = name in module._buffers and name not in module._transient
                 if isinstance(value, Parameter) or (kept and value is not None):
@@ -245,15 +286,16 @@ class Module(ModuleHooks):
         unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
         of them; nothing is written then.
         """
-        modules = dict(self.named_modules())
-        layers = {
-            path: module._layer_in(state_dict, path and f"{path}.")
-            for path, module in modules.items()
-        }
-        unmatched = fill(self._state(layers), state_dict, strict, type(self).__name__)
-        for path, layer in layers.items():
-            if layer is not modules[path]:
-                modules[path]._become(layer)
+        modules = dict(self._places())
+        layers = {id(module): module for module in modules.values()}
+        for path, module in modules.items():
+            if layers[id(module)] is module:  # a lazy one may have several paths
+                layers[id(module)] = module._layer_in(state_dict, path and f"{path}.")
+        live = self._state({path: layers[id(module)] for path, module in modules.items()})
+        unmatched = fill(live, state_dict, strict, type(self).__name__)
+        for module in {id(module): module for module in modules.values()}.values():
+            if layers[id(module)] is not module:
+                module._become(layers[id(module)])
         return unmatched
 
     def _layer_in(self, state: Mapping[str, Any], prefix: str) -> "Module":
@@ -276,19 +318,25 @@ class Module(ModuleHooks):
 
     def __repr__(self) -> str:
         lines: list[str] = []
-        stack: list[tuple[int, str, Module | None]] = [(0, "", self)]
+        stack: list[tuple[str, Module | None]] = [("", self)]
+        opened: dict[int, Module] = {}  # by id, those with open brackets: a part may know its whole
         while stack:
-            depth, label, module = stack.pop()
-            indent = "  " * depth
+            label, module = stack.pop()
             if module is None:  # all below an opened bracket has been written
-                lines.append(f"{indent})")
+                opened.popitem()
+                lines.append("  " * len(opened) + ")")
                 continue
+            head = f"{'  ' * len(opened)}{label}{type(module).__name__}("
+            if id(module) in opened:
+                lines.append(head + "...)")
+                continue
+            head += module.extra_repr()
             children = list(module.named_children())
-            head = f"{indent}{label}{type(module).__name__}({module.extra_repr()}"
             lines.append(head if children else head + ")")
             if children:
-                stack.append((depth, "", None))
-                stack.extend((depth + 1, f"({name}): ", child) for name, child in children[::-1])
+                opened[id(module)] = module
+                stack.append(("", None))
+                stack.extend((f"({name}): ", child) for name, child in children[::-1])
         return "\n".join(lines)
 
 

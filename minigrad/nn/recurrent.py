@@ -324,10 +324,15 @@ class _Cell(Module):
     def forward(self, x: Tensor, hx: Any = None) -> Any:
         """The state after one step: h, for LSTMCell (h, c); zeros come before when hx is None."""
         parts = _SIZES[self._step()][1]
+        shape = (*x.shape[:-1], self.hidden_size)
         if hx is None:
-            shape = (*x.shape[:-1], self.hidden_size)
             hx = (create.zeros(shape, dtype=x.dtype, device=x.device),) * parts
         state = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
+        if [part.shape for part in state] != [shape] * parts:
+            raise ValueError(
+                f"{type(self).__name__}: the state of x {describe(x)} must be {parts} of shape "
+                f"{shape}, got {[describe(part) for part in state]}"
+            )
         a = op.linear(x, self.weight_ih, self.bias_ih)
         after = self._step()(a, op.linear(state[0], self.weight_hh, self.bias_hh), state)
         return after if parts > 1 else after[0]

@@ -1,10 +1,11 @@
 """Layers without parameters that change shapes. Names and defaults are PyTorch's."""
 
-import math
 from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.axes import axis_of
+from ..ops.combine import flatten
 from .module import Module
 
 
@@ -16,10 +17,7 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, x: Tensor) -> Tensor:
-        start = self.start_dim % x.ndim
-        end = self.end_dim % x.ndim
-        merged = math.prod(x.shape[start : end + 1])
-        return x.reshape(*x.shape[:start], merged, *x.shape[end + 1 :])
+        return flatten(x, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
@@ -33,7 +31,7 @@ class Unflatten(Module):
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        dim = self.dim % x.ndim
+        dim = axis_of(self.dim, x.ndim)
         return x.reshape(*x.shape[:dim], *self.unflattened_size, *x.shape[dim + 1 :])
 
     def extra_repr(self) -> str:

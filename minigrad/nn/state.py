@@ -56,9 +56,13 @@ def fill(
 
 
 def array_of(value: Any) -> Any:
-    """A value of a state as an array: a tensor's, an array itself, or numbers."""
-    data = value.data if isinstance(value, Tensor) else value
-    return data if hasattr(data, "dtype") else np.asarray(data)
+    """A value of a state as an array: a tensor's, PyTorch's too, an array itself, or numbers."""
+    if isinstance(value, Tensor):
+        return value.data
+    if hasattr(value, "detach"):  # PyTorch's
+        value = value.detach().cpu()
+        value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
+    return value if hasattr(value, "dtype") else np.asarray(value)
 
 
 def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .packs import working_dtype
 
 
 class EMA:
@@ -22,7 +23,8 @@ class EMA:
         self.decay = decay
         self.warmup = warmup
         self.updates = 0
-        self.averages = [p.data.copy() for p in self.params]
+        # in float32 for 16-bit floats, in which the small changes would be lost
+        self.averages = [p.data.astype(working_dtype(p.data)) for p in self.params]
 
     def update(self) -> None:
         """Take the parameters' present values into the averages; call it after each step."""

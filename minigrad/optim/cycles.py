@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .optimizer import Optimizer
-from .schedule import LRScheduler, annealing, cosine, per_group, with_momentum
+from .schedule import LRScheduler, PerGroup, annealing, cosine, with_momentum
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -92,15 +92,19 @@ class CyclicLR(LRScheduler):
         self.scale_fn, self.scale_mode = scale_fn, scale_mode
         self.up = step_size_up
         self.total = step_size_up + (step_size_up if step_size_down is None else step_size_down)
-        self.max_lrs = per_group(name, "max_lr", max_lr, groups)
+        self.max_lrs = PerGroup(name, "max_lr", max_lr, groups)
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             with_momentum(name, groups)
-            self.base_momenta = per_group(name, "base_momentum", base_momentum, groups)
-            self.max_momenta = per_group(name, "max_momentum", max_momentum, groups)
-        for group, low in zip(groups, per_group(name, "base_lr", base_lr, groups), strict=True):
-            group["initial_lr"] = low
+            self.base_momenta = PerGroup(name, "base_momentum", base_momentum, groups)
+            self.max_momenta = PerGroup(name, "max_momentum", max_momentum, groups)
+        self.low_lrs = PerGroup(name, "base_lr", base_lr, groups)
+        for i, group in enumerate(groups):
+            group["initial_lr"] = self.first(i)
         super().__init__(optimizer, last_epoch)
+
+    def first(self, i: int) -> float:
+        return self.low_lrs[i]
 
     def height(self, t: int) -> float:
         """How far up the lr is after t steps, as a share of max_lr − base_lr."""
@@ -171,17 +175,21 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             with_momentum(name, groups)
-            self.base_momenta = per_group(name, "base_momentum", base_momentum, groups)
-            self.max_momenta = per_group(name, "max_momentum", max_momentum, groups)
+            self.base_momenta = PerGroup(name, "base_momentum", base_momentum, groups)
+            self.max_momenta = PerGroup(name, "max_momentum", max_momentum, groups)
         self.div_factor, self.final_div_factor = div_factor, final_div_factor
         top = pct_start * total_steps - 1
         # (step at which a phase ends, value there: 0 start, 1 top, 2 end)
         self.phases = [(top, 1), (total_steps - 1.0, 2)]
         if three_phase:
             self.phases.insert(1, (2 * pct_start * total_steps - 2, 0))
-        for group, value in zip(groups, per_group(name, "max_lr", max_lr, groups), strict=True):
-            group["initial_lr"] = value / div_factor
+        self.max_lrs = PerGroup(name, "max_lr", max_lr, groups)
+        for i, group in enumerate(groups):
+            group["initial_lr"] = self.first(i)
         super().__init__(optimizer, last_epoch)
+
+    def first(self, i: int) -> float:
+        return self.max_lrs[i] / self.div_factor
 
     def lr(self, base: float, t: int) -> float:
         return self._at(t, (base, base * self.div_factor, base / self.final_div_factor))

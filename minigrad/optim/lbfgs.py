@@ -12,6 +12,7 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .line_search import strong_wolfe
 from .optimizer import Optimizer, at_least_zero
+from .packs import working, working_dtype
 
 
 class LBFGS(Optimizer):
@@ -56,14 +57,16 @@ class LBFGS(Optimizer):
             (p.grad.data if p.grad is not None else np.zeros_like(p.data)) if gradients else p.data
             for p in self._params()
         ]
-        return np.concatenate([part.reshape(-1) for part in parts])
+        flat = [working(part).reshape(-1) for part in parts]
+        return np.concatenate([part.astype(working_dtype(part), copy=False) for part in flat])
 
     def _write(self, x: np.ndarray) -> None:
         start = 0
         for p in self._params():
-            p.data[...] = x[start : start + p.size].reshape(p.shape)
+            into = working(p.data)
+            into[...] = x[start : start + into.size].reshape(into.shape)
             note_write(p.data, "LBFGS.step()")
-            start += p.size
+            start += into.size
 
     # -- the step ----------------------------------------------------------------------------
 
@@ -160,7 +163,7 @@ class LBFGS(Optimizer):
         saved = next(iter(state_dict["state"].values()), {})
         named = {_PYTORCHS.get(key, key): value for key, value in saved.items()}
         memory = {key: _copies(value) for key, value in named.items() if key in _KEPT}
-        total = sum(p.size for p in self._params())
+        total = sum(working(p.data).size for p in self._params())
         vectors = [a for v in memory.values() for a in (v if isinstance(v, list) else [v])]
         if any(hasattr(a, "shape") and a.shape != (total,) for a in vectors):
             raise ValueError(f"LBFGS.load_state_dict: vectors of {total} elements are needed")

@@ -14,7 +14,7 @@ from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .joined import ChainedScheduler, SequentialLR
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
-from .schedule import LRScheduler, annealing, cosine, per_group
+from .schedule import LRScheduler, PerGroup, annealing, cosine
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
@@ -33,7 +33,7 @@ class LambdaLR(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1
     ):
         groups = optimizer.param_groups
-        self.lr_lambdas = per_group(type(self).__name__, "lr_lambda", lr_lambda, groups)
+        self.lr_lambdas = PerGroup(type(self).__name__, "lr_lambda", lr_lambda, groups)
         super().__init__(optimizer, last_epoch)
 
     def lrs(self, t: int) -> list[float]:
@@ -53,7 +53,7 @@ class MultiplicativeLR(LambdaLR):
         super().__init__(optimizer, lr_lambda, last_epoch)
 
     def lrs(self, t: int) -> list[float]:
-        if t < self._reached:
+        if t < self._reached or len(self._products) < len(self.lr_lambdas):
             self._products, self._reached = [1.0] * len(self.lr_lambdas), 0
         while self._reached < t:  # kept from step to step: one more factor each time
             self._reached += 1
@@ -212,7 +212,7 @@ class SWALR(LRScheduler):
     ):
         if anneal_epochs < 0:
             raise ValueError(f"SWALR: anneal_epochs must be 0 or more, got {anneal_epochs}")
-        self.swa_lrs = per_group("SWALR", "swa_lr", swa_lr, optimizer.param_groups)
+        self.swa_lrs = PerGroup("SWALR", "swa_lr", swa_lr, optimizer.param_groups)
         self.anneal_epochs = anneal_epochs
         self.anneal = annealing("SWALR", anneal_strategy)
         super().__init__(optimizer, last_epoch)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .optimizer import Optimizer
-from .schedule import checked, per_group
+from .schedule import PerGroup, checked, widened
 
 
 class ReduceLROnPlateau:
@@ -41,7 +41,7 @@ class ReduceLROnPlateau:
         self.threshold = threshold
         self.threshold_mode = threshold_mode
         self.cooldown = cooldown
-        self.min_lrs = per_group("ReduceLROnPlateau", "min_lr", min_lr, optimizer.param_groups)
+        self.min_lrs = PerGroup("ReduceLROnPlateau", "min_lr", min_lr, optimizer.param_groups)
         self.eps = eps
         self.best = math.inf if mode == "min" else -math.inf
         self.num_bad_epochs = 0
@@ -74,6 +74,7 @@ class ReduceLROnPlateau:
             self.num_bad_epochs = 0
 
     def _reduce(self) -> None:
+        widened(self, self.optimizer.param_groups)  # groups may have been added since
         for group, least in zip(self.optimizer.param_groups, self.min_lrs, strict=True):
             lr = max(group["lr"] * self.factor, least)
             if group["lr"] - lr > self.eps:

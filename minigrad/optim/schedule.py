@@ -16,10 +16,15 @@ class LRScheduler:
     chains       whether the schedule scales an lr that something else has changed (by hand, or
                  another schedule stepped beside it); else it sets its own value again
     floor        what is not scaled then: the lr that the schedule goes down to, whatever the base
+    schedulers   those that it is made of, if any
+
+    A group that the optimizer is given later is scheduled from its own lr on: it is scaled by what
+    is left of the schedule, or, where the schedule sets values of its own, its lr is the base.
     """
 
     chains = True
     floor = 0.0
+    schedulers: Sequence["LRScheduler"] = ()
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = checked(type(self).__name__, optimizer)
@@ -34,7 +39,7 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in groups]
         self.last_epoch = last_epoch + 1
         # what this schedule has set: a group's lr that is another one has been changed meanwhile
-        self._own = list(self.base_lrs) if last_epoch < 0 else self.get_last_lr()
+        self._own: list = list(self.base_lrs) if last_epoch < 0 else self.get_last_lr()
         self._apply()
 
     def lr(self, base: float, t: int) -> float:
@@ -44,6 +49,11 @@ class LRScheduler:
     def lrs(self, t: int) -> list[float]:
         """The learning rate of every group after t steps."""
         return [self.lr(base, t) for base in self.base_lrs]
+
+    def first(self, i: int) -> float:
+        """The base of group i."""
+        group = self.optimizer.param_groups[i]
+        return group.get("initial_lr", group["lr"])
 
     def momenta(self, t: int) -> list[float]:
         """The momentum (or Adam's β₁) of every group after t steps; none if it stays as it is."""
@@ -68,7 +78,19 @@ class LRScheduler:
         self.last_epoch += 1
         self._apply()
 
+    def take_in(self) -> None:
+        """Schedule the groups that the optimizer has been given since the schedule was made."""
+        groups = self.optimizer.param_groups
+        widened(self, groups)
+        for i in range(len(self.base_lrs), len(groups)):
+            self.base_lrs.append(self.first(i))
+            groups[i].setdefault("initial_lr", self.base_lrs[i])
+            self._own.append(None)  # it has not set that one
+        for scheduler in self.schedulers:
+            scheduler.take_in()
+
     def _apply(self) -> None:
+        self.take_in()
         t, current, own = self.last_epoch, self.get_last_lr(), self._own
         lrs = self._own = self.lrs(t)
         if current != own:
@@ -119,13 +141,33 @@ def checked(owner: str, optimizer: Any) -> Any:
     return optimizer
 
 
-def per_group(owner: str, name: str, value: Any, groups: list[Group]) -> list:
+class PerGroup(list):
     """One value for each group, from one for all or a sequence of as many."""
-    if not isinstance(value, list | tuple):
-        return [value] * len(groups)
-    if len(value) != len(groups):
-        raise ValueError(f"{owner}: {len(value)} values of {name} for {len(groups)} groups")
-    return list(value)
+
+    def __init__(self, owner: str, name: str, value: Any, groups: list[Group]):
+        self.owner, self.name = owner, name
+        self.for_all = not isinstance(value, list | tuple)
+        super().__init__([value] * len(groups) if self.for_all else value)
+        if len(self) != len(groups):
+            raise ValueError(f"{owner}: {len(self)} values of {name} for {len(groups)} groups")
+
+    def widen(self, groups: list[Group]) -> None:
+        """Have a value for each of more groups; ValueError if each was given its own."""
+        more = len(groups) - len(self)
+        if more > 0 and not self.for_all:
+            raise ValueError(
+                f"{self.owner}: the optimizer has {len(groups)} groups by now, and {self.name} was "
+                f"given for {len(self)}; make the schedule anew after add_param_group, with a "
+                "value for each group and last_epoch"
+            )
+        self.extend(self[:1] * more)
+
+
+def widened(schedule: Any, groups: list[Group]) -> None:
+    """Widen all that a schedule has by group."""
+    for value in list(vars(schedule).values()):
+        if isinstance(value, PerGroup):
+            value.widen(groups)
 
 
 def with_momentum(owner: str, groups: list[Group]) -> None:

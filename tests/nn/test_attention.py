@@ -164,3 +164,12 @@ def test_errors_name_the_argument_and_the_rule():
         layer(x, x, x, attn_mask=np.ones((4, 5), bool))
     with pytest.raises(ValueError, match=r"key_padding_mask must be \(N, S\) = \(3, 5\)"):
         layer(x, x, x, key_padding_mask=np.ones((5, 3), bool))
+
+
+@pytest.mark.parametrize("which", ["attn_mask", "key_padding_mask"])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_a_mask_of_whole_numbers_is_refused(which, need_weights):
+    x, layer = mg.ones(3, 2, 4, dtype="float32"), nn.MultiheadAttention(4, 2)
+    mask = mg.zeros(2, 3, dtype=int) if which == "key_padding_mask" else mg.zeros(3, 3, dtype=int)
+    with pytest.raises(TypeError, match=r"boolean \(True: left out\) or floating .*got int64"):
+        layer(x, x, x, need_weights=need_weights, **{which: mask})

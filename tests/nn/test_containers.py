@@ -24,9 +24,41 @@ def test_sequential_takes_names():
     assert net[1] is net.act and net(mg.ones(1, 2, dtype="float32")).shape == (1, 3)
 
 
+def test_a_named_sequential_is_changed_like_a_list_and_keeps_its_names():
+    a, b, c, d = (nn.Linear(2, 2) for _ in range(4))
+    net = nn.Sequential({"a": a, "b": b})
+    net[1] = c
+    net.insert(0, d)
+    assert [*net.named_children()] == [("0", d), ("a", a), ("b", c)]
+    assert [*net[1:].named_children()] == [("a", a), ("b", c)]
+    assert net.pop(1) is a and [*net.named_children()] == [("0", d), ("b", c)]
+    net.append(a)
+    del net[0]
+    assert [*net.named_children()] == [("b", c), ("1", a)]
+
+
+def test_a_name_that_is_a_number_is_not_lost():
+    a, b = nn.ReLU(), nn.Tanh()
+    assert [*nn.Sequential({"1": a}).append(b)] == [a, b]
+
+
+def test_a_slice_of_a_subclass_needs_no_arguments():
+    class Block(nn.Sequential):
+        def __init__(self, width=3):
+            super().__init__(nn.Linear(2, width), nn.ReLU())
+
+    part = Block(4).eval()[:1]
+    assert type(part) is Block and not part.training
+    assert len(part) == 1 and part[0].out_features == 4
+
+
 def test_sequential_refuses_what_is_no_module():
     with pytest.raises(TypeError, match="argument 1 is a function"):
         nn.Sequential(nn.ReLU(), lambda x: x)
+    with pytest.raises(TypeError, match="argument 'act' is a function"):
+        nn.Sequential({"act": lambda x: x})
+    with pytest.raises(KeyError, match="'forward' cannot be a module"):
+        nn.Sequential({"forward": nn.ReLU()})
 
 
 def test_a_module_list_is_a_list():
@@ -39,6 +71,10 @@ def test_a_module_list_is_a_list():
     del layers[-1]
     assert [*layers] == [d, c, b] and [*layers[1:]] == [c, b]
     assert names(layers)[0] == "0.weight"
+    assert layers.pop() is b and [*(layers + [a, b])] == [d, c, a, b] and len(layers) == 2
+    layers += [a]
+    layers[:2] = [b]
+    assert [*layers] == [b, a] and layers.pop(0) is b
 
 
 def test_a_module_list_refuses_a_tensor():
@@ -52,12 +88,15 @@ def test_a_module_dict_is_a_dictionary():
     parts["b"] = b
     assert list(parts) == list(parts.keys()) == ["a", "b"] and [*parts.values()] == [a, b]
     assert "a" in parts and parts.pop("a") is a and "a" not in parts and len(parts) == 1
+    assert parts.get("b") is b and parts.get("c") is None
     with pytest.raises(KeyError, match=r"has no 'c'; it has \['b'\]"):
         parts["c"]
     with pytest.raises(KeyError, match="'forward' cannot be a key"):
         parts["forward"] = b
     with pytest.raises(TypeError, match=r"ModuleDict\['x'\] is to be a Module"):
         parts["x"] = 3
+    parts.clear()
+    assert not len(parts)
 
 
 def test_parameter_lists_and_dicts_make_parameters():

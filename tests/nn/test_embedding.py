@@ -51,6 +51,30 @@ def test_weighted_bags_equal_pytorchs():
     check(*made, indices, offsets, per_sample_weights=rng.random(4))
 
 
+def test_weighted_bags_that_are_all_empty_are_zeros():
+    bags = nn.EmbeddingBag(4, 3, mode="sum")
+    y = bags(mg.zeros(0, dtype=int), mg.tensor([0, 0]), per_sample_weights=mg.zeros(0))
+    assert y.tolist() == [[0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize(("indices", "error"), [([9], IndexError), ([0.5], TypeError)])
+def test_wrong_indices_are_told_alike_with_a_largest_norm(indices, error):
+    told = []
+    for max_norm in (None, 1.0):
+        with pytest.raises(error, match=r"take\(x: float32 \(4, 3\)") as caught:
+            nn.Embedding(4, 3, max_norm=max_norm)(mg.tensor(indices))
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_a_given_table_takes_the_options_of_its_class():
+    table = mg.tensor([[3.0, 4.0], [0.0, 1.0]])
+    layer = nn.Embedding.from_pretrained(table.copy(), max_norm=1.0)
+    np.testing.assert_allclose(layer(mg.tensor([0])).tolist(), [[0.6, 0.8]], rtol=1e-6)
+    bags = nn.EmbeddingBag.from_pretrained(table, mode="sum")
+    assert bags(mg.tensor([[0, 1]])).tolist() == [[3, 5]]
+
+
 def test_the_row_for_padding_starts_at_zero():
     assert not nn.Embedding(4, 3, padding_idx=-1).weight.data[3].any()
 
@@ -69,6 +93,23 @@ def test_a_given_table_is_frozen_unless_told_otherwise():
         (lambda: nn.EmbeddingBag(4, 3, mode="min"), "'sum', 'mean' or 'max', got 'min'"),
         (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2])), "with offsets"),
         (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2]), mg.tensor([1])), "start at 0"),
+        (
+            lambda: nn.EmbeddingBag(4, 3, include_last_offset=True)(
+                mg.tensor([1, 2]), mg.tensor([0, 3])
+            ),
+            r"end within the 2 indices, got \[0, 3\]",
+        ),
+        (
+            lambda: nn.EmbeddingBag(4, 3, mode="sum")(
+                mg.tensor([[1, 2]]), per_sample_weights=mg.ones(3)
+            ),
+            r"indices' shape \(1, 2\), got float64 \(3,\)",
+        ),
+        (
+            lambda: nn.Embedding(4, 3, _weight=mg.ones(5, 3)),
+            r"a table \(4, 3\) is wanted, the one given is float64 \(5, 3\)",
+        ),
+        (lambda: nn.Embedding.from_pretrained(mg.ones(5)), "a table has two axes"),
     ],
 )
 def test_wrong_calls_say_what_is_needed(call, message):

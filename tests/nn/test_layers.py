@@ -248,3 +248,11 @@ def test_cosines_and_distances_of_vectors_are_pytorchs():
         ours = getattr(nn, name)(*args)(mg.tensor(a), mg.tensor(b))
         theirs = getattr(torch.nn, name)(*args)(torch.tensor(a), torch.tensor(b))
         np.testing.assert_allclose(ours.numpy(), theirs.numpy())
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Flatten(0, 3), nn.Flatten(-4), nn.Flatten(2, 1), nn.Unflatten(3, (2, 2))]
+)
+def test_axes_that_are_not_there_are_refused(layer):
+    with pytest.raises(ValueError, match="out of bounds|lies behind"):
+        layer(mg.ones(2, 3, 4))

@@ -64,6 +64,51 @@ def test_a_parameter_used_twice_is_listed_once_and_saved_under_both_names():
     assert list(tied.state_dict()) == ["one.weight", "two.weight"]
 
 
+def test_a_module_used_twice_is_saved_under_both_paths_as_pytorchs_is():
+    torch = pytest.importorskip("torch")
+
+    def used_twice(library):
+        layer = library.Linear(2, 2)
+        return library.Sequential(layer, library.ReLU(), layer)
+
+    ours, theirs = used_twice(nn), used_twice(torch.nn)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict(theirs.state_dict())
+    assert np.array_equal(ours[2].weight.data, theirs[0].weight.detach().numpy())
+
+
+def test_a_lazy_module_used_twice_becomes_its_layer_once():
+    trained, layer = nn.Linear(3, 3), nn.LazyLinear(3)
+    net = nn.Sequential(layer, layer)
+    net.load_state_dict(nn.Sequential(trained, trained).state_dict())
+    assert net[0] is net[1] and np.array_equal(net[1].weight.data, trained.weight.data)
+
+
+def test_a_part_that_knows_its_whole_is_saved_once():
+    net = nn.Linear(1, 1)
+    net.part = nn.Linear(1, 1)
+    net.part.whole = net
+    assert list(net.state_dict()) == ["weight", "bias", "part.weight", "part.bias"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_pytorchs_tensors_are_loaded(dtype):
+    torch = pytest.importorskip("torch")
+    theirs = torch.nn.Linear(2, 2).to(getattr(torch, dtype))
+    ours = nn.Linear(2, 2).to(dtype=dtype)
+    ours.load_state_dict(theirs.state_dict())
+    expected = theirs.weight.detach().float().numpy()
+    assert np.array_equal(ours.weight.data.astype(np.float32), expected)
+
+
+def test_only_what_a_module_holds_itself_is_listed_when_asked():
+    net = nn.BatchNorm1d(2)
+    net.part = nn.BatchNorm1d(3)
+    assert [name for name, _ in net.named_parameters(recurse=False)] == ["weight", "bias"]
+    assert len(list(net.parameters(recurse=False))) == 2 < len(list(net.parameters()))
+    assert len(list(net.buffers(recurse=False))) == 3 < len(list(net.buffers()))
+
+
 def test_parameters_know_their_path_in_the_outermost_module():
     assert [p.name for p in Net().parameters()] == [path for path, _ in Net().named_parameters()]
 
@@ -139,6 +184,29 @@ def test_a_state_dict_is_a_copy_with_persistent_buffers():
     assert np.array_equal(state["head.weight"].numpy(), before)
 
 
+def test_a_buffer_may_be_deleted_registered_anew_or_become_a_parameter():
+    module = nn.Linear(1, 1)
+    for name in "abc":
+        module.register_buffer(name, mg.zeros(1), persistent=False)
+    del module.a
+    module.register_buffer("b", mg.ones(1))
+    module.c = nn.Parameter(mg.ones(1))
+    assert [name for name, _ in module.named_buffers()] == ["b"]
+    assert list(module.state_dict()) == ["weight", "bias", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "forward", "training", 3])
+def test_a_name_made_in_code_must_be_one_to_find_things_by(name):
+    module = nn.Linear(1, 1)
+    for register, value in (
+        (module.register_buffer, mg.ones(1)),
+        (module.register_module, nn.ReLU()),
+        (module.register_parameter, nn.Parameter(mg.ones(1))),
+    ):
+        with pytest.raises(KeyError, match="cannot be a .*: choose a string with no"):
+            register(name, value)
+
+
 def test_a_loaded_state_gives_the_same_results():
     one, two = Net(), Net()
     x = mg.ones(2, 4, dtype="float32")
@@ -210,6 +278,14 @@ def test_repr_is_a_tree():
         "  (head): Linear(in_features=3, out_features=2, bias=False)\n"
         ")"
     )
+
+
+def test_repr_ends_where_a_part_knows_its_whole():
+    net, part = nn.Module(), nn.Sequential(nn.ReLU())
+    net.part, net.again, part.whole = part, part, net
+    inner = "  ({}): Sequential(\n    (0): ReLU()\n    (whole): Module(...)\n  )"
+    parts = inner.format("part"), inner.format("again")
+    assert repr(net) == "Module(\n" + "\n".join(parts) + "\n)"
 
 
 def test_three_thousand_nested_modules_are_walked_and_shown_without_recursion():

@@ -220,3 +220,12 @@ def test_vmap_runs_all_examples_at_once(kind):
         y.sum().backward()
         np.testing.assert_allclose(mapped[i].detach().numpy(), y.detach().numpy(), atol=1e-6)
         np.testing.assert_allclose(slopes[i].detach(), example.grad, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["RNNCell", "GRUCell", "LSTMCell"])
+@pytest.mark.parametrize("shape", [(1, 5), (3, 1, 3, 5), (2, 5), (3, 4)])
+def test_a_cells_state_has_the_shape_of_its_result(name, shape):
+    h = mg.ones(*shape, dtype="float32")
+    state = (h, h) if name == "LSTMCell" else h
+    with pytest.raises(ValueError, match=rf"{name}: the state of x float32 \(3, 4\) must be"):
+        getattr(nn, name)(4, 5)(mg.ones(3, 4, dtype="float32"), state)

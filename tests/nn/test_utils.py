@@ -19,7 +19,7 @@ def leaves(grads):
     return found
 
 
-@pytest.mark.parametrize("norm_type", [1.0, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("norm_type", [0.5, 1.0, 2.0, 3.0, np.inf, -np.inf, "inf"])
 @pytest.mark.parametrize("max_norm", [0.5, 100.0])
 def test_clipping_by_the_norm_equals_pytorchs(norm_type, max_norm):
     torch = pytest.importorskip("torch")
@@ -40,10 +40,17 @@ def test_half_precision_gradients_are_summed_in_float32():
     assert p.grad.dtype == np.float16
 
 
-def test_a_norm_that_is_no_number_is_an_error_when_asked():
-    (p,) = leaves([np.array([np.inf, 1.0])])
-    with pytest.raises(RuntimeError, match="norm of the gradients is inf.*detect_anomaly"):
-        utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+@pytest.mark.parametrize("norm_type", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("wrong", [np.inf, np.nan])
+def test_a_norm_that_is_no_number_is_an_error_when_asked(wrong, norm_type):
+    params = leaves([np.array([2.0, 1.0]), np.array([wrong, 1.0])])
+    with pytest.raises(RuntimeError, match=f"norm of the gradients is {wrong}.*detect_anomaly"):
+        utils.clip_grad_norm_(params, 1.0, norm_type, error_if_nonfinite=True)
+
+
+@pytest.mark.parametrize("norm_type", [2.0, np.inf, -np.inf])
+def test_a_gradient_without_elements_has_no_share_in_the_norm(norm_type):
+    assert utils.get_total_norm([mg.zeros(0), mg.tensor([3.0])], norm_type) == 3
 
 
 def test_clipping_by_value_cuts_each_element():
@@ -56,6 +63,8 @@ def test_parameters_become_a_vector_and_back():
     net = nn.Linear(2, 3)
     vector = utils.parameters_to_vector(net.parameters())
     assert vector.shape == (9,) and vector.requires_grad
+    utils.vector_to_parameters(np.ones(9), net.parameters())
+    assert net.bias.tolist() == [1, 1, 1]
     utils.vector_to_parameters(mg.arange(9.0), net.parameters())
     assert net.weight.tolist() == [[0, 1], [2, 3], [4, 5]] and net.bias.tolist() == [6, 7, 8]
     with pytest.raises(ValueError, match=r"needs a vector \(9,\), got \(8,\)"):
@@ -69,18 +78,16 @@ def test_weight_norm_equals_pytorchs(dim):
     theirs = torch.nn.utils.weight_norm(torch.nn.Linear(4, 3).double(), dim=dim)
     ours = utils.weight_norm(nn.Linear(4, 3, dtype=np.float64), dim=dim)
     assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
-    for name, q in theirs.named_parameters():
+    for q in theirs.parameters():
         torch.nn.init.normal_(q)
-        ours.get_parameter(name).data[...] = (
-            q.detach().numpy().reshape(ours.get_parameter(name).shape)
-        )
+    ours.load_state_dict(theirs.state_dict())
     x = rng.standard_normal((2, 4))
     y, z = ours(mg.tensor(x)), theirs(torch.tensor(x))
     np.testing.assert_allclose(y.detach().numpy(), z.detach().numpy(), rtol=1e-9)
     (y * y).sum().backward(), (z * z).sum().backward()
     for name, q in theirs.named_parameters():
         g = ours.get_parameter(name).grad.numpy()
-        np.testing.assert_allclose(g, q.grad.numpy().reshape(g.shape), rtol=1e-9)
+        np.testing.assert_allclose(g, q.grad.numpy(), rtol=1e-9)
     twin = copy.deepcopy(ours)
     twin.weight_g.data[...] *= 2
     assert not np.allclose(twin(mg.tensor(x)).detach().numpy(), y.detach().numpy())

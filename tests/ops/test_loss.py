@@ -338,3 +338,8 @@ def test_the_triplet_loss_of_complex_vectors_is_that_of_their_distances():
 def test_losses_of_complex_differences_are_refused(loss):
     with pytest.raises(TypeError, match="a loss is a real number, x is complex128"):
         loss(mg.tensor([1 + 2j]), mg.tensor([2 + 0j]))
+
+
+def test_an_index_to_ignore_needs_indices():
+    with pytest.raises(ValueError, match="ignore_index=1 is for class indices"):
+        mg.cross_entropy(mg.ones(2, 3), mg.full((2, 3), 1 / 3), ignore_index=1)

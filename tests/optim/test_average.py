@@ -21,6 +21,18 @@ def test_the_average_follows_its_formula():
     np.testing.assert_allclose(ema.averages[0], [expected])
 
 
+@pytest.mark.parametrize("dtype", [mg.float16, mg.bfloat16])
+def test_the_average_of_sixteen_bit_parameters_is_kept_in_float32(dtype):
+    p = mg.tensor([1.0], dtype=dtype, requires_grad=True)
+    ema = optim.EMA([p], decay=0.999)
+    p.data[...] = 2.0
+    for _ in range(3000):
+        ema.update()
+    np.testing.assert_allclose(ema.averages[0], [2 - 0.999**3000], rtol=1e-4)
+    with ema.applied():
+        assert p.dtype == dtype and np.isclose(p.item(), 1.95, rtol=1e-2)
+
+
 def test_with_warmup_the_first_updates_count_more():
     p = leaf(0.0)
     ema = optim.EMA([p], decay=0.999, warmup=True)

@@ -72,3 +72,52 @@ def test_a_run_that_pytorch_began_goes_on(search):
 def test_a_step_without_closure_says_what_one_is():
     with pytest.raises(ValueError, match="closure that clears the gradients"):
         optim.LBFGS([mg.tensor([1.0], requires_grad=True)]).step()
+
+
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_complex_parameters_step_as_pytorchs_do(search):
+    torch = pytest.importorskip("torch")
+    start, goal = np.array([1 + 2j, -3j, 0.5]), np.array([2 - 1j, 1 + 1j, -4j])
+    scale = np.array([1.0, 5.0, 20.0])
+    options = {"lr": 1.0 if search else 1e-2, "max_iter": 3, "line_search_fn": search}
+
+    def trained(library, make, steps, state=None):
+        x, by = make(start), make(scale)
+        x.requires_grad = True
+        optimizer = library.LBFGS([x], **options)
+        if state:
+            optimizer.load_state_dict(state)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (abs(x - make(goal)) ** 2 * by).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        return x.detach().numpy(), optimizer.state_dict()
+
+    (expected, theirs), (found, _) = (
+        trained(torch.optim, torch.tensor, 2), trained(optim, mg.tensor, 2)
+    )  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    from_theirs, _ = trained(optim, mg.tensor, 2, theirs)
+    going_on, _ = trained(torch.optim, torch.tensor, 2, theirs)
+    np.testing.assert_allclose(from_theirs, going_on, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [mg.float16, mg.bfloat16])
+def test_sixteen_bit_parameters_step_in_float32(dtype):
+    x = mg.tensor([300.0, -200.0, 5.0], dtype=dtype, requires_grad=True)
+    scale = mg.tensor([1.0, 2.0, 30.0], dtype=mg.float32)
+    optimizer = optim.LBFGS([x], line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = ((x.astype(mg.float32) - 1) ** 2 * scale).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    np.testing.assert_allclose(x.data.astype(np.float32), 1, rtol=1e-2)

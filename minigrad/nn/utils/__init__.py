@@ -21,13 +21,10 @@ from . import rnn
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
     """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32."""
-    norms = []
-    for tensor in tensors:
-        x = tensor.data
+    norm_type, norms = float(norm_type), []
+    for x in [tensor.data for tensor in tensors if tensor.size]:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
-    if math.isinf(norm_type):
-        return max(norms, default=0.0)
     return float(np.linalg.norm(norms, norm_type)) if norms else 0.0
 
 
@@ -78,9 +75,9 @@ def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     return op.concatenate([op.reshape(p, shape=-1) for p in parameters], axis=0)
 
 
-def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Write the pieces of a vector (total,) into the parameters, in place."""
-    parameters = list(parameters)
+def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
+    """Write the pieces of a vector (total,), a tensor or array, into the parameters, in place."""
+    vec, parameters = create.as_tensor(vec), list(parameters)
     total = sum(p.size for p in parameters)
     if vec.shape != (total,):
         raise ValueError(f"vector_to_parameters: needs a vector ({total},), got {vec.shape}")
@@ -121,9 +118,9 @@ class _WeightNorm(_Derived):
 
 
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norm of v over all axes but dim (over all for None), with axes of length 1."""
+    """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
     axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    return op.sqrt(op.sum(v * v, axis=axes, keepdims=True))
+    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:

@@ -219,6 +219,11 @@ def cross_entropy(
         y = cross_entropy(x, target, weight, ignore_index, reduction, label_smoothing)
         return y.reshape(()) if reduction == "none" else y
     if target.dtype.kind not in "iub":
+        if ignore_index >= 0:
+            raise ValueError(
+                f"cross_entropy: ignore_index={ignore_index} is for class indices, and the target "
+                f"holds probabilities ({target.dtype} {target.shape}); leave those samples out"
+            )
         return _cross_entropy_of(x, target, weight, reduction, label_smoothing)
     index, kept, scale = class_targets(
         target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
