@@ -87,6 +87,12 @@ def test_iteration_and_len_follow_the_first_axis():
         iter(mg.tensor(1.0))
 
 
+def test_in_asks_whether_any_element_equals_the_value():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert 3.0 in x and mg.tensor([1.0, 5.0]) in x
+    assert 5 not in x and "a" not in x and 1 not in mg.ones((0, 2))
+
+
 @pytest.mark.parametrize("other", ["mean", b"mean", {}, object()])
 def test_a_tensor_is_unequal_to_what_is_no_number(other):
     x = mg.tensor([1.0, 2.0], requires_grad=True)
