@@ -17,7 +17,7 @@ from ..core.graph import Leaf
 from ..core.modes import enable_grad
 from ..core.primitive import Primitive
 from ..core.registry import op as registry
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, raw, wrap
 from ..engine.api import grad
 from ..ops.axes import sum_to
 from . import launch
@@ -109,7 +109,7 @@ class _Fused:
                 np.zeros_like(leaf.data) if g is None else g
                 for leaf, g in zip(leaves, found, strict=True)
             ]
-            gxs = gxs if recorded else [getattr(g, "data", g) for g in gxs]
+            gxs = gxs if recorded else [raw(g) for g in gxs]
             return gxs
 
         # a function of one argument and its cotangent has one gradient

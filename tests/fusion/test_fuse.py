@@ -180,3 +180,11 @@ def test_its_programs_are_bounded_and_reported():
     mg.fuse(gelu_tanh)(mg.ones(3))
     stats = mg.cache_stats()["fused programs"]
     assert stats["entries"] >= 1 and stats["max_entries"] == 512
+
+
+def test_an_argument_without_influence_has_a_gradient_of_zeros_where_blocks_cannot_be_read():
+    arrays = [values(2, 3, 4), values(3, 1), values(2, 3, 4)]  # (3, 1) is no row and no line
+    xs = [mg.tensor(x, requires_grad=True) for x in arrays]
+    gs = mg.grad(mg.fuse(lambda x, z, unused: x * z)(*xs).sum(), xs)
+    np.testing.assert_allclose(gs[1].numpy(), arrays[0].sum((0, 2))[:, None])
+    assert not gs[2].numpy().any()
