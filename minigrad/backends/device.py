@@ -25,9 +25,28 @@ def array_module(x: Any) -> ModuleType:
     return cupy if cupy is not None and isinstance(x, cupy.ndarray) else np
 
 
+class OperandError(TypeError):
+    """An argument of an op is neither a tensor nor numbers: text, a date, an object."""
+
+
 def as_operand(x: Any) -> Any:
-    """An argument of an op that is no tensor, as a plain array; scalars, CuPy's arrays and what
-    stands in for an array while an op is recorded (fusion, tapes) as they are.
+    """An argument of an op that is no tensor, as a plain array of numbers (see plain_array).
+
+    NumPy would compute with objects one by one, and no gradient could follow.
+    """
+    array = plain_array(x)
+    if array is not x and array.dtype.kind in "OSUMm":
+        raise OperandError(
+            f"an op computes with tensors, arrays and numbers, and {x!r:.60} ({type(x).__name__}) "
+            "is none of them; give float(x) for a number of another kind, mg.stack([...]) for "
+            "several tensors"
+        )
+    return array
+
+
+def plain_array(x: Any) -> Any:
+    """What is no tensor as a plain array; scalars, CuPy's arrays and what stands in for an array
+    while an op is recorded (fusion, tapes) as they are.
 
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """

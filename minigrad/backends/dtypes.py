@@ -12,7 +12,7 @@ except ImportError:  # the extra `full` brings it
     bfloat16 = None
 
 _NUMBERS = (float, int, complex, bool)
-_WITHOUT_DTYPE = {*_NUMBERS, type(None)}
+WITHOUT_DTYPE = {*_NUMBERS, type(None)}
 
 
 def is_floating(dtype: Any) -> bool:
@@ -37,7 +37,7 @@ def weak_scalars(values: list) -> list:
     gives float32, so they are converted before the call.
     """
     for x in values:
-        if type(x) not in _WITHOUT_DTYPE and x.dtype is bfloat16:
+        if type(x) not in WITHOUT_DTYPE and x.dtype is bfloat16:
             break
     else:
         return values

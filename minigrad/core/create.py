@@ -12,8 +12,8 @@ import numpy as np
 from ..backends import random
 from ..backends.device import (
     array_module,
-    as_operand,
     device_of,
+    plain_array,
     resolve,
     to_device,
     to_host,
@@ -45,7 +45,7 @@ def tensor(
     elif isinstance(data, list | tuple) and _holds_tensor(data):
         raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
     try:
-        array = _copied(as_operand(data), device, resolve_dtype(dtype))
+        array = _copied(plain_array(data), device, resolve_dtype(dtype))
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
@@ -78,7 +78,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
     if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
         return data
     source = data.data if isinstance(data, Tensor) else data
-    array = to_device(as_operand(source), device or device_of(source), resolve_dtype(dtype))
+    array = to_device(plain_array(source), device or device_of(source), resolve_dtype(dtype))
     return Tensor(_of_numbers(array))
 
 

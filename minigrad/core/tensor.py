@@ -213,6 +213,10 @@ class Tensor(InPlace, TensorHooks):
             raise TypeError("a 0-d tensor cannot be iterated over; x.item() gives its value")
         return (self[i] for i in range(len(self)))
 
+    def __contains__(self, value: Any) -> bool:
+        """Whether any element equals the value, as NumPy and PyTorch answer `value in x`."""
+        return bool(op.any(self == value))
+
     def __hash__(self) -> int:
         return id(self)  # == compares elements, so identity is what a dict can use
 

@@ -17,6 +17,8 @@ import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..backends.device import as_operand
+from ..backends.dtypes import WITHOUT_DTYPE
 from ..core import events, modes, versions
 from ..core.errors import TapeError
 from ..core.graph import Leaf, Port, with_leaves
@@ -162,7 +164,8 @@ class Tape:
                 if x.node is not None:
                     pattern |= bit
             else:
-                inputs.append(self._known(x, x) if hasattr(x, "dtype") else x)
+                plain = type(x) in WITHOUT_DTYPE  # all else is an array to the doorway, also a list
+                inputs.append(x if plain else self._known(x, as_operand(x)))
             bit <<= 1
         entry.inputs = tuple(inputs)
         entry.pattern = 0 if node is None else pattern & op.tracked

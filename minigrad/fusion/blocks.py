@@ -136,6 +136,9 @@ class Blocks:
             np.copyto(target[span], value(self.place[y.number]), casting="unsafe")
 
 
+_OF_ROWS = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
 def _run(op: str, xs: list, out: np.ndarray, length: int) -> None:
     """One step on one block."""
     if op == "where":
@@ -145,9 +148,9 @@ def _run(op: str, xs: list, out: np.ndarray, length: int) -> None:
         np.copyto(out, xs[0], casting="unsafe")
     elif op == "length":
         out[...] = length
-    elif op == "sum":
-        np.sum(xs[0], axis=-1, keepdims=True, out=out)
-    elif op in ("max", "min"):
-        (np.max if op == "max" else np.min)(xs[0], axis=-1, keepdims=True, out=out)
+    elif op in _OF_ROWS and xs[0].ndim < out.ndim:  # one row that all rows share
+        out[...] = _OF_ROWS[op](xs[0], axis=-1, keepdims=True)
+    elif op in _OF_ROWS:
+        _OF_ROWS[op](xs[0], axis=-1, keepdims=True, out=out)
     else:
         _ufunc(op)(*xs, out=out)

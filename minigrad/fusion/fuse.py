@@ -17,12 +17,12 @@ from ..core.graph import Leaf
 from ..core.modes import enable_grad
 from ..core.primitive import Primitive
 from ..core.registry import op as registry
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, raw, wrap
 from ..engine.api import grad
 from ..ops.axes import sum_to
 from . import launch
 from .blocks import Blocks
-from .trace import NotFusible, trace
+from .trace import NotFusible, holds_for, trace
 
 programs = Cache("fused programs", max_entries=512)
 
@@ -37,13 +37,14 @@ def fuse(fn: Callable) -> Callable:
     Forward and gradient then run without temporaries: on a GPU as one kernel each, on the host in
     blocks that stay in cache, on all cores. Results are those of fn to rounding (16-bit floats are
     rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
-    func transforms, and where fn does what cannot be fused (an index, a branch on a value, a
-    reduction over another axis), fn runs as it stands.
+    func transforms, and where fn does what cannot be fused (an index, a branch on a value, a look
+    at a shape, a reduction over another axis, a result of another shape than the arguments have
+    together), fn runs as it stands.
     """
     fused = _Fused(fn, fn.__name__, 1)
 
     def call(*args: Any) -> Any:
-        if any(isinstance(x, Tensor) and x.level for x in args):
+        if any(isinstance(x, Tensor) and x.level for x in args) or not fused.takes(args):
             return fn(*args)
         y = fused.primitive_of(len(args))(*args)
         return y[0] if isinstance(y, tuple) else y
@@ -57,6 +58,14 @@ class _Fused:
     def __init__(self, fn: Callable, name: str, outputs: int):
         self.fn, self.name, self.outputs = fn, name, outputs
         self._primitives: dict[int, Primitive] = {}
+
+    def takes(self, values: tuple) -> bool:
+        """Whether a program of one element or row is all that fn does to such values."""
+        arrays = _arrays(tuple([raw(x) for x in values]))
+        shapes = tuple([x.shape for x in arrays])
+        dtypes = tuple([x.dtype for x in arrays])
+        key = (self, "takes", shapes, dtypes)
+        return programs.get_or_make(key, lambda: holds_for(self.fn, dtypes, shapes))
 
     def primitive_of(self, count: int) -> Primitive:
         if count not in self._primitives:
@@ -109,7 +118,7 @@ class _Fused:
                 np.zeros_like(leaf.data) if g is None else g
                 for leaf, g in zip(leaves, found, strict=True)
             ]
-            gxs = gxs if recorded else [getattr(g, "data", g) for g in gxs]
+            gxs = gxs if recorded else [raw(g) for g in gxs]
             return gxs
 
         # a function of one argument and its cotangent has one gradient

@@ -7,6 +7,7 @@ branch on a value, an index) raises `NotFusible`, and the function is then run a
 """
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,29 @@ _NUMBERS = (bool, int, float, np.generic)  # bfloat16's scalars are of no class 
 
 
 class Program:
-    """What was recorded: symbols in the order they were made, no value computed twice."""
+    """What was recorded: symbols in the order they were made, no value computed twice.
 
-    def __init__(self) -> None:
+    shape    that of the kernel, which symbols show as theirs; it stands for any other
+    is_real  whether it is that of a call, and symbols show the shapes that arrays have there
+    """
+
+    def __init__(self, shape: tuple = (2, 3), is_real: bool = False) -> None:
         self.symbols: list[Symbol] = []
+        self.shape, self.is_real = shape, is_real
         self._known: dict[tuple, Symbol] = {}
+
+    def shape_of(self, op: str, args: tuple, is_row: bool) -> tuple:
+        """The shape that a symbol shows. Numbers are no smaller than they are in a real call."""
+        if not self.is_real:
+            return (*self.shape[:-1], 1) if is_row else self.shape
+        if op in ROW_FUNCTIONS:
+            return (*args[0].shape[:-1], 1)
+        shape = np.broadcast_shapes(*[x.shape for x in args if isinstance(x, Symbol)])
+        return self.shape if op == "place" else shape
+
+    def steps(self) -> list[tuple]:
+        """What is computed, to be compared with another program."""
+        return [*self._known]
 
     def symbol(self, op: str, args: tuple, dtype: Any, is_row: bool) -> "Symbol":
         """The symbol of this step; the earlier one where the same step was recorded before."""
@@ -65,14 +84,15 @@ class Symbol:
     ):
         self.program, self.number, self.op, self.args = program, number, op, args
         self.dtype, self.is_row = np.dtype(dtype), is_row
-        # one shape for all: the kernel's. A row's value has length 1 along the last axis.
-        self.shape = (2, 1) if is_row else (2, 3)
+        self.shape = program.shape_of(op, args, is_row)
 
-    ndim = 2
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     @property
     def size(self) -> int:
-        return 2 if self.is_row else 6
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -236,8 +256,10 @@ def _cast(x: Symbol, dtype: Any) -> Symbol:
 def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> Symbol:
     if isinstance(axis, tuple) and len(axis) == 1:
         (axis,) = axis
-    if not keepdims or axis not in (-1, 1):
+    if not keepdims or axis not in (-1, x.ndim - 1):
         raise NotFusible(f"{name} over axis {axis!r}, keepdims={keepdims}")
+    if x.program.is_real and (not x.shape or x.shape[-1] != x.program.shape[-1]):
+        raise NotFusible(f"{name} of rows that are shorter than the kernel's")
     x = x if dtype is None else _cast(x, dtype)
     if x.is_row:  # the same value at every place
         return (
@@ -283,7 +305,7 @@ def _clip(x: Any, low: Any = None, high: Any = None, **_: Any) -> Any:
 
 
 def _expand(x: Symbol, shape: Any = None, **_: Any) -> Symbol:
-    if tuple(shape) != (2, 3):
+    if tuple(shape) != x.program.shape:
         raise NotFusible("broadcast_to another shape")
     return x
 
@@ -333,6 +355,29 @@ def trace(
         program.symbol("input", (i,), dtype, flag)
         for i, (dtype, flag) in enumerate(zip(dtypes, flags, strict=True))
     ]
+    return inputs, _outputs(program, fn, inputs)
+
+
+def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> bool:
+    """Whether what `trace` records is what fn does to arrays of these shapes.
+
+    It is not where fn reads a shape, or gives a result or takes a sum of less than the arguments'
+    common shape: then symbols that show the real shapes give another program, or none.
+    """
+    general, real = Program(), Program(np.broadcast_shapes(*shapes), is_real=True)
+    try:
+        for program in (general, real):
+            inputs = [program.symbol("input", (i,), dt, False) for i, dt in enumerate(dtypes)]
+            for x, shape in zip(inputs, shapes, strict=True):
+                x.shape = shape if program.is_real else x.shape
+            ys = _outputs(program, fn, inputs)
+    except NotFusible:
+        return False
+    whole = all(y is None or y.shape == real.shape for y in ys)
+    return whole and general.steps() == real.steps()
+
+
+def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:
     try:
         ys = fn(*inputs)
     except NotFusible:
@@ -340,5 +385,4 @@ def trace(
     except Exception as error:  # what the function needs of real arrays, symbols may not have
         raise NotFusible(f"{type(error).__name__}: {error}") from error
     ys = list(ys) if isinstance(ys, tuple | list) else [ys]
-    outputs = [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]
-    return inputs, outputs
+    return [y if y is None or isinstance(y, Symbol) else _symbol(program, y) for y in ys]

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -84,6 +85,25 @@ def test_iteration_and_len_follow_the_first_axis():
     assert len(x) == 2 and [row.tolist() for row in x] == [[1, 2], [3, 4]]
     with pytest.raises(TypeError, match="0-d"):
         iter(mg.tensor(1.0))
+
+
+def test_in_asks_whether_any_element_equals_the_value():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert 3.0 in x and mg.tensor([1.0, 5.0]) in x
+    assert 5 not in x and "a" not in x and 1 not in mg.ones((0, 2))
+
+
+@pytest.mark.parametrize("other", ["mean", b"mean", {}, object()])
+def test_a_tensor_is_unequal_to_what_is_no_number(other):
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert (x == other) is False and (other == x) is False and (x != other) is True
+
+
+@pytest.mark.parametrize("operand", [Fraction(1, 2), "a", [Fraction(1, 2), 1], object()])
+@pytest.mark.parametrize("compute", [lambda x, b: x * b, lambda x, b: b + x, mg.maximum])
+def test_no_op_computes_with_objects_one_by_one(operand, compute):
+    with pytest.raises(TypeError, match=r"tensors, arrays and numbers|can only concatenate"):
+        compute(mg.ones(2, requires_grad=True), operand)
 
 
 def test_numbers_come_out_of_one_element_tensors():

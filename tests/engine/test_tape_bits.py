@@ -60,6 +60,19 @@ def test_a_number_beside_16_bit_floats_has_16_bits_in_the_replayed_backward():
     np.testing.assert_array_equal(program(values)[1], x.grad.numpy())
 
 
+@pytest.mark.parametrize("operand", [[1.0, 2.0, 3.0], (4, 5, 6), range(3)])
+def test_a_list_beside_a_tensor_is_what_it_was_when_it_was_recorded(operand):
+    x, given = mg.tensor([1.5, 2.0, 3.0], requires_grad=True), operand
+    expected = mg.grad((x * operand).sum(), x).numpy()
+    with mg.Tape() as tape:
+        y = (x * given).sum()
+    if isinstance(given, list):
+        given[0] = 100.0
+    value, g = tape.compile(y, inputs=[x], wrt=x)(x)
+    np.testing.assert_array_equal(value, y.numpy())
+    np.testing.assert_array_equal(g, expected)
+
+
 @pytest.mark.parametrize("name", ["elu", "softplus", "logsigmoid", "sigmoid", "softmax"])
 def test_a_small_recorded_input_does_not_choose_the_bits_of_others(name):
     rng, fn = np.random.default_rng(0), getattr(mg, name)

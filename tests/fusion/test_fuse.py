@@ -180,3 +180,48 @@ def test_its_programs_are_bounded_and_reported():
     mg.fuse(gelu_tanh)(mg.ones(3))
     stats = mg.cache_stats()["fused programs"]
     assert stats["entries"] >= 1 and stats["max_entries"] == 512
+
+
+def row_mean(x):
+    return mg.mean(x, axis=-1, keepdims=True)
+
+
+ANY_SHAPE = {
+    "length of an axis": (lambda x: x * x.shape[0] / x.shape[-1], [(4, 5)]),
+    "number of axes": (lambda x: x * x.ndim, [(2, 3, 4)]),
+    "branch on a shape": (lambda x: x * 2 if x.shape[0] > 3 else x, [(4, 5)]),
+    "an axis that is the last of two": (
+        lambda x: x - mg.mean(x, axis=1, keepdims=True),
+        [(2, 3, 4)],
+    ),
+    "values of rows alone": (row_mean, [(4, 5)]),
+    "mean of means": (lambda x: x + row_mean(row_mean(x)), [(4, 5)]),
+    "an argument of shorter rows": (lambda x, z: x + row_mean(z), [(4, 5), (4, 1)]),
+    "a row that all rows share": (lambda x, z: x * row_mean(z), [(4, 5), (5,)]),
+    "an argument that is not used": (lambda x, z: z * 2, [(4, 5), (4, 1)]),
+}
+
+
+@pytest.mark.parametrize("name", ANY_SHAPE)
+def test_a_fused_function_has_the_shapes_that_the_function_has(name):
+    fn, shapes = ANY_SHAPE[name]
+    arrays = [values(*shape) for shape in shapes]
+    found = []
+    for called in (fn, mg.fuse(fn)):
+        xs = [mg.tensor(x, requires_grad=True) for x in arrays]
+        y = called(*xs)
+        gs = mg.grad(mg.sin(y).sum(), xs, allow_unused=True)
+        found.append(
+            [y.numpy(), *[np.zeros(s) if g is None else g.numpy() for g, s in zip(gs, shapes)]]
+        )
+    for expected, y in zip(*found, strict=True):
+        assert y.shape == expected.shape
+        np.testing.assert_allclose(y, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_an_argument_without_influence_has_a_gradient_of_zeros_where_blocks_cannot_be_read():
+    arrays = [values(2, 3, 4), values(3, 1), values(2, 3, 4)]  # (3, 1) is no row and no line
+    xs = [mg.tensor(x, requires_grad=True) for x in arrays]
+    gs = mg.grad(mg.fuse(lambda x, z, unused: x * z)(*xs).sum(), xs)
+    np.testing.assert_allclose(gs[1].numpy(), arrays[0].sum((0, 2))[:, None])
+    assert not gs[2].numpy().any()

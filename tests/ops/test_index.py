@@ -144,6 +144,12 @@ def test_sequences_and_single_values_in_the_index(key):
     require_read(key, (3, 3))
 
 
+@pytest.mark.parametrize("key", [([], [7]), (False, [7])])
+def test_what_reads_nothing_by_an_index_beyond_the_end_has_a_gradient_of_zeros(key):
+    x = mg.ones((2, 3), requires_grad=True)
+    assert mg.grad(x[key].sum(), x).tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
 def test_large_row_gradients_equal_np_add_at():
     """Above the size from which a sparse product does the work."""
     rng = np.random.default_rng(0)
