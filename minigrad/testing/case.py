@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.dtypes import resolve_dtype
 from ..core.primitive import Primitive
 from ..core.registry import op as registry
-from .function import Function, floating_results, is_smooth_array, results
+from .function import Function, as_tensors, floating_results, is_smooth_array, results
 from .spec import OpSpec, Sample
 
 DOUBLE = ("float64", "complex128")  # finite differences are taken in these alone
@@ -147,7 +147,7 @@ def is_differentiable_op(spec: OpSpec, context: Context) -> bool:
     for dtype in spec.dtypes:
         for case in context.cases(spec, dtype):
             if differentiated(spec, case.sample.args) and floating_results(
-                spec.call(*case.sample.args, **case.sample.params)
+                spec.call(*as_tensors(case.sample.args), **case.sample.params)
             ):
                 return True
     return False

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import minigrad as mg
 from minigrad.core.errors import RuleError
 from minigrad.core.registry import op
 from minigrad.core.tensor import Tensor
@@ -220,3 +221,23 @@ def test_products_whose_bits_depend_on_the_threads_of_blas_pass_on_every_engine(
 
     outcome = outcome_of("K13", np.matmul, {}, samples=large, call=op.matmul)
     assert outcome.status == "pass" and outcome.comparisons > 0
+
+
+class Square(mg.Function):
+    """x² as a class, which takes tensors alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+def test_a_right_function_written_as_a_class_passes_every_check():
+    spec = OpSpec("square", Square.apply, None, vectors(5, (3, 4)), dtypes=("float64", "float32"))
+    failed = [o for o in check_spec(spec, Context("full")) if o.status == "fail"]
+    assert failed == []

@@ -9,11 +9,10 @@ import numpy as np
 from ...core.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, as_array, results
+from ..function import Function, as_array, as_tensors, results
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .base import check
-from .forward import as_tensors
 
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
 BROADCASTS = (
