@@ -241,3 +241,17 @@ def test_a_right_function_written_as_a_class_passes_every_check():
     spec = OpSpec("square", Square.apply, None, vectors(5, (3, 4)), dtypes=("float64", "float32"))
     failed = [o for o in check_spec(spec, Context("full")) if o.status == "fail"]
     assert failed == []
+
+
+class Backwards(Square):
+    """x² whose vmap method gives the examples in reverse order."""
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return (x * x)[::-1], 0
+
+
+def test_a_vmap_method_that_mixes_examples_up_fails_k23():
+    spec = OpSpec("square", Backwards.apply, None, vectors(5), dtypes=("float64",))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K23"]])
+    assert "under vmap result 0 of example 0" in message(outcome)
