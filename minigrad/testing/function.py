@@ -119,10 +119,12 @@ def floating_results(y: Any) -> list[Any]:
 
 
 def results(y: Any) -> list[Any]:
-    """Every array or tensor in a result that may be a (nested) tuple or list."""
+    """Every array or tensor in a result that may be a (nested) tuple, list or dict."""
     waiting, found = [y], []
     while waiting:
         y = waiting.pop()
+        if isinstance(y, dict):
+            y = [*y.values()]
         if isinstance(y, tuple | list):
             waiting.extend(reversed(y))
         elif y is not None:

@@ -6,9 +6,10 @@ import numpy as np
 
 from ..case import Case, differentiated
 from ..function import Function, as_array, as_tensors, is_smooth_array
+from ..layouts import layouts
 from ..numeric import normal
 from .base import check
-from .nearness import layouts, require_near, require_same_bits
+from .nearness import require_near, require_same_bits
 
 
 @check("K6", "the inputs' memory layout does not matter", per="every", gradient=False)
