@@ -255,3 +255,15 @@ def test_a_vmap_method_that_mixes_examples_up_fails_k23():
     spec = OpSpec("square", Backwards.apply, None, vectors(5), dtypes=("float64",))
     [outcome] = check_spec(spec, Context(), [BY_ID["K23"]])
     assert "under vmap result 0 of example 0" in message(outcome)
+
+
+def test_tied_arguments_outside_of_the_domain_are_not_compared():
+    rules = {"a": lambda g, b: g * np.log(b), "b": lambda g, a, b: g * a / b}
+    call = make("a log b", lambda a, b: a * np.log(b), rules, {})
+
+    def samples(rng, dtype):
+        yield Sample("negative a", (-rng.uniform(0.5, 2, 3), rng.uniform(0.5, 2, 3)))
+
+    spec = OpSpec("a log b", call, None, samples, dtypes=("float64",))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K19"]])
+    assert outcome.status == "n/a"

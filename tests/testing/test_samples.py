@@ -20,8 +20,7 @@ UNTRIED = {
     "allclose.atol allclose.equal_nan array_equal.equal_nan argsort.kind argsort.stable "
     "argpartition.axis unique_all.equal_nan unique.return_index unique.return_inverse "
     "scatter_rows.lead running_argmax.smallest grid_places.padding_mode "
-    "grid_places.align_corners matrix_rank.hermitian matrix_rank.rtol class_targets.ignore_index "
-    "smoothed_targets.weight",
+    "grid_places.align_corners matrix_rank.hermitian matrix_rank.rtol class_targets.ignore_index",
     "the gradient is the same whatever it is": "nan_to_num.nan nan_to_num.neginf sort.kind "
     "sort.stable topk.sorted einsum.optimize device_copy.source average.returned "
     "pseudoinverse.rcond pinv.rtol polyfit.rcond",
@@ -30,7 +29,6 @@ UNTRIED = {
     "its other value makes it another op, which has samples": "svd.compute_uv "
     "stft.return_complex istft.onesided fractional_max_pool2d.output_ratio "
     "fractional_max_pool3d.output_ratio upsample.recompute_scale_factor standardize.running",
-    "given by what calls it": "gelu_derivative.slope max_pool_dx.hits",
 }
 EXCUSED = {name for names in UNTRIED.values() for name in names.split()}
 
