@@ -144,6 +144,12 @@ CONDITIONAL: list[Plant] = [
         samples=vectors(5),
     ),
     plant(
+        "no axis", "a sum of squares that is wrong for a number, of which there is no sample",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.ndim == 0 else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
         "empty shape", "the gradient of an array without elements loses its axes", forward=np.sin,
         wrong={"x": _flattened_when_empty}, right=_SINE, samples=vectors(5),
     ),
