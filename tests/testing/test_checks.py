@@ -7,7 +7,15 @@ import minigrad as mg
 from minigrad.core.errors import RuleError
 from minigrad.core.registry import op
 from minigrad.core.tensor import Tensor
-from minigrad.testing import ErrorSample, GradcheckError, OpSpec, Point, Sample, run_check
+from minigrad.testing import (
+    ErrorSample,
+    GradcheckError,
+    OpSpec,
+    Point,
+    Sample,
+    register_op,
+    run_check,
+)
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.plant import make, numbers, pairs, vectors
@@ -267,3 +275,57 @@ def test_tied_arguments_outside_of_the_domain_are_not_compared():
     spec = OpSpec("a log b", call, None, samples, dtypes=("float64",))
     [outcome] = check_spec(spec, Context(), [BY_ID["K19"]])
     assert outcome.status == "n/a"
+
+
+def fails_k15(samples):
+    """The failure of K15 of a right op that is said to be checked in float32 too."""
+    op = make("sine", np.sin, SINE, {})
+    spec = OpSpec("sine", op, np.sin, samples, dtypes=("float64", "float32"))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K15"]])
+    return message(outcome)
+
+
+def test_samples_that_ignore_the_dtype_fail_since_nothing_narrow_was_checked():
+    always_double = lambda rng, dtype: [Sample("double", (rng.random(3),))]
+    assert "asked for in float32 and are float64" in fails_k15(always_double)
+
+
+def test_samples_that_raise_in_a_further_dtype_fail_and_stop_nothing():
+    def samples(rng, dtype):
+        if dtype == np.float32:
+            raise RuntimeError("no such sample")
+        yield Sample("double", (rng.random(3),))
+
+    assert "no such sample" in fails_k15(samples)
+
+
+@pytest.mark.parametrize(
+    "sample, words",
+    [
+        (np.ones(3), r"must yield Sample\(name, args\)"),
+        (Sample("bare", np.ones(3)), "args being a tuple of arrays"),
+        (Sample("tensor", (Tensor(np.ones(3)),)), "has a tensor among its arguments"),
+    ],
+)
+def test_what_is_no_sample_is_told_how_to_be_one(sample, words):
+    spec = OpSpec("sine", make("sine", np.sin, SINE, {}), np.sin, lambda rng, dtype: [sample])
+    with pytest.raises(TypeError, match=words):
+        Context().samples(spec, "float64")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("no_such_op", "K2"), "'no_such_op' has no samples"),
+        (("exp", "K99"), "no check 'K99', only K1 to K25"),
+        (("exp", "K2", "no such sample"), "no sample 'no such sample', only"),
+    ],
+)
+def test_run_check_says_what_it_does_not_know(arguments, words):
+    with pytest.raises((KeyError, ValueError), match=words):
+        run_check(*arguments)
+
+
+def test_registering_samples_of_an_unknown_op_says_what_to_do():
+    with pytest.raises(ValueError, match="define it first, or give it as call="):
+        register_op("no_such_op", vectors(5))
