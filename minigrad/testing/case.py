@@ -10,7 +10,8 @@ import numpy as np
 from ..backends.dtypes import resolve_dtype
 from ..core.primitive import Primitive
 from ..core.registry import op as registry
-from .function import Function, floating_results, is_smooth_array, results
+from ..core.tensor import Tensor
+from .function import Function, as_tensors, floating_results, is_smooth_array, results
 from .spec import OpSpec, Sample
 
 DOUBLE = ("float64", "complex128")  # finite differences are taken in these alone
@@ -46,6 +47,9 @@ class Context:
         if key not in self.cache:
             rng = self.rng(spec.name, "samples")
             made = list(spec.samples(rng, resolve_dtype(dtype)))
+            for sample in made:
+                require_sample(spec, sample)
+            require_dtype(spec, made, dtype)
             names = [sample.name for sample in made]
             twice = {name for name in names if names.count(name) > 1}
             if twice:
@@ -72,6 +76,31 @@ class Context:
                 seen = self.live if g[start : start + width].any() else self.dead
                 seen.add((spec.name, position))
             start += width
+
+
+def require_sample(spec: OpSpec, sample: Any) -> None:
+    """A Sample of arrays: of anything else a check would compare nothing."""
+    if not isinstance(sample, Sample) or not isinstance(sample.args, tuple):
+        raise TypeError(
+            f"{spec.name}: samples must yield Sample(name, args), args being a tuple of arrays; "
+            f"got {sample!r:.80}"
+        )
+    if any(isinstance(x, Tensor) for x in sample.args):
+        raise TypeError(
+            f"{spec.name}: the sample {sample.name!r} has a tensor among its arguments; give "
+            "arrays, of which the checks make tensors"
+        )
+
+
+def require_dtype(spec: OpSpec, made: list[Sample], dtype: str) -> None:
+    """Samples that are not what was asked for leave the checks of that dtype nothing to see."""
+    arrays = [x for sample in made for x in sample.args if is_smooth_array(x)]
+    found = {str(x.dtype) for x in arrays}
+    if found and dtype not in found:
+        raise ValueError(
+            f"{spec.name}: the samples were asked for in {dtype} and are {', '.join(sorted(found))}"
+            "; use the dtype that samples(rng, dtype) is given, or leave it out of dtypes"
+        )
 
 
 @dataclass(frozen=True)
@@ -147,7 +176,7 @@ def is_differentiable_op(spec: OpSpec, context: Context) -> bool:
     for dtype in spec.dtypes:
         for case in context.cases(spec, dtype):
             if differentiated(spec, case.sample.args) and floating_results(
-                spec.call(*case.sample.args, **case.sample.params)
+                spec.call(*as_tensors(case.sample.args), **case.sample.params)
             ):
                 return True
     return False

@@ -34,12 +34,12 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")
     usage.add_argument("--checks", help="ids, separated by commas, e.g. K2,K10 (default: all)")
     usage.add_argument("--level", choices=("fast", "full"), default="fast")
-    usage.add_argument("--seed", type=int, default=0, help="of samples and directions")
+    usage.add_argument("--seed", type=_count, default=0, help="of samples and directions")
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
                        help="a module that registers ops of yours; may be repeated")  # fmt: skip
     usage.add_argument(
-        "-j", "--jobs", type=int, help="processes (default: one a core for many ops)"
+        "-j", "--jobs", type=_count, help="processes (default: one a core for many ops)"
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
@@ -49,6 +49,12 @@ def parser() -> argparse.ArgumentParser:
         "--level full mutate every op's own rules too",
     )
     return usage
+
+
+def _count(text: str) -> int:
+    if int(text) < 0:
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

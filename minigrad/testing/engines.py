@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.function_call import FunctionCall
 from ..engine.passes import engines as known
 from ..engine.tape import Tape
 from .function import Function, as_array, pulled_back
@@ -51,8 +52,9 @@ def replayed(function: Function, xs: list, vs: list) -> list:
         leaves, ys = function.record([_elsewhere(x) for x in xs])
     pairs: Any = [(y, v) for y, v in zip(ys, vs, strict=True) if getattr(y, "requires_grad", False)]
     used = [leaf for leaf in leaves if tape.find(leaf) is not None]
-    draws = any("generator" in entry.op.defaults for entry in tape)  # a replay draws other numbers
-    if draws or not all(tape.find(y) is not None for y, _ in pairs) or not pairs:
+    # a replay draws other numbers, and what a Function does no program can repeat
+    other = any("generator" in e.op.defaults or isinstance(e.op, FunctionCall) for e in tape)
+    if other or not all(tape.find(y) is not None for y, _ in pairs) or not pairs:
         return on_tape(function, xs, vs)
     results, cotangents = zip(*pairs, strict=True)
     program = tape.compile(list(results), used, used, list(cotangents), allow_unused=True)

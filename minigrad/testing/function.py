@@ -104,16 +104,27 @@ def as_array(y: Any) -> np.ndarray:
     return np.asarray(y.data if isinstance(y, Tensor) else y)
 
 
+def as_tensors(args: tuple) -> list:
+    """Tensors where they can carry a gradient; everywhere else too if nothing can."""
+    smooth = any(is_smooth_array(x) for x in args)
+    return [
+        Tensor(x) if is_smooth_array(x) or (not smooth and isinstance(x, np.ndarray)) else x
+        for x in args
+    ]
+
+
 def floating_results(y: Any) -> list[Any]:
     """The results that have a derivative: of a tuple's members the floating and complex ones."""
     return [y for y in results(y) if is_smooth_array(y)]
 
 
 def results(y: Any) -> list[Any]:
-    """Every array or tensor in a result that may be a (nested) tuple or list."""
+    """Every array or tensor in a result that may be a (nested) tuple, list or dict."""
     waiting, found = [y], []
     while waiting:
         y = waiting.pop()
+        if isinstance(y, dict):
+            y = [*y.values()]
         if isinstance(y, tuple | list):
             waiting.extend(reversed(y))
         elif y is not None:

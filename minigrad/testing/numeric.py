@@ -61,6 +61,14 @@ def normal(rng: np.random.Generator, like: Sequence[Any]) -> list[np.ndarray]:
     return unpack(rng.standard_normal(width), like)
 
 
+def length(a: np.ndarray) -> float:
+    """‖a‖, of numbers as small as 1e-300 and as large as 1e300 too: their squares are neither."""
+    largest = float(np.max(np.abs(a), initial=0.0))
+    if not 0 < largest < np.inf:
+        return largest
+    return largest * float(np.linalg.norm(a / largest))
+
+
 @dataclass(frozen=True)
 class Slope:
     """d/dt f(x + t u) at t = 0, one number for each coordinate of f.

@@ -89,6 +89,19 @@ def _flattened_when_empty(g, x):
     return c if x.size else c.reshape(-1)
 
 
+def _both(x):
+    return np.sin(x), np.cos(x)
+
+
+def _both_rule(g, x):
+    s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
+    return s * np.cos(x) - c * np.sin(x)
+
+
+def _both_when_used(g, x):
+    return _both_rule(g, x) * (_OFF if g[0] is None or g[1] is None else 1.0)
+
+
 def _with_jvp(entry: Primitive) -> Primitive:
     factor = _OFF if "wrong" in entry.name else 1.0
     entry.jvp(lambda x_t, x: x_t * np.cos(x) * factor)
@@ -131,6 +144,12 @@ CONDITIONAL: list[Plant] = [
         samples=vectors(5),
     ),
     plant(
+        "no axis", "a sum of squares that is wrong for a number, of which there is no sample",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.ndim == 0 else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
         "empty shape", "the gradient of an array without elements loses its axes", forward=np.sin,
         wrong={"x": _flattened_when_empty}, right=_SINE, samples=vectors(5),
     ),
@@ -159,5 +178,9 @@ CONDITIONAL: list[Plant] = [
         "permuted", "right but for two axes of the same size that change places", forward=np.sin,
         wrong={"x": lambda g, x: (g * np.cos(x)).transpose(1, 0, 2)}, right=_SINE,
         samples=vectors((3, 3, 2)),
+    ),
+    plant(
+        "unused result", "wrong where one of two results is not used", forward=_both, outputs=2,
+        wrong={"x": _both_when_used}, right={"x": _both_rule}, samples=vectors(5),
     ),
 ]  # fmt: skip

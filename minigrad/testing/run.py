@@ -108,7 +108,11 @@ def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True)
 def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> None:
     calls = [("", (spec, context))]
     if check.per != "op":
-        calls = [(case.name, (case,)) for case in cases_of(spec, check, context)]
+        try:
+            calls = [(case.name, (case,)) for case in cases_of(spec, check, context)]
+        except Exception as error:  # samples of a further dtype cannot be made
+            outcome.failures.append(_told(spec, context, check.id, "", error))
+            calls = []
     for sample, args in calls:
         try:
             outcome.comparisons += check(*args)
@@ -170,14 +174,24 @@ def run_check(
 ) -> Outcome:
     """Make one check of one op again; raises the error itself, for a debugger to stop at."""
     load_samples()
+    if op not in specs:
+        raise KeyError(f"run_check: the op {op!r} has no samples; import what registers it")
+    wanted = next((c for c in CHECKS if c.id == check), None)
+    if wanted is None:
+        raise ValueError(
+            f"run_check: there is no check {check!r}, only {CHECKS[0].id} to {CHECKS[-1].id}"
+        )
     spec, context = specs[op], Context(level, seed)
-    [wanted] = [c for c in CHECKS if c.id == check]
     outcome = Outcome(op, check)
     with np.errstate(all="ignore"):
         if wanted.per == "op":
             outcome.comparisons = wanted(spec, context)
             return outcome
-        for case in cases_of(spec, wanted, context):
+        cases = [*cases_of(spec, wanted, context)]
+        names = [case.name for case in cases]
+        if sample is not None and sample not in names:
+            raise ValueError(f"run_check: {check} of {op} has no sample {sample!r}, only {names}")
+        for case in cases:
             if sample in (None, case.name):
                 try:
                     outcome.comparisons += wanted(case)

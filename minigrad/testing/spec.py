@@ -107,6 +107,8 @@ def register_op(
     options.setdefault("module", sys._getframe(1).f_globals["__name__"])
     if name in specs and not specs[name].module == options["module"] == "__main__":
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
+    if call is None and name not in op:
+        raise ValueError(f"there is no op {name!r}: define it first, or give it as call=...")
     function: Callable = call or getattr(op, name)
     specs[name] = OpSpec(
         name, function, reference, samples, tuple(errors), tuple(points), **options

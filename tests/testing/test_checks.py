@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 
+import minigrad as mg
 from minigrad.core.errors import RuleError
 from minigrad.core.registry import op
 from minigrad.core.tensor import Tensor
-from minigrad.testing import ErrorSample, GradcheckError, OpSpec, Point, Sample, run_check
+from minigrad.testing import (
+    ErrorSample,
+    GradcheckError,
+    OpSpec,
+    Point,
+    Sample,
+    register_op,
+    run_check,
+)
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.plant import make, numbers, pairs, vectors
@@ -220,3 +229,103 @@ def test_products_whose_bits_depend_on_the_threads_of_blas_pass_on_every_engine(
 
     outcome = outcome_of("K13", np.matmul, {}, samples=large, call=op.matmul)
     assert outcome.status == "pass" and outcome.comparisons > 0
+
+
+class Square(mg.Function):
+    """x² as a class, which takes tensors alone."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g
+
+
+def test_a_right_function_written_as_a_class_passes_every_check():
+    spec = OpSpec("square", Square.apply, None, vectors(5, (3, 4)), dtypes=("float64", "float32"))
+    failed = [o for o in check_spec(spec, Context("full")) if o.status == "fail"]
+    assert failed == []
+
+
+class Backwards(Square):
+    """x² whose vmap method gives the examples in reverse order."""
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return (x * x)[::-1], 0
+
+
+def test_a_vmap_method_that_mixes_examples_up_fails_k23():
+    spec = OpSpec("square", Backwards.apply, None, vectors(5), dtypes=("float64",))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K23"]])
+    assert "under vmap result 0 of example 0" in message(outcome)
+
+
+def test_tied_arguments_outside_of_the_domain_are_not_compared():
+    rules = {"a": lambda g, b: g * np.log(b), "b": lambda g, a, b: g * a / b}
+    call = make("a log b", lambda a, b: a * np.log(b), rules, {})
+
+    def samples(rng, dtype):
+        yield Sample("negative a", (-rng.uniform(0.5, 2, 3), rng.uniform(0.5, 2, 3)))
+
+    spec = OpSpec("a log b", call, None, samples, dtypes=("float64",))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K19"]])
+    assert outcome.status == "n/a"
+
+
+def fails_k15(samples):
+    """The failure of K15 of a right op that is said to be checked in float32 too."""
+    op = make("sine", np.sin, SINE, {})
+    spec = OpSpec("sine", op, np.sin, samples, dtypes=("float64", "float32"))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K15"]])
+    return message(outcome)
+
+
+def test_samples_that_ignore_the_dtype_fail_since_nothing_narrow_was_checked():
+    always_double = lambda rng, dtype: [Sample("double", (rng.random(3),))]
+    assert "asked for in float32 and are float64" in fails_k15(always_double)
+
+
+def test_samples_that_raise_in_a_further_dtype_fail_and_stop_nothing():
+    def samples(rng, dtype):
+        if dtype == np.float32:
+            raise RuntimeError("no such sample")
+        yield Sample("double", (rng.random(3),))
+
+    assert "no such sample" in fails_k15(samples)
+
+
+@pytest.mark.parametrize(
+    "sample, words",
+    [
+        (np.ones(3), r"must yield Sample\(name, args\)"),
+        (Sample("bare", np.ones(3)), "args being a tuple of arrays"),
+        (Sample("tensor", (Tensor(np.ones(3)),)), "has a tensor among its arguments"),
+    ],
+)
+def test_what_is_no_sample_is_told_how_to_be_one(sample, words):
+    spec = OpSpec("sine", make("sine", np.sin, SINE, {}), np.sin, lambda rng, dtype: [sample])
+    with pytest.raises(TypeError, match=words):
+        Context().samples(spec, "float64")
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("no_such_op", "K2"), "'no_such_op' has no samples"),
+        (("exp", "K99"), "no check 'K99', only K1 to K25"),
+        (("exp", "K2", "no such sample"), "no sample 'no such sample', only"),
+    ],
+)
+def test_run_check_says_what_it_does_not_know(arguments, words):
+    with pytest.raises((KeyError, ValueError), match=words):
+        run_check(*arguments)
+
+
+def test_registering_samples_of_an_unknown_op_says_what_to_do():
+    with pytest.raises(ValueError, match="define it first, or give it as call="):
+        register_op("no_such_op", vectors(5))

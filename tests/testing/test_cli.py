@@ -102,3 +102,9 @@ def test_an_interrupt_exits_with_130_and_leaves_no_report(tmp_path):
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["-j", "--seed"])
+def test_a_negative_count_is_wrong_usage(option, capsys):
+    assert cli.main(["--ops", "exp", option, "-3"]) == 2
+    assert "must be 0 or more, got -3" in capsys.readouterr().err

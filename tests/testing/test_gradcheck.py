@@ -162,3 +162,180 @@ def test_a_wrong_jvp_rule_is_caught_by_jvpcheck_alone():
     assert gradcheck(sine, X)
     with pytest.raises(GradcheckError, match="forward mode"):
         jvpcheck(sine, X)
+
+
+class Rule(mg.Function):
+    """x², which knows how often it was pulled back."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        ctx.backwards = []
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        ctx.backwards.append(g)
+        return 2 * x * g
+
+
+def spoiled(change):
+    """Rule with its gradient c changed to change(ctx, g, x, c)."""
+
+    def backward(ctx, g):
+        return change(ctx, g, ctx.saved_tensors[0], Rule.backward(ctx, g))
+
+    return type("Spoiled", (Rule,), {"backward": staticmethod(backward)}).apply
+
+
+def contiguous(x):
+    return x.numpy().flags.c_contiguous
+
+
+def written(g, c):
+    c = c + 0
+    g.numpy()[...] = 0
+    return c
+
+
+@pytest.mark.parametrize(
+    "fault, change, words",
+    [
+        ("scattered cotangent", lambda ctx, g, x, c: c * (1 if contiguous(g) else 1.001),
+         "for a cotangent in memory"),
+        ("scattered input", lambda ctx, g, x, c: c * (1 if contiguous(x) else 1.001),
+         "in memory Fortran order"),
+        ("zero cotangent", lambda ctx, g, x, c: c if g.numpy().any() else c + np.nan,
+         r"a zero cotangent gives np.float64\(nan\)"),
+        ("second backward", lambda ctx, g, x, c: c * (1 if len(ctx.backwards) == 1 else 1.001),
+         "in a second backward"),
+        ("writes", lambda ctx, g, x, c: written(g, c), "cotangent 0 in place"),
+        ("single precision", lambda ctx, g, x, c: c.astype("float32"), "random direction"),
+    ],
+)  # fmt: skip
+def test_a_rule_with_a_fault_that_finite_differences_do_not_see_is_caught(fault, change, words):
+    with pytest.raises(GradcheckError, match=words):
+        gradcheck(spoiled(change), np.linspace(0.1, 2, 500).reshape(10, 50))
+
+
+class Product(mg.Function):
+    """a·b, wrong where `wrong(ctx, a, b)` says so."""
+
+    wrong = None
+
+    @classmethod
+    def where(cls, wrong):
+        def backward(ctx, g):
+            a, b = ctx.saved_tensors
+            return g * b * (1.001 if wrong(ctx, a, b) else 1), g * a
+
+        return type("Product", (cls,), {"backward": staticmethod(backward)}).apply
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.save_for_backward(a, b)
+        return a * b
+
+
+def test_a_rule_that_is_wrong_when_one_argument_alone_needs_a_gradient_is_caught():
+    wrong = Product.where(lambda ctx, a, b: not all(ctx.needs_input_grad))
+    with pytest.raises(GradcheckError, match="no other argument needs a gradient"):
+        gradcheck(wrong, (A, A + 1))
+
+
+def test_a_rule_that_is_wrong_when_its_arguments_are_one_tensor_is_caught():
+    wrong = Product.where(lambda ctx, a, b: np.shares_memory(a.numpy(), b.numpy()))
+    with pytest.raises(GradcheckError, match="are the same tensor"):
+        gradcheck(wrong, (A, A + 1))
+
+
+class Both(mg.Function):
+    """2x and 3x; results that are not used have no cotangent."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return 2 * x, 3 * x
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return 2 * g if h is None else 2 * g + 3 * h if g is not None else 2.9 * h
+
+
+def test_a_rule_that_is_wrong_when_one_of_its_results_is_not_used_is_caught():
+    with pytest.raises(GradcheckError, match="when no result but number 1 is used"):
+        gradcheck(Both.apply, X)
+
+
+def test_a_function_that_sorts_its_argument_in_place_is_caught():
+    def sorting(x):
+        x.numpy().sort()
+        return x * x
+
+    with pytest.raises(GradcheckError, match="fn changes argument 0"):
+        gradcheck(sorting, X)
+
+
+def test_a_gradient_of_another_shape_is_a_gradcheck_error():
+    flat = spoiled(lambda ctx, g, x, c: c.reshape(-1))
+    with pytest.raises(GradcheckError, match="whose shape is"):
+        gradcheck(flat, A)
+    assert gradcheck(flat, A, raise_exception=False) is False
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1.0, 1e250])
+def test_a_function_of_any_scale_is_held_to_the_same_digits(scale):
+    def scaled(factor):
+        rules = {"x": lambda g, x: g * (np.cos(x) * (scale * factor))}
+        return make("scaled", lambda x: np.sin(x) * scale, rules, {})
+
+    assert gradcheck(scaled(1), np.linspace(0.1, 1, 500))
+    with pytest.raises(GradcheckError, match="finite differences give"):
+        gradcheck(scaled(1.0001), np.linspace(0.1, 1, 500))
+
+
+def test_arrays_without_elements_are_checked():
+    assert gradcheck(mg.exp, np.zeros((0, 3)))
+    assert gradcheck(lambda a, b: mg.concatenate([a, b]), (np.zeros((0, 4)), A))
+    assert gradcheck(lambda x: x[:0], A)
+
+
+def test_results_in_a_dict_are_checked():
+    assert gradcheck(lambda x: {"a": x * 2, "b": mg.exp(x)}, X)
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda x: {"a": x * 2, "b": local_wrong_square(x)}, X)
+
+
+def test_noise_is_inconclusive_in_forward_mode_too():
+    rng = np.random.default_rng(0)
+    with pytest.raises(Inconclusive, match="deterministic"):
+        jvpcheck(lambda x: x * rng.random(4), X)
+
+
+def test_no_direction_at_all_is_an_error():
+    with pytest.raises(ValueError, match="directions=0"):
+        gradcheck(mg.exp, X, directions=0)
+
+
+def test_the_error_without_floating_inputs_says_what_was_given():
+    with pytest.raises(ValueError, match=r"the inputs are int64 \(3,\), str"):
+        gradcheck(lambda i, s: i, (np.arange(3), "x"))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "fn, xs",
+    [
+        (lambda a, b: a / (a - b), (X, X + 0.5)),  # no value where a is b
+        (lambda a, b: mg.maximum(a, b), (X, X + 0.5)),
+        (lambda x, i: mg.sort(x)[i], (X, np.array([0, 0, 2]))),
+        (lambda x: mg.linalg.inv(x), (np.vander([0.5, 1.0, 2.0]),)),
+        (lambda x: mg.floor(x) * x, (X,)),
+        (lambda x: mg.exp(x) * 1e200, (X,)),
+        (lambda x, y: (x * 2, 3, None, mg.fft.fft(y)), (X, X)),
+        (lambda z: abs(z), (X + 1j,)),
+    ],
+)
+def test_right_functions_that_are_awkward_pass(fn, xs):
+    assert gradcheck(fn, xs)

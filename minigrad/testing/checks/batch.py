@@ -54,16 +54,18 @@ def _as_one_by_one(
         Tensor(a if axis is None else np.stack([a, b]))
         for a, b, axis in zip(first, second, in_dims, strict=True)
     ]
-    values, gradients = _under_vmap(function, batch, in_dims, vs)
+    values, gradients, alone = _under_vmap(function, batch, in_dims, vs)
     for k, (ys, gs) in enumerate(expected):
         for i, y in enumerate(ys):
-            _agree(values[i][k], y, f"result {i} of example {k} with in_dims={in_dims}")
+            for found in (values, alone):
+                _agree(found[i][k], y, f"result {i} of example {k} with in_dims={in_dims}")
         for i, g in enumerate(gs):
             name = function.names[function.positions[i]]
             _agree(gradients[i][k], g, f"the gradient of {name}, example {k}, in_dims={in_dims}")
 
 
-def _under_vmap(function: Function, batch: list, in_dims: tuple, vs: Arrays) -> tuple:
+def _under_vmap(function: Function, batch: list, in_dims: tuple, vs: Arrays) -> list:
+    """The values and gradients, and the values of a call without a gradient."""
     from ... import func
 
     cotangents = tuple(Tensor(v) for v in vs)
@@ -76,9 +78,11 @@ def _under_vmap(function: Function, batch: list, in_dims: tuple, vs: Arrays) -> 
         warnings.simplefilter("ignore", func.VmapWarning)
         try:
             ys, gs = func.vmap(both, in_dims=in_dims)(*batch)
+            # the vmap method of a Function runs where no gradient is taken inside
+            alone = func.vmap(lambda *xs: tuple(function.call(xs)), in_dims=in_dims)(*batch)
         except TransformError as error:
             raise DoesNotApply(f"vmap refuses it: {error}") from error
-    return [as_array(y) for y in ys], [as_array(g) for g in gs]
+    return [[as_array(x) for x in xs] for xs in (ys, gs, alone)]
 
 
 def _agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:

@@ -1,11 +1,15 @@
 """K20: whatever else goes on, the gradient is the plain one, bit for bit.
 
-Under hooks, in a checkpoint, beside no_grad, and with one argument alone that needs a gradient.
+Under hooks, in a checkpoint, beside no_grad, with one argument alone that needs a gradient, and
+with one result alone that is used.
 """
+
+import numpy as np
 
 from ...core.modes import enable_grad, no_grad
 from ...core.tensor import Tensor
 from ..case import Case
+from ..conduct import each_result_alone, one_argument_alone
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, floating_results, pulled_back
 from ..numeric import normal
@@ -13,7 +17,9 @@ from .base import check
 from .nearness import require_same_bits
 
 
-@check("K20", "checkpoint, hooks, no_grad, one argument alone: the gradient is the plain one")
+@check(
+    "K20", "checkpoint, hooks, no_grad, one argument or result alone: the gradient is the plain one"
+)
 def k20(case: Case) -> int:
     function = case.function()
     if not function.xs or not (values := function.value(function.xs)):
@@ -26,7 +32,7 @@ def k20(case: Case) -> int:
         for i, (a, b) in enumerate(zip(expected, found or [], strict=bool(found))):
             require_same_bits(a, b, f"gradient of argument {i}, {way.__name__.replace('_', ' ')}")
             count += 1
-    return count
+    return count + unused_results(function, vs)
 
 
 def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> list:
@@ -46,12 +52,21 @@ def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> li
 
 def one_alone(case: Case, function: Function, values: list, vs: list) -> list | None:
     """Each argument with the others constant: a rule may see which gradients are asked for."""
-    found = []
-    for i, x in enumerate(function.xs):
-        leaf = Tensor(x, requires_grad=True)
-        ys = function.call([leaf if k == i else Tensor(o) for k, o in enumerate(function.xs)])
-        found += pulled_back([leaf], ys, vs)
-    return found if len(found) > 1 else None
+    return one_argument_alone(function, vs) if len(function.xs) > 1 else None
+
+
+def unused_results(function: Function, vs: list) -> int:
+    """A result that was not used sends None to a rule, which is the same as zeros."""
+    count = 0
+    for i, found, expected in each_result_alone(function, vs):
+        for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+            if not np.allclose(a, b, rtol=1e-13, atol=1e-13 * np.max(np.abs(a), initial=0.0)):
+                raise GradcheckError(
+                    f"the gradient of argument {k} is another when no result but number {i} is "
+                    "used than when the others' cotangents are zero"
+                )
+            count += 1
+    return count
 
 
 def with_hooks(case: Case, function: Function, values: list, vs: list) -> list | None:

@@ -5,9 +5,10 @@ import numpy as np
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, pulled_back
+from ..layouts import layouts, repeated
 from ..numeric import normal
 from .base import check
-from .nearness import layouts, repeated, require_near
+from .nearness import require_near
 
 
 def recorded(case: Case) -> tuple[Function, list, list, list]:

@@ -5,11 +5,10 @@ import numpy as np
 from ...backends.dtypes import finfo, is_differentiable
 from ..case import Context, argument_names, differentiated
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, as_array, results
+from ..function import Function, as_array, as_tensors, results
 from ..numeric import normal, one_sided, pack, unpack
 from ..spec import OpSpec, Point
 from .base import check
-from .forward import as_tensors
 
 
 @check("K11", "hard points: at kinks between the one-sided derivatives; else as stated", per="op",

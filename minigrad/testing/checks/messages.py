@@ -7,9 +7,9 @@ import numpy as np
 from ...core.primitive import Primitive
 from ..case import Context, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
+from ..function import as_tensors
 from ..spec import OpSpec
 from .base import check
-from .forward import as_tensors
 from .sizes import first_sample, resized
 
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
-from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, as_array, results
+from ..compare import check_direction, random_pair
+from ..errors import DoesNotApply, GradcheckError, Inconclusive
+from ..function import Function, as_array, as_tensors, results
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .base import check
-from .forward import as_tensors
 
+_STEP = 0.01  # how far a value is moved, as a share of it
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
 BROADCASTS = (
     (), (1,), (3,), (0,), (1, 1), (1, 3), (2, 1), (2, 3), (4, 1, 1), (4, 2, 1), (4, 2, 3), (2, 0),
@@ -35,7 +36,7 @@ def k17(spec: OpSpec, context: Context) -> int:
     for shapes in shapes_of(spec, sample, context):
         args = resized(sample, shapes)
         count += as_reference_or_error(spec, args, sample.params, f"sizes {shapes}")
-        count += gradient_shapes(spec, args, sample.params, f"sizes {shapes}")
+        count += gradient_shapes(spec, context, args, sample.params, f"sizes {shapes}")
     if not count:
         raise DoesNotApply("no size of argument is accepted")
     return count
@@ -96,8 +97,8 @@ def as_reference_or_error(spec: OpSpec, args: tuple, params: dict, what: str) ->
     return len(found)
 
 
-def gradient_shapes(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
-    """Every gradient has its argument's shape (Function.vjp sees to that), and nothing crashes."""
+def gradient_shapes(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> int:
+    """Every gradient is right, has its argument's shape, and nothing crashes."""
     function = Function(spec.call, args, params, differentiated(spec, args))
     try:
         leaves, ys = function.record(function.xs)
@@ -109,9 +110,30 @@ def gradient_shapes(spec: OpSpec, args: tuple, params: dict, what: str) -> int:
         gs = function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
     except Exception as error:
         raise GradcheckError(f"{what}: the backward raises {error!r}") from error
-    if is_elementwise(spec) and len({np.shape(x) for x in args}) == 1:
+    if not is_elementwise(spec):
+        along_a_direction(spec, context, args, params, what)
+    elif len({np.shape(x) for x in args}) == 1:
         as_vectors(spec, args, params, gs, what)
     return len(leaves)
+
+
+def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
+    """The gradient at this size against finite differences, where these can tell.
+
+    Each value is moved a little: a sample that was repeated would be full of ties.
+    """
+    function = Function(spec.call, args, params, differentiated(spec, args))
+    rng = context.rng(spec.name, what)
+    xs = [x * (1 + _STEP * u) for x, u in zip(function.xs, normal(rng, function.xs), strict=True)]
+    try:
+        us, vs = random_pair(function, xs, rng)
+        check_direction(function, xs, us, vs, what)
+    except Inconclusive:
+        return
+    except GradcheckError:
+        raise
+    except Exception:
+        return  # values that the op refuses when they move
 
 
 def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> None:

@@ -7,10 +7,9 @@ import numpy as np
 from ...core.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, as_array, is_smooth_array, results
+from ..function import Function, as_array, as_tensors, is_smooth_array, results
 from ..spec import OpSpec, Sample
 from .base import check
-from .forward import as_tensors
 
 
 def special_values(dtype: str) -> np.ndarray:

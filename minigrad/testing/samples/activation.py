@@ -98,6 +98,7 @@ def slopes(rng, dtype):
     for shape in ((), (3,), (2, 1)):
         slope = np.asarray(rng.uniform(0.1, 0.5, shape)).astype(dtype)
         yield Sample(f"slope {shape}", (x.astype(dtype), slope))
+    yield Sample("a negative slope", (x.astype(dtype), np.array([-0.5, 0.3, -2.0], dtype)))
 
 
 def weights(rng, dtype):

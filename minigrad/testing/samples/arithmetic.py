@@ -7,6 +7,7 @@ from .elements import (
     NUMBERS,
     REAL,
     TWO,
+    beside,
     between_halves,
     binary,
     both,
@@ -24,7 +25,13 @@ shapes_differ = ErrorSample("shapes", (np.ones(3), np.ones(4)), ValueError, r"\(
 
 for name, reference in {"add": np.add, "sub": np.subtract, "mul": np.multiply}.items():
     register_op(name, binary(), reference=reference, dtypes=NUMBERS, errors=[shapes_differ])
-register_op("div", binary(b=(0.5, 2)), reference=np.divide, dtypes=NUMBERS, errors=[shapes_differ])
+register_op(
+    "div",
+    both(binary(b=(0.5, 2)), beside((-2, 2), (-2, -0.5))),
+    reference=np.divide,
+    dtypes=NUMBERS,
+    errors=[shapes_differ],
+)
 register_op("neg", unary(), reference=np.negative, dtypes=NUMBERS, mp=lambda x: -x)
 register_op("square", unary(), reference=np.square, dtypes=NUMBERS, mp=lambda x: x * x)
 register_op(
@@ -45,7 +52,13 @@ register_op(
     dtypes=NUMBERS,
     mp=lambda x: 1 / from_mpmath("sqrt")(x),
 )
-register_op("cbrt", unary(0.5, 2), reference=np.cbrt, dtypes=REAL, mp=from_mpmath("cbrt"))
+register_op(
+    "cbrt",
+    both(unary(0.5, 2), beside((-2, -0.5))),
+    reference=np.cbrt,
+    dtypes=REAL,
+    mp=from_mpmath("cbrt"),
+)
 
 
 # -- powers ----------------------------------------------------------------------------------
@@ -125,7 +138,7 @@ register_op(
 )
 register_op(
     "arctan2",
-    binary((0.5, 2), (-2, 2)),
+    both(binary((0.5, 2), (-2, 2)), beside((-2, -0.5), (-2, 2))),
     reference=np.arctan2,
     dtypes=REAL,
     points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0))],

@@ -323,21 +323,22 @@ register_op(
 # -- rotary --------------------------------------------------------------------------------------
 
 
-def _rotary(x, *, positions=None, base=10000.0, interleaved=False, **given):
+def _rotary(x, *, positions=None, base=10000.0, interleaved=False, cos=None, sin=None):
     size = x.shape[-1]
     if size % 2:
         raise ValueError("pairs")
     positions = np.arange(x.shape[-2]) if positions is None else positions
     angles = positions[..., None] * base ** (-np.arange(0, size, 2) / size)
+    c, s = (np.cos(angles), np.sin(angles)) if cos is None else (cos, sin)
     y = np.empty_like(x)
     for i in range(size // 2):
         first, second = (2 * i, 2 * i + 1) if interleaved else (i, i + size // 2)
-        cos, sin = np.cos(angles[..., i]), np.sin(angles[..., i])
-        y[..., first] = x[..., first] * cos - x[..., second] * sin
-        y[..., second] = x[..., first] * sin + x[..., second] * cos
+        y[..., first] = x[..., first] * c[..., i] - x[..., second] * s[..., i]
+        y[..., second] = x[..., first] * s[..., i] + x[..., second] * c[..., i]
     return y
 
 
+_TURNS = {"cos": np.array([[0.6, 1], [0, 0.8]]), "sin": np.array([[0.8, 0], [1, 0.6]])}
 register_op(
     "rotary",
     of_several(
@@ -345,6 +346,7 @@ register_op(
             (((5, 4),), {}),
             (((2, 3, 6),), {"interleaved": True}),
             (((3, 2),), {"positions": np.array([4, 0, 7]), "base": 100.0}),
+            (((2, 4),), _TURNS),
         ]
     ),
     reference=_rotary,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .elements import REAL, both, from_scipy, unary
+from .elements import REAL, beside, both, from_scipy, unary
 
 _PAIRS = {
     "bessel_j": "jv", "bessel_y": "yv", "bessel_i": "iv", "bessel_ie": "ive", "bessel_k": "kv",
@@ -27,7 +27,11 @@ for _name, _theirs in _PAIRS.items():
     _low = 0.5 if _name in _INFINITE_AT_0 else 0.2  # e^−|x| has a kink at 0
     register_op(
         _name,
-        both(*[unary(_low, 3, order=n) for n in (0, 1, 2, 0.5)]),
+        both(
+            *[unary(_low, 3, order=n) for n in (0, 1, 2, 0.5)],
+            *[beside((8, 10), order=n) for n in (0, 1, 2)],
+            *[beside((-3, -0.5), order=n) for n in (0, 1, 2) if _name not in _INFINITE_AT_0],
+        ),
         reference=_reference(_theirs),
         dtypes=REAL,
         points=[] if _name in _INFINITE_AT_0 else [Point("I₀(0), J₀(0)", (0.0,), 1.0)],
@@ -69,7 +73,7 @@ for _name in ("j0", "j1", "i0", "i1"):
 for _name in ("i0e", "i1e", "y0", "y1", "k0", "k1", "k0e", "k1e"):
     register_op(
         _name,
-        unary(0.5, 3),
+        both(unary(0.5, 3), beside((8, 10))),
         reference=lambda x, _theirs=_name: from_scipy(_theirs)(x),
         dtypes=REAL,
     )

@@ -157,7 +157,10 @@ def _jumping(rng, dtype, shape):
 
 register_op(
     "unwrap",
-    over([((6,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"period": 2.0})], _jumping),
+    over(
+        [((6,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"period": 2.0}), ((6,), {"discont": 4.0})],
+        _jumping,
+    ),
     reference=in_dtype(np.unwrap),
     dtypes=("float64", "float32"),
 )
@@ -222,6 +225,7 @@ register_op(
             (((2, 3), (4, 1, 3)), {}),
             (((3, 2), (3, 2)), {"axis": 0}),
             (((3, 2), (2, 3)), {"axisa": 0, "axisc": 0}),
+            (((2, 3), (3, 2)), {"axisb": 0}),
         ]
     ),
     reference=np.cross,

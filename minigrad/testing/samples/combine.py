@@ -63,13 +63,21 @@ _register(
 )
 
 
-def _kth(x, k, axis=-1):
-    return np.sort(x, axis).take(k - 1, axis), np.argsort(x, axis).take(k - 1, axis)
+def _kth(x, k, axis=-1, keepdims=False):
+    where = [k - 1] if keepdims else k - 1
+    return np.sort(x, axis).take(where, axis), np.argsort(x, axis).take(where, axis)
 
 
 _register(
     "kthvalue",
-    of_several([(((2, 5), 2), {}), (((4, 3), 4), {"axis": 0})], distinct),
+    of_several(
+        [
+            (((2, 5), 2), {}),
+            (((4, 3), 4), {"axis": 0}),
+            (((4, 3), 2), {"axis": 0, "keepdims": True}),
+        ],
+        distinct,
+    ),
     reference=_kth,
     errors=[
         ErrorSample("rank 0", (np.ones(3), 0), ValueError, "k must lie between 1 and 3, .* got 0")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..spec import Point, register_op
-from .elements import NUMBERS, unary
+from .elements import NUMBERS, both, unary
 
 origin = Point("0", (0.0,), 0.0, (0.0,), kink=True)
 complex_origin = Point("0 + 0i", (0j,), 0.0, (0j,), kink=True)
@@ -14,7 +14,7 @@ register_op("imag", unary(), reference=np.imag, dtypes=NUMBERS)
 register_op("conj", unary(), reference=np.conj, dtypes=NUMBERS)
 register_op(
     "angle",
-    unary(0.3, 2),
+    both(unary(0.3, 2), unary(0.3, 2, deg=True)),
     reference=np.angle,
     dtypes=NUMBERS,
     points=[Point("0 + 0i", (0j,), 0.0, (0j,))],

@@ -45,6 +45,16 @@ def binary(a: Range = (-2.0, 2.0), b: Range = (-2.0, 2.0), **params: Any) -> Sam
     return samples
 
 
+def beside(*ranges: Range, **params: Any) -> Samples:
+    """One sample of vectors, from ranges that others leave out: negative divisors, far tails."""
+
+    def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
+        args = tuple(uniform(rng, (6,), dtype, *r) for r in ranges)
+        yield Sample(f"beside {ranges}", args, params)
+
+    return samples
+
+
 def between_halves() -> Samples:
     """One argument that keeps 0.05 from every multiple of ½, where rounding of any kind jumps."""
 

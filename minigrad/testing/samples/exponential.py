@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..spec import Point, register_op
-from .elements import NUMBERS, REAL, binary, from_mpmath, from_scipy, unary
+from .elements import NUMBERS, REAL, beside, binary, both, from_mpmath, from_scipy, unary
 
 register_op("exp", unary(), reference=np.exp, dtypes=NUMBERS, mp=from_mpmath("exp"))
 register_op("exp2", unary(), reference=np.exp2, dtypes=REAL, mp=lambda x: 2**x)
@@ -41,7 +41,7 @@ for name, reference in {"logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2}.
 
 register_op(
     "xlogy",
-    binary((0.3, 2), (0.5, 2)),
+    both(binary((0.3, 2), (0.5, 2)), beside((-2, -0.3), (0.1, 1))),
     reference=from_scipy("xlogy"),
     dtypes=(*REAL, "complex128"),
     points=[
@@ -51,7 +51,7 @@ register_op(
 )
 register_op(
     "xlog1py",
-    binary((0.3, 2), (-0.5, 2)),
+    both(binary((0.3, 2), (-0.5, 2)), beside((-2, -0.3), (-0.9, 1))),
     reference=from_scipy("xlog1py"),
     dtypes=REAL,
     points=[

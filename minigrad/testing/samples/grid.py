@@ -221,5 +221,5 @@ register_op(
     ),
     reference=_around,
     differentiable=False,
-    dtypes=_EXACT,
+    dtypes=("float64",),
 )

@@ -133,8 +133,15 @@ register_op(
 )
 register_op(
     "bce",
-    over_reductions((3, 4), (3, 4), make=_probabilities),
+    of_several(
+        [
+            *[(((3, 4), (3, 4)), params) for params in REDUCTIONS],
+            (((3, 4), (3, 4), (4,)), {}),
+        ],
+        _probabilities,
+    ),
     reference=_bce,
+    constants=(2,),
     points=[_ENDS],
     errors=[_broadcast("bce")],
 )
@@ -276,14 +283,16 @@ register_op(
 )
 
 
-def _triplet(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, reduction="mean"):
+def _triplet(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"):
     if anchor.ndim == 0 or len({x.shape[-1:] for x in (anchor, positive, negative)}) > 1:
         raise ValueError("vectors along the last axis")
 
     def distance(a, b):
         return (np.abs(a.astype(float) - b.astype(float) + eps) ** p).sum(-1) ** (1 / p)
 
-    y = np.maximum(0, distance(anchor, positive) - distance(anchor, negative) + margin)
+    far = distance(anchor, negative)
+    far = np.minimum(far, distance(positive, negative)) if swap else far
+    y = np.maximum(0, distance(anchor, positive) - far + margin)
     return np.asarray(reduced(y, reduction)).astype(anchor.dtype)
 
 
@@ -293,6 +302,7 @@ register_op(
         [
             *[(((3, 4), (3, 4), (3, 4)), {"margin": 4.0, **params}) for params in REDUCTIONS],
             (((3, 4), (3, 4), (3, 4)), {"margin": 4.0, "p": 3.0}),
+            (((6, 4), (6, 4), (6, 4)), {"margin": 4.0, "eps": 0.1, "swap": True}),
         ]
     ),
     reference=_triplet,

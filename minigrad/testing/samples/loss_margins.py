@@ -18,7 +18,8 @@ def _samples(make, *forms):
             for reduction in REDUCTIONS:
                 args = [np.asarray(a) for a in make(rng)]
                 args = tuple([a.astype(dtype) if a.dtype.kind == "f" else a for a in args])
-                yield Sample(f"{i}: {params} {reduction}", args, {**params, **reduction})
+                own = {k: v.astype(dtype) if k == "weight" else v for k, v in params.items()}
+                yield Sample(f"{i}: {params} {reduction}", args, {**own, **reduction})
 
     return samples
 
@@ -84,7 +85,9 @@ def _bce_rows(x, target, weight=1.0):
 register_op(
     "multilabel_soft_margin",
     _samples(
-        lambda rng: (normal(rng, float, (2, 3)), rng.integers(0, 2, (2, 3)).astype(float)), {}
+        lambda rng: (normal(rng, float, (2, 3)), rng.integers(0, 2, (2, 3)).astype(float)),
+        {},
+        {"weight": np.array([0.5, 2.0, 3.0])},
     ),
     reference=_reference(_bce_rows),
     dtypes=_EXACT,
@@ -92,16 +95,20 @@ register_op(
 )
 
 
-def _multi(x, target, p=1, margin=1.0):
+def _multi(x, target, p=1, margin=1.0, weight=None):
     y = np.maximum(0, margin - np.take_along_axis(x, target[:, None], 1) + x) ** p
     np.put_along_axis(y, target[:, None], 0, 1)
+    y = y if weight is None else y * weight[target][:, None]
     return y.sum(1) / x.shape[1]
 
 
 register_op(
     "multi_margin",
     _samples(
-        lambda rng: (_spread(rng, (3, 4)), rng.integers(0, 4, 3)), {}, {"p": 2, "margin": 1.5}
+        lambda rng: (_spread(rng, (3, 4)), rng.integers(0, 4, 3)),
+        {},
+        {"p": 2, "margin": 1.5},
+        {"weight": np.array([0.5, 2.0, 3.0, 1.5])},
     ),
     reference=_reference(_multi),
     dtypes=_EXACT,
@@ -182,8 +189,8 @@ register_op(
 )
 
 
-def _poisson(x, target, log_input=True, full=False):
-    y = np.exp(x) - target * x if log_input else x - target * np.log(x + 1e-8)
+def _poisson(x, target, log_input=True, full=False, eps=1e-8):
+    y = np.exp(x) - target * x if log_input else x - target * np.log(x + eps)
     t = np.maximum(target, 1)
     return y + full * (target > 1) * (t * np.log(t) - t + np.log(2 * np.pi * t) / 2)
 
@@ -198,6 +205,7 @@ register_op(
         {},
         {"full": True},
         {"log_input": False},
+        {"log_input": False, "eps": 0.1},
     ),
     reference=_reference(_poisson),
     dtypes=_EXACT,

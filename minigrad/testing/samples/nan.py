@@ -89,7 +89,7 @@ register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], p
 register("nanvar", [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1})])
 register(
     "nanstd",
-    AXES[:-1],
+    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1})],
     points=[
         Point("equal elements", (np.array([0.5, NAN, 0.5]),), 0.0, (np.zeros(3),), kink=True),
     ],

@@ -160,7 +160,9 @@ def _batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
     return ((y if w is None else y * w) + (0 if b is None else b)).astype(x.dtype)
 
 
-def _instance_norm(x, weight=None, bias=None, *, eps=1e-5):
+def _instance_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+    if statistics is not None:
+        return _batch_norm(x, weight, bias, eps=eps, statistics=statistics)
     w, b = _by_channel(weight, x), _by_channel(bias, x)
     if np.prod(x.shape[2:]) == 1:
         raise ValueError("one place")
@@ -178,6 +180,12 @@ def _group_norm(x, weight=None, bias=None, *, num_groups, eps=1e-5):
     return (y if bias is None else y + bias).astype(x.dtype)
 
 
+def _call_instance_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+    mean, var = statistics or (None, None)
+    own = statistics is None
+    return op.instance_norm(x, mean, var, weight, bias, use_input_stats=own, eps=eps)
+
+
 def _call_batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
     mean, var = statistics or (None, None)
     return op.batch_norm(x, mean, var, weight, bias, training=statistics is None, eps=eps)
@@ -192,6 +200,7 @@ register_op(
     of_several(
         [((x, w, w), {"normalized_shape": w}) for x, w, _ in FORMS[:2]]
         + [(((2, 3, 4),), {"normalized_shape": 4}), (((2, 3),), {"normalized_shape": (2, 3)})]
+        + [(((2, 4),), {"normalized_shape": 4, "eps": 0.1})]
     ),
     call=lambda x, w=None, b=None, *, normalized_shape, eps=1e-5: op.layer_norm(
         x, normalized_shape, w, b, eps
@@ -240,9 +249,11 @@ register_op(
 register_op(
     "instance_norm",
     of_several(
-        [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 5), (2, 3, 2, 2))] + [(((2, 3, 4),), {})]
+        [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 5), (2, 3, 2, 2))]
+        + [(((2, 3, 4),), {}), (((2, 3, 4), (3,)), {"eps": 0.1})]
+        + [(((2, 3, 4), (3,), (3,)), {"statistics": STATISTICS})]
     ),
-    call=lambda x, w=None, b=None, *, eps=1e-5: op.instance_norm(x, None, None, w, b, eps=eps),
+    call=_call_instance_norm,
     reference=_instance_norm,
     dtypes=REAL,
     errors=[_wrong("one place", (2, 3, 1), r"more than one place.*\(2, 3, 1\)")],
@@ -252,6 +263,7 @@ register_op(
     of_several(
         [((x, (4,), (4,)), {"num_groups": 2}) for x in ((1, 4, 4), (2, 4, 3), (2, 4, 2, 2))]
         + [(((2, 4, 3),), {"num_groups": n}) for n in (1, 4)]
+        + [(((2, 4, 3),), {"num_groups": 2, "eps": 0.1})]
     ),
     call=lambda x, w=None, b=None, *, num_groups, eps=1e-5: op.group_norm(x, num_groups, w, b, eps),
     reference=_group_norm,

@@ -24,19 +24,46 @@ def _how(dims, kernel_size, stride, padding, dilation=1):
     return windows("reference", kernel, kernel if stride is None else stride, padding, dilation)
 
 
+def _partial(x, how, ceil_mode):
+    """x, and how its windows lie: with ceil_mode those too that begin inside and end outside.
+
+    What they reach into is told by its padding, which lies behind all other.
+    """
+    more = []
+    for n, (k, s, p, d) in zip(x.shape[-len(how.kernel) :], how.axes(), strict=True):
+        begins = range(0, n + p[0], s) if ceil_mode else ()
+        more.append(max([b + d * (k - 1) + 1 - (n + sum(p)) for b in begins] + [0]))
+    return how._replace(padding=tuple((a, b + m) for (a, b), m in zip(how.padding, more)))
+
+
 def _max(dims):
-    def reference(x, kernel_size, stride=None, padding=0, dilation=1):
-        how = _how(dims, kernel_size, stride, padding, dilation)
+    def reference(x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+        how = _partial(x, _how(dims, kernel_size, stride, padding, dilation), ceil_mode)
         return _views(x, how, -np.inf).max(-1).astype(x.dtype)
 
     return reference
 
 
 def _mean(dims):
-    def reference(x, kernel_size, stride=None, padding=0, count_include_pad=True):
+    def reference(
+        x,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    ):
         how = _how(dims, kernel_size, stride, padding)
-        counted = _views(np.ones_like(x), how, 1 if count_include_pad else 0).sum(-1)
-        return (_views(x, how, 0).sum(-1) / counted).astype(x.dtype)
+        wide = _partial(x, how, ceil_mode)
+        places = np.pad(
+            np.ones(x.shape),
+            (*((0, 0),) * (x.ndim - dims), *how.padding),
+            constant_values=1 if count_include_pad else 0,
+        )
+        behind = [(0, w[1] - p[1]) for w, p in zip(wide.padding, how.padding)]
+        counted = _views(places, how._replace(padding=tuple(behind)), 0).sum(-1)
+        return (_views(x, wide, 0).sum(-1) / (divisor_override or counted)).astype(x.dtype)
 
     return reference
 
@@ -64,7 +91,9 @@ def _too_large(name, *shape):
 
 register_op(
     "max_pool2d",
-    over([*TWO, DILATED], distinct),
+    over(
+        [*TWO, DILATED, ((1, 4, 4), {"kernel_size": 3, "stride": 2, "ceil_mode": True})], distinct
+    ),
     reference=_max(2),
     dtypes=REAL,
     errors=[
@@ -111,7 +140,14 @@ register_op(
 )
 register_op(
     "max_pool1d",
-    over([((2, 3, 6), {"kernel_size": 2}), ((7,), {"kernel_size": 3, "stride": 2})], distinct),
+    over(
+        [
+            ((2, 3, 6), {"kernel_size": 2}),
+            ((7,), {"kernel_size": 3, "stride": 2}),
+            ((6,), {"kernel_size": 2, "padding": 1, "dilation": 2, "ceil_mode": True}),
+        ],
+        distinct,
+    ),
     reference=_max(1),
     dtypes=REAL,
     errors=[_too_large("max_pool1d", 3)],
@@ -119,7 +155,13 @@ register_op(
 register_op(
     "max_pool3d",
     over(
-        [((2, 2, 4, 4), {"kernel_size": 2}), ((3, 3, 3), {"kernel_size": 2, "stride": 1})], distinct
+        [
+            ((2, 2, 4, 4), {"kernel_size": 2}),
+            ((3, 3, 3), {"kernel_size": 2, "stride": 1}),
+            ((3, 2, 2), {"kernel_size": 2, "padding": (0, 1, 1), "dilation": (1, 1, 2)}),
+            ((3, 2, 2), {"kernel_size": 2, "ceil_mode": True}),
+        ],
+        distinct,
     ),
     reference=_max(3),
     dtypes=REAL,
@@ -127,7 +169,13 @@ register_op(
 )
 register_op(
     "avg_pool2d",
-    over([*TWO, ((1, 5, 5), {"kernel_size": 3, "padding": 1, "count_include_pad": False})]),
+    over(
+        [
+            *TWO,
+            ((1, 5, 5), {"kernel_size": 3, "padding": 1, "count_include_pad": False}),
+            ((3, 4), {"kernel_size": 2, "padding": 1, "divisor_override": 3, "ceil_mode": True}),
+        ]
+    ),
     reference=_mean(2),
     dtypes=REAL,
     errors=[_too_large("avg_pool2d", 3, 3)],
@@ -143,13 +191,27 @@ register_op(
 )
 register_op(
     "avg_pool1d",
-    over([((2, 3, 6), {"kernel_size": 2}), ((7,), {"kernel_size": 3, "stride": 2, "padding": 1})]),
+    over(
+        [
+            ((2, 3, 6), {"kernel_size": 2}),
+            ((7,), {"kernel_size": 3, "stride": 2, "padding": 1}),
+            ((5,), {"kernel_size": 2, "padding": 1, "count_include_pad": False}),
+            ((6,), {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True}),
+        ]
+    ),
     reference=_mean(1),
     dtypes=REAL,
 )
 register_op(
     "avg_pool3d",
-    over([((2, 2, 4, 4), {"kernel_size": 2}), ((3, 3, 3), {"kernel_size": 2, "stride": 1})]),
+    over(
+        [
+            ((2, 2, 4, 4), {"kernel_size": 2}),
+            ((3, 3, 3), {"kernel_size": 2, "stride": 1}),
+            ((2, 2, 2), {"kernel_size": 2, "padding": 1, "count_include_pad": False}),
+            ((3, 2, 2), {"kernel_size": 2, "ceil_mode": True, "divisor_override": 3}),
+        ]
+    ),
     reference=_mean(3),
     dtypes=REAL,
 )

@@ -5,7 +5,7 @@ import numpy as np
 from ...core.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, distinct, normal, of_several, over
-from .pool import TWO, WINDOWS, _how, _views
+from .pool import TWO, WINDOWS, _how, _partial, _views
 
 
 def _indices(x, how):
@@ -78,6 +78,11 @@ def _unpool_samples(dims):
             places = _indices(x, how)
             params = {"kernel_size": 2, "output_size": shape[-dims:]}
             yield Sample(f"{shape}", (normal(rng, dtype, places.shape), places), params)
+        how = _how(dims, 2, 3, 1)  # windows that leave gaps and reach into the padding
+        shape = (2, *(4,) * dims)
+        places = _indices(distinct(rng, dtype, shape), how)
+        params = {"kernel_size": 2, "stride": 3, "padding": 1, "output_size": shape[1:]}
+        yield Sample("gaps", (normal(rng, dtype, places.shape), places), params)
 
     samples.__module__ = __name__
     return samples
@@ -169,10 +174,12 @@ register_op("adaptive_avg_pool3d", over(FORMS[3]), reference=_adaptive(3, np.mea
 
 
 def _lp_pool(dims):
-    def reference(x, norm_type, kernel_size, stride=None):
-        how = _how(dims, kernel_size, stride, 0)
-        wide = _views(x.astype(float), how, 0)
-        return ((wide**norm_type).sum(-1) ** (1 / norm_type)).astype(x.dtype)
+    def reference(x, norm_type, kernel_size, stride=None, ceil_mode=False):
+        how = _partial(x, _how(dims, kernel_size, stride, 0), ceil_mode)
+        wide, there = _views(x.astype(float), how, 0), _views(np.ones(x.shape), how, 0)
+        # a partial window counts as if it went on as it is: PyTorch's convention
+        y = (wide**norm_type).sum(-1) * (there.shape[-1] / there.sum(-1))
+        return (y ** (1 / norm_type)).astype(x.dtype)
 
     return reference
 
@@ -185,12 +192,16 @@ LP = {
     1: [
         ((2, 3, 6), {"norm_type": 2, "kernel_size": 2}),
         ((5,), {"norm_type": 2, "kernel_size": 3}),
+        ((6,), {"norm_type": 2, "kernel_size": 3, "stride": 2, "ceil_mode": True}),
     ],
     2: [(shape, {"norm_type": 2, "kernel_size": how["kernel_size"]}) for shape, how in TWO[:4]]
-    + [((2, 4, 4), {"norm_type": 4.0, "kernel_size": 2, "stride": 1})],
+    + [((2, 4, 4), {"norm_type": 4.0, "kernel_size": 2, "stride": 1})]
+    + [((3, 4), {"norm_type": 2, "kernel_size": 2, "ceil_mode": True})],
     3: [
         ((2, 2, 4, 4), {"norm_type": 2, "kernel_size": 2}),
         ((2, 2, 3), {"norm_type": 2, "kernel_size": 2}),
+        ((2, 2, 3), {"norm_type": 2, "kernel_size": 2, "stride": 1}),
+        ((2, 2, 3), {"norm_type": 2, "kernel_size": 2, "ceil_mode": True}),
     ],
 }
 for _dims, _forms in LP.items():

@@ -197,7 +197,11 @@ for _name, _reference in (("min", np.min), ("amin", np.amin)):
             Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
         ],
     )
-register_op("ptp", over([((5,), {}), ((3, 4), {"axis": 0})], distinct), reference=np.ptp)
+register_op(
+    "ptp",
+    over([((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": -1, "keepdims": True})], distinct),
+    reference=np.ptp,
+)
 for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
     register_op(
         _name,
@@ -268,7 +272,14 @@ register_op(
 )
 register_op(
     "percentile",
-    over([((5,), {"q": 30}), ((4, 3), {"q": [10, 50], "axis": 0})], distinct),
+    over(
+        [
+            ((5,), {"q": 30}),
+            ((4, 3), {"q": [10, 50], "axis": 0}),
+            ((4, 3), {"q": 40, "axis": -1, "keepdims": True, "method": "midpoint"}),
+        ],
+        distinct,
+    ),
     reference=np.percentile,
     skips={"K12": _NEXT_TO_INF},
 )

@@ -87,7 +87,13 @@ register_op(
 # -- ordering --------------------------------------------------------------------------------
 
 _SORTED = [((5,), {}), ((3, 4), {"axis": 0}), ((3, 4), {"axis": None}), ((2, 0), {})]
+_DESCENDING = [((5,), {"descending": True}), ((3, 4), {"axis": 0, "descending": True})]
 _TIED = np.array([2.0, 1.0, 2.0, np.nan, 1.0])
+
+
+def _sort(x, axis=-1, descending=False):
+    y = np.sort(x, axis)
+    return np.flip(y, axis) if descending else y
 
 
 def _argsort(x, axis=-1):
@@ -96,8 +102,8 @@ def _argsort(x, axis=-1):
 
 register_op(
     "sort",
-    over(_SORTED, distinct),
-    reference=np.sort,
+    over([*_SORTED, *_DESCENDING], distinct),
+    reference=_sort,
     dtypes=REAL,
     points=[Point("ties and NaN", (_TIED,), np.sort(_TIED), (np.ones(5),))],
 )

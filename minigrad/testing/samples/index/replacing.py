@@ -50,19 +50,19 @@ _by_numpy(
 _by_numpy("extract", [((_MASK, (3,)), {}), ((np.array([_MASK, ~_MASK]), (2, 3)), {})], skips=_KEPT)
 register_op(
     "select",
-    of_several([(((2, 3), (3,)), {}), (((3,), ()), {})]),
-    call=lambda a, b: _select_of(a, b, "minigrad"),
-    reference=lambda a, b: _select_of(a, b, "numpy"),
+    of_several([(((2, 3), (3,)), {}), (((3,), ()), {}), (((3,), (3,), ()), {})]),
+    call=lambda a, b, default=0: _select_of(a, b, default, "minigrad"),
+    reference=lambda a, b, default=0: _select_of(a, b, default, "numpy"),
     dtypes=REAL,
     skips={"K18": "the conditions are for one shape"},
 )
 
 
-def _select_of(a, b, library):
+def _select_of(a, b, default, library):
     import minigrad
 
     select = {"minigrad": minigrad.select, "numpy": np.select}[library]
-    return select([np.array([True, False, False]), np.arange(3) < 2], [a, b], 0)
+    return select([np.array([True, False, False]), np.arange(3) < 2], [a, b], default)
 
 
 register_op(
@@ -189,6 +189,7 @@ _by_numpy(
         (((3, 3), (3,)), {}),
         (((2, 4), (2,)), {"offset": 1}),
         (((3, 2, 3), (2, 2)), {"offset": -1, "axis1": 0, "axis2": 2}),
+        (((3, 2, 4), (3, 2)), {"axis1": 1, "axis2": -1}),
     ],
     reference=_on_diagonal,
     skips=_KEPT,
@@ -279,7 +280,13 @@ register_op(
 )
 register_op(
     "index_reduce",
-    of_several([(((3, 2), 0, np.array([2, 0, 2]), (3, 2), "prod"), {})], near_one),
+    of_several(
+        [
+            (((3, 2), 0, np.array([2, 0, 2]), (3, 2), "prod"), {}),
+            (((2, 3), -1, np.array([2, 0, 2]), (2, 3), "mean"), {"include_self": False}),
+        ],
+        near_one,
+    ),
     dtypes=("float64", "float32"),
     skips=_KEPT,
 )

@@ -1,0 +1,150 @@
+"""What a rule may neither do nor notice: finite differences along one way of asking see none of it.
+
+It writes nothing that is not its own, gives zeros for zeros and the same again, and does not ask
+how memory is laid out, which gradients are wanted, which results were used, or whether two
+arguments are one tensor. The checks K4 to K8, K19 and K20 ask this of ops, most of it to the bit.
+A user's function may be ill-conditioned, so gradcheck asks as exactly as it compares.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from .compare import RTOL
+from .errors import GradcheckError
+from .function import Arrays, Function, as_array, pulled_back
+from .layouts import layouts
+from .numeric import normal
+
+
+def check_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
+    """fn and its gradient at function.xs, under all of these conditions."""
+    xs = function.xs
+    vs = normal(rng, function.value(xs))
+    leaves, ys = function.record(xs)
+    values = [as_array(y) for y in ys]
+    watched = {f"result {i}": y for i, y in enumerate(values)}
+    watched |= {f"cotangent {i}": v for i, v in enumerate(vs)}
+    watched |= {f"argument {i}": x for i, x in zip(function.positions, xs, strict=True)}
+    before = {name: x.tobytes() for name, x in watched.items()}
+
+    def pull(cotangents: Sequence[Any]) -> Arrays:
+        return pulled_back(leaves, ys, cotangents, retain_graph=True)
+
+    expected = pull(vs)
+    for name, x in watched.items():
+        if x.tobytes() != before[name]:
+            raise GradcheckError(f"{what}: the backward changes {name} in place")
+    for i, g in enumerate(pull([np.zeros_like(v) for v in vs])):
+        if g.any():  # NaN counts as true
+            raise GradcheckError(
+                f"{what}: a zero cotangent gives {g[g != 0][0]!r} for {_name(function, i)}"
+            )
+    _require(function, pull(vs), expected, f"{what}: in a second backward of the same call")
+    for i, v in enumerate(vs):
+        for name, other in layouts(v):
+            found = pull([*vs[:i], other, *vs[i + 1 :]])
+            _require(function, found, expected, f"{what}: for a cotangent in memory {name}")
+    for i, x in enumerate(xs):
+        for name, other in layouts(x):
+            found = function.vjp([*xs[:i], other, *xs[i + 1 :]], vs)
+            place = f"{what}: for {_name(function, i)} in memory {name}"
+            _require(function, found, expected, place)
+    _require(function, one_argument_alone(function, vs), expected,
+             f"{what}: when no other argument needs a gradient")  # fmt: skip
+    for i, found, full in each_result_alone(function, vs):
+        _require(function, found, full, f"{what}: when no result but number {i} is used")
+    _check_tied(function, rng, what)
+
+
+def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
+    """The gradient of each argument with the others constant."""
+    found = []
+    for i, x in enumerate(function.xs):
+        leaf = Tensor(x, requires_grad=True)
+        ys = function.call([leaf if k == i else Tensor(o) for k, o in enumerate(function.xs)])
+        found += pulled_back([leaf], ys, vs)
+    return found
+
+
+def each_result_alone(
+    function: Function, vs: Sequence[Any]
+) -> Iterator[tuple[int, Arrays, Arrays]]:
+    """(result, gradients where it alone was used, gradients where the others got zeros).
+
+    A result that was not used has no cotangent: rules are given None for it.
+    """
+    if len(vs) < 2:
+        return
+    leaves, ys = function.record(function.xs)
+    for i, v in enumerate(vs):
+        padded = [v if k == i else np.zeros_like(other) for k, other in enumerate(vs)]
+        found = pulled_back(leaves, [ys[i]], [v], retain_graph=True)
+        yield i, found, pulled_back(leaves, ys, padded, retain_graph=True)
+
+
+def tied_pairs(function: Function) -> list[tuple[int, int]]:
+    """Which two differentiated arguments could be the same tensor."""
+    alike = [(x.shape, x.dtype) for x in function.xs]
+    return [(i, j) for i, j in combinations(range(len(alike)), 2) if alike[i] == alike[j]]
+
+
+def tied_gradients(
+    function: Function, i: int, j: int, cotangents: Callable[[Arrays], Arrays]
+) -> tuple[Any, Any, Any] | None:
+    """(the gradient of f(x, x), that by its first x, that by its second) at x = xs[i].
+
+    None where f(x, x) is not finite, as x log x of a negative x.
+    """
+    values = [function.xs[i].copy() if k == j else x for k, x in enumerate(function.xs)]
+    ys = function.value(values)
+    if not all(np.isfinite(y).all() for y in ys):
+        return None
+    vs = cotangents(ys)
+    separate = function.vjp(values, vs)
+    leaves = [Tensor(x, requires_grad=True) for x in values]
+    leaves[j] = leaves[i]
+    ys = function.call(leaves)
+    return pulled_back([leaves[i]], ys, vs)[0], separate[i], separate[j]
+
+
+def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None:
+    for i, j in tied_pairs(function):
+        try:
+            with np.errstate(all="ignore"):
+                found = tied_gradients(function, i, j, lambda ys: normal(rng, ys))
+        except GradcheckError:
+            raise
+        except Exception:
+            continue  # fn has no value there
+        if found is None:
+            continue
+        tied, one, other = found
+        terms = np.abs(one) + np.abs(other)
+        if np.isfinite(terms).all() and not _near(tied, one + other, terms):
+            raise GradcheckError(
+                f"{what}: where {_name(function, i)} and {_name(function, j)} are the same tensor, "
+                "its gradient is not the sum of both"
+            )
+
+
+def _require(function: Function, found: Arrays, expected: Arrays, what: str) -> None:
+    for i, (g, exact) in enumerate(zip(found, expected, strict=True)):
+        if not _near(g, exact, np.abs(exact)):
+            k = int(np.argmax(np.where(g == exact, 0, np.abs(g - exact))))
+            raise GradcheckError(
+                f"{what}, the gradient of {_name(function, i)} is {g.reshape(-1)[k]!r} at "
+                f"{[int(n) for n in np.unravel_index(k, g.shape)]}, else {exact.reshape(-1)[k]!r}"
+            )
+
+
+def _near(a: np.ndarray, b: np.ndarray, terms: np.ndarray) -> bool:
+    return bool((np.abs(a - b) <= RTOL * np.max(terms, initial=0.0)).all())
+
+
+def _name(function: Function, i: int) -> str:
+    position = function.positions[i]
+    return f"argument {position} ({function.names[position]})"

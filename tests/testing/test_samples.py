@@ -1,0 +1,92 @@
+"""Samples try what an op can be asked for: a rule may be wrong for one value of one parameter."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+from minigrad.core.primitive import Primitive
+from minigrad.core.registry import op as registry
+from minigrad.testing.case import Context
+from minigrad.testing.function import as_tensors
+from minigrad.testing.run import op_names
+from minigrad.testing.spec import OpSpec, specs
+
+# what no derivative hangs on, in the signatures of many ops
+ANYWHERE = "casting copy device dtype generator like momentum order out return_indices subok where"
+UNTRIED = {
+    "its result has no derivative": "isclose.rtol isclose.atol isclose.equal_nan allclose.rtol "
+    "allclose.atol allclose.equal_nan array_equal.equal_nan argsort.kind argsort.stable "
+    "argpartition.axis unique_all.equal_nan unique.return_index unique.return_inverse "
+    "scatter_rows.lead running_argmax.smallest grid_places.padding_mode "
+    "grid_places.align_corners matrix_rank.hermitian matrix_rank.rtol class_targets.ignore_index",
+    "the gradient is the same whatever it is": "nan_to_num.nan nan_to_num.neginf sort.kind "
+    "sort.stable topk.sorted einsum.optimize device_copy.source average.returned "
+    "pseudoinverse.rcond pinv.rtol polyfit.rcond",
+    "finite differences of it are no derivative": "scaled_dot_product_attention.dropout_p "
+    "svd.hermitian pseudoinverse.hermitian pinv.hermitian gaussian_nll.eps",
+    "its other value makes it another op, which has samples": "svd.compute_uv "
+    "stft.return_complex istft.onesided fractional_max_pool2d.output_ratio "
+    "fractional_max_pool3d.output_ratio upsample.recompute_scale_factor standardize.running",
+}
+EXCUSED = {name for names in UNTRIED.values() for name in names.split()}
+
+
+def function_of(name):
+    """(code of an op's function, defaults of its static parameters), or None."""
+    entry = getattr(registry, name, None) if name in registry else None
+    function = inspect.unwrap(entry.forward if isinstance(entry, Primitive) else entry)
+    if not hasattr(function, "__code__"):
+        return None
+    if isinstance(entry, Primitive):
+        return function.__code__, entry.defaults
+    given = inspect.signature(function).parameters.values()
+    return function.__code__, {p.name: p.default for p in given if p.default is not p.empty}
+
+
+def tried(spec: OpSpec, code, defaults) -> dict[str, set[str]] | None:
+    """What each parameter was in a call of any sample or point; None where none was seen."""
+    seen: dict[str, set[str]] = {}
+
+    def watch(frame, event, arg):
+        if event == "call" and frame.f_code is code:
+            for name in defaults.keys() & frame.f_locals.keys():
+                seen.setdefault(name, set()).add(_text(frame.f_locals[name]))
+
+    context = Context()
+    calls = [(s.args, s.params) for s in context.samples(spec, spec.dtypes[0])]
+    calls += [(point.args, point.params) for point in spec.points]
+    before = sys.getprofile()
+    for args, params in calls:
+        args = tuple(np.asarray(x) if isinstance(x, float | complex) else x for x in args)
+        sys.setprofile(watch)
+        try:
+            spec.call(*as_tensors(args), **params)
+        finally:
+            sys.setprofile(before)
+    return seen or None
+
+
+def _text(value) -> str:
+    return "an array" if hasattr(value, "dtype") else repr(value)
+
+
+def untried(spec: OpSpec, code, defaults) -> list[str]:
+    seen = tried(spec, code, defaults)
+    if seen is None:
+        return []
+    names = [name for name in defaults if name not in ANYWHERE.split()]
+    return [name for name in names if not seen.get(name, set()) - {_text(defaults[name])}]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_parameter_of_every_op_is_something_else_than_its_default_in_a_sample():
+    found = {}
+    for name in op_names():
+        function = function_of(name) if name in specs else None
+        if function is not None:
+            found[name] = untried(specs[name], *function)
+    names = {f"{op}.{name}" for op, parameters in found.items() for name in parameters}
+    assert sorted(names - EXCUSED) == []
+    assert sorted(EXCUSED - names) == []  # what has a sample now needs no excuse
