@@ -1,4 +1,4 @@
-"""Indexing: NumPy's values, gradients that add up, writes of which the last wins, order."""
+"""Indexing: NumPy's values, gradients that add up, writes of which the last wins."""
 
 import numpy as np
 import pytest
@@ -250,60 +250,6 @@ def test_masked_fill_keeps_the_dtype_of_x():
     assert mg.masked_fill(x, np.array([True, False]), mg.tensor(2.0)).dtype == np.float16
 
 
-# -- order -----------------------------------------------------------------------------------
-
-
-@given(x=hnp.arrays(np.float64, (4, 5), elements=st.integers(-3, 3)), axis=st.sampled_from([0, 1]))
-@few
-def test_sort_carries_the_gradient_through_the_stable_permutation(x, axis):
-    t, w = leaf(x), counted((4, 5))
-    y = mg.sort(t, axis=axis)
-    np.testing.assert_array_equal(y.numpy(), np.sort(x, axis))
-    back = np.argsort(np.argsort(x, axis, kind="stable"), axis)
-    expected = np.take_along_axis(w, back, axis)
-    np.testing.assert_array_equal(mg.grad(y, t, mg.tensor(w)).numpy(), expected)
-
-
-@given(x=hnp.arrays(np.float64, 6, elements=st.integers(-3, 3)), k=st.integers(0, 6),
-       largest=st.booleans())  # fmt: skip
-@few
-def test_topk_gives_values_in_order_and_where_they_stand(x, k, largest):
-    values, places = mg.topk(mg.tensor(x), k, largest=largest)
-    expected = np.sort(x)[::-1][:k] if largest else np.sort(x)[:k]
-    np.testing.assert_array_equal(values.numpy(), expected)
-    np.testing.assert_array_equal(x[places.numpy()], expected)
-    loose, _ = mg.topk(mg.tensor(x), k, largest=largest, sorted=False)
-    np.testing.assert_array_equal(np.sort(loose.numpy()), np.sort(expected))
-
-
-@pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("kind", ["distinct", "ties", "whole", "infinite", "nan"])
-def test_the_top_few_of_many_are_those_of_the_stable_sort(kind, axis, largest):
-    x = np.random.default_rng(0).standard_normal((80, 90))
-    if kind in ("ties", "whole"):
-        x = np.round(2 * x).astype(int if kind == "whole" else float)
-    elif kind != "distinct":
-        x[3, ::7] = x[::5, 4] = np.nan if kind == "nan" else -np.inf
-    for k in (1, 3, 20):
-        values, places = mg.topk(mg.tensor(x), k, axis=axis, largest=largest)
-        first = (slice(None),) * axis + (slice(0, k),)
-        expected = mg.argsort(mg.tensor(x), axis=axis, descending=largest).numpy()[first]
-        np.testing.assert_array_equal(places.numpy(), expected)
-        np.testing.assert_array_equal(values.numpy(), np.take_along_axis(x, expected, axis))
-
-
-def test_topk_gives_gradients_to_the_values_it_chose():
-    x = leaf([3.0, 1.0, 2.0])
-    values, places = mg.topk(x, 2)
-    assert places.tolist() == [0, 2] and not places.requires_grad
-    assert mg.grad(values, x, mg.tensor([5.0, 7.0])).numpy().tolist() == [5, 0, 7]
-
-
-def test_descending_argsort_is_stable():
-    assert mg.argsort(mg.tensor([1.0, 2.0, 1.0, 2.0]), descending=True).tolist() == [1, 3, 0, 2]
-
-
 # -- second order, errors --------------------------------------------------------------------
 
 TWICE = np.array([0, 2, 2])
@@ -403,11 +349,3 @@ def test_booleans_have_a_largest_and_a_smallest(reduce, expected):
     x, src = mg.tensor([True, False]), mg.tensor([False, True])
     y = mg.scatter_reduce(x, 0, mg.tensor([0, 1]), src, reduce)
     np.testing.assert_array_equal(y.numpy(), expected)
-
-
-@pytest.mark.parametrize("sort", [mg.sort, mg.argsort])
-def test_a_kind_of_sort_that_numpy_has_not_is_refused(sort):
-    x = mg.tensor([1.0, 3.0, 2.0])
-    assert sort(x, -1, "heapsort").shape == (3,)
-    with pytest.raises(ValueError, match="kind=True.*descending=True"):
-        sort(x, -1, True)
