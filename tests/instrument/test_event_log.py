@@ -233,3 +233,47 @@ def test_the_same_run_twice_agrees_in_counts(tmp_path):
         found = record(tmp_path / name, lambda: train(3))
         seen.append([(event.kind, event.op, event.bytes, event.scope) for event in found])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_leaves_the_log_to_its_parent(path):
+    x = leaf(2)
+
+    def fn():
+        x * 2
+        if (child := os.fork()) == 0:
+            for _ in range(5000):
+                x * 3
+            os._exit(bool(events.listeners))
+        assert os.waitpid(child, 0)[1] == 0
+        x * 4
+
+    assert len(record(path, fn)) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_that_leaves_the_block_does_not_name_the_log(path):
+    with event_log(path, memory=True) as log:
+        child = os.fork()
+        if child == 0:
+            log.close()
+            os._exit(path.exists())
+        assert os.waitpid(child, 0)[1] == 0 and not path.exists()
+        leaf(2) * 2
+    with EventReader(str(path)) as reader:
+        assert len(list(reader)) == 1
+
+
+def test_a_full_disk_is_no_error_of_the_program_even_without_a_standard_error(path, monkeypatch):
+    class Full:
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+        flush = write
+
+    with event_log(path) as log:
+        monkeypatch.setattr(log, "_file", Full())
+        monkeypatch.setattr("sys.stderr", Full())
+        leaf(2) * 2
+        log._flush()
+        assert log not in events.listeners
