@@ -50,7 +50,8 @@ class event_log:
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
-    ends the recording with one line on stderr, not the program.
+    ends the recording with one line on stderr, not the program. `place` is the file, with its whole
+    path, that holds what was written: that of `path` when the log is closed, if all went well.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class event_log:
         schedule: Any = None,
         device: bool = False,
     ):
-        self.path = os.fspath(path)
+        self.path = self.place = os.fspath(path)
         self.max_events = int(max_events)
         self.min_ns = int(min_us * 1000)
         self.stack, self.sync = int(stack), bool(sync)
@@ -93,6 +94,7 @@ class event_log:
             self._device.open()  # without a GPU that is an error, before there is a file
         try:
             self._file = GrowingFile(self.path)
+            self.place = self._file.place
         except OSError:
             self._close_device()
             raise
@@ -168,6 +170,7 @@ class event_log:
             with self._guarded():
                 file.write(json_text(end) + "\n")
                 file.finish()
+                self.place = file.place
 
     def _close_device(self) -> None:
         if self._device is not None and self._device.is_open:
@@ -300,7 +303,7 @@ class event_log:
         except OSError as error:
             self._file = None
             events.unlisten(self)
-            complain(f"the event log {self.path} ends: {error}")
+            complain(f"the event log {self.path} ends: {error}; {self.place} holds what there was")
 
     def leave(self) -> None:
         """In a forked child: hear nothing, write nothing; the log is the parent's."""

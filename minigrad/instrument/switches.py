@@ -76,7 +76,7 @@ class _GraphWriter(record_backward):
 
     def __init__(self, path: str, check: bool = False):
         super().__init__(check=check)
-        self._path = path
+        self._path = os.path.abspath(path)  # the program may go elsewhere
         self._number = 0
         self._complained = False
 

@@ -52,11 +52,11 @@ class GrowingFile:
     The place is settled at once: the program may change its folder meanwhile. While somebody else
     grows the same file, this one grows under a name of its own, so that no line of one stands in
     the other; the name goes to who finishes last. What was written stays where a write fails, and
-    where the program is killed.
+    where the program is killed: `place` says in which file.
     """
 
     def __init__(self, path: str | os.PathLike):
-        self._path = os.path.realpath(path)
+        self._path = self.place = os.path.realpath(path)
         self._mode = _mode(os.fspath(path))
         self._partial: str | None = None
         try:
@@ -64,6 +64,7 @@ class GrowingFile:
                 self._file: TextIO = open(path, "w", encoding="utf-8")
             else:
                 self._partial, handle = _open_partial(self._path)
+                self.place = self._partial
                 self._file = open(handle, "w", encoding="utf-8")
         except OSError as error:
             error.filename = os.fspath(path)
@@ -85,6 +86,7 @@ class GrowingFile:
         try:
             if self._partial is not None:  # named while the lock is held: nobody takes it over
                 _give_name(self._partial, self._path, self._mode)
+                self.place = self._path
         finally:
             self.close()
 
