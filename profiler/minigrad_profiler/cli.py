@@ -22,6 +22,7 @@ from minigrad.instrument.terminal import columns, reader_left, require_stdout
 
 from . import __version__, memory, report_cli, roofline
 from .diff import difference
+from .files import not_over
 from .live import NoTerminal, live
 from .merge import merged
 from .run import CannotOpen, run_script
@@ -209,6 +210,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
+    not_over(options.chrome, *options.logs)
     result = merged(options.logs)
     for rank in result.ranks:
         _noted(rank.cut)
@@ -222,29 +224,36 @@ def _merge(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not os.path.isfile(options.script):
         return _refuse(f"{options.script}: there is no such file to run")
+    try:
+        not_over(options.out, options.script)
+        not_over(options.html, options.script, options.out)
+    except ValueError as error:
+        return _refuse(str(error))
+    log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
+    aim = os.path.realpath(log)
+    out, html = os.path.abspath(options.out), options.html and os.path.abspath(options.html)
 
-    def finished(log: str, events: int, dropped: int) -> None:
-        made = log
-        if options.html:
+    def finished(place: str, events: int, dropped: int) -> None:
+        """`place`: where the log is; the script may have gone to another folder."""
+        made = log if place == aim else place
+        if html:
             with _complaining():
-                _write("html", log, options.html)
+                _write("html", place, html)
                 if not options.quiet:
                     print(f"minigrad-profile: wrote {options.html}", file=sys.stderr)
         if options.format != "events":
             with _complaining():
-                _write(options.format, log, options.out)
+                _write(options.format, place, out)
                 made = options.out
-            if made == log:  # nothing is lost: the log stays
-                _refuse(f"the events are kept in {log}")
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(log)
+                os.unlink(place)
+            if made != options.out:  # nothing is lost: the log stays
+                _refuse(f"the events are kept in {made}")
         if not options.quiet:
             lost = f" ({dropped:,} more were dropped)" if dropped else ""
-            hint = f"; minigrad-profile view {made}" if made == log else ""
+            is_log = options.format == "events" or made != options.out
+            hint = f"; minigrad-profile view {made}" if is_log else ""
             print(f"minigrad-profile: {events:,} events in {made}{lost}{hint}", file=sys.stderr)
 
-    log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     try:
         run_script(
             options.script, options.args, log, finished, _live(options) if options.live else None,
@@ -298,6 +307,7 @@ def _memory(options: argparse.Namespace) -> int:
 
 
 def _roofline(options: argparse.Namespace) -> int:
+    not_over(options.svg, options.log)
     result = roofline.roofline(options.log, options.by)
     _noted(result.cut)
     if options.svg:
@@ -325,6 +335,8 @@ def _export(options: argparse.Namespace) -> int:
     wanted = {name: getattr(options, name) for name in _WRITERS if getattr(options, name)}
     if not wanted:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
+    for path in wanted.values():
+        not_over(path, options.log)
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

@@ -179,3 +179,17 @@ def test_help_ends_with_0_and_a_wrong_call_with_2(capsys):
     assert main(["--help"]) == 0
     assert main(["view"]) == 2
     assert main([]) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["export LOG --chrome OUT", "export LOG --html OUT", "merge LOG --chrome OUT",
+     "roofline LOG --svg OUT", "report LOG -o OUT"],
+)  # fmt: skip
+def test_no_log_is_replaced_by_what_is_made_of_it(log, command, capsys, tmp_path):
+    before = open(log, "rb").read()
+    out = tmp_path / "link.jsonl"
+    out.symlink_to(log)
+    words = [{"LOG": str(log), "OUT": str(out)}.get(word, word) for word in command.split()]
+    assert main(words) == 2
+    assert "would replace" in capsys.readouterr().err and open(log, "rb").read() == before

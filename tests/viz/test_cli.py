@@ -177,3 +177,15 @@ def test_the_guides_pictures_exist():
     docs = Path(__file__).parents[2] / "docs"
     for picture in re.findall(r"\((pictures/[^)]+)\)", (docs / "viewer.md").read_text()):
         assert (docs / picture).stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize("command", ["render", "step", "diff"])
+def test_no_dump_is_replaced_by_its_picture(command, dumps, save, viz, tmp_path):
+    path = save(dumps.tiny())
+    before = path.read_bytes()
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    others = [path] if command == "diff" else []
+    code, _, err = viz(command, path, *others, "-o", link)
+    assert code == 2 and "would replace the dump itself" in err
+    assert path.read_bytes() == before and link.is_symlink()
