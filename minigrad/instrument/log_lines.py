@@ -7,9 +7,11 @@ from typing import Any
 
 from ..core import events
 from ..ops import work
-from .formats import json_text
+from .formats import MAX_NAME, json_text
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
+_LONGEST_TEXT = 10_000  # of a scope or a thread's name
+_MOST_ARRAYS = 1_000  # inputs, and outputs, described of one call: a line stays one that is read
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
 
 
@@ -73,7 +75,7 @@ class Lines:
         elif kind == "mark":
             _, what, name, t0, t1, thread, origin = entry
             lines.append(
-                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:1000])},'
+                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:MAX_NAME])},'
                 f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
                 f"{self._origin(origin, lines)}}}\n"
             )
@@ -120,7 +122,7 @@ class Lines:
         if text is None:
             if len(self._texts) >= _MOST_NAMES:
                 self._texts.clear()
-            text = self._texts[name] = json_text(name)
+            text = self._texts[name] = json_text(name[:MAX_NAME])
         return text
 
     def _remember(self, seq: int, call: tuple) -> None:
@@ -201,20 +203,29 @@ def _counted(count: Any, *call: Any) -> Any:
 
 def _definition(what: str, *content: Any) -> dict[str, Any]:
     if what == "arrays":
-        return {"inputs": _described(content[0]), "outputs": _described(content[1])}
+        inputs, outputs = map(_described, content)
+        found = {"inputs": inputs[:_MOST_ARRAYS], "outputs": outputs[:_MOST_ARRAYS]}
+        if max(len(inputs), len(outputs)) > _MOST_ARRAYS:
+            rest = outputs[_MOST_ARRAYS:]
+            found["left_out"] = {
+                "inputs": max(0, len(inputs) - _MOST_ARRAYS),
+                "outputs": len(rest),
+                "bytes": sum(array["bytes"] for array in rest),
+            }
+        return found
     if what == "site":
         return dict(zip(("file", "line", "function"), content, strict=True))
     if what == "stack":
         return {"frames": list(content[0])}
     if what == "thread":
         return _thread(content[0])
-    return {"name": content[0]}
+    return {"name": content[0][:_LONGEST_TEXT]}
 
 
 def _thread(identity: int) -> dict[str, Any]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     name = names.get(identity, f"thread {identity}")
-    return {"name": name, "worker": _worker(name)}
+    return {"name": name[:_LONGEST_TEXT], "worker": _worker(name)}
 
 
 def _worker(name: str) -> int | None:

@@ -179,7 +179,9 @@ def _arrays(record: dict) -> dict | None:
         return None
     if not all(map(_is_array, [*inputs, *outputs])):
         return None
-    total = sum(array["bytes"] for array in outputs)
+    left_out = record.get("left_out")
+    more = left_out.get("bytes") if isinstance(left_out, dict) else 0
+    total = sum(array["bytes"] for array in outputs) + (more if is_count(more) else 0)
     return {"inputs": inputs, "outputs": outputs, "bytes": total}
 
 

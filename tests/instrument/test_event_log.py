@@ -277,3 +277,30 @@ def test_a_full_disk_is_no_error_of_the_program_even_without_a_standard_error(pa
         leaf(2) * 2
         log._flush()
         assert log not in events.listeners
+
+
+def test_a_call_with_very_many_arrays_is_a_line_that_is_read(path):
+    def fn():
+        parts = mg.split(leaf(30_000), 30_000)
+        mg.concatenate(parts).sum().backward()
+
+    found = record(path, fn)
+    assert [e.bytes for e in found if e.kind == "forward"] == [240_000, 240_000, 8]
+    assert max(len(e.arrays[side]) for e in found for side in ("inputs", "outputs")) == 1000
+    for line in path.read_text().splitlines():
+        jsonschema.validate(json.loads(line), SCHEMA)
+
+
+def test_names_of_any_length_are_lines_that_are_read(path):
+    long = "n" * 2_000_000
+    double = mg.elementwise(lambda x: x + x, name=long, dx=lambda: 2)
+
+    def fn():
+        with scope(long):
+            thread = threading.Thread(target=lambda: double(leaf(2)), name=long)
+            thread.start()
+            thread.join()
+            leaf(2) * 2
+
+    first, second = record(path, fn)
+    assert long.startswith(first.op) and second.scope and long.startswith(second.scope)
