@@ -30,12 +30,24 @@ def save(
     form = _form(path)
     arrays, description = flatten(state)
     texts = dict(metadata or {})
-    if any(not isinstance(t, str) for pair in texts.items() for t in pair) or _STATE in texts:
-        raise TypeError(f"save: metadata must be texts by name, none of them named {_STATE!r}")
+    own = next((name for name in (_STATE, npz.BFLOAT16) if name in texts), _STATE)
+    if any(not isinstance(t, str) for pair in texts.items() for t in pair) or own in texts:
+        raise TypeError(f"save: metadata must be texts by name, none of them named {own!r}")
+    for text in (*arrays, *texts, *texts.values()):
+        if not text.isascii() and not _is_unicode(text):
+            raise ValueError(f"save: {text[:80]!r} has half a character, which no file can hold")
     if description is not None:
         texts[_STATE] = description
     with replaced_whole(path) as partial:
         form.write(partial, arrays, texts)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def load(
