@@ -7,7 +7,7 @@ from typing import Any
 from ..core import create
 from ..core.errors import FormatError
 from . import npz, tensors
-from .atomic import replaced_whole
+from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild
 
 _FORMATS = {".safetensors": tensors, ".npz": npz}
@@ -40,6 +40,13 @@ def save(
         texts[_STATE] = description
     with replaced_whole(path) as partial:
         form.write(partial, arrays, texts)
+
+
+def check_name(path: str | os.PathLike) -> None:
+    """Raise at once what `save` would raise for this name after hours of work."""
+    if _form(path) is tensors:
+        tensors.library()
+    target_of(path)
 
 
 def _is_unicode(text: str) -> bool:
