@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .formats import Event, EventReader, json_text, written_whole
+from .formats import Event, EventReader, is_count, json_text, written_whole
 from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Mark
 
 STEPS = 999_999  # the lane of the steps
@@ -43,7 +43,8 @@ def trace(
     pid, zero   the number of its group of lanes, and what is time 0 (default: the log's own)
     """
     arrows = f'"{pid}.' if pid else ""  # with several logs in one trace each has ids of its own
-    pid = pid or reader.header.get("pid") or 1
+    given = reader.header.get("pid")
+    pid = pid or (given if is_count(given) else 0) or 1
     base: int = reader.header["base_ns"] if zero is None else zero
     lanes: dict[int, int] = {}  # thread -> tid; numbered from 1, since 0 means something else
     streams: dict[tuple[int, int], int] = {}  # (stream, thread whose work it has) -> tid
