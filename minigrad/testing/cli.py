@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
-from ..instrument.terminal import reader_left, require_stdout
+from ..instrument.terminal import reader_left, require_stderr, require_stdout
 from .case import Context
 from .checks import CHECKS, Check
 from .progress import progress
@@ -34,12 +34,12 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")
     usage.add_argument("--checks", help="ids, separated by commas, e.g. K2,K10 (default: all)")
     usage.add_argument("--level", choices=("fast", "full"), default="fast")
-    usage.add_argument("--seed", type=int, default=0, help="of samples and directions")
+    usage.add_argument("--seed", type=_count, default=0, help="of samples and directions")
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
                        help="a module that registers ops of yours; may be repeated")  # fmt: skip
     usage.add_argument(
-        "-j", "--jobs", type=int, help="processes (default: one a core for many ops)"
+        "-j", "--jobs", type=_count, help="processes (default: one a core for many ops)"
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
@@ -51,8 +51,16 @@ def parser() -> argparse.ArgumentParser:
     return usage
 
 
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
+    return value
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    require_stderr()
     usage = parser()
     try:
         options = usage.parse_args(argv)
@@ -96,6 +104,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.report and not Path(options.report).absolute().parent.is_dir():
         raise _UsageError(f"--report: there is no folder {Path(options.report).parent}")
+    if options.report and Path(options.report).is_dir():
+        raise _UsageError(f"--report {options.report}: is a folder")
     report = Report(options.level, options.seed)
     start = perf_counter()
     for outcomes, context in progress(_checked(options, names, checks), len(names), "gradcheck"):
@@ -112,6 +122,8 @@ def _run(options: argparse.Namespace) -> int:
 def _import(modules: Sequence[str]) -> None:
     sys.path.insert(0, "")  # as python -m does: a module beside the user is found
     for module in modules:
+        if not module or module.startswith("."):
+            raise _UsageError(f"--import {module!r}: should be a module's name, such as ops or a.b")
         try:
             importlib.import_module(module)
         except ImportError as error:
