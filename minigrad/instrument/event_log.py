@@ -34,6 +34,7 @@ from .writing import GrowingFile
 
 _BATCH = 2048  # lines kept before they are written
 MAX_EVENTS = 10_000_000
+_LONGEST_US = 1e15  # 30 years: what a clock's nanoseconds can tell
 
 
 class event_log:
@@ -67,6 +68,8 @@ class event_log:
     ):
         self.path = self.place = os.fspath(path)
         self.max_events = int(max_events)
+        if not 0 <= min_us < _LONGEST_US:
+            raise ValueError(f"event_log: min_us should be microseconds from 0 on, got {min_us!r}")
         self.min_ns = int(min_us * 1000)
         self.stack, self.sync = int(stack), bool(sync)
         self.schedule = schedule_of(schedule)

@@ -18,11 +18,11 @@ from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
-from minigrad.instrument.terminal import columns, reader_left, require_stdout
+from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, memory, report_cli, roofline
+from .arguments import columns_wide, count, microseconds, not_over, percent
 from .diff import difference
-from .files import not_over
 from .live import NoTerminal, live
 from .merge import merged
 from .run import CannotOpen, run_script
@@ -59,6 +59,7 @@ def _write(name: str, log: str, out: str) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); the exit code."""
+    require_stderr()
     try:
         options = _parser().parse_args(argv)
     except SystemExit as leaving:  # argparse: 0 after --help, 2 after a wrong call
@@ -122,11 +123,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--out", default="minigrad-profile.jsonl", metavar="FILE", help="the log")
     add("--format", choices=("events", *_WRITERS), default="events", help="what FILE will hold")
-    add("--min-us", type=float, default=0.0, metavar="X", help="drop (and count) shorter events")
-    add("--max-events", type=int, metavar="N", help="drop (and count) further events")
+    add(
+        "--min-us",
+        type=microseconds,
+        default=0.0,
+        metavar="X",
+        help="drop (and count) shorter events",
+    )
+    add("--max-events", type=count, metavar="N", help="drop (and count) further events")
     add("--memory", action="store_true", help="also record which arrays live, for `memory`")
     add("--html", metavar="FILE", help="also write a report for a browser; records memory too")
-    add("--stack", type=int, default=0, metavar="N", help="keep N frames of the callers")
+    add("--stack", type=count, default=0, metavar="N", help="keep N frames of the callers")
     add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
     add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
@@ -141,7 +148,7 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     add("log", help="an event log")
     add("--by", choices=list(BY), default="op", help="what a row stands for (default: op)")
     add("--sort", choices=list(SORT), default="self", help="default: self, the row's own time")
-    add("--top", type=int, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
+    add("--top", type=count, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
     add("--marks", action="store_true", help="show scopes, steps, optimizer steps and hooks")
     add("--json", action="store_true", help="all rows as JSON")
     _add_width(parser)
@@ -149,14 +156,18 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 
 def _add_width(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--width", type=int, default=max(60, columns()), metavar="N", help="columns to fill"
+        "--width",
+        type=columns_wide,
+        default=max(60, columns()),
+        metavar="N",
+        help="columns to fill",
     )
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_memory)
     parser.add_argument("log", help="an event log recorded with --memory")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="owners (default: 20)")
+    parser.add_argument("--top", type=count, default=20, metavar="N", help="owners (default: 20)")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     _add_width(parser)
 
@@ -165,7 +176,7 @@ def _add_roofline(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_roofline)
     parser.add_argument("log", help="an event log, recorded on this machine")
     parser.add_argument("--by", choices=list(BY), default="op", help="what a row stands for")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows (default: 20)")
+    parser.add_argument("--top", type=count, default=20, metavar="N", help="rows (default: 20)")
     parser.add_argument("--svg", metavar="FILE", help="draw it into this file too")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     _add_width(parser)
@@ -178,21 +189,10 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     add("after", metavar="B", help="an event log of the same program, changed")
     add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
     add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")
-    add("--fail-over", type=_percent, metavar="P%", help="exit code 1 if slower by more than this")
-    add("--top", type=int, default=20, metavar="N", help="rows to show (default: 20)")
+    add("--fail-over", type=percent, metavar="P%", help="exit code 1 if slower by more than this")
+    add("--top", type=count, default=20, metavar="N", help="rows to show (default: 20)")
     add("--json", action="store_true", help="all rows as JSON")
     _add_width(parser)
-
-
-def _percent(text: str) -> float:
-    """10% or 10 as 0.1."""
-    try:
-        value = float(text.removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage such as 10%")
-    return value
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:

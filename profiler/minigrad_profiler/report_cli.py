@@ -7,7 +7,7 @@ from typing import Any
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.terminal import columns
 
-from .files import not_over
+from .arguments import columns_wide, not_over
 from .report import report_of
 from .report_advice import as_json, as_text
 
@@ -29,7 +29,7 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument("log", help="an event log; recorded with --memory it tells more")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
-        "--width", type=int, default=max(60, columns()), metavar="N", help="columns"
+        "--width", type=columns_wide, default=max(60, columns()), metavar="N", help="columns"
     )
 
 

@@ -159,3 +159,14 @@ def test_where_the_disk_is_full_the_events_are_kept_and_their_file_is_named(tmp_
     assert f"the events are kept in {tmp_path / kept}" in err
     with EventReader(str(tmp_path / kept), salvage=True) as reader:
         assert len(list(reader)) > 20 and reader.cut
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e999", "nan", "-1"])
+def test_a_shortest_time_that_no_clock_tells_is_one_line_and_ignored(tmp_path, value):
+    given = {"MINIGRAD_PROFILE_OUT": "run.jsonl", "MINIGRAD_PROFILE_MIN_US": value}
+    _, err = run(TRAIN, tmp_path, **given)
+    assert err == (
+        f"minigrad: MINIGRAD_PROFILE_MIN_US={value!r} is ignored: it should be a number of "
+        "microseconds\n"
+    )
+    assert os.listdir(tmp_path) == ["run.jsonl"]
