@@ -21,6 +21,7 @@ from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Mark
 
 STEPS = 999_999  # the lane of the steps
 STREAMS = 1_000_000  # the lanes of streams are numbered from here
+_MOST_ARRAYS = 50  # whose shapes stand at a slice
 MOST_COUNTERS = 100_000  # points of the counter; of more changes every nth is shown
 
 
@@ -110,7 +111,7 @@ def _microseconds(ns: int) -> str:
 def _slice(event: Event, pid: int, tid: int, base: int) -> str:
     name = f"{event.op}.backward" if event.kind == "backward" else event.op
     category = "user_annotation" if event.kind == "pass" else "cpu_op"
-    inputs, outputs = event.arrays["inputs"], event.arrays["outputs"]
+    inputs, outputs = (event.arrays[side][:_MOST_ARRAYS] for side in ("inputs", "outputs"))
     args: dict[str, Any] = {
         "Input Dims": [x["shape"] for x in inputs],
         "Input type": [x["dtype"] for x in inputs],

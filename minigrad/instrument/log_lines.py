@@ -7,11 +7,10 @@ from typing import Any
 
 from ..core import events
 from ..ops import work
-from .formats import MAX_NAME, json_text
+from .formats import json_text
+from .records import MAX_ARRAYS, MAX_NAME
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
-_LONGEST_TEXT = 10_000  # of a scope or a thread's name
-_MOST_ARRAYS = 1_000  # inputs, and outputs, described of one call: a line stays one that is read
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
 
 
@@ -204,11 +203,11 @@ def _counted(count: Any, *call: Any) -> Any:
 def _definition(what: str, *content: Any) -> dict[str, Any]:
     if what == "arrays":
         inputs, outputs = map(_described, content)
-        found = {"inputs": inputs[:_MOST_ARRAYS], "outputs": outputs[:_MOST_ARRAYS]}
-        if max(len(inputs), len(outputs)) > _MOST_ARRAYS:
-            rest = outputs[_MOST_ARRAYS:]
+        found = {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS]}
+        if max(len(inputs), len(outputs)) > MAX_ARRAYS:
+            rest = outputs[MAX_ARRAYS:]
             found["left_out"] = {
-                "inputs": max(0, len(inputs) - _MOST_ARRAYS),
+                "inputs": max(0, len(inputs) - MAX_ARRAYS),
                 "outputs": len(rest),
                 "bytes": sum(array["bytes"] for array in rest),
             }
@@ -219,13 +218,13 @@ def _definition(what: str, *content: Any) -> dict[str, Any]:
         return {"frames": list(content[0])}
     if what == "thread":
         return _thread(content[0])
-    return {"name": content[0][:_LONGEST_TEXT]}
+    return {"name": content[0][:MAX_NAME]}
 
 
 def _thread(identity: int) -> dict[str, Any]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     name = names.get(identity, f"thread {identity}")
-    return {"name": name[:_LONGEST_TEXT], "worker": _worker(name)}
+    return {"name": name[:MAX_NAME], "worker": _worker(name)}
 
 
 def _worker(name: str) -> int | None:
