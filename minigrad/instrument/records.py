@@ -161,7 +161,8 @@ Record = Event | Allocation | Category | Release | Held | Mark | DeviceEvent
 
 
 def _site(record: dict) -> dict | None:
-    file, line, function = record.get("file"), record.get("line"), record.get("function")
+    get: Any = record.get
+    file, line, function = get("file"), get("line"), get("function")
     whole = isinstance(file, str) and is_count(line) and isinstance(function, str)
     if not whole:
         return None
@@ -174,7 +175,7 @@ def _name(record: dict) -> str | None:
 
 
 def _stack(record: dict) -> tuple | None:
-    frames = record.get("frames")
+    frames: Any = record.get("frames")
     whole = isinstance(frames, list) and all(map(is_count, frames))
     return tuple(frames[:MAX_FRAMES]) if whole else None
 
@@ -187,7 +188,7 @@ def _arrays(record: dict) -> dict | None:
     if not all(map(_is_array, [*inputs, *outputs])):
         return None
     left_out = record.get("left_out")
-    more = left_out.get("bytes") if isinstance(left_out, dict) else 0
+    more: Any = left_out.get("bytes") if isinstance(left_out, dict) else 0
     total = sum(array["bytes"] for array in outputs) + (more if is_count(more) else 0)
     return {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS], "bytes": total}
 
