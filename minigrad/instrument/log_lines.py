@@ -203,7 +203,7 @@ def _counted(count: Any, *call: Any) -> Any:
 def _definition(what: str, *content: Any) -> dict[str, Any]:
     if what == "arrays":
         inputs, outputs = map(_described, content)
-        found = {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS]}
+        found: dict[str, Any] = {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS]}
         if max(len(inputs), len(outputs)) > MAX_ARRAYS:
             rest = outputs[MAX_ARRAYS:]
             found["left_out"] = {
