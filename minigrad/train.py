@@ -16,6 +16,7 @@ from .backends import random
 from .core.modes import no_grad
 from .core.tensor import Tensor
 from .io import load, save
+from .io.files import check_name
 from .optim import Optimizer
 from .optim.lr_scheduler import ReduceLROnPlateau
 from .train_display import display
@@ -126,8 +127,11 @@ class Trainer:
         resume=True goes on from the checkpoint where there is one. progress: True shows a bar
         where rich is installed and the output is a terminal, else a line an epoch; "plain" the
         lines; False nothing. Ctrl-C: what was reached is in the checkpoint at the last whole
-        epoch, then KeyboardInterrupt goes on its way.
+        epoch, then KeyboardInterrupt goes on its way. A checkpoint that could not be written is an
+        error before the first epoch.
         """
+        if self.checkpoint is not None:
+            check_name(self.checkpoint)
         if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
             self.load_state_dict(load(self.checkpoint))
         self.should_stop = False
@@ -221,9 +225,11 @@ class Trainer:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state; model, optimizer and callbacks must be made alike."""
-        for name, part in self._parts().items():
+        parts = self._parts()
+        for name in (*parts, "epoch", "history", "generator"):
             if name not in state:
                 raise ValueError(f"the checkpoint has no {name}; it has {[*state]}")
+        for name, part in parts.items():
             part.load_state_dict(state[name])
         self.epoch, self.history = state["epoch"], list(state["history"])
         random.set_state(state["generator"])

@@ -187,3 +187,35 @@ def test_wrong_settings_are_refused():
 def test_accuracy_is_the_share_of_hits():
     y = mg.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
     assert np.isclose(train.accuracy(y, mg.tensor([1, 1, 1])), 2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("x.pt", ValueError, "must end in .safetensors or .npz"),
+        ("no/x.npz", FileNotFoundError, "no such directory"),
+        ("folder.npz", OSError, "only a regular file"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_written_is_an_error_before_the_first_epoch(
+    tmp_path, name, error, message
+):
+    (tmp_path / "folder.npz").mkdir()
+    trainer, batches, _ = parts(checkpoint=tmp_path / name)
+    before = weights(trainer)
+    with pytest.raises(error, match=message):
+        trainer.fit(batches, progress=False)
+    assert weights(trainer) == before
+
+
+@pytest.mark.parametrize("missing", ["optimizer", "epoch", "history", "generator"])
+def test_a_checkpoint_without_a_part_changes_nothing(missing):
+    trainer, batches, _ = parts()
+    trainer.fit(batches, progress=False)
+    state = trainer.state_dict()
+    del state[missing]
+    other = parts(5)[0]
+    before = weights(other)
+    with pytest.raises(ValueError, match=f"the checkpoint has no {missing}; it has"):
+        other.load_state_dict(state)
+    assert weights(other) == before

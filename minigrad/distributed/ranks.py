@@ -158,7 +158,13 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
     if backend not in (None, "mpi", "nccl"):
         raise ValueError(f"init: backend is 'mpi', 'nccl' or None, got {backend!r}")
     if timeout is None:
-        timeout = float(os.environ.get("MINIGRAD_DISTRIBUTED_TIMEOUT", TIMEOUT))
+        given = os.environ.get("MINIGRAD_DISTRIBUTED_TIMEOUT", TIMEOUT)
+        try:
+            timeout = float(given)
+        except ValueError:
+            raise ValueError(
+                f"init: MINIGRAD_DISTRIBUTED_TIMEOUT is a number of seconds above 0, got {given!r}"
+            ) from None
     if not timeout > 0:
         raise ValueError(f"init: timeout is a number of seconds above 0, got {timeout}")
     by_environment = "WORLD_SIZE" in os.environ and "RANK" in os.environ

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .formats import Event, EventReader, json_text, written_whole
+from .formats import Event, EventReader, is_count, json_text, written_whole
 from .records import CATEGORIES, Allocation, Category, DeviceEvent, Held, Mark
 
 STEPS = 999_999  # the lane of the steps
 STREAMS = 1_000_000  # the lanes of streams are numbered from here
+_MOST_ARRAYS = 50  # whose shapes stand at a slice
 MOST_COUNTERS = 100_000  # points of the counter; of more changes every nth is shown
 
 
@@ -43,7 +44,8 @@ def trace(
     pid, zero   the number of its group of lanes, and what is time 0 (default: the log's own)
     """
     arrows = f'"{pid}.' if pid else ""  # with several logs in one trace each has ids of its own
-    pid = pid or reader.header.get("pid") or 1
+    given = reader.header.get("pid")
+    pid = pid or (given if is_count(given) else 0) or 1
     base: int = reader.header["base_ns"] if zero is None else zero
     lanes: dict[int, int] = {}  # thread -> tid; numbered from 1, since 0 means something else
     streams: dict[tuple[int, int], int] = {}  # (stream, thread whose work it has) -> tid
@@ -109,7 +111,7 @@ def _microseconds(ns: int) -> str:
 def _slice(event: Event, pid: int, tid: int, base: int) -> str:
     name = f"{event.op}.backward" if event.kind == "backward" else event.op
     category = "user_annotation" if event.kind == "pass" else "cpu_op"
-    inputs, outputs = event.arrays["inputs"], event.arrays["outputs"]
+    inputs, outputs = (event.arrays[side][:_MOST_ARRAYS] for side in ("inputs", "outputs"))
     args: dict[str, Any] = {
         "Input Dims": [x["shape"] for x in inputs],
         "Input type": [x["dtype"] for x in inputs],

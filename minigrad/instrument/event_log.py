@@ -10,11 +10,11 @@ can be read up to the cut.
 
 import contextlib
 import os
-import sys
 import threading
 import time
 from time import perf_counter_ns
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -29,9 +29,12 @@ from .formats import cotangents_of, json_text
 from .log_lines import Lines
 from .memory import MemoryTracker
 from .schedule import schedule_of
+from .variables import complain
+from .writing import GrowingFile
 
 _BATCH = 2048  # lines kept before they are written
 MAX_EVENTS = 10_000_000
+_LONGEST_US = 1e15  # 30 years: what a clock's nanoseconds can tell
 
 
 class event_log:
@@ -48,7 +51,8 @@ class event_log:
     schedule    (wait, warmup, active, repeat): which steps to record; call step() after each
 
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
-    ends the recording with one line on stderr, not the program.
+    ends the recording with one line on stderr, not the program. `place` is the file, with its whole
+    path, that holds what was written: that of `path` when the log is closed, if all went well.
     """
 
     def __init__(
@@ -62,8 +66,10 @@ class event_log:
         schedule: Any = None,
         device: bool = False,
     ):
-        self.path = os.fspath(path)
+        self.path = self.place = os.fspath(path)
         self.max_events = int(max_events)
+        if not 0 <= min_us < _LONGEST_US:
+            raise ValueError(f"event_log: min_us should be microseconds from 0 on, got {min_us!r}")
         self.min_ns = int(min_us * 1000)
         self.stack, self.sync = int(stack), bool(sync)
         self.schedule = schedule_of(schedule)
@@ -87,14 +93,15 @@ class event_log:
     def __enter__(self) -> "event_log":
         if self._file is not None:
             raise RuntimeError("this event log is open already; make another with mg.event_log()")
-        self._partial = f"{self.path}.partial"
         if self._device is not None:
             self._device.open()  # without a GPU that is an error, before there is a file
         try:
-            self._file = open(self._partial, "w", encoding="utf-8")
+            self._file = GrowingFile(self.path)
+            self.place = self._file.place
         except OSError:
             self._close_device()
             raise
+        _open.add(self)
         self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
             "pid": os.getpid(),
@@ -148,6 +155,7 @@ class event_log:
         with self._lock:
             self._flush()
             file, self._file = self._file, None
+            _open.discard(self)
             if file is None:
                 return
             lost = 0 if self._memory is None else self._memory.lost
@@ -163,9 +171,9 @@ class event_log:
                 "recording_ns": self._spent + round(_hearing_cost() * self._written),
             }
             with self._guarded():
-                with file:
-                    file.write(json_text(end) + "\n")
-                os.replace(self._partial, self.path)
+                file.write(json_text(end) + "\n")
+                file.finish()
+                self.place = file.place
 
     def _close_device(self) -> None:
         if self._device is not None and self._device.is_open:
@@ -298,7 +306,31 @@ class event_log:
         except OSError as error:
             self._file = None
             events.unlisten(self)
-            print(f"minigrad: the event log {self.path} ends: {error}", file=sys.stderr)
+            complain(f"the event log {self.path} ends: {error}; {self.place} holds what there was")
+
+    def leave(self) -> None:
+        """In a forked child: hear nothing, write nothing; the log is the parent's."""
+        self._lock, self._drop_lock = threading.Lock(), threading.RLock()  # a thread had them
+        self._listening, self._device = False, None
+        events.unlisten(self)
+        if self._memory is not None:
+            self._memory.leave()
+        file, self._file = self._file, None
+        if file is not None:
+            file.leave()
+
+
+_open: WeakSet[event_log] = WeakSet()
+
+
+def _in_forked_child() -> None:
+    for log in list(_open):
+        log.leave()
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _array(x: Any) -> tuple | None:

@@ -6,14 +6,12 @@ header. Readers refuse a newer major version, keep fields they do not know, boun
 into memory, and never execute anything; what is wrong with a file is said in one FormatError.
 """
 
-import contextlib
 import json
 import os
 import platform
-import stat
 import sys
 from collections.abc import Iterator
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -37,6 +35,7 @@ from .records import (
     mark_fault,
     memory_fault,
 )
+from .writing import write_whole, written_whole
 
 __all__ = [
     "EVENTS", "GRAPH", "MAX_NAME", "VERSION", "Event", "EventReader", "check_header",
@@ -47,7 +46,10 @@ __all__ = [
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
-    EVENTS: (1, 2),  # 1.1: work, stacks, memory, marks, the log's own share; 1.2: times on a GPU
+    EVENTS: (
+        1,
+        3,
+    ),  # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out
     GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
 }
 MAX_GRAPH_BYTES = 512 << 20
@@ -73,40 +75,6 @@ def header(format_name: str) -> dict[str, Any]:
 def json_text(value: Any) -> str:
     """Compact JSON; NaN and Infinity, which JSON does not have, are refused."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
-
-
-def write_whole(path: str, text: str) -> None:
-    """Write a file so that nobody ever sees half of it."""
-    with written_whole(path) as file:
-        file.write(text)
-
-
-@contextlib.contextmanager
-def written_whole(path: str) -> Iterator[TextIO]:
-    """A file to write to, which takes its name only when the block ends without an error.
-
-    Behind a link, what it points to is replaced, with the permissions it had. A device or a pipe
-    is written into: its name is never given to a file.
-    """
-    mode = os.stat(path).st_mode if os.path.exists(path) else None
-    if mode is not None and not stat.S_ISREG(mode):
-        with open(path, "w", encoding="utf-8") as stream:
-            yield stream
-        return
-    target = os.path.realpath(path)
-    partial = f"{target}.{os.urandom(6).hex()}.partial"
-    try:
-        with open(partial, "x", encoding="utf-8") as file:  # x: through no link that lies there
-            yield file
-        if mode is not None:
-            os.chmod(partial, stat.S_IMODE(mode))
-        os.replace(partial, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(partial)
-        if isinstance(error, OSError) and error.filename == partial:
-            error.filename = str(path)  # name the file that the user asked for
-        raise
 
 
 def parse_json(text: bytes | str, what: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from ..core import events
 from ..ops import work
 from .formats import json_text
+from .records import MAX_ARRAYS, MAX_NAME
 
 _MOST_NAMES = 50_000  # definitions remembered; forgotten ones are defined again when they return
 _MOST_FORWARDS = 200_000  # recorded calls remembered, for the work of their backward
@@ -73,7 +74,7 @@ class Lines:
         elif kind == "mark":
             _, what, name, t0, t1, thread, origin = entry
             lines.append(
-                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:1000])},'
+                f'{{"kind":"mark","what":{json_text(what)},"name":{json_text(name[:MAX_NAME])},'
                 f'"t0":{t0},"t1":{t1},"thread":{self._number(("thread", thread), lines)}'
                 f"{self._origin(origin, lines)}}}\n"
             )
@@ -120,7 +121,7 @@ class Lines:
         if text is None:
             if len(self._texts) >= _MOST_NAMES:
                 self._texts.clear()
-            text = self._texts[name] = json_text(name)
+            text = self._texts[name] = json_text(name[:MAX_NAME])
         return text
 
     def _remember(self, seq: int, call: tuple) -> None:
@@ -201,20 +202,29 @@ def _counted(count: Any, *call: Any) -> Any:
 
 def _definition(what: str, *content: Any) -> dict[str, Any]:
     if what == "arrays":
-        return {"inputs": _described(content[0]), "outputs": _described(content[1])}
+        inputs, outputs = map(_described, content)
+        found: dict[str, Any] = {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS]}
+        if max(len(inputs), len(outputs)) > MAX_ARRAYS:
+            rest = outputs[MAX_ARRAYS:]
+            found["left_out"] = {
+                "inputs": max(0, len(inputs) - MAX_ARRAYS),
+                "outputs": len(rest),
+                "bytes": sum(array["bytes"] for array in rest),
+            }
+        return found
     if what == "site":
         return dict(zip(("file", "line", "function"), content, strict=True))
     if what == "stack":
         return {"frames": list(content[0])}
     if what == "thread":
         return _thread(content[0])
-    return {"name": content[0]}
+    return {"name": content[0][:MAX_NAME]}
 
 
 def _thread(identity: int) -> dict[str, Any]:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     name = names.get(identity, f"thread {identity}")
-    return {"name": name, "worker": _worker(name)}
+    return {"name": name[:MAX_NAME], "worker": _worker(name)}
 
 
 def _worker(name: str) -> int | None:

@@ -66,6 +66,12 @@ class MemoryTracker:
             for held in list(self._held.values()):
                 self.tell(("held", held.number, held.used, held.used_forward))
 
+    def leave(self) -> None:
+        """In a forked child: tell nothing more."""
+        self._lock = threading.RLock()
+        self._open = False
+        self._held.clear()
+
     # -- what the engine tells ---------------------------------------------------------------
 
     def forward(self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple):

@@ -4,10 +4,10 @@ A table and its JSON come from the profile's own numbers; the other formats are 
 that runs beside it.
 """
 
+import contextlib
 import importlib
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any, TextIO
 
@@ -48,7 +48,7 @@ class Outputs:
     """What one profile writes. Problems with files are one line on stderr, never an exception."""
 
     def __init__(self, out: Any, format: Any, log_options: dict[str, Any]):
-        self.out = None if out is None else os.fspath(out)
+        self.out = None if out is None else os.path.abspath(out)  # the program may go elsewhere
         self.wanted = names_of(format) or [format_of(self.out)]
         if self.out is None and any(name in FROM_LOG for name in self.wanted):
             raise ValueError(f"format={','.join(self.wanted)} needs a file: give out=path too")
@@ -78,7 +78,9 @@ class Outputs:
             self._log.step()
 
     def report(self, prof: Any) -> None:
-        """Write the table and its JSON, where they are wanted."""
+        """Write the table and its JSON, where they are wanted; nothing in a forked child."""
+        if os.getpid() != self.process:
+            return
         names = [name for name in self.wanted if name not in FROM_LOG]
         self.number += bool(names)
         for name in names:
@@ -108,14 +110,15 @@ class Outputs:
         for name in self.wanted:
             if name in FROM_LOG and name != "events":
                 try:
-                    writer(name)(log.path, self._path(name))
+                    writer(name)(log.place, self._path(name))
                 except (OSError, ValueError) as error:
                     complain(f"the {name} file could not be written: {error}")
                     if not kept:
-                        complain(f"the events are kept in {log.path}")
+                        complain(f"the events are kept in {log.place}")
                     kept = True
         if not kept:
-            os.unlink(log.path)
+            with contextlib.suppress(OSError):
+                os.unlink(log.place)
 
     def _path(self, name: str) -> str:
         """Where one of several formats goes: the path with the format's own ending."""
@@ -146,10 +149,9 @@ def writer(name: str) -> Callable[[str, str], Any]:
 
 
 def _beside(out: str) -> str:
-    """A new file in the folder of `out`."""
-    handle, path = tempfile.mkstemp(suffix=".jsonl", dir=os.path.dirname(out) or ".")
-    os.close(handle)
-    return path
+    """A new name in the folder of `out`."""
+    folder, name = os.path.split(out)
+    return os.path.join(folder, f"{name[:40]}.{os.urandom(4).hex()}.jsonl")
 
 
 def _print(text: str, name: str, stream: TextIO | None) -> None:

@@ -7,7 +7,10 @@ CATEGORIES = (
     "parameter", "gradient", "saved", "temporary", "input", "optimizer state", "other",
 )  # fmt: skip
 MARKS = ("scope", "step", "optimizer", "hook")
-MAX_NAME = 1000  # characters of an op's or a mark's name
+MAX_NAME = 1000  # characters of a name
+MAX_FRAMES = 100  # of a stack
+MAX_ARRAYS = 1000  # inputs, and outputs, described of one call
+MAX_AXES = 64
 _NARROW = ("float16", "bfloat16", "float32", "complex64")
 
 
@@ -154,22 +157,27 @@ Record = Event | Allocation | Category | Release | Held | Mark | DeviceEvent
 
 
 # -- definitions: each checked, and None where it is not whole -------------------------------------
+# They are cut too: a few bytes of each event may name one, and what is written of it is long.
 
 
 def _site(record: dict) -> dict | None:
-    file, line, function = record.get("file"), record.get("line"), record.get("function")
+    get: Any = record.get
+    file, line, function = get("file"), get("line"), get("function")
     whole = isinstance(file, str) and is_count(line) and isinstance(function, str)
-    return {"file": file, "line": line, "function": function} if whole else None
+    if not whole:
+        return None
+    return {"file": file[-MAX_NAME:], "line": line, "function": function[:MAX_NAME]}
 
 
 def _name(record: dict) -> str | None:
     name = record.get("name")
-    return name if isinstance(name, str) else None
+    return name[:MAX_NAME] if isinstance(name, str) else None
 
 
 def _stack(record: dict) -> tuple | None:
-    frames = record.get("frames")
-    return tuple(frames) if isinstance(frames, list) and all(map(is_count, frames)) else None
+    frames: Any = record.get("frames")
+    whole = isinstance(frames, list) and all(map(is_count, frames))
+    return tuple(frames[:MAX_FRAMES]) if whole else None
 
 
 def _arrays(record: dict) -> dict | None:
@@ -179,18 +187,21 @@ def _arrays(record: dict) -> dict | None:
         return None
     if not all(map(_is_array, [*inputs, *outputs])):
         return None
-    total = sum(array["bytes"] for array in outputs)
-    return {"inputs": inputs, "outputs": outputs, "bytes": total}
+    left_out = record.get("left_out")
+    more: Any = left_out.get("bytes") if isinstance(left_out, dict) else 0
+    total = sum(array["bytes"] for array in outputs) + (more if is_count(more) else 0)
+    return {"inputs": inputs[:MAX_ARRAYS], "outputs": outputs[:MAX_ARRAYS], "bytes": total}
 
 
 def _is_array(array: Any) -> bool:
     if not isinstance(array, dict) or not isinstance(array.get("dtype"), str):
         return False
-    return _is_shape(array.get("shape")) and is_count(array.get("bytes"))
+    whole = _is_shape(array.get("shape")) and is_count(array.get("bytes"))
+    return whole and len(array["dtype"]) <= MAX_NAME
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, list) and all(map(is_count, shape))
+    return isinstance(shape, list) and len(shape) <= MAX_AXES and all(map(is_count, shape))
 
 
 DEFINITIONS = {

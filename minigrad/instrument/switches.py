@@ -32,6 +32,7 @@ def start_switches() -> None:
             f"MINIGRAD_PROFILE_FORMAT={','.join(wanted)} needs a file: set MINIGRAD_PROFILE_OUT"
         )
         wanted = [name for name in wanted if name not in FROM_LOG] or ["table"]
+    shortest = number("MINIGRAD_PROFILE_MIN_US", float, 0.0, "a number of microseconds", 1e15)
     prof = profile(
         memory=bool(memory),
         sync=bool(sync),
@@ -40,7 +41,7 @@ def start_switches() -> None:
         every=every,
         out=out,
         format=wanted,
-        min_us=number("MINIGRAD_PROFILE_MIN_US", float, 0.0, "a number of microseconds") or 0.0,
+        min_us=shortest or 0.0,
         max_events=number("MINIGRAD_PROFILE_MAX_EVENTS", int, 0, "a whole number of events"),
     )
     prof.__enter__()
@@ -76,7 +77,7 @@ class _GraphWriter(record_backward):
 
     def __init__(self, path: str, check: bool = False):
         super().__init__(check=check)
-        self._path = path
+        self._path = os.path.abspath(path)  # the program may go elsewhere
         self._number = 0
         self._complained = False
 

@@ -1,4 +1,4 @@
-"""Standard output as a command finds it: closed, a pipe whose reader leaves, or too plain."""
+"""Standard output and error as a command finds them: closed, a pipe cut off, or too plain."""
 
 import errno
 import io
@@ -16,6 +16,12 @@ def require_stdout() -> None:
         raise OSError(errno.EBADF, "it is closed", "standard output")
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def require_stderr() -> None:
+    """Where standard error is closed, let it be nowhere; print would take standard output."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
 
 
 def reader_left() -> int:

@@ -31,14 +31,16 @@ def switch(name: str) -> bool | None:
     return None
 
 
-def number(name: str, kind: Callable[[str], Any], least: Any, what: str) -> Any:
+def number(
+    name: str, kind: Callable[[str], Any], least: Any, what: str, below: float = 2**63
+) -> Any:
     """The variable as a number, or None where it is not set or makes no sense."""
     text = os.environ.get(name)
     if not text:
         return None
     try:
         value = kind(text)
-        if not least <= value < float("inf"):
+        if not least <= value < below:
             raise ValueError
     except ValueError:
         complain(f"{name}={text!r} is ignored: it should be {what}")

@@ -8,6 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+def target_of(path: str | os.PathLike) -> Path:
+    """The file that a save would replace; OSError where there can be none."""
+    target = Path(os.path.realpath(path))  # behind a link, what it points to is replaced
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(target.parent))
+    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        raise OSError(errno.EINVAL, "only a regular file can be replaced", str(path))
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "no file can be made in", str(target.parent))
+    return target
+
+
 @contextlib.contextmanager
 def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
     """The name of a file to write, which takes `path`'s place when the block ends without error.
@@ -16,11 +28,7 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
     `path`, also after a crash, finds the old file or the new one. After an error, Ctrl-C included,
     the old file is as it was and nothing is left behind.
     """
-    target = Path(os.path.realpath(path))  # behind a link, what it points to is replaced
-    if not target.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, "no such directory", str(target.parent))
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        raise OSError(errno.EINVAL, "only a regular file can be replaced", str(path))
+    target = target_of(path)
     # the name is known before the file is there: an interrupt at any moment leaves none behind
     partial = str(target.parent / f".{target.name[:40]}.{os.urandom(6).hex()}")
     try:

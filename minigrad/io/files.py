@@ -7,7 +7,7 @@ from typing import Any
 from ..core import create
 from ..core.errors import FormatError
 from . import npz, tensors
-from .atomic import replaced_whole
+from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild
 
 _FORMATS = {".safetensors": tensors, ".npz": npz}
@@ -30,12 +30,31 @@ def save(
     form = _form(path)
     arrays, description = flatten(state)
     texts = dict(metadata or {})
-    if any(not isinstance(t, str) for pair in texts.items() for t in pair) or _STATE in texts:
-        raise TypeError(f"save: metadata must be texts by name, none of them named {_STATE!r}")
+    own = next((name for name in (_STATE, npz.BFLOAT16) if name in texts), _STATE)
+    if any(not isinstance(t, str) for pair in texts.items() for t in pair) or own in texts:
+        raise TypeError(f"save: metadata must be texts by name, none of them named {own!r}")
+    for text in (*arrays, *texts, *texts.values()):
+        if not text.isascii() and not _is_unicode(text):
+            raise ValueError(f"save: {text[:80]!r} has half a character, which no file can hold")
     if description is not None:
         texts[_STATE] = description
     with replaced_whole(path) as partial:
         form.write(partial, arrays, texts)
+
+
+def check_name(path: str | os.PathLike) -> None:
+    """Raise at once what `save` would raise for this name after hours of work."""
+    if _form(path) is tensors:
+        tensors.library()
+    target_of(path)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def load(

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import zipfile
-import zlib
 from typing import IO, Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from ..backends.dtypes import bfloat16
 from ..core.errors import FormatError
 
 _TEXTS = "__metadata__"  # a member with the texts, in JSON, as bytes
-_BFLOAT16 = "minigrad.bfloat16"  # names of arrays that NumPy's format would not know
+BFLOAT16 = "minigrad.bfloat16"  # names of arrays that NumPy's format would not know
 _LEAST_LIMIT = 256 << 20
 _RATIO = 100
 _CHUNK = 1 << 20
+_LONGEST_NAME = 65_000  # bytes that a zip archive has for one
 
 
 def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
@@ -25,6 +25,11 @@ def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> No
     wrong = [name for name in arrays if name == _TEXTS or "\0" in name or not name]
     if wrong:
         raise ValueError(f"save: an npz file cannot hold an array named {wrong[0]!r}")
+    long = [name for name in arrays if len(name.encode()) > _LONGEST_NAME]
+    if long:
+        raise ValueError(
+            f"save: an npz file holds no name of {len(long[0]):,} characters: {long[0][:40]!r}…"
+        )
     members, brain = {}, []
     for name, array in arrays.items():
         if array.dtype.kind not in "biufc" and array.dtype != bfloat16:
@@ -34,7 +39,7 @@ def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> No
             array = array.view(np.uint16)
         members[name] = array
     if brain:
-        texts = {**texts, _BFLOAT16: json.dumps(brain)}
+        texts = {**texts, BFLOAT16: json.dumps(brain)}
     if texts:
         members[_TEXTS] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -48,7 +53,7 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
     arrays = _members(path, max_bytes)
     texts = _texts(arrays.pop(_TEXTS, None), path)
     try:
-        brain = json.loads(texts.pop(_BFLOAT16, "[]"))
+        brain = json.loads(texts.pop(BFLOAT16, "[]"))
         for name in brain:
             arrays[name] = _brain_floats(arrays[name])
     except (ValueError, KeyError, TypeError) as error:
@@ -59,7 +64,7 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
 def read_metadata(path: str) -> dict[str, str]:
     """The texts alone."""
     texts = _texts(_members(path, None, only=_TEXTS).get(_TEXTS), path)
-    texts.pop(_BFLOAT16, None)
+    texts.pop(BFLOAT16, None)
     return texts
 
 
@@ -92,12 +97,14 @@ def _members(path: str, max_bytes: int | None, only: str | None = None) -> dict[
             members = [m for m in archive.infolist() if only in (None, _name(m))]
             _check_sizes(path, members, max_bytes)
             return {_name(member): _array(archive, member, path) for member in members}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise FormatError(f"{path} is no npz file that can be read: {error}") from None
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # the file is missing, or may not be read
+    except (FormatError, MemoryError):
+        raise
+    except Exception as error:  # of the zip, its decompressors, its names, NumPy's shapes: any kind
+        number = error.errno if isinstance(error, OSError) else None
+        if number not in (None, errno.EINVAL):  # the file is missing, or may not be read
             raise
-        raise FormatError(f"{path} is no npz file that can be read: a place before it") from None
+        reason = error if number is None else "a place before it"
+        raise FormatError(f"{path} is no npz file that can be read: {reason}") from None
 
 
 def _name(member: zipfile.ZipInfo) -> str:
@@ -152,7 +159,7 @@ def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np
         if version not in readers:
             raise ValueError(f"its format is {version}")
         shape, fortran, dtype = readers[version](file)
-    except (ValueError, SyntaxError, RecursionError, MemoryError, OverflowError) as error:
+    except Exception as error:  # NumPy parses it as Python text: there is no end to their kinds
         raise FormatError(f"{what} has a damaged header: {error}") from None
     if dtype.hasobject:
         raise FormatError(f"{what} holds pickled objects, which could run code; they are not read")

@@ -14,6 +14,8 @@ import numpy as np
 
 from ..core.errors import FormatError
 
+METADATA = "__metadata__"
+_WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's
 MAX_HEADER = 100_000_000  # bytes, the format's own limit
 
 
@@ -33,6 +35,8 @@ def library() -> ModuleType:
 def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> None:
     """Write the arrays and texts; TypeError for a dtype that the format does not have."""
     safetensors = library()
+    if METADATA in arrays:  # its place in the header is taken
+        raise ValueError(f"save: a safetensors file cannot hold an array named {METADATA!r}")
     try:
         safetensors.numpy.save_file(arrays, path, metadata={"format": "np", **texts})
     except safetensors.SafetensorError as error:
@@ -63,10 +67,10 @@ def read_metadata(path: str) -> dict[str, str]:
 
 
 def _texts(header: dict, path: str) -> dict[str, str]:
-    texts = header.get("__metadata__", {})
+    texts = header.get(METADATA, {})
     if not isinstance(texts, dict) or any(not isinstance(t, str) for t in texts.values()):
-        raise FormatError(f"{path}: __metadata__ must hold texts")
-    return {name: text for name, text in texts.items() if name != "format"}
+        raise FormatError(f"{path}: {METADATA} must hold texts")
+    return {name: text for name, text in texts.items() if (name, text) not in _WRITERS}
 
 
 def _header(path: str) -> dict[str, Any]:

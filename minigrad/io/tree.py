@@ -60,7 +60,7 @@ def _described(value: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Mapping):
-        items = [(key, v) for key, v in value.items()]
+        items = [(int(k) if isinstance(k, np.integer) else k, v) for k, v in value.items()]
         wrong = [key for key, _ in items if not isinstance(key, str | int)]
         if wrong:
             raise TypeError(f"save: {path or 'the state'} has the key {wrong[0]!r}; a key is a "
@@ -99,7 +99,7 @@ def rebuild(arrays: dict[str, Any], description: str | None, what: str) -> Any:
         return _built(document["tree"], arrays)
     except FormatError:
         raise
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+    except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise FormatError(f"{what}: the description of its state is damaged ({error!r})") from None
 
 

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 
-from ..instrument.terminal import reader_left, require_stdout
+from ..instrument.terminal import reader_left, require_stderr, require_stdout
 from .case import Context
 from .checks import CHECKS, Check
 from .progress import progress
@@ -52,13 +52,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
+<<<<<<< HEAD
     if int(text) < 0:
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
     return int(text)
+=======
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
+    return value
+>>>>>>> helper-faults
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    require_stderr()
     usage = parser()
     try:
         options = usage.parse_args(argv)
@@ -102,6 +110,8 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     if options.report and not Path(options.report).absolute().parent.is_dir():
         raise _UsageError(f"--report: there is no folder {Path(options.report).parent}")
+    if options.report and Path(options.report).is_dir():
+        raise _UsageError(f"--report {options.report}: is a folder")
     report = Report(options.level, options.seed)
     start = perf_counter()
     for outcomes, context in progress(_checked(options, names, checks), len(names), "gradcheck"):
@@ -118,6 +128,8 @@ def _run(options: argparse.Namespace) -> int:
 def _import(modules: Sequence[str]) -> None:
     sys.path.insert(0, "")  # as python -m does: a module beside the user is found
     for module in modules:
+        if not module or module.startswith("."):
+            raise _UsageError(f"--import {module!r}: should be a module's name, such as ops or a.b")
         try:
             importlib.import_module(module)
         except ImportError as error:

@@ -18,9 +18,10 @@ from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
-from minigrad.instrument.terminal import columns, reader_left, require_stdout
+from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, memory, report_cli, roofline
+from .arguments import columns_wide, count, microseconds, not_over, percent
 from .diff import difference
 from .live import NoTerminal, live
 from .merge import merged
@@ -58,6 +59,7 @@ def _write(name: str, log: str, out: str) -> str | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); the exit code."""
+    require_stderr()
     try:
         options = _parser().parse_args(argv)
     except SystemExit as leaving:  # argparse: 0 after --help, 2 after a wrong call
@@ -121,11 +123,17 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("-o", "--out", default="minigrad-profile.jsonl", metavar="FILE", help="the log")
     add("--format", choices=("events", *_WRITERS), default="events", help="what FILE will hold")
-    add("--min-us", type=float, default=0.0, metavar="X", help="drop (and count) shorter events")
-    add("--max-events", type=int, metavar="N", help="drop (and count) further events")
+    add(
+        "--min-us",
+        type=microseconds,
+        default=0.0,
+        metavar="X",
+        help="drop (and count) shorter events",
+    )
+    add("--max-events", type=count, metavar="N", help="drop (and count) further events")
     add("--memory", action="store_true", help="also record which arrays live, for `memory`")
     add("--html", metavar="FILE", help="also write a report for a browser; records memory too")
-    add("--stack", type=int, default=0, metavar="N", help="keep N frames of the callers")
+    add("--stack", type=count, default=0, metavar="N", help="keep N frames of the callers")
     add("--sync", action="store_true", help="wait for the GPU after each op (slow)")
     add("--device", action="store_true", help="also when each op ran on the GPU, by stream")
     add("--live", action="store_true", help="show a table that is drawn again twice a second")
@@ -140,7 +148,7 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     add("log", help="an event log")
     add("--by", choices=list(BY), default="op", help="what a row stands for (default: op)")
     add("--sort", choices=list(SORT), default="self", help="default: self, the row's own time")
-    add("--top", type=int, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
+    add("--top", type=count, default=40, metavar="N", help="rows to show (default: 40; 0: all)")
     add("--marks", action="store_true", help="show scopes, steps, optimizer steps and hooks")
     add("--json", action="store_true", help="all rows as JSON")
     _add_width(parser)
@@ -148,14 +156,18 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 
 def _add_width(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--width", type=int, default=max(60, columns()), metavar="N", help="columns to fill"
+        "--width",
+        type=columns_wide,
+        default=max(60, columns()),
+        metavar="N",
+        help="columns to fill",
     )
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_memory)
     parser.add_argument("log", help="an event log recorded with --memory")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="owners (default: 20)")
+    parser.add_argument("--top", type=count, default=20, metavar="N", help="owners (default: 20)")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     _add_width(parser)
 
@@ -164,7 +176,7 @@ def _add_roofline(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_roofline)
     parser.add_argument("log", help="an event log, recorded on this machine")
     parser.add_argument("--by", choices=list(BY), default="op", help="what a row stands for")
-    parser.add_argument("--top", type=int, default=20, metavar="N", help="rows (default: 20)")
+    parser.add_argument("--top", type=count, default=20, metavar="N", help="rows (default: 20)")
     parser.add_argument("--svg", metavar="FILE", help="draw it into this file too")
     parser.add_argument("--json", action="store_true", help="everything as JSON")
     _add_width(parser)
@@ -177,21 +189,10 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     add("after", metavar="B", help="an event log of the same program, changed")
     add("--also-a", action="append", default=[], metavar="LOG", help="another run of A")
     add("--also-b", action="append", default=[], metavar="LOG", help="another run of B")
-    add("--fail-over", type=_percent, metavar="P%", help="exit code 1 if slower by more than this")
-    add("--top", type=int, default=20, metavar="N", help="rows to show (default: 20)")
+    add("--fail-over", type=percent, metavar="P%", help="exit code 1 if slower by more than this")
+    add("--top", type=count, default=20, metavar="N", help="rows to show (default: 20)")
     add("--json", action="store_true", help="all rows as JSON")
     _add_width(parser)
-
-
-def _percent(text: str) -> float:
-    """10% or 10 as 0.1."""
-    try:
-        value = float(text.removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage such as 10%")
-    return value
 
 
 def _add_export(parser: argparse.ArgumentParser) -> None:
@@ -209,6 +210,7 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
+    not_over(options.chrome, *options.logs)
     result = merged(options.logs)
     for rank in result.ranks:
         _noted(rank.cut)
@@ -222,29 +224,36 @@ def _merge(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace) -> int:
     if not os.path.isfile(options.script):
         return _refuse(f"{options.script}: there is no such file to run")
+    try:
+        not_over(options.out, options.script)
+        not_over(options.html, options.script, options.out)
+    except ValueError as error:
+        return _refuse(str(error))
+    log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
+    aim = os.path.realpath(log)
+    out, html = os.path.abspath(options.out), options.html and os.path.abspath(options.html)
 
-    def finished(log: str, events: int, dropped: int) -> None:
-        made = log
-        if options.html:
+    def finished(place: str, events: int, dropped: int) -> None:
+        """`place`: where the log is; the script may have gone to another folder."""
+        made = log if place == aim else place
+        if html:
             with _complaining():
-                _write("html", log, options.html)
+                _write("html", place, html)
                 if not options.quiet:
                     print(f"minigrad-profile: wrote {options.html}", file=sys.stderr)
         if options.format != "events":
             with _complaining():
-                _write(options.format, log, options.out)
+                _write(options.format, place, out)
                 made = options.out
-            if made == log:  # nothing is lost: the log stays
-                _refuse(f"the events are kept in {log}")
-            else:
-                with contextlib.suppress(OSError):
-                    os.unlink(log)
+                os.unlink(place)
+            if made != options.out:  # nothing is lost: the log stays
+                _refuse(f"the events are kept in {made}")
         if not options.quiet:
             lost = f" ({dropped:,} more were dropped)" if dropped else ""
-            hint = f"; minigrad-profile view {made}" if made == log else ""
+            is_log = options.format == "events" or made != options.out
+            hint = f"; minigrad-profile view {made}" if is_log else ""
             print(f"minigrad-profile: {events:,} events in {made}{lost}{hint}", file=sys.stderr)
 
-    log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     try:
         run_script(
             options.script, options.args, log, finished, _live(options) if options.live else None,
@@ -298,6 +307,7 @@ def _memory(options: argparse.Namespace) -> int:
 
 
 def _roofline(options: argparse.Namespace) -> int:
+    not_over(options.svg, options.log)
     result = roofline.roofline(options.log, options.by)
     _noted(result.cut)
     if options.svg:
@@ -325,6 +335,8 @@ def _export(options: argparse.Namespace) -> int:
     wanted = {name: getattr(options, name) for name in _WRITERS if getattr(options, name)}
     if not wanted:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
+    for path in wanted.values():
+        not_over(path, options.log)
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

@@ -12,6 +12,10 @@ from typing import Any
 
 from minigrad.instrument.terminal import columns
 
+from .arguments import columns_wide
+
+_MOST_WORKERS = 1_024  # each is a thread
+
 
 def add_parser(commands: Any) -> None:
     """Add `compare` to the commands of minigrad-profile."""
@@ -35,7 +39,9 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         help="also write FILE.html, .svg or .json",
     )
-    add("--width", type=int, default=columns(), metavar="N", help="columns of the terminal")
+    add(
+        "--width", type=columns_wide, default=columns(), metavar="N", help="columns of the terminal"
+    )
     add("script", help="the Python file to run")
     add("args", nargs=argparse.REMAINDER, help="its arguments")
 
@@ -47,6 +53,8 @@ def _compare(options: argparse.Namespace) -> int:
         raise ValueError(f"{options.script}: there is no such file to run")
     if options.backward < 1:
         raise ValueError(f"--backward is 1 or more, got {options.backward}")
+    if options.repeats < 1:
+        raise ValueError(f"--repeats is 1 or more, got {options.repeats}")
     for path in options.save:
         if not path.endswith((".html", ".svg", ".json")):
             raise ValueError(f"--save {path}: name the file .html, .svg or .json")
@@ -75,8 +83,10 @@ def _counts(given: str | None) -> list[int] | None:
     if given is None:
         return None
     parts = given.split(",")
-    if not all(part.strip().isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"--workers is a list such as 1,2,4, got {given!r}")
+    if not all(part.strip().isdecimal() and 0 < int(part) <= _MOST_WORKERS for part in parts):
+        raise ValueError(
+            f"--workers is a list such as 1,2,4, each at most {_MOST_WORKERS:,}, got {given!r}"
+        )
     return [int(part) for part in parts]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from minigrad.instrument.chrome import trace
-from minigrad.instrument.formats import EventReader, written_whole
+from minigrad.instrument.formats import EventReader, is_count, written_whole
 from minigrad.instrument.records import Mark
 
 Span = tuple[int, int]
@@ -122,7 +122,8 @@ def _read(log: str) -> tuple[tuple, int | None, int, Rank]:
                 steps += 1
             elif record.what == "rank" and start is None:
                 name, start = record.name, record.t1
-        clock = int(reader.header.get("base_unix_ns") or 0) - reader.header["base_ns"]
+        unix = reader.header.get("base_unix_ns")
+        clock = (unix if is_count(unix) else 0) - reader.header["base_ns"]
         cut = reader.cut
     moving, idle = united(transfers), united(waits)
     exposed = sum(b - a for a, b in common(moving, idle))

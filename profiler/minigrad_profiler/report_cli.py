@@ -7,6 +7,7 @@ from typing import Any
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.terminal import columns
 
+from .arguments import columns_wide, not_over
 from .report import report_of
 from .report_advice import as_json, as_text
 
@@ -28,14 +29,13 @@ def add_parsers(commands: Any) -> None:
     parser.add_argument("log", help="an event log; recorded with --memory it tells more")
     parser.add_argument("--json", action="store_true", help="as JSON")
     parser.add_argument(
-        "--width", type=int, default=max(60, columns()), metavar="N", help="columns"
+        "--width", type=columns_wide, default=max(60, columns()), metavar="N", help="columns"
     )
 
 
 def _report(options: argparse.Namespace) -> int:
     out = options.out or f"{options.log.removesuffix('.jsonl')}.html"
-    if out in (options.log, *options.also):
-        raise ValueError(f"{out}: is the log itself; name another file with -o")
+    not_over(out, options.log, *options.also, *filter(None, [options.compare]))
     found = report_of(options.log, also=options.also)
     for log in (found.measured, *found.others):
         _noted(log.cut)

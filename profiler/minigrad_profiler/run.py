@@ -33,7 +33,7 @@ def run_script(
 
     options are those of mg.event_log; `watch` is entered around the script (the live view).
     finished(path, events, dropped) is called when the log is complete, after the script's threads
-    and its own exit handlers.
+    and its own exit handlers; the path is whole, and leads to what could be written.
     """
     try:
         with open(script, "rb") as file:
@@ -49,7 +49,7 @@ def run_script(
     def close(process: int = os.getpid()) -> None:
         if os.getpid() == process:  # not in a forked child
             log.close()
-            finished(log_path, log.events, log.dropped)
+            finished(log.place, log.events, log.dropped)
 
     atexit.register(close)
     _hide_own_frames()

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+import minigrad as mg
+
 BOUND = 30
 
 
@@ -97,3 +99,10 @@ def test_a_checkpoint_is_there_whole_or_not_at_all(job, tmp_path, phase):
     assert step == 1 and [shard["rank"] for shard in shards] == [0, 1]
     assert state["model"]["module.0.weight"].shape == (6, 4)
     assert not list(tmp_path.glob("**/.*"))
+
+
+def test_a_timeout_of_the_environment_that_is_no_number_is_named(monkeypatch):
+    monkeypatch.setenv("MINIGRAD_DISTRIBUTED_TIMEOUT", "soon")
+    monkeypatch.setattr("minigrad.distributed.ranks._world", None)
+    with pytest.raises(ValueError, match="MINIGRAD_DISTRIBUTED_TIMEOUT is .* got 'soon'"):
+        mg.distributed.init()

@@ -233,3 +233,74 @@ def test_the_same_run_twice_agrees_in_counts(tmp_path):
         found = record(tmp_path / name, lambda: train(3))
         seen.append([(event.kind, event.op, event.bytes, event.scope) for event in found])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_leaves_the_log_to_its_parent(path):
+    x = leaf(2)
+
+    def fn():
+        x * 2
+        if (child := os.fork()) == 0:
+            for _ in range(5000):
+                x * 3
+            os._exit(bool(events.listeners))
+        assert os.waitpid(child, 0)[1] == 0
+        x * 4
+
+    assert len(record(path, fn)) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_that_leaves_the_block_does_not_name_the_log(path):
+    with event_log(path, memory=True) as log:
+        child = os.fork()
+        if child == 0:
+            log.close()
+            os._exit(path.exists())
+        assert os.waitpid(child, 0)[1] == 0 and not path.exists()
+        leaf(2) * 2
+    with EventReader(str(path)) as reader:
+        assert len(list(reader)) == 1
+
+
+def test_a_full_disk_is_no_error_of_the_program_even_without_a_standard_error(path, monkeypatch):
+    class Full:
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+        flush = write
+
+    with event_log(path) as log:
+        monkeypatch.setattr(log, "_file", Full())
+        monkeypatch.setattr("sys.stderr", Full())
+        leaf(2) * 2
+        log._flush()
+        assert log not in events.listeners
+
+
+def test_a_call_with_very_many_arrays_is_a_line_that_is_read(path):
+    def fn():
+        parts = mg.split(leaf(30_000), 30_000)
+        mg.concatenate(parts).sum().backward()
+
+    found = record(path, fn)
+    assert [e.bytes for e in found if e.kind == "forward"] == [240_000, 240_000, 8]
+    assert max(len(e.arrays[side]) for e in found for side in ("inputs", "outputs")) == 1000
+    for line in path.read_text().splitlines():
+        jsonschema.validate(json.loads(line), SCHEMA)
+
+
+def test_names_of_any_length_are_lines_that_are_read(path):
+    long = "n" * 2_000_000
+    double = mg.elementwise(lambda x: x + x, name=long, dx=lambda: 2)
+
+    def fn():
+        with scope(long):
+            thread = threading.Thread(target=lambda: double(leaf(2)), name=long)
+            thread.start()
+            thread.join()
+            leaf(2) * 2
+
+    first, second = record(path, fn)
+    assert long.startswith(first.op) and second.scope and long.startswith(second.scope)

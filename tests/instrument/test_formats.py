@@ -6,6 +6,7 @@ import pytest
 
 from minigrad.core.errors import FormatError
 from minigrad.instrument import formats
+from minigrad.instrument.chrome import write_chrome
 from minigrad.instrument.formats import EventReader, read_graph, write_whole
 
 NODE = {"id": 1, "kind": "leaf", "op": None, "seq": 1, "shape": [], "dtype": "float32", "bytes": 4}
@@ -168,3 +169,35 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(path):
         write_whole(str(path), "new \ud800")
     assert path.read_text() == "old"
     assert [other.name for other in path.parent.iterdir()] == ["file"]
+
+
+def test_what_events_name_is_bounded_so_that_a_small_log_makes_no_huge_trace(path):
+    array = {"shape": [1] * 60, "dtype": "float64", "bytes": 8}
+    lines = [
+        {
+            "what": "site",
+            "id": 1,
+            "file": "f" * 100_000 + "/x.py",
+            "line": 1,
+            "function": "g" * 9999,
+        },
+        {"what": "stack", "id": 2, "frames": [1] * 100_000},
+        {"what": "scope", "id": 3, "name": "s/" * 100_000},
+        {"what": "arrays", "id": 4, "inputs": [array] * 1500, "outputs": [array] * 1500},
+    ]
+    event = {**EVENT, "site": 1, "stack": 2, "scope": 3, "arrays": 4}
+    defined = [{"kind": "define", **line} for line in lines]
+    found = log(path, HEADER, THREAD, *defined, *[event] * 20, {**END, "events": 20})
+    assert {e.bytes for e in found} == {12_000}
+    out = path.with_name("trace.json")
+    write_chrome(str(path), out)
+    assert out.stat().st_size < 20 * 300_000
+    (first,) = {e["args"]["Call stack"] for e in json.loads(out.read_text())["traceEvents"][1:21]}
+    assert "fff/x.py(1): ggg" in first
+
+
+def test_an_array_of_more_axes_than_there_are_is_refused(path):
+    array = {"shape": [1] * 65, "dtype": "float64", "bytes": 8}
+    define = {"kind": "define", "what": "arrays", "id": 0, "inputs": [array], "outputs": []}
+    with pytest.raises(FormatError, match="arrays that is not whole"):
+        log(path, HEADER, define)

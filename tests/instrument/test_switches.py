@@ -128,3 +128,45 @@ def test_a_conversion_that_fails_loses_no_events(tmp_path):
     assert "/path/to/the/checkout[profile]" in err and "the events are kept in" in err
     (kept,) = [name for name in os.listdir(tmp_path) if name.endswith(".jsonl")]
     assert len(list(EventReader(str(tmp_path / kept)))) == 21
+
+
+@pytest.mark.parametrize("wanted", ["table", "json", "events", "chrome"])
+def test_the_file_lies_where_the_program_began(tmp_path, wanted):
+    code = f"import os; os.mkdir('sub')\n{TRAIN}\nos.chdir('sub')"
+    run(code, tmp_path, MINIGRAD_PROFILE_OUT="p", MINIGRAD_PROFILE_FORMAT=wanted)
+    assert sorted(os.listdir(tmp_path)) == ["p", "sub"] and os.listdir(tmp_path / "sub") == []
+
+
+def test_the_graph_lies_where_the_program_began(tmp_path):
+    code = f"import os, minigrad; os.mkdir('sub'); os.chdir('sub')\n{TRAIN}"
+    run(code, tmp_path, MINIGRAD_GRAPH_OUT="g.json")
+    assert sorted(os.listdir(tmp_path)) == ["g.json", "sub"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_writes_no_tables(tmp_path):
+    code = TRAIN + "import os\nchild = os.fork()\nif child: os.wait()\n" + TRAIN
+    _, err = run(code, tmp_path, MINIGRAD_PROFILE_EVERY="18")
+    assert err.count("minigrad profile:") == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+def test_where_the_disk_is_full_the_events_are_kept_and_their_file_is_named(tmp_path):
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+    code = f"import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n{limit}" + 40 * TRAIN
+    _, err = run(code, tmp_path, MINIGRAD_PROFILE_OUT="p", MINIGRAD_PROFILE_FORMAT="chrome")
+    (kept,) = os.listdir(tmp_path)
+    assert f"the events are kept in {tmp_path / kept}" in err
+    with EventReader(str(tmp_path / kept), salvage=True) as reader:
+        assert len(list(reader)) > 20 and reader.cut
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e999", "nan", "-1"])
+def test_a_shortest_time_that_no_clock_tells_is_one_line_and_ignored(tmp_path, value):
+    given = {"MINIGRAD_PROFILE_OUT": "run.jsonl", "MINIGRAD_PROFILE_MIN_US": value}
+    _, err = run(TRAIN, tmp_path, **given)
+    assert err == (
+        f"minigrad: MINIGRAD_PROFILE_MIN_US={value!r} is ignored: it should be a number of "
+        "microseconds\n"
+    )
+    assert os.listdir(tmp_path) == ["run.jsonl"]

@@ -1,5 +1,6 @@
 """The three commands, where standard output is closed, full, left by its reader, or plain ASCII."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -68,3 +69,21 @@ def test_a_reader_that_leaves_ends_a_command_in_silence(files, command):
 def test_what_the_encoding_does_not_have_is_no_error(files, command):
     done = shell(files, command, "", **ASCII)
     assert done.returncode == 0 and done.stderr == ""
+
+
+def test_what_is_said_beside_a_result_is_not_put_into_it_where_standard_error_is_closed(files):
+    render = "minigrad_viz graph.json -o - --format svg --max-nodes 2"
+    assert "drawn as" in shell(files, render, ">/dev/null").stderr
+    assert shell(files, render, "2>&-").stdout.endswith("</svg>\n")
+    log = (files / "log.jsonl").read_bytes()
+    (files / "cut.jsonl").write_bytes(log[: len(log) // 2])
+    view = "minigrad_profiler view --json cut.jsonl"
+    assert "cut off" in shell(files, view, ">/dev/null").stderr
+    assert json.loads(shell(files, view, "2>&-").stdout)["cut"]
+
+
+def test_standard_input_that_is_closed_is_one_line_and_exit_2(files):
+    done = shell(files, "minigrad_viz info -", "<&-")
+    assert done.returncode == 2 and done.stderr.splitlines() == [
+        "minigrad-viz: standard input: cannot be read (it is closed)"
+    ]

@@ -1,5 +1,6 @@
 """A state that is saved comes back; other programs read it; hostile files are refused."""
 
+import contextlib
 import json
 import pickle
 import struct
@@ -271,6 +272,13 @@ MEMBERS = {
     "texts": npy("{'descr':'<U2','fortran_order':False,'shape':(1,)}", b"\0" * 8),
     "code in its header": npy("__import__('os').abort()"),
     "no array": b"hello",
+    "more elements than any memory, of none": npy(
+        f"{{'descr':'<f8','fortran_order':False,'shape':(0,{2**70})}}"),
+    "more axes than any array": npy(
+        f"{{'descr':'<f8','fortran_order':False,'shape':{(1,) * 70}}}", b"\0" * 8),
+    "a shape that is a truth": npy(
+        "{'descr':'<f8','fortran_order':False,'shape':(True,)}", b"\0" * 8),
+    "an open bracket in its header": npy("{'descr': ("),
 }  # fmt: skip
 
 
@@ -352,3 +360,63 @@ def test_a_state_that_contains_itself_is_refused_and_nothing_is_written(tmp_path
     with pytest.raises(ValueError, match="nested too deeply, or contains itself"):
         mg.save(state, path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_damaged_compressed_member_gives_one_clear_error_whatever_packed_it(tmp_path, method):
+    content = npy("{'descr':'<f8','fortran_order':False,'shape':(1000,)}", bytes(range(250)) * 32)
+    path = npz_member(tmp_path / "x.npz", "a.npy", content, compression=method)
+    whole = path.read_bytes()
+    for place in range(40, len(whole) - 80, max(1, len(whole) // 60)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with contextlib.suppress(mg.errors.FormatError):  # else nothing that counts was damaged
+            assert mg.load(path)["a"].data.tobytes() == content[-8000:]
+
+
+def test_a_member_whose_name_is_no_text_is_refused(tmp_path):
+    path = npz_member(tmp_path / "x.npz", "é.npy", npy("{}"))
+    path.write_bytes(path.read_bytes().replace("é".encode(), b"\xc3\xff"))
+    with pytest.raises(mg.errors.FormatError, match=r"x\.npz"):
+        mg.load(path)
+
+
+def test_a_number_beyond_any_float_in_the_description_is_refused(tmp_path):
+    tree = json.dumps({"version": [1, 0], "tree": {"float": 10**400}})
+    texts = np.frombuffer(json.dumps({"minigrad.state": tree}).encode(), np.uint8)
+    np.savez(tmp_path / "x.npz", __metadata__=texts)
+    with pytest.raises(mg.errors.FormatError, match="the description of its state is damaged"):
+        mg.load(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "state", "texts", "message"),
+    [
+        (".safetensors", {"__metadata__": np.ones(2)}, {}, "array named '__metadata__'"),
+        (".npz", {"n" * 70_000: np.ones(2)}, {}, "no name of 70,000 characters: 'nnn"),
+        (".npz", {"\ud800": np.ones(2)}, {}, r"'\\ud800' has half a character"),
+        (".safetensors", {"a": np.ones(2)}, {"who": "\ud800"}, "has half a character"),
+    ],
+)
+def test_names_that_could_not_be_read_again_are_refused(tmp_path, suffix, state, texts, message):
+    with pytest.raises(ValueError, match=message):
+        mg.save(state, tmp_path / f"x{suffix}", texts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_no_text_takes_the_place_of_one_of_ours(tmp_path, suffix):
+    for name in ("minigrad.state", "minigrad.bfloat16"):
+        with pytest.raises(TypeError, match=f"none of them named '{name}'"):
+            mg.save({"a": np.ones(2)}, tmp_path / f"x{suffix}", {name: "mine"})
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_text_named_format_is_kept_too(tmp_path, suffix):
+    mg.save({"a": np.ones(2)}, tmp_path / f"x{suffix}", {"format": "7"})
+    assert mg.io.metadata(tmp_path / f"x{suffix}") == {"format": "7"}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_key_may_be_an_integer_of_numpy(tmp_path, suffix):
+    mg.save({"seen": {np.int64(3): 5}}, tmp_path / f"x{suffix}")
+    assert mg.load(tmp_path / f"x{suffix}") == {"seen": {3: 5}}

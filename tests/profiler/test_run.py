@@ -152,3 +152,26 @@ def test_device_times_without_a_device_are_one_line_and_the_script_does_not_run(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "needs" in done.stderr
     assert os.listdir(tmp_path) == ["script.py"]
+
+
+@pytest.mark.parametrize("out, wanted", [("log.jsonl", "events"), ("log.json", "chrome")])
+def test_the_files_lie_where_the_run_began_whatever_folder_the_script_goes_to(
+    tmp_path, out, wanted
+):
+    code = f"{TRAIN}import os; os.mkdir('sub'); os.chdir('sub')\n"
+    (tmp_path / "script.py").write_text(code)
+    options = ["-o", out, "--format", wanted, "--html", "page.html"]
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", *options, "script.py")
+    assert (
+        done.returncode == 0 and done.stderr.splitlines()[0] == "minigrad-profile: wrote page.html"
+    )
+    assert sorted(os.listdir(tmp_path)) == sorted(["script.py", "sub", out, "page.html"])
+    assert os.listdir(tmp_path / "sub") == []
+
+
+@pytest.mark.parametrize("option", ["-o", "--html"])
+def test_a_script_is_not_replaced_by_its_own_log(tmp_path, option):
+    (tmp_path / "script.py").write_text(TRAIN)
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", option, "./script.py", "script.py")
+    assert done.returncode == 2 and "would replace script.py itself" in done.stderr
+    assert (tmp_path / "script.py").read_text() == TRAIN and os.listdir(tmp_path) == ["script.py"]

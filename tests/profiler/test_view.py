@@ -179,3 +179,51 @@ def test_help_ends_with_0_and_a_wrong_call_with_2(capsys):
     assert main(["--help"]) == 0
     assert main(["view"]) == 2
     assert main([]) == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["export LOG --chrome OUT", "export LOG --html OUT", "merge LOG --chrome OUT",
+     "roofline LOG --svg OUT", "report LOG -o OUT"],
+)  # fmt: skip
+def test_no_log_is_replaced_by_what_is_made_of_it(log, command, capsys, tmp_path):
+    before = open(log, "rb").read()
+    out = tmp_path / "link.jsonl"
+    out.symlink_to(log)
+    words = [{"LOG": str(log), "OUT": str(out)}.get(word, word) for word in command.split()]
+    assert main(words) == 2
+    assert "would replace" in capsys.readouterr().err and open(log, "rb").read() == before
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("view LOG --top -3", "--top: '-3' should be 0 or more"),
+        ("memory LOG --width -1", "--width: '-1' should be 0 or more"),
+        ("run --stack -1 LOG", "--stack: '-1' should be 0 or more"),
+        ("run --max-events -1 LOG", "--max-events: '-1' should be 0 or more"),
+        ("run --min-us nan LOG", "--min-us: 'nan' is no number of microseconds"),
+        ("run --min-us 1e308 LOG", "--min-us: '1e308' is no number of microseconds"),
+        ("compare --repeats 0 LOG", "--repeats is 1 or more, got 0"),
+        ("compare --workers 99999 LOG", "each at most 1,024, got '99999'"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_one_line_and_exit_2(log, command, message, capsys):
+    assert main([str(log) if word == "LOG" else word for word in command.split()]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith(message)
+
+
+def test_the_narrowest_table_is_still_one(log, capsys):
+    for command in ("view", "roofline", "advice"):
+        assert main([command, str(log), "--width", "0"]) == 0
+
+
+@pytest.mark.parametrize("wrong", ['1,"ph":"X"', {}, [1], -1, 2**70, None])
+def test_a_header_with_odd_numbers_makes_a_trace_that_is_whole(log, wrong, tmp_path, capsys):
+    header, rest = open(log).read().split("\n", 1)
+    odd = json.loads(header) | {"pid": wrong, "base_unix_ns": wrong}
+    (tmp_path / "odd.jsonl").write_text(f"{json.dumps(odd)}\n{rest}")
+    out = str(tmp_path / "trace.json")
+    for command in ("export", "merge"):
+        assert main([command, str(tmp_path / "odd.jsonl"), "--chrome", out]) == 0
+        assert all(type(e["pid"]) is int for e in json.load(open(out))["traceEvents"])

@@ -73,6 +73,11 @@ def test_a_wrong_rule_of_a_third_party_exits_with_1(tmp_path):
         (["--checks", "K99"], "K99"),
         (["--level", "slow"], "slow"),
         (["--import", "no_such_module"], "no_such_module"),
+        (["--import", ""], "should be a module's name"),
+        (["--import", ".ops"], "should be a module's name"),
+        (["--ops", "exp", "--seed", "-1"], "'-1' should be 0 or more"),
+        (["--ops", "exp", "--jobs", "-1"], "'-1' should be 0 or more"),
+        (["--ops", "exp", "--report", "/"], "/: is a folder"),
         (["--ops", "exp", "--report", "no/such/folder/r.md"], "no/such/folder"),
     ],
 )

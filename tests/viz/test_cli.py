@@ -177,3 +177,35 @@ def test_the_guides_pictures_exist():
     docs = Path(__file__).parents[2] / "docs"
     for picture in re.findall(r"\((pictures/[^)]+)\)", (docs / "viewer.md").read_text()):
         assert (docs / picture).stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize("command", ["render", "step", "diff"])
+def test_no_dump_is_replaced_by_its_picture(command, dumps, save, viz, tmp_path):
+    path = save(dumps.tiny())
+    before = path.read_bytes()
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    others = [path] if command == "diff" else []
+    code, _, err = viz(command, path, *others, "-o", link)
+    assert code == 2 and "would replace the dump itself" in err
+    assert path.read_bytes() == before and link.is_symlink()
+
+
+@pytest.mark.parametrize("limit", [10**12, 10**20])
+def test_a_limit_beyond_all_memory_takes_none(limit, dumps, save, viz):
+    code, out, err = viz("info", save(dumps.tiny()), "--max-bytes", limit)
+    assert code == 0 and "node" in out and err == ""
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+@pytest.mark.parametrize("option", ["--time-limit", "--slower"])
+def test_a_number_that_makes_no_sense_is_a_wrong_call(option, value, dumps, save, viz, tmp_path):
+    path = save(dumps.tiny())
+    command = ["diff", path, path] if option == "--slower" else [path, "-o", tmp_path / "o.png"]
+    code, _, err = viz(*command, f"{option}={value}")
+    assert code == 2 and "should be a number above 0" in err and "Traceback" not in err
+
+
+def test_graphviz_may_be_given_more_time_than_a_clock_can_tell(dumps, save, viz, tmp_path):
+    code, _, _ = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", "--time-limit", "1e300")
+    assert code == 0

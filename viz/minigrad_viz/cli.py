@@ -38,6 +38,8 @@ _EXAMPLES = """examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with these arguments (default: those of the process); the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.stderr is None:  # closed: what is printed there would stand in standard output
+        sys.stderr = open(os.devnull, "w")
     if arguments and arguments[0] not in (*_COMMANDS, "-h", "--help", "--version"):
         arguments.insert(0, "render")
     try:
@@ -116,7 +118,7 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="who lays the graph out: ours (auto, builtin) or Graphviz (dot, pygraphviz)",
     )
-    add("--time-limit", type=float, default=10.0, metavar="S", help="seconds given to Graphviz")
+    add("--time-limit", type=_seconds, default=10.0, metavar="S", help="seconds given to Graphviz")
     add("--layout-limit", type=_count, default=1_500, metavar="N", help="boxes given to Graphviz")
 
 
@@ -136,7 +138,7 @@ def _add_diff(parser: argparse.ArgumentParser) -> None:
     add("other", metavar="B", help="the graph after")
     add("-o", "--out", metavar="FILE", help="also draw B, marked; the ending is the format")
     add("--json", action="store_true", help="as JSON")
-    add("--slower", type=float, default=SLOWER, metavar="F", help=f"as factor (default {SLOWER})")
+    add("--slower", type=_factor, default=SLOWER, metavar="F", help=f"as factor (default {SLOWER})")
     _add_max_bytes(parser)
 
 
@@ -169,3 +171,14 @@ def _count(text: str) -> int:
     if value < 0:
         raise argparse.ArgumentTypeError("should be 0 or more")
     return value
+
+
+def _factor(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("should be a number above 0")
+    return value
+
+
+def _seconds(text: str) -> float:
+    return min(_factor(text), 1e6)  # what the system's clocks can wait for

@@ -13,7 +13,7 @@ from minigrad_viz.diff import Difference, difference, difference_json, differenc
 from minigrad_viz.diff import summary as difference_summary
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
-from minigrad_viz.files import write_whole
+from minigrad_viz.files import not_over, write_whole
 from minigrad_viz.graph import Graph
 from minigrad_viz.page import page_text
 from minigrad_viz.picture import Overlay, picture_of
@@ -32,6 +32,7 @@ NO_CHECKS = (
 def render_dump(options: argparse.Namespace) -> int:
     """Draws a dump in the format that the output's name means."""
     wanted = format_of(options.out, options.format)
+    not_over(options.out, options.dump)
     graph = read(options.dump, options.max_bytes)
     if options.check and not check_counts(graph):
         raise ViewerError(f"{shown(options.dump, 120, 'tail')}: {NO_CHECKS}")
@@ -59,6 +60,7 @@ def render_dump(options: argparse.Namespace) -> int:
 
 def step(options: argparse.Namespace) -> int:
     """Writes the page that plays the recorded backward."""
+    not_over(options.out, options.dump)
     graph = read(options.dump, options.max_bytes)
     if graph.backward is None or not graph.backward.steps:
         raise ViewerError(
@@ -73,6 +75,7 @@ def step(options: argparse.Namespace) -> int:
 def diff(options: argparse.Namespace) -> int:
     """Tells what is between two dumps, and draws it where asked; 1 if the structures differ."""
     wanted = format_of(options.out, None) if options.out else ""
+    not_over(options.out, options.dump, options.other)
     a, b = read(options.dump, options.max_bytes), read(options.other, options.max_bytes)
     found = difference(a, b, options.slower)
     if wanted:

@@ -32,6 +32,14 @@ def write_whole(path: str, data: bytes) -> None:
         raise ViewerError(f"{shown(path, 200, 'tail')}: cannot be written ({reason})") from None
 
 
+def not_over(out: str | None, *sources: str) -> None:
+    """ViewerError where a result would replace its own dump, whatever name leads there."""
+    for source in sources if out else ():
+        if out != "-" and os.path.realpath(out or "") == os.path.realpath(source):
+            name = shown(out or "", 120, "tail")
+            raise ViewerError(f"{name}: would replace the dump itself; name another file with -o")
+
+
 def _is_stream(path: str) -> bool:
     """Whether `path` is a device or a pipe, which is written into and never replaced."""
     try:

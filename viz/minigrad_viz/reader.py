@@ -6,13 +6,14 @@ harm. Each field in use has its type checked; fields that are not known are pass
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
@@ -29,7 +30,7 @@ from minigrad_viz.graph import (
     Site,
     Step,
     topological_order,
-)
+)  # fmt: skip
 
 FORMAT = "minigrad.graph"
 MAJOR = 1
@@ -60,19 +61,28 @@ def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
 def _read_bytes(path: str, label: str, max_bytes: int) -> bytes:
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(max_bytes + 1)
+            if sys.stdin is None:
+                raise OSError(9, "it is closed")
+            data = _bounded(sys.stdin.buffer, max_bytes)
         else:
             if os.path.isdir(path):
                 raise ViewerError(f"{label}: is a folder, not a graph file")
             with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                data = b"" if size > max_bytes else file.read(max_bytes + 1)
+                fits = os.fstat(file.fileno()).st_size <= max_bytes
+                data = _bounded(file, max_bytes) if fits else b""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ViewerError(f"{label}: cannot be read ({reason})") from None
     if len(data) > max_bytes or (path != "-" and not data and os.path.getsize(path)):
         raise ViewerError(f"{label}: larger than {max_bytes:,} bytes; raise --max-bytes to read it")
     return data
+
+
+def _bounded(file: IO[bytes], limit: int) -> bytes:
+    data = io.BytesIO()  # read(limit + 1) would take that memory first
+    while part := file.read(min(1 << 20, limit + 1 - data.tell())):
+        data.write(part)
+    return data.getvalue()
 
 
 def _reason(error: Exception, data: bytes) -> str:

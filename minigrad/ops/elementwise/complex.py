@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from ...backends.dtypes import is_floating
 from ...core.primitive import linear, primitive
 
 __all__ = ["abs", "absolute", "angle", "conj", "conjugate", "fabs", "imag", "real"]
@@ -64,7 +65,9 @@ def conj_dx(g):
 @primitive(numpy=np.angle)
 def angle(x, deg=False):
     """y = arg x in (−π, π], in degrees if deg ;  gx = g i x/|x|², 0 at 0 and for real x"""
-    return np.angle(x, deg)
+    y = np.angle(x, deg)
+    dtype = getattr(x, "dtype", None)  # of a bfloat16 without axes NumPy makes a float32
+    return y.astype(dtype, copy=False) if dtype is not None and is_floating(dtype) else y
 
 
 def _turn(x, deg):

@@ -1,0 +1,153 @@
+"""Files that take their name when they are whole: written at once, or growing while a program runs.
+
+Behind a link, what it points to is replaced, with the permissions it had. A device or a pipe is
+written into: its name is never given to a file.
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be replaced at all
+    fcntl: Any = None
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file so that nobody ever sees half of it."""
+    with written_whole(path) as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def written_whole(path: str) -> Iterator[TextIO]:
+    """A file to write to, which takes its name only when the block ends without an error."""
+    mode = _mode(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        with open(path, "w", encoding="utf-8") as stream:
+            yield stream
+        return
+    target = os.path.realpath(path)
+    partial = _beside(target)
+    try:
+        with open(partial, "x", encoding="utf-8") as file:  # x: through no link that lies there
+            yield file
+        _give_name(partial, target, mode)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(partial)
+        if isinstance(error, OSError) and error.filename == partial:
+            error.filename = str(path)  # name the file that the user asked for
+        raise
+
+
+class GrowingFile:
+    """A text file that grows as "name.partial" and takes its name at `finish`.
+
+    The place is settled at once: the program may change its folder meanwhile. While somebody else
+    grows the same file, this one grows under a name of its own, so that no line of one stands in
+    the other; the name goes to who finishes last. What was written stays where a write fails, and
+    where the program is killed: `place` says in which file.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self._path = self.place = os.path.realpath(path)
+        self._mode = _mode(os.fspath(path))
+        self._partial: str | None = None
+        try:
+            if self._mode is not None and not stat.S_ISREG(self._mode):
+                self._file: TextIO = open(path, "w", encoding="utf-8")
+            else:
+                self._partial, handle = _open_partial(self._path)
+                self.place = self._partial
+                self._file = open(handle, "w", encoding="utf-8")
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+
+    def write(self, text: str) -> None:
+        """Add a text; nothing waits in memory, which a forked child would write once more."""
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except OSError:
+            self.close()
+            raise
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        if fcntl is None:
+            self.close()
+        try:
+            if self._partial is not None:  # named while the lock is held: nobody takes it over
+                _give_name(self._partial, self._path, self._mode)
+                self.place = self._path
+        finally:
+            self.close()
+
+    def leave(self) -> None:
+        """In a forked child: let go of the file, which is the parent's."""
+        if self._file.closed:
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._file.fileno(), inheritable=False)
+        os.close(nowhere)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file, as it is."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _open_partial(path: str) -> tuple[str, int]:
+    """The name and handle of an empty file that nobody else writes into.
+
+    What a killed program left behind is written over; another's file, a link or a pipe is not.
+    """
+    partial = f"{path}.partial"
+    with contextlib.suppress(OSError):
+        handle = os.open(partial, _FLAGS, 0o666)
+        if _is_ours(handle, partial):
+            os.ftruncate(handle, 0)
+            return partial, handle
+        os.close(handle)
+    partial = _beside(path)
+    return partial, os.open(partial, _FLAGS | os.O_EXCL, 0o666)
+
+
+def _is_ours(handle: int, partial: str) -> bool:
+    """Whether the open file is a regular one, locked by nobody else, and still has this name."""
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    if fcntl is not None:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system without locks
+            pass
+    return os.path.exists(partial) and os.path.samestat(found, os.lstat(partial))
+
+
+def _beside(path: str) -> str:
+    """A new name in the same folder, short enough for any file system."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f"{name[:40]}.{os.urandom(6).hex()}.partial")
+
+
+def _mode(path: str) -> int | None:
+    """Kind and permissions of what has this name; None where nothing has."""
+    return os.stat(path).st_mode if os.path.exists(path) else None
+
+
+def _give_name(partial: str, target: str, mode: int | None) -> None:
+    if mode is not None:
+        os.chmod(partial, stat.S_IMODE(mode))
+    os.replace(partial, target)

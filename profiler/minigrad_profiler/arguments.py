@@ -1,0 +1,43 @@
+"""What the commands' arguments may be."""
+
+import argparse
+import os
+
+
+def count(text: str) -> int:
+    """A whole number from 0 on."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
+    return value
+
+
+def columns_wide(text: str) -> int:
+    """A width that a table can have."""
+    return max(20, count(text))
+
+
+def microseconds(text: str) -> float:
+    """A time that a clock can tell."""
+    value = float(text)
+    if not 0 <= value < 1e15:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of microseconds")
+    return value
+
+
+def percent(text: str) -> float:
+    """10% or 10 as 0.1."""
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no percentage such as 10%")
+    return value
+
+
+def not_over(out: str | None, *sources: str) -> None:
+    """ValueError where a result would replace what it is made of, whatever name leads there."""
+    for source in sources if out else ():
+        if os.path.realpath(out or "") == os.path.realpath(source):
+            raise ValueError(f"{out}: would replace {source} itself; name another file")
