@@ -52,16 +52,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-<<<<<<< HEAD
-    if int(text) < 0:
-        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
-    return int(text)
-=======
     value = int(text)
     if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
+        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
     return value
->>>>>>> helper-faults
 
 
 def main(argv: Sequence[str] | None = None) -> int:
