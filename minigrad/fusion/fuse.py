@@ -61,11 +61,14 @@ class _Fused:
 
     def takes(self, values: tuple) -> bool:
         """Whether a program of one element or row is all that fn does to such values."""
-        arrays = _arrays(tuple([raw(x) for x in values]))
-        shapes = tuple([x.shape for x in arrays])
-        dtypes = tuple([x.dtype for x in arrays])
-        key = (self, "takes", shapes, dtypes)
-        return programs.get_or_make(key, lambda: holds_for(self.fn, dtypes, shapes))
+        values = tuple([raw(x) for x in values])
+        kinds = [(x.shape, x.dtype) if hasattr(x, "dtype") else type(x) for x in values]
+
+        def asked() -> bool:
+            arrays = _arrays(values)
+            return holds_for(self.fn, [x.dtype for x in arrays], [x.shape for x in arrays])
+
+        return programs.get_or_make((self, "takes", *kinds), asked)
 
     def primitive_of(self, count: int) -> Primitive:
         if count not in self._primitives:
