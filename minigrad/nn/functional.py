@@ -35,7 +35,6 @@ from ..ops import (
     conv_transpose3d,
     cross_entropy,
     ctc_loss,
-    embedding,
     fractional_max_pool2d,
     fractional_max_pool3d,
     gelu,
@@ -304,12 +303,28 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
     return y if bias is None else y + bias
 
 
+def embedding(
+    x: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """weight[x] for row numbers x of any shape and weight (n, d): nn.Embedding."""
+    x = create.as_tensor(x)
+    if max_norm is not None:
+        _embedding.cut(weight, x, max_norm, norm_type, "embedding")
+    return _embedding.rows_of(weight, x, x, padding_idx, scale_grad_by_freq)
+
+
 def embedding_bag(
-    x: Any, weight: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None,
+    x: Any, weight: Any, offsets: Any = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
-    layer = _embedding.EmbeddingBag(*weight.shape, mode=mode, padding_idx=padding_idx)
+    layer = _embedding.EmbeddingBag(
+        *weight.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+        create.empty(weight.shape), include_last_offset, padding_idx,
+    )  # fmt: skip
     vars(layer)["weight"] = weight  # a tensor, which the attribute would refuse
     return layer(x, offsets, per_sample_weights)
 
