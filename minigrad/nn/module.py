@@ -273,9 +273,20 @@ class Module(ModuleHooks):
                     state[_join(path, name)] = value
         return state
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone."""
-        return copies_of(self._state())
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Tensor]:
+        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
+
+        keep_vars=True gives the live tensors themselves. `prefix` stands before every path;
+        `destination` is a dict to write into, and is what is returned.
+        """
+        state = self._state() if keep_vars else copies_of(self._state())
+        found = {prefix + path: tensor for path, tensor in state.items()}
+        if destination is None:
+            return found
+        destination.update(found)
+        return destination
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Unmatched:
         """Write the values of a state_dict into this module.

@@ -207,6 +207,26 @@ def test_a_name_made_in_code_must_be_one_to_find_things_by(name):
             register(name, value)
 
 
+def test_a_state_may_be_written_under_a_prefix_beside_another():
+    net = nn.Linear(2, 1)
+    whole = {"epoch": 3}
+    assert net.state_dict(destination=whole, prefix="net.") is whole
+    assert list(whole) == ["epoch", "net.weight", "net.bias"]
+
+
+def test_a_subclass_may_pass_what_it_is_given_on_to_state_dict():
+    class Tagged(nn.Linear):
+        def state_dict(self, *args, **kwargs):
+            return {**super().state_dict(*args, **kwargs), "tag": 1}
+
+    assert list(Tagged(2, 1).state_dict(prefix="a.")) == ["a.weight", "a.bias", "tag"]
+
+
+def test_keep_vars_gives_the_live_tensors():
+    net = nn.Linear(2, 1)
+    assert net.state_dict(keep_vars=True)["weight"] is net.weight
+
+
 def test_a_loaded_state_gives_the_same_results():
     one, two = Net(), Net()
     x = mg.ones(2, 4, dtype="float32")
