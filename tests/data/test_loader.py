@@ -191,6 +191,15 @@ def test_streams_are_read_to_their_ends(workers, kind):
     assert all(len(x) == 2 for (x,) in whole)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_options_for_pytorchs_memory_and_workers_change_nothing(workers):
+    options = {"pin_memory": True, "persistent_workers": workers > 0, "pin_memory_device": "cuda"}
+    plain = data.DataLoader(Squares(), 3, num_workers=workers)
+    loader = data.DataLoader(Squares(), 3, num_workers=workers, prefetch_factor=None, **options)
+    for _ in range(2):
+        assert [x.tolist() for x, _ in loader] == [x.tolist() for x, _ in plain]
+
+
 def test_samplers_give_the_order():
     loader = data.DataLoader(Squares(), 2, sampler=[5, 1, 9])
     assert [x.tolist() for x, _ in loader] == [[5, 1], [9]]
