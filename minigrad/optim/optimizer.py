@@ -218,7 +218,8 @@ class Optimizer:
                 for key, value in saved.items()
                 if value is not None
             }
-            states[id(p)].setdefault("step", 1)  # PyTorch's SGD does not count, but has begun
+            # PyTorch's SGD does not count, but has begun where there is a buffer
+            states[id(p)].setdefault("step", 1 if states[id(p)] else 0)
         for group, new in zip(self.param_groups, merged, strict=True):
             group.update(new)
         self._state = states
