@@ -84,6 +84,7 @@ from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding
 from .inplace import dropout_with_inplace, takes_inplace
+from .padding import padded
 from .similarity import cosine_similarity, normalize, pairwise_distance
 
 __all__ = [
@@ -171,7 +172,8 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """x longer at the ends of its last axes: pad is (left, right) of the last, then of the one
-    before it, and so on. mode: constant, reflect, replicate or circular.
+    before it, and so on; a negative number cuts off. mode: constant, reflect, replicate or
+    circular.
     """
     if mode not in _PAD_MODES:
         raise ValueError(f"pad: mode={mode!r}; choose {', '.join(_PAD_MODES)}")
@@ -179,12 +181,7 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
         raise ValueError(
             f"pad: {tuple(pad)} must be pairs (left, right) for the last axes of x {x.shape}"
         )
-    if min(pad, default=0) < 0:
-        raise ValueError(f"pad: lengths must be 0 or more, got {tuple(pad)}; slice x to shorten it")
-    pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    width = ((0, 0),) * (x.ndim - len(pairs)) + tuple(pairs)
-    options = {"constant_values": value or 0} if mode == "constant" else {}
-    return op.pad(x, width, mode=_PAD_MODES[mode], **options)
+    return padded("pad", x, pad, _PAD_MODES[mode], value or 0)
 
 
 def one_hot(x: Any, num_classes: int = -1) -> Tensor:

@@ -69,6 +69,12 @@ def test_a_function_and_its_gradient_are_pytorchs(name):
     np.testing.assert_allclose(mg.grad(y, x, g).numpy(), grad.numpy(), rtol=1e-8, atol=1e-11)
 
 
+def test_negative_padding_cuts_off_as_pytorchs_does():
+    for width in ((-1, 2), (1, -2, -1, 0), (-1, -1, -1, -1)):
+        expected = T.pad(torch.tensor(X), width, value=2.0).numpy()
+        np.testing.assert_array_equal(F.pad(mg.tensor(X), width, value=2.0).numpy(), expected)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 def test_padding_modes_are_pytorchs(mode):
     expected = T.pad(torch.tensor(X), (1, 2), mode=mode).numpy()
