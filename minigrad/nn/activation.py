@@ -243,6 +243,8 @@ class RReLU(Module):
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False):
+        if not lower <= upper:
+            raise ValueError(f"RReLU: lower={lower} must not be above upper={upper}")
         self.lower = lower
         self.upper = upper
         self.inplace = inplace

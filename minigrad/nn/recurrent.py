@@ -132,6 +132,8 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: needs hidden_size and num_layers of 1 or more and a "
                 f"dropout from 0 to 1; got {hidden_size}, {num_layers}, {dropout}"
             )
+        if isinstance(batch_first, str):  # "False" would be true
+            raise TypeError(f"{type(self).__name__}: batch_first is a bool, got {batch_first!r}")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
