@@ -209,6 +209,26 @@ def test_samplers_give_the_order():
     assert [float(x) for x, _ in rows] == [0, 1, 2]
 
 
+def test_a_random_order_of_some_rows_draws_each_once_and_anew_in_every_pass():
+    loader = data.DataLoader(Squares(), 2, sampler=data.SubsetRandomSampler(np.arange(3, 12)))
+    passes = [[int(x) for batch, _ in loader for x in batch] for _ in range(2)]
+    assert len(loader) == 5 and passes[0] != passes[1]
+    assert [sorted(order) for order in passes] == [list(range(3, 12))] * 2
+
+
+def test_a_sampler_of_ones_own_gives_the_order():
+    class Backwards(data.Sampler):
+        def __iter__(self):
+            return iter([3, 2, 1])
+
+    assert [x.tolist() for x, _ in data.DataLoader(Squares(), 2, sampler=Backwards())] == [
+        [3, 2],
+        [1],
+    ]
+    with pytest.raises(NotImplementedError, match=r"Sampler has no __iter__; define __iter__"):
+        iter(data.Sampler())
+
+
 def test_weighted_draws_follow_the_weights():
     draws = data.WeightedRandomSampler([0, 1, 3], 4000, generator=np.random.default_rng(0))
     counts = np.bincount(list(draws), minlength=3)
