@@ -234,11 +234,13 @@ class Module(ModuleHooks):
 
     # -- dtype and device ---------------------------------------------------------------------
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+    def to(
+        self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
+    ) -> "Module":
         """Move floating parameters and buffers to a dtype, all of them to a device; in place.
 
         to("cuda:0"), to(np.float64), to(device=..., dtype=...). Parameters stay the same objects,
-        so an optimizer may be made before; gradients move with them.
+        so an optimizer may be made before; gradients move with them. non_blocking has no effect.
         """
         for arg in args:
             if isinstance(arg, str) and arg.partition(":")[0] in ("cpu", "cuda"):
@@ -260,6 +262,18 @@ class Module(ModuleHooks):
     def half(self) -> "Module":
         """to(float16)"""
         return self.to(dtype="float16")
+
+    def bfloat16(self) -> "Module":
+        """to(bfloat16)"""
+        return self.to(dtype="bfloat16")
+
+    def cpu(self) -> "Module":
+        """to("cpu")"""
+        return self.to(device="cpu")
+
+    def cuda(self, device: int = 0) -> "Module":
+        """to("cuda:0")"""
+        return self.to(device=f"cuda:{device}")
 
     # -- saving ------------------------------------------------------------------------------
 

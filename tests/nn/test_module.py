@@ -393,3 +393,11 @@ def test_modules_nested_beyond_pythons_limit_are_an_error_that_says_what_to_do()
     with pytest.raises(RecursionError, match=r"Around: .* nn\.Sequential\(\*layers\), or raise"):
         deep(mg.ones(1, 2))
     assert len(deep.state_dict()) == 2 and len(list(deep.modules())) == 1001
+
+
+def test_modules_and_batches_move_with_the_words_of_a_script():
+    net = nn.Linear(2, 1)
+    assert net.to("cpu", non_blocking=True).cpu() is net
+    assert net.bfloat16().weight.dtype == mg.bfloat16
+    x = mg.ones(2, 2)
+    assert x.to("cpu", non_blocking=True) is x
