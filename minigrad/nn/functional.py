@@ -145,19 +145,23 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
 # -- over one axis, which PyTorch calls dim ---------------------------------------------------
 
 
-def softmax(x: Any, dim: int = -1) -> Tensor:
-    """e^xᵢ / Σⱼ e^xⱼ along dim: mg.softmax."""
-    return op.softmax(x, axis=dim)
+def softmax(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """e^xᵢ / Σⱼ e^xⱼ along dim: mg.softmax. dtype: x is brought to it first."""
+    return op.softmax(_in(dtype, x), axis=dim)
 
 
-def log_softmax(x: Any, dim: int = -1) -> Tensor:
-    """xᵢ − log Σⱼ e^xⱼ along dim: mg.log_softmax."""
-    return op.log_softmax(x, axis=dim)
+def log_softmax(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """xᵢ − log Σⱼ e^xⱼ along dim: mg.log_softmax. dtype as for softmax."""
+    return op.log_softmax(_in(dtype, x), axis=dim)
 
 
-def softmin(x: Any, dim: int = -1) -> Tensor:
+def softmin(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
     """softmax of −x."""
-    return op.softmax(-x, axis=dim)
+    return op.softmax(-_in(dtype, x), axis=dim)
+
+
+def _in(dtype: Any, x: Any) -> Any:
+    return x if dtype is None else op.astype(x, dtype=dtype)
 
 
 def glu(x: Any, dim: int = -1) -> Tensor:

@@ -142,6 +142,16 @@ def test_momentum_switched_on_later_begins_as_pytorchs_does(loaded, torch):
         np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "RMSprop", "Lion"])
+def test_choices_of_an_implementation_are_taken_and_change_nothing(name):
+    plain, chosen = leaf([1.0, -2.0]), leaf([1.0, -2.0])
+    step_with(getattr(optim, name)([plain]), plain, np.ones(2))
+    step_with(getattr(optim, name)([chosen], foreach=False, fused=True), chosen, np.ones(2))
+    assert plain.tolist() == chosen.tolist()
+    with pytest.raises(TypeError, match="differentiable"):
+        getattr(optim, name)([plain], differentiable=True)
+
+
 @pytest.mark.parametrize(("name", "options"), ALL)
 def test_a_step_writes_into_the_parameters_own_memory(name, options):
     p = leaf(np.ones(5), np.float32)
