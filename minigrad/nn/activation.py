@@ -7,6 +7,7 @@ import numpy as np
 from ..core import create, draws
 from ..core.registry import op
 from ..core.tensor import Tensor
+from .init import constant_
 from .module import Module
 from .parameter import Parameter
 
@@ -227,7 +228,13 @@ class PReLU(Module):
         dtype: Any = np.float32,
     ):
         self.num_parameters = num_parameters
-        self.weight = Parameter(create.full((num_parameters,), init, dtype=dtype, device=device))
+        self.init = init
+        self.weight = Parameter(create.empty((num_parameters,), dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Begin again with a = init."""
+        constant_(self.weight, self.init)
 
     def forward(self, x: Tensor) -> Tensor:
         return op.prelu(x, self.weight)

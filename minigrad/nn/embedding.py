@@ -73,6 +73,10 @@ class _Table(Module):
             self.weight = Parameter(weight)
             return
         self.weight = Parameter(create.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0

@@ -322,8 +322,9 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
+    rows, width = weight.shape
     layer = _embedding.EmbeddingBag(
-        *weight.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+        rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
         create.empty(weight.shape), include_last_offset, padding_idx,
     )  # fmt: skip
     vars(layer)["weight"] = weight  # a tensor, which the attribute would refuse

@@ -190,6 +190,7 @@ class _FractionalMaxPool(Module):
     """Max-pooling to output_size, or output_ratio of x's size, with windows at places drawn."""
 
     dims = 0
+    _random_samples: Tensor | None
 
     def __init__(
         self,

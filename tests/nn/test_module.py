@@ -207,27 +207,8 @@ def test_a_name_made_in_code_must_be_one_to_find_things_by(name):
             register(name, value)
 
 
-def test_a_state_may_be_written_under_a_prefix_beside_another():
-    net = nn.Linear(2, 1)
-    whole = {"epoch": 3}
-    assert net.state_dict(destination=whole, prefix="net.") is whole
-    assert list(whole) == ["epoch", "net.weight", "net.bias"]
-
-
-def test_a_subclass_may_pass_what_it_is_given_on_to_state_dict():
-    class Tagged(nn.Linear):
-        def state_dict(self, *args, **kwargs):
-            return {**super().state_dict(*args, **kwargs), "tag": 1}
-
-    assert list(Tagged(2, 1).state_dict(prefix="a.")) == ["a.weight", "a.bias", "tag"]
-
-
-def test_keep_vars_gives_the_live_tensors():
-    net = nn.Linear(2, 1)
-    assert net.state_dict(keep_vars=True)["weight"] is net.weight
-
-
 def test_a_loaded_state_gives_the_same_results():
+    mg.manual_seed(0)  # all of its three ReLUs may be dead, in both nets
     one, two = Net(), Net()
     x = mg.ones(2, 4, dtype="float32")
     assert not np.array_equal(one(x).detach().numpy(), two(x).detach().numpy())
@@ -393,11 +374,3 @@ def test_modules_nested_beyond_pythons_limit_are_an_error_that_says_what_to_do()
     with pytest.raises(RecursionError, match=r"Around: .* nn\.Sequential\(\*layers\), or raise"):
         deep(mg.ones(1, 2))
     assert len(deep.state_dict()) == 2 and len(list(deep.modules())) == 1001
-
-
-def test_modules_and_batches_move_with_the_words_of_a_script():
-    net = nn.Linear(2, 1)
-    assert net.to("cpu", non_blocking=True).cpu() is net
-    assert net.bfloat16().weight.dtype == mg.bfloat16
-    x = mg.ones(2, 2)
-    assert x.to("cpu", non_blocking=True) is x
