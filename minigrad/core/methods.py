@@ -213,6 +213,11 @@ class Methods(AxisMethods):
 
     @teaching
     def transpose(self, *axes: Any) -> Any:
+        if len(axes) == 2 and self.ndim > 2:
+            raise ValueError(
+                f"transpose{axes}: x has {self.ndim} axes, {self.shape}, and NumPy's transpose "
+                f"takes all of them in their new order; two are swapped by swapaxes{axes}"
+            )
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
     @teaching

@@ -290,3 +290,8 @@ def test_expand_keeps_an_axis_at_minus_one():
     assert y.shape == (3, 2, 4) and x.grad.tolist() == [[12], [12]]
     with pytest.raises(ValueError, match=r"shape=\(-1, 2, 4\)"):
         x.expand(-1, 2, 4)
+
+
+def test_two_axes_for_transpose_are_told_of_swapaxes():
+    with pytest.raises(ValueError, match=r"two are swapped by swapaxes\(1, 2\)"):
+        mg.ones(2, 3, 4).transpose(1, 2)
