@@ -128,9 +128,11 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
     x, target = _of_one_shape("bce", x, target)
     if device_of(raw(x)) == "cpu":  # elsewhere a look at x would wait for the device
         seen = on_host(x)
-        if seen.size and (seen.min() < 0 or seen.max() > 1):
+        low, high = (seen.min(), seen.max()) if seen.size else (0, 1)
+        # what is infinite or NaN makes a loss that is, as in every op
+        if not (low >= 0 and high <= 1) and np.isfinite([low, high]).all():
             raise ValueError(
-                f"bce: x must hold probabilities, from 0 to 1; got {seen.min()} to {seen.max()}. "
+                f"bce: x must hold probabilities, from 0 to 1; got {low} to {high}. "
                 "For logits there is bce_with_logits"
             )
     y = bce_terms(x, target)
