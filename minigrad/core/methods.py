@@ -170,8 +170,11 @@ class Methods(AxisMethods):
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         return op.astype(self, dtype=dtype, copy=copy)
 
-    def to(self, *targets: Any, device: str | None = None, dtype: Any = None) -> Any:
-        return op.to(self, *targets, device=device, dtype=dtype)
+    def to(
+        self, *targets: Any, device: str | None = None, dtype: Any = None,
+        non_blocking: bool = False,
+    ) -> Any:  # fmt: skip
+        return op.to(self, *targets, device=device, dtype=dtype, non_blocking=non_blocking)
 
     def copy(self) -> Any:
         return op.copy(self)
@@ -217,6 +220,11 @@ class Methods(AxisMethods):
 
     @teaching
     def transpose(self, *axes: Any) -> Any:
+        if len(axes) == 2 and self.ndim > 2:
+            raise ValueError(
+                f"transpose{axes}: x has {self.ndim} axes, {self.shape}, and NumPy's transpose "
+                f"takes all of them in their new order; two are swapped by swapaxes{axes}"
+            )
         return op.transpose(self, axes=axes[0] if len(axes) == 1 else axes or None)
 
     @teaching
@@ -233,7 +241,10 @@ class Methods(AxisMethods):
 
     @teaching
     def expand(self, *shape: Any) -> Any:
-        return op.broadcast_to(self, shape=shape[0] if len(shape) == 1 else shape)
+        lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        new = len(lengths) - self.ndim  # −1 keeps an axis as it is; a new one has no length
+        kept = [n if n != -1 or i < new else self.shape[i - new] for i, n in enumerate(lengths)]
+        return op.broadcast_to(self, shape=tuple(kept))
 
     # -- parts ------------------------------------------------------------------------------
 

@@ -13,12 +13,19 @@ from .dataset import (
     train_test_split,
 )
 from .loader import DataLoader, batches
-from .sampler import BatchSampler, RandomSampler, SequentialSampler, WeightedRandomSampler
+from .sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from .workers import WorkerInfo, get_worker_info
 
 __all__ = [
     "ArrayDataset", "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
-    "RandomSampler", "SequentialSampler", "Subset", "TensorDataset", "WeightedRandomSampler",
-    "WorkerInfo", "batches", "default_collate", "get_worker_info", "load_digits", "load_text",
-    "random_split", "train_test_split",
+    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler",
+    "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "batches", "default_collate",
+    "get_worker_info", "load_digits", "load_text", "random_split", "train_test_split",
 ]  # fmt: skip

@@ -26,9 +26,12 @@ class DataLoader:
     num_workers              0: batches are made when asked for. n: by n workers, ahead of use
     worker_kind              "thread" (NumPy lets threads run side by side), or "process", for data
                              sets that spend their time in Python
-    prefetch_factor          how many batches ahead, a worker
+    prefetch_factor          how many batches ahead, a worker; None: 2
     timeout                  seconds to wait for a batch; 0: for ever
     worker_init_fn           called with its number in each worker as it starts
+    pin_memory, pin_memory_device, persistent_workers
+                             PyTorch's, taken and without effect: batches come in ordinary memory of
+                             the host, and each pass has workers of its own
 
     The order of batches and their random numbers depend on the seed alone, not on the workers.
     Where no order is drawn, a pass with workers takes one number from the generator.
@@ -43,6 +46,7 @@ class DataLoader:
         batch_sampler: Iterable | None = None,
         num_workers: int = 0,
         collate_fn: Callable[[list], Any] | None = None,
+        pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], Any] | None = None,
@@ -50,8 +54,11 @@ class DataLoader:
         worker_kind: str = "thread",
         multiprocessing_context: str | None = None,
         generator: np.random.Generator | None = None,
-        prefetch_factor: int = 2,
+        prefetch_factor: int | None = 2,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
     ):
+        prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         if batch_size is not None and batch_size < 1:
             raise ValueError(f"DataLoader: batch_size must be 1 or more, got {batch_size}")
         if worker_kind not in ("thread", "process") or num_workers < 0 or prefetch_factor < 1:
@@ -64,6 +71,9 @@ class DataLoader:
         self.drop_last = drop_last
         self.num_workers = num_workers
         self.collate_fn = collate_fn
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.persistent_workers = persistent_workers
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.worker_kind = worker_kind

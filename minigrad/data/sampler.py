@@ -9,7 +9,17 @@ import numpy as np
 from ..backends import random
 
 
-class SequentialSampler:
+class Sampler:
+    """Base of samplers of one's own, for a common type: what they need is `__iter__`.
+
+    A DataLoader knows its length where its sampler has `__len__`.
+    """
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__; define __iter__(self)")
+
+
+class SequentialSampler(Sampler):
     """0, 1, 2, ... for each row of a data set."""
 
     def __init__(self, data_source: Any):
@@ -22,7 +32,7 @@ class SequentialSampler:
         return iter(range(len(self)))
 
 
-class RandomSampler:
+class RandomSampler(Sampler):
     """Every row once in random order; with replacement=True num_samples rows, any of them."""
 
     def __init__(
@@ -50,7 +60,22 @@ class RandomSampler:
         return iter(order[: self.num_samples])
 
 
-class WeightedRandomSampler:
+class SubsetRandomSampler(Sampler):
+    """The given indices, each once, in random order."""
+
+    def __init__(self, indices: Any, generator: np.random.Generator | None = None):
+        self.indices = indices
+        self.generator = generator
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        draw = self.generator or random.generator()
+        return (int(self.indices[i]) for i in draw.permutation(len(self.indices)))
+
+
+class WeightedRandomSampler(Sampler):
     """num_samples rows, drawn with probabilities proportional to their weights."""
 
     def __init__(
@@ -75,7 +100,7 @@ class WeightedRandomSampler:
         return iter(draw.choice(len(p), self.num_samples, self.replacement, p).tolist())
 
 
-class BatchSampler:
+class BatchSampler(Sampler):
     """Lists of batch_size indices of another sampler; drop_last leaves out a shorter last one."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False):

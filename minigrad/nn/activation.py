@@ -7,6 +7,7 @@ import numpy as np
 from ..core import create, draws
 from ..core.registry import op
 from ..core.tensor import Tensor
+from .init import constant_
 from .module import Module
 from .parameter import Parameter
 
@@ -227,7 +228,13 @@ class PReLU(Module):
         dtype: Any = np.float32,
     ):
         self.num_parameters = num_parameters
-        self.weight = Parameter(create.full((num_parameters,), init, dtype=dtype, device=device))
+        self.init = init
+        self.weight = Parameter(create.empty((num_parameters,), dtype=dtype, device=device))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Begin again with a = init."""
+        constant_(self.weight, self.init)
 
     def forward(self, x: Tensor) -> Tensor:
         return op.prelu(x, self.weight)
@@ -243,6 +250,8 @@ class RReLU(Module):
     """
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False):
+        if not lower <= upper:
+            raise ValueError(f"RReLU: lower={lower} must not be above upper={upper}")
         self.lower = lower
         self.upper = upper
         self.inplace = inplace

@@ -8,7 +8,7 @@ import numpy as np
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.windows import windows
-from .linear import drawn
+from .linear import draw_evenly, empty
 from .module import Module
 
 Sizes = int | tuple[int, ...]
@@ -49,9 +49,13 @@ class _Conv(Module):
         self.padding_mode = padding_mode
         first, second = (before, after) if self.transposed else (after, before)
         shape = (first, second // groups, *self.kernel_size)
-        fan_in = math.prod(shape[1:])
-        self.weight = drawn(shape, fan_in, device, dtype)
-        self.bias = drawn((after,), fan_in, device, dtype) if bias else None
+        self.weight = empty(shape, device, dtype)
+        self.bias = empty((after,), device, dtype) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        draw_evenly(math.prod(self.weight.shape[1:]), self.weight, self.bias)
 
     def extra_repr(self) -> str:
         none = (0,) * self.dims

@@ -14,12 +14,42 @@ from .module import Module
 from .parameter import Parameter
 
 
+def rows_of(
+    weight: Any, taken: Any, indices: Tensor, padding_idx: int | None, scale_grad_by_freq: bool
+) -> Tensor:
+    """weight[taken]; the `indices` of the whole call say how often each row is used."""
+    rows = op.embedding(taken, weight, padding_idx)
+    if not scale_grad_by_freq:
+        return rows
+    flat = op.reshape(indices, shape=-1)
+    ones = op.astype(op.ones_like(flat), dtype=rows.dtype)
+    counts = op.add_along_axis(ones, flat, axis=0, shape=weight.shape[:1])
+    # a row that only fills up a bag is not among the indices: it may count 0, and g is 0 there
+    shares = 1 / op.take(op.maximum(counts, 1), taken, axis=0)
+    scaled = rows * op.expand_dims(shares, axis=-1)
+    return rows.detach() + (scaled - scaled.detach())  # the rows' values, the scaled gradient
+
+
+def cut(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float, owner: str) -> None:
+    """Scale the rows at the indices that are longer than max_norm down to it, in place."""
+    rows, table = np.unique(indices.data), weight.data
+    used = op.take(table, rows, axis=0)  # its errors are those of a lookup
+    rows = rows.astype(np.intp)
+    lengths = np.linalg.norm(used, norm_type, axis=-1)
+    long = lengths > max_norm
+    if long.any():
+        scale = max_norm / (lengths[long] + 1e-7)
+        table[rows[long]] *= scale[:, np.newaxis].astype(table.dtype)
+        note_write(table, f"{owner}(max_norm=)")
+
+
 class _Table(Module):
     """weight (num_embeddings, embedding_dim), normally distributed; padding_idx a row of zeros"""
 
     def _setup(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None,
-        max_norm: float | None, norm_type: float, weight: Any, device: Any, dtype: Any,
+        max_norm: float | None, norm_type: float, scale_grad_by_freq: bool, sparse: bool,
+        weight: Any, device: Any, dtype: Any,
     ) -> None:  # fmt: skip
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(
@@ -31,6 +61,8 @@ class _Table(Module):
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm = max_norm
         self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
         shape = (num_embeddings, embedding_dim)
         if weight is not None:
             if weight.shape != shape:
@@ -41,6 +73,10 @@ class _Table(Module):
             self.weight = Parameter(weight)
             return
         self.weight = Parameter(create.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
         init.normal_(self.weight)
         if self.padding_idx is not None:
             self.weight.data[self.padding_idx] = 0
@@ -62,19 +98,14 @@ class _Table(Module):
         layer.requires_grad_(not freeze)
         return layer
 
+    def rows(self, taken: Any, indices: Tensor) -> Tensor:
+        """weight[taken], for the indices of the call."""
+        return rows_of(self.weight, taken, indices, self.padding_idx, self.scale_grad_by_freq)
+
     def renormalise(self, indices: Tensor) -> None:
         """Scale rows in use that are longer than max_norm down to it, in place."""
-        if self.max_norm is None:
-            return
-        rows, table = np.unique(indices.data), self.weight.data
-        used = op.take(table, rows, axis=0)  # its errors are those of a lookup
-        rows = rows.astype(np.intp)
-        lengths = np.linalg.norm(used, self.norm_type, axis=-1)
-        long = lengths > self.max_norm
-        if long.any():
-            scale = self.max_norm / (lengths[long] + 1e-7)
-            table[rows[long]] *= scale[:, np.newaxis].astype(table.dtype)
-            note_write(table, f"{type(self).__name__}(max_norm=)")
+        if self.max_norm is not None:
+            cut(self.weight, indices, self.max_norm, self.norm_type, type(self).__name__)
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
@@ -86,7 +117,8 @@ class Embedding(_Table):
     """y = weight[indices] ;  indices integers of any shape, y (*indices.shape, embedding_dim)
 
     The row padding_idx gets no gradient. max_norm: rows in use are first cut to this norm, in
-    place. The gradient of the table is dense.
+    place. scale_grad_by_freq: a row's gradient is divided by how often the indices have it.
+    sparse= is taken and has no effect: the table's gradient is dense, the numbers are the same.
     """
 
     def __init__(
@@ -96,19 +128,22 @@ class Embedding(_Table):
         padding_idx: int | None = None,
         max_norm: float | None = None,
         norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Any = None,
         *,
         device: str | None = None,
         dtype: Any = np.float32,
-        _weight: Any = None,
     ):
         self._setup(
-            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, _weight, device, dtype
-        )
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
+            sparse, _weight, device, dtype,
+        )  # fmt: skip
 
     def forward(self, indices: Any) -> Tensor:
         indices = create.as_tensor(indices)
         self.renormalise(indices)
-        return op.embedding(indices, self.weight, self.padding_idx)
+        return self.rows(indices, indices)
 
 
 class EmbeddingBag(_Table):
@@ -116,7 +151,7 @@ class EmbeddingBag(_Table):
 
     indices (bags, n), or (total,) with offsets (bags,), where each bag starts. An empty bag gives
     zeros. per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of
-    padding_idx are left out.
+    padding_idx are left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding.
     """
 
     def __init__(
@@ -136,13 +171,14 @@ class EmbeddingBag(_Table):
     ):
         if mode not in ("sum", "mean", "max"):
             raise ValueError(f"EmbeddingBag: mode is 'sum', 'mean' or 'max', got {mode!r}")
-        if scale_grad_by_freq or sparse:
-            raise ValueError("EmbeddingBag: scale_grad_by_freq and sparse are not supported")
+        if scale_grad_by_freq and mode == "max":
+            raise ValueError("EmbeddingBag: scale_grad_by_freq needs mode='sum' or 'mean'")
         self.mode = mode
         self.include_last_offset = include_last_offset
         self._setup(
-            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, _weight, device, dtype
-        )
+            num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq,
+            sparse, _weight, device, dtype,
+        )  # fmt: skip
 
     def forward(self, indices: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         indices = create.as_tensor(indices)
@@ -162,7 +198,7 @@ class EmbeddingBag(_Table):
             kept &= flat[np.maximum(rows, 0)] != self.padding_idx if flat.size else kept
         places = np.where(kept, rows, 0)
         taken = flat[places] if flat.size else np.zeros_like(places)
-        y = op.embedding(taken, self.weight, self.padding_idx)
+        y = self.rows(taken, indices)
         if per_sample_weights is not None and flat.size:
             weights = op.take(op.reshape(per_sample_weights, shape=-1), places)
             y = y * op.expand_dims(weights, axis=-1)

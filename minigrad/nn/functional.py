@@ -35,7 +35,6 @@ from ..ops import (
     conv_transpose3d,
     cross_entropy,
     ctc_loss,
-    embedding,
     fractional_max_pool2d,
     fractional_max_pool3d,
     gelu,
@@ -85,6 +84,7 @@ from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding
 from .inplace import dropout_with_inplace, takes_inplace
+from .padding import padded
 from .similarity import cosine_similarity, normalize, pairwise_distance
 
 __all__ = [
@@ -145,19 +145,23 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
 # -- over one axis, which PyTorch calls dim ---------------------------------------------------
 
 
-def softmax(x: Any, dim: int = -1) -> Tensor:
-    """e^xᵢ / Σⱼ e^xⱼ along dim: mg.softmax."""
-    return op.softmax(x, axis=dim)
+def softmax(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """e^xᵢ / Σⱼ e^xⱼ along dim: mg.softmax. dtype: x is brought to it first."""
+    return op.softmax(_in(dtype, x), axis=dim)
 
 
-def log_softmax(x: Any, dim: int = -1) -> Tensor:
-    """xᵢ − log Σⱼ e^xⱼ along dim: mg.log_softmax."""
-    return op.log_softmax(x, axis=dim)
+def log_softmax(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
+    """xᵢ − log Σⱼ e^xⱼ along dim: mg.log_softmax. dtype as for softmax."""
+    return op.log_softmax(_in(dtype, x), axis=dim)
 
 
-def softmin(x: Any, dim: int = -1) -> Tensor:
+def softmin(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
     """softmax of −x."""
-    return op.softmax(-x, axis=dim)
+    return op.softmax(-_in(dtype, x), axis=dim)
+
+
+def _in(dtype: Any, x: Any) -> Any:
+    return x if dtype is None else op.astype(x, dtype=dtype)
 
 
 def glu(x: Any, dim: int = -1) -> Tensor:
@@ -172,7 +176,8 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge",
 
 def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """x longer at the ends of its last axes: pad is (left, right) of the last, then of the one
-    before it, and so on. mode: constant, reflect, replicate or circular.
+    before it, and so on; a negative number cuts off. mode: constant, reflect, replicate or
+    circular.
     """
     if mode not in _PAD_MODES:
         raise ValueError(f"pad: mode={mode!r}; choose {', '.join(_PAD_MODES)}")
@@ -180,12 +185,7 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
         raise ValueError(
             f"pad: {tuple(pad)} must be pairs (left, right) for the last axes of x {x.shape}"
         )
-    if min(pad, default=0) < 0:
-        raise ValueError(f"pad: lengths must be 0 or more, got {tuple(pad)}; slice x to shorten it")
-    pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
-    width = ((0, 0),) * (x.ndim - len(pairs)) + tuple(pairs)
-    options = {"constant_values": value or 0} if mode == "constant" else {}
-    return op.pad(x, width, mode=_PAD_MODES[mode], **options)
+    return padded("pad", x, pad, _PAD_MODES[mode], value or 0)
 
 
 def one_hot(x: Any, num_classes: int = -1) -> Tensor:
@@ -304,12 +304,29 @@ def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
     return y if bias is None else y + bias
 
 
+def embedding(
+    x: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """weight[x] for row numbers x of any shape and weight (n, d): nn.Embedding."""
+    x = create.as_tensor(x)
+    if max_norm is not None:
+        _embedding.cut(weight, x, max_norm, norm_type, "embedding")
+    return _embedding.rows_of(weight, x, x, padding_idx, scale_grad_by_freq)
+
+
 def embedding_bag(
-    x: Any, weight: Any, offsets: Any = None, mode: str = "mean", per_sample_weights: Any = None,
+    x: Any, weight: Any, offsets: Any = None, max_norm: float | None = None,
+    norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Any = None, include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
-    layer = _embedding.EmbeddingBag(*weight.shape, mode=mode, padding_idx=padding_idx)
+    rows, width = weight.shape
+    layer = _embedding.EmbeddingBag(
+        rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+        create.empty(weight.shape), include_last_offset, padding_idx,
+    )  # fmt: skip
     vars(layer)["weight"] = weight  # a tensor, which the attribute would refuse
     return layer(x, offsets, per_sample_weights)
 

@@ -13,11 +13,17 @@ from .module import Module
 from .parameter import Parameter
 
 
-def drawn(shape: tuple, fan_in: int, device: str | None, dtype: Any) -> Parameter:
+def empty(shape: Any, device: str | None, dtype: Any) -> Parameter:
+    """A parameter of this shape, whose values a layer's reset_parameters gives."""
+    return Parameter(create.empty(shape, device=device, dtype=dtype))
+
+
+def draw_evenly(fan_in: int, *parameters: Any) -> None:
     """Uniform on ±1/√fan_in: what kaiming_uniform_ with a = √5 gives, PyTorch's default."""
-    parameter = Parameter(create.empty(shape, device=device, dtype=dtype))
     bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
-    return init.uniform_(parameter, -bound, bound)  # type: ignore[return-value]
+    for parameter in parameters:
+        if parameter is not None:
+            init.uniform_(parameter, -bound, bound)
 
 
 class Identity(Module):
@@ -43,8 +49,13 @@ class Linear(Module):
     ):
         self.in_features = in_features
         self.out_features = out_features
-        self.weight = drawn((out_features, in_features), in_features, device, dtype)
-        self.bias = drawn((out_features,), in_features, device, dtype) if bias else None
+        self.weight = empty((out_features, in_features), device, dtype)
+        self.bias = empty((out_features,), device, dtype) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        draw_evenly(self.in_features, self.weight, self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         return op.linear(x, self.weight, self.bias)
@@ -70,8 +81,13 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         shape = (out_features, in1_features, in2_features)
-        self.weight = drawn(shape, in1_features, device, dtype)
-        self.bias = drawn((out_features,), in1_features, device, dtype) if bias else None
+        self.weight = empty(shape, device, dtype)
+        self.bias = empty((out_features,), device, dtype) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        draw_evenly(self.in1_features, self.weight, self.bias)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         y = op.einsum("...i,kij,...j->...k", a, self.weight, b)

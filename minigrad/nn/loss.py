@@ -180,6 +180,7 @@ class TripletMarginLoss(_Loss):
         swap: bool = False,
         reduction: str = "mean",
     ):
+        _at_least_zero("TripletMarginLoss", margin)
         self._set(reduction, margin=margin, p=p, eps=eps, swap=swap)
 
 
@@ -194,6 +195,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         swap: bool = False,
         reduction: str = "mean",
     ):
+        _at_least_zero("TripletMarginWithDistanceLoss", margin)
         self._set(reduction)
         self.distance_function = distance_function or pairwise_distance
         self.margin = margin
@@ -282,3 +284,8 @@ class CTCLoss(_Loss):
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
         self._set(reduction, blank=blank, zero_infinity=zero_infinity)
+
+
+def _at_least_zero(owner: str, margin: float) -> None:
+    if not margin >= 0:
+        raise ValueError(f"{owner}: margin must be 0 or more, got {margin}")

@@ -234,11 +234,13 @@ class Module(ModuleHooks):
 
     # -- dtype and device ---------------------------------------------------------------------
 
-    def to(self, *args: Any, device: str | None = None, dtype: Any = None) -> "Module":
+    def to(
+        self, *args: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
+    ) -> "Module":
         """Move floating parameters and buffers to a dtype, all of them to a device; in place.
 
         to("cuda:0"), to(np.float64), to(device=..., dtype=...). Parameters stay the same objects,
-        so an optimizer may be made before; gradients move with them.
+        so an optimizer may be made before; gradients move with them. non_blocking has no effect.
         """
         for arg in args:
             if isinstance(arg, str) and arg.partition(":")[0] in ("cpu", "cuda"):
@@ -261,6 +263,18 @@ class Module(ModuleHooks):
         """to(float16)"""
         return self.to(dtype="float16")
 
+    def bfloat16(self) -> "Module":
+        """to(bfloat16)"""
+        return self.to(dtype="bfloat16")
+
+    def cpu(self) -> "Module":
+        """to("cpu")"""
+        return self.to(device="cpu")
+
+    def cuda(self, device: int = 0) -> "Module":
+        """to("cuda:0")"""
+        return self.to(device=f"cuda:{device}")
+
     # -- saving ------------------------------------------------------------------------------
 
     def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Tensor]:
@@ -273,9 +287,20 @@ class Module(ModuleHooks):
                     state[_join(path, name)] = value
         return state
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone."""
-        return copies_of(self._state())
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Tensor]:
+        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
+
+        keep_vars=True gives the live tensors themselves. `prefix` stands before every path;
+        `destination` is a dict to write into, and is what is returned.
+        """
+        state = self._state() if keep_vars else copies_of(self._state())
+        found = {prefix + path: tensor for path, tensor in state.items()}
+        if destination is None:
+            return found
+        destination.update(found)
+        return destination
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Unmatched:
         """Write the values of a state_dict into this module.

@@ -8,6 +8,8 @@ from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from . import init
+from .linear import empty
 from .module import Module
 from .parameter import Parameter
 
@@ -17,15 +19,21 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _ones(shape: Any, device: str | None, dtype: Any) -> Parameter:
-    return Parameter(create.ones(shape, device=device, dtype=dtype))
+class _Scaled(Module):
+    """Base of those with a weight that begins with ones and a bias of zeros, each optional."""
+
+    weight: Parameter | None
+    bias: Parameter | None = None
+
+    def reset_parameters(self) -> None:
+        """Begin again: ones and zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
 
-def _zeros(shape: Any, device: str | None, dtype: Any) -> Parameter:
-    return Parameter(create.zeros(shape, device=device, dtype=dtype))
-
-
-class _ChannelNorm(Module):
+class _ChannelNorm(_Scaled):
     """Base of batch and instance norms: (C,) weight, bias and running statistics, each optional."""
 
     ndims: tuple[int, ...]  # how many axes x may have
@@ -50,16 +58,29 @@ class _ChannelNorm(Module):
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.weight = _ones(num_features, device, dtype) if affine else None
-        self.bias = _zeros(num_features, device, dtype) if affine and bias else None
+        self.weight = empty(num_features, device, dtype) if affine else None
+        self.bias = empty(num_features, device, dtype) if affine and bias else None
         mean = var = count = None
         if track_running_stats:
-            mean = create.zeros(num_features, device=device, dtype=dtype)
-            var = create.ones(num_features, device=device, dtype=dtype)
+            mean = create.empty(num_features, device=device, dtype=dtype)
+            var = create.empty(num_features, device=device, dtype=dtype)
             count = create.zeros((), device=device, dtype=np.int64)
         self.register_buffer("running_mean", mean)
         self.register_buffer("running_var", var)
         self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches seen: mean 0 and variance 1."""
+        if self.running_mean is not None:
+            init.zeros_(self.running_mean)
+            init.ones_(self.running_var)  # type: ignore[arg-type]
+            init.zeros_(self.num_batches_tracked)  # type: ignore[arg-type]
+
+    def reset_parameters(self) -> None:
+        """Begin again: ones and zeros, and no batch seen."""
+        self.reset_running_stats()
+        super().reset_parameters()
 
     def _checked(self, x: Tensor) -> Tensor:
         name = type(self).__name__
@@ -159,7 +180,7 @@ class InstanceNorm3d(_InstanceNorm):
     ndims = (4, 5)
 
 
-class LayerNorm(Module):
+class LayerNorm(_Scaled):
     """(x − mean)/√(var + eps) · weight + bias over the last axes, of normalized_shape"""
 
     def __init__(
@@ -174,8 +195,9 @@ class LayerNorm(Module):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
         affine = elementwise_affine
-        self.weight = _ones(self.normalized_shape, device, dtype) if affine else None
-        self.bias = _zeros(self.normalized_shape, device, dtype) if affine and bias else None
+        self.weight = empty(self.normalized_shape, device, dtype) if affine else None
+        self.bias = empty(self.normalized_shape, device, dtype) if affine and bias else None
+        self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         return op.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -185,7 +207,7 @@ class LayerNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
 
 
-class RMSNorm(Module):
+class RMSNorm(_Scaled):
     """x/√(mean x² + eps) · weight over the last axes; eps=None: the ε of x's dtype"""
 
     def __init__(
@@ -198,7 +220,8 @@ class RMSNorm(Module):
     ):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
-        self.weight = _ones(self.normalized_shape, device, dtype) if elementwise_affine else None
+        self.weight = empty(self.normalized_shape, device, dtype) if elementwise_affine else None
+        self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         return op.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -208,7 +231,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Scaled):
     """(x − mean)/√(var + eps) · weight + bias over groups of channels of x (N, C, ...)"""
 
     def __init__(
@@ -229,8 +252,9 @@ class GroupNorm(Module):
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
-        self.weight = _ones(num_channels, device, dtype) if affine else None
-        self.bias = _zeros(num_channels, device, dtype) if affine and bias else None
+        self.weight = empty(num_channels, device, dtype) if affine else None
+        self.bias = empty(num_channels, device, dtype) if affine and bias else None
+        self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
         return op.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)

@@ -1,5 +1,8 @@
 """Padding layers: values around the last one, two or three axes. Names are PyTorch's."""
 
+from collections.abc import Sequence
+
+from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .conv import Sizes, as_tuple
@@ -10,6 +13,26 @@ __all__ = [
     for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")
     for dims in (1, 2, 3)
 ]
+
+
+def padded(owner: str, x: Tensor, padding: Sequence[int], mode: str, value: float) -> Tensor:
+    """x with the last axes longer by (left, right) each, or shorter where a number is negative.
+
+    padding begins with the pair of the last axis; mode and value are those of mg.pad.
+    """
+    pairs = list(zip(padding[::2], padding[1::2], strict=True))[::-1]
+    if any(min(pair) < 0 for pair in pairs):
+        sizes = x.shape[x.ndim - len(pairs) :]
+        ends = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(sizes, pairs, strict=True)]
+        if min(ends) < 0:
+            raise ValueError(
+                f"{owner}: padding {tuple(padding)} cuts off more than x {describe(x)} has"
+            )
+        begins = [max(-a, 0) for a, _ in pairs]
+        x = x[(..., *[slice(a, a + n) for a, n in zip(begins, ends, strict=True)])]
+    width = [(0, 0)] * (x.ndim - len(pairs)) + [(max(a, 0), max(b, 0)) for a, b in pairs]
+    options = {"constant_values": value} if mode == "constant" else {}
+    return op.pad(x, tuple(width), mode=mode, **options)
 
 
 class _Pad(Module):
@@ -28,13 +51,7 @@ class _Pad(Module):
                 f"{type(self).__name__}: x must have {self.dims + 1} or {self.dims + 2} axes, got "
                 f"shape {x.shape}"
             )
-        pairs = list(zip(self.padding[::2], self.padding[1::2], strict=True))[::-1]
-        ends = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(x.shape[-self.dims :], pairs)]
-        inner = tuple([slice(max(-a, 0), max(-a, 0) + n) for n, (a, _) in zip(ends, pairs)])
-        x = x[(..., *inner)] if any(min(pair) < 0 for pair in pairs) else x  # negative: cut off
-        width = [(0, 0)] * (x.ndim - self.dims) + [(max(a, 0), max(b, 0)) for a, b in pairs]
-        options = {"constant_values": self.value} if self.mode == "constant" else {}
-        return op.pad(x, width, mode=self.mode, **options)
+        return padded(type(self).__name__, x, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
         return f"{self.padding}"

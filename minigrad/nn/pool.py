@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .conv import Sizes
@@ -189,6 +190,7 @@ class _FractionalMaxPool(Module):
     """Max-pooling to output_size, or output_ratio of x's size, with windows at places drawn."""
 
     dims = 0
+    _random_samples: Tensor | None
 
     def __init__(
         self,
@@ -204,7 +206,9 @@ class _FractionalMaxPool(Module):
         self.output_size = output_size
         self.output_ratio = output_ratio
         self.return_indices = return_indices
-        self._random_samples = _random_samples
+        if _random_samples is not None:  # saved, as PyTorch's are
+            _random_samples = create.as_tensor(_random_samples)
+        self.register_buffer("_random_samples", _random_samples)
 
     def forward(self, x: Tensor) -> Any:
         pool = getattr(op, f"fractional_max_pool{self.dims}d")

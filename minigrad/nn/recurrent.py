@@ -15,10 +15,9 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.axes import constant_like
 from ..ops.shape.splitting import unbind
-from . import init
+from .linear import draw_evenly, empty
 from .module import Module
 from .packed import PackedSequence, pack_padded_sequence, pad_packed_sequence
-from .parameter import Parameter
 
 State = tuple[Tensor, ...]
 
@@ -132,6 +131,8 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: needs hidden_size and num_layers of 1 or more and a "
                 f"dropout from 0 to 1; got {hidden_size}, {num_layers}, {dropout}"
             )
+        if isinstance(batch_first, str):  # "False" would be true
+            raise TypeError(f"{type(self).__name__}: batch_first is a bool, got {batch_first!r}")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -151,7 +152,12 @@ class _Recurrent(Module):
                 if proj_size:
                     shapes["weight_hr"] = (proj_size, hidden_size)
                 for name, shape in shapes.items():
-                    setattr(self, name + suffix, _uniform(shape, hidden_size, device, dtype))
+                    setattr(self, name + suffix, empty(shape, device, dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        draw_evenly(self.hidden_size, *self.parameters(recurse=False))
 
     def _step(self) -> Callable:
         return type(self).step
@@ -253,12 +259,6 @@ def _living(lengths: Any, x: Tensor, name: str) -> Any:
     return constant_like((np.arange(steps)[:, None] < lengths)[:, :, None], x)
 
 
-def _uniform(shape: tuple, hidden_size: int, device: Any, dtype: Any) -> Parameter:
-    parameter = Parameter(create.empty(shape, device=device, dtype=dtype))
-    bound = hidden_size**-0.5
-    return init.uniform_(parameter, -bound, bound)  # type: ignore[return-value]
-
-
 class RNN(_Recurrent):
     """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t−1} + b_hh), or relu with nonlinearity="relu" """
 
@@ -313,10 +313,15 @@ class _Cell(Module):
         self.input_size = input_size
         self.hidden_size = hidden_size
         gates = _SIZES[self._step()][0] * hidden_size
-        self.weight_ih = _uniform((gates, input_size), hidden_size, device, dtype)
-        self.weight_hh = _uniform((gates, hidden_size), hidden_size, device, dtype)
-        self.bias_ih = _uniform((gates,), hidden_size, device, dtype) if bias else None
-        self.bias_hh = _uniform((gates,), hidden_size, device, dtype) if bias else None
+        self.weight_ih = empty((gates, input_size), device, dtype)
+        self.weight_hh = empty((gates, hidden_size), device, dtype)
+        self.bias_ih = empty((gates,), device, dtype) if bias else None
+        self.bias_hh = empty((gates,), device, dtype) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        draw_evenly(self.hidden_size, *self.parameters(recurse=False))
 
     def _step(self) -> Callable:
         return type(self).step

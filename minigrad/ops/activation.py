@@ -94,6 +94,8 @@ def selu(x: Any) -> Any:
 @composite
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """y = x for x > 0, else alpha (e^(x/alpha) − 1) ;  dy/dx = 1, else e^(x/alpha): smooth at 0"""
+    if alpha == 0:
+        raise ValueError("celu: alpha must not be 0, by which x is divided; relu is the limit")
     return alpha * elu(x / alpha)
 
 

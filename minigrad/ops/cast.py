@@ -66,11 +66,13 @@ def device_copy_dx(g, source):
 
 
 @composite
-def to(x: Any, *targets: Any, device: str | None = None, dtype: Any = None) -> Any:
+def to(
+    x: Any, *targets: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
+) -> Any:
     """x on a device and in a dtype; what it has already is left as it is.
 
     The targets are a device ("cpu", "cuda:0"), a dtype, both in any order, or a tensor, for its
-    device and dtype.
+    device and dtype. non_blocking= is PyTorch's; it is taken and has no effect.
     """
     for target in targets:
         given = _target(target)

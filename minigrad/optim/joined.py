@@ -10,7 +10,10 @@ from .schedule import LRScheduler
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other: the next begins, at its t = 0, at each milestone"""
+    """Schedules one after the other: the next begins, at its t = 0, at each milestone
+
+    SWALR and MultiplicativeLR go on from the lr that there is, the others begin with their own.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,8 @@ class SequentialLR(LRScheduler):
 
     def lrs(self, t: int) -> list[float]:
         scheduler, own = self.active(t)
+        if scheduler.continues and own < t:
+            return scheduler.onward(self.lrs(t - own - 1), own)
         return scheduler.lrs(own)
 
     def momenta(self, t: int) -> list[float]:
@@ -43,7 +48,9 @@ class SequentialLR(LRScheduler):
 
     def carried(self, lrs: list[float], t: int) -> list[float]:
         scheduler, own = self.active(t)
-        return scheduler.carried(lrs, own) if own else scheduler.lrs(0)  # begins with its own
+        if own:
+            return scheduler.carried(lrs, own)
+        return scheduler.onward(lrs, 0) if scheduler.continues and t else scheduler.lrs(0)
 
 
 class ChainedScheduler(LRScheduler):

@@ -44,7 +44,7 @@ class LambdaLR(LRScheduler):
 class MultiplicativeLR(LambdaLR):
     """base · lr_lambda(1) · … · lr_lambda(t); one function, or a list with one for each group"""
 
-    chains = True
+    chains = continues = True
 
     def __init__(
         self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1
@@ -65,6 +65,11 @@ class MultiplicativeLR(LambdaLR):
         if t == 0:
             return lrs
         return [lr * function(t) for lr, function in zip(lrs, self.lr_lambdas, strict=True)]
+
+    def onward(self, lrs: list[float], t: int) -> list[float]:
+        self.lrs(t)  # works out the products
+        of_groups = zip(lrs, self.lr_lambdas, self._products, strict=True)
+        return [lr * function(0) * product for lr, function, product in of_groups]
 
 
 class StepLR(LRScheduler):
@@ -202,6 +207,8 @@ class SWALR(LRScheduler):
     Izmailov et al., Averaging Weights Leads to Wider Optima, 2018.
     """
 
+    continues = True
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -221,8 +228,10 @@ class SWALR(LRScheduler):
         return self.anneal(1.0, 0.0, min(t / self.anneal_epochs, 1.0)) if self.anneal_epochs else 0
 
     def lrs(self, t: int) -> list[float]:
-        pairs = zip(self.base_lrs, self.swa_lrs, strict=True)
-        return [end + (base - end) * self.share(t) for base, end in pairs]
+        return self.onward(self.base_lrs, t)
+
+    def onward(self, lrs: list[float], t: int) -> list[float]:
+        return [end + (lr - end) * self.share(t) for lr, end in zip(lrs, self.swa_lrs, strict=True)]
 
     def carried(self, lrs: list[float], t: int) -> list[float]:
         before = self.share(t - 1) if t else 1.0

@@ -1,6 +1,8 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -33,9 +35,17 @@ class Optimizer:
 
     With the option maximize the negative gradient is taken. 16-bit parameters are stepped in
     float32, complex ones as pairs of real numbers; their states have these forms too.
+
+    PyTorch's foreach=, fused= and capturable=, which choose an implementation there, are taken by
+    every optimizer and have no effect.
     """
 
     elementwise = True  # else `update` needs a parameter as a whole: no blocks, packs or kernels
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _takes_implementations(cls.__init__)  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]):
         self.defaults = defaults
@@ -218,7 +228,8 @@ class Optimizer:
                 for key, value in saved.items()
                 if value is not None
             }
-            states[id(p)].setdefault("step", 1)  # PyTorch's SGD does not count, but has begun
+            # PyTorch's SGD does not count, but has begun where there is a buffer
+            states[id(p)].setdefault("step", 1 if states[id(p)] else 0)
         for group, new in zip(self.param_groups, merged, strict=True):
             group.update(new)
         self._state = states
@@ -262,6 +273,18 @@ class Optimizer:
             options = ", ".join(f"{name}={group[name]}" for name in self.defaults)
             lines.append(f"  group {i}: {len(group['params'])} parameters, {options}")
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+
+
+def _takes_implementations(init: Callable) -> Callable:
+    """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
+    own = inspect.signature(init).parameters
+    without_effect = {"foreach", "fused", "capturable"} - own.keys()
+
+    @wraps(init)
+    def run(*args: Any, **kwargs: Any) -> None:
+        init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
+
+    return run
 
 
 # -- what updates share ------------------------------------------------------------------------

@@ -15,6 +15,8 @@ class LRScheduler:
     base_lrs     each group's lr at the start, kept in the group as "initial_lr"
     chains       whether the schedule scales an lr that something else has changed (by hand, or
                  another schedule stepped beside it); else it sets its own value again
+    continues    whether, as a later part of a SequentialLR, it goes on from the lr that the part
+                 before has left (see `onward`); else it begins with its own
     floor        what is not scaled then: the lr that the schedule goes down to, whatever the base
     schedulers   those that it is made of, if any
 
@@ -23,6 +25,7 @@ class LRScheduler:
     """
 
     chains = True
+    continues = False
     floor = 0.0
     schedulers: Sequence["LRScheduler"] = ()
 
@@ -68,6 +71,10 @@ class LRScheduler:
         if before == 0:  # nothing is left that could be scaled
             return [lr + (base - self.floor) * after for lr, base in pairs]
         return [self.floor + (lr - self.floor) * after / before for lr in lrs]
+
+    def onward(self, lrs: list[float], t: int) -> list[float]:
+        """What t steps make of learning rates that another schedule has left, if it continues."""
+        raise NotImplementedError
 
     def share(self, t: int) -> float:
         """How much of base − floor the lr is above the floor after t steps."""

@@ -12,8 +12,9 @@ from .packs import State, scratch
 class SGD(Optimizer):
     """d = g + weight_decay·x ;  v ← momentum·v + (1 − dampening)·d ;  x ← x − lr·v
 
-    The first step takes v = d. Without momentum the step is d itself; with nesterov it is
-    d + momentum·v. The form is PyTorch's: lr is outside v (Sutskever et al., 2013, put it inside).
+    The first step with momentum takes v = d. Without momentum the step is d itself; with nesterov
+    it is d + momentum·v. The form is PyTorch's: lr is outside v (Sutskever et al., 2013, put it
+    inside).
     """
 
     def __init__(
@@ -36,6 +37,10 @@ class SGD(Optimizer):
 
     def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
+
+    def advance(self, state: State, group: Mapping[str, Any]) -> None:
+        if group["momentum"]:  # counts these steps alone: it may be switched on later
+            super().advance(state, group)
 
     def update(self, x: Any, g: Any, state: State, group: Mapping[str, Any]) -> None:
         momentum, work = group["momentum"], scratch(x)

@@ -191,6 +191,15 @@ def test_streams_are_read_to_their_ends(workers, kind):
     assert all(len(x) == 2 for (x,) in whole)
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_options_for_pytorchs_memory_and_workers_change_nothing(workers):
+    options = {"pin_memory": True, "persistent_workers": workers > 0, "pin_memory_device": "cuda"}
+    plain = data.DataLoader(Squares(), 3, num_workers=workers)
+    loader = data.DataLoader(Squares(), 3, num_workers=workers, prefetch_factor=None, **options)
+    for _ in range(2):
+        assert [x.tolist() for x, _ in loader] == [x.tolist() for x, _ in plain]
+
+
 def test_samplers_give_the_order():
     loader = data.DataLoader(Squares(), 2, sampler=[5, 1, 9])
     assert [x.tolist() for x, _ in loader] == [[5, 1], [9]]
@@ -198,6 +207,26 @@ def test_samplers_give_the_order():
     assert [x.tolist() for x, _ in loader] == [[3], [1, 2]] and len(loader) == 2
     rows = data.DataLoader(Squares(3), batch_size=None)
     assert [float(x) for x, _ in rows] == [0, 1, 2]
+
+
+def test_a_random_order_of_some_rows_draws_each_once_and_anew_in_every_pass():
+    loader = data.DataLoader(Squares(), 2, sampler=data.SubsetRandomSampler(np.arange(3, 12)))
+    passes = [[int(x) for batch, _ in loader for x in batch] for _ in range(2)]
+    assert len(loader) == 5 and passes[0] != passes[1]
+    assert [sorted(order) for order in passes] == [list(range(3, 12))] * 2
+
+
+def test_a_sampler_of_ones_own_gives_the_order():
+    class Backwards(data.Sampler):
+        def __iter__(self):
+            return iter([3, 2, 1])
+
+    assert [x.tolist() for x, _ in data.DataLoader(Squares(), 2, sampler=Backwards())] == [
+        [3, 2],
+        [1],
+    ]
+    with pytest.raises(NotImplementedError, match=r"Sampler has no __iter__; define __iter__"):
+        iter(data.Sampler())
 
 
 def test_weighted_draws_follow_the_weights():

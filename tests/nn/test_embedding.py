@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import minigrad.nn.functional as F
 from minigrad import nn
 
 rng = np.random.default_rng(0)
@@ -34,6 +35,50 @@ def check(ours, theirs, torch, *inputs, **options):
 )
 def test_rows_and_gradients_equal_pytorchs(options):
     check(*pair("Embedding", 5, 3, **options), np.array([[1, 4, 1], [0, 2, 2]]))
+
+
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"max_norm": 1.0}])
+def test_gradients_scaled_by_frequency_equal_pytorchs(options):
+    made = pair("Embedding", 5, 3, **options, scale_grad_by_freq=True)
+    check(*made, np.array([[1, 4, 1], [0, 2, 2]]))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 2}])
+def test_the_frequency_in_bags_is_that_of_all_indices(mode, options):
+    # not compared with PyTorch, which divides some rows by the count of another one
+    indices, offsets = np.array([1, 2, 5, 0, 3, 1, 1]), np.array([0, 2, 2, 3])
+    grads = []
+    for scaled in (False, True):
+        weight = mg.ones(6, 3, requires_grad=True)
+        y = F.embedding_bag(
+            indices, weight, offsets, mode=mode, scale_grad_by_freq=scaled, **options
+        )
+        (y**2).sum().backward()
+        grads.append(weight.grad.numpy())
+    np.testing.assert_allclose(grads[1] * [[1], [3], [1], [1], [1], [1]], grads[0], rtol=1e-12)
+
+
+def test_scaled_gradients_count_each_example_of_a_batch_alone():
+    def loss(weight, indices):
+        return F.embedding(indices, weight, scale_grad_by_freq=True).sum()
+
+    grads = mg.func.vmap(mg.func.grad(loss), (None, 0))(mg.ones(3, 1), mg.tensor([[0, 0], [0, 1]]))
+    assert grads[..., 0].tolist() == [[1, 0, 0], [1, 1, 0]]
+
+
+def test_sparse_changes_nothing():
+    made = pair("Embedding", 5, 3)
+    check(
+        nn.Embedding.from_pretrained(made[0].weight.copy(), False, sparse=True), *made[1:], [1, 1]
+    )
+    assert nn.EmbeddingBag(4, 3, sparse=True)(mg.tensor([[0, 1]])).shape == (1, 3)
+
+
+def test_functional_tables_draw_no_random_numbers():
+    state = mg.get_rng_state()
+    F.embedding_bag(mg.tensor([[0, 1]]), mg.ones(4, 3))
+    assert mg.get_rng_state() == state
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
@@ -91,6 +136,10 @@ def test_a_given_table_is_frozen_unless_told_otherwise():
     [
         (lambda: nn.Embedding(4, 3, padding_idx=4), "padding_idx=4 is no row of a table of 4"),
         (lambda: nn.EmbeddingBag(4, 3, mode="min"), "'sum', 'mean' or 'max', got 'min'"),
+        (
+            lambda: nn.EmbeddingBag(4, 3, scale_grad_by_freq=True, mode="max"),
+            "scale_grad_by_freq needs mode='sum' or 'mean'",
+        ),
         (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2])), "with offsets"),
         (lambda: nn.EmbeddingBag(4, 3)(mg.tensor([1, 2]), mg.tensor([1])), "start at 0"),
         (

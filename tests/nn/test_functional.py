@@ -69,6 +69,21 @@ def test_a_function_and_its_gradient_are_pytorchs(name):
     np.testing.assert_allclose(mg.grad(y, x, g).numpy(), grad.numpy(), rtol=1e-8, atol=1e-11)
 
 
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_a_softmax_in_a_dtype_of_its_own_is_pytorchs(name):
+    x = X.astype("float32")
+    y = getattr(F, name)(mg.tensor(x), dim=1, dtype=mg.float64)
+    expected = getattr(T, name)(torch.tensor(x), dim=1, dtype=torch.float64)
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-12)
+
+
+def test_negative_padding_cuts_off_as_pytorchs_does():
+    for width in ((-1, 2), (1, -2, -1, 0), (-1, -1, -1, -1)):
+        expected = T.pad(torch.tensor(X), width, value=2.0).numpy()
+        np.testing.assert_array_equal(F.pad(mg.tensor(X), width, value=2.0).numpy(), expected)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 def test_padding_modes_are_pytorchs(mode):
     expected = T.pad(torch.tensor(X), (1, 2), mode=mode).numpy()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import minigrad.nn.functional as F
 from minigrad import nn
 
 rng = np.random.default_rng(0)
@@ -256,3 +257,30 @@ def test_cosines_and_distances_of_vectors_are_pytorchs():
 def test_axes_that_are_not_there_are_refused(layer):
     with pytest.raises(ValueError, match="out of bounds|lies behind"):
         layer(mg.ones(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nn.RReLU(0.5, 0.1), "lower=0.5 must not be above upper=0.1"),
+        (lambda: nn.CELU(0.0)(mg.ones(2)), "celu: alpha must not be 0"),
+        (lambda: nn.ConstantPad2d((-2, -2, 0, 0), 1.0)(mg.ones(1, 3, 3)), "cuts off more than x"),
+        (lambda: F.pad(mg.ones(1, 3, 3), (-5, 3)), "cuts off more than x"),
+    ],
+)
+def test_numbers_that_would_give_wrong_results_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+@pytest.mark.parametrize("name", ["FractionalMaxPool2d", "FractionalMaxPool3d"])
+def test_the_samples_of_a_fractional_pool_are_saved_and_loaded_as_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    dims = int(name[-2])
+    samples = [np.random.default_rng(seed).random((1, 3, dims)) for seed in (0, 1)]
+    theirs = getattr(torch.nn, name)(2, 2, _random_samples=torch.tensor(samples[0]))
+    ours = getattr(nn, name)(2, 2, _random_samples=samples[1])
+    assert ours.load_state_dict(theirs.state_dict()) == ([], [])
+    x = np.random.default_rng(2).random((3, *[6] * dims))  # without a batch
+    np.testing.assert_array_equal(ours(mg.tensor(x)).numpy(), theirs(torch.tensor(x)).numpy())
+    assert not getattr(nn, name)(2, 2).state_dict()

@@ -89,3 +89,22 @@ def test_weights_are_buffers_that_are_saved():
 def test_an_unknown_reduction_is_refused():
     with pytest.raises(ValueError, match="'mean', 'sum' or 'none', got 'max'"):
         nn.MSELoss("max")
+
+
+@pytest.mark.parametrize("x", [[0.5, 1.5], [-0.1, 0.5]])
+def test_bce_refuses_what_is_no_probability(x):
+    with pytest.raises(ValueError, match="probabilities, from 0 to 1; got .*bce_with_logits"):
+        nn.BCELoss()(mg.tensor(x), mg.ones(2))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: nn.TripletMarginLoss(margin=-1),
+        lambda: nn.TripletMarginWithDistanceLoss(margin=-1),
+        lambda: mg.triplet(*[mg.ones(1, 2)] * 3, margin=-1),
+    ],
+)
+def test_a_triplets_margin_is_not_negative(call):
+    with pytest.raises(ValueError, match="margin must be 0 or more, got -1"):
+        call()

@@ -208,6 +208,7 @@ def test_a_name_made_in_code_must_be_one_to_find_things_by(name):
 
 
 def test_a_loaded_state_gives_the_same_results():
+    mg.manual_seed(0)  # all of its three ReLUs may be dead, in both nets
     one, two = Net(), Net()
     x = mg.ones(2, 4, dtype="float32")
     assert not np.array_equal(one(x).detach().numpy(), two(x).detach().numpy())

@@ -229,3 +229,8 @@ def test_a_cells_state_has_the_shape_of_its_result(name, shape):
     state = (h, h) if name == "LSTMCell" else h
     with pytest.raises(ValueError, match=rf"{name}: the state of x float32 \(3, 4\) must be"):
         getattr(nn, name)(4, 5)(mg.ones(3, 4, dtype="float32"), state)
+
+
+def test_a_text_for_batch_first_is_refused():
+    with pytest.raises(TypeError, match="LSTM: batch_first is a bool, got 'False'"):
+        nn.LSTM(2, 3, batch_first="False")

@@ -281,3 +281,17 @@ def test_the_methods_take_numpys_order_by_which_elements_are_read():
 
 def test_chunks_of_nothing_are_as_many_as_were_asked_for():
     assert [part.shape for part in mg.chunk(mg.zeros(0, 3), 2)] == [(0, 3), (0, 3)]
+
+
+def test_expand_keeps_an_axis_at_minus_one():
+    x = mg.tensor([[1.0], [2.0]], requires_grad=True)
+    y = x.expand(3, -1, 4)
+    y.sum().backward()
+    assert y.shape == (3, 2, 4) and x.grad.tolist() == [[12], [12]]
+    with pytest.raises(ValueError, match=r"shape=\(-1, 2, 4\)"):
+        x.expand(-1, 2, 4)
+
+
+def test_two_axes_for_transpose_are_told_of_swapaxes():
+    with pytest.raises(ValueError, match=r"two are swapped by swapaxes\(1, 2\)"):
+        mg.ones(2, 3, 4).transpose(1, 2)

@@ -41,6 +41,8 @@ JOINED = {
     "ended": sequence(POLYNOMIAL, STEP, milestones=[30]),
     "momentum first": sequence(CYCLE, LAMBDA, milestones=[40]),
     "products": sequence(MULTIPLICATIVE, EXPONENTIAL, milestones=[10]),
+    "weights averaged at the end": sequence(EXPONENTIAL, SWA, milestones=[15]),
+    "products at the end": sequence(LINEAR, SWA, MULTIPLICATIVE, milestones=[7, 12]),
     "chain": chain(CONSTANT, COSINE, EXPONENTIAL),
     "chain of a sequence": chain(sequence(LINEAR, COSINE, milestones=[6]), EXPONENTIAL),
 }

@@ -126,6 +126,32 @@ def test_parameters_with_rates_of_their_own_share_no_pack(torch):
     assert pairs[0][0].data[0] != pairs[1][0].data[0]
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_momentum_switched_on_later_begins_as_pytorchs_does(loaded, torch):
+    rng = np.random.default_rng(0)
+    p, p_torch = leaf([1.0, -2.0]), torch.tensor([1.0, -2.0], dtype=torch.float64)
+    p_torch.requires_grad_()
+    ours = optim.SGD([p], lr=0.1, dampening=0.5)
+    theirs = torch.optim.SGD([p_torch], lr=0.1, dampening=0.5)
+    for step in range(6):
+        momentum = {2: 0.9, 4: 0.0, 5: 0.5}.get(step, ours.param_groups[0]["momentum"])
+        if loaded:
+            ours.load_state_dict(theirs.state_dict())
+        ours.param_groups[0]["momentum"] = theirs.param_groups[0]["momentum"] = momentum
+        step_both(ours, theirs, p, p_torch, rng.standard_normal(2), torch)
+        np.testing.assert_allclose(p.data, p_torch.detach().numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["SGD", "AdamW", "RMSprop", "Lion"])
+def test_choices_of_an_implementation_are_taken_and_change_nothing(name):
+    plain, chosen = leaf([1.0, -2.0]), leaf([1.0, -2.0])
+    step_with(getattr(optim, name)([plain]), plain, np.ones(2))
+    step_with(getattr(optim, name)([chosen], foreach=False, fused=True), chosen, np.ones(2))
+    assert plain.tolist() == chosen.tolist()
+    with pytest.raises(TypeError, match="differentiable"):
+        getattr(optim, name)([plain], differentiable=True)
+
+
 @pytest.mark.parametrize(("name", "options"), ALL)
 def test_a_step_writes_into_the_parameters_own_memory(name, options):
     p = leaf(np.ones(5), np.float32)

@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import device_of
 from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
-from ..axes import array_like, as_floating, widen
+from ...core.tensor import raw
+from ..axes import array_like, as_floating, on_host, widen
 from ..blocks import scratch
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
@@ -123,7 +125,17 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 
     For logits use bce_with_logits, which loses nothing near 0 and 1.
     """
-    y = bce_terms(*_of_one_shape("bce", x, target))
+    x, target = _of_one_shape("bce", x, target)
+    if device_of(raw(x)) == "cpu":  # elsewhere a look at x would wait for the device
+        seen = on_host(x)
+        low, high = (seen.min(), seen.max()) if seen.size else (0, 1)
+        # what is infinite or NaN makes a loss that is, as in every op
+        if not (low >= 0 and high <= 1) and np.isfinite([low, high]).all():
+            raise ValueError(
+                f"bce: x must hold probabilities, from 0 to 1; got {low} to {high}. "
+                "For logits there is bce_with_logits"
+            )
+    y = bce_terms(x, target)
     return reduced("bce", y if weight is None else y * weight, reduction)
 
 
@@ -249,6 +261,9 @@ def triplet(
     eps is added to every difference, so that the norm of equal vectors has a gradient. swap: the
     negative's distance is that to the positive where this is smaller (Balntas et al., 2016).
     """
+
+    if not margin >= 0:
+        raise ValueError(f"triplet: margin must be 0 or more, got {margin}")
 
     def distance(a: Any, b: Any) -> Any:
         d = a - b + eps
