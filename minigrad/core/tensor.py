@@ -1,5 +1,6 @@
 """A tensor: an array, the node that made it, its gradient. What it computes is in methods.py."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ class Tensor(InPlace, TensorHooks):
 
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return self._on_host().item()
+        return _as_python(self, _item)
 
     def tolist(self) -> Any:
         return self._on_host().tolist()
@@ -189,16 +190,16 @@ class Tensor(InPlace, TensorHooks):
     __array_function__ = array_function
 
     def __bool__(self) -> bool:
-        return bool(self._on_host())
+        return _as_python(self, bool)
 
     def __int__(self) -> int:
-        return int(self._on_host())
+        return _as_python(self, int)
 
     def __float__(self) -> float:
-        return float(self._on_host())
+        return _as_python(self, float)
 
     def __complex__(self) -> complex:
-        return complex(self._on_host())
+        return _as_python(self, complex)
 
     def __index__(self) -> int:
         return self._on_host().__index__()
@@ -300,6 +301,31 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x.data
     return x
+
+
+def _item(array: Any) -> Any:
+    return array.item()
+
+
+_INSTEAD = {
+    bool: "`a < x < b` is (a < x) & (x < b), a choice for each element mg.where(condition, a, b), "
+    "`x in tensors` any(x is t for t in tensors)",
+}  # for the other conversions:
+_REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"
+
+
+def _as_python(x: Tensor, convert: Callable) -> Any:
+    """The one element of x as a Python number, by convert; who has more hears what to write."""
+    array = x._on_host()
+    try:
+        return convert(array)
+    except (TypeError, ValueError) as error:
+        if array.size == 1 and array.ndim == 0:
+            raise  # int(nan) and the like are Python's to explain
+        instead = _INSTEAD.get(convert, _REDUCE)
+        raise type(error)(
+            f"a tensor {describe(x)} as one Python number: {error}; {instead}"
+        ) from None
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:

@@ -1,5 +1,6 @@
 """What newcomers get wrong first: each message says what was given and the next step."""
 
+import math
 import subprocess
 import sys
 
@@ -50,3 +51,49 @@ def test_a_misspelt_function_is_answered_with_the_one_that_is_meant():
     program = "import minigrad as mg; mg.sofmax"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.endswith("has no attribute 'sofmax'. Did you mean: 'softmax'?\n")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: float(X), TypeError, "float64 (3,) as one Python number: only 0-dim"),
+        (lambda: X.item(), ValueError, "reduce it to one, x.sum() or x.mean()"),
+        (lambda: math.exp(X), TypeError, "or all, x.tolist()"),
+        (lambda: 0 < X < 1, ValueError, "is (a < x) & (x < b)"),
+        (lambda: X in [mg.ones(3)], ValueError, "any(x is t for t in tensors)"),
+    ],
+)
+def test_many_numbers_where_python_wants_one_are_shown_with_what_to_write(call, kind, step):
+    assert step in message(call, kind)
+
+
+def test_a_number_that_python_refuses_is_still_explained_by_python():
+    assert message(lambda: int(mg.tensor(math.nan)), ValueError).startswith("cannot convert float")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: mg.tensor(1.0, 2.0), TypeError, "mg.tensor takes all numbers as one argument"),
+        (lambda: mg.zeros(2, dtype="flot32"), TypeError, "dtype='flot32' is no dtype; write"),
+        (lambda: X.astype("flot32"), TypeError, "dtype='flot32' is no dtype; write"),
+        (lambda: mg.zeros(2.5), TypeError, "whole numbers, 0 or more; got 2.5"),
+        (lambda: mg.randn((2, "3")), TypeError, "got '3' in (2, '3')"),
+        (lambda: nn.Linear(-3, 2), ValueError, "whole numbers, 0 or more; got -3 in (2, -3)"),
+    ],
+)
+def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
+    assert step in message(call, kind)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: X.sum().backward(), ValueError, "computed under mg.no_grad(), from detached"),
+        (lambda: mg.argmax(X).backward(), ValueError, "since int64 has no derivative"),
+        (lambda: mg.grad(lambda x: x.sum(), X), TypeError, "mg.func.grad(f)(x) takes the function"),
+        (lambda: mg.grad(X, nn.Linear(3, 2)), TypeError, "pass list(model.parameters())"),
+    ],
+)
+def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
+    assert step in message(call, kind)
