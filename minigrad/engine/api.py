@@ -239,9 +239,9 @@ def _refuse_transformed(roots: list[Tensor]) -> None:
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         return [tensors]
-    if hasattr(tensors, "parameters"):
+    if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
         raise TypeError(f"{describe(tensors)} is a module; pass list(model.parameters())")
-    if callable(tensors):
+    if not hasattr(tensors, "__iter__") and callable(tensors):
         raise TypeError(
             f"{describe(tensors)} is a function; mg.grad and backward take what it computed, "
             "y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"

@@ -15,10 +15,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core import modes
-from ..core.errors import TransformError
+from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 
 _classes: dict[tuple[type, int], type] = {}
+
+
+def require_function(what: str, fn: Any) -> None:
+    """TypeError where a transform is given what a function returned."""
+    if not callable(fn):
+        raise TypeError(
+            f"mg.func.{what} takes the function itself, f and not f(x); got {describe(fn)}"
+        )
 
 
 class LevelTensor(Tensor):

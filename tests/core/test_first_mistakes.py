@@ -7,9 +7,10 @@ import sys
 import pytest
 
 import minigrad as mg
-from minigrad import nn
+from minigrad import data, nn, optim
 
 X = mg.tensor([1.0, 2.0, 3.0])
+P = mg.ones(2, requires_grad=True)
 
 
 def message(call, kind):
@@ -97,3 +98,53 @@ def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
 )
 def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
     assert step in message(call, kind)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: optim.SGD(nn.Linear(2, 2), lr=0.1), TypeError, "pass model.parameters()"),
+        (lambda: optim.SGD(nn.Linear(2, 2).parameters, lr=0.1), TypeError, "pass model.param"),
+        (lambda: optim.SGD([P], lr="0.1"), TypeError, "lr must be a number, 0 or more; got '0.1'"),
+        (lambda: optim.Adam([P], betas=0.9), TypeError, "such as (0.9, 0.999); got 0.9"),
+        (lambda: nn.utils.clip_grad_norm_(nn.ReLU(), 1.0), TypeError, "pass model.parameters()"),
+        (lambda: nn.Dropout("0.5"), ValueError, "probability from 0 to 1, got '0.5'"),
+        (lambda: data.DataLoader([1], batch_size=2.5), ValueError, "whole number, 1 or more, got"),
+    ],
+)
+def test_what_training_cannot_use_is_named(call, kind, step):
+    assert step in message(call, kind)
+
+
+def test_a_list_of_parameters_that_is_a_module_can_be_optimised_and_clipped():
+    parameters = nn.ParameterList([nn.Parameter(mg.ones(2))])
+    optim.SGD(parameters, lr=0.1)
+    nn.utils.clip_grad_norm_(parameters, 1.0)
+    assert mg.grad((parameters[0] ** 2).sum(), parameters)[0].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "vmap", "jacrev", "jacfwd"])
+def test_a_transform_of_a_result_asks_for_the_function(name):
+    def transform():
+        made = getattr(mg.func, name)(X.sum())
+        return made(X) if callable(made) else made
+
+    assert "takes the function itself, f and not f(x); got float64 ()" in message(
+        transform, TypeError
+    )
+
+
+@pytest.mark.parametrize("loss", [mg.cross_entropy, mg.nll])
+@pytest.mark.parametrize(
+    ("target", "step"),
+    [([0, 3], "an index must lie in 0..2"), ([0, 1, 2], "target must have shape (2,)")],
+)
+def test_targets_that_do_not_fit_are_told_under_the_name_of_the_loss(loss, target, step):
+    said = message(lambda: loss(mg.zeros(2, 3), mg.tensor(target)), ValueError)
+    assert said.startswith(f"{loss.__name__}(x: float64 (2, 3), target: int64 ({len(target)},)): ")
+    assert step in said
+
+
+def test_fractions_as_row_numbers_ask_for_whole_ones():
+    said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
+    assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said
