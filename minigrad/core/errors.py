@@ -233,6 +233,6 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
             error = kind(message)
             break
     else:
-        error.add_note(f"in {message}")
+        error.add_note(f"in {call_text(op, args, params)}{hint}")
     error.explained = True  # type: ignore[attr-defined]
     return error

@@ -1,5 +1,6 @@
 """A tensor: an array, the node that made it, its gradient. What it computes is in methods.py."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -101,6 +102,8 @@ class Tensor(InPlace, TensorHooks):
         It may be set: to None, or to a tensor or an array (copied) of x's shape, dtype and device.
         TypeError or ValueError for anything else, at once and not in the next backward.
         """
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(_NO_GRAD_OF_RESULTS.format(self.node), stacklevel=2)
         return self._grad
 
     @grad.setter
@@ -307,11 +310,11 @@ def _item(array: Any) -> Any:
     return array.item()
 
 
-_INSTEAD = {
-    bool: "`a < x < b` is (a < x) & (x < b), a choice for each element mg.where(condition, a, b), "
-    "`x in tensors` any(x is t for t in tensors)",
-}  # for the other conversions:
 _REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"
+_CHOOSE = (
+    "`a < x < b` is (a < x) & (x < b), a choice for each element mg.where(condition, a, b), "
+    "`x in tensors` any(x is t for t in tensors)"
+)
 
 
 def _as_python(x: Tensor, convert: Callable) -> Any:
@@ -322,10 +325,17 @@ def _as_python(x: Tensor, convert: Callable) -> Any:
     except (TypeError, ValueError) as error:
         if array.size == 1 and array.ndim == 0:
             raise  # int(nan) and the like are Python's to explain
-        instead = _INSTEAD.get(convert, _REDUCE)
+        instead = _CHOOSE if convert is bool else _REDUCE
         raise type(error)(
             f"a tensor {describe(x)} as one Python number: {error}; {instead}"
         ) from None
+
+
+_NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:

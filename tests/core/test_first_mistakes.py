@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -123,6 +124,24 @@ def test_a_list_of_parameters_that_is_a_module_can_be_optimised_and_clipped():
     assert mg.grad((parameters[0] ** 2).sum(), parameters)[0].tolist() == [2, 2]
 
 
+def test_the_grad_of_a_result_warns_that_it_stays_none():
+    w = mg.ones(2, requires_grad=True)
+    w.sum().backward()
+    w = w - 0.1 * w.grad  # a new tensor under the leaf's name
+    w.sum().backward()
+    with pytest.warns(UserWarning, match="of a result, here of <sub #.*retain_grad.*w -= step"):
+        assert w.grad is None
+
+
+def test_no_warning_comes_with_the_grad_of_leaves_and_of_results_that_retain_it():
+    x = mg.ones(2, requires_grad=True)
+    y = 2 * x
+    y.retain_grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x.grad is None and y.grad is None and mg.ones(2).grad is None
+
+
 @pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "vmap", "jacrev", "jacfwd"])
 def test_a_transform_of_a_result_asks_for_the_function(name):
     def transform():
@@ -143,6 +162,13 @@ def test_targets_that_do_not_fit_are_told_under_the_name_of_the_loss(loss, targe
     said = message(lambda: loss(mg.zeros(2, 3), mg.tensor(target)), ValueError)
     assert said.startswith(f"{loss.__name__}(x: float64 (2, 3), target: int64 ({len(target)},)): ")
     assert step in said
+
+
+def test_a_package_that_is_not_there_is_told_once_with_the_call_as_a_note(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ImportError, match="comes from scipy.special") as caught:
+        mg.special.i0e(X)
+    assert caught.value.__notes__ == ["in bessel_ie(x: float64 (3,), order=0)"]
 
 
 def test_fractions_as_row_numbers_ask_for_whole_ones():
