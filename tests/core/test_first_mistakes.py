@@ -171,6 +171,12 @@ def test_a_package_that_is_not_there_is_told_once_with_the_call_as_a_note(monkey
     assert caught.value.__notes__ == ["in bessel_ie(x: float64 (3,), order=0)"]
 
 
+def test_one_row_may_be_taken_by_a_plain_number():
+    x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (2 * mg.take(x, 1)).backward()
+    assert x.grad.tolist() == [0, 2, 0]
+
+
 def test_fractions_as_row_numbers_ask_for_whole_ones():
     said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
     assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said
