@@ -12,6 +12,8 @@ table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md 
 
 # The order matters where one name stands for two things: `elementwise` is the function that makes
 # an op, not the folder in ops/; `mg.sum`, `mg.max` ... are ops, not Python's.
+import sys as _sys
+
 import numpy as _np
 
 from .ops import *
@@ -94,7 +96,7 @@ _Elsewhere.stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if n
 
 
 def __getattr__(name: str) -> object:
-    raise _no_such_name("minigrad", name)
+    raise _no_such_name("minigrad", name, _sys.modules[__name__])
 
 
 _start_instruments()

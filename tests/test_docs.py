@@ -1,10 +1,16 @@
-"""docs/ops.md is what the registry says now, and every op explains itself in it."""
+"""docs/ops.md is what the registry says now; every op explains itself; docstring examples run."""
 
+import doctest
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
-import minigrad.testing.samples  # registers the specs  # noqa: F401
+import minigrad_profiler
+import minigrad_viz
+
+import minigrad
+import minigrad.testing.samples  # registers the specs
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 from minigrad.testing.spec import specs
@@ -20,6 +26,19 @@ def test_the_page_of_ops_is_up_to_date():
     assert done.returncode == 0, done.stderr
     written = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
     assert done.stdout == written, "run: python docs/make_ops.py"
+
+
+def test_the_examples_in_docstrings_run_as_they_stand():
+    packages, attempted = (minigrad, minigrad_profiler, minigrad_viz), 0
+    for package in packages:
+        for file in Path(package.__file__).parent.rglob("*.py"):
+            if ">>> " in file.read_text(encoding="utf-8"):
+                inside = file.relative_to(Path(package.__file__).parents[1]).with_suffix("").parts
+                name = ".".join(inside).removesuffix(".__init__")
+                done = doctest.testmod(importlib.import_module(name))
+                assert done.failed == 0, name
+                attempted += done.attempted
+    assert attempted > 10
 
 
 def test_every_op_has_a_formula():

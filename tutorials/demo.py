@@ -32,7 +32,6 @@ SEED = 0
 BATCH = 32
 RATE = 3e-3
 CHECKED = ("K1", "K2", "K3", "K10", "K11")  # value, first order, second order, kinks
-DIGITS = Path(__file__).parent / "data" / "digits.npz"
 
 
 class DigitNet(nn.Module):
@@ -183,7 +182,7 @@ def closing(out: Path) -> str:
 def run(options: argparse.Namespace) -> int:
     out = options.out
     out.mkdir(parents=True, exist_ok=True)
-    training, held_out = data.train_test_split(data.load_digits(DIGITS), test=0.2, seed=SEED)
+    training, held_out = data.train_test_split(data.load_digits(), test=0.2, seed=SEED)
     mg.manual_seed(SEED)
     model = DigitNet()
     count = sum(p.size for p in model.parameters())

@@ -65,4 +65,9 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
                 "bfloat16 needs the package ml_dtypes: pip install '/path/to/the/checkout[full]'"
             )
         return bfloat16
-    return np.dtype(dtype)
+    try:
+        return np.dtype(dtype)
+    except TypeError:
+        raise TypeError(
+            f"dtype={dtype!r} is no dtype; write mg.float32, 'float32', int or bool, for example"
+        ) from None

@@ -39,6 +39,11 @@ def tensor(
 
     The copy keeps later writes to the source array from changing what the graph has saved.
     """
+    if isinstance(dtype, int | float | complex):
+        raise TypeError(
+            f"mg.tensor takes all numbers as one argument, mg.tensor([1.0, 2.0]); the second is "
+            f"the dtype, and got {dtype!r}"
+        )
     if isinstance(data, Tensor):
         device = device or data.device
         data = data.data
@@ -280,7 +285,16 @@ def _drawn(make: Callable[[Any], Tensor], shape: Any) -> Tensor:
 
 
 def _shape(shape: tuple) -> Any:
-    return shape[0] if len(shape) == 1 else shape
+    shape = shape[0] if len(shape) == 1 else shape
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    wrong = next(
+        (n for n in sizes if isinstance(n, float | str) or (n.__class__ is int and n < 0)), 0
+    )
+    if wrong:
+        raise (ValueError if wrong.__class__ is int else TypeError)(
+            f"a shape is made of whole numbers, 0 or more; got {wrong!r} in {shape!r}"
+        )
+    return shape
 
 
 def _or_float(dtype: Any) -> Any:

@@ -1,7 +1,7 @@
 """Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -105,9 +105,13 @@ def describe(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
+def _argument_names(op: Any, args: tuple) -> Sequence[str]:
+    return [f"{op.arrays[0]}[{i}]" for i in range(len(args))] if op.variadic else op.arrays
+
+
 def call_text(op: Any, args: tuple, params: dict) -> str:
     """The call as the user may recognise it: `mul(a: float32 (3,), b: float32 (4,))`."""
-    names = op.arrays if not op.variadic else [f"{op.arrays[0]}[{i}]" for i in range(len(args))]
+    names = _argument_names(op, args)
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in params.items()]
     return f"{op.name}({', '.join(parts)})"
@@ -127,8 +131,26 @@ def _arrays_in(args: tuple) -> list:
 def _our_name(error: Exception, fn: Callable) -> str:
     """What an argument by PyTorch's name is called in fn, for a TypeError that Python raised."""
     _, unexpected, rest = str(error).partition("unexpected keyword argument '")
-    ours = argument_here(rest.partition("'")[0], fn) if unexpected else ""
-    return f"; here it is {ours}" if ours else ""
+    if not unexpected:
+        return ""
+    ours = argument_here(rest.partition("'")[0], fn)
+    names = [name for name in inspect.signature(fn).parameters if name not in ("self", "_")]
+    return f"; here it is {ours}" if ours else f"; its arguments are {', '.join(names)}"
+
+
+def _no_operand(op: Any, args: tuple) -> str:
+    """Which argument of a failed call is nothing to compute with, and what may have been meant."""
+    for name, x in zip(_argument_names(op, args), args, strict=False):
+        if isinstance(x, str | bytes):
+            return f"; {name} is text, and an op computes with tensors, arrays and numbers"
+        if x is None and name not in op.optional:
+            return (
+                f"; {name} is None, as a .grad is before a backward has reached its leaf, and what "
+                "a function without `return` gives"
+            )
+        if hasattr(x, "parameters") and callable(x):
+            return f"; {name} is a module itself: call it, and pass what it returns"
+    return ""
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
@@ -190,7 +212,8 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """
     if getattr(error, "explained", False):
         return error
-    message = f"{call_text(op, args, params)}: {error}{_our_name(error, op)}"
+    hint = _our_name(error, op) or _no_operand(op, args)
+    message = f"{call_text(op, args, params)}: {error}{hint}"
     devices = {device_of(x) for x in _arrays_in(args)}
     if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
         message = (
@@ -210,6 +233,6 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
             error = kind(message)
             break
     else:
-        error.add_note(f"in {message}")
+        error.add_note(f"in {call_text(op, args, params)}{hint}")
     error.explained = True  # type: ignore[attr-defined]
     return error

@@ -65,13 +65,19 @@ def argument_here(name: str, fn: Callable) -> str:
     return f"{here}, by position" if starred else f"{here}="
 
 
-def no_such_name(owner: str, name: str) -> AttributeError:
-    """The error for a name that is not there; it says what to write, where that is known."""
+def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
+    """The error for a name that is not there; it says what to write, where that is known.
+
+    Where it is not, Python looks for a name that is spelt like it in `room`, for the traceback.
+    """
     hint = _NAMES.get(name) or _elsewhere(name)
     if hint is None and name.endswith("_") and not name.startswith("_"):
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
     tail = f"; here it is {hint}" if hint else ""
-    return AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
+    error = AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
+    if not hint:
+        error.obj = room
+    return error
 
 
 class Elsewhere:

@@ -1,5 +1,7 @@
 """A tensor: an array, the node that made it, its gradient. What it computes is in methods.py."""
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -100,6 +102,8 @@ class Tensor(InPlace, TensorHooks):
         It may be set: to None, or to a tensor or an array (copied) of x's shape, dtype and device.
         TypeError or ValueError for anything else, at once and not in the next backward.
         """
+        if self._grad is None and not self.is_leaf and not self.retains_grad:
+            warnings.warn(_NO_GRAD_OF_RESULTS.format(self.node), stacklevel=2)
         return self._grad
 
     @grad.setter
@@ -170,7 +174,7 @@ class Tensor(InPlace, TensorHooks):
 
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return self._on_host().item()
+        return _as_python(self, _item)
 
     def tolist(self) -> Any:
         return self._on_host().tolist()
@@ -189,16 +193,16 @@ class Tensor(InPlace, TensorHooks):
     __array_function__ = array_function
 
     def __bool__(self) -> bool:
-        return bool(self._on_host())
+        return _as_python(self, bool)
 
     def __int__(self) -> int:
-        return int(self._on_host())
+        return _as_python(self, int)
 
     def __float__(self) -> float:
-        return float(self._on_host())
+        return _as_python(self, float)
 
     def __complex__(self) -> complex:
-        return complex(self._on_host())
+        return _as_python(self, complex)
 
     def __index__(self) -> int:
         return self._on_host().__index__()
@@ -304,6 +308,38 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x.data
     return x
+
+
+def _item(array: Any) -> Any:
+    return array.item()
+
+
+_REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"
+_CHOOSE = (
+    "`a < x < b` is (a < x) & (x < b), a choice for each element mg.where(condition, a, b), "
+    "`x in tensors` any(x is t for t in tensors)"
+)
+
+
+def _as_python(x: Tensor, convert: Callable) -> Any:
+    """The one element of x as a Python number, by convert; who has more hears what to write."""
+    array = x._on_host()
+    try:
+        return convert(array)
+    except (TypeError, ValueError) as error:
+        if array.size == 1 and array.ndim == 0:
+            raise  # int(nan) and the like are Python's to explain
+        instead = _CHOOSE if convert is bool else _REDUCE
+        raise type(error)(
+            f"a tensor {describe(x)} as one Python number: {error}; {instead}"
+        ) from None
+
+
+_NO_GRAD_OF_RESULTS = (
+    "the .grad of a result, here of {}, stays None: a backward fills that of leaves. Ask for it by "
+    "x.retain_grad() before the backward, or take mg.grad(loss, x). A parameter after w = w - step "
+    "is such a result; `with mg.no_grad(): w -= step` keeps it a leaf"
+)
 
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Real data that comes with the checkout: tutorials/data/README.md names sources and licences."""
+"""Real data that comes with the package: files/README.md names sources and licences."""
 
 import lzma
 from pathlib import Path
@@ -7,14 +7,13 @@ import numpy as np
 
 from .dataset import ArrayDataset
 
-_FOLDER = Path(__file__).parents[2] / "tutorials" / "data"
+_FOLDER = Path(__file__).parent / "files"
 
 
 def load_digits(path: str | Path | None = None) -> ArrayDataset:
     """1,797 handwritten digits: images float32 (1797, 1, 8, 8) from 0 to 1, labels int64 (1797,).
 
-    From tutorials/data/digits.npz of the checkout (Alpaydin and Kaynak, UCI, 1998, CC BY 4.0);
-    `path` names it where the package was installed without its checkout.
+    Alpaydin and Kaynak, UCI, 1998, CC BY 4.0. `path` names another file of `images` and `labels`.
     """
     with np.load(_found(path, "digits.npz", "load_digits"), allow_pickle=False) as file:
         images, labels = file["images"], file["labels"]
@@ -24,8 +23,7 @@ def load_digits(path: str | Path | None = None) -> ArrayDataset:
 def load_text(path: str | Path | None = None) -> str:
     """Shakespeare's Hamlet, Macbeth, Othello and King Lear: 583,820 characters, 70 different ones
 
-    From tutorials/data/tragedies.txt.xz of the checkout (public domain); `path` names another text
-    file, in UTF-8, compressed if it ends in .xz.
+    In the public domain. `path` names another text file, in UTF-8, compressed if it ends in .xz.
     """
     file = _found(path, "tragedies.txt.xz", "load_text")
     if file.suffix == ".xz":
@@ -37,7 +35,7 @@ def _found(path: str | Path | None, name: str, function: str) -> Path:
     file = _FOLDER / name if path is None else Path(path)
     if not file.is_file():
         raise FileNotFoundError(
-            f"there is no {file}. The data come with minigrad's checkout: install it from there "
-            f"with `pip install -e .`, or say {function}('.../tutorials/data/{name}')"
+            f"{function}: there is no file {file}; without a path it reads {name}, which comes "
+            "with minigrad"
         )
     return file

@@ -59,8 +59,10 @@ class DataLoader:
         pin_memory_device: str = "",
     ):
         prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"DataLoader: batch_size must be 1 or more, got {batch_size}")
+        if batch_size is not None and (not hasattr(batch_size, "__index__") or batch_size < 1):
+            raise ValueError(
+                f"DataLoader: batch_size must be a whole number, 1 or more, got {batch_size!r}"
+            )
         if worker_kind not in ("thread", "process") or num_workers < 0 or prefetch_factor < 1:
             raise ValueError(
                 "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "

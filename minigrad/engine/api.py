@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import DeviceError, array_module, device_of
+from ..backends.dtypes import is_differentiable
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
 from ..core.errors import GraphReleasedError, SeedError, TransformError, describe
@@ -90,6 +91,7 @@ def grad(
     empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
     depend on; with allow_unused=True it gets None. The other options are those of mg.backward.
     """
+    outputs = _listed(outputs)
     places = [_place(x, "inputs") for x in _listed(inputs)]
     if not places and isinstance(inputs, Iterator):
         raise ValueError(
@@ -235,7 +237,16 @@ def _refuse_transformed(roots: list[Tensor]) -> None:
 
 
 def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
-    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if isinstance(tensors, Tensor):
+        return [tensors]
+    if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
+        raise TypeError(f"{describe(tensors)} is a module; pass list(model.parameters())")
+    if not hasattr(tensors, "__iter__") and callable(tensors):
+        raise TypeError(
+            f"{describe(tensors)} is a function; mg.grad and backward take what it computed, "
+            "y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
+        )
+    return list(tensors)
 
 
 def _place(x: Any, argument: str) -> Any:
@@ -243,10 +254,14 @@ def _place(x: Any, argument: str) -> Any:
     if not isinstance(x, Tensor):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
     if x.node is None:
-        raise ValueError(
-            f"{argument}: a tensor {describe(x)} does not require a gradient; make it with "
-            "requires_grad=True before the computation"
-        )
+        if is_differentiable(x.dtype):
+            why = (
+                "; make it with requires_grad=True before the computation. A result has none if it "
+                "was computed under mg.no_grad(), from detached or from NumPy's values only"
+            )
+        else:
+            why = f", since {x.dtype} has no derivative; differentiate what is computed in floats"
+        raise ValueError(f"{argument}: a tensor {describe(x)} does not require a gradient{why}")
     return x.node
 
 

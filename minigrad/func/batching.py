@@ -14,7 +14,7 @@ from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from . import tree
-from .levels import NoLeaf, as_result, new_level
+from .levels import NoLeaf, as_result, new_level, require_function
 from .randomness import POLICIES, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
@@ -138,6 +138,7 @@ def vmap(
 
     Keyword arguments are shared by all examples.
     """
+    require_function("vmap", fn)
     in_dims = in_dims if in_axes is ... else in_axes
     out_dims = out_dims if out_axes is ... else out_axes
     if randomness not in POLICIES:

@@ -18,7 +18,7 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level
+from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level, require_function
 from .reverse import split_aux
 
 __all__ = ["jvp"]
@@ -180,6 +180,7 @@ def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) ->
     Primals, tangents and y may be trees; the tangents have the primals' form and shapes. With
     has_aux, fn returns (y, aux), and jvp returns (y, ty, aux).
     """
+    require_function("jvp", fn)
     primals, tangents = _given("primals", primals), _given("tangents", tangents)
     if len(primals) != len(tangents):
         raise TransformError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core import modes
-from ..core.errors import TransformError
+from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 
 _classes: dict[tuple[type, int], type] = {}
@@ -98,3 +98,11 @@ def lowered(y: Any, kind: type[Tensor]) -> Any:
 def as_result(y: Any) -> Any:
     """What a transform hands out: tensors, never bare arrays."""
     return y if isinstance(y, Tensor) else wrap(y)
+
+
+def require_function(what: str, fn: Any) -> None:
+    """TypeError where a transform is given what a function returned."""
+    if not callable(fn):
+        raise TypeError(
+            f"mg.func.{what} takes the function itself, f and not f(x); got {describe(fn)}"
+        )

@@ -10,7 +10,7 @@ from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, as_result, lowered, new_level
+from .levels import LevelTensor, as_result, lowered, new_level, require_function
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -29,6 +29,7 @@ class Recorded:
     """
 
     def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):
+        require_function(what, fn)
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
@@ -87,6 +88,7 @@ def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
 
 def chosen(what: str, fn: Callable, argnums: int | tuple, args: tuple, kwargs: dict) -> tuple:
     """(fn as a function of the chosen arguments alone, those arguments)."""
+    require_function(what, fn)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not -len(args) <= i < len(args) for i in numbers):
         raise TransformError(

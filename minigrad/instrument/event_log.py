@@ -188,6 +188,10 @@ class event_log:
     # -- listening -------------------------------------------------------------------------------
 
     def hear(self, event: tuple) -> None:
+        """Keep one event, as core/events.py describes it, for the next batch of lines.
+
+        Shapes and dtypes are taken at once, and text is made in the batch: the op waits for this.
+        """
         kind, op, t0, t1, node, inputs, outputs, params = event
         pending = self._pending
         if self._phase == "warmup":
@@ -231,6 +235,7 @@ class event_log:
             self._flush_if_free()
 
     def graph_ready(self, order: list, roots: list) -> None:
+        """A backward begins. A hook may run another inside it, so each thread has a stack."""
         leaves = []
         if self._memory is not None:
             leaves = [place for place in order if place.__class__ is Leaf]

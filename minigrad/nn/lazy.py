@@ -1,7 +1,10 @@
 """Lazy modules: layers that learn how many features or channels come in from their first input.
 
+    >>> import minigrad as mg
+    >>> from minigrad import nn
     >>> model = nn.Sequential(nn.LazyConv2d(8, 3), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
-    >>> model(x)  # now these are a Conv2d and a Linear
+    >>> model(mg.ones(2, 1, 6, 6)).shape  # now these are a Conv2d and a Linear
+    (2, 10)
 
 Arguments are those of the layer without the first one. What it becomes by its first input a lazy
 module also becomes by load_state_dict, from the shapes in the state. Until then it has one

@@ -45,7 +45,8 @@ def _apart(xp: Any, x: Any, weights: Any) -> Any:
     """
     if x.dtype.kind == "c":
         y = xp.empty((*x.shape[:-1], len(weights)), x.dtype)
-        y.real, y.imag = _apart(xp, x.real, weights), _apart(xp, x.imag, weights)
+        y.real[...] = _apart(xp, x.real, weights)
+        y.imag[...] = _apart(xp, x.imag, weights)
         return y
 
     def reads(entries: Any, which: Any) -> Any:

@@ -52,6 +52,8 @@ class Optimizer:
         self.param_groups: list[Group] = []
         self._state: dict[int, State] = {}  # by id: tensors compare elementwise
         self._packs: dict[int, tuple] = {}  # by place of the group: (ids, packs and single ones)
+        if not hasattr(params, "__iter__"):  # a model, or its method that was not called
+            raise TypeError(f"{type(self).__name__}: params is {params!r}; pass model.parameters()")
         entries: list[Any] = [params] if isinstance(params, Tensor | Mapping) else list(params)
         if not entries:
             raise ValueError(f"{type(self).__name__} got no parameters to optimise")
@@ -311,14 +313,18 @@ def average_square(v: Any, g: Any, beta: float, work: Any) -> None:
 
 
 def at_least_zero(owner: str, **options: float) -> None:
-    """Refuse negative (and NaN) options by name."""
+    """Refuse negative (and NaN) options by name, and what is no number."""
     for name, value in options.items():
+        if isinstance(value, str | None | tuple | list):
+            raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
         if not value >= 0:
             raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
 
 
 def fractions(owner: str, betas: tuple) -> tuple:
     """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
+    if not isinstance(betas, tuple | list):
+        raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
     if not all(0 <= beta < 1 for beta in betas):
         raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
     return tuple(betas)

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ..instrument.terminal import reader_left, require_stderr, require_stdout
+from ..version import __version__
 from .case import Context
 from .checks import CHECKS, Check
 from .progress import progress
@@ -31,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
         description="Check the derivative rules of every op against finite differences, NumPy, "
         "mpmath and each other.",
     )
+    usage.add_argument("--version", action="version", version=f"minigrad-gradcheck {__version__}")
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")
     usage.add_argument("--checks", help="ids, separated by commas, e.g. K2,K10 (default: all)")
     usage.add_argument("--level", choices=("fast", "full"), default="fast")

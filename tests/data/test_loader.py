@@ -303,5 +303,5 @@ def test_the_text_is_whole_and_its_beginning_known():
 def test_another_text_may_be_named(tmp_path):
     (tmp_path / "x.txt").write_text("käse", encoding="utf-8")
     assert data.load_text(tmp_path / "x.txt") == "käse"
-    with pytest.raises(FileNotFoundError, match="pip install -e"):
+    with pytest.raises(FileNotFoundError, match="load_text: there is no file .*y.txt"):
         data.load_text(tmp_path / "y.txt")

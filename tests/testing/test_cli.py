@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+import minigrad
 from minigrad.testing import cli
 
 OPS = "exp,mul"
@@ -64,6 +65,11 @@ def test_a_wrong_rule_of_a_third_party_exits_with_1(tmp_path):
     assert "analytic" in done.stdout and "numeric" in done.stdout
     assert "import wrong_rules  # registers the op" in done.stdout
     assert "failures in 1 ops" in done.stdout
+
+
+def test_the_version_is_told_as_by_the_other_commands(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"minigrad-gradcheck {minigrad.__version__}\n"
 
 
 @pytest.mark.parametrize(

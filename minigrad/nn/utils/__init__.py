@@ -63,7 +63,10 @@ def clip_grad_value_(parameters: Any, clip_value: float) -> None:
 
 
 def _gradients(parameters: Any) -> list[Tensor]:
-    parameters = [parameters] if isinstance(parameters, Tensor) else parameters
+    if isinstance(parameters, Tensor):
+        parameters = [parameters]
+    elif not hasattr(parameters, "__iter__"):  # a model, or its method that was not called
+        raise TypeError(f"parameters is {parameters!r}; pass model.parameters()")
     return [p.grad for p in parameters if p.grad is not None]
 
 

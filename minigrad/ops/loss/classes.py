@@ -10,6 +10,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...core.autocast import in_float32
+from ...core.errors import describe
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import array_like
@@ -225,9 +226,7 @@ def cross_entropy(
                 f"holds probabilities ({target.dtype} {target.shape}); leave those samples out"
             )
         return _cross_entropy_of(x, target, weight, reduction, label_smoothing)
-    index, kept, scale = class_targets(
-        target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
-    )
+    index, kept, scale = _targets("cross_entropy", x, target, weight, ignore_index, reduction)
     if not target.size:  # no sample: the mean of no loss is NaN
         return reduced("cross_entropy", op.sum(x, axis=1), reduction)
     total = reduction != "none"
@@ -277,13 +276,25 @@ def nll(
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = nll(x, target, weight, ignore_index, reduction)
         return y.reshape(()) if reduction == "none" else y
-    index, _, scale = class_targets(
-        target, weight, shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction
-    )
+    index, _, scale = _targets("nll", x, target, weight, ignore_index, reduction)
     if not target.size:
         return reduced("nll", op.sum(x, axis=1), reduction)
     y = nll_index(x, index, scale, total=reduction != "none")
     return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+
+
+def _targets(
+    loss: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+) -> tuple:
+    """What class_targets says of them, its errors under the name of the loss that was called."""
+    try:
+        return class_targets(
+            target, weight,
+            shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction,
+        )  # fmt: skip
+    except ValueError as error:
+        call = f"{loss}(x: {describe(x)}, target: {describe(target)})"
+        raise ValueError(f"{call}: {error.__cause__ or error}") from None
 
 
 def _check_scores(name: str, x: Any) -> None:

@@ -1,0 +1,182 @@
+"""What newcomers get wrong first: each message says what was given and the next step."""
+
+import math
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import minigrad as mg
+from minigrad import data, nn, optim
+
+X = mg.tensor([1.0, 2.0, 3.0])
+P = mg.ones(2, requires_grad=True)
+
+
+def message(call, kind):
+    with pytest.raises(kind) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: mg.relu(nn.Linear(3, 2)), TypeError, "x is a module itself: call it"),
+        (lambda: mg.linear(X, nn.Linear(3, 2)), ValueError, "w is a module itself: call it"),
+        (lambda: X - X.grad, TypeError, "b is None, as a .grad is before a backward"),
+        (lambda: mg.concatenate([X, None]), ValueError, r"arrays[1] is None, as a .grad is"),
+        (lambda: "loss " + X, TypeError, "a is text, and an op computes with tensors"),
+    ],
+)
+def test_what_is_nothing_to_compute_with_is_named(call, kind, step):
+    assert step in message(call, kind)
+
+
+def test_a_bias_that_is_left_out_is_no_mistake():
+    assert "None, as a" not in message(lambda: mg.linear(X, mg.ones(2, 4)), ValueError)
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        (lambda: mg.softmax(X, axs=0), "'axs'; its arguments are x, axis"),
+        (lambda: X.sum(axs=0), "'axs'; its arguments are axis, dtype, out, keepdims"),
+    ],
+)
+def test_a_misspelt_argument_shows_those_there_are(call, names):
+    assert names in message(call, TypeError)
+
+
+def test_a_misspelt_function_is_answered_with_the_one_that_is_meant():
+    program = "import minigrad as mg; mg.sofmax"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.endswith("has no attribute 'sofmax'. Did you mean: 'softmax'?\n")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: float(X), TypeError, "float64 (3,) as one Python number: only 0-dim"),
+        (lambda: X.item(), ValueError, "reduce it to one, x.sum() or x.mean()"),
+        (lambda: math.exp(X), TypeError, "or all, x.tolist()"),
+        (lambda: 0 < X < 1, ValueError, "is (a < x) & (x < b)"),
+        (lambda: X in [mg.ones(3)], ValueError, "any(x is t for t in tensors)"),
+    ],
+)
+def test_many_numbers_where_python_wants_one_are_shown_with_what_to_write(call, kind, step):
+    assert step in message(call, kind)
+
+
+def test_a_number_that_python_refuses_is_still_explained_by_python():
+    assert message(lambda: int(mg.tensor(math.nan)), ValueError).startswith("cannot convert float")
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: mg.tensor(1.0, 2.0), TypeError, "mg.tensor takes all numbers as one argument"),
+        (lambda: mg.zeros(2, dtype="flot32"), TypeError, "dtype='flot32' is no dtype; write"),
+        (lambda: X.astype("flot32"), TypeError, "dtype='flot32' is no dtype; write"),
+        (lambda: mg.zeros(2.5), TypeError, "whole numbers, 0 or more; got 2.5"),
+        (lambda: mg.randn((2, "3")), TypeError, "got '3' in (2, '3')"),
+        (lambda: nn.Linear(-3, 2), ValueError, "whole numbers, 0 or more; got -3 in (2, -3)"),
+    ],
+)
+def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
+    assert step in message(call, kind)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: X.sum().backward(), ValueError, "computed under mg.no_grad(), from detached"),
+        (lambda: mg.argmax(X).backward(), ValueError, "since int64 has no derivative"),
+        (lambda: mg.grad(lambda x: x.sum(), X), TypeError, "mg.func.grad(f)(x) takes the function"),
+        (lambda: mg.grad(X, nn.Linear(3, 2)), TypeError, "pass list(model.parameters())"),
+    ],
+)
+def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
+    assert step in message(call, kind)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: optim.SGD(nn.Linear(2, 2), lr=0.1), TypeError, "pass model.parameters()"),
+        (lambda: optim.SGD(nn.Linear(2, 2).parameters, lr=0.1), TypeError, "pass model.param"),
+        (lambda: optim.SGD([P], lr="0.1"), TypeError, "lr must be a number, 0 or more; got '0.1'"),
+        (lambda: optim.Adam([P], betas=0.9), TypeError, "such as (0.9, 0.999); got 0.9"),
+        (lambda: nn.utils.clip_grad_norm_(nn.ReLU(), 1.0), TypeError, "pass model.parameters()"),
+        (lambda: nn.Dropout("0.5"), ValueError, "probability from 0 to 1, got '0.5'"),
+        (lambda: data.DataLoader([1], batch_size=2.5), ValueError, "whole number, 1 or more, got"),
+    ],
+)
+def test_what_training_cannot_use_is_named(call, kind, step):
+    assert step in message(call, kind)
+
+
+def test_a_list_of_parameters_that_is_a_module_can_be_optimised_and_clipped():
+    parameters = nn.ParameterList([nn.Parameter(mg.ones(2))])
+    optim.SGD(parameters, lr=0.1)
+    nn.utils.clip_grad_norm_(parameters, 1.0)
+    assert mg.grad((parameters[0] ** 2).sum(), parameters)[0].tolist() == [2, 2]
+
+
+def test_the_grad_of_a_result_warns_that_it_stays_none():
+    w = mg.ones(2, requires_grad=True)
+    w.sum().backward()
+    w = w - 0.1 * w.grad  # a new tensor under the leaf's name
+    w.sum().backward()
+    with pytest.warns(UserWarning, match="of a result, here of <sub #.*retain_grad.*w -= step"):
+        assert w.grad is None
+
+
+def test_no_warning_comes_with_the_grad_of_leaves_and_of_results_that_retain_it():
+    x = mg.ones(2, requires_grad=True)
+    y = 2 * x
+    y.retain_grad()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x.grad is None and y.grad is None and mg.ones(2).grad is None
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "vjp", "vmap", "jacrev", "jacfwd"])
+def test_a_transform_of_a_result_asks_for_the_function(name):
+    def transform():
+        made = getattr(mg.func, name)(X.sum())
+        return made(X) if callable(made) else made
+
+    assert "takes the function itself, f and not f(x); got float64 ()" in message(
+        transform, TypeError
+    )
+
+
+@pytest.mark.parametrize("loss", [mg.cross_entropy, mg.nll])
+@pytest.mark.parametrize(
+    ("target", "step"),
+    [([0, 3], "an index must lie in 0..2"), ([0, 1, 2], "target must have shape (2,)")],
+)
+def test_targets_that_do_not_fit_are_told_under_the_name_of_the_loss(loss, target, step):
+    said = message(lambda: loss(mg.zeros(2, 3), mg.tensor(target)), ValueError)
+    assert said.startswith(f"{loss.__name__}(x: float64 (2, 3), target: int64 ({len(target)},)): ")
+    assert step in said
+
+
+def test_a_package_that_is_not_there_is_told_once_with_the_call_as_a_note(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    with pytest.raises(ImportError, match="comes from scipy.special") as caught:
+        mg.special.i0e(X)
+    assert caught.value.__notes__ == ["in bessel_ie(x: float64 (3,), order=0)"]
+
+
+def test_one_row_may_be_taken_by_a_plain_number():
+    x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    (2 * mg.take(x, 1)).backward()
+    assert x.grad.tolist() == [0, 2, 0]
+
+
+def test_fractions_as_row_numbers_ask_for_whole_ones():
+    said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
+    assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said

@@ -1,0 +1,29 @@
+"""What an installed minigrad brings along: all that its packages read, and no less."""
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "setuptools"
+]["package-data"]
+PACKAGES = [ROOT / "minigrad", ROOT / "viz/minigrad_viz", ROOT / "profiler/minigrad_profiler"]
+
+
+def carried(package):
+    """The files beside the modules that package-data names in one package of the tree."""
+    for folder in [package, *(f for f in package.rglob("*") if (f / "__init__.py").exists())]:
+        name = ".".join(folder.relative_to(package.parent).parts)
+        for pattern in [*PATTERNS["*"], *PATTERNS.get(name, ())]:
+            yield from folder.glob(pattern)
+
+
+def test_every_file_in_a_package_goes_into_the_wheel():
+    for package in PACKAGES:
+        files = {f for f in package.rglob("*") if f.is_file() and f.suffix not in (".py", ".pyc")}
+        assert files and files == set(carried(package))
+
+
+def test_the_readmes_model_finds_its_digits_where_there_is_no_checkout():
+    names = {file.name for file in carried(ROOT / "minigrad")}
+    assert {"digits.npz", "tragedies.txt.xz"} <= names
