@@ -64,9 +64,9 @@ def _read_bytes(path: str, label: str, max_bytes: int) -> bytes:
             if sys.stdin is None:
                 raise OSError(9, "it is closed")
             data = _bounded(sys.stdin.buffer, max_bytes)
+        elif os.path.isdir(path):
+            raise ViewerError(f"{label}: is a folder, not a graph file")
         else:
-            if os.path.isdir(path):
-                raise ViewerError(f"{label}: is a folder, not a graph file")
             with open(path, "rb") as file:
                 fits = os.fstat(file.fileno()).st_size <= max_bytes
                 data = _bounded(file, max_bytes) if fits else b""
