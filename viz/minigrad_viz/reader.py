@@ -6,7 +6,6 @@ harm. Each field in use has its type checked; fields that are not known are pass
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -58,7 +57,7 @@ def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
         raise ViewerError(f"{label}: {error}") from None
 
 
-def _read_bytes(path: str, label: str, max_bytes: int) -> bytes:
+def _read_bytes(path: str, label: str, max_bytes: int) -> bytearray:
     try:
         if path == "-":
             if sys.stdin is None:
@@ -69,7 +68,7 @@ def _read_bytes(path: str, label: str, max_bytes: int) -> bytes:
         else:
             with open(path, "rb") as file:
                 fits = os.fstat(file.fileno()).st_size <= max_bytes
-                data = _bounded(file, max_bytes) if fits else b""
+                data = _bounded(file, max_bytes) if fits else bytearray()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ViewerError(f"{label}: cannot be read ({reason})") from None
@@ -78,14 +77,14 @@ def _read_bytes(path: str, label: str, max_bytes: int) -> bytes:
     return data
 
 
-def _bounded(file: IO[bytes], limit: int) -> bytes:
-    data = io.BytesIO()  # read(limit + 1) would take that memory first
-    while part := file.read(min(1 << 20, limit + 1 - data.tell())):
-        data.write(part)
-    return data.getvalue()
+def _bounded(file: IO[bytes], limit: int) -> bytearray:
+    data = bytearray()  # read(limit + 1) would take that memory first
+    while part := file.read(min(1 << 20, limit + 1 - len(data))):
+        data += part
+    return data
 
 
-def _reason(error: Exception, data: bytes) -> str:
+def _reason(error: Exception, data: bytearray) -> str:
     if not data.strip():
         return "it is empty"
     if isinstance(error, RecursionError):
