@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.func import jvp
 
 inf, nan = np.inf, np.nan
 
@@ -230,3 +231,28 @@ def test_arrays_of_no_elements_have_gradients_of_no_elements(f):
     y = f(x)
     y.backward(np.ones(y.shape))
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize(
+    "f, ends",
+    [
+        (mg.arcsin, {-1: -inf, 1: inf}),
+        (mg.arccos, {-1: inf, 1: -inf}),
+        (mg.arctanh, {-1: -inf, 1: inf}),
+        (mg.arccosh, {1: -inf}),
+        (mg.logit, {0: -inf, 1: inf}),
+    ],
+    ids=["arcsin", "arccos", "arctanh", "arccosh", "logit"],
+)
+def test_at_the_ends_of_a_domain_the_second_derivative_is_infinite_in_every_mode(f, ends):
+    slope = lambda x: jvp(f, (x,), (np.float64(1),))[1]
+    for x, expected in ends.items():
+        assert second(f, x) == expected
+        assert jvp(slope, (np.float64(x),), (np.float64(1),))[1].item() == expected
+
+
+@pytest.mark.parametrize("f, sign", [(mg.arcsin, 1), (mg.arccos, -1)], ids=["arcsin", "arccos"])
+def test_the_second_derivative_of_arcsin_near_0_has_all_its_digits(f, sign):
+    for x in (1e-8, 1e-20, 1e-300):
+        assert second(f, x) == pytest.approx(sign * x, rel=1e-15)
