@@ -171,3 +171,13 @@ def test_on_a_branch_cut_the_derivatives_are_those_of_the_side_that_the_zeros_si
     by_h_twice = (value(x + h) - 2 * value(x) + value(x - h)) / (h * h)
     np.testing.assert_allclose(first, by_h, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(second, by_h_twice, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", [-2.0, np.array(-2.0), np.array(-2 + 0j)], ids=repr)
+def test_a_negative_base_with_a_complex_exponent_has_the_gradient_of_exp(base):
+    z = leaf(Z)
+    by_power = mg.grad(np.real(base**z), z, np.ones(3), create_graph=True)
+    by_exp = mg.grad(np.real(np.exp(z * np.log(-2 + 0j))), z, np.ones(3), create_graph=True)
+    np.testing.assert_allclose(by_power.numpy(), by_exp.numpy(), rtol=1e-13)
+    second = [mg.grad(np.real(g), z, np.ones(3)).numpy() for g in (by_power, by_exp)]
+    np.testing.assert_allclose(*second, rtol=1e-13)

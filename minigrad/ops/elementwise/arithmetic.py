@@ -87,7 +87,9 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
 
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:
-    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative real base."""
+    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative base where y is real."""
+    if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
+        a = a + 0j
     if type(a) in _NUMBERS:
         return g * (y * np.log(a).item()) if a != 0 else np.zeros_like(g)
     return keep(g * (y * np.log(_or_one(a))), a != 0)
