@@ -256,3 +256,9 @@ def test_at_the_ends_of_a_domain_the_second_derivative_is_infinite_in_every_mode
 def test_the_second_derivative_of_arcsin_near_0_has_all_its_digits(f, sign):
     for x in (1e-8, 1e-20, 1e-300):
         assert second(f, x) == pytest.approx(sign * x, rel=1e-15)
+
+
+@pytest.mark.parametrize("x", [40.0, 1000.0, inf])
+def test_where_log_ndtr_is_0_so_are_its_derivatives(x):
+    assert gradients(mg.special.log_ndtr, x) == 0
+    assert second(mg.special.log_ndtr, x) == 0
