@@ -262,3 +262,9 @@ def test_the_second_derivative_of_arcsin_near_0_has_all_its_digits(f, sign):
 def test_where_log_ndtr_is_0_so_are_its_derivatives(x):
     assert gradients(mg.special.log_ndtr, x) == 0
     assert second(mg.special.log_ndtr, x) == 0
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow")
+def test_the_second_derivative_of_cbrt_at_0_is_that_of_the_side_that_the_zeros_sign_names():
+    assert [second(mg.cbrt, x) for x in (0.0, -0.0)] == [-inf, inf]
+    assert second(mg.cbrt, inf) == second(mg.cbrt, -inf) == 0

@@ -64,7 +64,9 @@ rsqrt = elementwise(
     dx=lambda x, y: (-0.5 * y) / x,
     doc="y = 1/√x ;  dy/dx = −y/(2x)",
 )
-cbrt = elementwise(np.cbrt, dx=lambda y: 1 / (3 * y * y), doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0")
+cbrt = elementwise(
+    np.cbrt, dx=lambda y: np.square(1 / y) / 3, doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0"
+)
 
 
 # -- powers ----------------------------------------------------------------------------------
