@@ -169,3 +169,9 @@ def test_the_slope_of_i1e_far_out_and_of_i1_next_to_0_is_a_number():
     np.testing.assert_allclose(found, expected, atol=1e-20)
     x = mg.tensor([5e-324, -1e-310, 0.0], requires_grad=True)
     assert mg.grad(mg.special.i1(x), x, np.ones(3)).tolist() == [0.5, 0.5, 0.5]
+
+
+def test_the_slope_of_erfcx_at_the_largest_halves_is_finite():
+    x = mg.tensor(np.array([4e4, 6e4], np.float16), requires_grad=True)
+    found = mg.grad(mg.special.erfcx(x), x, np.ones(2, np.float16)).numpy()
+    np.testing.assert_allclose(found, [0, 0], atol=0.01)

@@ -35,7 +35,7 @@ ndtri = elementwise(
 erfcx = elementwise(
     in_float32(special_function("erfcx")),
     name="erfcx",
-    dx=lambda x, y: 2 * x * y - TWO_OVER_SQRT_PI,
+    dx=lambda x, y: x * y * 2 - TWO_OVER_SQRT_PI,  # xy < 1/√π, where 2x may overflow
     doc="y = e^x² erfc x, which does not underflow ;  dy/dx = 2xy − 2/√π",
 )
 _scipys_erfcx = special_function("erfcx")
