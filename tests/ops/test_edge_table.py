@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.func import jvp
+from minigrad.func import hessian, jvp
 
 inf, nan = np.inf, np.nan
 
@@ -268,3 +268,17 @@ def test_where_log_ndtr_is_0_so_are_its_derivatives(x):
 def test_the_second_derivative_of_cbrt_at_0_is_that_of_the_side_that_the_zeros_sign_names():
     assert [second(mg.cbrt, x) for x in (0.0, -0.0)] == [-inf, inf]
     assert second(mg.cbrt, inf) == second(mg.cbrt, -inf) == 0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: mg.hypot(x[0], x[1]),
+        lambda x: mg.arctan2(x[0], x[1]),
+        lambda x: mg.angle(x[0] + 1j * x[1]),
+        mg.norm,
+    ],
+    ids=["hypot", "arctan2", "angle", "norm"],
+)
+def test_at_the_origin_lengths_and_angles_have_second_derivatives_of_0(f):
+    assert hessian(f)(mg.tensor([0.0, 0.0])).tolist() == [[0, 0], [0, 0]]

@@ -197,16 +197,17 @@ copysign = elementwise(
 
 hypot = elementwise(
     np.hypot,
-    da=lambda a, y: a / _or_one(y),
-    db=lambda b, y: b / _or_one(y),
+    da=lambda a, y: keep(a / _or_one(y), y != 0),
+    db=lambda b, y: keep(b / _or_one(y), y != 0),
     doc="y = √(a² + b²) ;  ∂y/∂a = a/y, ∂y/∂b = b/y, both 0 at (0, 0)",
 )
 
 
 def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
     """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0)."""
-    h = _or_one(np.hypot(a, b))
-    return (u / h) / h
+    h = np.hypot(a, b)
+    r = _or_one(h)
+    return keep((u / r) / r, h != 0)
 
 
 arctan2 = elementwise(
