@@ -160,3 +160,18 @@ def test_i0_is_the_answer_of_numpys_i0():
     x = mg.tensor([0.0, 1.0], requires_grad=True)
     np.i0(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), special.i1([0.0, 1.0]))
+
+
+def test_the_slope_of_i1e_far_out_and_of_i1_next_to_0_is_a_number():
+    x = mg.tensor([1e10, -1e20, np.inf], requires_grad=True)
+    expected = [-0.5 * (2 * np.pi) ** -0.5 * 1e-15, 0, 0]
+    found = mg.grad(mg.special.i1e(x), x, np.ones(3)).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-20)
+    x = mg.tensor([5e-324, -1e-310, 0.0], requires_grad=True)
+    assert mg.grad(mg.special.i1(x), x, np.ones(3)).tolist() == [0.5, 0.5, 0.5]
+
+
+def test_the_slope_of_erfcx_at_the_largest_halves_is_finite():
+    x = mg.tensor(np.array([4e4, 6e4], np.float16), requires_grad=True)
+    found = mg.grad(mg.special.erfcx(x), x, np.ones(2, np.float16)).numpy()
+    np.testing.assert_allclose(found, [0, 0], atol=0.01)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.func import hessian, jvp
 
 inf, nan = np.inf, np.nan
 
@@ -230,3 +231,54 @@ def test_arrays_of_no_elements_have_gradients_of_no_elements(f):
     y = f(x)
     y.backward(np.ones(y.shape))
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@pytest.mark.parametrize(
+    "f, ends",
+    [
+        (mg.arcsin, {-1: -inf, 1: inf}),
+        (mg.arccos, {-1: inf, 1: -inf}),
+        (mg.arctanh, {-1: -inf, 1: inf}),
+        (mg.arccosh, {1: -inf}),
+        (mg.logit, {0: -inf, 1: inf}),
+    ],
+    ids=["arcsin", "arccos", "arctanh", "arccosh", "logit"],
+)
+def test_at_the_ends_of_a_domain_the_second_derivative_is_infinite_in_every_mode(f, ends):
+    slope = lambda x: jvp(f, (x,), (np.float64(1),))[1]
+    for x, expected in ends.items():
+        assert second(f, x) == expected
+        assert jvp(slope, (np.float64(x),), (np.float64(1),))[1].item() == expected
+
+
+@pytest.mark.parametrize("f, sign", [(mg.arcsin, 1), (mg.arccos, -1)], ids=["arcsin", "arccos"])
+def test_the_second_derivative_of_arcsin_near_0_has_all_its_digits(f, sign):
+    for x in (1e-8, 1e-20, 1e-300):
+        assert second(f, x) == pytest.approx(sign * x, rel=1e-15)
+
+
+@pytest.mark.parametrize("x", [40.0, 1000.0, inf])
+def test_where_log_ndtr_is_0_so_are_its_derivatives(x):
+    assert gradients(mg.special.log_ndtr, x) == 0
+    assert second(mg.special.log_ndtr, x) == 0
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:overflow")
+def test_the_second_derivative_of_cbrt_at_0_is_that_of_the_side_that_the_zeros_sign_names():
+    assert [second(mg.cbrt, x) for x in (0.0, -0.0)] == [-inf, inf]
+    assert second(mg.cbrt, inf) == second(mg.cbrt, -inf) == 0
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: mg.hypot(x[0], x[1]),
+        lambda x: mg.arctan2(x[0], x[1]),
+        lambda x: mg.angle(x[0] + 1j * x[1]),
+        mg.norm,
+    ],
+    ids=["hypot", "arctan2", "angle", "norm"],
+)
+def test_at_the_origin_lengths_and_angles_have_second_derivatives_of_0(f):
+    assert hessian(f)(mg.tensor([0.0, 0.0])).tolist() == [[0, 0], [0, 0]]

@@ -5,6 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.registry import op
+from minigrad.func import jvp
 
 Z = np.array([0.6 + 0.3j, -0.4 + 0.7j, 0.2 - 0.8j])
 HOLOMORPHIC = [
@@ -137,3 +138,46 @@ def test_functions_written_with_absolute_values_or_maxima_are_right_for_complex_
 def test_softsign_refuses_complex_numbers_of_which_it_has_no_derivative():
     with pytest.raises(TypeError, match="softsign.*must be real"):
         mg.softsign(leaf(Z))
+
+
+@pytest.mark.parametrize("side", [0.0, -0.0], ids=["above", "below"])
+@pytest.mark.parametrize(
+    "name, along",
+    [("arcsin", 1), ("arccos", 1), ("arccosh", 1), ("arcsinh", 1j)],
+    ids=["arcsin", "arccos", "arccosh", "arcsinh"],
+)
+def test_on_a_branch_cut_the_derivatives_are_those_of_the_side_that_the_zeros_sign_names(
+    name, along, side
+):
+    x = np.array([2.0, 3.0, -2.0, -3.0])
+    f = getattr(op, name)
+
+    def at(x):
+        z = np.zeros(x.shape, complex)
+        on_axis, zero = (z.real, z.imag) if along == 1 else (z.imag, z.real)
+        on_axis[:], zero[:] = x, side
+        return z
+
+    def value(x):
+        return f(leaf(at(x))).numpy()
+
+    def slope(z):
+        return jvp(f, (z,), (np.full(4, along + 0j),))[1]
+
+    first = slope(at(x)).numpy()
+    second = jvp(slope, (at(x),), (np.full(4, along + 0j),))[1].numpy()
+    h = 1e-4
+    by_h = (value(x + h) - value(x - h)) / (2 * h)
+    by_h_twice = (value(x + h) - 2 * value(x) + value(x - h)) / (h * h)
+    np.testing.assert_allclose(first, by_h, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(second, by_h_twice, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("base", [-2.0, np.array(-2.0), np.array(-2 + 0j)], ids=repr)
+def test_a_negative_base_with_a_complex_exponent_has_the_gradient_of_exp(base):
+    z = leaf(Z)
+    by_power = mg.grad(np.real(base**z), z, np.ones(3), create_graph=True)
+    by_exp = mg.grad(np.real(np.exp(z * np.log(-2 + 0j))), z, np.ones(3), create_graph=True)
+    np.testing.assert_allclose(by_power.numpy(), by_exp.numpy(), rtol=1e-13)
+    second = [mg.grad(np.real(g), z, np.ones(3)).numpy() for g in (by_power, by_exp)]
+    np.testing.assert_allclose(*second, rtol=1e-13)

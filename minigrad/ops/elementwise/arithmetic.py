@@ -64,7 +64,9 @@ rsqrt = elementwise(
     dx=lambda x, y: (-0.5 * y) / x,
     doc="y = 1/√x ;  dy/dx = −y/(2x)",
 )
-cbrt = elementwise(np.cbrt, dx=lambda y: 1 / (3 * y * y), doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0")
+cbrt = elementwise(
+    np.cbrt, dx=lambda y: np.square(1 / y) / 3, doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0"
+)
 
 
 # -- powers ----------------------------------------------------------------------------------
@@ -87,7 +89,9 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
 
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:
-    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative real base."""
+    """aᵇ log a, with the limit 0 where a = 0; NaN for a negative base where y is real."""
+    if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
+        a = a + 0j
     if type(a) in _NUMBERS:
         return g * (y * np.log(a).item()) if a != 0 else np.zeros_like(g)
     return keep(g * (y * np.log(_or_one(a))), a != 0)
@@ -193,16 +197,17 @@ copysign = elementwise(
 
 hypot = elementwise(
     np.hypot,
-    da=lambda a, y: a / _or_one(y),
-    db=lambda b, y: b / _or_one(y),
+    da=lambda a, y: keep(a / _or_one(y), y != 0),
+    db=lambda b, y: keep(b / _or_one(y), y != 0),
     doc="y = √(a² + b²) ;  ∂y/∂a = a/y, ∂y/∂b = b/y, both 0 at (0, 0)",
 )
 
 
 def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
     """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0)."""
-    h = _or_one(np.hypot(a, b))
-    return (u / h) / h
+    h = np.hypot(a, b)
+    r = _or_one(h)
+    return keep((u / r) / r, h != 0)
 
 
 arctan2 = elementwise(

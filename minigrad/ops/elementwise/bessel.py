@@ -24,7 +24,18 @@ def _forward(family: str) -> Callable:
         if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
             return -y if order % 2 and family[0] in "jy" else y
-        return special[int(order)](x) if order in special else general(order, x)
+        if order in special:
+            return special[int(order)](x)
+        y = general(order, x)
+        lost = np.isnan(y) & ~np.isnan(x)
+        if family[0] != "i" or order != int(order) or not lost.any():
+            return y
+        # SciPy's general function gives up for x beyond 1e9, where the recurrence upwards is stable
+        # (Iₙ = Iₙ₋₂ − 2(n − 1)/x Iₙ₋₁), and for subnormal x, where Iₙ has rounded to 0
+        far = lost & (np.abs(x) > 1)
+        z = np.where(far, x, 1)
+        upwards = forward(z, order - 2) - 2 * (order - 1) / z * forward(z, order - 1)
+        return np.where(far, upwards, np.where(lost & (x != 0), 0, y)).astype(y.dtype)
 
     return forward
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...backends.dtypes import is_floating
 from ...core.primitive import linear, primitive
+from .selection import keep
 
 __all__ = ["abs", "absolute", "angle", "conj", "conjugate", "fabs", "imag", "real"]
 
@@ -73,8 +74,9 @@ def angle(x, deg=False):
 def _turn(x, deg):
     """∂angle as a complex number: i x/|x|², without squares that could overflow."""
     r = np.abs(x)
-    r = r + (r == 0)
-    return ((x / r) / r) * (1j * (180 / math.pi if deg else 1))
+    zero = r == 0
+    r = r + zero
+    return keep(((x / r) / r) * (1j * (180 / math.pi if deg else 1)), np.logical_not(zero))
 
 
 @angle.vjp("x")

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..batching import full
 from .exponential import product_with_log
+from .selection import keep
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
 from .support import in_float32, narrow, of_several, special_function
 
@@ -34,14 +35,20 @@ ndtri = elementwise(
 erfcx = elementwise(
     in_float32(special_function("erfcx")),
     name="erfcx",
-    dx=lambda x, y: 2 * x * y - TWO_OVER_SQRT_PI,
+    dx=lambda x, y: x * y * 2 - TWO_OVER_SQRT_PI,  # xy < 1/√π, where 2x may overflow
     doc="y = e^x² erfc x, which does not underflow ;  dy/dx = 2xy − 2/√π",
+)
+_scipys_erfcx = special_function("erfcx")
+log_ndtr_slope = elementwise(  # without the quotient of two numbers that underflow
+    in_float32(lambda x: math.sqrt(2 / math.pi) / _scipys_erfcx(x * -math.sqrt(0.5))),
+    name="log_ndtr_slope",
+    dx=lambda x, y: -y * (keep(x, y != 0) + y),  # at +∞ too
+    doc="y = φ(x)/Φ(x) = √(2/π)/erfcx(−x/√2) ;  dy/dx = −y (x + y)",
 )
 log_ndtr = elementwise(
     in_float32(special_function("log_ndtr")),
     name="log_ndtr",
-    # φ(x)/Φ(x) without the quotient of two numbers that underflow
-    dx=lambda x: math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5)),
+    dx=lambda x: log_ndtr_slope(x),
     doc="y = log Φ(x), also far to the left ;  dy/dx = √(2/π)/erfcx(−x/√2)",
 )
 erfcinv = elementwise(

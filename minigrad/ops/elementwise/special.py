@@ -10,6 +10,7 @@ from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
 from .. import logistic, normal
 from ..in_place import filled_by
+from .selection import keep
 from .support import exp_as_quotient, in_float32, special_function, zero
 
 __all__ = [
@@ -62,10 +63,16 @@ def _logit(x: Any) -> Any:
     return np.where(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
 
 
+logit_slope = elementwise(  # an op of its own: its derivative is infinite at 0 and 1, not ∞ − ∞
+    in_float32(lambda x: 1 / (x * (1 - x))),
+    name="logit_slope",
+    dx=lambda x, y: keep((x - 0.5) * y * 2 * y, np.abs(x) != np.inf),
+    doc="y = 1/(x(1 − x)) ;  dy/dx = (2x − 1) y²",
+)
 logit = elementwise(
     _logit,
     name="logit",
-    dx=lambda g, x: g / (x * (1 - x)),
+    dx=lambda x: logit_slope(x),
     doc="y = log(x/(1 − x)), the inverse of sigmoid ;  dy/dx = 1/(x(1 − x))",
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import elementwise, primitive
+from .selection import keep
 from .support import in_float32
 
 __all__ = [
@@ -20,34 +21,51 @@ sinh = elementwise(np.sinh, dx=lambda x: np.cosh(x), doc="y = sinh x ;  dy/dx = 
 cosh = elementwise(np.cosh, dx=lambda x: np.sinh(x), doc="y = cosh x ;  dy/dx = sinh x")
 tanh = elementwise(np.tanh, dx=lambda y: 1 - y * y, doc="y = tanh x ;  dy/dx = 1 − y²")
 
-# (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the difference of squares loses digits
+# -- the inverses ----------------------------------------------------------------------------
+#
+# The slopes of the inverses are ops of their own, so that second derivatives are right where the
+# slope is infinite, and in the last place near 0, where those of its factors cancel.
+# (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the difference of squares loses digits.
+# x − (−1) where one would write x + 1: a complex x keeps its zero's sign, which tells the two
+# sides of a branch cut apart; −0 + 0 is 0.
+
+arcsin_slope = elementwise(
+    in_float32(lambda x: 1 / (np.sqrt(-x - -1) * np.sqrt(x - -1))),
+    name="arcsin_slope",
+    dx=lambda x, y: x * y * y * y,
+    doc="y = 1/√(1 − x²), of arcsin's branch ;  dy/dx = x y³",
+)
 arcsin = elementwise(
-    np.arcsin,
-    dx=lambda g, x: g / (np.sqrt(1 - x) * np.sqrt(1 + x)),
-    doc="y = arcsin x ;  dy/dx = 1/√(1 − x²)",
+    np.arcsin, dx=lambda x: arcsin_slope(x), doc="y = arcsin x ;  dy/dx = 1/√(1 − x²)"
 )
 arccos = elementwise(
-    np.arccos,
-    dx=lambda g, x: -g / (np.sqrt(1 - x) * np.sqrt(1 + x)),
-    doc="y = arccos x ;  dy/dx = −1/√(1 − x²)",
+    np.arccos, dx=lambda x: -arcsin_slope(x), doc="y = arccos x ;  dy/dx = −1/√(1 − x²)"
 )
 arctan = elementwise(
     np.arctan, dx=lambda g, x: g / (1 + x * x), doc="y = arctan x ;  dy/dx = 1/(1 + x²)"
 )
 arcsinh = elementwise(
     np.arcsinh,
-    dx=lambda g, x: g / np.sqrt(1 + x * x),
+    dx=lambda g, x: g / np.sqrt(x * x - -1),
     doc="y = arcsinh x ;  dy/dx = 1/√(1 + x²)",
 )
+arccosh_slope = elementwise(
+    in_float32(lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x - -1))),
+    name="arccosh_slope",
+    dx=lambda x, y: keep(-x * y * y * y, np.abs(x) != np.inf),
+    doc="y = 1/√(x² − 1), of arccosh's branch ;  dy/dx = −x y³",
+)
 arccosh = elementwise(
-    np.arccosh,
-    dx=lambda g, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
-    doc="y = arccosh x ;  dy/dx = 1/√(x² − 1)",
+    np.arccosh, dx=lambda x: arccosh_slope(x), doc="y = arccosh x ;  dy/dx = 1/√(x² − 1)"
+)
+arctanh_slope = elementwise(
+    in_float32(lambda x: 1 / ((1 - x) * (1 + x))),
+    name="arctanh_slope",
+    dx=lambda x, y: keep(x * y * 2 * y, np.abs(x) != np.inf),
+    doc="y = 1/(1 − x²) ;  dy/dx = 2x y²",
 )
 arctanh = elementwise(
-    np.arctanh,
-    dx=lambda g, x: g / ((1 - x) * (1 + x)),
-    doc="y = arctanh x ;  dy/dx = 1/(1 − x²)",
+    np.arctanh, dx=lambda x: arctanh_slope(x), doc="y = arctanh x ;  dy/dx = 1/(1 − x²)"
 )
 
 

@@ -35,6 +35,13 @@ register_op(
     ],
 )
 register_op(
+    "log_ndtr_slope",
+    unary(),
+    reference=lambda x: math.sqrt(2 / math.pi) / from_scipy("erfcx")(-x / math.sqrt(2)),
+    dtypes=REAL,
+    points=[Point("∞", (np.inf,), 0.0, (0.0,)), Point("40", (40.0,), 0.0, (0.0,))],
+)
+register_op(
     "entr",
     unary(0.1, 3),
     reference=from_scipy("entr"),

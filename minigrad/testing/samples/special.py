@@ -58,6 +58,8 @@ register_op(
 )
 register_op("logit", unary(0.1, 0.9), reference=from_scipy("logit"), dtypes=REAL, mp=_logit)
 
+register_op("logit_slope", unary(0.1, 0.9), reference=lambda x: 1 / (x * (1 - x)), dtypes=REAL)
+
 register_op("erf", unary(), reference=from_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))
 register_op(
     "erfc",

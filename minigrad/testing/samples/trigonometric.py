@@ -30,6 +30,13 @@ for name, mp_name, limits in (
         mp=from_mpmath(mp_name),
     )
 
+for name, limits, slope in (
+    ("arcsin_slope", inside, lambda x: 1 / np.sqrt(1 - x * x)),
+    ("arccosh_slope", above, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
+    ("arctanh_slope", inside, lambda x: 1 / (1 - x * x)),
+):
+    register_op(name, unary(*limits), reference=slope, dtypes=("float64", "float32", "float16"))
+
 
 def around_zero(rng, dtype):
     """Small and large arguments: both branches of the derivative."""
