@@ -37,9 +37,8 @@ def as_operand(x: Any) -> Any:
     array = plain_array(x)
     if array is not x and array.dtype.kind in "OSUMm":
         raise OperandError(
-            f"an op computes with tensors, arrays and numbers, and {x!r:.60} ({type(x).__name__}) "
-            "is none of them; give float(x) for a number of another kind, mg.stack([...]) for "
-            "several tensors"
+            f"{x!r:.60} ({type(x).__name__}) is neither a tensor nor an array nor a number; give "
+            "float(x) for a number of another kind, mg.stack([...]) for several tensors"
         )
     return array
 

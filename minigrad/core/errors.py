@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..backends.device import DeviceError, device_of
+from ..backends.device import DeviceError, OperandError, as_operand, device_of
 from .spelling import argument_here
 
 Function = TypeVar("Function", bound=Callable)
@@ -200,6 +200,7 @@ _REBUILT = (
     np.linalg.LinAlgError,
     IndexError,
     ZeroDivisionError,
+    OperandError,
     TypeError,
     ValueError,
 )
@@ -236,3 +237,11 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         error.add_note(f"in {call_text(op, args, params)}{hint}")
     error.explained = True  # type: ignore[attr-defined]
     return error
+
+
+def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
+    """An argument of a call that is no tensor, as a plain array of numbers."""
+    try:
+        return as_operand(x)
+    except OperandError as error:
+        raise explain(error, op, args, params) from None

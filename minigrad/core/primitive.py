@@ -24,11 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, as_operand
+from ..backends.device import array_module
 from ..backends.dtypes import weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward, without_tensors
-from .errors import RuleError, explain, taught, teaching
+from .errors import RuleError, explain, operand, taught, teaching
 from .graph import Node, Port, next_number
 from .implementations import Extensible
 from .piecewise import LARGE, in_blocks
@@ -146,7 +146,7 @@ class Primitive(Extensible):
                 weak = True
                 arrays.append(x)
             else:
-                arrays.append(x if type(x) is _ndarray else as_operand(x))
+                arrays.append(x if type(x) is _ndarray else operand(x, self, args, params))
             bit += bit
         if weak:
             arrays = weak_scalars(arrays) if tensors else _scalars_as_arrays(self, arrays)

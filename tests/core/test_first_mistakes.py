@@ -24,7 +24,7 @@ def message(call, kind):
     ("call", "kind", "step"),
     [
         (lambda: mg.relu(nn.Linear(3, 2)), TypeError, "x is a module itself: call it"),
-        (lambda: mg.linear(X, nn.Linear(3, 2)), ValueError, "w is a module itself: call it"),
+        (lambda: mg.linear(X, nn.Linear(3, 2)), TypeError, "w is a module itself: call it"),
         (lambda: X - X.grad, TypeError, "b is None, as a .grad is before a backward"),
         (lambda: mg.concatenate([X, None]), ValueError, r"arrays[1] is None, as a .grad is"),
         (lambda: "loss " + X, TypeError, "a is text, and an op computes with tensors"),

@@ -66,7 +66,7 @@ def test_a_method_says_what_pytorchs_keepdim_is_here():
 
 
 def test_a_method_refuses_a_name_that_nobody_knows():
-    with pytest.raises(TypeError, match="argument 'foo'$"):
+    with pytest.raises(TypeError, match="argument 'foo'; its arguments are "):
         X.sum(foo=1)
-    with pytest.raises(TypeError, match="argument 'foo'$"):
+    with pytest.raises(TypeError, match="argument 'foo'; its arguments are "):
         X.amax(foo=1)

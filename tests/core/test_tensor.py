@@ -102,7 +102,7 @@ def test_a_tensor_is_unequal_to_what_is_no_number(other):
 @pytest.mark.parametrize("operand", [Fraction(1, 2), "a", [Fraction(1, 2), 1], object()])
 @pytest.mark.parametrize("compute", [lambda x, b: x * b, lambda x, b: b + x, mg.maximum])
 def test_no_op_computes_with_objects_one_by_one(operand, compute):
-    with pytest.raises(TypeError, match=r"tensors, arrays and numbers|can only concatenate"):
+    with pytest.raises(TypeError, match="is neither a tensor nor|can only concatenate"):
         compute(mg.ones(2, requires_grad=True), operand)
 
 

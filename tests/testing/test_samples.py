@@ -26,6 +26,7 @@ UNTRIED = {
     "pseudoinverse.rcond pinv.rtol polyfit.rcond",
     "finite differences of it are no derivative": "scaled_dot_product_attention.dropout_p "
     "svd.hermitian pseudoinverse.hermitian pinv.hermitian gaussian_nll.eps",
+    "it is taken and has no effect": "to.non_blocking",
     "its other value makes it another op, which has samples": "svd.compute_uv "
     "stft.return_complex istft.onesided fractional_max_pool2d.output_ratio "
     "fractional_max_pool3d.output_ratio upsample.recompute_scale_factor standardize.running",

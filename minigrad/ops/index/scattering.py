@@ -84,8 +84,6 @@ def add_at(g: Any, key: Any, shape: tuple) -> Any:
         y = array_module(g).zeros(shape, g.dtype)
         y[key] = g
         return y
-    if not g.size:  # NumPy reads nothing without a look at the other indices, but adds with one
-        return array_module(g).zeros(shape, g.dtype)
     wide = widen(g)
     y = _add_at(wide, key, shape) if array_module(g) is np else _add_on_device(wide, key, shape)
     return y.astype(g.dtype, copy=False)
