@@ -73,10 +73,11 @@ def _text(value) -> str:
     return "an array" if hasattr(value, "dtype") else repr(value)
 
 
-def untried(spec: OpSpec, code, defaults) -> list[str]:
+def untried(spec: OpSpec, code, defaults) -> list[str] | None:
+    """None where no call was seen: other tests of this process may have put a forward in front."""
     seen = tried(spec, code, defaults)
     if seen is None:
-        return []
+        return None
     names = [name for name in defaults if name not in ANYWHERE.split()]
     return [name for name in names if not seen.get(name, set()) - {_text(defaults[name])}]
 
@@ -87,7 +88,11 @@ def test_every_parameter_of_every_op_is_something_else_than_its_default_in_a_sam
     for name in op_names():
         function = function_of(name) if name in specs else None
         if function is not None:
-            found[name] = untried(specs[name], *function)
+            missing = untried(specs[name], *function)
+            if missing is not None:
+                found[name] = missing
+    assert len(found) > 250  # of some 310
     names = {f"{op}.{name}" for op, parameters in found.items() for name in parameters}
     assert sorted(names - EXCUSED) == []
-    assert sorted(EXCUSED - names) == []  # what has a sample now needs no excuse
+    needless = {name for name in EXCUSED - names if name.partition(".")[0] in found}
+    assert sorted(needless) == []  # what has a sample now needs no excuse
