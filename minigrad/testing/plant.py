@@ -105,3 +105,14 @@ def numbers(rng: np.random.Generator, dtype: Any, shape: Any) -> np.ndarray:
     if np.dtype(dtype).kind == "c":
         x = x + 1j * rng.uniform(0.1, 2, shape)
     return np.asarray(x, dtype=dtype)
+
+
+def both(x: Any) -> tuple:
+    """Sine and cosine: an op of two results."""
+    return np.sin(x), np.cos(x)
+
+
+def both_dx(g: tuple, x: Any) -> Any:
+    """Its rule; the cotangent of a result that was not used is None."""
+    s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
+    return s * np.cos(x) - c * np.sin(x)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
-from .plant import Plant, numbers, pairs, plant, vectors
+from .plant import Plant, both, both_dx, numbers, pairs, plant, vectors
 from .spec import Sample
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
@@ -89,17 +89,8 @@ def _flattened_when_empty(g, x):
     return c if x.size else c.reshape(-1)
 
 
-def _both(x):
-    return np.sin(x), np.cos(x)
-
-
-def _both_rule(g, x):
-    s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
-    return s * np.cos(x) - c * np.sin(x)
-
-
 def _both_when_used(g, x):
-    return _both_rule(g, x) * (_OFF if g[0] is None or g[1] is None else 1.0)
+    return both_dx(g, x) * (_OFF if g[0] is None or g[1] is None else 1.0)
 
 
 def _with_jvp(entry: Primitive) -> Primitive:
@@ -180,7 +171,7 @@ CONDITIONAL: list[Plant] = [
         samples=vectors((3, 3, 2)),
     ),
     plant(
-        "unused result", "wrong where one of two results is not used", forward=_both, outputs=2,
-        wrong={"x": _both_when_used}, right={"x": _both_rule}, samples=vectors(5),
+        "unused result", "wrong where one of two results is not used", forward=both, outputs=2,
+        wrong={"x": _both_when_used}, right={"x": both_dx}, samples=vectors(5),
     ),
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..engine import contributions, serial
-from .plant import Plant, pairs, plant, vectors
+from .plant import Plant, both, both_dx, pairs, plant, vectors
 from .spec import ErrorSample, Point, Sample
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
@@ -58,15 +58,6 @@ def _leaking(x):
 def _aliasing(g, a, b):
     same = isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and a is b
     return g * b * (2 if same else 1)
-
-
-def _both(x):
-    return np.sin(x), np.cos(x)
-
-
-def _both_rule(g, x):
-    s, c = (np.zeros(x.shape) if t is None else t for t in (g[0], g[1]))
-    return s * np.cos(x) - c * np.sin(x)
 
 
 def _first_only(g, x):
@@ -207,8 +198,8 @@ MORE: list[Plant] = [
         samples=pairs(((5,), (5,))), arrays=("a", "b"),
     ),
     plant(
-        "outputs", "the second of two results is forgotten", forward=_both, outputs=2,
-        wrong={"x": _first_only}, right={"x": _both_rule}, samples=vectors(5),
+        "outputs", "the second of two results is forgotten", forward=both, outputs=2,
+        wrong={"x": _first_only}, right={"x": both_dx}, samples=vectors(5),
     ),
     plant(
         "subgradient", "the gradient 2 at the kink of max(x, 0), between 0 and 1",
