@@ -213,8 +213,10 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """
     if getattr(error, "explained", False):
         return error
-    hint = _our_name(error, op) or _no_operand(op, args)
-    message = f"{call_text(op, args, params)}: {error}{hint}"
+    said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
+    if hint:
+        said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
+    message = f"{call_text(op, args, params)}: {said}{hint}"
     devices = {device_of(x) for x in _arrays_in(args)}
     if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:
         message = (

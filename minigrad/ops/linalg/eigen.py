@@ -104,7 +104,7 @@ def eig_pairs_dx(g, y):
 def eig(x: Any) -> EigResult:
     """Eigenvalues (…, n) and eigenvectors (…, n, n) of any square x.
 
-    As NumPy's: a real x gives real results if all its eigenvalues are real, complex ones else.
+    As NumPy's: complex; before NumPy 2.5 real for a real x whose eigenvalues are all real.
     """
     return EigResult(*eig_pairs(array_like(x)))
 
