@@ -1,4 +1,4 @@
-"""A1: making tensors from data, from a fill value, from a range, from the generator.
+"""Making tensors from data, from a fill value, from a range, from the generator.
 
 Shapes are NumPy's, and so are the default dtypes (float64 for floating values): what NumPy makes,
 minigrad wraps. `requires_grad=True` makes a leaf whose gradient a backward will bring.

@@ -1,4 +1,4 @@
-"""B4: activation functions. Those with a rule of their own have it for speed or for their tails;
+"""Activation functions. Those with a rule of their own have it for speed or for their tails;
 those made of pieces of straight lines are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.

@@ -1,4 +1,4 @@
-"""The work of an op: floating-point operations and bytes moved, forward and backward (D7).
+"""The work of an op: floating-point operations and bytes moved, forward and backward.
 
     of(op, inputs, outputs, params)            -> Work(flops, moved)
     of_backward(op, inputs, outputs, params)   -> Work(flops, moved)
