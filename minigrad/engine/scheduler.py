@@ -320,7 +320,7 @@ class Scheduler:
         while parts:
             c = parts.pop()
             if c.__class__ is tuple:
-                serial._into_slot(cotangents, *c)
+                serial.into_slot(cotangents, *c)
             elif place in cotangents:
                 add_into(cotangents, place, c)
             else:

@@ -102,11 +102,11 @@ def compile_program(
     copy: bool,
 ) -> Program:
     """See Tape.compile."""
-    roots = api._listed(outputs)
-    listed = api._listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
+    roots = api.listed(outputs)
+    listed = api.listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
     given = [_outside(tape, x, i) for i, x in enumerate(listed)]
     compiler = _Compiler(tape, roots, given)
-    wanted = None if wrt is None else [api._place(x, "wrt") for x in api._listed(wrt)]
+    wanted = None if wrt is None else [api.place_of(x, "wrt") for x in api.listed(wrt)]
     ends = [compiler.known[tape.find(root)] for root in roots]
     if wanted is not None:
         ends += compiler.backward(roots, wanted, grad_outputs, allow_unused)
@@ -200,7 +200,7 @@ class _Compiler:
         self, roots: list, places: list, grad_outputs: Any, allow_unused: bool
     ) -> list[Traced | None]:
         """The steps of the walk; the gradients of the places, None where none has come."""
-        seeds = api._seeds(roots, grad_outputs, False)
+        seeds = api.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
         if hooks.registered and hooked.any_in(order):
             raise TapeError(
