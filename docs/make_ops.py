@@ -75,7 +75,8 @@ def page() -> str:
         by_family.setdefault(home(entry, modules), []).append(entry_text(name, entry))
     parts = [HEADER]
     for family, texts in by_family.items():
-        summary = (modules[family].__doc__ or "").strip().splitlines()[0]
+        first, *_ = (modules[family].__doc__ or "").strip().split("\n\n")
+        summary = " ".join(first.splitlines())
         parts.append(f"## {family.replace('.', ' / ')}\n\n{summary}\n\n" + "\n\n".join(texts))
     return "\n\n".join(parts) + "\n"
 

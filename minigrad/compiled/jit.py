@@ -10,11 +10,9 @@ Nothing else is relaxed: NaN, infinities and signed zeros behave as in NumPy.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numba
-import numpy as np
 from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import signature
@@ -103,15 +101,3 @@ def sign(x):  # type: ignore[no-untyped-def]
     """−1, 0 or 1, and NaN for NaN"""
     y = x / abs(x)
     return y if x != 0 else x * 0
-
-
-@cache
-def known() -> dict[str, Any]:
-    """What sources written by writer.py may name."""
-    from .functions import functions
-
-    names = {"np": np, "plus": add, "larger": larger, "smaller": smaller, "select": select}
-    names |= {"largest": maximum, "smallest": minimum}
-    for dtype in ("float32", "float64"):
-        names |= {f"{name}_{dtype}": fn for name, fn in vars(functions(dtype)).items()}
-    return names | {"sign": sign}

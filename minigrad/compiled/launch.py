@@ -5,6 +5,7 @@ mg.accelerate is on.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..core.caches import Cache
 from ..fusion.trace import ROW_FUNCTIONS, NotFusible, trace
 from ..ops.blocks import spans
 from . import disk, install, writer
-from .jit import kernel_of, known
+from .functions import functions
+from .jit import add, kernel_of, larger, maximum, minimum, select, sign, smaller
 from .writer import Layout, is_line
 
 loops = Cache("compiled loops", max_entries=512)
@@ -23,6 +25,16 @@ launches = Cache("launches of compiled loops", max_entries=4096)
 PIECE = 1 << 17  # elements that a thread takes at a time
 SHORT = 8  # an inner loop of fewer elements is left to NumPy
 _ndarray = np.ndarray
+
+
+@cache
+def known() -> dict[str, Any]:
+    """What sources written by writer.py may name."""
+    names = {"np": np, "plus": add, "larger": larger, "smaller": smaller, "select": select}
+    names |= {"largest": maximum, "smallest": minimum}
+    for dtype in ("float32", "float64"):
+        names |= {f"{name}_{dtype}": fn for name, fn in vars(functions(dtype)).items()}
+    return names | {"sign": sign}
 
 
 def compiled(source: str) -> Any:

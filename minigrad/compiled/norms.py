@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import pool
-from ..on_gpu.norms import _channels, dx_from_sums, gradient_sums
+from ..on_gpu.norms import dx_from_sums, gradient_sums, over_channels
 from ..ops.blocks import spans
 from .install import pull_on_host
 from .jit import add, kernel
@@ -55,7 +55,7 @@ def standardize(plan: Any, saved: dict, g: Any) -> list | None:
     if axis == tuple(range(x.ndim - len(axis), x.ndim)):
         own = [saved[("weight_shape", "bias_shape")[i - 1]] for i in plan.slots if i]
         found = _by_rows(g, x, weight, saved, own)
-    elif _channels(x, axis) and (weight is None or weight.size == x.shape[1]):
+    elif over_channels(x, axis) and (weight is None or weight.size == x.shape[1]):
         sums = gradient_sums(g, x, saved["mean"], saved["rstd"], saved["centre"])
         if sums is None:
             return None

@@ -6,10 +6,11 @@ PyTorch's dim= and keepdim= get an error that says what to write here, as mg.sum
 from typing import Any
 
 from .errors import teaching
-from .more_methods import MoreMethods
+from .more_methods import MoreMethods, documented
 from .registry import op
 
 
+@documented
 class AxisMethods(MoreMethods):
     """Base of Methods."""
 

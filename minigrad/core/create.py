@@ -1,4 +1,4 @@
-"""A1: making tensors from data, from a fill value, from a range, from the generator.
+"""Making tensors from data, from a fill value, from a range, from the generator.
 
 Shapes are NumPy's, and so are the default dtypes (float64 for floating values): what NumPy makes,
 minigrad wraps. `requires_grad=True` makes a leaf whose gradient a backward will bring.
@@ -244,7 +244,7 @@ def rand(
             y.data[y.data > below] = below
         return y
 
-    return _drawn(draw, _shape(shape)).requires_grad_(requires_grad)
+    return drawn(draw, _shape(shape)).requires_grad_(requires_grad)
 
 
 @teaching
@@ -252,7 +252,7 @@ def randn(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
     """Standard normal, from the device's generator (mg.manual_seed)."""
-    return _drawn(
+    return drawn(
         lambda shape: tensor(
             random.generator_on(device).standard_normal(shape), dtype or float, device
         ),
@@ -270,13 +270,13 @@ def randint(
 ) -> Tensor:
     """Integers from [low, high), or from [0, low) when high is left out."""
     dtype = dtype or np.int64
-    return _drawn(
+    return drawn(
         lambda size: tensor(random.generator_on(device).integers(low, high, size), dtype, device),
         size,
     )
 
 
-def _drawn(make: Callable[[Any], Tensor], shape: Any) -> Tensor:
+def drawn(make: Callable[[Any], Tensor], shape: Any) -> Tensor:
     """A random tensor; inside vmap its `randomness` says whether the examples share it."""
     inside_vmap = modes.state.randomness
     if inside_vmap is None:

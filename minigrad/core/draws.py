@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import to_host
-from .create import _drawn, as_tensor, rand, randint, randn, tensor
+from .create import as_tensor, drawn, rand, randint, randn, tensor
 from .errors import TransformError, teaching
 from .registry import op
 from .tensor import Tensor, raw
@@ -51,7 +51,7 @@ def randperm(n: int, dtype: Any = None, device: str | None = None) -> Tensor:
         order = np.argsort(random.generator_on(device).random((*shape[:-1], n)), axis=-1)
         return tensor(order, dtype or np.int64, device)
 
-    return _drawn(make, (n,))
+    return drawn(make, (n,))
 
 
 @teaching
@@ -85,7 +85,7 @@ def poisson(rate: Any) -> Tensor:
     if not (lam >= 0).all():
         raise ValueError("poisson: rate holds negative numbers or NaN; a rate is 0 or more")
     make = random.generator_on(None).poisson
-    return _drawn(lambda shape: tensor(make(lam, shape), rate.dtype, rate.device), rate.shape)
+    return drawn(lambda shape: tensor(make(lam, shape), rate.dtype, rate.device), rate.shape)
 
 
 @teaching

@@ -10,7 +10,7 @@ import numpy as np
 from ..backends.device import DeviceError, OperandError, as_operand, device_of
 from .spelling import argument_here
 
-Function = TypeVar("Function", bound=Callable)
+Fn = TypeVar("Fn", bound=Callable)
 
 
 # The end of the error where a plain array would drop a derivative in silence.
@@ -173,7 +173,7 @@ def _call_of(fn: Callable, args: tuple, given: dict) -> str:
     return f"{fn.__name__}({', '.join(parts)})"
 
 
-def teaching(fn: Function) -> Function:
+def teaching(fn: Fn) -> Fn:
     """fn, whose errors at an unknown keyword and at an axis name the call, as an op's do."""
 
     @wraps(fn)

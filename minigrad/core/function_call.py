@@ -9,7 +9,7 @@ from . import modes, versions
 from .errors import InPlaceError, RuleError, describe
 from .function_context import Context
 from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
-from .inplace import _seen_by_x_alone
+from .inplace import seen_by_x_alone
 from .plan import Rule
 from .primitive import Primitive
 from .tensor import Tensor, raw, wrap
@@ -55,7 +55,7 @@ class FunctionCall(Primitive):
         self.needs = self._needs()
         self.contexts: list[Context] = []  # of the runs so far
         self.plain: dict[int, Any] | None = None  # results that are no tensors, by place
-        self.alone = [x.level == 0 and _seen_by_x_alone(x) for x in self.given]
+        self.alone = [x.level == 0 and seen_by_x_alone(x) for x in self.given]
         if function.defines("jvp"):
             names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
             self.jvp_rule = Rule(self._push, names)

@@ -33,7 +33,12 @@ class Context:
         self._inputs = inputs
         self._given = given  # (the caller's tensor, whether nobody else sees its memory)
         self._recording = modes.state.recording
+        self.saved_places: list[Place] = []  # what each saved tensor is; settle finds out
         self._others: dict[int, Any] = {}  # what is saved and neither an input nor an output
+        self._order: list[int | None] = []  # numbers of the saved tensors, as save_for_backward had
+        self._order_forward: list[int | None] = []  # the same of save_for_forward
+        self._attributes: dict[str, Any] = {}  # those that hold saved tensors, as their numbers
+        self.saves_what_no_graph_shows = False  # a floating tensor that is no input or output
         self.constant_outputs: set[int] = set()
         self.dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
         self.plain_places: tuple = ()  # of the results that are no tensors, among all
@@ -113,8 +118,19 @@ class Context:
             if at is None:
                 raise RuleError(f"{self.name}: forward must return what ctx.mark_dirty was given")
             self.dirty_outputs[at] = next(i for i, own in enumerate(inputs) if own is x)
+        kept = self._numbered(find)
+        self.saved_places = [find(x) or ("other", i) for i, x in enumerate(kept)]
+        self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
+        self.saves_what_no_graph_shows = any(
+            is_differentiable(array.dtype) for array in self._others.values()
+        )
+        self._saved, self._saved_forward = (), None
+        self._inputs, self._given = [], []
+        self._dirty, self._constant = [], []
 
-        kept: list[Tensor] = []  # each tensor once
+    def _numbered(self, find: "_Finder") -> list[Tensor]:
+        """The tensors to be saved, each once; in their places their numbers are kept."""
+        kept: list[Tensor] = []
 
         def number(x: Tensor) -> int:
             at = next((i for i, other in enumerate(kept) if other is x), None)
@@ -134,26 +150,17 @@ class Context:
         self._attributes = {name: x for name, x in slotted.items() if x is not attributes[name]}
         for name in self._attributes:
             delattr(self, name)
-        places = [find(x) or ("other", i) for i, x in enumerate(kept)]
-        self.wanted: list[Place] = places
-        self._others = {i: kept[i].data for kind, i in places if kind == "other"}
-        self.saves_what_no_graph_shows = any(
-            is_differentiable(array.dtype) for array in self._others.values()
-        )
-        self._saved = ()
-        self._inputs, self._given = [], []
-        self._saved_forward = None
-        self._dirty, self._constant = [], []
+        return kept
 
     def forget(self) -> None:
         """Let go of what the nodes have taken over."""
         self._others = {}
 
     def looked_up(self, inputs: Any, y: Any) -> tuple:
-        """The wanted values of one level, from the call's inputs and result there."""
+        """The saved values of one level, from the call's inputs and result there."""
         ys = y if isinstance(y, tuple) else (y,)
         sources: dict[str, Any] = {"input": inputs, "output": ys, "other": self._others}
-        return tuple([sources[kind][i] for kind, i in self.wanted])
+        return tuple([sources[kind][i] for kind, i in self.saved_places])
 
     def at_use(self, values: tuple, needs: list, forward: bool = False) -> "Context":
         """This context as backward (or jvp) sees it, with the saved values in their places."""

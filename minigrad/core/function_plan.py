@@ -34,7 +34,7 @@ class FunctionPlan(Plan):
             self.needs[op.places[slot]] = True
         self.once = getattr(op.function.backward, "once_differentiable", False)
         self.hidden = self.once or self.ctx.saves_what_no_graph_shows
-        self.names = tuple([self._name(place) for place in self.ctx.wanted])
+        self.names = tuple([self._name(place) for place in self.ctx.saved_places])
         if self.hidden:
             self.names += ("depends on",)
 
@@ -56,7 +56,7 @@ class FunctionPlan(Plan):
     def linked(self, node: Any, tensor: Callable[[Any, Any], Any]) -> list:
         producers = dict(zip(self.slots, node.parents, strict=True))
         values = list(node.saved)
-        for at, (kind, i) in enumerate(self.ctx.wanted):
+        for at, (kind, i) in enumerate(self.ctx.saved_places):
             if kind == "output":
                 values[at] = tensor(
                     values[at], port_of(node, i, values[at]) if self.op.outputs else node

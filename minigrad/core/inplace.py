@@ -111,7 +111,7 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
     A view that has no name yet comes from `y[i] += b`, which is about to assign the result to y[i].
     It gets a copy's, since an array that arithmetic saves must not keep y's memory in use.
     """
-    written_back = sys.getrefcount(x) <= _UNNAMED and _is_tracked(x, b) and not _seen_by_x_alone(x)
+    written_back = sys.getrefcount(x) <= _UNNAMED and _is_tracked(x, b) and not seen_by_x_alone(x)
     recorded = not written_back and _is_recorded(x, b, what)
     y = _with_dtype_of(x, arithmetic(x.copy() if written_back else x, b), what)
     if y.shape != x.shape:
@@ -138,7 +138,7 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             "changed by a recorded op would no longer be one. To set its values, do it under "
             f"mg.no_grad(); to compute with changed values, {instead}"
         )
-    if not _seen_by_x_alone(x):
+    if not seen_by_x_alone(x):
         raise InPlaceError(
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
             "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
@@ -161,7 +161,7 @@ def _level(x: Any, value: Any, index: Any) -> int:
     return max(x.level, getattr(value, "level", 0), _level_of(index))
 
 
-def _seen_by_x_alone(x: Any) -> bool:
+def seen_by_x_alone(x: Any) -> bool:
     """Whether no view and no other tensor can see x's memory, by CPython's reference counts.
 
     The node that made x may have saved the array as its result: it never shows it to anybody.

@@ -11,9 +11,11 @@ from typing import Any
 from ..backends.device import OperandError
 from .axis_methods import AxisMethods
 from .errors import teaching
+from .more_methods import documented
 from .registry import op
 
 
+@documented
 class Methods(AxisMethods):
     """Base of Tensor."""
 
@@ -148,18 +150,22 @@ class Methods(AxisMethods):
 
     @property
     def T(self) -> Any:
+        """mg.transpose: all axes in reverse order."""
         return op.transpose(self)
 
     @property
     def mT(self) -> Any:
+        """mg.matrix_transpose: the last two axes exchanged."""
         return op.swapaxes(self, axis1=-1, axis2=-2)
 
     @property
     def real(self) -> Any:
+        """mg.real of this tensor."""
         return op.real(self)
 
     @property
     def imag(self) -> Any:
+        """mg.imag of this tensor."""
         return op.imag(self)
 
     def conj(self) -> Any:
@@ -237,10 +243,12 @@ class Methods(AxisMethods):
 
     @teaching
     def unsqueeze(self, axis: int) -> Any:
+        """mg.expand_dims: one axis of length 1 put in."""
         return op.expand_dims(self, axis=axis)
 
     @teaching
     def expand(self, *shape: Any) -> Any:
+        """mg.broadcast_to, where −1 keeps the length of an axis."""
         lengths = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         new = len(lengths) - self.ndim  # −1 keeps an axis as it is; a new one has no length
         kept = [n if n != -1 or i < new else self.shape[i - new] for i, n in enumerate(lengths)]

@@ -13,10 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 active = 0
-_lock = threading.Lock()
-
-
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
+_lock = threading.Lock()
 
 
 def add_check(count: int = 1) -> None:
@@ -66,8 +64,9 @@ def records(level: int) -> bool:
 
 
 class Outer(threading.local):
-    """What was in force around each block that a context manager is in: a stack for each thread, as
-    several may be in blocks of one object.
+    """What was in force around each block that a context manager is in.
+
+    A stack for each thread, as several may be in blocks of one object.
     """
 
     def __init__(self) -> None:

@@ -4,11 +4,12 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import taught, teaching
 from .registry import op
 
+Kind = TypeVar("Kind", bound=type)
 _NAMES = """
 add addcdiv addcmul addmm addmv addr allclose amax amin aminmax angle arccos arccosh arcsin arcsinh
 arctan arctan2 arctanh argpartition argwhere baddbmm bincount bitwise_and bitwise_left_shift
@@ -52,6 +53,18 @@ class MoreMethods:
         return op.compress(condition, self, axis)
 
 
+def documented(kind: Kind) -> Kind:
+    """Class decorator: a method without a docstring is the op of its name, and help() says so."""
+    for name, method in vars(kind).items():
+        if callable(method) and name[0] != "_" and not method.__doc__:
+            method.__doc__ = _doc(name)
+    return kind
+
+
+def _doc(name: str) -> str:
+    return f"mg.{name} of this tensor and the arguments"
+
+
 def _method(name: str) -> Callable:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -60,7 +73,7 @@ def _method(name: str) -> Callable:
             raise taught(error, getattr(op, name), (self, *args), kwargs) from error.__cause__
 
     method.__name__, method.__qualname__ = name, f"Tensor.{name}"
-    method.__doc__ = f"mg.{name} of this tensor and the arguments"
+    method.__doc__ = _doc(name)
     return method
 
 

@@ -1,8 +1,8 @@
 """Who takes over what nodes save: the protocol between the doorway and checkpoints or hooks.
 
 `modes.state.saving` is None, or the innermost of those who want it: an object with `outer` (the
-next one out) and `save(node, y)`, called when a node has been made; it may put something else into
-`node.saved`.
+next one out) and `save(node, y, args)`, called when a node has been made, with the result and the
+arguments of its call; it may put something else into `node.saved`.
 """
 
 from collections.abc import Iterator
@@ -53,4 +53,5 @@ class Saver:
             self.outer.save(node, y, args)
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
+        """Put in node.saved what stands for its values from now on; a subclass says what."""
         raise NotImplementedError

@@ -45,34 +45,42 @@ class Tensor(InPlace, TensorHooks):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
         return self.data.shape
 
     @property
     def dtype(self) -> np.dtype:
+        """The type of the elements."""
         return self.data.dtype
 
     @property
     def ndim(self) -> int:
+        """How many axes."""
         return self.data.ndim
 
     @property
     def size(self) -> int:
+        """How many elements."""
         return self.data.size
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the elements."""
         return self.data.nbytes
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.data.itemsize
 
     @property
     def device(self) -> str:
+        """Where the data lies: "cpu", "cuda:0"."""
         return device_of(raw(self))
 
     @property
     def requires_grad(self) -> bool:
+        """Whether a gradient can be asked for it; may be switched on for a leaf, and off."""
         return self.node is not None
 
     @requires_grad.setter
@@ -177,6 +185,7 @@ class Tensor(InPlace, TensorHooks):
         return _as_python(self, _item)
 
     def tolist(self) -> Any:
+        """The elements as Python numbers, in nested lists."""
         return self._on_host().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:

@@ -80,9 +80,10 @@ def _run(batch: int, task: Any) -> Any:
 
 
 def _travels(error: Exception) -> bool:
-    """Whether it can be sent to another process. One whose __init__ takes other arguments cannot:
+    """Whether it can be sent to another process.
 
-    the parent would fail to unpickle it, and think that the worker had died.
+    One whose __init__ takes other arguments cannot: the parent would fail to unpickle it, and think
+    that the worker had died.
     """
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)

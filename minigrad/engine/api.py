@@ -50,9 +50,9 @@ def backward(
     from outside are constants there, and would get nothing.
     """
     if modes.state.level and inputs is None:
-        tensors = _listed(tensors)
+        tensors = listed(tensors)
         _refuse_transformed(tensors)
-    chosen = {_place(x, "inputs"): x for x in (() if inputs is None else _listed(inputs))}
+    chosen = {place_of(x, "inputs"): x for x in (() if inputs is None else listed(inputs))}
     if inputs is not None and not chosen:
         raise ValueError("backward: inputs is empty; leave it out to reach every leaf")
 
@@ -91,8 +91,8 @@ def grad(
     empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
     depend on; with allow_unused=True it gets None. The other options are those of mg.backward.
     """
-    outputs = _listed(outputs)
-    places = [_place(x, "inputs") for x in _listed(inputs)]
+    outputs = listed(outputs)
+    places = [place_of(x, "inputs") for x in listed(inputs)]
     if not places and isinstance(inputs, Iterator):
         raise ValueError(
             "grad: inputs is an iterator that gives no tensor. It may be used up, as "
@@ -139,7 +139,7 @@ def run_backward(
     """
     if engine != "serial" or workers is not None or min_work is not None:
         require_engine(engine, workers, min_work)
-    seeds = _seeds(_listed(tensors), gradients, create_graph)
+    seeds = seeds_of(listed(tensors), gradients, create_graph)
     list_places, walk = way_of(engine)
     order = list_places(seeds)
     release = not (create_graph if retain_graph is None else retain_graph)
@@ -236,7 +236,8 @@ def _refuse_transformed(roots: list[Tensor]) -> None:
         )
 
 
-def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+def listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    """One tensor or several as a list; TypeError for a module or a function, with what to pass."""
     if isinstance(tensors, Tensor):
         return [tensors]
     if not hasattr(tensors, "__iter__") and hasattr(tensors, "parameters"):
@@ -249,7 +250,7 @@ def _listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return list(tensors)
 
 
-def _place(x: Any, argument: str) -> Any:
+def place_of(x: Any, argument: str) -> Any:
     """Where x's gradient arrives: its leaf or the node that made it."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{argument} must be tensors, got {type(x).__name__}")
@@ -265,7 +266,7 @@ def _place(x: Any, argument: str) -> Any:
     return x.node
 
 
-def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
+def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
     """{place: cotangent} for the roots; ones for a single element, else what the user gives."""
     if gradients is None:
         gradients = [None] * len(roots)
@@ -275,7 +276,7 @@ def _seeds(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
         raise SeedError(f"backward: {len(roots)} roots but {len(gradients)} gradients")
     seeds: dict[Any, Any] = {}
     for root, g in zip(roots, gradients, strict=True):
-        place = _place(root, "backward")
+        place = place_of(root, "backward")
         g = _seed(root, g, as_tensors)
         seeds[place] = seeds[place] + g if place in seeds else g
     return seeds

@@ -53,8 +53,9 @@ class Scheduler:
     sums       for each place with several consumers what arrives there
     ready      a heap of (−priority, rank) of places that any thread may run
     small      for each place whether it stays with the thread that has made it ready
-    worth      whether it does not if that thread has another small one. Here none is: threads that
-               are all in small rules take the interpreter's lock from each other (streams differ)
+    offered    for each small place whether others may have it, if that thread has another one to go
+               on with. Here they may not: threads that are all in small rules take the
+               interpreter's lock from each other (streams differ)
     lanes      what each thread did: all is done when their nodes are as many as the places
     stopped    nothing new may begin (an error, Ctrl-C)
     """
@@ -74,7 +75,7 @@ class Scheduler:
         self.modes = dict(modes.state.__dict__)
         self.detail = detail_wanted()
         self._link()
-        self.worth = [False] * len(work.order)
+        self.offered = [False] * len(work.order)
 
     def _link(self) -> None:
         """Count consumers and give each its turn."""
@@ -218,7 +219,7 @@ class Scheduler:
         """These are ready: keep small ones, give the others to all; wake as many as have work."""
         given = []
         for i in complete:
-            if self.small[i] and not (small and self.worth[i]):
+            if self.small[i] and not (small and self.offered[i]):
                 small.append(i)
             else:
                 given.append(i)
@@ -320,7 +321,7 @@ class Scheduler:
         while parts:
             c = parts.pop()
             if c.__class__ is tuple:
-                serial._into_slot(cotangents, *c)
+                serial.into_slot(cotangents, *c)
             elif place in cotangents:
                 add_into(cotangents, place, c)
             else:

@@ -85,7 +85,7 @@ def run(
             if kind is Leaf or (leads is not None and node not in leads):
                 continue
             if kind is Port:
-                _into_slot(cotangents, node, g)
+                into_slot(cotangents, node, g)
                 continue
         if plain and node.plan.pull_large is not None and g.size >= LARGE:
             contributions = pull_large(node, g, cotangents)
@@ -106,7 +106,7 @@ def run(
         contributions = c = None  # so that only `cotangents` holds what has arrived
 
 
-def _into_slot(cotangents: dict, port: Port, g: Any) -> None:
+def into_slot(cotangents: dict, port: Port, g: Any) -> None:
     """Keep g for one output of a node that has several; an output not used stays None: zero."""
     producer = port.parents[0]
     slots = cotangents.setdefault(producer, [None] * producer.op.outputs)

@@ -230,7 +230,7 @@ class StreamScheduler(Scheduler):
         # a chain stays in its stream, where it needs no waits: of what is ready because of a place
         # its thread goes on with one, and offers the others
         self.small = [True] * len(work.order)
-        self.worth = [place.__class__ is not Leaf for place in work.order]
+        self.offered = [place.__class__ is not Leaf for place in work.order]
 
     def run(self, workers: int) -> None:
         """As a Scheduler does, between the moments at which all streams are at home."""

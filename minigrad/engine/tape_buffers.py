@@ -31,6 +31,7 @@ class Runner:
 
     inputs  the values that a run sets (None: the program does not use this one)
     ends    the values that it returns (None: a None)
+    ways    how each of them reaches the user: as it is, or a copy (a captured graph sets others)
     """
 
     def __init__(self, trace: Trace, inputs: list, ends: list, copy: bool):
@@ -46,7 +47,7 @@ class Runner:
         self._last = self._last_reads()
         self._place_constants({x.value: i for i, x in enumerate(inputs) if x is not None})
         self.calls = self._built()
-        self._fresh = self._handed_out(copy)
+        self.ways = self._handed_out(copy)
 
     def run(self, arrays: list) -> list:
         """Set the inputs, make every call, hand out the ends."""
@@ -56,7 +57,7 @@ class Runner:
         for call in self.calls:
             call()
         cells = self.cells
-        ends = [fresh(cells[end]) for fresh, end in zip(self._fresh, self.ends, strict=True)]
+        ends = [way(cells[end]) for way, end in zip(self.ways, self.ends, strict=True)]
         for end in self.ends:
             if not self.trace.fixed[end]:
                 cells[end] = None
@@ -147,7 +148,7 @@ class Runner:
             shared = self.trace.fixed[end] or owners != {end} or not seen.isdisjoint(owners)
             seen |= owners
             ours = all(self.names.get(owner, "")[:1] in ("b", "t") for owner in owners)
-            ways.append(_copied if shared and (copy or not ours) else _as_array)
+            ways.append(copied if shared and (copy or not ours) else as_array)
         return ways
 
     # -- reading -------------------------------------------------------------------------------
@@ -189,11 +190,11 @@ def _form(array: Any) -> tuple:
     return array.shape, array.dtype, array.strides
 
 
-def _as_array(y: Any) -> Any:
+def as_array(y: Any) -> Any:
     return np.asarray(y) if isinstance(y, np.generic) else y
 
 
-def _copied(array: Any) -> Any:
+def copied(array: Any) -> Any:
     return array.copy("K") if isinstance(array, np.ndarray) else owned(array)
 
 

@@ -14,7 +14,7 @@ from ..core.caches import cached
 from ..core.errors import describe
 from ..core.graph import Leaf, Port
 from ..core.tensor import Tensor
-from .tape import Entry, Outside, Tape, Value
+from .tape_record import Entry, Outside, Record, argument_text
 
 
 def shape_text(x: Any) -> str:
@@ -22,24 +22,7 @@ def shape_text(x: Any) -> str:
     return f"{x.dtype}[{','.join(map(str, x.shape))}]"
 
 
-def argument_text(x: Any) -> str:
-    """An argument as a listing shows it."""
-    return repr(x) if isinstance(x, Value | Outside) else describe(x)
-
-
-def call_text(entry: Entry) -> str:
-    """`mul(%1, w0)`, with the static parameters that differ from their defaults."""
-    parts = [argument_text(x) for x in entry.inputs if x is not None]
-    default = entry.op.defaults.get
-    parts += [
-        f"{name}={describe(value)}"
-        for name, value in entry.params.items()
-        if value is not default(name, entry)
-    ]
-    return f"{entry.op.name}({', '.join(parts)})"
-
-
-def forward_text(tape: Tape, limit: int) -> str:
+def forward_text(tape: Record, limit: int) -> str:
     """The tape, entry by entry; what comes from outside is declared before its first use."""
     lines, declared = [f"tape of {len(tape):,} ops"], set()
     for i in _shown(len(tape), limit):
@@ -76,7 +59,7 @@ def _shown(count: int, limit: int) -> Iterator[int | None]:
 # -- the way back ----------------------------------------------------------------------------------
 
 
-def backward_text(tape: Tape, tensors: Tensor | Sequence[Tensor], limit: int) -> str:
+def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) -> str:
     """What a backward from these tensors computes, in the order in which it does."""
     roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     order = tape.order({root.node: None for root in roots})
@@ -96,7 +79,7 @@ def backward_text(tape: Tape, tensors: Tensor | Sequence[Tensor], limit: int) ->
     return "\n".join([f"backward over {len(order):,} places", *lines])
 
 
-def _gradient(tape: Tape, place: Any) -> str:
+def _gradient(tape: Record, place: Any) -> str:
     """`g3` for the gradient of %3, `gw0` for that of w0."""
     value = tape.value_of(place)
     if value is not None:
@@ -106,7 +89,7 @@ def _gradient(tape: Tape, place: Any) -> str:
     return f"g_{place.number}" if outside is None else f"g{outside}"
 
 
-def _steps(tape: Tape, place: Any, arrived: set[str]) -> list[str]:
+def _steps(tape: Record, place: Any, arrived: set[str]) -> list[str]:
     """The lines of one place: its contributions, or a leaf that is complete."""
     if place.__class__ is Leaf:
         name = _gradient(tape, place)

@@ -20,8 +20,8 @@ from ..core.errors import TapeError, describe
 from ..core.function_call import FunctionCall
 from ..core.tensor import Tensor, raw
 from . import api, hooked, serial
-from .tape import Entry, Outside, Tape, Value
 from .tape_buffers import Runner, owned
+from .tape_record import Entry, Outside, Record, Value
 from .tape_trace import Trace, Traced, Untraceable, parts_of
 
 __all__ = ["Program"]
@@ -93,7 +93,7 @@ class Program:
 
 
 def compile_program(
-    tape: Tape,
+    tape: Record,
     outputs: Any,
     inputs: Sequence[Any],
     wrt: Any,
@@ -102,11 +102,11 @@ def compile_program(
     copy: bool,
 ) -> Program:
     """See Tape.compile."""
-    roots = api._listed(outputs)
-    listed = api._listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
+    roots = api.listed(outputs)
+    listed = api.listed(inputs) if isinstance(inputs, Tensor) else list(inputs)
     given = [_outside(tape, x, i) for i, x in enumerate(listed)]
     compiler = _Compiler(tape, roots, given)
-    wanted = None if wrt is None else [api._place(x, "wrt") for x in api._listed(wrt)]
+    wanted = None if wrt is None else [api.place_of(x, "wrt") for x in api.listed(wrt)]
     ends = [compiler.known[tape.find(root)] for root in roots]
     if wanted is not None:
         ends += compiler.backward(roots, wanted, grad_outputs, allow_unused)
@@ -122,7 +122,7 @@ def compile_program(
     return Program(runner, given, leaves, form)
 
 
-def _outside(tape: Tape, x: Any, i: int) -> Outside:
+def _outside(tape: Record, x: Any, i: int) -> Outside:
     found = tape.find(x)
     if not isinstance(found, Outside):
         what = "was made on the tape" if found is not None else "was not used on the tape"
@@ -136,7 +136,7 @@ def _outside(tape: Tape, x: Any, i: int) -> Outside:
 class _Compiler:
     """One compilation: the trace, and what each Value and Outside of the tape is in it."""
 
-    def __init__(self, tape: Tape, roots: list, given: list[Outside]):
+    def __init__(self, tape: Record, roots: list, given: list[Outside]):
         self.tape = tape
         self.trace = Trace()
         self.known: dict[Any, Traced] = {}
@@ -200,7 +200,7 @@ class _Compiler:
         self, roots: list, places: list, grad_outputs: Any, allow_unused: bool
     ) -> list[Traced | None]:
         """The steps of the walk; the gradients of the places, None where none has come."""
-        seeds = api._seeds(roots, grad_outputs, False)
+        seeds = api.seeds_of(roots, grad_outputs, False)
         order = self.tape.order(seeds)
         if hooks.registered and hooked.any_in(order):
             raise TapeError(
@@ -266,7 +266,7 @@ def _deep(value: Any, fn: Callable) -> Any:
     return fn(value)
 
 
-def _needed(tape: Tape, roots: list) -> tuple[list[Entry], list[Outside]]:
+def _needed(tape: Record, roots: list) -> tuple[list[Entry], list[Outside]]:
     """What the roots are computed from: entries in order, and arrays from outside."""
     for root in roots:
         if tape.find(root) is None:
@@ -288,7 +288,7 @@ def _may_be_known(x: Any) -> bool:
     return isinstance(x, Tensor) or hasattr(x, "strides") and hasattr(x, "shape")
 
 
-def _refuse_writes(tape: Tape) -> None:
+def _refuse_writes(tape: Record) -> None:
     if tape.written:
         raise TapeError(
             "compile: memory was written in place while the tape recorded (x += v on an untracked "

@@ -15,6 +15,7 @@ from ..backends.device import array_module
 from ..core.caches import Cache
 from ..core.graph import Leaf
 from ..core.modes import enable_grad
+from ..core.plan import Rule
 from ..core.primitive import Primitive
 from ..core.registry import op as registry
 from ..core.tensor import Tensor, raw, wrap
@@ -92,7 +93,7 @@ class _Fused:
                 for c, x, need in zip(pulled, xs, needs, strict=True)
             ]
 
-        entry.joint = _rule_of(rule, names)
+        entry.joint = Rule(rule, ("g", *names, "needs"))
         return entry
 
     @cached_property
@@ -114,15 +115,12 @@ class _Fused:
                 roots, seeds = zip(*pairs, strict=True)
                 seeds = [g if isinstance(g, Tensor) else wrap(g) for g in seeds]
                 recorded = any(isinstance(x, Tensor) for x in values)
-                found = grad(
-                    list(roots), leaves, seeds, create_graph=recorded, allow_unused=True
-                )  # fmt: skip
+                found = grad(list(roots), leaves, seeds, create_graph=recorded, allow_unused=True)
             gxs = [
                 np.zeros_like(leaf.data) if g is None else g
                 for leaf, g in zip(leaves, found, strict=True)
             ]
-            gxs = gxs if recorded else [raw(g) for g in gxs]
-            return gxs
+            return gxs if recorded else [raw(g) for g in gxs]
 
         # a function of one argument and its cotangent has one gradient
         return _Pullback(pulled, f"{self.name}_gradient", outputs)
@@ -200,15 +198,6 @@ def _arrays(values: tuple) -> list:
         x if hasattr(x, "dtype") else xp.full((), x, dtype and np.result_type(dtype, x))
         for x in values
     ]
-
-
-def _rule_of(rule: Callable, names: list[str]) -> Any:
-    from ..core.plan import Rule
-
-    def fn(g: Any, *values: Any) -> list:
-        return rule(g, *values)
-
-    return Rule(fn, ("g", *names, "needs"))
 
 
 def _inside(x: Any, shape: tuple) -> Tensor:

@@ -46,10 +46,8 @@ __all__ = [
 GRAPH, EVENTS = "minigrad.graph", "minigrad.events"
 VERSION = (1, 0)  # major and minor
 _VERSIONS = {
-    EVENTS: (
-        1,
-        3,
-    ),  # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out
+    # 1.1: work, stacks, memory, marks, its own share; 1.2: GPU times; 1.3: left_out
+    EVENTS: (1, 3),
     GRAPH: (1, 1),  # 1.1: FLOPs, checks against finite differences
 }
 MAX_GRAPH_BYTES = 512 << 20

@@ -3,7 +3,7 @@
 from . import functional, init, utils
 from .activation import *
 from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss
-from .attention import MultiheadAttention, TransformerEncoderLayer
+from .attention import MultiheadAttention
 from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
@@ -34,6 +34,7 @@ from .transformer import (
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
+    TransformerEncoderLayer,
 )
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Attention layers. Names, argument order, defaults, layouts and state names are PyTorch's."""
+"""Attention between sequences. Names, argument order, defaults and state names are PyTorch's."""
 
 from typing import Any
 
@@ -12,13 +12,11 @@ from ..ops.attention.calls import MOST_SCORES
 from ..ops.attention.drops import attention_seeds
 from ..ops.attention.words import dropped, probabilities
 from . import init
-from .dropout import Dropout
 from .linear import Linear
 from .module import Module
-from .norm import LayerNorm
 from .parameter import Parameter
 
-__all__ = ["MultiheadAttention", "TransformerEncoderLayer"]
+__all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
@@ -261,66 +259,3 @@ def _taking_part(mask: Any) -> Tensor:
             f"{describe(mask)}"
         )
     return op.logical_not(mask) if mask.dtype.kind == "b" else mask
-
-
-class TransformerEncoderLayer(Module):
-    """x + attention, then x + feed-forward, each with layer norm: behind the sum, or before.
-
-    src (L, N, E), or (N, L, E) with batch_first=True; activation: "relu", "gelu" or a function.
-    """
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Any = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: str | None = None,
-        dtype: Any = np.float32,
-    ):
-        kind = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias, batch_first=batch_first, **kind
-        )
-        self.linear1 = Linear(d_model, dim_feedforward, bias, **kind)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, **kind)
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **kind)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **kind)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.norm_first = norm_first
-        if isinstance(activation, str) and activation not in ("relu", "gelu"):
-            raise ValueError(
-                "TransformerEncoderLayer: activation is 'relu', 'gelu' or a function, got "
-                f"{activation!r}"
-            )
-        self.activation = getattr(op, activation) if isinstance(activation, str) else activation
-
-    def forward(
-        self,
-        src: Tensor,
-        src_mask: Any = None,
-        src_key_padding_mask: Any = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """The same shape as src; masks as in MultiheadAttention."""
-        masks = src_mask, src_key_padding_mask, is_causal
-        if self.norm_first:
-            x = src + self._attend(self.norm1(src), *masks)
-            return x + self._feed(self.norm2(x))
-        x = self.norm1(src + self._attend(src, *masks))
-        return self.norm2(x + self._feed(x))
-
-    def _attend(self, x: Tensor, mask: Any, padding: Any, is_causal: bool) -> Tensor:
-        y, _ = self.self_attn(x, x, x, padding, False, mask, is_causal=is_causal)
-        return self.dropout1(y)
-
-    def _feed(self, x: Tensor) -> Tensor:
-        y = self.linear2(self.dropout(self.activation(self.linear1(x))))
-        return self.dropout2(y)

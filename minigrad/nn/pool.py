@@ -224,8 +224,10 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest value of each of output_size windows drawn ;  x (n, c, h, w). See
-    mg.fractional_max_pool2d; the windows are drawn in eval() too."""
+    """The largest value of each of output_size windows drawn ;  x (n, c, h, w)
+
+    See mg.fractional_max_pool2d. The windows are drawn in eval() too.
+    """
 
     dims = 2
 

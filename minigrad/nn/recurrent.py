@@ -23,8 +23,9 @@ State = tuple[Tensor, ...]
 
 # -- one step ----------------------------------------------------------------------------------
 #
-# a = W_ih x + b_ih and r = W_hh h + b_hh, the parts of the gates from input and from state; the
-# state before the step; to the state behind it, whose first tensor is the output.
+# A step takes a = W_ih x + b_ih and r = W_hh h + b_hh, the parts of the gates that come from the
+# input and from the state, and the state before it. It returns the state after it, whose first
+# tensor is the output.
 
 
 def rnn_tanh(a: Tensor, r: Tensor, state: State) -> State:
@@ -46,7 +47,7 @@ def lstm(a: Tensor, r: Tensor, state: State) -> State:
 
 
 def gru(a: Tensor, r: Tensor, state: State) -> State:
-    """h' = (1 − z) n + z h ;  reset σ(a₁ + r₁), z = σ(a₂ + r₂), n = tanh(a₃ + reset · r₃)
+    """h' = (1 − z) n + z h, n = tanh(a₃ + s r₃), s = σ(a₁ + r₁), z = σ(a₂ + r₂)
 
     Cho et al., 2014, in the form that applies the reset gate behind the product.
     """
@@ -289,7 +290,11 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """h_t = (1 − z) n + z h_{t−1}, with update gate z and candidate n: see `gru`"""
+    """h_t = (1 − z) n + z h_{t−1}, n = tanh(a₃ + s r₃), s = σ(a₁ + r₁), z = σ(a₂ + r₂)
+
+    The parts (a₁, a₂, a₃) = W_ih x_t + b_ih come from the input, (r₁, r₂, r₃) = W_hh h_{t−1} + b_hh
+    from the state. s is the reset gate, z the update gate, n the candidate (Cho et al., 2014).
+    """
 
     step = staticmethod(gru)
 

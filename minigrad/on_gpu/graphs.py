@@ -9,7 +9,7 @@ from typing import Any
 
 from ..backends.device import require_gpu
 from ..core.errors import TapeError
-from ..engine.tape_buffers import _as_array, _copied
+from ..engine.tape_buffers import as_array, copied
 
 
 def capture(program: Any, copy: bool = False) -> Any:
@@ -55,7 +55,7 @@ def capture(program: Any, copy: bool = False) -> Any:
 
     launch.keeps = (graph, pool, stream, calls)  # type: ignore[attr-defined]  # while it is used
     runner.calls = [launch]
-    runner._fresh = [_copied if copy else _as_array for _ in runner.ends]
+    runner.ways = [copied if copy else as_array for _ in runner.ends]
     return program
 
 

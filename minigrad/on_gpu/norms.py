@@ -15,7 +15,7 @@ from ..backends.dtypes import accumulator, is_floating
 from ..fusion import launch
 from ..fusion.launch import shaped
 from ..ops.axes import sum_to
-from ..ops.norm.standardize import _move
+from ..ops.norm.standardize import move_running
 from .install import on_gpu
 from .rows import columns_sum
 
@@ -78,7 +78,7 @@ def _along(w: Any, x: Any, axis: tuple) -> Any:
     return w.reshape((*shape[:kept], 1)) if prod(inner) == 1 else False
 
 
-def _channels(x: Any, axis: tuple) -> bool:
+def over_channels(x: Any, axis: tuple) -> bool:
     """Whether the means are those of channels: over batch and space."""
     return axis == (0, *range(2, x.ndim)) and bool(x.size)
 
@@ -95,7 +95,7 @@ def standardize(
     kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
     if shape is not None:
         ys = _by_rows(x, shape, weight, bias, axis, eps, centre, wide)
-    elif _channels(x, axis):
+    elif over_channels(x, axis):
         ys = _by_channels(x, weight, bias, eps, centre, wide)
     else:
         return None
@@ -105,7 +105,7 @@ def standardize(
     mean = rstd * 0 if mean is None else mean
     y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
-        _move(running, mean, rstd, eps, x.size // prod(kept))
+        move_running(running, mean, rstd, eps, x.size // prod(kept))
     return y, mean, rstd
 
 
@@ -217,7 +217,7 @@ def standardize_dx(
     wide, dtype = np.dtype(accumulator(x.dtype) or x.dtype), x.dtype
     shape = _rows_of(x, axis)
     if shape is None:
-        return _dx_by_channels(a, x, weight, mean, rstd, centre) if _channels(x, axis) else None
+        return _dx_by_channels(a, x, weight, mean, rstd, centre) if over_channels(x, axis) else None
     w = _along(weight, x, axis)
     if w is False:
         a, w = a * weight, None
@@ -287,7 +287,7 @@ def standardize_dw(
         line = (rows, 1)
         arrays = [a, x, mean.reshape(line), rstd.reshape(line)]
         ys = columns_sum(("dw", centre), product, arrays, rows, rows_shape[-1:])
-    elif _channels(x, axis) and full == tuple(
+    elif over_channels(x, axis) and full == tuple(
         [1 if k in axis else n for k, n in enumerate(x.shape)]
     ):
         ys = _channel_sums(("dw", centre), product, [a, x, mean, rstd], x, wide)

@@ -1,5 +1,6 @@
 """The calculus table: one file a family, each op's forward and derivative side by side."""
 
+from . import work_table  # its rows fill the table of work.py
 from .activation import *
 from .attention import *
 from .calculus import *

@@ -1,4 +1,4 @@
-"""B4: activation functions. Those with a rule of their own have it for speed or for their tails;
+"""Activation functions. Those with a rule of their own have it for speed or for their tails;
 those made of pieces of straight lines are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
@@ -286,16 +286,18 @@ def gelu_dx(g, x, slope, approximate):
 @primitive(kind="elementwise", arrays="x slope", constants=["slope"])
 @in_float32
 def gelu_derivative(x, slope: Any = None, approximate="none"):
-    """y = Φ(x) + x φ(x) ;  dy/dx = φ(x) (2 − x²); for approximate="tanh" see the rule
+    """y = Φ(x) + x φ(x), the derivative of gelu ;  dy/dx = φ(x) (2 − x²)
 
-    slope: y, where it is known; to the rule it is a function of x all the same.
+    approximate="tanh": y = s + x s′ u′ and dy/dx = s′ (2 u′ + x u″) + x s″ u′², where s = σ(u) and
+    u is twice the one of gelu. slope: y where it is known; to the rule y is a function of x all
+    the same.
     """
     return _gelu(x, approximate)[1] if slope is None else slope
 
 
 @gelu_derivative.vjp("x")
 def gelu_derivative_dx(g, x, approximate):
-    """tanh form: y = s + x s' u', so dy/dx = s' (2u' + x u'') + x s'' u'², with s = σ(u)"""
+    """By s″ = −s′ tanh(u/2), the tanh form is s′ (2 u′ + x u″ − x tanh(u/2) u′²)."""
     x = _bounded(x)
     if approximate == "none":
         return g * (_density(x) * (2 - x * x))

@@ -1,4 +1,4 @@
-"""B15: the same values in another dtype, on another device, in another layout.
+"""The same values in another dtype, on another device, in another layout.
 
 Each passes the gradient back in the source's dtype and device.
 """

@@ -10,7 +10,7 @@ from ..core.registry import op
 from .axes import array_like, as_floating, axis_of, constant_like
 
 __all__ = [
-    "addbmm", "addcdiv", "addcmul", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
+    "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
     "cartesian_prod", "combinations", "cumulative_trapezoid", "flatten", "frac", "kthvalue",
     "logdet", "mode", "polar", "renorm", "std_mean", "unflatten", "var_mean", "view_as_complex",
     "view_as_real",
@@ -33,11 +33,17 @@ def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
 
 
 def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
-    """beta x + alpha product; for beta = 0 x does not count, not even NaN."""
+    """beta x + alpha product; where beta is 0, x does not count, not even NaN, and gets 0."""
     y = product if isinstance(alpha, int) and alpha == 1 else alpha * product
     if isinstance(beta, int | float) and beta == 0:
-        return y
+        return op.where(True, y, x)
     return y + (x if isinstance(beta, int) and beta == 1 else beta * array_like(x))
+
+
+@composite
+def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0"""
+    return _scaled_sum(x, op.matmul(array_like(a), array_like(b)), beta, alpha)
 
 
 @composite

@@ -1,4 +1,4 @@
-"""B14: discrete Fourier transforms. Their public names are those of the namespace mg.fft.
+"""Discrete Fourier transforms. Their public names are those of the namespace mg.fft.
 
 Three linear primitives do the work, on axes of full length: `dft` (complex to complex), `rdft`
 (real to half of a spectrum), `irdft` (back). NumPy's functions cut or pad their input (`n`, `s`)

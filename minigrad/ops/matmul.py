@@ -297,13 +297,6 @@ def kron(a: Any, b: Any) -> Any:
     return (spread_a * spread_b).reshape([n * m for n, m in zip(shape_a, shape_b, strict=True)])
 
 
-@composite
-def addmm(input: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """y = beta·input + alpha·(a b)."""
-    y = matmul(a, b)
-    return (y if alpha == 1 else y * alpha) + (input if beta == 1 else input * beta)
-
-
 __all__ = [
-    "addmm", "dot", "inner", "kron", "linear", "matmul", "outer", "tensordot", "vdot", "vecdot",
+    "dot", "inner", "kron", "linear", "matmul", "outer", "tensordot", "vdot", "vecdot",
 ]  # fmt: skip

@@ -375,9 +375,10 @@ def avg_pool2d(
     x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
     divisor_override=None,
 ) -> Any:  # fmt: skip
-    """y = mean of each window of x (..., H, W). The zeros of the padding count as elements, unless
-    count_include_pad=False; what ceil_mode adds never counts. divisor_override: a number to divide
-    every window's sum by instead.
+    """y = mean of each window of x (..., H, W).
+
+    The zeros of the padding count as elements, unless count_include_pad=False; what ceil_mode adds
+    never counts. divisor_override: a number to divide every window's sum by instead.
     """
     return _avg_pool(
         2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override

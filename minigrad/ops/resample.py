@@ -193,10 +193,10 @@ def _cubic(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any
 
 
 def _smooth(x: Any, axis: int, new: int, step: float, kernel: tuple) -> Any:
-    """Entry i is the mean of x's entries around its place, weighted by an interpolation kernel
+    """Entry i is the mean of x's entries around its place, weighted by an interpolation kernel.
 
-    that is as wide as `step` entries of x are, or as one where y is the longer: no entry of x is
-    passed over. Weights are cut at the ends and add up to 1.
+    The kernel is as wide as `step` entries of x are, or as one where y is the longer: no entry of x
+    is passed over. Weights are cut at the ends and add up to 1.
     """
     old = x.shape[axis]
     wide, (weight, reach) = max(step, 1), kernel

@@ -1,4 +1,4 @@
-"""B4: activation functions made of pieces of straight lines; relu is in activation.py."""
+"""Activation functions made of pieces of straight lines; relu is in activation.py."""
 
 from typing import Any
 

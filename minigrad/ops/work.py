@@ -1,4 +1,4 @@
-"""The work of an op: floating-point operations and bytes moved, forward and backward (D7).
+"""The work of an op: floating-point operations and bytes moved, forward and backward.
 
     of(op, inputs, outputs, params)            -> Work(flops, moved)
     of_backward(op, inputs, outputs, params)   -> Work(flops, moved)
@@ -10,7 +10,8 @@ beside a multiplication in a vectorised library. Moving data counts nothing. Byt
 least there must be: each input and each output once; views move nothing.
 
 Elementwise ops need no entry: their forward and partials are run once on a `_Tally`, a number that
-counts the ufuncs applied to it. The other ops have one row in `work_table.py`.
+counts the ufuncs applied to it. The other ops have one row in `work_table.py`, which `counts` puts
+into the table when minigrad.ops is imported.
 """
 
 from collections.abc import Callable, Sequence
@@ -264,6 +265,3 @@ def _run(fn: Callable, arity: int, params: dict, asked: list | None = None) -> f
 def levels(n: int) -> float:
     """log₂ n, at least 1: the passes of a sort or a transform of n elements."""
     return log2(max(n, 2))
-
-
-from . import work_table  # noqa: E402, F401  (fills the table; it needs `counts`)

@@ -1,4 +1,4 @@
-"""The wrong rules that GRADCHECK names, one by one."""
+"""Wrong rules to plant, one by one: each is a mistake that a naive check lets pass."""
 
 import numpy as np
 

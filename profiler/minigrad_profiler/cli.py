@@ -7,7 +7,6 @@ signals as they are.
 
 import argparse
 import contextlib
-import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from minigrad.instrument.outputs import writer
 from minigrad.instrument.table import show
 from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
-from . import __version__, memory, report_cli, roofline
+from . import __version__, compare_cli, memory, report_cli, roofline
 from .arguments import columns_wide, count, microseconds, not_over, percent
 from .diff import difference
 from .live import NoTerminal, live
@@ -105,17 +104,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_export(commands.add_parser("export", help="convert a log for other viewers"))
     _add_merge(commands.add_parser("merge", help="the logs of several ranks as one"))
     report_cli.add_parsers(commands)
-    _add_compare(commands)
+    compare_cli.add_parser(commands)
     return parser
-
-
-def _add_compare(commands: Any) -> None:
-    """`compare` is a module of its own, with a parser of its own."""
-    try:
-        module = importlib.import_module("minigrad_profiler.compare")
-        module.add_parser(commands)
-    except (ImportError, AttributeError):
-        pass
 
 
 def _add_run(parser: argparse.ArgumentParser) -> None:

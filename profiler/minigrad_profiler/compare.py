@@ -24,7 +24,6 @@ from minigrad.core import events
 from minigrad.core.graph import Leaf, backward_order
 from minigrad.engine import report
 
-from .compare_cli import add_parser  # noqa: F401  (cli.py looks for it here)
 from .compare_model import Model
 
 

@@ -21,7 +21,7 @@ from .names import fitted, place_of, wrapped
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDE = 110  # columns of a terminal from which a table has more of its own
-_FOREVER = np.iinfo(np.int64).max
+FOREVER = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ def _table(owners: list[Owner], width: int) -> str:
     return text_table(columns, rows, width, fitted)
 
 
-class _Columns:
+class Columns:
     """All arrays of a log: some numbers each, so that a million of them take some 60 MB."""
 
     def __init__(self, path: str):
@@ -168,16 +168,16 @@ class _Columns:
         if number == len(self.owners):
             self.owners.append(key)
         self.born.append(record.t)
-        self.died.append(_FOREVER)
+        self.died.append(FOREVER)
         self.bytes.append(record.bytes)
-        self.used.append(_FOREVER)
-        self.used_forward.append(_FOREVER)
+        self.used.append(FOREVER)
+        self.used_forward.append(FOREVER)
         self.owner.append(number)
         self.first.append(CATEGORIES.index(record.category))
 
     def _release(self, record: Release) -> None:
         row = self.place.get(record.id)
-        if row is None or self.died[row] != _FOREVER:
+        if row is None or self.died[row] != FOREVER:
             raise FormatError(f"memory {record.id} is released without being held")
         self.died[row] = max(record.t, self.born[row])
         self.used[row] = max(record.used, self.born[row])
@@ -201,21 +201,21 @@ class _Columns:
 
 def story(path: str, buckets: int = 200) -> Story:
     """Replay a log; FormatError if it is damaged, or holds nothing of memory."""
-    return story_of(_Columns(path), buckets)
+    return story_of(Columns(path), buckets)
 
 
-def story_of(columns: _Columns, buckets: int) -> Story:
+def story_of(columns: Columns, buckets: int) -> Story:
     """What the columns of a log tell."""
     base = columns.header["base_ns"]
     born, died = np.asarray(columns.born), np.asarray(columns.died)
     sizes = np.asarray(columns.bytes)
     if not len(born):
         return Story(0, 0, {}, [], 0, 0, 0, 0, log=columns.header, cut=columns.cut)
-    times, live = _live(born, died, sizes)
+    times, live = alive_over_time(born, died, sizes)
     top = int(np.argmax(live))
     peak_t = int(times[top])
     used = np.minimum(np.asarray(columns.used), died)
-    possible = int(_live(born, used, sizes)[1].max())
+    possible = int(alive_over_time(born, used, sizes)[1].max())
     alive = (born <= peak_t) & (died > peak_t)
     category = _categories_at(columns, peak_t)
     at_peak = {name: int(sizes[alive & (category == i)].sum()) for i, name in enumerate(CATEGORIES)}
@@ -235,16 +235,18 @@ def story_of(columns: _Columns, buckets: int) -> Story:
     )
 
 
-def _live(born: np.ndarray, died: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def alive_over_time(
+    born: np.ndarray, died: np.ndarray, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """(times, bytes alive after each of them); of equal times what goes is counted first."""
-    gone = died != _FOREVER
+    gone = died != FOREVER
     times = np.concatenate([died[gone], born])
     steps = np.concatenate([-sizes[gone], sizes])
     order = np.argsort(times, kind="stable")
     return times[order], np.cumsum(steps[order])
 
 
-def _categories_at(columns: _Columns, t: int) -> np.ndarray:
+def _categories_at(columns: Columns, t: int) -> np.ndarray:
     """The category of each array at a moment."""
     category = np.array(columns.first)
     times, rows, values = (np.asarray(column) for column in columns.changes)
@@ -254,7 +256,7 @@ def _categories_at(columns: _Columns, t: int) -> np.ndarray:
     return category
 
 
-def _owners(columns: _Columns, rows: np.ndarray, category: np.ndarray, t: int, base: int) -> list:
+def _owners(columns: Columns, rows: np.ndarray, category: np.ndarray, t: int, base: int) -> list:
     """The live set, grouped by who made it, where, and what for; the largest first."""
     saved = CATEGORIES.index("saved")
     groups: dict[tuple, list[int]] = {}
@@ -264,7 +266,7 @@ def _owners(columns: _Columns, rows: np.ndarray, category: np.ndarray, t: int, b
     for (number, kind), members in groups.items():
         made_by, place, scope = columns.owners[number]
         died = max(columns.died[row] for row in members)
-        used = [columns.used[row] for row in members if columns.used[row] != _FOREVER]
+        used = [columns.used[row] for row in members if columns.used[row] != FOREVER]
         found.append(
             Owner(
                 name=" ".join(filter(None, (place, made_by, f"[{scope}]" if scope else ""))),
@@ -281,13 +283,13 @@ def _owners(columns: _Columns, rows: np.ndarray, category: np.ndarray, t: int, b
                 ),
                 needless=sum(columns.bytes[row] for row in members if columns.used[row] <= t),
                 earliest_ns=max((max(used) if used else t) - base, 0),
-                released_ns=None if died == _FOREVER else died - base,
+                released_ns=None if died == FOREVER else died - base,
             )
         )
     return sorted(found, key=lambda owner: (-owner.bytes, owner.name, owner.category))
 
 
-def _timeline(columns: _Columns, buckets: int, base: int) -> list[tuple[int, int, dict[str, int]]]:
+def _timeline(columns: Columns, buckets: int, base: int) -> list[tuple[int, int, dict[str, int]]]:
     """The most that was alive in each of so many stretches of time, with its categories."""
     steps: list[tuple[int, int, int, int]] = []  # time, order, category, bytes
     first, now = columns.first, list(columns.first)
@@ -299,7 +301,7 @@ def _timeline(columns: _Columns, buckets: int, base: int) -> list[tuple[int, int
             steps.append((t, 2, kind, columns.bytes[row]))
             now[row] = kind
     for row, t in enumerate(columns.died):
-        if t != _FOREVER:
+        if t != FOREVER:
             steps.append((t, 0 if t > columns.born[row] else 3, now[row], -columns.bytes[row]))
     steps.sort(key=lambda step: step[:2])
     start, stop = steps[0][0], steps[-1][0]

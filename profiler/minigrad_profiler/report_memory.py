@@ -11,7 +11,7 @@ import numpy as np
 
 from minigrad.instrument.records import CATEGORIES, Allocation, Mark
 
-from .memory import _FOREVER, Story, _Columns, _live, story_of
+from .memory import FOREVER, Columns, Story, alive_over_time, story_of
 from .report_log import inert, inert_place
 
 MOST_OWNERS = 200
@@ -103,7 +103,7 @@ def _shown(found: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Shaped(_Columns):
+class _Shaped(Columns):
     """The columns of a log, with the shapes of gradients, inputs and parameters."""
 
     def __init__(self, path: str):
@@ -125,7 +125,7 @@ def memory_of(path: str, marks: list[Mark]) -> Memory:
     return Memory(story, _waiting(columns), _unread(columns, steps), _growth(columns, steps, story))
 
 
-def _once(columns: _Columns, category: str) -> np.ndarray:
+def _once(columns: Columns, category: str) -> np.ndarray:
     """Which arrays were of this category at some time."""
     number = CATEGORIES.index(category)
     found = np.array(columns.first) == number
@@ -134,18 +134,18 @@ def _once(columns: _Columns, category: str) -> np.ndarray:
     return found
 
 
-def _waiting(columns: _Columns) -> list[Waiting]:
+def _waiting(columns: Columns) -> list[Waiting]:
     """By op and line, the largest first."""
     start, stop = np.asarray(columns.used_forward), np.asarray(columns.used)
     sizes, base = np.asarray(columns.bytes), columns.header["base_ns"]
-    kept = _once(columns, "saved") & (start < stop) & (stop != _FOREVER)
+    kept = _once(columns, "saved") & (start < stop) & (stop != FOREVER)
     groups: dict[int, list[int]] = {}
     for row in np.flatnonzero(kept).tolist():
         groups.setdefault(columns.owner[row], []).append(row)
     found = []
     for number, members in groups.items():
         rows = np.array(members)
-        times, live = _live(start[rows], stop[rows], sizes[rows])
+        times, live = alive_over_time(start[rows], stop[rows], sizes[rows])
         when = times[int(np.argmax(live))]
         then = rows[(start[rows] <= when) & (stop[rows] > when)]
         if len(then):
@@ -185,13 +185,13 @@ def _first_use(columns: _Shaped, shape: tuple) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, places)))[:3]
 
 
-def _growth(columns: _Columns, steps: list[Mark], story: Story) -> Growth | None:
+def _growth(columns: Columns, steps: list[Mark], story: Story) -> Growth | None:
     """Whether more was alive after each optimizer step than after the one before."""
     if len(steps) < 5:
         return None
     born, died = np.asarray(columns.born), np.asarray(columns.died)
     sizes = np.asarray(columns.bytes)
-    times, live = _live(born, died, sizes)
+    times, live = alive_over_time(born, died, sizes)
     after = live[np.searchsorted(times, [step.t1 for step in steps], side="right") - 1][1:]
     grown = int(after[-1] - after[0])
     if (np.diff(after) <= 0).any() or grown < 0.05 * story.peak:

@@ -10,7 +10,7 @@ from minigrad.instrument.table import shares
 
 from .report_log import NO_LINE, Call, Measured, Sums, add, inert, inert_place
 from .roofline import Peaks, Point
-from .view import _ENGINE as ENGINE
+from .view import ENGINE
 
 MOST_ROWS = 1000  # of a table; the rest stand in one row
 

@@ -56,7 +56,7 @@ SORT: dict[str, Callable[["Row"], Any]] = {
     "bytes": lambda row: -row.bytes,
     "name": lambda row: row.name,
 }
-_ENGINE = "(engine and recording)"  # what a whole backward takes beside its ops
+ENGINE = "(engine and recording)"  # what a whole backward takes beside its ops
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
             if by == "thread":
                 name = f"{lane.name} ({thread})"
             elif kind == "pass" and by != "line":
-                name = _ENGINE
+                name = ENGINE
             row = rows.setdefault(name, Row(name))
             events += 1
             row.calls += 1

@@ -298,3 +298,19 @@ def test_a_complex_function_has_the_gradient_of_the_convention():
 
     z = mg.tensor([1 + 2j, -0.5j], requires_grad=True)
     gradcheck(ComplexSquare.apply, (z,))
+
+
+def test_an_attribute_of_any_plain_name_comes_back_as_it_was():
+    class Scaled(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.wanted, ctx.order = 3.0, "up"
+            return x * 3
+
+        @staticmethod
+        def backward(ctx, g):
+            assert ctx.order == "up"
+            return g * ctx.wanted
+
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert mg.grad(Scaled.apply(x).sum(), x).tolist() == [3.0, 3.0]

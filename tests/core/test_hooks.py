@@ -1,4 +1,4 @@
-"""C9: hooks: what they see, what they may change, in which order, and that they leave no trace."""
+"""Hooks: what they see, what they may change, in which order, and that they leave no trace."""
 
 import gc
 import weakref

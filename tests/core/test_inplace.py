@@ -1,4 +1,4 @@
-"""A5: in-place changes are recorded, or written and noted, or refused: never silently wrong."""
+"""In-place changes are recorded, or written and noted, or refused: never silently wrong."""
 
 import gc
 import sys

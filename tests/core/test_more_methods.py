@@ -70,3 +70,16 @@ def test_a_method_refuses_a_name_that_nobody_knows():
         X.sum(foo=1)
     with pytest.raises(TypeError, match="argument 'foo'; its arguments are "):
         X.amax(foo=1)
+
+
+def test_help_says_what_every_method_is():
+    names = [
+        name for name in dir(mg.tensor(1.0)) if name[0] != "_" and name not in ("data", "node")
+    ]
+    assert [name for name in names if not getattr(mg.Tensor, name).__doc__] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(_NAMES)))
+def test_a_method_that_is_an_op_is_a_function_of_the_library_too(name):
+    rooms = (mg, mg.linalg, mg.special)
+    assert any(getattr(room, name, None) is not None for room in rooms)

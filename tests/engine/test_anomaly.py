@@ -1,4 +1,4 @@
-"""C10: detect_anomaly names the first bad op, and the line of its forward."""
+"""detect_anomaly names the first bad op, and the line of its forward."""
 
 import threading
 

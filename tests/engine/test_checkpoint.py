@@ -1,4 +1,4 @@
-"""C11: checkpoints: the same gradients from less memory; a function that differs is noticed."""
+"""Checkpoints: the same gradients from less memory; a function that differs is noticed."""
 
 import tracemalloc
 import weakref

@@ -1,4 +1,4 @@
-"""C6: mg.gradients, the map from tensors to gradients."""
+"""mg.gradients, the map from tensors to gradients."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""C2: the parallel engine gives the bits, hooks and errors of the serial one, and a report."""
+"""The parallel engine gives the bits, hooks and errors of the serial one, and a report."""
 
 import gc
 import threading

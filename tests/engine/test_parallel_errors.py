@@ -1,4 +1,4 @@
-"""C2: errors in a parallel backward: which one is raised, and what is left unchanged."""
+"""Errors in a parallel backward: which one is raised, and what is left unchanged."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""C2: whatever goes wrong, a parallel backward ends with the right error and can be used again.
+"""Whatever goes wrong, a parallel backward ends with the right error and can be used again.
 
 Each test runs in a process of its own with a time-out: a hang is a failure, not a stuck suite.
 """

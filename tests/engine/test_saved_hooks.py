@@ -1,4 +1,4 @@
-"""C12: saved arrays in another form until the backward."""
+"""Saved arrays in another form until the backward."""
 
 import os
 

@@ -36,11 +36,11 @@ def scheduled(look, cost):
     return x, Scheduler(job, estimate, min_work=1.5 * cost)
 
 
-def test_a_thread_that_has_several_small_places_offers_those_that_are_worth_it():
+def test_a_thread_that_has_several_small_places_offers_those_that_others_may_have():
     meeting = threading.Barrier(2, timeout=20)
     _, scheduler = scheduled(meeting.wait, cost=50.0)
     assert all(scheduler.small)
-    scheduler.worth = [True] * len(scheduler.small)
+    scheduler.offered = [True] * len(scheduler.small)
     scheduler.run(2)  # with one thread in both branches the barrier would break
     assert len(scheduler.lanes) == 2
 

@@ -1,4 +1,4 @@
-"""C3: the tape: a flat list of what ran; its backward gives the bits of the serial engine."""
+"""The tape: a flat list of what ran; its backward gives the bits of the serial engine."""
 
 import gc
 import subprocess

@@ -1,4 +1,4 @@
-"""C3: a tape can be read: one line an op, and one line a contribution on the way back."""
+"""A tape can be read: one line an op, and one line a contribution on the way back."""
 
 import numpy as np
 

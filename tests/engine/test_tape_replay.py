@@ -1,4 +1,4 @@
-"""C3: a compiled tape runs the recorded program on new inputs, with the bits of the eager run."""
+"""A compiled tape runs the recorded program on new inputs, with the bits of the eager run."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""C1: threads: shared leaves lose no update; one graph is used up by one backward only."""
+"""Threads: shared leaves lose no update; one graph is used up by one backward only."""
 
 import threading
 

@@ -15,6 +15,9 @@ SPD = A[0] @ A[0].T + np.eye(4)
 CALLS = {
     "addcmul": ((A, B, C), {"value": 0.5}),
     "addcdiv": ((A, B, C), {"value": 2.0}),
+    "addmm": ((rng.standard_normal((4, 4)), A[0], B[0].T.copy()), {"beta": 0.5, "alpha": 2.0}),
+    "addmm without x": ((np.full((4, 4), np.nan), A[0], B[0].T.copy()), {"beta": 0}),
+    "addmv without x": ((np.full(4, np.inf), A[0], B[0, 0]), {"beta": 0}),
     "addmv": ((A[0, :, 0], B[0], C[0, 0]), {"beta": 0.5, "alpha": 2.0}),
     "addr": ((A[0], B[0, :, 0], C[0, 0]), {"beta": 0.5}),
     "baddbmm": ((rng.standard_normal((3, 4, 4)), A, B.swapaxes(1, 2).copy()), {"alpha": 2.0}),

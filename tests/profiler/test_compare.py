@@ -1,4 +1,4 @@
-"""E4: compare measures every engine on one graph, and its figures agree with each other."""
+"""compare measures every engine on one graph, and its figures agree with each other."""
 
 import json
 import subprocess

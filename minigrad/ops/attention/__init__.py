@@ -1,4 +1,4 @@
-"""B13: attention, plain and in blocks, and rotary position embedding."""
+"""Attention, plain and in blocks, and rotary position embedding."""
 
 from . import heads, packed
 from .calls import scaled_dot_product_attention

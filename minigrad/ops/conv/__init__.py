@@ -1,4 +1,4 @@
-"""Convolution (B10): primitives.py has the mathematics, images.py the layouts, calls.py the API."""
+"""Convolution: primitives.py has the mathematics, images.py the layouts, calls.py the API."""
 
 from . import calls
 from .calls import *

@@ -1,4 +1,4 @@
-"""B1-B3: the ops that work element by element."""
+"""The ops that work element by element."""
 
 from . import (  # their names are in mg.special
     arithmetic,

@@ -1,4 +1,4 @@
-"""B1: arithmetic. One line each, as in a calculus table: the op, and its partial derivatives."""
+"""Arithmetic. One line each, as in a calculus table: the op, and its partial derivatives."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""B3: comparisons and logic, which have no gradient, and rounding, whose gradient is 0."""
+"""Comparisons and logic, which have no gradient, and rounding, whose gradient is 0."""
 
 from typing import Any
 

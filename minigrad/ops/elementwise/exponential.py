@@ -1,4 +1,4 @@
-"""B2: exponentials and logarithms. The rows hold for real and complex numbers alike."""
+"""Exponentials and logarithms. The rows hold for real and complex numbers alike."""
 
 import math
 from typing import Any

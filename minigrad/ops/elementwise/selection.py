@@ -1,4 +1,4 @@
-"""B3: ops that choose one of their arguments at each place: where, maximum, clip and their kin.
+"""Ops that choose one of their arguments at each place: where, maximum, clip and their kin.
 
 What is chosen gets the gradient whole, the rest exactly 0. Their rules select, by `keep`, and
 never multiply by a mask: ∞ · 0 would be NaN.

@@ -1,4 +1,4 @@
-"""B2: sigmoid and its inverse, and what SciPy computes: the error function and the gamma family."""
+"""Sigmoid and its inverse, and what SciPy computes: the error function and the gamma family."""
 
 import math
 from collections.abc import Callable

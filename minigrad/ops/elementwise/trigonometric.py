@@ -1,4 +1,4 @@
-"""B2: circular and hyperbolic functions, their inverses, and sinc."""
+"""Circular and hyperbolic functions, their inverses, and sinc."""
 
 import math
 from typing import Any

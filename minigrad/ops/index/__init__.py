@@ -1,4 +1,4 @@
-"""Indexing (B7): reading and writing by index, order, diagonals."""
+"""Indexing: reading and writing by index, order, diagonals."""
 
 from . import diagonals, items, ordering, reducing, replacing, taking
 from .diagonals import *

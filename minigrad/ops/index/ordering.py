@@ -12,8 +12,8 @@ from ..axes import array_like, axis_of
 from ..batching import along, full
 
 __all__ = [
-    "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk", "unique",
-    "unique_all",
+    "argpartition", "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk",
+    "unique", "unique_all",
 ]  # fmt: skip
 
 MANY = 1 << 12  # elements; fewer are sorted as soon as parted

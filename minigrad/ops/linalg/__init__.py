@@ -1,4 +1,4 @@
-"""B9: linear algebra. Its public names are those of the namespace mg.linalg."""
+"""Linear algebra. Its public names are those of the namespace mg.linalg."""
 
 from .banded import solve_banded
 from .decompose import cholesky, qr, svd, svdvals

@@ -1,4 +1,4 @@
-"""Losses (B12). Each takes `reduction`: 'mean' (the default), 'sum', or 'none' for one a sample."""
+"""Losses. Each takes `reduction`: 'mean' (the default), 'sum', or 'none' for one a sample."""
 
 from . import classes, ctc, elements, margins
 from .classes import *

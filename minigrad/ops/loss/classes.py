@@ -128,7 +128,10 @@ def cross_entropy_dx_gx(g, a, x):
 
 @primitive(constants=["index", "scale"])
 def nll_index(x, index, scale, *, total=True):
-    """y = −Σ_n scale_n x_n,index ;  gx = −g scale onehot index ;  arguments as those above"""
+    """y = −Σ_n scale_n x_n,index ;  gx = −g scale onehot index
+
+    Arguments as in cross_entropy_index; x are log-probabilities.
+    """
     y = _counted(-np.take_along_axis(x, index, 1)[:, 0] * scale, index, scale)
     return y.sum() if total else y
 

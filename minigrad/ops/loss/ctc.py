@@ -1,4 +1,4 @@
-"""Connectionist temporal classification (B12): A. Graves et al., ICML 2006.
+"""Connectionist temporal classification: A. Graves et al., ICML 2006.
 
 A target l of L labels is read as the states blank, l_1, blank, l_2 … l_L, blank: S = 2L + 1 of
 them. A path starts in one of the first two states, ends in one of the last two, and at each step

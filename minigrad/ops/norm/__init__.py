@@ -1,4 +1,4 @@
-"""B11: normalisation. One primitive, `standardize`, stands behind all of them.
+"""Normalisation. One primitive, `standardize`, stands behind all of them.
 
 batch_norm     over batch and space, one mean for each channel
 layer_norm     over the last axes, one mean for each of the others

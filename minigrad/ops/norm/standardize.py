@@ -94,7 +94,7 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     if turned.suits(x, axis, np.shape(weight), np.shape(bias)):
         y, mean, rstd = turned.standardized(x, weight, bias, axis, eps, centre)
         if running is not None:
-            _move(running, mean, rstd, eps, x.size // mean.size)
+            move_running(running, mean, rstd, eps, x.size // mean.size)
         return y, mean, rstd
     x = in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
@@ -122,7 +122,7 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
 
     blocks.run(work)
     if running is not None and x.size:  # no values say nothing about their mean
-        _move(running, mean, rstd, eps, x.size // prod(kept))
+        move_running(running, mean, rstd, eps, x.size // prod(kept))
     return y, mean, rstd
 
 
@@ -141,7 +141,7 @@ def _moments(
     rstd[...] = 1 / np.sqrt(blocks.totals(squares)[0] / blocks.count + eps)
 
 
-def _move(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
+def move_running(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
     """Move running statistics towards these: mean, and variance with n − 1 below the sum."""
     others = tuple([k for k in range(mean.ndim) if k != 1])
     var = (1 / (rstd * rstd) - eps) * (n / (n - 1))

@@ -1,4 +1,4 @@
-"""Reductions (B5): sums, spread, extrema, order statistics, products, running forms."""
+"""Reductions: sums, spread, extrema, order statistics, products, running forms."""
 
 from . import cumulative, exponentials, extrema, order, products, running_extrema, spread, sums
 from .cumulative import *

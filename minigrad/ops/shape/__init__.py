@@ -1,4 +1,4 @@
-"""Shapes (B6): views, joining, splitting, rearranging, padding, windows."""
+"""Shapes: views, joining, splitting, rearranging, padding, windows."""
 
 from . import joining, padding, rearranging, splitting, views, windows
 from .joining import *

@@ -61,7 +61,7 @@ def summed(case: Case, g: np.ndarray, vs: list) -> float:
     return max([np.size(x) for x in case.sample.args] + [sizes, 1])
 
 
-# Where GRADCHECK's table asks for relative accuracy of the derivative in the tails as well.
+# Where the derivative is to be accurate relative to itself in the tails as well.
 _RELATIVE = {"expm1", "log1p", "sigmoid", "softplus"}
 
 
