@@ -11,7 +11,8 @@ from ..core.tensor import Tensor, raw
 from . import tree
 from .batching import vmap
 from .forward import jvp, pushed_through
-from .reverse import Recorded, chosen, grad, vjp
+from .levels import named_after
+from .reverse import Recorded, chosen, grad, vjp, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
 
@@ -32,6 +33,9 @@ def jacrev(
     vjps for each element). The rows of a real y are gradients, ∂y/∂Re x + i ∂y/∂Im x.
     """
 
+    argnums = which("jacrev", argnums)
+
+    @named_after("jacrev", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
         run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
@@ -67,6 +71,9 @@ def jacfwd(
     Trees, chunk_size, has_aux and complex numbers as in jacrev.
     """
 
+    argnums = which("jacfwd", argnums)
+
+    @named_after("jacfwd", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacfwd", fn, argnums, args, kwargs)
         primals = tree.tree_map(as_tensor, primals)

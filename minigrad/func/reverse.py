@@ -1,5 +1,6 @@
 """grad, value_and_grad, vjp: reverse mode as functions of functions."""
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +11,21 @@ from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, as_result, lowered, new_level, require_function
+from .levels import LevelTensor, as_result, lowered, named_after, new_level, require_function
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 
-def _leaf(x: Any, kind: type[Tensor]) -> Tensor:
+def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
     """x as a fresh variable of this level."""
-    return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
+    try:
+        return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
+    except TypeError as error:
+        raise TypeError(
+            f"{what} differentiates floating and complex numbers; among its arguments is "
+            f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
+            "no variable belongs outside argnums, or into the function's closure"
+        ) from error
 
 
 class Recorded:
@@ -31,7 +39,7 @@ class Recorded:
     def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):
         require_function(what, fn)
         with new_level(LevelTensor, lasting) as kind:
-            self.inputs = tuple(tree.tree_map(lambda x: _leaf(x, kind), x) for x in primals)
+            self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
         self.kind = kind
         self.xs = tree.leaves(self.inputs)
@@ -86,9 +94,21 @@ def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     return wrap(as_tensor(y) if not isinstance(y, Tensor) else y, None, kind)
 
 
+def which(what: str, argnums: Any) -> int | tuple:
+    """argnums as Python's integers: one, or a tuple of them."""
+    try:
+        if hasattr(argnums, "__index__"):
+            return operator.index(argnums)
+        return tuple(operator.index(i) for i in argnums)
+    except TypeError:
+        raise TransformError(
+            f"{what}: argnums is the place of an argument, 0 for the first, or a tuple of places; "
+            f"got {describe(argnums)}"
+        ) from None
+
+
 def chosen(what: str, fn: Callable, argnums: int | tuple, args: tuple, kwargs: dict) -> tuple:
     """(fn as a function of the chosen arguments alone, those arguments)."""
-    require_function(what, fn)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not -len(args) <= i < len(args) for i in numbers):
         raise TransformError(
@@ -115,6 +135,9 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
     the same form. With a tuple for argnums, a tuple of gradients. aux may be anything.
     """
 
+    argnums = which("grad", argnums)
+
+    @named_after("grad", fn)
     def transformed(*args: Any, **kwargs: Any) -> tuple:
         of_chosen, primals = chosen("grad", fn, argnums, args, kwargs)
         run = Recorded("grad", of_chosen, primals, has_aux, lasting=False)
@@ -141,6 +164,7 @@ def grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Calla
     """(*args) -> ∂fn/∂args[argnums] (with has_aux: (gradient, aux)); see value_and_grad."""
     both = value_and_grad(fn, argnums, has_aux)
 
+    @named_after("grad", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         value, gs = both(*args, **kwargs)
         return (gs, value[1]) if has_aux else gs

@@ -1,6 +1,7 @@
 """Arguments and results may be trees, in every transform, with has_aux and argnums."""
 
 import dataclasses
+import inspect
 from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -147,6 +148,54 @@ def test_argnums_may_be_negative_or_a_tuple_and_are_checked(transform):
         transform(f, 2)(a, b)
     with pytest.raises(TransformError, match="twice"):
         transform(f, (0, -2))(a, b)
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian])
+def test_argnums_may_be_numpys_integers_and_what_is_no_place_is_said(transform):
+    a, b = mg.tensor(2.0), mg.tensor(3.0)
+    f = lambda a, b: a * a * b
+    assert str(transform(f, np.int64(1))(a, b)) == str(transform(f, 1)(a, b))
+    for argnums in (0.0, "a", (0, 1.5), None):
+        with pytest.raises(TransformError, match="argnums is the place of an argument"):
+            transform(f, argnums)
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian, vmap])
+def test_a_transformed_function_has_the_name_and_docstring_of_its_function(transform):
+    def loss(x, y):
+        """What is made small."""
+
+    assert transform(loss).__name__ == "loss" and transform(loss).__doc__ == loss.__doc__
+    assert list(inspect.signature(transform(loss)).parameters) == ["x", "y"]
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian, vmap])
+def test_what_is_no_function_is_refused_at_once(transform):
+    with pytest.raises(TypeError, match="takes the function itself"):
+        transform(3)
+
+
+def test_a_module_is_transformed_without_its_attributes_being_copied():
+    double = grad(mg.nn.Linear(2, 1))
+    assert not hasattr(double, "weight") and double(mg.ones(2)).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (3, "3"),
+        ({"a": 1.0, "n": [True]}, "True"),
+        ("text", "'text'"),
+        (np.arange(3), r"int64 \(3,\)"),
+    ],
+    ids=["integer", "truth in a tree", "text", "integers"],
+)
+def test_an_argument_that_cannot_be_differentiated_is_shown_with_the_transform(x, shown):
+    for name in ("grad", "jacrev"):
+        with pytest.raises(TypeError, match=f"{name} differentiates floating .* is {shown}. Write"):
+            getattr(mg.func, name)(lambda x: mg.tensor(1.0))(x)
+    with pytest.raises(TypeError, match=f"vjp differentiates .* is {shown}. Write"):
+        vjp(lambda x: mg.tensor(1.0), x)
 
 
 def test_keyword_arguments_are_passed_on():
