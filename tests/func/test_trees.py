@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -210,6 +211,13 @@ def test_a_result_that_does_not_depend_has_zeros_even_at_infinity():
     assert grad(lambda x: mg.tensor(1.0))(x).tolist() == [0, 0]
     assert vjp(lambda x: mg.tensor(1.0), x)[1](1.0)[0].tolist() == [0, 0]
     assert jvp(lambda x: mg.tensor([np.inf]), (x,), (x,))[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad])
+@pytest.mark.parametrize("f", [math.sin, lambda x: 3, lambda x: x.item() ** 2])
+def test_a_loss_that_left_the_graph_as_a_python_number_is_warned_about(transform, f):
+    with pytest.warns(UserWarning, match="a number of Python's, which depends on nothing"):
+        transform(f)(mg.tensor(1.0))
 
 
 @pytest.mark.parametrize(
