@@ -41,7 +41,9 @@ class AxisMethods(MoreMethods):
         out: None = None,
         ddof: int = 0,
         keepdims: bool = False,
+        correction: float | None = None,
     ) -> Any:
+        ddof = ddof if correction is None else correction
         return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @teaching
@@ -52,7 +54,9 @@ class AxisMethods(MoreMethods):
         out: None = None,
         ddof: int = 0,
         keepdims: bool = False,
+        correction: float | None = None,
     ) -> Any:
+        ddof = ddof if correction is None else correction
         return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @teaching
@@ -92,12 +96,22 @@ class AxisMethods(MoreMethods):
         return op.repeat(self, repeats, axis=axis)
 
     @teaching
-    def argsort(self, axis: Any = -1) -> Any:
-        return op.argsort(self, axis=axis)
+    def argsort(
+        self, axis: Any = -1, kind: Any = None, order: None = None,
+        *, stable: bool = True, descending: bool = False,
+    ) -> Any:  # fmt: skip
+        return op.argsort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
 
     @teaching
-    def sort(self, axis: Any = -1) -> Any:
-        return op.sort(self, axis=axis)
+    def sort(
+        self, axis: Any = -1, kind: Any = None, order: None = None,
+        *, stable: bool = True, descending: bool = False,
+    ) -> Any:  # fmt: skip
+        return op.sort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
 
     @teaching
     def squeeze(self, axis: Any = None) -> Any:
@@ -120,8 +134,8 @@ class AxisMethods(MoreMethods):
         return op.chunk(self, chunks, axis=axis)
 
     @teaching
-    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
-        return op.topk(self, k, axis=axis, largest=largest)
+    def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        return op.topk(self, k, axis=axis, largest=largest, sorted=sorted)
 
     @teaching
     def flip(self, axis: Any = None) -> Any:
