@@ -74,6 +74,12 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     return op.moveaxis(a, axis, start - (axis < start))
 
 
+@_numpy(np.where)
+def _where(condition: Any, *choices: Any) -> Any:
+    """Of the condition alone: where it holds, one array of places for each axis."""
+    return op.where(condition, *choices) if choices else op.nonzero(condition)
+
+
 @_numpy(np.union1d)
 def _union1d(a: Any, b: Any) -> Any:
     return op.unique(op.concatenate([op.reshape(array_beside(x, y), shape=-1)

@@ -129,3 +129,9 @@ def test_a_leaf_is_not_written_and_an_array_takes_no_tensor():
         np.fill_diagonal(mg.tensor(X, requires_grad=True), 0.0)
     with pytest.raises(TypeError, match="np.copyto: writing a tensor's values into a NumPy array"):
         np.copyto(X.copy(), mg.tensor(X, requires_grad=True))
+
+
+def test_where_of_a_condition_alone_gives_its_places():
+    x = mg.tensor([[0.0, 2.0], [3.0, 0.0]])
+    assert [places.tolist() for places in np.where(x > 1)] == [[0, 1], [1, 0]]
+    assert x[np.where(x > 1)].tolist() == [2, 3]

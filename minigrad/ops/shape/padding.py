@@ -149,7 +149,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
 
 
 def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:
-    """x with a constant of its own on each side; each axis pads what those before it have padded."""
+    """x with a constant of its own on each side; an axis pads what those before it have padded."""
     try:
         values = np.broadcast_to(constant_values, (x.ndim, 2)).tolist()
     except ValueError:
