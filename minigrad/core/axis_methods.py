@@ -39,7 +39,7 @@ class AxisMethods(MoreMethods):
         axis: Any = None,
         dtype: Any = None,
         out: None = None,
-        ddof: int = 0,
+        ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
     ) -> Any:
@@ -52,7 +52,7 @@ class AxisMethods(MoreMethods):
         axis: Any = None,
         dtype: Any = None,
         out: None = None,
-        ddof: int = 0,
+        ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
     ) -> Any:
