@@ -40,9 +40,11 @@ class AxisMethods(MoreMethods):
         axis: Any = None,
         dtype: Any = None,
         out: None = None,
-        ddof: int = 0,
+        ddof: float = 0,
         keepdims: bool = False,
+        correction: float | None = None,
     ) -> Any:
+        ddof = ddof if correction is None else correction
         return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @teaching
@@ -51,9 +53,11 @@ class AxisMethods(MoreMethods):
         axis: Any = None,
         dtype: Any = None,
         out: None = None,
-        ddof: int = 0,
+        ddof: float = 0,
         keepdims: bool = False,
+        correction: float | None = None,
     ) -> Any:
+        ddof = ddof if correction is None else correction
         return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @teaching
@@ -93,12 +97,22 @@ class AxisMethods(MoreMethods):
         return op.repeat(self, repeats, axis=axis)
 
     @teaching
-    def argsort(self, axis: Any = -1) -> Any:
-        return op.argsort(self, axis=axis)
+    def argsort(
+        self, axis: Any = -1, kind: Any = None, order: None = None,
+        *, stable: bool = True, descending: bool = False,
+    ) -> Any:  # fmt: skip
+        return op.argsort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
 
     @teaching
-    def sort(self, axis: Any = -1) -> Any:
-        return op.sort(self, axis=axis)
+    def sort(
+        self, axis: Any = -1, kind: Any = None, order: None = None,
+        *, stable: bool = True, descending: bool = False,
+    ) -> Any:  # fmt: skip
+        return op.sort(
+            self, axis=axis, kind=kind, order=order, stable=stable, descending=descending
+        )
 
     @teaching
     def squeeze(self, axis: Any = None) -> Any:
@@ -121,8 +135,8 @@ class AxisMethods(MoreMethods):
         return op.chunk(self, chunks, axis=axis)
 
     @teaching
-    def topk(self, k: int, axis: int = -1, largest: bool = True) -> Any:
-        return op.topk(self, k, axis=axis, largest=largest)
+    def topk(self, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+        return op.topk(self, k, axis=axis, largest=largest, sorted=sorted)
 
     @teaching
     def flip(self, axis: Any = None) -> Any:

@@ -198,8 +198,8 @@ class Methods(AxisMethods):
         return op.dot(self, b)
 
     @teaching
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-        return op.trace(self, offset=offset, axis1=axis1, axis2=axis2)
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+        return op.trace(self, offset=offset, axis1=axis1, axis2=axis2, dtype=dtype)
 
     @teaching
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:

@@ -50,9 +50,11 @@ _ARGUMENTS = {
     "M": ("m",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> the function that here does what is meant.
-_FUNCTIONS = dict.fromkeys(
-    [("transpose", "dim0"), ("transpose", "dim1")], "swapaxes(axis1=, axis2=)"
-)
+_FUNCTIONS = {
+    ("transpose", "dim0"): "swapaxes(axis1=, axis2=)",
+    ("transpose", "dim1"): "swapaxes(axis1=, axis2=)",
+    ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
+}
 
 
 def argument_here(name: str, fn: Callable) -> str:

@@ -14,7 +14,7 @@ from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from . import tree
-from .levels import NoLeaf, as_result, new_level, require_function
+from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
@@ -138,7 +138,6 @@ def vmap(
 
     Keyword arguments are shared by all examples.
     """
-    require_function("vmap", fn)
     in_dims = in_dims if in_axes is ... else in_axes
     out_dims = out_dims if out_axes is ... else out_axes
     if randomness not in POLICIES:
@@ -146,6 +145,7 @@ def vmap(
     if chunk_size is not None and chunk_size < 1:
         raise TransformError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
 
+    @named_after("vmap", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         axes = _axes_of(args, in_dims)
         xs = [x if axis is None else as_tensor(x) for x, axis in zip(tree.leaves(args), axes)]

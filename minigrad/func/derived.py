@@ -11,7 +11,8 @@ from ..core.tensor import Tensor, raw
 from . import tree
 from .batching import vmap
 from .forward import jvp, pushed_through
-from .reverse import Recorded, chosen, grad, vjp
+from .levels import named_after
+from .reverse import Recorded, chosen, grad, vjp, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
 
@@ -27,14 +28,26 @@ def jacrev(
     Where y or an argument is a tree, or argnums a tuple, J is a tree: the form of y, with the form
     of the arguments in the place of each leaf. chunk_size bounds how many rows are computed at
     once, and so the memory. With has_aux, fn returns (y, aux), and this (J, aux).
+
+    Complex numbers: where y is complex, J = ∂y/∂Re x, which is dy/dx where y is holomorphic (two
+    vjps for each element). The rows of a real y are gradients, ∂y/∂Re x + i ∂y/∂Im x.
     """
 
+    argnums = which("jacrev", argnums)
+
+    @named_after("jacrev", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
         run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
 
         def block(y: Tensor) -> Any:
-            rows = _mapped(lambda g: run.pull([y], [g], again=True), _basis(y), chunk_size)
+            def pulled(basis: Any) -> list:
+                return _mapped(lambda g: run.pull([y], [g], again=True), basis, chunk_size)
+
+            rows = pulled(_basis(y))
+            if y.dtype.kind == "c":  # pulled back, 1 gives the gradient of Re y, i that of Im y
+                turned = pulled(1j * _basis(y))
+                rows = [ops.real(a) + 1j * ops.real(b) for a, b in zip(rows, turned, strict=True)]
             shaped = [
                 ops.reshape(row, shape=(*y.shape, *x.shape))
                 for row, x in zip(rows, run.xs, strict=True)
@@ -55,9 +68,12 @@ def jacfwd(
 ) -> Callable:
     """(*args) -> J of shape y.shape + x.shape, by one jvp for each element of x, batched.
 
-    Trees, chunk_size and has_aux as in jacrev.
+    Trees, chunk_size, has_aux and complex numbers as in jacrev.
     """
 
+    argnums = which("jacfwd", argnums)
+
+    @named_after("jacfwd", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacfwd", fn, argnums, args, kwargs)
         primals = tree.tree_map(as_tensor, primals)
@@ -71,7 +87,14 @@ def jacfwd(
                 results.append((y, aux))
                 return tree.leaves(ty)
 
-            pushed = _mapped(push, _basis(xs[i]), chunk_size)
+            basis = _basis(xs[i])
+            pushed = _mapped(push, basis, chunk_size)
+            if basis.dtype.kind == "c" and any(ty.dtype.kind != "c" for ty in pushed):
+                turned = _mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
+                pushed = [
+                    ty if ty.dtype.kind == "c" else ty + 1j * t
+                    for ty, t in zip(pushed, turned, strict=True)
+                ]
             pushed = [ops.moveaxis(ty, source=0, destination=-1) for ty in pushed]
             return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in pushed]
 

@@ -10,7 +10,8 @@ An argument of a lower level is a constant to level n. That is what keeps an inn
 mistaking the outer variable for its own (perturbation confusion).
 """
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -106,3 +107,9 @@ def require_function(what: str, fn: Any) -> None:
         raise TypeError(
             f"mg.func.{what} takes the function itself, f and not f(x); got {describe(fn)}"
         )
+
+
+def named_after(what: str, fn: Any) -> Callable:
+    """Decorator for the function that a transform makes of fn: it has fn's name and docstring."""
+    require_function(what, fn)
+    return functools.wraps(fn, updated=())  # a module's attributes stay with the module

@@ -13,7 +13,8 @@ from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor
 from .batching import vmap
-from .reverse import grad
+from .levels import named_after
+from .reverse import grad, which
 
 __all__ = ["functional_call", "per_sample_grad", "stack_module_state"]
 
@@ -158,6 +159,9 @@ def per_sample_grad(
     if loss is not None:
         raise TransformError(f"per_sample_grad: loss= is for modules; {describe(f)} is a function")
 
+    argnums = which("per_sample_grad", argnums)
+
+    @named_after("per_sample_grad", f)
     def transformed(*args: Any, **kwargs: Any) -> Any:
         numbers = (argnums,) if isinstance(argnums, int) else argnums
         shared = {i % len(args) for i in numbers if args}

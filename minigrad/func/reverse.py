@@ -1,5 +1,7 @@
 """grad, value_and_grad, vjp: reverse mode as functions of functions."""
 
+import operator
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,14 +12,21 @@ from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, as_result, lowered, new_level, require_function
+from .levels import LevelTensor, as_result, lowered, named_after, new_level, require_function
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
 
-def _leaf(x: Any, kind: type[Tensor]) -> Tensor:
+def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
     """x as a fresh variable of this level."""
-    return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
+    try:
+        return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
+    except TypeError as error:
+        raise TypeError(
+            f"{what} differentiates floating and complex numbers; among its arguments is "
+            f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
+            "no variable belongs outside argnums, or into the function's closure"
+        ) from error
 
 
 class Recorded:
@@ -26,14 +35,16 @@ class Recorded:
     inputs     the arguments as variables of the level (a tuple of trees), `xs` their leaves
     returned   what the function returned (a tree), `ys` its leaves, all of the level
     aux        what it returned besides, as lower values
+    unrecorded whether it returned a number of Python's, which no op has made
     """
 
     def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):
         require_function(what, fn)
         with new_level(LevelTensor, lasting) as kind:
-            self.inputs = tuple(tree.tree_map(lambda x: _leaf(x, kind), x) for x in primals)
+            self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
         self.kind = kind
+        self.unrecorded = isinstance(returned, int | float | complex)
         self.xs = tree.leaves(self.inputs)
         self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
         self.ys = tree.leaves(self.returned)
@@ -86,9 +97,21 @@ def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     return wrap(as_tensor(y) if not isinstance(y, Tensor) else y, None, kind)
 
 
+def which(what: str, argnums: Any) -> int | tuple:
+    """argnums as Python's integers: one, or a tuple of them."""
+    try:
+        if hasattr(argnums, "__index__"):
+            return operator.index(argnums)
+        return tuple(operator.index(i) for i in argnums)
+    except TypeError:
+        raise TransformError(
+            f"{what}: argnums is the place of an argument, 0 for the first, or a tuple of places; "
+            f"got {describe(argnums)}"
+        ) from None
+
+
 def chosen(what: str, fn: Callable, argnums: int | tuple, args: tuple, kwargs: dict) -> tuple:
     """(fn as a function of the chosen arguments alone, those arguments)."""
-    require_function(what, fn)
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not -len(args) <= i < len(args) for i in numbers):
         raise TransformError(
@@ -114,38 +137,54 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
     The arguments may be trees (nested dicts, lists, tuples, dataclasses) of tensors; gradients have
     the same form. With a tuple for argnums, a tuple of gradients. aux may be anything.
     """
+    argnums = which("grad", argnums)
 
+    @named_after("grad", fn)
     def transformed(*args: Any, **kwargs: Any) -> tuple:
-        of_chosen, primals = chosen("grad", fn, argnums, args, kwargs)
-        run = Recorded("grad", of_chosen, primals, has_aux, lasting=False)
-        if not isinstance(run.returned, Tensor) or run.returned.size != 1:
-            raise TransformError(
-                f"grad differentiates a function with one scalar result; it returned "
-                f"{describe(run.returned)}. Use mg.func.vjp or mg.func.jacobian for others."
-            )
-        if run.returned.dtype.kind == "c":
-            raise TransformError(
-                f"grad differentiates a real scalar; the function returned "
-                f"{describe(run.returned)}. Return its real part or its absolute value; "
-                "mg.func.jacrev and mg.func.vjp take complex results"
-            )
-        value = run.values()
-        gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
-        gs = gs[0] if isinstance(argnums, int) else gs
-        return ((value, run.aux), gs) if has_aux else (value, gs)
+        value, aux, gs = _differentiated(fn, argnums, has_aux, args, kwargs)
+        return ((value, aux), gs) if has_aux else (value, gs)
 
     return transformed
 
 
 def grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Callable:
     """(*args) -> ∂fn/∂args[argnums] (with has_aux: (gradient, aux)); see value_and_grad."""
-    both = value_and_grad(fn, argnums, has_aux)
+    argnums = which("grad", argnums)
 
+    @named_after("grad", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
-        value, gs = both(*args, **kwargs)
-        return (gs, value[1]) if has_aux else gs
+        _, aux, gs = _differentiated(fn, argnums, has_aux, args, kwargs)
+        return (gs, aux) if has_aux else gs
 
     return transformed
+
+
+def _differentiated(
+    fn: Callable, argnums: int | tuple, has_aux: bool, args: tuple, kwargs: dict
+) -> tuple:
+    """(value, aux, gradients) of a function with one real scalar result."""
+    of_chosen, primals = chosen("grad", fn, argnums, args, kwargs)
+    run = Recorded("grad", of_chosen, primals, has_aux, lasting=False)
+    if not isinstance(run.returned, Tensor) or run.returned.size != 1:
+        raise TransformError(
+            f"grad differentiates a function with one scalar result; it returned "
+            f"{describe(run.returned)}. Use mg.func.vjp or mg.func.jacobian for others."
+        )
+    if run.returned.dtype.kind == "c":
+        raise TransformError(
+            f"grad differentiates a real scalar; the function returned "
+            f"{describe(run.returned)}. Return its real part or its absolute value; "
+            "mg.func.jacrev and mg.func.vjp take complex results"
+        )
+    if run.unrecorded:
+        warnings.warn(
+            f"grad: the function returned {describe(run.returned.item())}, a number of Python's, "
+            "which depends on nothing: its gradient is 0. float(x), x.item() and functions of "
+            "math such as math.sin(x) leave the graph; mg.sin(x) stays in it",
+            stacklevel=3,
+        )
+    gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
+    return run.values(), run.aux, gs[0] if isinstance(argnums, int) else gs
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:

@@ -182,7 +182,7 @@ class Softplus(_Activation):
 
 
 class Threshold(Module):
-    """x where x > threshold, else value"""
+    """x where x > threshold, else value; a NaN stays, so that it is seen"""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         self.threshold = threshold
@@ -190,7 +190,7 @@ class Threshold(Module):
         self.inplace = inplace
 
     def forward(self, x: Tensor) -> Tensor:
-        return op.where(x > self.threshold, x, self.value)
+        return op.where(x <= self.threshold, self.value, x)
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold}, value={self.value}"

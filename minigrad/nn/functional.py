@@ -226,7 +226,7 @@ def tanhshrink(x: Any) -> Tensor:
 
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """x where x > threshold, else value"""
+    """x where x > threshold, else value; a NaN stays, so that it is seen"""
     return activation.Threshold(threshold, value)(x)
 
 

@@ -22,10 +22,10 @@ def _without_nan(x: Any, value: float) -> Any:
     return x if x.dtype.kind in "iub" else op.where(op.isnan(x), value, x)
 
 
-def _counted(x: Any, axis: Any, keepdims: bool) -> Any:
-    """How many elements are not NaN, in x's dtype: a constant that floats divide by."""
+def _counted(x: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
+    """How many elements are not NaN: a constant that a sum of this dtype is divided by."""
     kept = op.logical_not(op.isnan(x))
-    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(x.dtype))
+    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(dtype))
 
 
 def _real(dtype: Any) -> Any:
@@ -64,28 +64,34 @@ def nanmean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False)
     """y = the mean of the elements that are not NaN; NaN where there is none."""
     x = array_like(x)
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-    return total / _counted(x, axis, keepdims)
+    return total / _counted(x, axis, keepdims, total.dtype)
 
 
 @composite(numpy=np.nanvar)
 def nanvar(
-    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
-) -> Any:
-    """y = Σ |x − nanmean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof."""
-    x = array_like(x)
+    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
+    correction: float | None = None,
+) -> Any:  # fmt: skip
+    """y = Σ |x − nanmean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof.
+
+    `correction` is another name for ddof.
+    """
+    x, ddof = array_like(x), ddof if correction is None else correction
     centred = x - nanmean(x, axis=axis, dtype=dtype, keepdims=True)
     centred = op.where(op.isnan(x), 0, centred)
     squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
-    degrees = _counted(x, axis, keepdims) - ddof
-    degrees = op.where(degrees > 0, degrees, np.nan)
-    return op.sum(squares, axis=axis, keepdims=keepdims) / degrees
+    total = op.sum(squares, axis=axis, dtype=dtype, keepdims=keepdims)
+    degrees = _counted(x, axis, keepdims, total.dtype) - ddof
+    return total / op.where(degrees > 0, degrees, np.nan)
 
 
 @composite(numpy=np.nanstd)
 def nanstd(
-    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False
-) -> Any:
+    x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
+    correction: float | None = None,
+) -> Any:  # fmt: skip
     """y = √nanvar, of gradient 0 where all elements are equal."""
+    ddof = ddof if correction is None else correction
     variance = nanvar(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
     positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
     root = op.sqrt(op.where(positive, variance, 1))

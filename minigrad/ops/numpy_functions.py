@@ -45,11 +45,23 @@ def _of_values(function: Callable) -> Callable:
 
 
 for _function in (
-    np.isin, np.isneginf, np.isposinf, np.array_equiv, np.digitize, np.lexsort, np.unravel_index,
-    np.ravel_multi_index, np.tril_indices_from, np.triu_indices_from, np.diag_indices_from, np.ix_,
+    np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index, np.ix_,
     np.histogram_bin_edges, np.min_scalar_type, np.common_type, np.packbits, np.unpackbits,
 ):  # fmt: skip
     numpy_table[_function] = _of_values(_function)
+
+
+def _of_shape(function: Callable) -> Callable:
+    """What asks for an array's shape alone, which vmap too knows."""
+
+    def run(arr: Any, *args: Any, **kwargs: Any) -> Any:
+        return _wrapped(function(np.empty(arr.shape, bool), *args, **kwargs))
+
+    return run
+
+
+for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from):
+    numpy_table[_function] = _of_shape(_function)
 
 
 # -- compositions ------------------------------------------------------------------------------
@@ -72,6 +84,31 @@ def _rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     if not 0 <= start <= a.ndim:
         raise np.exceptions.AxisError(start, a.ndim)
     return op.moveaxis(a, axis, start - (axis < start))
+
+
+@_numpy(np.isposinf)
+def _isposinf(x: Any) -> Any:
+    return op.logical_and(op.isinf(x), op.logical_not(op.signbit(x)))
+
+
+@_numpy(np.isneginf)
+def _isneginf(x: Any) -> Any:
+    return op.logical_and(op.isinf(x), op.signbit(x))
+
+
+@_numpy(np.digitize)
+def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    edges = np.asarray(_plain(bins))
+    np.digitize(0, edges)  # raises where the edges neither rise nor fall
+    side, falls = "left" if right else "right", edges.size > 0 and edges[0] > edges[-1]
+    places = op.searchsorted(constant_like(edges[::-1] if falls else edges, x), x, side=side)
+    return _wrapped(edges.size - places if falls else places)
+
+
+@_numpy(np.where)
+def _where(condition: Any, *choices: Any) -> Any:
+    """Of the condition alone: where it holds, one array of places for each axis."""
+    return op.where(condition, *choices) if choices else op.nonzero(condition)
 
 
 @_numpy(np.union1d)

@@ -75,6 +75,7 @@ def test_every_function_of_nn_says_what_input_is(name):
         (lambda: X.transpose(axes=(1, 0)), "'axes'; here it is axes, by position"),
         (lambda: X.transpose(dim0=0, dim1=1), r"'dim0'; here it is swapaxes\(axis1=, axis2=\)"),
         (lambda: mg.transpose(X, dim0=0, dim1=1), r"'dim0'; here it is swapaxes\(axis1=, axis2=\)"),
+        (lambda: X.div(2, rounding_mode="floor"), "'rounding_mode'; here it is a // b for"),
         (lambda: X.swapaxes(0, dim1=1), "'dim1'; here it is axis2="),
         (lambda: mg.zeros(size=(2, 3)), "'size'; here it is shape, by position"),
         (lambda: mg.ones(shape=(2, 3)), "'shape'; here it is shape, by position"),

@@ -1,9 +1,12 @@
 """Every op that makes sense as one is a method; PyTorch's other names say what to write."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core.axis_methods import AxisMethods
 from minigrad.core.more_methods import _NAMES
 from minigrad.core.registry import op
 
@@ -21,6 +24,21 @@ def test_methods_take_the_ops_arguments():
     np.testing.assert_array_equal(X.median(axis=1).numpy(), mg.median(X, axis=1).numpy())
     np.testing.assert_array_equal(X.where(X > 0.5, 0.0).numpy(), mg.where(X > 0.5, X, 0.0).numpy())
     assert X.compress([True, False, True], 0).shape == (2, 3)
+
+
+def test_a_method_along_axes_takes_every_option_of_its_function():
+    for name in (n for n in vars(AxisMethods) if n[0] != "_" and n in vars(mg)):
+        options = inspect.signature(getattr(mg, name)).parameters.values()
+        of_method = inspect.signature(getattr(X, name)).parameters
+        assert not [
+            p.name for p in options if p.default is not p.empty and p.name not in of_method
+        ], name
+    assert X.sort(0, descending=True).tolist() == mg.sort(X, 0, descending=True).tolist()
+    assert X.argsort(stable=True).tolist() == mg.argsort(X).tolist()
+    assert X.var(correction=1).item() == mg.var(X, ddof=1).item()
+    assert X.std(correction=1).item() == mg.std(X, ddof=1).item()
+    assert X.topk(1, -1, True, False)[0].tolist() == mg.topk(X, 1)[0].tolist()
+    assert X.trace(dtype=np.float32).dtype == np.float32
 
 
 def test_their_gradients_flow():

@@ -119,3 +119,26 @@ def test_a_pull_can_be_differentiated_after_its_level_has_ended():
 def test_a_chunk_of_nothing_is_refused():
     with pytest.raises(mg.errors.TransformError, match="chunk_size"):
         jacrev(lambda x: x, chunk_size=0)(mg.tensor([1.0]))
+
+
+@both
+def test_the_jacobian_of_a_holomorphic_function_is_its_complex_derivative(jac):
+    z = mg.tensor([1 + 2j, -0.5 + 3j])
+    j = jac(lambda z: z**3 + z[0])(z)
+    np.testing.assert_allclose(j.data, np.diag(3 * z.data**2) + [[1, 0], [1, 0]], rtol=1e-13)
+    np.testing.assert_allclose(jac(jac(lambda z: z**3))(z[0]).data, 6 * z.data[0], rtol=1e-13)
+
+
+@both
+def test_the_jacobian_of_a_complex_result_of_real_numbers_keeps_its_imaginary_part(jac):
+    j = jac(np.fft.fft)(mg.tensor([1.0, 2.0, 3.0]))
+    np.testing.assert_allclose(j.data, np.fft.fft(np.eye(3)), atol=1e-15)
+
+
+@both
+@pytest.mark.parametrize("chunk_size", [None, 1])
+def test_the_jacobian_of_a_real_result_of_complex_numbers_has_gradients_as_rows(jac, chunk_size):
+    z = mg.tensor([1 + 2j, -0.5 + 3j])
+    j = jac(lambda z: {"squared": np.abs(z) ** 2, "z": z}, chunk_size=chunk_size)(z)
+    np.testing.assert_allclose(j["squared"].data, np.diag(2 * z.data), rtol=1e-13)
+    np.testing.assert_array_equal(j["z"].data, np.eye(2))

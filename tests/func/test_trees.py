@@ -1,6 +1,8 @@
 """Arguments and results may be trees, in every transform, with has_aux and argnums."""
 
 import dataclasses
+import inspect
+import math
 from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -149,6 +151,54 @@ def test_argnums_may_be_negative_or_a_tuple_and_are_checked(transform):
         transform(f, (0, -2))(a, b)
 
 
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian])
+def test_argnums_may_be_numpys_integers_and_what_is_no_place_is_said(transform):
+    a, b = mg.tensor(2.0), mg.tensor(3.0)
+    f = lambda a, b: a * a * b
+    assert str(transform(f, np.int64(1))(a, b)) == str(transform(f, 1)(a, b))
+    for argnums in (0.0, "a", (0, 1.5), None):
+        with pytest.raises(TransformError, match="argnums is the place of an argument"):
+            transform(f, argnums)
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian, vmap])
+def test_a_transformed_function_has_the_name_and_docstring_of_its_function(transform):
+    def loss(x, y):
+        """What is made small."""
+
+    assert transform(loss).__name__ == "loss" and transform(loss).__doc__ == loss.__doc__
+    assert list(inspect.signature(transform(loss)).parameters) == ["x", "y"]
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad, jacrev, jacfwd, hessian, vmap])
+def test_what_is_no_function_is_refused_at_once(transform):
+    with pytest.raises(TypeError, match="takes the function itself"):
+        transform(3)
+
+
+def test_a_module_is_transformed_without_its_attributes_being_copied():
+    double = grad(mg.nn.Linear(2, 1))
+    assert not hasattr(double, "weight") and double(mg.ones(2)).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("x", "shown"),
+    [
+        (3, "3"),
+        ({"a": 1.0, "n": [True]}, "True"),
+        ("text", "'text'"),
+        (np.arange(3), r"int64 \(3,\)"),
+    ],
+    ids=["integer", "truth in a tree", "text", "integers"],
+)
+def test_an_argument_that_cannot_be_differentiated_is_shown_with_the_transform(x, shown):
+    for name in ("grad", "jacrev"):
+        with pytest.raises(TypeError, match=f"{name} differentiates floating .* is {shown}. Write"):
+            getattr(mg.func, name)(lambda x: mg.tensor(1.0))(x)
+    with pytest.raises(TypeError, match=f"vjp differentiates .* is {shown}. Write"):
+        vjp(lambda x: mg.tensor(1.0), x)
+
+
 def test_keyword_arguments_are_passed_on():
     f = lambda x, scale: (x * x * scale).sum()
     assert grad(f)(mg.tensor([1.0]), scale=3.0).tolist() == [6]
@@ -161,6 +211,13 @@ def test_a_result_that_does_not_depend_has_zeros_even_at_infinity():
     assert grad(lambda x: mg.tensor(1.0))(x).tolist() == [0, 0]
     assert vjp(lambda x: mg.tensor(1.0), x)[1](1.0)[0].tolist() == [0, 0]
     assert jvp(lambda x: mg.tensor([np.inf]), (x,), (x,))[1].tolist() == [0]
+
+
+@pytest.mark.parametrize("transform", [grad, value_and_grad])
+@pytest.mark.parametrize("f", [math.sin, lambda x: 3, lambda x: x.item() ** 2])
+def test_a_loss_that_left_the_graph_as_a_python_number_is_warned_about(transform, f):
+    with pytest.warns(UserWarning, match="a number of Python's, which depends on nothing"):
+        transform(f)(mg.tensor(1.0))
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,11 @@ def test_a_hard_gumbel_draw_is_one_hot_and_has_the_soft_draws_gradient():
     np.testing.assert_allclose(x.grad.numpy(), again.grad.numpy())
 
 
+def test_threshold_lets_a_nan_through_as_every_activation_does():
+    x = mg.tensor([np.nan, 0.0, 1.0])
+    np.testing.assert_array_equal(F.threshold(x, 0.1, 20.0).numpy(), [np.nan, 20, 1])
+
+
 def test_gumbel_noise_is_finite_in_half_precision():
     mg.manual_seed(0)
     y = F.gumbel_softmax(mg.zeros(200, 200, dtype=np.float16))

@@ -37,6 +37,8 @@ CASES = [
      r"glu\(x: float64 \(\)\): axis -1 is out of bounds"),
     (lambda: mg.topk(one((2, 3)), 1, axis=9), np.exceptions.AxisError,
      r"topk\(x: float64 \(2, 3\), k: 1, axis=9\): axis 9 is out of bounds"),
+    (lambda: mg.logcumsumexp(one(()), axis=1), np.exceptions.AxisError,
+     r"logcumsumexp\(x: float64 \(\), axis=1\): axis 1 is out of bounds"),
     # pooling and resampling
     (lambda: mg.max_pool2d(one((1, 1, 2, 2)), 3), ValueError,
      r"max_pool2d: the kernel \(3, 3\).*larger than the padded input"),

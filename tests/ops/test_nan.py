@@ -79,3 +79,18 @@ def test_numpys_functions_record():
     x = mg.tensor([1.0, np.nan], requires_grad=True)
     assert np.nanmean(x).item() == 1.0
     assert np.nanmean(x).grad_fn is not None
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+def test_a_dtype_that_is_asked_for_is_that_of_the_result(name):
+    x = np.array([1.0, np.nan, 2.5])
+    for asked in (np.float32, np.float64):
+        y = getattr(np, name)(mg.tensor(x), dtype=asked)
+        assert y.dtype == asked
+        np.testing.assert_allclose(y.numpy(), getattr(np, name)(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["nanvar", "nanstd"])
+def test_correction_is_another_name_for_ddof(name):
+    x = mg.tensor([1.0, np.nan, 2.5])
+    assert getattr(mg, name)(x, correction=1).item() == getattr(mg, name)(x, ddof=1).item()

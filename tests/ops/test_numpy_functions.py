@@ -129,3 +129,28 @@ def test_a_leaf_is_not_written_and_an_array_takes_no_tensor():
         np.fill_diagonal(mg.tensor(X, requires_grad=True), 0.0)
     with pytest.raises(TypeError, match="np.copyto: writing a tensor's values into a NumPy array"):
         np.copyto(X.copy(), mg.tensor(X, requires_grad=True))
+
+
+def test_where_of_a_condition_alone_gives_its_places():
+    x = mg.tensor([[0.0, 2.0], [3.0, 0.0]])
+    assert [places.tolist() for places in np.where(x > 1)] == [[0, 1], [1, 0]]
+    assert x[np.where(x > 1)].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.isposinf, np.isneginf, lambda x: np.digitize(x, [0.0, 1.5, 2.5]),
+        lambda x: np.digitize(x, [2.0, 1.0, 0.0], right=True), lambda x: x[np.diag_indices_from(x)],
+        lambda x: x[np.tril_indices_from(x)], lambda x: x[np.triu_indices_from(x, 1)],
+    ],
+    ids="isposinf isneginf digitize falling diag_indices tril_indices triu_indices".split(),
+)  # fmt: skip
+def test_what_is_asked_of_each_element_or_of_the_shape_runs_under_vmap(f):
+    x = np.array([[[1.0, np.inf], [-np.inf, 2.0]], [[-1.0, 0.0], [1.5, np.inf]]])
+    np.testing.assert_array_equal(mg.func.vmap(f)(x).numpy(), np.stack([f(row) for row in x]))
+
+
+def test_digitize_refuses_edges_without_an_order():
+    with pytest.raises(ValueError, match="monotonically increasing or decreasing"):
+        np.digitize(mg.ones(2), [0.0, 2.0, 1.0])

@@ -108,6 +108,21 @@ def test_the_border_of_a_float16_image_is_added_up_in_float32(mode):
     np.testing.assert_array_equal(g.numpy(), counts.reshape(2, 2).astype(np.float16))
 
 
+@pytest.mark.parametrize("values", [(1, 2), ((1, 2), (3, 4)), ((1,), (2,)), [5]])
+def test_pad_takes_a_constant_for_each_side_as_numpy(values):
+    x = mg.tensor(np.arange(1.0, 7.0).reshape(2, 3), requires_grad=True)
+    widths = ((1, 2), (0, 3))
+    y = np.pad(x, widths, constant_values=values)
+    np.testing.assert_array_equal(y.data, np.pad(x.data, widths, constant_values=values))
+    (y * y).sum().backward()
+    np.testing.assert_array_equal(x.grad.data, 2 * x.data)
+
+
+def test_pad_says_how_many_constants_it_takes():
+    with pytest.raises(ValueError, match="constant_values=.1, 2, 3. must be one number, .before"):
+        mg.pad(mg.ones(2, 2), 1, constant_values=(1, 2, 3))
+
+
 def test_pad_with_a_constant_gives_the_middle_of_the_gradient():
     x = leaf([1.0, 2.0])
     y = mg.pad(x, (1, 2), constant_values=9)

@@ -102,7 +102,8 @@ def logcumsumexp(x, axis=-1):
     gx_k = exp(x_k − y_k) s_k,  s_k = g_k + exp(y_k − y_{k+1}) s_{k+1}: no exponent is positive.
     """
     x = x if is_differentiable(x.dtype) else x.astype(np.float64)
-    z, axis = (widen(x).reshape(-1), 0) if axis is None or x.ndim == 0 else (widen(x), axis)
+    z = widen(x).reshape(-1) if axis is None or x.ndim == 0 else widen(x)
+    axis = 0 if axis is None else axis  # along any but the one of a number, NumPy raises
     if array_module(x) is np:
         return np.logaddexp.accumulate(z, axis).astype(x.dtype)
     z, d = np.moveaxis(z, axis, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps

@@ -121,12 +121,13 @@ def _stretches(n: int, before: int, after: int, mode: Any) -> list[tuple[slice, 
 
 
 @composite(numpy=np.pad)
-def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float = 0, **other) -> Any:
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0, **other) -> Any:
     """x with elements added around it: NumPy's pad.
 
     pad_width: an int, (before, after), one pair for each axis, or {axis: widths}. mode:
-    "constant" (constant_values, one number), "edge" (the last element again), "reflect" (mirrored
-    about the last element), "symmetric" (mirrored behind it), "wrap" (from the other end).
+    "constant" (constant_values, a number or pairs like the widths), "edge" (the last element
+    again), "reflect" (mirrored about the last element), "symmetric" (mirrored behind it), "wrap"
+    (from the other end).
     An element that appears several times gets the sum of the gradients.
     """
     x = array_like(x)
@@ -139,12 +140,27 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: float =
     if mode != "constant":
         raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(_FROM_X)}")
     if np.ndim(constant_values) != 0:
-        raise ValueError("pad: constant_values must be one number; pad axis by axis for several")
+        return _sides_padded(x, widths, constant_values)
     y = op.pad_zeros(x, widths=widths)
     if isinstance(constant_values, int | float) and constant_values == 0:
         return y
     inside = op.pad_zeros(op.ones_like(x, dtype=bool), widths=widths)
     return op.where(inside, y, constant_values)
+
+
+def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:
+    """x with a constant of its own on each side; an axis pads what those before it have padded."""
+    try:
+        values = np.broadcast_to(constant_values, (x.ndim, 2)).tolist()
+    except ValueError:
+        raise ValueError(
+            f"pad: constant_values={constant_values!r} must be one number, (before, after), or a "
+            f"pair for each of {x.ndim} axes"
+        ) from None
+    for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
+        x = op.pad(x, {axis: (before, 0)}, constant_values=low)
+        x = op.pad(x, {axis: (0, after)}, constant_values=high)
+    return x
 
 
 def _pairs(widths: Any, ndim: int) -> tuple[tuple[int, int], ...]:
