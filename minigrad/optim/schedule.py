@@ -42,7 +42,7 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in groups]
         self.last_epoch = last_epoch + 1
         # what this schedule has set: a group's lr that is another one has been changed meanwhile
-        self._own: list = list(self.base_lrs) if last_epoch < 0 else self.get_last_lr()
+        self._own: list = self.starts() if last_epoch < 0 else self.get_last_lr()
         self._apply()
 
     def lr(self, base: float, t: int) -> float:
@@ -52,6 +52,10 @@ class LRScheduler:
     def lrs(self, t: int) -> list[float]:
         """The learning rate of every group after t steps."""
         return [self.lr(base, t) for base in self.base_lrs]
+
+    def starts(self) -> list[float]:
+        """The learning rates of the groups where nothing else has set them."""
+        return list(self.base_lrs)
 
     def first(self, i: int) -> float:
         """The base of group i."""
