@@ -1,5 +1,6 @@
 """Optimizers: they change parameters in place from the gradients that a backward has left."""
 
+from ..core.spelling import absences as _absences
 from . import lr_scheduler, swa_utils
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop
@@ -13,3 +14,5 @@ __all__ = [
     "ASGD", "EMA", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax",
     "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+__getattr__ = _absences(__name__)

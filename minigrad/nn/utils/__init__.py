@@ -9,6 +9,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core import create
 from ...core.registry import op
+from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
 from .. import init
@@ -201,3 +202,6 @@ def spectral_norm(
         module.register_buffer(f"{name}_{letter}", x)
     hook.place(module)
     return module
+
+
+__getattr__ = _absences(__name__)
