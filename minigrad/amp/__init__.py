@@ -11,6 +11,9 @@ for x, target in batches:
 """
 
 from ..core.autocast import CastEvent, autocast, is_autocast_enabled
+from ..core.spelling import absences as _absences
 from .scaler import GradScaler
 
 __all__ = ["CastEvent", "GradScaler", "autocast", "is_autocast_enabled"]
+
+__getattr__ = _absences(__name__)

@@ -68,7 +68,8 @@ class autocast:
 
     dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16 on the CPU, float16 on
                    a GPU)
-    device         "cpu" or "cuda": only tensors there are cast
+    device         "cpu" or "cuda": only tensors there are cast. PyTorch's device_type= is the same,
+                   and by position the two may stand in either order: autocast("cuda", mg.float16)
     enabled        False: no casts inside, also within another autocast
     cache_enabled  cast a weight once for all its uses inside
 
@@ -85,21 +86,31 @@ class autocast:
 
     def __init__(
         self,
-        dtype: Any = None,
-        device: str = "cpu",
+        dtype_or_device: Any = None,
+        device_or_dtype: Any = None,
         enabled: bool = True,
-        cache_enabled: bool = True,
+        cache_enabled: bool | None = None,
+        *,
+        dtype: Any = None,
+        device: str | None = None,
+        device_type: str | None = None,
     ):
-        self.device = str(device).partition(":")[0]
+        for given in (dtype_or_device, device_or_dtype):
+            if isinstance(given, str) and "float" not in given:
+                device = _only("device", device, given)
+            elif given is not None:
+                dtype = _only("dtype", dtype, given)
+        place = _only("device", device, device_type) or "cpu"
+        self.device = str(place).partition(":")[0]
         if self.device not in ("cpu", "cuda"):
-            raise ValueError(f"autocast: there is no device {device!r}; use 'cpu' or 'cuda'")
+            raise ValueError(f"autocast: there is no device {place!r}; use 'cpu' or 'cuda'")
         if dtype is None:
             dtype = "float16" if self.device == "cuda" else "bfloat16"
         self.dtype = resolve_dtype(dtype)
         if self.dtype not in _NARROW:
             raise ValueError(f"autocast: dtype is float16 or bfloat16, got {self.dtype}")
-        self.enabled = enabled
-        self.cache_enabled = cache_enabled
+        self.enabled = bool(enabled)
+        self.cache_enabled = cache_enabled is not False
         self._casts: Counter = Counter()
         self._inside = _Inside()
 
@@ -219,6 +230,13 @@ def in_float32(fn: Callable) -> Callable:
         return fn(*args, **kwargs)
 
     return run
+
+
+def _only(what: str, one: Any, other: Any) -> Any:
+    """Whichever of the two is given; TypeError if both are."""
+    if one is not None and other is not None:
+        raise TypeError(f"autocast: {what} is given twice, {one!r} and {other!r}")
+    return other if one is None else one
 
 
 class _CastWeight:

@@ -1,6 +1,7 @@
 """What a name or an argument of PyTorch's is called here, for the error that a newcomer gets."""
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -32,6 +33,23 @@ _NAMES = {
     "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
+}  # fmt: skip
+# The same of what PyTorch has in its modules, not on tensors too.
+_OF_MODULES = {
+    "SparseAdam": "mg.optim.Adam, since gradients are dense (sparse= has no effect); unlike "
+    "SparseAdam it moves rows without a gradient by their momentum too",
+    "SyncBatchNorm": "BatchNorm1d, 2d or 3d, whose statistics are each process's own",
+    "DistributedDataParallel": "mg.distributed.DataParallel",
+    "DataParallel": "mg.distributed.DataParallel",
+    "Buffer": "module.register_buffer(name, value)",
+    "custom_fwd": "with mg.autocast(enabled=False): inside forward",
+    "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
+    "parametrizations": "mg.nn.utils.weight_norm and spectral_norm",
+    "parametrize": "a property of the module, or mg.nn.utils.weight_norm and spectral_norm",
+    "autograd": "mg.grad, mg.backward, mg.Function and mg.func",
+    "utils": "mg.data, mg.nn.utils and mg.checkpoint",
+    "compile": "mg.fuse, for elementwise functions, and mg.accelerate()",
+    "Generator": "np.random.default_rng(seed), as generator=",
 }  # fmt: skip
 _IN_PLACE = (
     "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
@@ -72,14 +90,26 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
 
     Where it is not, Python looks for a name that is spelt like it in `room`, for the traceback.
     """
-    hint = _NAMES.get(name) or _elsewhere(name)
-    if hint is None and name.endswith("_") and not name.startswith("_"):
+    hint = _NAMES.get(name) or _OF_MODULES.get(name) or _elsewhere(name)
+    of_tensors = owner in ("a tensor", "minigrad")
+    if hint is None and of_tensors and name.endswith("_") and not name.startswith("_"):
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
     tail = f"; here it is {hint}" if hint else ""
     error = AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
     if not hint:
         error.obj = room
     return error
+
+
+def absences(module: str) -> Callable[[str], Any]:
+    """A `__getattr__` for a module: the error for a name that it has not."""
+
+    def __getattr__(name: str) -> Any:
+        if name[:2] == "__":  # Python itself asks for these
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        raise no_such_name(module, name, sys.modules[module])
+
+    return __getattr__
 
 
 class Elsewhere:
@@ -103,13 +133,19 @@ class Elsewhere:
         raise no_such_name("a tensor", self.name)
 
 
+_PLACES = (
+    "linalg", "special", "func", "nn.functional", "nn", "optim", "fft", "data", "amp", "nn.utils",
+    "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
+)  # fmt: skip
+
+
 def _elsewhere(name: str) -> str | None:
     """Where the library has a name of this kind in another place."""
     import minigrad  # the finished library: this runs only for an error
 
     if name in vars(minigrad):
         return f"mg.{name}"
-    for place in ("linalg", "special", "func", "nn.functional", "nn", "optim", "fft"):
+    for place in _PLACES:
         room = minigrad
         for part in place.split("."):
             room = getattr(room, part)

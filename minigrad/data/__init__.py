@@ -1,5 +1,6 @@
 """Data: data sets, batches, and real data that needs no network."""
 
+from ..core.spelling import absences as _absences
 from .bundled import load_digits, load_text
 from .collate import default_collate
 from .dataset import (
@@ -29,3 +30,5 @@ __all__ = [
     "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "batches", "default_collate",
     "get_worker_info", "load_digits", "load_text", "random_split", "train_test_split",
 ]  # fmt: skip
+
+__getattr__ = _absences(__name__)

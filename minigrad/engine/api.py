@@ -13,6 +13,7 @@ from ..core.autocast import paused
 from ..core.errors import GraphReleasedError, SeedError, TransformError, describe
 from ..core.graph import Leaf
 from ..core.registry import engine as functions
+from ..core.registry import op
 from ..core.tensor import Tensor, raw, wrap
 from . import anomaly, claims, hooked, serial
 from .contributions import accumulate
@@ -84,15 +85,30 @@ def grad(
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
+    *,
+    materialize_grads: bool = False,
+    only_inputs: bool = True,
+    is_grads_batched: bool = False,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
     `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor; of no inputs the
     empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
-    depend on; with allow_unused=True it gets None. The other options are those of mg.backward.
+    depend on; with allow_unused=True it gets None, with materialize_grads=True zeros. The other
+    options are those of mg.backward; PyTorch's only_inputs is True, is_grads_batched False.
     """
-    outputs = listed(outputs)
-    places = [place_of(x, "inputs") for x in listed(inputs)]
+    if not only_inputs:
+        raise ValueError(
+            "grad: only_inputs=False would add to the .grad of the other leaves; that is "
+            "outputs.backward()"
+        )
+    if is_grads_batched:
+        raise NotImplementedError(
+            "grad: is_grads_batched=True is a map over the cotangents: "
+            "y, pull = mg.func.vjp(f, x); mg.func.vmap(pull)(grad_outputs)"
+        )
+    outputs, wanted = listed(outputs), listed(inputs)
+    places = [place_of(x, "inputs") for x in wanted]
     if not places and isinstance(inputs, Iterator):
         raise ValueError(
             "grad: inputs is an iterator that gives no tensor. It may be used up, as "
@@ -107,6 +123,8 @@ def grad(
     results = []
     for i, place in enumerate(places):
         g = found.get(place)
+        if g is None and materialize_grads:
+            g = op.zeros_like(wanted[i])
         if g is None and not allow_unused:
             instead = "Pass allow_unused=True to get None for it."
             if modes.state.level:

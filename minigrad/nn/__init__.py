@@ -1,5 +1,6 @@
 """Modules and layers: parameters, their names, and how they are initialised."""
 
+from ..core.spelling import absences as _absences
 from . import functional, init, utils
 from .activation import *
 from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss
@@ -43,3 +44,5 @@ __all__ = [
     if name in ("functional", "init", "utils")
     or (isinstance(value, type) and issubclass(value, Module))
 ] + ["Parameter", "UninitializedParameter"]
+
+__getattr__ = _absences(__name__)

@@ -151,7 +151,8 @@ class EmbeddingBag(_Table):
 
     indices (bags, n), or (total,) with offsets (bags,), where each bag starts. An empty bag gives
     zeros. per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of
-    padding_idx are left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding.
+    padding_idx are left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding;
+    PyTorch 2.13 divides by the counts of other rows here where indices are not sorted, on the CPU.
     """
 
     def __init__(

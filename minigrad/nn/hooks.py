@@ -13,20 +13,23 @@ from ..core.primitive import Primitive
 from ..core.tensor import Tensor
 
 
-class ModuleHook:
-    """One function and when it is called; remove() takes it away, as does the end of a `with`."""
+class Hook:
+    """One function and when it is called; remove() takes it away, as does the end of a `with`.
 
-    def __init__(self, module: Any, kind: str, fn: Callable, with_kwargs: bool = False):
-        self.module = module
+    owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run.
+    """
+
+    def __init__(self, owner: Any, kind: str, fn: Callable, with_kwargs: bool = False):
+        self.owner = owner
         self.kind = kind
         self.fn = fn
         self.with_kwargs = with_kwargs
 
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
-        self.module._hooks = tuple([h for h in self.module._hooks if h is not self])
+        self.owner._hooks = tuple([h for h in self.owner._hooks if h is not self])
 
-    def __enter__(self) -> "ModuleHook":
+    def __enter__(self) -> "Hook":
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -36,30 +39,30 @@ class ModuleHook:
 class ModuleHooks:
     """Base of Module: what may be hooked. Hooks run in the order of their registration."""
 
-    _hooks: tuple[ModuleHook, ...] = ()
+    _hooks: tuple[Hook, ...] = ()
 
-    def register_forward_pre_hook(self, fn: Callable, *, with_kwargs: bool = False) -> ModuleHook:
+    def register_forward_pre_hook(self, fn: Callable, *, with_kwargs: bool = False) -> Hook:
         """fn(module, args) before forward; it may return other arguments (a tuple, or one value).
 
         With with_kwargs=True: fn(module, args, kwargs), which may return (args, kwargs).
         """
         return self._add("forward_pre", fn, with_kwargs)
 
-    def register_forward_hook(self, fn: Callable, *, with_kwargs: bool = False) -> ModuleHook:
+    def register_forward_hook(self, fn: Callable, *, with_kwargs: bool = False) -> Hook:
         """fn(module, args, result) after forward; it may return another result.
 
         With with_kwargs=True: fn(module, args, kwargs, result).
         """
         return self._add("forward", fn, with_kwargs)
 
-    def register_full_backward_pre_hook(self, fn: Callable) -> ModuleHook:
+    def register_full_backward_pre_hook(self, fn: Callable) -> Hook:
         """fn(module, grad_output) once the gradients of the results are there.
 
         It may return others, a tuple. Results are the tensors in a tensor, tuple or list.
         """
         return self._add("backward_pre", fn)
 
-    def register_full_backward_hook(self, fn: Callable) -> ModuleHook:
+    def register_full_backward_hook(self, fn: Callable) -> Hook:
         """fn(module, grad_input, grad_output) once the gradients of the inputs are there.
 
         Tuples, with None for what is no tensor or needs no gradient; inputs are the positional
@@ -67,8 +70,8 @@ class ModuleHooks:
         """
         return self._add("backward", fn)
 
-    def _add(self, kind: str, fn: Callable, with_kwargs: bool = False) -> ModuleHook:
-        hook = ModuleHook(self, kind, fn, with_kwargs)
+    def _add(self, kind: str, fn: Callable, with_kwargs: bool = False) -> Hook:
+        hook = Hook(self, kind, fn, with_kwargs)
         self._hooks = (*self._hooks, hook)
         return hook
 

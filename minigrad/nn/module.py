@@ -9,11 +9,11 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import Unmatched, copies_of, fill, moved
+from .state import ExtraState, Unmatched, at, copies_of, fill, moved
 from .summary import summary_of
 
 
-class Module(ModuleHooks):
+class Module(ModuleHooks, ExtraState):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):
@@ -192,12 +192,16 @@ class Module(ModuleHooks):
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, path: str) -> "Module":
-        """The module at a path such as "encoder.layers.0"; "" is this one. KeyError if none is."""
-        return _at(dict(self.named_modules()), path, self)
+        """The module at a path such as "encoder.layers.0"; "" is this one. PathError if none is."""
+        return at(self, path, Module, "module")
 
     def get_parameter(self, path: str) -> Parameter:
-        """The parameter at a path such as "encoder.layers.0.weight"; KeyError if none is."""
-        return _at(dict(self.named_parameters()), path, self)
+        """The parameter at a path such as "encoder.layers.0.weight"; PathError if none is."""
+        return at(self, path, Parameter, "parameter")
+
+    def get_buffer(self, path: str) -> Tensor:
+        """The buffer at a path such as "norm.running_mean"; PathError if none is."""
+        return at(self, path, Tensor, "buffer")
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
         """Call fn on every module below this one, children first, then on this one itself."""
@@ -277,26 +281,34 @@ class Module(ModuleHooks):
 
     # -- saving ------------------------------------------------------------------------------
 
-    def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Tensor]:
-        """Every parameter and persistent buffer under each of its paths, as it lives."""
-        state: dict[str, Tensor] = {}
+    def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Any]:
+        """Every parameter and persistent buffer under each of its paths, as it lives.
+
+        A module stands at the path of its extra state.
+        """
+        state: dict[str, Any] = {}
         for path, module in (modules or dict(self._places())).items():
             for name, value in vars(module).items():
                 kept = name in module._buffers and name not in module._transient
                 if isinstance(value, Parameter) or (kept and value is not None):
                     state[_join(path, name)] = value
+            if module._has_extra_state():
+                state[_join(path, "_extra_state")] = module
         return state
 
     def state_dict(
         self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Tensor]:
+    ) -> dict[str, Any]:
         """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
 
-        keep_vars=True gives the live tensors themselves. `prefix` stands before every path;
-        `destination` is a dict to write into, and is what is returned.
+        What a module's get_extra_state gives is at `_extra_state` below its path. keep_vars=True
+        gives the live tensors themselves. `prefix` stands before every path; `destination` is a
+        dict to write into, and is what is returned.
         """
-        state = self._state() if keep_vars else copies_of(self._state())
-        found = {prefix + path: tensor for path, tensor in state.items()}
+        live = self._state()
+        state = {k: x.get_extra_state() if isinstance(x, Module) else x for k, x in live.items()}
+        state = state if keep_vars else copies_of(state)
+        found = {prefix + path: value for path, value in state.items()}
         if destination is None:
             return found
         destination.update(found)
@@ -367,12 +379,6 @@ class Module(ModuleHooks):
 
 def _join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _at(found: dict[str, Any], path: str, module: Module) -> Any:
-    if path not in found:
-        raise KeyError(f"{type(module).__name__} has nothing at {path!r}; it has {[*found]}")
-    return found[path]
 
 
 def _too_deep(module: Module, error: RecursionError) -> RecursionError:

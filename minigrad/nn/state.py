@@ -8,9 +8,16 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
+from ..core.errors import MinigradError
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .parameter import UninitializedParameter
+
+
+class PathError(MinigradError, AttributeError, KeyError):
+    """A module has nothing of this kind at a path."""
+
+    __str__ = Exception.__str__  # KeyError's would quote the message
 
 
 class Unmatched(NamedTuple):
@@ -20,21 +27,49 @@ class Unmatched(NamedTuple):
     unexpected_keys: list[str]
 
 
-def copies_of(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same names with copies of the values, as constants."""
-    return {path: Tensor(tensor.data.copy()) for path, tensor in state.items()}
+class ExtraState:
+    """Base of Module: state that is no tensor. A subclass defines both or neither."""
+
+    def get_extra_state(self) -> Any:
+        """What state_dict is to have of this module besides tensors, as `_extra_state`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has a set_extra_state and no get_extra_state; define both"
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take what get_extra_state gave; called by load_state_dict, after the tensors."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has a get_extra_state and no set_extra_state; define both"
+        )
+
+    def _has_extra_state(self) -> bool:
+        """Whether the class defines one of the two."""
+        own = type(self)
+        return (
+            own.get_extra_state is not ExtraState.get_extra_state
+            or own.set_extra_state is not ExtraState.set_extra_state
+        )
 
 
-def fill(
-    live: Mapping[str, Tensor], given: Mapping[str, Any], strict: bool, owner: str
-) -> Unmatched:
+def copies_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The same names with copies of the tensors, as constants, and what else there is."""
+    return {
+        path: Tensor(value.data.copy()) if isinstance(value, Tensor) else value
+        for path, value in state.items()
+    }
+
+
+def fill(live: Mapping[str, Any], given: Mapping[str, Any], strict: bool, owner: str) -> Unmatched:
     """Write `given` values into the `live` tensors of the same names; what did not match.
 
-    Every fault is found before the first value is written.
+    Every fault is found before the first value is written. A module among the live ones is handed
+    its extra state.
     """
     missing = [path for path in live if path not in given]
     unexpected = [path for path in given if path not in live]
-    values = {path: array_of(given[path]) for path in live if path in given}
+    found = {path: x for path, x in live.items() if path in given}
+    extras = {path: x for path, x in found.items() if isinstance(x, ExtraState)}
+    values = {path: array_of(given[path]) for path in found if path not in extras}
     faults = [
         f"{path}: {value.dtype} {value.shape} given, {live[path].dtype} {live[path].shape} needed"
         for path, value in values.items()
@@ -52,7 +87,26 @@ def fill(
         target = live[path].data
         target[...] = array_module(target).asarray(value)
         note_write(target, f"{owner}.load_state_dict")
+    for path, module in extras.items():
+        module.set_extra_state(given[path])
     return Unmatched(missing, unexpected)
+
+
+def at(root: Any, path: str, kind: type, what: str) -> Any:
+    """The module, parameter or buffer at a path, by whichever of its paths; PathError if none is.
+
+    A buffer's kind is Tensor, which a module must have registered.
+    """
+    found = root
+    for name in path.split(".") if path else []:
+        is_buffer = name in getattr(found, "_buffers", ())
+        found = vars(found).get(name) if isinstance(found, ExtraState) else None
+        if isinstance(found, Tensor) and is_buffer != (what == "buffer"):
+            found = None
+    if not isinstance(found, kind):
+        paths = [name for name, _ in getattr(root, f"named_{what}s")() if name]
+        raise PathError(f"{type(root).__name__} has nothing at {path!r}; its {what}s are {paths}")
+    return found
 
 
 def array_of(value: Any) -> Any:

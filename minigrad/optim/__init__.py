@@ -1,6 +1,7 @@
 """Optimizers: they change parameters in place from the gradients that a backward has left."""
 
-from . import lr_scheduler
+from ..core.spelling import absences as _absences
+from . import lr_scheduler, swa_utils
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop
 from .average import EMA
@@ -11,5 +12,7 @@ from .sgd import ASGD, SGD, Lion, Rprop
 
 __all__ = [
     "ASGD", "EMA", "LBFGS", "SGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax",
-    "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler",
+    "Lion", "Muon", "NAdam", "Optimizer", "RAdam", "RMSprop", "Rprop", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+__getattr__ = _absences(__name__)

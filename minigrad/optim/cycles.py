@@ -99,9 +99,11 @@ class CyclicLR(LRScheduler):
             self.base_momenta = PerGroup(name, "base_momentum", base_momentum, groups)
             self.max_momenta = PerGroup(name, "max_momentum", max_momentum, groups)
         self.low_lrs = PerGroup(name, "base_lr", base_lr, groups)
-        for i, group in enumerate(groups):
-            group["initial_lr"] = self.first(i)
+        for group, low in zip(groups, self.low_lrs, strict=True):
+            group.setdefault("initial_lr", low)
         super().__init__(optimizer, last_epoch)
+        # the first lr is that of a schedule made before, as in PyTorch, whose bases stay its own
+        self.base_lrs = list(self.low_lrs)
 
     def first(self, i: int) -> float:
         return self.low_lrs[i]

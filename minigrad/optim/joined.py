@@ -12,7 +12,8 @@ from .schedule import LRScheduler
 class SequentialLR(LRScheduler):
     """Schedules one after the other: the next begins, at its t = 0, at each milestone
 
-    SWALR and MultiplicativeLR go on from the lr that there is, the others begin with their own.
+    SWALR and MultiplicativeLR go on from the lr that there is, the others begin with their own. The
+    first one begins with the groups' "initial_lr", which OneCycleLR sets wherever it stands.
     """
 
     def __init__(
@@ -29,7 +30,13 @@ class SequentialLR(LRScheduler):
                 f"milestones, got {len(milestones)}"
             )
         self.milestones = list(milestones)
+        if last_epoch < 0:
+            for group in optimizer.param_groups:  # the parts have each set their own
+                group["lr"] = group["initial_lr"]
         super().__init__(optimizer, last_epoch)
+
+    def starts(self) -> list[float]:
+        return self.schedulers[0].starts()
 
     def active(self, t: int) -> tuple[LRScheduler, int]:
         """The schedule of step t, and its own t."""
@@ -48,9 +55,9 @@ class SequentialLR(LRScheduler):
 
     def carried(self, lrs: list[float], t: int) -> list[float]:
         scheduler, own = self.active(t)
-        if own:
+        if own or not t:
             return scheduler.carried(lrs, own)
-        return scheduler.onward(lrs, 0) if scheduler.continues and t else scheduler.lrs(0)
+        return scheduler.onward(lrs, 0) if scheduler.continues else scheduler.lrs(0)
 
 
 class ChainedScheduler(LRScheduler):

@@ -48,7 +48,11 @@ class LBFGS(Optimizer):
         super().__init__(params, options)
         if len(self.param_groups) > 1:
             raise ValueError("LBFGS: one group of parameters; it sees them as one vector")
-        self._memory: dict[str, Any] = {}
+
+    @property
+    def _memory(self) -> dict[str, Any]:
+        """What is remembered from step to step: the state of the first parameter, as PyTorch's."""
+        return self._state[self.param_groups[0]["params"][0]]
 
     # -- parameters as one vector ------------------------------------------------------------
 
@@ -153,7 +157,7 @@ class LBFGS(Optimizer):
     # -- saving ------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The base's form; the whole memory is the state of the first parameter, as PyTorch's."""
+        """The base's form; the whole memory is the state of the first parameter."""
         saved = super().state_dict()
         saved["state"] = {0: {k: _copies(v) for k, v in self._memory.items()}}
         return saved
@@ -168,7 +172,7 @@ class LBFGS(Optimizer):
         if any(hasattr(a, "shape") and a.shape != (total,) for a in vectors):
             raise ValueError(f"LBFGS.load_state_dict: vectors of {total} elements are needed")
         super().load_state_dict({**state_dict, "state": {}})
-        self._memory = memory
+        self._memory.update(memory)
 
 
 # what is remembered from step to step, and PyTorch's names for it

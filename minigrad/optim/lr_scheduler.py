@@ -23,6 +23,8 @@ __all__ = [
     "SequentialLR", "StepLR",
 ]  # fmt: skip
 
+_LRScheduler = LRScheduler  # PyTorch's older name, from which scripts derive their own
+
 
 class LambdaLR(LRScheduler):
     """base · lr_lambda(t); one function, or a list with one for each group"""

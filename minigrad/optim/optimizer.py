@@ -1,6 +1,7 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..core import create
 from ..core.events import capture_origin, spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..nn.parameter import UninitializedParameter
+from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
     State,
@@ -27,11 +30,14 @@ from .packs import (
 Group = dict[str, Any]
 
 
-class Optimizer:
+class Optimizer(OptimizerHooks):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
+
+    It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.
 
     params         parameters, or dicts {"params": [...], "lr": ...} that set options of their own
     param_groups   the groups as dicts; options may be changed between steps (a schedule sets "lr")
+    state          {parameter: {name: array or number}}, made at the first step
 
     With the option maximize the negative gradient is taken. 16-bit parameters are stepped in
     float32, complex ones as pairs of real numbers; their states have these forms too.
@@ -46,11 +52,14 @@ class Optimizer:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
             cls.__init__ = _takes_implementations(cls.__init__)  # type: ignore[method-assign]
+        for name in ("step", "state_dict", "load_state_dict"):
+            if name in vars(cls):
+                setattr(cls, name, hooked(vars(cls)[name]))
 
     def __init__(self, params: Iterable, defaults: dict[str, Any]):
         self.defaults = defaults
         self.param_groups: list[Group] = []
-        self._state: dict[int, State] = {}  # by id: tensors compare elementwise
+        self._state: defaultdict[Tensor, State] = defaultdict(dict)  # a tensor's hash is its id
         self._packs: dict[int, tuple] = {}  # by place of the group: (ids, packs and single ones)
         if not hasattr(params, "__iter__"):  # a model, or its method that was not called
             raise TypeError(f"{type(self).__name__}: params is {params!r}; pass model.parameters()")
@@ -91,6 +100,21 @@ class Optimizer:
             taken.add(id(p))
         self.param_groups.append({**self.defaults, **group, "params": params})
 
+    @property
+    def state(self) -> defaultdict[Tensor, State]:
+        """{parameter: {name: array or number}}, as it lives; empty for one not stepped yet.
+
+        16-bit and complex parameters' arrays have the forms in which they are stepped. What is
+        changed here holds from the next step on; ask for the state anew after a step.
+        """
+        self._packs.clear()  # they would go on with what they have
+        return self._state
+
+    @state.setter
+    def state(self, state: Mapping[Tensor, State]) -> None:
+        self._packs.clear()
+        self._state = defaultdict(dict, state)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget every gradient, or set it to zeros with set_to_none=False."""
         for p in self._params():
@@ -102,6 +126,7 @@ class Optimizer:
 
     # -- the step ----------------------------------------------------------------------------
 
+    @hooked
     @spanned("optimizer")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient, in place; the gradients stay as they are.
@@ -122,7 +147,7 @@ class Optimizer:
                 if isinstance(params, Pack):
                     params.step(update)
                 else:
-                    job = working(params.data), working(params.grad.data), self._state[id(params)]
+                    job = working(params.data), working(params.grad.data), self._state[params]
                     alone.append(job)
             left = step_by_kernels(update, alone) if self.elementwise else alone
             for x, g, state in left:
@@ -156,7 +181,7 @@ class Optimizer:
         raise NotImplementedError
 
     def _advance(self, p: Tensor, group: Group) -> None:
-        state = self._state.setdefault(id(p), {})
+        state = self._state[p]
         for name in self.buffers(group):
             if name not in state:
                 x, value = working(p.data), self.start(name, group)
@@ -174,9 +199,9 @@ class Optimizer:
             made: list[Any] = []
             # states of a pack share their numbers: the count of steps, and what follows from it
             alike = ready if self.elementwise else []
-            for params in grouped(alike, lambda p: _numbers(self._state[id(p)])):
+            for params in grouped(alike, lambda p: _numbers(self._state[p])):
                 if len(params) > 1:
-                    made.append(Pack(params, [self._state[id(p)] for p in params]))
+                    made.append(Pack(params, [self._state[p] for p in params]))
                     made[-1].adopt()
                 else:
                     made.append(params[0])
@@ -195,6 +220,7 @@ class Optimizer:
 
     # -- saving ------------------------------------------------------------------------------
 
+    @hooked
     def state_dict(self) -> dict[str, Any]:
         """{"state": {index: {...}}, "param_groups": [...]}, parameters by their place; copies."""
         params = self._params()
@@ -204,12 +230,13 @@ class Optimizer:
             for group in self.param_groups
         ]
         state = {
-            i: {name: _copied(value) for name, value in self._state[id(p)].items()}
+            i: {name: _copied(value) for name, value in self._state[p].items()}
             for i, p in enumerate(params)
-            if id(p) in self._state
+            if p in self._state
         }
         return {"state": state, "param_groups": groups}
 
+    @hooked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; groups must have the sizes that they had."""
         name = f"{type(self).__name__}.load_state_dict"
@@ -222,24 +249,30 @@ class Optimizer:
         pairs = zip(self.param_groups, state_dict["param_groups"], strict=True)
         merged = [{**group, **saved, "params": group["params"]} for group, saved in pairs]
         places = [(p, group) for group in merged for p in group["params"]]
-        states: dict[int, State] = {}
+        states: defaultdict[Tensor, State] = defaultdict(dict)
         for i, saved in state_dict["state"].items():
             p, group = places[int(i)]
-            states[id(p)] = {
+            states[p] = {
                 key: self._loaded(key, value, p, group, f"{name}: {key} of parameter {i}")
                 for key, value in saved.items()
                 if value is not None
             }
-            # PyTorch's SGD does not count, but has begun where there is a buffer
-            states[id(p)].setdefault("step", 1 if states[id(p)] else 0)
+            if type(self).update is not Optimizer.update:  # it has no step of its own
+                # PyTorch's SGD does not count, but has begun where there is a buffer
+                states[p].setdefault("step", 1 if states[p] else 0)
         for group, new in zip(self.param_groups, merged, strict=True):
             group.update(new)
         self._state = states
         self._packs.clear()
 
     def _loaded(self, key: str, value: Any, p: Tensor, group: Group, what: str) -> Any:
-        """One entry of a saved state: an array as the parameter needs it, or a number."""
+        """One entry of a saved state: an array as the parameter needs it, or a number.
+
+        What a subclass keeps besides, for a `step` of its own, stays what it is.
+        """
         if isinstance(value, Tensor):
+            if key not in self.buffers(group):
+                return create.tensor(value, device=p.device)
             value = value.data
         elif hasattr(value, "detach"):  # PyTorch's
             value = value.detach().cpu().numpy()
@@ -251,6 +284,8 @@ class Optimizer:
         xp = array_module(x)
         if p.data.dtype.kind == "c" and value.shape == p.shape:  # PyTorch's stay complex
             value = working(xp.asarray(value, order="C"))
+        if key not in self.buffers(group):
+            return xp.array(value)
         shape = self.shape(key, x)
         if value.shape != shape:
             raise ValueError(f"{what} has shape {tuple(value.shape)}, not {shape} as it needs")
@@ -260,14 +295,7 @@ class Optimizer:
         return [p for group in self.param_groups for p in group["params"]]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies: ids of parameters mean nothing in them, so the state goes by place."""
-        by_place = [self._state.get(id(p)) for p in self._params()]
-        return {**vars(self), "_state": by_place, "_packs": {}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        pairs = zip(self._params(), state["_state"], strict=True)
-        self._state = {id(p): own for p, own in pairs if own is not None}
+        return {**vars(self), "_packs": {}, "_hooks": (), "_running": frozenset()}
 
     def __repr__(self) -> str:
         lines = []
@@ -335,4 +363,6 @@ def _numbers(state: State) -> tuple:
 
 
 def _copied(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return Tensor(value.data.copy())
     return value.copy() if hasattr(value, "shape") else value

@@ -10,6 +10,9 @@ from .optimizer import Group, Optimizer
 class LRScheduler:
     """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
 
+    It may give `get_lr()` instead, as PyTorch's do: the learning rates of all groups, from
+    last_epoch, base_lrs and the optimizer's groups.
+
     last_epoch   t, the number of calls of step(). Given when a schedule is made anew for a run that
                  goes on: the one that was reached less 1
     base_lrs     each group's lr at the start, kept in the group as "initial_lr"
@@ -29,6 +32,11 @@ class LRScheduler:
     floor = 0.0
     schedulers: Sequence["LRScheduler"] = ()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "get_lr" in vars(cls):
+            cls.chains = False  # it reads the groups itself, if it is to go on from what there is
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         self.optimizer = checked(type(self).__name__, optimizer)
         groups = optimizer.param_groups
@@ -42,7 +50,7 @@ class LRScheduler:
         self.base_lrs = [group["initial_lr"] for group in groups]
         self.last_epoch = last_epoch + 1
         # what this schedule has set: a group's lr that is another one has been changed meanwhile
-        self._own: list = list(self.base_lrs) if last_epoch < 0 else self.get_last_lr()
+        self._own: list = self.starts() if last_epoch < 0 else self.get_last_lr()
         self._apply()
 
     def lr(self, base: float, t: int) -> float:
@@ -51,7 +59,17 @@ class LRScheduler:
 
     def lrs(self, t: int) -> list[float]:
         """The learning rate of every group after t steps."""
-        return [self.lr(base, t) for base in self.base_lrs]
+        if type(self).get_lr is LRScheduler.get_lr:
+            return [self.lr(base, t) for base in self.base_lrs]
+        self.last_epoch, now = t, self.last_epoch
+        try:
+            return list(self.get_lr())
+        finally:
+            self.last_epoch = now
+
+    def starts(self) -> list[float]:
+        """The learning rates of the groups where nothing else has set them."""
+        return list(self.base_lrs)
 
     def first(self, i: int) -> float:
         """The base of group i."""
@@ -96,14 +114,18 @@ class LRScheduler:
         for scheduler in self.schedulers:
             scheduler.take_in()
 
-    def _apply(self) -> None:
-        self.take_in()
+    def get_lr(self) -> list[float]:
+        """The learning rate of every group for this step; get_last_lr tells what they are."""
         t, current, own = self.last_epoch, self.get_last_lr(), self._own
         lrs = self._own = self.lrs(t)
         if current != own:
             of_groups = zip(current, own, lrs, self.carried(current, t), strict=True)
             lrs = [lr if now == was else moved for now, was, lr, moved in of_groups]
-        self._set(lrs, t)
+        return lrs
+
+    def _apply(self) -> None:
+        self.take_in()
+        self._set(self.get_lr(), self.last_epoch)
 
     def _set(self, lrs: Sequence[float], t: int) -> None:
         groups = self.optimizer.param_groups

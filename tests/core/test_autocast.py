@@ -206,6 +206,32 @@ def test_other_dtypes_and_devices_are_refused():
         mg.autocast(device="tpu")
 
 
+@pytest.mark.parametrize(
+    "args, options",
+    [
+        (("cpu", mg.float16), {}),
+        ((mg.float16, "cpu"), {}),
+        (("cpu",), {"dtype": mg.float16}),
+        ((), {"device_type": "cpu", "dtype": mg.float16, "cache_enabled": None}),
+        (("float16",), {"device": "cpu"}),
+    ],
+)
+def test_the_device_may_be_said_as_in_pytorch(args, options):
+    x = leaf(2, 2)
+    with mg.autocast(*args, **options) as casting:
+        assert (x @ x).dtype == np.float16
+    assert casting.device == "cpu" and casting.cache_enabled
+
+
+def test_a_device_or_dtype_given_twice_is_refused():
+    with pytest.raises(TypeError, match="autocast: device is given twice, 'cuda' and 'cpu'"):
+        mg.autocast("cpu", device="cuda")
+    with pytest.raises(TypeError, match="autocast: dtype is given twice"):
+        mg.autocast(mg.float16, mg.bfloat16)
+    with pytest.raises(ValueError, match="there is no device 'mps'"):
+        mg.autocast("mps", mg.float16)
+
+
 def test_tensors_of_another_device_are_left_alone():
     x = leaf(2, 2)
     with mg.autocast(mg.float16, device="cuda"):

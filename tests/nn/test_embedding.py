@@ -164,3 +164,9 @@ def test_a_given_table_is_frozen_unless_told_otherwise():
 def test_wrong_calls_say_what_is_needed(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_bags_rows_are_divided_by_their_own_counts_in_any_order_of_indices():
+    bag = nn.EmbeddingBag(4, 1, mode="sum", scale_grad_by_freq=True)
+    bag(mg.tensor([2, 0, 2, 3]), mg.tensor([0, 1])).sum().backward()
+    assert bag.weight.grad.tolist() == [[1], [0], [1], [1]]

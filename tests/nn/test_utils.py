@@ -53,6 +53,13 @@ def test_a_gradient_without_elements_has_no_share_in_the_norm(norm_type):
     assert utils.get_total_norm([mg.zeros(0), mg.tensor([3.0])], norm_type) == 3
 
 
+def test_pytorchs_choice_of_an_implementation_changes_nothing():
+    (p,) = leaves([np.array([3.0, 4.0])])
+    assert nn.utils.clip_grad_norm_([p], 1.0, foreach=True).item() == 5
+    nn.utils.clip_grad_value_([p], 0.5, foreach=False)
+    np.testing.assert_allclose(p.grad.numpy(), [0.5, 0.5])
+
+
 def test_clipping_by_value_cuts_each_element():
     (p,) = leaves([np.array([-3.0, 0.5, 2.0])])
     utils.clip_grad_value_(p, 1.0)

@@ -20,10 +20,11 @@ COSINE = ("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01})
 LAMBDA = ("LambdaLR", {"lr_lambda": lambda t: 0.95**t})
 MULTIPLICATIVE = ("MultiplicativeLR", {"lr_lambda": lambda t: 1 - 1 / (2 + t)})
 CYCLE = ("OneCycleLR", {"max_lr": 0.7, "total_steps": 60})
+TRIANGLES = ("CyclicLR", {"base_lr": 0.05, "max_lr": 0.4, "step_size_up": 6})
 RESTARTS = ("CosineAnnealingWarmRestarts", {"T_0": 5})
 SWA = ("SWALR", {"swa_lr": 0.1, "anneal_epochs": 20})
 SINGLE = [STEP, CONSTANT, LINEAR, EXPONENTIAL, POLYNOMIAL, COSINE, LAMBDA, MULTIPLICATIVE, CYCLE,
-          RESTARTS, SWA]  # fmt: skip
+          TRIANGLES, RESTARTS, SWA]  # fmt: skip
 PAIRS = list(itertools.permutations(SINGLE, 2))
 
 
@@ -40,9 +41,11 @@ JOINED = {
     "three": sequence(CONSTANT, EXPONENTIAL, RESTARTS, milestones=[5, 20]),
     "ended": sequence(POLYNOMIAL, STEP, milestones=[30]),
     "momentum first": sequence(CYCLE, LAMBDA, milestones=[40]),
+    "a cycle later, whose first rate is all parts'": sequence(LINEAR, CYCLE, milestones=[5]),
     "products": sequence(MULTIPLICATIVE, EXPONENTIAL, milestones=[10]),
     "weights averaged at the end": sequence(EXPONENTIAL, SWA, milestones=[15]),
     "products at the end": sequence(LINEAR, SWA, MULTIPLICATIVE, milestones=[7, 12]),
+    "a cycle, whose base is its own alone": chain(STEP, TRIANGLES, LAMBDA),
     "chain": chain(CONSTANT, COSINE, EXPONENTIAL),
     "chain of a sequence": chain(sequence(LINEAR, COSINE, milestones=[6]), EXPONENTIAL),
 }

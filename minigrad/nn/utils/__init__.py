@@ -9,6 +9,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core import create
 from ...core.registry import op
+from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
 from .. import init
@@ -33,8 +34,11 @@ def clip_grad_norm_(
     max_norm: float,
     norm_type: float = 2.0,
     error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Scale all gradients together so that their norm is at most max_norm; in place.
+
+    foreach=, PyTorch's choice of an implementation, has no effect here and below.
 
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.
@@ -54,7 +58,7 @@ def clip_grad_norm_(
     return create.tensor(total)
 
 
-def clip_grad_value_(parameters: Any, clip_value: float) -> None:
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
     """Cut every element of the gradients to [−clip_value, clip_value]; in place."""
     for g in _gradients(parameters):
         bound = g.dtype.type(clip_value)
@@ -201,3 +205,6 @@ def spectral_norm(
         module.register_buffer(f"{name}_{letter}", x)
     hook.place(module)
     return module
+
+
+__getattr__ = _absences(__name__)

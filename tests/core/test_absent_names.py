@@ -1,0 +1,33 @@
+"""What PyTorch has in its modules and minigrad has not: the error says what to write."""
+
+import pytest
+
+import minigrad as mg
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "here"),
+    [
+        (mg.optim, "SparseAdam", "mg.optim.Adam, since gradients are dense"),
+        (mg.nn, "DataParallel", "mg.distributed.DataParallel"),
+        (mg.nn, "Adam", "mg.optim.Adam"),
+        (mg.nn.utils, "parametrizations", "mg.nn.utils.weight_norm and spectral_norm"),
+        (mg.data, "DistributedSampler", "mg.distributed.DistributedSampler"),
+        (mg.amp, "custom_fwd", r"with mg.autocast\(enabled=False\): inside forward"),
+        (mg, "autograd", "mg.grad, mg.backward, mg.Function and mg.func"),
+        (mg, "utils", "mg.data, mg.nn.utils and mg.checkpoint"),
+        (mg, "is_autocast_enabled", "mg.amp.is_autocast_enabled"),
+    ],
+)
+def test_a_name_of_pytorchs_modules_is_answered_with_ours(module, name, here):
+    with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is {here}"):
+        getattr(module, name)
+
+
+@pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils])
+def test_a_name_that_is_nowhere_has_no_hint(module):
+    for name in ("clip_grads_", "__wrapped__"):
+        assert not hasattr(module, name)
+        with pytest.raises(AttributeError) as caught:
+            getattr(module, name)
+        assert "here it is" not in str(caught.value)

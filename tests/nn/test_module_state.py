@@ -1,0 +1,128 @@
+"""State that is no tensor, and what is found by its path."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad import nn
+
+
+class Counter(nn.Module):
+    """A layer that counts its calls in a plain attribute."""
+
+    def __init__(self):
+        self.inner = nn.Linear(2, 2)
+        self.calls, self.names = 0, ["a"]
+
+    def get_extra_state(self):
+        return {"calls": self.calls, "names": self.names}
+
+    def set_extra_state(self, state):
+        self.calls, self.names = state["calls"], state["names"]
+
+    def forward(self, x):
+        self.calls += 1
+        return self.inner(x)
+
+
+def used(calls=3):
+    net = nn.Sequential(Counter(), nn.Linear(2, 1))
+    for _ in range(calls):
+        net(mg.ones(1, 2))
+    return net
+
+
+def test_extra_state_is_saved_beside_the_tensors_and_loaded():
+    net, other = used(), used(0)
+    state = net.state_dict()
+    expected = ["0._extra_state", "0.inner.bias", "0.inner.weight", "1.bias", "1.weight"]
+    assert sorted(state) == expected and state["0._extra_state"] == {"calls": 3, "names": ["a"]}
+    assert other.load_state_dict(state) == ([], [])
+    assert other[0].calls == 3 and np.array_equal(other[1].weight, net[1].weight)
+
+
+def test_names_and_order_of_extra_state_are_pytorchs():
+    torch = pytest.importorskip("torch")
+
+    class Theirs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(2, 2)
+
+        get_extra_state, set_extra_state = lambda self: 5, lambda self, state: None
+
+    expected = torch.nn.Sequential(Theirs(), torch.nn.Linear(2, 1))
+    assert list(used().state_dict(prefix="p.")) == list(expected.state_dict(prefix="p."))
+
+
+def test_extra_state_goes_into_a_file_and_back(tmp_path):
+    net, other = used(), used(0)
+    for name in ("state.npz", "state.safetensors"):
+        mg.save(net.state_dict(), tmp_path / name)
+        other.load_state_dict(mg.load(tmp_path / name))
+        assert other[0].calls == 3
+        other[0].calls = 0
+
+
+def test_extra_state_is_missing_or_unexpected_as_tensors_are():
+    net, plain = used(), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    state = net.state_dict()
+    del state["0._extra_state"]
+    with pytest.raises(ValueError, match="missing: 0._extra_state"):
+        net.load_state_dict(state)
+    assert net.load_state_dict(state, strict=False).missing_keys == ["0._extra_state"]
+    state = {**plain.state_dict(), "0._extra_state": 1}
+    with pytest.raises(ValueError, match="unexpected: 0._extra_state"):
+        plain.load_state_dict(state)
+
+
+def test_nothing_is_handed_over_where_a_tensor_does_not_fit():
+    net = used()
+    state = {**used(7).state_dict(), "1.bias": np.zeros(5, np.float32)}
+    with pytest.raises(ValueError, match=r"1.bias: float32 \(5,\) given"):
+        net.load_state_dict(state)
+    assert net[0].calls == 3
+
+
+def test_half_of_the_pair_is_an_error_that_names_the_other():
+    class Half(nn.Module):
+        def get_extra_state(self):
+            return 1
+
+    net = Half()
+    with pytest.raises(NotImplementedError, match="Half has a get_extra_state and no set_extra"):
+        net.load_state_dict(net.state_dict())
+
+
+# -- paths -------------------------------------------------------------------------------------
+
+
+def test_a_parameter_with_two_paths_is_found_by_both():
+    net = nn.Module()
+    net.encoder = nn.Embedding(5, 3)
+    net.decoder = nn.Linear(3, 5)
+    net.decoder.weight = net.encoder.weight
+    net.again = net.decoder
+    for path in ("encoder.weight", "decoder.weight", "again.weight"):
+        assert net.get_parameter(path) is net.encoder.weight
+    assert net.get_submodule("again") is net.decoder
+
+
+def test_buffers_are_found_by_their_paths():
+    net = nn.Sequential(nn.BatchNorm1d(3))
+    assert net.get_buffer("0.running_mean") is net[0].running_mean
+    net[0].scratch = mg.ones(2)
+    for path in ("0.scratch", "0.weight", "0.running_mean.x", "1.running_mean", "", "0"):
+        with pytest.raises(AttributeError, match="Sequential has nothing at .*; its buffers are"):
+            net.get_buffer(path)
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyError])
+def test_a_wrong_path_is_pytorchs_error_too(error):
+    net = copy.deepcopy(used())
+    with pytest.raises(error, match=r"nothing at '0.outer'; its modules are \['0', '0.inner'"):
+        net.get_submodule("0.outer")
+    with pytest.raises(error, match="nothing at '0.inner'; its parameters are"):
+        net.get_parameter("0.inner")
