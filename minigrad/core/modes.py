@@ -39,7 +39,7 @@ class _State(threading.local):
     switched_off = False  # True from set_grad_enabled(False) as a plain call to its counterpart
     inference = False  # True under inference_mode: recording cannot be switched on
     anomaly: Any = None  # what detect_anomaly looks for
-    saving: Any = None  # who takes over what nodes save (saved_tensors_hooks, checkpoint)
+    saving: tuple = ()  # who takes over what nodes save (hooks, checkpoints), the innermost last
     tapes: tuple = ()  # which tapes record, the innermost last
     session: Any = None  # which session new leaves join
     autocast: Any = None  # who casts the arguments of ops (autocast)
@@ -53,7 +53,7 @@ class _State(threading.local):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, and `plain` after it: an op then reads this one thread-local alone."""
         super().__setattr__(name, value)
-        simple = not self.level and self.saving is self.autocast is None and not self.tapes
+        simple = self.autocast is None and not (self.level or self.saving or self.tapes)
         super().__setattr__("plain", self.recording if simple else None)
 
 

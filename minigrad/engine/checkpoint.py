@@ -84,11 +84,10 @@ def _through(layers: list, x: Any) -> Any:
     return x
 
 
-def _inside_recorded(saver: Saver | None) -> bool:
+def _inside_recorded(savers: tuple[Saver, ...]) -> bool:
     """Whether an outer checkpoint will compute all this again anyway."""
-    while saver is not None and not isinstance(saver, _Recorder | _Collector):
-        saver = saver.outer
-    return isinstance(saver, _Recorder)
+    checkpoints = [saver for saver in savers if isinstance(saver, _Recorder | _Collector)]
+    return bool(checkpoints) and isinstance(checkpoints[-1], _Recorder)
 
 
 # One recomputation at a time, over all frames: they set the generators, which all threads share.
