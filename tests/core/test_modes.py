@@ -62,6 +62,36 @@ def test_one_thread_does_not_change_another(x):
     assert seen == [False]
 
 
+@pytest.mark.parametrize("make", [mg.no_grad, mg.inference_mode, mg.detect_anomaly])
+def test_threads_that_share_a_block_go_back_to_what_was_theirs(make):
+    shared, entered, left, found = make(), threading.Barrier(2), threading.Event(), {}
+
+    def here():
+        return mg.is_grad_enabled(), mg.is_inference_mode_enabled(), modes.state.anomaly
+
+    def first():
+        with mg.no_grad(), mg.detect_anomaly():
+            before = here()
+            with shared:
+                entered.wait(10)
+            found["first"] = here() == before
+            left.set()
+
+    def second():
+        before = here()
+        with shared:
+            entered.wait(10)
+            left.wait(10)
+        found["second"] = here() == before
+
+    threads = [threading.Thread(target=run) for run in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"first": True, "second": True}
+
+
 def test_inference_mode_records_nothing_and_is_restored(x):
     with pytest.raises(KeyError), modes.inference_mode():
         assert modes.is_inference_mode_enabled() and not (x * 2).requires_grad
