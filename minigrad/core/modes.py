@@ -9,6 +9,7 @@ thread-local 29, so the common case pays the former only.
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -87,8 +88,8 @@ class _RecordingMode:
 
     recording: bool
 
-    def __new__(cls, fn: Any = None) -> Any:
-        return cls()(fn) if callable(fn) else super().__new__(cls)  # @no_grad is @no_grad()
+    def __new__(cls, mode: Any = None) -> Any:
+        return cls()(mode) if callable(mode) else super().__new__(cls)  # @no_grad is @no_grad()
 
     def __init__(self) -> None:
         self._outer = Outer()
@@ -116,6 +117,12 @@ def _refuse_inside_inference(recording: bool) -> None:
         )
 
 
+_OF_A_CLASS = (
+    "{0} is a class: of it only __init__ runs in the mode, not its methods. Decorate those that "
+    "should, one by one"
+)
+
+
 def decorated(fn: Callable, mode: Callable) -> Callable:
     """fn that runs inside a new mode() at every call; a generator, at every step of it."""
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
@@ -123,6 +130,10 @@ def decorated(fn: Callable, mode: Callable) -> Callable:
             f"{fn.__qualname__} is async: other tasks of this thread run while it waits, and would "
             "run in its mode. Write the `with` around the parts that do not await"
         )
+    if inspect.isclass(fn):
+        warnings.warn(_OF_A_CLASS.format(fn.__qualname__), stacklevel=3)
+        fn.__init__ = decorated(fn.__init__, mode)  # type: ignore[misc]
+        return fn
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -150,7 +161,9 @@ def _each_step(generator: Any, mode: Callable) -> Any:
                 return stop.value
             try:
                 step, given = generator.send, (yield y)
-            except Exception as error:  # thrown in by the user
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # thrown in by the user
                 step, given = generator.throw, error
     finally:
         with mode():
@@ -181,17 +194,27 @@ class inside_forward(no_grad):
 
 
 class inference_mode(no_grad):
-    """no_grad that nothing inside can lift: a model that records for itself is an error here."""
+    """no_grad that nothing inside can lift: a model that records for itself is an error here.
+
+    Only `inference_mode(False)` does lift it: inside, ops are recorded again.
+    """
+
+    def __init__(self, mode: bool = True):
+        super().__init__()
+        self.inference, self.recording = bool(mode), not mode
 
     def __enter__(self) -> "inference_mode":
-        super().__enter__()
         self._outer.stack.append(state.inference)
-        state.inference = True
+        state.inference = self.inference
+        super().__enter__()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        state.inference = self._outer.stack.pop()
         super().__exit__(*exc)
+        state.inference = self._outer.stack.pop()
+
+    def __call__(self, fn: Callable) -> Callable:
+        return decorated(fn, lambda: inference_mode(self.inference))
 
 
 class enable_grad(_RecordingMode):
