@@ -38,7 +38,8 @@ class Function:
                               `setup_context(ctx, inputs, output)` it is forward(*args)
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
                               result; either is None for what is no tensor, a gradient for zero too
-    jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose
+    jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose.
+                              Of a tensor that has none the tangent is zeros, as in backward
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size
 
     Without a backward a call that needs one is an error, never a zero.

@@ -124,6 +124,56 @@ def test_tensors_inside_a_list_would_get_no_gradient_and_are_refused():
         returning(lambda x: (x * 2, [x * 3])).apply(mg.tensor(X))
 
 
+class Weighted(mg.Function):
+    """x times w, and w again as a constant."""
+
+    @staticmethod
+    def forward(ctx, count, x, w):
+        ctx.save_for_backward(x, w)
+        again = w.copy()
+        ctx.mark_non_differentiable(again)
+        return count * x * w, again
+
+    @staticmethod
+    def jvp(ctx, count, t, w_t):
+        x, w = ctx.saved_tensors
+        assert count is None
+        return 2 * (t * w + x * w_t), None
+
+
+def test_the_tangent_of_a_tensor_that_has_none_is_zeros_in_jvp():
+    y, t = func.jvp(lambda x: Weighted.apply(2, x, mg.tensor(X))[0], (X,), (np.ones(2),))
+    np.testing.assert_array_equal(t.numpy(), 2 * X)
+    y, t = func.jvp(lambda w: Weighted.apply(2, mg.tensor(X), w)[0], (X,), (np.ones(2),))
+    np.testing.assert_array_equal(t.numpy(), 2 * X)
+
+
+def test_without_materialized_gradients_it_is_none():
+    class Bare(Weighted):
+        @staticmethod
+        def forward(ctx, count, x, w):
+            ctx.set_materialize_grads(False)
+            return Weighted.forward(ctx, count, x, w)
+
+        @staticmethod
+        def jvp(ctx, count, t, w_t):
+            assert w_t is None
+            return t, None
+
+    func.jvp(lambda x: Bare.apply(2, x, mg.tensor(X))[0], (X,), (np.ones(2),))
+
+
+def test_a_result_that_is_a_constant_has_no_tangent():
+    class Moving(Weighted):
+        @staticmethod
+        def jvp(ctx, count, t, w_t):
+            return t, w_t
+
+    assert func.jvp(lambda w: Weighted.apply(2, w, w)[1], (X,), (X,))[1].tolist() == [0, 0]
+    with pytest.raises(RuleError, match="a tangent for a result that is a constant"):
+        func.jvp(lambda w: Moving.apply(2, w, w)[1], (X,), (X,))
+
+
 def test_a_tangent_for_every_result_is_asked_of_jvp():
     class TooFew(PartsBySetup):
         @staticmethod
