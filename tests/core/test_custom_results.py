@@ -124,6 +124,43 @@ def test_tensors_inside_a_list_would_get_no_gradient_and_are_refused():
         returning(lambda x: (x * 2, [x * 3])).apply(mg.tensor(X))
 
 
+class Power(mg.Function):
+    @staticmethod
+    def forward(x, n=3):
+        return x**n
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.n = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * ctx.n * x ** (ctx.n - 1), None
+
+
+class PowerByClass(Power):
+    @classmethod
+    def forward(cls, x, n=3):
+        return x**n
+
+    @classmethod
+    def setup_context(cls, ctx, inputs, output):
+        Power.setup_context(ctx, inputs, output)
+
+    @classmethod
+    def backward(cls, ctx, g):
+        return Power.backward(ctx, g)
+
+
+@pytest.mark.parametrize("function", [Power, PowerByClass])
+def test_setup_context_sees_the_defaults_of_what_was_left_out(function):
+    x = mg.tensor(X, requires_grad=True)
+    np.testing.assert_array_equal(mg.grad(function.apply(x).sum(), x), 3 * X**2)
+    np.testing.assert_array_equal(mg.grad(function.apply(x, 2).sum(), x), 2 * X)
+
+
 class Weighted(mg.Function):
     """x times w, and w again as a constant."""
 
