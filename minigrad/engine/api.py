@@ -10,7 +10,7 @@ from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
-from ..core.errors import GraphReleasedError, SeedError, TransformError, describe
+from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, describe
 from ..core.graph import Leaf
 from ..core.registry import engine as functions
 from ..core.tensor import Tensor, raw, wrap
@@ -65,7 +65,12 @@ def backward(
         accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
         if hooks.registered:
             for fn in hooks.of(place, "accumulated"):
-                fn(x)
+                if fn(x) is not None:
+                    raise HookError(
+                        f"a post-accumulate hook of {place!r} returned something, which has no "
+                        "place to go: .grad is updated by then. Return None and change the leaf's "
+                        ".grad, or give register_hook a function that returns another gradient"
+                    )
 
     wanted = None if inputs is None else set(chosen)
     run_backward(

@@ -106,6 +106,14 @@ def test_post_accumulate_sees_the_updated_gradient_and_may_step():
     assert x.tolist() == [0.75] and x.grad is None
 
 
+@pytest.mark.parametrize("engine", ["serial", "parallel"])
+def test_what_a_post_accumulate_hook_returns_is_refused_rather_than_lost(engine):
+    x = leaf([1.0, 2.0])
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad * 2)
+    with pytest.raises(HookError, match=r"change the leaf's \.grad, or give register_hook"):
+        (x * 2).sum().backward(engine=engine)
+
+
 def test_node_hooks_see_and_replace_both_sides():
     a, b = leaf([1.0]), leaf(np.ones((3, 1)))
     y = a * b
