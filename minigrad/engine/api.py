@@ -89,15 +89,19 @@ def grad(
     engine: Any = "serial",
     workers: int | None = None,
     min_work: float | None = None,
+    materialize_grads: bool = False,
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
     `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor; of no inputs the
     empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
-    depend on; with allow_unused=True it gets None. The other options are those of mg.backward.
+    depend on; with allow_unused=True it gets None, with materialize_grads=True zeros (that can be
+    differentiated again with create_graph, to zeros). The other options are those of mg.backward.
+
+    For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
-    outputs = _listed(outputs)
-    places = [_place(x, "inputs") for x in _listed(inputs)]
+    outputs, sources = _listed(outputs), _listed(inputs)
+    places = [_place(x, "inputs") for x in sources]
     if not places and isinstance(inputs, Iterator):
         raise ValueError(
             "grad: inputs is an iterator that gives no tensor. It may be used up, as "
@@ -112,6 +116,8 @@ def grad(
     results = []
     for i, place in enumerate(places):
         g = found.get(place)
+        if g is None and materialize_grads:
+            g = np.zeros_like(sources[i].detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
             instead = "Pass allow_unused=True to get None for it."
             if modes.state.level:
