@@ -184,8 +184,13 @@ class _Recorder(Saver):
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
         trace = self.frame.trace
-        node.saved = _Recomputed(node, self.frame, len(trace))
+        if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
+            node.saved = _Recomputed(node, self.frame, len(trace))
         trace.append((node.op.name, _form(y), node.number))
+
+
+def _holds_arrays(saved: tuple) -> bool:
+    return any(True for value in saved for _ in versions.arrays_in(value))
 
 
 class _Collector(Saver):
