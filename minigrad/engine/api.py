@@ -113,9 +113,12 @@ def grad(
         outputs, grad_outputs, keep, set(places), retain_graph, create_graph, False,
         engine, workers, min_work,
     )  # fmt: skip
-    results = []
+    results, given = [], set()
     for i, place in enumerate(places):
         g = found.get(place)
+        if g is not None and place in given:
+            g = g.copy()  # an input given twice: no two gradients share memory
+        given.add(place)
         if g is None and materialize_grads:
             g = np.zeros_like(sources[i].detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
