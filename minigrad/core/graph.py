@@ -85,8 +85,9 @@ def freeze(leaf: Leaf) -> None:
 def leaf_of(tensor: Any) -> Leaf:
     """The leaf that the tensor had before it was frozen, where it still fits; else a new one."""
     _, leaf = _frozen.pop(id(tensor), (None, None))
-    fits = leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype)
-    return leaf if fits else Leaf(tensor)
+    if leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype):
+        return leaf
+    return Leaf(tensor)
 
 
 class Port(NodeHooks):

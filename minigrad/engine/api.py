@@ -120,7 +120,8 @@ def grad(
             g = g.copy()  # an input given twice: no two gradients share memory
         given.add(place)
         if g is None and materialize_grads:
-            g = np.zeros_like(sources[i].detach()).requires_grad_(create_graph)
+            zeros: Any = np.zeros_like(sources[i].detach())
+            g = zeros.requires_grad_(create_graph)
         if g is None and not allow_unused:
             instead = "Pass allow_unused=True to get None for it."
             if modes.state.level:
