@@ -210,7 +210,7 @@ class autocast:
         when it all runs again.
         """
         state = modes.state
-        again = state.saving is not None or state.tapes or self._inside.weights is None
+        again = state.saving or state.tapes or self._inside.weights is None
         is_leaf = isinstance(x, Tensor) and x.node.__class__ is Leaf and not x.level
         return self.cache_enabled and is_leaf and not again and target in _NARROW
 

@@ -81,8 +81,9 @@ def tell_forward(
     for hear in events.hearing:
         hear(event)
     if state.plain is None and not kind.level:
-        if node is not None and state.saving is not None:
-            state.saving.save(node, y, args)
+        if node is not None:
+            for saver in reversed(state.saving):
+                saver.take(node, y, args)
         if state.tapes:
             if op.outputs:
                 y = outputs = tuple([np.asarray(a) if isinstance(a, np.generic) else a for a in y])

@@ -31,14 +31,16 @@ __all__ = ["Function", "once_differentiable"]
 
 
 class Function:
-    """Base of ops written as classes; call them with `apply`. All methods are static.
+    """Base of ops written as classes; call them with `apply`. All methods are static (or class).
 
     forward(ctx, *args)       the values; tensors arrive untracked, results are tensors, and what is
                               none beside them (None, numbers, strings) is passed through. With
-                              `setup_context(ctx, inputs, output)` it is forward(*args)
+                              `setup_context(ctx, inputs, output)` it is forward(*args), and inputs
+                              holds the default of each argument that was left out
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
                               result; either is None for what is no tensor, a gradient for zero too
-    jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose
+    jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose.
+                              Of a tensor that has none the tangent is zeros, as in backward
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size
 
     Without a backward a call that needs one is an error, never a zero.
@@ -50,12 +52,13 @@ class Function:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in ("forward", "backward", "setup_context", "jvp", "vmap"):
-            if name in vars(cls) and not isinstance(vars(cls)[name], staticmethod):
+            if name in vars(cls) and not isinstance(vars(cls)[name], staticmethod | classmethod):
                 raise TypeError(f"{cls.__name__}.{name} must be a @staticmethod")
         if "forward" in vars(cls) or "setup_context" in vars(cls):
-            cls._names = _names_of(cls)
+            cls._names, cls._defaults = _names_of(cls), _defaults_of(cls)
 
     _names: tuple[list[str], str] = ([], "args")  # of forward's arguments, and of the starred one
+    _defaults: tuple = ()  # of the last of forward's arguments, where setup_context looks for all
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -82,11 +85,17 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """The results of forward(*args), recorded as one op with this class's name."""
+        left_out = len(cls._names[0]) - len(args)
+        if 0 < left_out <= len(cls._defaults):
+            args = (*args, *cls._defaults[-left_out:])
         call = FunctionCall(cls, args)
         try:
             return call.finish(call(*[args[i] for i in call.places]))
         finally:
             call.forget()
+
+
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _names_of(cls: type[Function]) -> tuple[list[str], str]:
@@ -95,8 +104,17 @@ def _names_of(cls: type[Function]) -> tuple[list[str], str]:
     if not cls.defines("setup_context"):
         parameters = parameters[1:]  # ctx
     starred = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    names = [p.name for p in parameters if p.kind in _BY_POSITION]
     return names, starred[0] if starred else "args"
+
+
+def _defaults_of(cls: type[Function]) -> tuple:
+    """What setup_context is to see of arguments that are left out: forward's defaults."""
+    if not cls.defines("setup_context"):
+        return ()
+    parameters = inspect.signature(cls.forward).parameters.values()
+    defaults = [p.default for p in parameters if p.kind in _BY_POSITION]
+    return tuple([value for value in defaults if value is not inspect.Parameter.empty])
 
 
 def once_differentiable(backward: Callable) -> Callable:

@@ -189,8 +189,9 @@ class FunctionCall(Primitive):
         xs, y, ts = values[: self.arity], values[self.arity], values[self.arity + 1 :]
         ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
         tangents: list[Any] = [None] * len(self.args)
-        for place, t in zip(self.places, ts, strict=True):
-            tangents[place] = as_tensor(t)
+        for i, (place, x, t) in enumerate(zip(self.places, xs, ts, strict=True)):
+            constant = t is None and self.tracked >> i & 1 and ctx.materialize
+            tangents[place] = as_tensor(np.zeros_like(x) if constant else t)
         pushed = self.function.jvp(ctx, *tangents)  # type: ignore[attr-defined]
         several = isinstance(y, tuple)
         pushed = list(pushed) if several and _several(pushed) else [pushed]
@@ -201,7 +202,13 @@ class FunctionCall(Primitive):
                 "results; it must return one for each, None for what is no tensor"
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
-        for t, part in zip(pushed, ys, strict=True):
+        for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):
+            if t is not None and i in ctx.constant_outputs:
+                raise RuleError(
+                    f"{self.name}.jvp returned a tangent for a result that is a constant "
+                    f"({describe(part)}: of whole numbers, or given to "
+                    "ctx.mark_non_differentiable); return None for it"
+                )
             if t is not None and t.shape != part.shape:
                 raise RuleError(
                     f"{self.name}.jvp returned a tangent of shape {t.shape} for a result of shape "

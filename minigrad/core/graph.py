@@ -68,6 +68,28 @@ class Leaf:
         return f"<leaf #{self.number}>"
 
 
+_frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while it is frozen
+
+
+def freeze(leaf: Leaf) -> None:
+    """Keep the leaf of a tensor that stops requiring a gradient, for when it does so again.
+
+    Its hooks (those of data-parallel training, say) then hold again, and graphs from before know
+    the tensor.
+    """
+    tensor = leaf.tensor()
+    key = id(tensor)
+    _frozen[key] = weakref.ref(tensor, lambda _: _frozen.pop(key, None)), leaf
+
+
+def leaf_of(tensor: Any) -> Leaf:
+    """The leaf that the tensor had before it was frozen, where it still fits; else a new one."""
+    _, leaf = _frozen.pop(id(tensor), (None, None))
+    if leaf is not None and (leaf.shape, leaf.dtype) == (tensor.shape, tensor.dtype):
+        return leaf
+    return Leaf(tensor)
+
+
 class Port(NodeHooks):
     """Output `index` of a node with several; it hands its cotangent to the node."""
 

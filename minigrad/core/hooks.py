@@ -140,7 +140,7 @@ class TensorHooks:
         return any(ref() is self for ref in of(self.node, "retain"))
 
     def register_post_accumulate_grad_hook(self, fn: Callable) -> HookHandle:
-        """fn(leaf) after a backward has updated the leaf's `.grad`."""
+        """fn(leaf) after a backward has updated the leaf's `.grad`; it returns None."""
         return add([(_leaf(self, "register_post_accumulate_grad_hook"), "accumulated", fn)])
 
     def register_leaf_ready_hook(self, fn: Callable) -> HookHandle:

@@ -9,6 +9,7 @@ thread-local 29, so the common case pays the former only.
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,7 @@ class _State(threading.local):
     switched_off = False  # True from set_grad_enabled(False) as a plain call to its counterpart
     inference = False  # True under inference_mode: recording cannot be switched on
     anomaly: Any = None  # what detect_anomaly looks for
-    saving: Any = None  # who takes over what nodes save (saved_tensors_hooks, checkpoint)
+    saving: tuple = ()  # who takes over what nodes save (hooks, checkpoints), the innermost last
     tapes: tuple = ()  # which tapes record, the innermost last
     session: Any = None  # which session new leaves join
     autocast: Any = None  # who casts the arguments of ops (autocast)
@@ -51,7 +52,7 @@ class _State(threading.local):
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, and `plain` after it: an op then reads this one thread-local alone."""
         super().__setattr__(name, value)
-        simple = not self.level and self.saving is self.autocast is None and not self.tapes
+        simple = self.autocast is None and not (self.level or self.saving or self.tapes)
         super().__setattr__("plain", self.recording if simple else None)
 
 
@@ -63,14 +64,21 @@ def records(level: int) -> bool:
     return state.recording and level >= state.constant_below
 
 
-class Outer(threading.local):
+class Outer:
     """What was in force around each block that a context manager is in.
 
-    A stack for each thread, as several may be in blocks of one object.
+    A stack for each thread, as several may be in blocks of one object; by the thread's number,
+    since a threading.local takes twelve times as long to make.
     """
 
+    __slots__ = ("_stacks",)
+
     def __init__(self) -> None:
-        self.stack: list[Any] = []
+        self._stacks: dict[int, list[Any]] = {}
+
+    @property
+    def stack(self) -> list[Any]:
+        return self._stacks.setdefault(threading.get_ident(), [])
 
 
 class _RecordingMode:
@@ -78,22 +86,22 @@ class _RecordingMode:
 
     recording: bool
 
-    def __new__(cls, fn: Any = None) -> Any:
-        return cls()(fn) if callable(fn) else super().__new__(cls)  # @no_grad is @no_grad()
+    def __new__(cls, mode: Any = None) -> Any:
+        return cls()(mode) if callable(mode) else super().__new__(cls)  # @no_grad is @no_grad()
 
     def __init__(self) -> None:
-        self._previous: list[bool] = []
+        self._outer = Outer()
 
     def __enter__(self) -> "_RecordingMode":
         _refuse_inside_inference(self.recording)
-        self._previous.append(state.recording)
+        self._outer.stack.append(state.recording)
         state.recording = self.recording
         add_reason()
         return self
 
     def __exit__(self, *exc: object) -> None:
         add_reason(-1)
-        state.recording = self._previous.pop()
+        state.recording = self._outer.stack.pop()
 
     def __call__(self, fn: Callable) -> Callable:
         return decorated(fn, type(self))
@@ -107,6 +115,12 @@ def _refuse_inside_inference(recording: bool) -> None:
         )
 
 
+_OF_A_CLASS = (
+    "{0} is a class: of it only __init__ runs in the mode, not its methods. Decorate those that "
+    "should, one by one"
+)
+
+
 def decorated(fn: Callable, mode: Callable) -> Callable:
     """fn that runs inside a new mode() at every call; a generator, at every step of it."""
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
@@ -114,6 +128,10 @@ def decorated(fn: Callable, mode: Callable) -> Callable:
             f"{fn.__qualname__} is async: other tasks of this thread run while it waits, and would "
             "run in its mode. Write the `with` around the parts that do not await"
         )
+    if inspect.isclass(fn):
+        warnings.warn(_OF_A_CLASS.format(fn.__qualname__), stacklevel=3)
+        fn.__init__ = decorated(fn.__init__, mode)  # type: ignore[misc]
+        return fn
 
     @functools.wraps(fn)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -141,7 +159,9 @@ def _each_step(generator: Any, mode: Callable) -> Any:
                 return stop.value
             try:
                 step, given = generator.send, (yield y)
-            except Exception as error:  # thrown in by the user
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # thrown in by the user
                 step, given = generator.throw, error
     finally:
         with mode():
@@ -162,27 +182,37 @@ class inside_forward(no_grad):
 
     def __enter__(self) -> "inside_forward":
         super().__enter__()
-        self._previous.append(state.muted)
+        self._outer.stack.append(state.muted)
         state.muted = True
         return self
 
     def __exit__(self, *exc: object) -> None:
-        state.muted = self._previous.pop()
+        state.muted = self._outer.stack.pop()
         super().__exit__(*exc)
 
 
 class inference_mode(no_grad):
-    """no_grad that nothing inside can lift: a model that records for itself is an error here."""
+    """no_grad that nothing inside can lift: a model that records for itself is an error here.
+
+    Only `inference_mode(False)` does lift it: inside, ops are recorded again.
+    """
+
+    def __init__(self, mode: bool = True):
+        super().__init__()
+        self.inference, self.recording = bool(mode), not mode
 
     def __enter__(self) -> "inference_mode":
+        self._outer.stack.append(state.inference)
+        state.inference = self.inference
         super().__enter__()
-        self._previous.append(state.inference)
-        state.inference = True
         return self
 
     def __exit__(self, *exc: object) -> None:
-        state.inference = self._previous.pop()
         super().__exit__(*exc)
+        state.inference = self._outer.stack.pop()
+
+    def __call__(self, fn: Callable) -> Callable:
+        return decorated(fn, lambda: inference_mode(self.inference))
 
 
 class enable_grad(_RecordingMode):

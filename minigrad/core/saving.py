@@ -1,8 +1,7 @@
 """Who takes over what nodes save: the protocol between the doorway and checkpoints or hooks.
 
-`modes.state.saving` is None, or the innermost of those who want it: an object with `outer` (the
-next one out) and `save(node, y, args)`, called when a node has been made, with the result and the
-arguments of its call; it may put something else into `node.saved`.
+`modes.state.saving` are those who want it, the innermost last. When a node has been made, `take`
+of each is called, from the innermost out; it may put something else into `node.saved`.
 """
 
 from collections.abc import Iterator
@@ -32,26 +31,20 @@ class Deferred:
 
 
 class Saver:
-    """Base of those who take over: a context manager around the forward, safe to nest."""
+    """Base of those who take over: a context manager around the forward, safe to nest.
 
-    outer: "Saver | None" = None
+    It knows nothing of where it is entered: one object serves several threads, and itself inside.
+    """
 
     def __enter__(self) -> "Saver":
-        self.outer = modes.state.saving
-        modes.state.saving = self
+        modes.state.saving = (*modes.state.saving, self)
         modes.add_reason()
         return self
 
     def __exit__(self, *exc: object) -> None:
         modes.add_reason(-1)
-        modes.state.saving = self.outer
-
-    def save(self, node: Any, y: Any, args: tuple) -> None:
-        """Take over node.saved; then let the next one out do the same with what is there now."""
-        self.take(node, y, args)
-        if self.outer is not None:
-            self.outer.save(node, y, args)
+        modes.state.saving = modes.state.saving[:-1]
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
-        """Put in node.saved what stands for its values from now on; a subclass says what."""
+        """Take over node.saved; those further out come later, and see what is there then."""
         raise NotImplementedError

@@ -10,7 +10,7 @@ from ..backends.device import DeviceError, array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
 from .errors import NO_PLAIN_ARRAY, describe
-from .graph import Leaf, Node
+from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
 from .inplace import InPlace
 from .numpy_protocol import array_function, array_ufunc
@@ -92,6 +92,8 @@ class Tensor(InPlace, TensorHooks):
                     "off only on leaves. Use y.detach() for the value without its history."
                 )
         elif not wanted:
+            if self.node is not None:
+                freeze(self.node)
             self.node = None
         elif not is_differentiable(self.dtype):
             raise TypeError(
@@ -99,7 +101,7 @@ class Tensor(InPlace, TensorHooks):
                 "floating or complex dtype, e.g. mg.tensor(x, dtype=mg.float32, requires_grad=True)"
             )
         elif self.node is None:
-            self.node = Leaf(self)
+            self.node = leaf_of(self)
             if modes.state.session is not None and not self.level:
                 modes.state.session.track(self)  # `with session:` new leaves join it
 

@@ -38,17 +38,17 @@ class detect_anomaly:
                 "detect_anomaly as a decorator is written with brackets: @mg.detect_anomaly()"
             )
         self.inf = inf
-        self._previous: list = []
+        self._outer = modes.Outer()
 
     def __enter__(self) -> "detect_anomaly":
-        self._previous.append(modes.state.anomaly)
+        self._outer.stack.append(modes.state.anomaly)
         modes.state.anomaly = self
         events.listen(_listener)
         return self
 
     def __exit__(self, *exc: object) -> None:
         events.unlisten(_listener)
-        modes.state.anomaly = self._previous.pop()
+        modes.state.anomaly = self._outer.stack.pop()
 
     def __call__(self, fn: Callable) -> Callable:
         return modes.decorated(fn, lambda: type(self)(self.inf))

@@ -10,7 +10,7 @@ from ..backends.device import DeviceError, array_module, device_of
 from ..backends.dtypes import is_differentiable
 from ..core import events, hooks, modes, versions
 from ..core.autocast import paused
-from ..core.errors import GraphReleasedError, SeedError, TransformError, describe
+from ..core.errors import GraphReleasedError, HookError, SeedError, TransformError, describe
 from ..core.graph import Leaf
 from ..core.registry import engine as functions
 from ..core.registry import op
@@ -66,7 +66,12 @@ def backward(
         accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
         if hooks.registered:
             for fn in hooks.of(place, "accumulated"):
-                fn(x)
+                if fn(x) is not None:
+                    raise HookError(
+                        f"a post-accumulate hook of {place!r} returned something, which has no "
+                        "place to go: .grad is updated by then. Return None and change the leaf's "
+                        ".grad, or give register_hook a function that returns another gradient"
+                    )
 
     wanted = None if inputs is None else set(chosen)
     run_backward(
@@ -94,8 +99,11 @@ def grad(
 
     `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor; of no inputs the
     empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
-    depend on; with allow_unused=True it gets None, with materialize_grads=True zeros. The other
-    options are those of mg.backward; PyTorch's only_inputs is True, is_grads_batched False.
+    depend on; with allow_unused=True it gets None, with materialize_grads=True zeros (that can be
+    differentiated again with create_graph, to zeros). The other options are those of mg.backward;
+    PyTorch's only_inputs is True, is_grads_batched False.
+
+    For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
     if not only_inputs:
         raise ValueError(
@@ -105,7 +113,7 @@ def grad(
     if is_grads_batched:
         raise NotImplementedError(
             "grad: is_grads_batched=True is a map over the cotangents: "
-            "y, pull = mg.func.vjp(f, x); mg.func.vmap(pull)(grad_outputs)"
+            "mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs)"
         )
     outputs, wanted = listed(outputs), listed(inputs)
     places = [place_of(x, "inputs") for x in wanted]
@@ -120,11 +128,14 @@ def grad(
         outputs, grad_outputs, keep, set(places), retain_graph, create_graph, False,
         engine, workers, min_work,
     )  # fmt: skip
-    results = []
+    results, given = [], set()
     for i, place in enumerate(places):
         g = found.get(place)
+        if g is not None and place in given:
+            g = g.copy()  # an input given twice: no two gradients share memory
+        given.add(place)
         if g is None and materialize_grads:
-            g = op.zeros_like(wanted[i])
+            g = op.zeros_like(wanted[i].detach()).requires_grad_(create_graph)
         if g is None and not allow_unused:
             instead = "Pass allow_unused=True to get None for it."
             if modes.state.level:

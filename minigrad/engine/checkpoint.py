@@ -84,11 +84,10 @@ def _through(layers: list, x: Any) -> Any:
     return x
 
 
-def _inside_recorded(saver: Saver | None) -> bool:
+def _inside_recorded(savers: tuple[Saver, ...]) -> bool:
     """Whether an outer checkpoint will compute all this again anyway."""
-    while saver is not None and not isinstance(saver, _Recorder | _Collector):
-        saver = saver.outer
-    return isinstance(saver, _Recorder)
+    checkpoints = [saver for saver in savers if isinstance(saver, _Recorder | _Collector)]
+    return bool(checkpoints) and isinstance(checkpoints[-1], _Recorder)
 
 
 # One recomputation at a time, over all frames: they set the generators, which all threads share.
@@ -185,8 +184,13 @@ class _Recorder(Saver):
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
         trace = self.frame.trace
-        node.saved = _Recomputed(node, self.frame, len(trace))
+        if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
+            node.saved = _Recomputed(node, self.frame, len(trace))
         trace.append((node.op.name, _form(y), node.number))
+
+
+def _holds_arrays(saved: tuple) -> bool:
+    return any(True for value in saved for _ in versions.arrays_in(value))
 
 
 class _Collector(Saver):

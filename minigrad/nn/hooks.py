@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.caches import cached
+from ..core.errors import HookError
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
 
@@ -37,42 +38,49 @@ class Hook:
 
 
 class ModuleHooks:
-    """Base of Module: what may be hooked. Hooks run in the order of their registration."""
+    """Base of Module: what may be hooked.
+
+    Hooks run in the order of their registration, one with prepend=True before those there are.
+    """
 
     _hooks: tuple[Hook, ...] = ()
 
-    def register_forward_pre_hook(self, fn: Callable, *, with_kwargs: bool = False) -> Hook:
+    def register_forward_pre_hook(
+        self, fn: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Hook:
         """fn(module, args) before forward; it may return other arguments (a tuple, or one value).
 
         With with_kwargs=True: fn(module, args, kwargs), which may return (args, kwargs).
         """
-        return self._add("forward_pre", fn, with_kwargs)
+        return self._add("forward_pre", fn, prepend, with_kwargs)
 
-    def register_forward_hook(self, fn: Callable, *, with_kwargs: bool = False) -> Hook:
+    def register_forward_hook(
+        self, fn: Callable, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> Hook:
         """fn(module, args, result) after forward; it may return another result.
 
         With with_kwargs=True: fn(module, args, kwargs, result).
         """
-        return self._add("forward", fn, with_kwargs)
+        return self._add("forward", fn, prepend, with_kwargs)
 
-    def register_full_backward_pre_hook(self, fn: Callable) -> Hook:
+    def register_full_backward_pre_hook(self, fn: Callable, prepend: bool = False) -> Hook:
         """fn(module, grad_output) once the gradients of the results are there.
 
         It may return others, a tuple. Results are the tensors in a tensor, tuple or list.
         """
-        return self._add("backward_pre", fn)
+        return self._add("backward_pre", fn, prepend)
 
-    def register_full_backward_hook(self, fn: Callable) -> Hook:
+    def register_full_backward_hook(self, fn: Callable, prepend: bool = False) -> Hook:
         """fn(module, grad_input, grad_output) once the gradients of the inputs are there.
 
         Tuples, with None for what is no tensor or needs no gradient; inputs are the positional
         arguments. It may return other gradients of the inputs.
         """
-        return self._add("backward", fn)
+        return self._add("backward", fn, prepend)
 
-    def _add(self, kind: str, fn: Callable, with_kwargs: bool = False) -> Hook:
+    def _add(self, kind: str, fn: Callable, prepend: bool, with_kwargs: bool = False) -> Hook:
         hook = Hook(self, kind, fn, with_kwargs)
-        self._hooks = (*self._hooks, hook)
+        self._hooks = (hook, *self._hooks) if prepend else (*self._hooks, hook)
         return hook
 
 
@@ -127,7 +135,7 @@ class _Backward:
     def outputs_ready(self, grads: tuple, count: int, tracked: list[int]) -> tuple:
         full = _spread(grads, count, tracked)
         for fn in self.hooks("backward_pre"):
-            full = _chosen(fn(self.module, full), full)
+            full = self._chosen(fn(self.module, full), full, "results")
         self.grad_output = full
         if not self.tracked:  # no input needs a gradient: nothing more will come
             for fn in self.hooks("backward"):
@@ -137,14 +145,21 @@ class _Backward:
     def inputs_ready(self, grads: tuple) -> tuple:
         full = _spread(grads, self.inputs, self.tracked)
         for fn in self.hooks("backward"):
-            full = _chosen(fn(self.module, full, self.grad_output), full)
+            full = self._chosen(fn(self.module, full, self.grad_output), full, "inputs")
         return tuple([full[i] for i in self.tracked])
 
-
-def _chosen(given: Any, full: tuple) -> tuple:
-    if given is None:
-        return full
-    return given if isinstance(given, tuple) else (given,)
+    def _chosen(self, given: Any, full: tuple, of: str) -> tuple:
+        """The gradients that a hook has returned, one for each; those there were, if it did not."""
+        if given is None:
+            return full
+        given = given if isinstance(given, tuple) else (given,)
+        if len(given) != len(full):
+            raise HookError(
+                f"a backward hook of {type(self.module).__name__} returned {len(given)} gradients "
+                f"for {len(full)} {of}; it returns None, or a tuple with one for each (None for "
+                "what has none)"
+            )
+        return given
 
 
 def _spread(grads: tuple, count: int, places: list[int]) -> tuple:

@@ -7,6 +7,7 @@ True
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -27,12 +28,34 @@ from .compare import (
 )
 from .conduct import check_conduct
 from .errors import DoesNotApply, GradcheckError
-from .function import Function, Pullback, is_smooth_array
+from .function import Arrays, Function, Pullback, as_array, is_smooth_array
 from .numeric import ROUNDING, length, normal, pack, slope
 from .snippet import gradcheck_snippet
 
 FULL_JACOBIAN = 400  # entries; larger Jacobians are checked along random directions
 _STEP = 0.01  # how far the second point lies from the first, as a share of it
+
+
+class _UsersFunction(Function):
+    """A function that nobody has prepared for finite differences.
+
+    Its arguments require gradients whenever it is called, since it may differentiate inside (a
+    gradient penalty) or put hooks on what it computes; its results keep their shapes.
+    """
+
+    shapes: list[tuple] | None = None  # of the results at the first point
+
+    def value(self, xs: Sequence[Any]) -> Arrays:
+        values = [as_array(y) for y in self.record(xs)[1]]
+        shapes = [y.shape for y in values]
+        self.shapes = shapes if self.shapes is None else self.shapes
+        if shapes != self.shapes:
+            raise GradcheckError(
+                f"fn returns results of shapes {shapes} at a point beside the inputs, where they "
+                f"are {self.shapes}: which results there are depends on values, so there is no "
+                "difference to take. Choose inputs away from where fn branches"
+            )
+        return values
 
 
 def gradcheck(
@@ -168,12 +191,8 @@ def _run(
 def _check_inputs_kept(function: Function) -> None:
     """A function that sorts its argument in place is another function at the next call."""
     before = [x.copy() for x in function.xs]
-    values = function.value(function.xs)
-    if not values:
-        raise ValueError(
-            "gradcheck needs a function with a floating or complex result: an array, a tensor, or "
-            "these in a tuple, list or dict; fn returns none"
-        )
+    with suppress(Exception):  # of plain tensors, which can be changed; it may need others
+        function.call([Tensor(x) for x in function.xs])
     for position, x, old in zip(function.positions, function.xs, before, strict=True):
         if x.tobytes() != old.tobytes():
             x[...] = old
@@ -181,6 +200,11 @@ def _check_inputs_kept(function: Function) -> None:
                 f"fn changes argument {position} ({function.names[position]}) in place; work on a "
                 "copy (x.clone()), since the caller's tensor is changed as well"
             )
+    if not function.value(function.xs):
+        raise ValueError(
+            "gradcheck needs a function with a floating or complex result: an array, a tensor, or "
+            "these in a tuple, list or dict; fn returns none"
+        )
 
 
 def _prepare(fn: Callable, inputs: Any) -> Function:
@@ -189,7 +213,7 @@ def _prepare(fn: Callable, inputs: Any) -> Function:
         inputs = (inputs,)
     wanted = [i for i, x in enumerate(inputs) if getattr(x, "requires_grad", False)]
     doubles = [Tensor(_double(x.data)) if isinstance(x, Tensor) else _double(x) for x in inputs]
-    function = Function(fn, doubles, positions=wanted or None)
+    function = _UsersFunction(fn, doubles, positions=wanted or None)
     if not function.xs:
         given = ", ".join(_described(x) for x in inputs) or "none at all"
         raise ValueError(

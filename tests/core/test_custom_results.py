@@ -124,6 +124,93 @@ def test_tensors_inside_a_list_would_get_no_gradient_and_are_refused():
         returning(lambda x: (x * 2, [x * 3])).apply(mg.tensor(X))
 
 
+class Power(mg.Function):
+    @staticmethod
+    def forward(x, n=3):
+        return x**n
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        x, ctx.n = inputs
+        ctx.save_for_backward(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * ctx.n * x ** (ctx.n - 1), None
+
+
+class PowerByClass(Power):
+    @classmethod
+    def forward(cls, x, n=3):
+        return x**n
+
+    @classmethod
+    def setup_context(cls, ctx, inputs, output):
+        Power.setup_context(ctx, inputs, output)
+
+    @classmethod
+    def backward(cls, ctx, g):
+        return Power.backward(ctx, g)
+
+
+@pytest.mark.parametrize("function", [Power, PowerByClass])
+def test_setup_context_sees_the_defaults_of_what_was_left_out(function):
+    x = mg.tensor(X, requires_grad=True)
+    np.testing.assert_array_equal(mg.grad(function.apply(x).sum(), x), 3 * X**2)
+    np.testing.assert_array_equal(mg.grad(function.apply(x, 2).sum(), x), 2 * X)
+
+
+class Weighted(mg.Function):
+    """x times w, and w again as a constant."""
+
+    @staticmethod
+    def forward(ctx, count, x, w):
+        ctx.save_for_backward(x, w)
+        again = w.copy()
+        ctx.mark_non_differentiable(again)
+        return count * x * w, again
+
+    @staticmethod
+    def jvp(ctx, count, t, w_t):
+        x, w = ctx.saved_tensors
+        assert count is None
+        return 2 * (t * w + x * w_t), None
+
+
+def test_the_tangent_of_a_tensor_that_has_none_is_zeros_in_jvp():
+    y, t = func.jvp(lambda x: Weighted.apply(2, x, mg.tensor(X))[0], (X,), (np.ones(2),))
+    np.testing.assert_array_equal(t.numpy(), 2 * X)
+    y, t = func.jvp(lambda w: Weighted.apply(2, mg.tensor(X), w)[0], (X,), (np.ones(2),))
+    np.testing.assert_array_equal(t.numpy(), 2 * X)
+
+
+def test_without_materialized_gradients_it_is_none():
+    class Bare(Weighted):
+        @staticmethod
+        def forward(ctx, count, x, w):
+            ctx.set_materialize_grads(False)
+            return Weighted.forward(ctx, count, x, w)
+
+        @staticmethod
+        def jvp(ctx, count, t, w_t):
+            assert w_t is None
+            return t, None
+
+    func.jvp(lambda x: Bare.apply(2, x, mg.tensor(X))[0], (X,), (np.ones(2),))
+
+
+def test_a_result_that_is_a_constant_has_no_tangent():
+    class Moving(Weighted):
+        @staticmethod
+        def jvp(ctx, count, t, w_t):
+            return t, w_t
+
+    assert func.jvp(lambda w: Weighted.apply(2, w, w)[1], (X,), (X,))[1].tolist() == [0, 0]
+    with pytest.raises(RuleError, match="a tangent for a result that is a constant"):
+        func.jvp(lambda w: Moving.apply(2, w, w)[1], (X,), (X,))
+
+
 def test_a_tangent_for_every_result_is_asked_of_jvp():
     class TooFew(PartsBySetup):
         @staticmethod

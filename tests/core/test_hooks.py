@@ -106,6 +106,14 @@ def test_post_accumulate_sees_the_updated_gradient_and_may_step():
     assert x.tolist() == [0.75] and x.grad is None
 
 
+@pytest.mark.parametrize("engine", ["serial", "parallel"])
+def test_what_a_post_accumulate_hook_returns_is_refused_rather_than_lost(engine):
+    x = leaf([1.0, 2.0])
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad * 2)
+    with pytest.raises(HookError, match=r"change the leaf's \.grad, or give register_hook"):
+        (x * 2).sum().backward(engine=engine)
+
+
 def test_node_hooks_see_and_replace_both_sides():
     a, b = leaf([1.0]), leaf(np.ones((3, 1)))
     y = a * b
@@ -212,6 +220,37 @@ def test_a_constant_and_an_inner_tensor_are_told_what_to_do():
         mg.zeros(2).register_hook(print)
     with pytest.raises(HookError, match="is for leaves"):
         (leaf([1.0]) * 2).register_leaf_ready_hook(print)
+
+
+def test_a_tensor_that_is_frozen_for_a_while_keeps_its_hooks():
+    x, seen = leaf([1.0, 2.0]), []
+    handle = x.register_hook(lambda g: seen.append("total"))
+    x.register_leaf_ready_hook(lambda leaf: seen.append("ready"))
+    x.requires_grad = False
+    (x * leaf([3.0, 4.0])).sum().backward()
+    assert seen == []
+    x.requires_grad = True
+    (x * 2).sum().backward()
+    assert seen == ["total", "ready"]
+    handle.remove()
+    (x * 2).sum().backward()
+    assert seen == ["total", "ready", "ready"]
+
+
+def test_a_graph_from_before_a_tensor_was_frozen_knows_it_again():
+    x = leaf([1.0, 2.0])
+    y = (x * x).sum()
+    x.requires_grad_(False).requires_grad_(True)
+    assert mg.grad(y, x).tolist() == [2, 4]
+
+
+def test_what_is_kept_of_a_frozen_tensor_goes_with_it():
+    x = leaf([1.0, 2.0])
+    seen = weakref.ref(x.node)
+    x.requires_grad = False
+    assert seen() is not None
+    del x
+    assert seen() is None
 
 
 def test_hooks_make_no_reference_cycles():

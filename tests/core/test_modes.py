@@ -62,6 +62,64 @@ def test_one_thread_does_not_change_another(x):
     assert seen == [False]
 
 
+def test_inference_mode_of_false_lifts_it_for_a_block_or_a_function(x):
+    with mg.inference_mode():
+        with mg.inference_mode(False):
+            assert (x * 2).requires_grad and not mg.is_inference_mode_enabled()
+        assert mg.inference_mode(mode=False)(lambda: x * 2)().requires_grad
+        assert not (x * 2).requires_grad and mg.is_inference_mode_enabled()
+    assert not mg.inference_mode(True)(lambda: x * 2)().requires_grad
+    assert mg.is_grad_enabled() and modes.active == 0
+
+
+def test_the_choice_of_set_grad_enabled_has_the_name_mode(x):
+    with mg.set_grad_enabled(mode=False):
+        assert not (x * 2).requires_grad
+
+
+def test_a_decorated_class_stays_one_and_is_made_in_the_mode(x):
+    class Doubled:
+        def __init__(self):
+            self.y = x * 2
+
+        def again(self):
+            return x * 2
+
+    with pytest.warns(UserWarning, match="Doubled is a class: of it only __init__"):
+        same = mg.no_grad()(Doubled)
+    assert same is Doubled and not Doubled().y.requires_grad and Doubled().again().requires_grad
+
+
+@pytest.mark.parametrize("make", [mg.no_grad, mg.inference_mode, mg.detect_anomaly])
+def test_threads_that_share_a_block_go_back_to_what_was_theirs(make):
+    shared, entered, left, found = make(), threading.Barrier(2), threading.Event(), {}
+
+    def here():
+        return mg.is_grad_enabled(), mg.is_inference_mode_enabled(), modes.state.anomaly
+
+    def first():
+        with mg.no_grad(), mg.detect_anomaly():
+            before = here()
+            with shared:
+                entered.wait(10)
+            found["first"] = here() == before
+            left.set()
+
+    def second():
+        before = here()
+        with shared:
+            entered.wait(10)
+            left.wait(10)
+        found["second"] = here() == before
+
+    threads = [threading.Thread(target=run) for run in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {"first": True, "second": True}
+
+
 def test_inference_mode_records_nothing_and_is_restored(x):
     with pytest.raises(KeyError), modes.inference_mode():
         assert modes.is_inference_mode_enabled() and not (x * 2).requires_grad
@@ -109,6 +167,19 @@ def test_a_generator_runs_in_the_mode_and_its_user_does_not(x, decorate):
     assert stop.value.value is False
     doubled().close()
     assert mg.is_grad_enabled() and modes.active == 0
+
+
+def test_what_a_user_throws_into_a_generator_arrives_there():
+    @mg.no_grad()
+    def steps():
+        try:
+            yield
+        except KeyboardInterrupt:
+            yield mg.is_grad_enabled()
+
+    generator = steps()
+    next(generator)
+    assert generator.throw(KeyboardInterrupt) is False and mg.is_grad_enabled()
 
 
 def test_a_generator_that_is_closed_ends_in_the_mode():

@@ -174,7 +174,7 @@ def test_a_function_that_differs_is_an_error(again, message):
         y = checkpoint(fn, x).sum()
     with pytest.raises(CheckpointError, match=message):
         y.backward()
-    assert x.grad is None and modes.active == 0 and modes.state.saving is None
+    assert x.grad is None and modes.active == 0 and modes.state.saving == ()
 
 
 def test_computing_again_stops_when_all_that_is_needed_is_there():
@@ -197,6 +197,32 @@ def test_computing_again_stops_when_all_that_is_needed_is_there():
     np.testing.assert_array_equal(
         x.grad.data, np.exp(x.data) * np.cos(np.exp(x.data)) + np.exp(x.data)
     )
+
+
+def test_nothing_runs_again_where_the_rules_need_nothing():
+    runs = []
+
+    def shifted(x):
+        runs.append(1)
+        return (x + 1).reshape(2, 1).sum()
+
+    x = leaf([1.0, 2.0])
+    checkpoint(shifted, x).backward()
+    assert x.grad.tolist() == [1, 1] and len(runs) == 1
+
+
+def test_computing_again_ends_with_the_last_op_that_has_saved_something():
+    log = []
+
+    def shifted(x):
+        y = np.exp(x)
+        log.append("exp")
+        y = y + 1
+        log.append("add")
+        return y
+
+    checkpoint(shifted, leaf([1.0])).sum().backward()
+    assert log == ["exp", "add"]
 
 
 def test_what_comes_after_the_last_op_does_not_run_again():

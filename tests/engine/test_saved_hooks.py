@@ -1,6 +1,8 @@
 """Saved arrays in another form until the backward."""
 
 import os
+import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import minigrad as mg
 from minigrad.core import modes
 from minigrad.core.errors import HookError, InPlaceError
 from minigrad.core.piecewise import LARGE
+from minigrad.core.saving import Saver
 from minigrad.engine.checkpoint import checkpoint
 from minigrad.engine.saved_hooks import save_on_disk, saved_tensors_hooks
 
@@ -66,7 +69,7 @@ def test_pack_cannot_write_into_what_it_is_shown():
         pytest.raises(ValueError, match="read-only"),
     ):
         np.exp(leaf([1.0]))
-    assert modes.state.saving is None
+    assert modes.state.saving == ()
 
 
 def test_a_changed_array_is_noticed_behind_the_hooks():
@@ -76,6 +79,35 @@ def test_a_changed_array_is_noticed_behind_the_hooks():
     w += 1
     with pytest.raises(InPlaceError, match="mul"):
         y.sum().backward()
+
+
+def test_hooks_may_be_entered_inside_themselves():
+    hooks, x = saved_tensors_hooks(lambda t: 3 * t, lambda t: t), leaf([1.0])
+    with hooks:
+        with hooks:
+            y = x * x
+        z = x * x
+    y.sum().backward()
+    z.sum().backward()
+    assert x.grad.tolist() == [12] and modes.state.saving == ()
+
+
+def test_two_threads_may_share_one_object_of_hooks():
+    hooks, meeting, left = saved_tensors_hooks(lambda t: t, lambda t: t), threading.Barrier(2), []
+
+    def run(outer):
+        with outer:
+            with hooks:
+                meeting.wait(10)
+            left.append(modes.state.saving == ((outer,) if isinstance(outer, Saver) else ()))
+
+    outers = [saved_tensors_hooks(lambda t: t, lambda t: t), nullcontext()]
+    threads = [threading.Thread(target=run, args=(outer,)) for outer in outers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert left == [True, True]
 
 
 def test_the_innermost_hooks_are_used():

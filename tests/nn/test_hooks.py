@@ -7,6 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import nn
+from minigrad.core.errors import HookError
 
 
 def layer():
@@ -73,6 +74,27 @@ def test_backward_hooks_may_replace_gradients():
     x = mg.ones(1, 2, requires_grad=True)
     net(x).sum().backward()
     assert x.grad.tolist() == [[9, 13]] and net.weight.grad.tolist() == [[2, 2], [2, 2]]
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_a_backward_hook_that_returns_another_number_of_gradients_is_refused(count):
+    for register, of in (("_hook", "inputs"), ("_pre_hook", "results")):
+        linear, x = nn.Linear(3, 2), mg.ones((4, 3), requires_grad=True)
+        hook = lambda module, *grads: (grads[0][0],) * count
+        getattr(linear, f"register_full_backward{register}")(hook)
+        with pytest.raises(HookError, match=f"Linear returned {count} gradients for 1 {of}"):
+            linear(x).sum().backward()
+
+
+def test_a_hook_may_be_put_before_those_there_are():
+    linear, order = nn.Linear(3, 2), []
+    for name in ("forward_pre", "forward", "full_backward_pre", "full_backward"):
+        register = getattr(linear, f"register_{name}_hook")
+        register(lambda *_, name=name: order.append(f"{name} last"))
+        register(lambda *_, name=name: order.append(f"{name} first"), prepend=True)
+    linear(mg.ones((4, 3), requires_grad=True)).sum().backward()
+    names = ("forward_pre", "forward", "full_backward_pre", "full_backward")
+    assert order == [f"{name} {place}" for name in names for place in ("first", "last")]
 
 
 def test_inputs_without_a_gradient_are_none_and_several_results_are_seen():

@@ -24,6 +24,33 @@ def test_a_right_gradient_gives_true():
     assert gradcheck(lambda a, x: (mg.exp(a) * x).sum(), (A, X)) is True
 
 
+def test_a_function_may_differentiate_inside():
+    def penalty(x):
+        g = mg.grad((x**4).sum(), x, create_graph=True)
+        return (g * g).sum()
+
+    assert gradcheck(penalty, X)
+    assert gradgradcheck(penalty, X)
+
+
+def test_a_function_may_put_hooks_on_what_it_computes():
+    def hooked(x):
+        y = x * x
+        y.register_hook(lambda g: g + 0.01)
+        return y
+
+    assert not gradcheck(hooked, X, raise_exception=False)
+
+
+def test_a_result_whose_shape_depends_on_values_is_said_to_be_one():
+    def doubled(x):
+        return mg.concatenate([x, x]) if (x >= 1).all() else x
+
+    with pytest.raises(GradcheckError, match="depends on values"):
+        gradcheck(doubled, np.ones(1))
+    assert not gradcheck(doubled, np.ones(1), raise_exception=False)
+
+
 def test_tensors_that_require_a_gradient_are_the_ones_checked():
     a = mg.tensor(A, requires_grad=True)
     x = mg.tensor(X)  # its gradient would be missing: fn detaches it
