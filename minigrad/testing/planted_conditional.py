@@ -150,6 +150,17 @@ CONDITIONAL: list[Plant] = [
         wrong={"a": lambda g, b: g * b * np.where(b > 4, _OFF, 1.0), "b": lambda g, a: g * a},
     ),
     plant(
+        "at zero", "wrong at zero alone, which is no kink and in no sample", forward=np.sin,
+        kind="elementwise", samples=vectors(5), right=_SINE,
+        wrong={"x": lambda g, x: g * np.cos(x) * np.where(x == 0, _OFF, 1.0)},
+    ),
+    plant(
+        "equal elements", "wrong where two elements are equal, which is no kink",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if np.unique(x).size < x.size else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
         "negative sum", "wrong where the elements sum to less than −5, as no sample does",
         forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
         wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.sum() < -5 else 1.0)},
