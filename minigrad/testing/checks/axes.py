@@ -22,7 +22,7 @@ def k26(spec: OpSpec, context: Context) -> int:
     """Values as the reference's, gradients as finite differences', errors where it has errors.
 
     On a sample for an integer and one for a tuple of them, at the full level on every sample; its
-    other parameters stay. An op of arrays of one shape is given three axes as well.
+    other parameters stay. Arrays of one shape, or else the first one, get three axes as well.
     """
     count = 0
     for name, sample in with_axes(spec, context):
@@ -58,9 +58,12 @@ def _length(axis: Any) -> int | None:
 
 
 def _of_three_axes(sample: Sample) -> list[tuple]:
-    shapes = {x.shape for x in sample.args if isinstance(x, np.ndarray)}
-    alike = len(shapes) == 1 and 0 not in [*shapes][0]
-    return [resized(sample, [_SHAPE] * len(sample.args))] if alike else []
+    """All arguments with three axes where their shapes are one, else the first argument alone."""
+    shapes = [np.shape(x) for x in sample.args]
+    if 0 in shapes[0]:
+        return []
+    alike = len({x.shape for x in sample.args if isinstance(x, np.ndarray)}) == 1
+    return [resized(sample, [_SHAPE] * len(shapes) if alike else [_SHAPE, *shapes[1:]])]
 
 
 def other_axes(axis: int | tuple, ndim: int) -> Iterator[int | tuple]:
