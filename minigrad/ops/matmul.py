@@ -278,7 +278,7 @@ def vecdot(a: Any, b: Any, axis: int = -1) -> Any:
     a, b = array_like(a), array_like(b)
     axis_of(axis, min(a.ndim, b.ndim))  # its error names this call
     if axis != -1:
-        a, b = a.swapaxes(axis, -1), b.swapaxes(axis, -1)
+        a, b = op.moveaxis(a, axis, -1), op.moveaxis(b, axis, -1)
     row = (a.conj() if a.dtype.kind == "c" else a).reshape((*a.shape[:-1], 1, a.shape[-1]))
     y = matmul(row, b.reshape((*b.shape, 1)))
     y = y.reshape(y.shape[:-2])

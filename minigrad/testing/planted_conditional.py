@@ -21,12 +21,21 @@ def _along_axes(**params):
     return samples
 
 
+def _positive(rng, dtype):
+    yield Sample("positive", (np.abs(numbers(rng, dtype, 9)) + 0.5,))
+
+
 def _sum(x, axis=0):
     return np.moveaxis(x, axis, 0).sum(axis=0)
 
 
 def _sum_dx(g, x_shape, axis):
     return np.broadcast_to(np.expand_dims(g, axis), x_shape)
+
+
+def _off_along_a_middle_axis(g, x_shape, axis):
+    c = _sum_dx(g, x_shape, axis)
+    return c * _OFF if 0 < axis % len(x_shape) < len(x_shape) - 1 else c
 
 
 def _mean(x, axis=0, keepdims=False):
@@ -106,6 +115,11 @@ CONDITIONAL: list[Plant] = [
         wrong={"x": lambda g, x_shape, axis: _sum_dx(g, x_shape, max(axis, 0))},
     ),
     plant(
+        "middle axis", "wrong along an axis that is neither the first nor the last", forward=_sum,
+        arrays=("x",), defaults={"axis": 0}, samples=_along_axes(), right={"x": _sum_dx},
+        wrong={"x": _off_along_a_middle_axis},
+    ),
+    plant(
         "keepdims alone", "a mean divides by the size of all axes where keepdims=True",
         forward=_mean, arrays=("x",), defaults={"axis": 0, "keepdims": False},
         samples=_along_axes(keepdims=True), right={"x": _mean_dx}, wrong={"x": _mean_dx_of_all},
@@ -128,6 +142,29 @@ CONDITIONAL: list[Plant] = [
         "float32", "wrong in float32 alone", forward=np.sin, right=_SINE,
         wrong=_when(lambda g, x: x.dtype == np.float32), samples=vectors(5),
         dtypes=("float64", "float32"),
+    ),
+    plant(
+        "large", "wrong for an argument above 4, of which there is no sample", forward=np.multiply,
+        kind="elementwise", arrays=("a", "b"), samples=pairs(((5,), (5,))),
+        right={"a": lambda g, b: g * b, "b": lambda g, a: g * a},
+        wrong={"a": lambda g, b: g * b * np.where(b > 4, _OFF, 1.0), "b": lambda g, a: g * a},
+    ),
+    plant(
+        "at zero", "wrong at zero alone, which is no kink and in no sample", forward=np.sin,
+        kind="elementwise", samples=vectors(5), right=_SINE,
+        wrong={"x": lambda g, x: g * np.cos(x) * np.where(x == 0, _OFF, 1.0)},
+    ),
+    plant(
+        "equal elements", "wrong where two elements are equal, which is no kink",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if np.unique(x).size < x.size else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
+        "negative sum", "wrong where the elements sum to less than −5, as no sample does",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.sum() < -5 else 1.0)},
+        samples=_positive,
     ),
     plant(
         "0-d", "wrong for an argument without axes, of which there is no sample", forward=np.sin,

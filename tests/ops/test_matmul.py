@@ -128,6 +128,13 @@ def test_numpys_products_are_recorded(name):
     assert y.grad_fn is not None
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
+def test_vecdot_leaves_the_other_axes_in_their_order(axis):
+    a, b = np.random.default_rng(0).standard_normal((2, 2, 3, 4))
+    y = mg.vecdot(mg.tensor(a), mg.tensor(b), axis=axis)
+    np.testing.assert_allclose(y.numpy(), np.vecdot(a, b, axis=axis), rtol=1e-13)
+
+
 @pytest.mark.parametrize("shape", [(8, 784), (2, 4, 784), (32, 784), (64, 784), (65, 784)])
 @pytest.mark.parametrize("m", [1, 42, 256])
 def test_linear_of_few_and_many_rows_is_x_times_the_transposed_weight(shape, m):

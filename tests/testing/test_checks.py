@@ -317,7 +317,7 @@ def test_what_is_no_sample_is_told_how_to_be_one(sample, words):
     "arguments, words",
     [
         (("no_such_op", "K2"), "'no_such_op' has no samples"),
-        (("exp", "K99"), "no check 'K99', only K1 to K25"),
+        (("exp", "K99"), "no check 'K99', only K1 to K27"),
         (("exp", "K2", "no such sample"), "no sample 'no such sample', only"),
     ],
 )

@@ -1,6 +1,7 @@
-"""The checks K1–K25 of every op, one module for each idea, listed in the order of their ids."""
+"""The checks K1–K27 of every op, one module for each idea, listed in the order of their ids."""
 
 from . import (
+    axes,
     batch,
     calls,
     conditions,
@@ -14,6 +15,7 @@ from . import (
     messages,
     ownership,
     precision,
+    ranges,
     repeat,
     rule,
     second,
@@ -49,6 +51,8 @@ CHECKS: tuple[Check, ...] = (
     batch.k23,
     calls.k24,
     calls.k25,
+    axes.k26,
+    ranges.k27,
 )
 
 __all__ = ["CHECKS", "Check"]

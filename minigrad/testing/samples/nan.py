@@ -120,6 +120,7 @@ for _name in ("nanargmax", "nanargmin"):
         _name,
         [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1, "keepdims": True})],
         differentiable=False,
+        skips={"K26": "along other axes are rows of NaN alone, for which NumPy raises"},
     )
 
 

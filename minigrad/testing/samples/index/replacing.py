@@ -169,7 +169,7 @@ _by_numpy(
         (((2, 3), (2, 2)), {"axis": 1, "end": 2}),
     ],
     reference=lambda x, v, axis=0, start=None, end=None, step=1: _assigned(
-        x, (slice(None),) * axis + (slice(start, end, step),), v
+        x, (slice(None),) * (axis % x.ndim) + (slice(start, end, step),), v
     ),
     skips=_KEPT,
 )
@@ -253,7 +253,7 @@ def _rows_of(index, axis, shape):
     """For each place that is a goal, the sources in their order, by dictionary."""
     goals: dict[int, list] = {}
     for source, place in enumerate(np.ndindex(*index.shape)):
-        goal = tuple(index[place] if i == axis else n for i, n in enumerate(place))
+        goal = tuple(index[place] if i == axis % len(place) else n for i, n in enumerate(place))
         goals.setdefault(int(np.ravel_multi_index(goal, shape)), []).append(source)
     most = max(map(len, goals.values()))
     places = sorted(goals)

@@ -1,0 +1,75 @@
+"""K26: an op with an axis is right along every axis, whichever end it is counted from."""
+
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from ..case import Context
+from ..errors import DoesNotApply
+from ..spec import OpSpec, Sample
+from .base import check
+from .sizes import along_a_direction, as_reference_or_error, resized
+
+_NAMES = ("axis", "axes", "dim", "dims")
+_SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
+
+
+@check("K26", "every axis, counted from either end: values and gradient", per="op",
+       gradient=False, optional=True)  # fmt: skip
+def k26(spec: OpSpec, context: Context) -> int:
+    """Values as the reference's, gradients as finite differences', errors where it has errors.
+
+    On a sample for an integer and one for a tuple of them, at the full level on every sample; its
+    other parameters stay. Arrays of one shape, or else the first one, get three axes as well.
+    """
+    count = 0
+    for name, sample in with_axes(spec, context):
+        for args in (sample.args, *_of_three_axes(sample)):
+            for axis in other_axes(sample.params[name], max(np.ndim(x) for x in args)):
+                params = {**sample.params, name: axis}
+                what = f"{name}={axis} for {[np.shape(x) for x in args]}"
+                count += as_reference_or_error(spec, args, params, what)
+                along_a_direction(spec, context, args, params, what)
+    if not count:
+        raise DoesNotApply("no sample gives an axis, or there is no reference")
+    return count
+
+
+def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample]]:
+    """(parameter, sample): the first one of each kind of axis, at the full level all."""
+    seen = set()
+    for dtype in spec.dtypes[:1]:
+        for sample in context.samples(spec, dtype):
+            for name in _NAMES:
+                kind = name, _length(sample.params.get(name))
+                if kind[1] is not None and (context.full or kind not in seen):
+                    seen.add(kind)
+                    yield name, sample
+
+
+def _length(axis: Any) -> int | None:
+    """How many axes are named: 0 for an integer, None for what names none."""
+    if isinstance(axis, int) and not isinstance(axis, bool):
+        return 0
+    some = isinstance(axis, tuple) and axis and all(isinstance(k, int) for k in axis)
+    return len(axis) if some else None
+
+
+def _of_three_axes(sample: Sample) -> list[tuple]:
+    """All arguments with three axes where their shapes are one, else the first argument alone."""
+    shapes = [np.shape(x) for x in sample.args]
+    if 0 in shapes[0]:
+        return []
+    alike = len({x.shape for x in sample.args if isinstance(x, np.ndarray)}) == 1
+    return [resized(sample, [_SHAPE] * len(shapes) if alike else [_SHAPE, *shapes[1:]])]
+
+
+def other_axes(axis: int | tuple, ndim: int) -> Iterator[int | tuple]:
+    """Every axis of ndim, or every ordered choice of as many, every second counted from the end."""
+    if isinstance(axis, int):
+        yield from range(-ndim, ndim)
+        return
+    for i, chosen in enumerate(permutations(range(ndim), len(axis))):
+        yield tuple(k - ndim if (i + place) % 2 else k for place, k in enumerate(chosen))

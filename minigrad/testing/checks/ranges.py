@@ -1,0 +1,147 @@
+"""K27: the derivative is right at small and large arguments of either sign too."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..case import Context, differentiated, is_elementwise
+from ..compare import RTOL, check_direction, random_pair
+from ..errors import DoesNotApply, GradcheckError, Inconclusive
+from ..function import Arrays, Function, is_smooth_array
+from ..numeric import ROUNDING, STEP, normal, one_sided, pack
+from ..spec import OpSpec, Sample
+from .base import check
+from .nearness import moves_values
+
+_VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
+_WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
+_APART = 0.017  # what tells two arguments' values from one another: ties are kinks
+_FACTORS = (-1.0, 3.0, 0.2)
+_NUDGE = 0.01
+_STEP = STEP / 4
+_CLEAR = 1e-5  # noise above this share of a slope decides nothing
+_SIDES = 1e-2  # nor do slopes from left and right that differ by more
+
+
+@check("K27", "small and large arguments, of either sign; zeros and ties", per="op", optional=True)
+def k27(spec: OpSpec, context: Context) -> int:
+    """Elementwise: each partial at each point of a grid of all combinations.
+
+    Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
+    alone, with a zero in each and with two elements equal. Points outside of the domain, at kinks
+    and at steps are passed over: finite differences decide nothing there.
+    """
+    samples = [s for dtype in spec.dtypes[:1] for s in context.samples(spec, dtype)]
+    if moves_values(spec):
+        raise DoesNotApply("it moves values about, whatever they are")
+    if is_elementwise(spec):
+        first = {repr(sample.params): sample for sample in reversed(samples)}
+        count = sum(on_grid(spec, sample) for sample in first.values())
+    else:
+        count = sum(elsewhere(spec, context, s) for s in (samples if context.full else samples[:1]))
+    if not count:
+        raise DoesNotApply("finite differences decide nothing there")
+    return count
+
+
+def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
+    """At how many points made of the sample's arguments the gradient could be compared."""
+    function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
+    rng, count = context.rng(spec.name, "K27", sample.name), 0
+    for what, xs in points(function.xs, rng):
+        try:
+            us, vs = random_pair(function, xs, rng)
+            if us and vs and all(np.isfinite(y).all() for y in function.value(xs)):
+                check_direction(function, xs, us, vs, f"{sample.name} {what}")
+                count += 1
+        except GradcheckError as error:
+            if not isinstance(error, Inconclusive) and not has_kink(function, xs, us, vs):
+                raise
+        except Exception:
+            continue  # values that the op refuses
+    return count
+
+
+def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
+    """(description, arguments): multiples of all and of each alone, one zero in each, one tie."""
+    n = len(xs)
+    for factor in _FACTORS:
+        choices = [range(n), *[[k] for k in range(n)]] if n > 1 else [range(n)]
+        for chosen in choices:
+            # not exactly: sums that cancel must not do so again
+            nudged = [x * (1 + _NUDGE * abs(u)) for x, u in zip(xs, normal(rng, xs), strict=True)]
+            moved = [x * factor if i in chosen else x for i, x in enumerate(nudged)]
+            yield f"times {factor}, arguments {[*chosen]}", moved
+    for what in ("with a zero", "with a tie"):
+        changed = [x.copy() for x in xs]
+        for x in changed:
+            if x.size:
+                x.flat[x.size // 2] = 0 if what == "with a zero" else x.flat[0]
+        yield what, changed
+
+
+def has_kink(function: Function, xs: Arrays, us: Arrays, vs: Arrays) -> bool:
+    """Whether the slopes along u from left and right differ: no number is the derivative there."""
+
+    def along(t: float) -> float:
+        moved = [x + t * u for x, u in zip(xs, us, strict=True)]
+        return float(pack(vs) @ pack(function.value(moved)))
+
+    left, right = one_sided(along)
+    return not abs(left - right) <= _SIDES * max(abs(left), abs(right)) + 1e-6
+
+
+def on_grid(spec: OpSpec, sample: Sample) -> int:
+    """How many partials at the points of a grid were compared."""
+    places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
+    rows = [
+        [s * (v + _APART * k) for v in _VALUES for s in (1, -1)] + list(_WHOLE)
+        for k in range(len(places))
+    ]
+    grid = [x.reshape(-1) for x in np.meshgrid(*rows, indexing="ij")]
+    args = list(sample.args)
+    for i, x in enumerate(args):
+        if isinstance(x, np.ndarray):
+            args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].size)
+    function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
+    y = function.value(function.xs)[0]
+    gradients = function.vjp(function.xs, [np.ones_like(y)])
+    stencils = [stencil(function, i) for i in range(len(gradients))]
+    inside = np.all([np.isfinite(y) for at in stencils for y in at.values()], axis=0)
+    return sum(partial(function, i, stencils[i], g, inside) for i, g in enumerate(gradients))
+
+
+def stencil(function: Function, i: int) -> dict[int, np.ndarray]:
+    """The values where argument i is k steps away, by k."""
+    xs = function.xs
+    return {
+        k: function.value([*xs[:i], xs[i] + k * _STEP, *xs[i + 1 :]])[0]
+        for k in (0, 1, -1, 2, -2, 4, -4)
+    }
+
+
+def partial(function: Function, i: int, at: dict, g: np.ndarray, inside: np.ndarray) -> int:
+    """The partial by argument i against its slope, point by point; how many were compared.
+
+    Where not every argument may move, it may be NaN: a power of a negative base by its exponent.
+    """
+    h = _STEP
+    odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
+    fine, coarse = (8 * odd[1] - odd[2]) / (12 * h), (8 * odd[2] - odd[4]) / (24 * h)
+    right, left = (s * (-3 * at[0] + 4 * at[s] - at[2 * s]) / (2 * h) for s in (1, -1))
+    size = np.max([np.abs(y) for y in at.values()], axis=0)
+    rounding = 4 * ROUNDING * (size + np.abs(function.xs[i] * fine))
+    noise = 10 * np.abs(fine - coarse)
+    clear = np.isfinite(size) & (noise <= _CLEAR * np.abs(fine) + rounding)
+    clear &= np.abs(right - left) <= _SIDES * np.abs(fine) + rounding
+    clear &= inside | ~np.isnan(g)
+    wrong = clear & ~(np.abs(g - fine) <= RTOL * np.abs(fine) + noise + rounding)
+    if wrong.any():
+        k, position = int(np.argmax(wrong)), function.positions[i]
+        point = [float(x[k]) for x in function.args if is_smooth_array(x)]
+        raise GradcheckError(
+            f"the derivative by argument {position} ({function.names[position]}) at {point} is "
+            f"{g[k]!r}, by finite differences {fine[k]!r} ({int(wrong.sum())} of "
+            f"{int(clear.sum())} points)"
+        )
+    return int(clear.sum())
