@@ -151,6 +151,22 @@ def test_nan_to_num_has_gradient_one_on_finite_values_only():
     assert mg.grad(y, x, np.ones(4)).tolist() == [0, 0, 0, 1]
 
 
+def test_nan_to_num_repairs_bfloat16():
+    x = mg.tensor([NAN, INF, -INF, 1.0], dtype="bfloat16")
+    assert mg.nan_to_num(x).astype("float64").isfinite().all()
+    assert mg.nan_to_num(x, nan=5.0, posinf=2.0, neginf=-2.0).tolist() == [5, 2, -2, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "int32"])
+def test_nan_to_num_is_numpys(dtype):
+    x = np.array([NAN, INF, -INF, 1.0], "complex128") * (1 + 0.5j) if dtype[0] == "c" else [2, 3]
+    x = np.array([NAN, INF, -INF, 1.0] if dtype[0] == "f" else x, dtype)
+    for options in ({}, {"nan": INF, "posinf": -INF, "neginf": 3.0}):
+        expected = np.nan_to_num(x, **options)
+        got = mg.nan_to_num(mg.tensor(x), **options).numpy()
+        np.testing.assert_array_equal(got, expected, strict=True)
+
+
 def test_heaviside_gives_the_gradient_to_its_value_at_zero():
     a, b = leaf([-1.0, 0.0, 2.0]), leaf(0.5)
     ga, gb = mg.grad(np.heaviside(a, b), [a, b], np.ones(3))
