@@ -126,6 +126,14 @@ def test_the_remainder_uses_the_quotient_that_floor_divide_gives():
     assert (ga.item(), gb.item()) == (1, -(1.0 // 0.1))
 
 
+@pytest.mark.parametrize("f", [mg.remainder, mg.fmod])
+def test_the_second_derivative_of_a_remainder_by_a_tiny_number_is_zero(f):
+    a, b = leaf(1.0), leaf(1e-160)
+    gb = mg.grad(f(a, b), b, create_graph=True)
+    assert gb.item() == pytest.approx(-1e160)
+    assert [g.item() for g in mg.grad(gb, [a, b])] == [0, 0]
+
+
 def test_floor_division_has_a_gradient_of_zeros_not_none():
     x = leaf([3.5, -2.5])
     assert mg.grad(x // 2, x, np.array([np.inf, 1.0])).tolist() == [0, 0]
