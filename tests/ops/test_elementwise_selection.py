@@ -144,6 +144,13 @@ def test_round_takes_decimals_by_position_and_by_name():
     assert np.round(x, 2).tolist() == np.round(x, decimals=2).tolist() == [1.23]
 
 
+def test_numpys_where_of_a_condition_alone_gives_the_positions():
+    x = leaf([[3.0, 0.0], [0.0, 4.0]])
+    rows, columns = np.where(x > 1)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+    assert mg.grad(x[np.where(x > 1)].sum(), x).tolist() == [[1, 0], [0, 1]]
+
+
 def test_nan_to_num_has_gradient_one_on_finite_values_only():
     x = leaf([NAN, INF, -INF, 1.0])
     y = np.nan_to_num(x, nan=5.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import elementwise, primitive
-from ...core.registry import numpy_table
+from ...core.registry import numpy_table, op
 from ..in_place import WHOLE, keep_into
 from .support import zero
 
@@ -94,7 +94,7 @@ def keep_dx(g, condition):
     return keep(g, condition)
 
 
-@primitive(kind="elementwise", constants=["condition"], numpy=np.where)
+@primitive(kind="elementwise", constants=["condition"])
 def where(condition, a, b):
     """y = a where the condition holds, else b ;  g goes to the chosen side, exactly 0 to the other
 
@@ -103,6 +103,14 @@ def where(condition, a, b):
     """
     condition = condition if hasattr(condition, "dtype") else np.asarray(condition)
     return choose(condition, a, b)
+
+
+def _numpy_where(condition: Any, *choices: Any) -> Any:
+    """np.where, which of a condition alone gives the positions where it holds."""
+    return where(condition, *choices) if choices else op.nonzero(condition)
+
+
+numpy_table[np.where] = _numpy_where
 
 
 @where.vjp("a")
