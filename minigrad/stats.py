@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import special
+from .backends.dtypes import finfo
 from .core.registry import op
 from .ops.axes import array_like, as_floating
 from .ops.elementwise.probability import two_powers
@@ -108,9 +109,21 @@ class _T(_Continuous):
     def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """By the incomplete beta function."""
         z, df = _standard(x, loc, scale), as_floating(array_like(df))
-        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0
-        w = z / op.sqrt(df + op.square(z))
-        return special.betainc(df / 2, df / 2, (w + 1) / 2)
+        # the squares of what is beyond this would overflow
+        most = float(np.sqrt(finfo(z.dtype).max)) / 16
+        z = op.clip(z, -most, most)
+        far = op.square(z) > df
+        tail_z, middle_z = op.where(far, z, 1.0), op.where(far, 0.0, z)
+        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0, but
+        # with no digit of a small probability; in the tails ν/(ν + z²) has the beta distribution
+        w = middle_z / op.sqrt(df + op.square(middle_z))
+        middle = special.betainc(df / 2, df / 2, (w + 1) / 2)
+        tail = 0.5 * special.betainc(df / 2, 0.5, df / (df + op.square(tail_z)))
+        return op.where(far, op.where(z < 0, tail, 1 - tail), middle)
+
+    def sf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """cdf(−z), accurate far above 0"""
+        return self.cdf(-_standard(x, loc, scale), df)
 
 
 class _Gamma(_Continuous):

@@ -305,3 +305,15 @@ def test_a_shape_parameter_has_a_derivative_in_reverse_and_forward_mode(name):
     _, forward = mg.func.jvp(lambda a: f(a, *rest), (mg.tensor(2.0),), (mg.tensor(1.0),))
     slope = (f(2.0 + 1e-5, *rest) - f(2.0 - 1e-5, *rest)) / 2e-5
     np.testing.assert_allclose([reverse.item(), forward.item()], slope, rtol=1e-8)
+
+
+@pytest.mark.parametrize("df", [1.0, 3.0, 50.0])
+def test_the_tails_of_t_are_scipys_to_all_digits(df):
+    reference = pytest.importorskip("scipy.stats")
+    x = np.array([-np.inf, -1e300, -1e5, -40.0, -2.0, 2.0, 40.0, 1e300, np.inf])
+    for name in ("cdf", "sf"):
+        found, expected = (getattr(t, name)(x, df) for t in (mg.stats.t, reference.t))
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-150)
+    leaf = mg.tensor(x[1:-1], requires_grad=True)
+    slope = mg.grad(mg.stats.t.cdf(leaf, df), leaf, np.ones(7)).numpy()
+    np.testing.assert_allclose(slope, reference.t.pdf(x[1:-1], df), rtol=1e-12, atol=1e-150)
