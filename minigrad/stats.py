@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from . import special
+from .backends.dtypes import finfo
 from .core.registry import op
 from .ops.axes import array_like, as_floating
 from .ops.elementwise.probability import two_powers
@@ -34,7 +35,8 @@ def _standard(x: Any, loc: Any, scale: Any) -> Any:
 
 def _inside(inside: Any, z: Any, log_density: Any) -> Any:
     """log_density of z where `inside`, else −∞; what lies outside is replaced before it, so that
-    neither its value nor its derivative can be NaN there (log_density takes the safe z)."""
+    neither its value nor its derivative can be NaN there (log_density takes the safe z). NaN is no
+    number outside: it counts as inside, and so comes back."""
     return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
 
 
@@ -108,9 +110,21 @@ class _T(_Continuous):
     def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """By the incomplete beta function."""
         z, df = _standard(x, loc, scale), as_floating(array_like(df))
-        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0
-        w = z / op.sqrt(df + op.square(z))
-        return special.betainc(df / 2, df / 2, (w + 1) / 2)
+        # the squares of what is beyond this would overflow
+        most = float(np.sqrt(finfo(z.dtype).max)) / 16
+        z = op.clip(z, -most, most)
+        far = op.square(z) > df
+        tail_z, middle_z = op.where(far, z, 1.0), op.where(far, 0.0, z)
+        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0, but
+        # with no digit of a small probability; in the tails ν/(ν + z²) has the beta distribution
+        w = middle_z / op.sqrt(df + op.square(middle_z))
+        middle = special.betainc(df / 2, df / 2, (w + 1) / 2)
+        tail = 0.5 * special.betainc(df / 2, 0.5, df / (df + op.square(tail_z)))
+        return op.where(far, op.where(z < 0, tail, 1 - tail), middle)
+
+    def sf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        """cdf(−z), accurate far above 0"""
+        return self.cdf(-_standard(x, loc, scale), df)
 
 
 class _Gamma(_Continuous):
@@ -119,15 +133,18 @@ class _Gamma(_Continuous):
     def logpdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """(a − 1) log z − z − log Γ(a) − log scale for z ≥ 0: ∞ at 0 for a < 1"""
         z, a = _standard(x, loc, scale), as_floating(array_like(a))
-        y = _inside(z >= 0, z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
+        y = _inside(
+            op.logical_not(z < 0), z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a)
+        )
         return y - op.log(scale)
 
     def pdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """zᵃ⁻¹ e⁻ᶻ/(Γ(a) scale); the gradient at 0 is its limit"""
         z, a = _standard(x, loc, scale), as_floating(array_like(a))
-        safe = op.where(z >= 0, z, 0.5)
+        inside = op.logical_not(z < 0)
+        safe = op.where(inside, z, 0.5)
         y = two_powers(safe, a - 1, 0.0, -safe - special.gammaln(a))
-        return op.where(z >= 0, y, 0.0) / scale
+        return op.where(inside, y, 0.0) / scale
 
     def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """By the incomplete gamma function."""
@@ -165,13 +182,13 @@ class _Beta(_Continuous):
         def log_density(z: Any) -> Any:
             return special.xlogy(a - 1, z) + special.xlog1py(b - 1, -z) - special.betaln(a, b)
 
-        return _inside((z >= 0) & (z <= 1), z, log_density) - op.log(scale)
+        return _inside(op.logical_not((z < 0) | (z > 1)), z, log_density) - op.log(scale)
 
     def pdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """zᵃ⁻¹ (1 − z)ᵇ⁻¹/(B(a, b) scale); the gradient at 0 and 1 is its limit"""
         z = _standard(x, loc, scale)
         a, b = as_floating(array_like(a)), as_floating(array_like(b))
-        inside = (z >= 0) & (z <= 1)
+        inside = op.logical_not((z < 0) | (z > 1))
         y = two_powers(op.where(inside, z, 0.5), a - 1, b - 1, -special.betaln(a, b))
         return op.where(inside, y, 0.0) / scale
 
@@ -186,7 +203,7 @@ class _Expon(_Continuous):
     def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """−z − log scale for z ≥ 0"""
         z = _standard(x, loc, scale)
-        return _inside(z >= 0, z, lambda z: -z) - op.log(scale)
+        return _inside(op.logical_not(z < 0), z, lambda z: -z) - op.log(scale)
 
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """1 − e⁻ᶻ"""
@@ -250,7 +267,7 @@ class _Uniform(_Continuous):
     def logpdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """−log scale inside"""
         z = _standard(x, loc, scale)
-        return _inside((z >= 0) & (z <= 1), z, lambda z: 0.0 * z) - op.log(scale)
+        return _inside(op.logical_not((z < 0) | (z > 1)), z, lambda z: 0.0 * z) - op.log(scale)
 
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """z between 0 and 1"""
@@ -264,7 +281,7 @@ class _Poisson:
         """k log mu − mu − log k! for whole k ≥ 0"""
         k, mu = as_floating(array_like(k)), as_floating(array_like(mu))
         y = special.xlogy(k, mu) - mu - special.gammaln(op.relu(k) + 1)
-        return op.where((k >= 0) & (k == op.floor(k)), y, -np.inf)
+        return op.where((k < 0) | (k > op.floor(k)), -np.inf, y)
 
     def pmf(self, k: Any, mu: Any) -> Any:
         """mu^k e^−mu / k!"""
@@ -273,7 +290,7 @@ class _Poisson:
     def cdf(self, k: Any, mu: Any) -> Any:
         """The probability of counts up to k; differentiable in mu."""
         k = op.floor(as_floating(array_like(k)))
-        return op.where(k >= 0, special.gammaincc(op.relu(k) + 1, mu), 0.0)
+        return op.where(k < 0, 0.0, special.gammaincc(op.relu(k) + 1, mu))
 
 
 class _Bernoulli:
@@ -283,7 +300,7 @@ class _Bernoulli:
         """k log p + (1 − k) log(1 − p) for k = 0 and 1, −∞ for other k"""
         k = as_floating(array_like(k))
         y = special.xlogy(k, p) + special.xlog1py(1 - k, -as_floating(array_like(p)))
-        return op.where((k == 0) | (k == 1), y, -np.inf)
+        return op.where((k == 0) | (k == 1) | op.isnan(k), y, -np.inf)
 
     def pmf(self, k: Any, p: Any) -> Any:
         """p for 1, 1 − p for 0"""

@@ -175,3 +175,19 @@ def test_the_slope_of_erfcx_at_the_largest_halves_is_finite():
     x = mg.tensor(np.array([4e4, 6e4], np.float16), requires_grad=True)
     found = mg.grad(mg.special.erfcx(x), x, np.ones(2, np.float16)).numpy()
     np.testing.assert_allclose(found, [0, 0], atol=0.01)
+
+
+@pytest.mark.parametrize("x", [0.005, 0.0001, 1000.0])
+def test_the_slope_of_k1e_in_float16_is_that_in_float64_rounded(x):
+    half = mg.tensor(np.float16(x), requires_grad=True)
+    exact = mg.tensor(np.float64(half.item()), requires_grad=True)
+    slope = mg.grad(mg.special.k1e(exact), exact).numpy()
+    with np.errstate(over="ignore"):  # -1e8 is -inf
+        expected = slope.astype(np.float16)
+    np.testing.assert_allclose(mg.grad(mg.special.k1e(half), half), expected, rtol=2e-3)
+
+
+def test_the_slope_of_rel_entr_in_float16_is_finite_where_the_quotient_is_not():
+    a = mg.tensor(np.float16(0.5), requires_grad=True)
+    slope = mg.grad(mg.special.rel_entr(a, np.float16(2**-20)), a)
+    assert slope.item() == pytest.approx(1 + 19 * np.log(2), rel=1e-3)

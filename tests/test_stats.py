@@ -305,3 +305,28 @@ def test_a_shape_parameter_has_a_derivative_in_reverse_and_forward_mode(name):
     _, forward = mg.func.jvp(lambda a: f(a, *rest), (mg.tensor(2.0),), (mg.tensor(1.0),))
     slope = (f(2.0 + 1e-5, *rest) - f(2.0 - 1e-5, *rest)) / 2e-5
     np.testing.assert_allclose([reverse.item(), forward.item()], slope, rtol=1e-8)
+
+
+@pytest.mark.parametrize("df", [1.0, 3.0, 50.0])
+def test_the_tails_of_t_are_scipys_to_all_digits(df):
+    x = np.array([-np.inf, -1e300, -1e5, -40.0, -2.0, 2.0, 40.0, 1e300, np.inf])
+    for name in ("cdf", "sf"):
+        found, expected = (getattr(t, name)(x, df) for t in (mg.stats.t, scipy_stats.t))
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-150)
+    leaf = mg.tensor(x[1:-1], requires_grad=True)
+    slope = mg.grad(mg.stats.t.cdf(leaf, df), leaf, np.ones(7)).numpy()
+    np.testing.assert_allclose(slope, scipy_stats.t.pdf(x[1:-1], df), rtol=1e-12, atol=1e-150)
+
+
+@pytest.mark.parametrize(
+    "density",
+    [
+        lambda x: mg.stats.gamma.pdf(x, 2.0), lambda x: mg.stats.gamma.logpdf(x, 1.0),
+        lambda x: mg.stats.chi2.pdf(x, 3.0), lambda x: mg.stats.beta.pdf(x, 2.0, 3.0),
+        lambda x: mg.stats.beta.logpdf(x, 1.0, 1.0), mg.stats.expon.logpdf, mg.stats.uniform.pdf,
+        lambda x: mg.stats.poisson.pmf(x, 2.0), lambda x: mg.stats.poisson.cdf(x, 2.0),
+        lambda x: mg.stats.bernoulli.logpmf(x, 0.3),
+    ],
+)  # fmt: skip
+def test_nan_is_not_taken_for_a_number_outside_the_support(density):
+    assert np.isnan(density(np.array([np.nan, 1.0]))).tolist() == [True, False]

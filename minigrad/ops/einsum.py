@@ -100,7 +100,8 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
             chosen = [_pair(a, a_labels, b, b_labels, wanted), *rest]
         parts.append(chosen[0])
     y, labels_y = parts[0]
-    y = _single(y, labels_y, y_labels, (), size)[0] if set(labels_y) - set(y_labels) else y
+    if set(labels_y) - set(y_labels):  # one that others had at length 1, dropped by now
+        y, labels_y = _single(y, labels_y, y_labels, (), size)
     present = [labels_y.index(i) for i in y_labels if i in labels_y]
     if present != sorted(present):
         y = op.transpose(y, axes=tuple(present))

@@ -275,7 +275,7 @@ for _op in (max_pool, max_pool_dx, max_pool_pick, sum_pool, sum_pool_dx):
 # -- what users call -------------------------------------------------------------------------
 
 
-def _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode) -> Windows:
+def windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode) -> Windows:
     """The windows of a pooling call, checked; ceil_mode is more padding at the end."""
     if x.ndim < dims:
         raise ValueError(f"{name}: x must have at least {dims} axes, got {x.shape}")
@@ -310,7 +310,7 @@ def _max_pool(
 ):  # fmt: skip
     x = array_like(x)
     name = f"max_pool{dims}d"
-    how = _windows(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
+    how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
     y = maxima(x, how)
     return (y, max_pool_indices(x, how=how)) if return_indices else y
 
@@ -320,7 +320,7 @@ def _avg_pool(
 ):
     x = as_floating(array_like(x))
     name = f"avg_pool{dims}d"
-    how = _windows(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
+    how = windows_of(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
     if divisor_override is not None:
         if not divisor_override:
             raise ValueError(f"{name}: divisor_override must not be 0")

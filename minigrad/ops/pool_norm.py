@@ -6,18 +6,21 @@ from typing import Any
 from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, widen
+from .pool import windows_of
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
 
 def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode: bool) -> Any:
     x = as_floating(array_like(x))
+    name = f"lp_pool{dims}d"
     if not norm_type > 0:
-        raise ValueError(f"lp_pool{dims}d: norm_type must be positive, got {norm_type!r}")
+        raise ValueError(f"{name}: norm_type must be positive, got {norm_type!r}")
+    # read here as well, so that errors are of the op that was called
+    kernel = windows_of(name, dims, x, kernel_size, stride, 0, 1, ceil_mode).kernel
     wide = widen(x)  # powers leave the range of 16 bits soon
     pool = getattr(op, f"avg_pool{dims}d")
     powers = wide if norm_type == 1 else wide**norm_type
-    kernel = (kernel_size,) * dims if isinstance(kernel_size, int) else tuple(kernel_size)
     total = pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
     zero = total == 0
     y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))

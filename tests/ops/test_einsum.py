@@ -48,6 +48,12 @@ def test_second_order():
     assert gradgradcheck(lambda a, b, c: mg.einsum("ij,jk,ki->i", a, b, c), xs)
 
 
+def test_the_result_has_its_labels_order_where_an_ellipsis_broadcasts_and_is_summed():
+    a, b = np.arange(6.0).reshape(3, 2), np.arange(4.0).reshape(1, 4)
+    y = mg.einsum("...a,...b->ba", a, b)
+    np.testing.assert_array_equal(y, b.T * a.sum(axis=0))
+
+
 def test_the_order_does_not_need_opt_einsum(monkeypatch):
     monkeypatch.setattr(module, "optional", lambda name: None)
     module._contraction_order.cache.clear()

@@ -126,6 +126,14 @@ def test_the_remainder_uses_the_quotient_that_floor_divide_gives():
     assert (ga.item(), gb.item()) == (1, -(1.0 // 0.1))
 
 
+@pytest.mark.parametrize("f", [mg.remainder, mg.fmod])
+def test_the_second_derivative_of_a_remainder_by_a_tiny_number_is_zero(f):
+    a, b = leaf(1.0), leaf(1e-160)
+    gb = mg.grad(f(a, b), b, create_graph=True)
+    assert gb.item() == pytest.approx(-1e160)
+    assert [g.item() for g in mg.grad(gb, [a, b])] == [0, 0]
+
+
 def test_floor_division_has_a_gradient_of_zeros_not_none():
     x = leaf([3.5, -2.5])
     assert mg.grad(x // 2, x, np.array([np.inf, 1.0])).tolist() == [0, 0]
@@ -170,6 +178,18 @@ def test_logaddexp_of_two_masked_values_is_minus_infinity_with_gradient_zero():
         y = mg.logaddexp(a, b)
         assert y.item() == -np.inf
         assert [g.item() for g in mg.grad(y, [a, b])] == [0, 0]
+
+
+def test_logaddexp_of_many_float32_keeps_its_digits_and_its_infinities():
+    a, b = np.random.default_rng(0).normal(0, 5, (2, 40, 50)).astype(np.float32)
+    a[0, :4], b[0, :4] = [np.inf, -np.inf, np.inf, np.nan], [np.inf, -np.inf, -np.inf, np.inf]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = mg.logaddexp(mg.tensor(a), mg.tensor(b)).numpy()
+    a, b = a[1:], b[1:]
+    expected = np.logaddexp(a.astype(np.float64), b.astype(np.float64))
+    np.testing.assert_array_equal(y[0, :4], [np.inf, -np.inf, np.inf, np.nan])
+    np.testing.assert_allclose(y[1:], expected, rtol=5e-7, atol=3e-7)
 
 
 def test_xlogy_is_zero_at_the_origin_with_gradient_zero():

@@ -144,11 +144,34 @@ def test_round_takes_decimals_by_position_and_by_name():
     assert np.round(x, 2).tolist() == np.round(x, decimals=2).tolist() == [1.23]
 
 
+def test_numpys_where_of_a_condition_alone_gives_the_positions():
+    x = leaf([[3.0, 0.0], [0.0, 4.0]])
+    rows, columns = np.where(x > 1)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+    assert mg.grad(x[np.where(x > 1)].sum(), x).tolist() == [[1, 0], [0, 1]]
+
+
 def test_nan_to_num_has_gradient_one_on_finite_values_only():
     x = leaf([NAN, INF, -INF, 1.0])
     y = np.nan_to_num(x, nan=5.0)
     assert y.tolist()[0] == 5
     assert mg.grad(y, x, np.ones(4)).tolist() == [0, 0, 0, 1]
+
+
+def test_nan_to_num_repairs_bfloat16():
+    x = mg.tensor([NAN, INF, -INF, 1.0], dtype="bfloat16")
+    assert mg.nan_to_num(x).astype("float64").isfinite().all()
+    assert mg.nan_to_num(x, nan=5.0, posinf=2.0, neginf=-2.0).tolist() == [5, 2, -2, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64", "int32"])
+def test_nan_to_num_is_numpys(dtype):
+    x = np.array([NAN, INF, -INF, 1.0], "complex128") * (1 + 0.5j) if dtype[0] == "c" else [2, 3]
+    x = np.array([NAN, INF, -INF, 1.0] if dtype[0] == "f" else x, dtype)
+    for options in ({}, {"nan": INF, "posinf": -INF, "neginf": 3.0}):
+        expected = np.nan_to_num(x, **options)
+        got = mg.nan_to_num(mg.tensor(x), **options).numpy()
+        np.testing.assert_array_equal(got, expected, strict=True)
 
 
 def test_heaviside_gives_the_gradient_to_its_value_at_zero():

@@ -93,6 +93,7 @@ def test_losses_of_elements_are_pytorchs(reduction):
     agree(mg.cosine_embedding, f.cosine_embedding_loss, x, b, sign, reduction=reduction, margin=0.1)
     agree(mg.triplet, f.triplet_margin_loss, x, b, p, reduction=reduction)
     agree(mg.triplet, f.triplet_margin_loss, x, b, p, reduction=reduction, p=3)
+    agree(mg.triplet, f.triplet_margin_loss, x, b, p, reduction=reduction, p=float("inf"))
 
 
 @pytest.mark.parametrize(

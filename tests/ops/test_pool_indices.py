@@ -130,6 +130,11 @@ def test_pooling_by_norms_is_pytorchs(dims, p):
         np.testing.assert_allclose(leaf.grad.numpy(), t.grad.numpy(), rtol=1e-8, atol=1e-10)
 
 
+def test_an_error_of_pooling_by_norms_is_its_own():
+    with pytest.raises(ValueError, match=r"^lp_pool1d.*the kernel \(9,\)"):
+        mg.lp_pool1d(mg.ones((2, 5)), 2, 9)
+
+
 def test_norms_of_large_float16_windows_do_not_overflow():
     x = mg.tensor(np.full((1, 4, 4), 300.0), np.float16, requires_grad=True)
     y = mg.lp_pool2d(x, 2, 2)

@@ -235,6 +235,17 @@ def test_the_second_derivative_of_a_fully_masked_row_is_zero():
     assert mg.grad(g.sum(), x).numpy().tolist() == [0, 0]
 
 
+def test_logcumsumexp_of_huge_equal_numbers_shares_the_gradient_as_of_small_ones():
+    x = leaf([1e300, 1e300, 1e300])
+    g = mg.grad(mg.logcumsumexp(x).sum(), x)
+    np.testing.assert_allclose(g.numpy(), [1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3], rtol=1e-15)
+
+
+def test_logcumsumexp_of_many_terms_in_float32_has_its_digits():
+    y = mg.logcumsumexp(np.zeros(100_000, np.float32))
+    np.testing.assert_allclose(y, np.log(np.arange(1, 100_001)), rtol=2e-7)
+
+
 def test_logcumsumexp_keeps_small_terms_beside_large_ones():
     x = leaf([-800.0, 0.0, 800.0])
     y = mg.logcumsumexp(x)

@@ -122,18 +122,18 @@ float_power = elementwise(
 floor_divide = elementwise(
     np.floor_divide, da=zero, db=zero, doc="y = ⌊a/b⌋ ;  piecewise constant: the gradient is 0"
 )
-# The quotient is found again from the remainder: a/b rounded could fall on the other side of a
-# whole number (1.0 // 0.1 is 9, while 1.0 / 0.1 is 10.0).
+# Not a/b rounded and ⌊⌋ of it, which could fall on the other side of a whole number (1.0 // 0.1 is
+# 9, while 1.0 / 0.1 is 10.0); and a/b has a derivative, which overflows for tiny b: 0 · ∞ is NaN.
 remainder = elementwise(
     np.remainder,
     da=lambda g: g,
-    db=lambda a, b, y: -np.rint((a - y) / b),
+    db=lambda a, b: -floor_divide(a, b),
     doc="y = a − b ⌊a/b⌋, of b's sign ;  ∂y/∂a = 1, ∂y/∂b = −⌊a/b⌋",
 )
 fmod = elementwise(
     np.fmod,
     da=lambda g: g,
-    db=lambda a, b, y: -np.rint((a - y) / b),
+    db=lambda a, b: -np.copysign(floor_divide(np.abs(a), np.abs(b)), a * b),
     doc="y = a − b trunc(a/b), of a's sign ;  ∂y/∂a = 1, ∂y/∂b = −trunc(a/b)",
 )
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import composite, primitive
+from ..axes import widen
+from .selection import keep
 from .support import in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
@@ -43,6 +45,19 @@ def _forward(family: str) -> Callable:
 _j, _y, _i, _ie, _k, _ke = (_forward(family) for family in ("j", "y", "i", "ie", "k", "ke"))
 
 
+# Rules take 16-bit floats to float32: an order's neighbours are many times their difference where
+# x is large, and those of K are beyond float16 long before the derivative is where x is small.
+
+
+def _neighbours(family: Callable, x: Any, order: float) -> tuple:
+    return family(x, order=order - 1), family(x, order=order + 1)
+
+
+def _unrounded(family: Callable, x: Any, y: Any, order: float) -> Any:
+    """y in x's dtype, computed again if it was rounded to 16 bits."""
+    return y if y.dtype == x.dtype else family(x, order=order)
+
+
 @primitive(kind="elementwise")
 def bessel_j(x, order=0):
     """y = Jₙ(x), n = order ;  dy/dx = (Jₙ₋₁ − Jₙ₊₁)/2"""
@@ -51,7 +66,8 @@ def bessel_j(x, order=0):
 
 @bessel_j.vjp("x")
 def bessel_j_dx(g, x, order):
-    return g * 0.5 * (bessel_j(x, order=order - 1) - bessel_j(x, order=order + 1))
+    below, above = _neighbours(bessel_j, widen(x), order)
+    return g * 0.5 * (below - above)
 
 
 @primitive(kind="elementwise")
@@ -62,7 +78,8 @@ def bessel_y(x, order=0):
 
 @bessel_y.vjp("x")
 def bessel_y_dx(g, x, order):
-    return g * 0.5 * (bessel_y(x, order=order - 1) - bessel_y(x, order=order + 1))
+    below, above = _neighbours(bessel_y, widen(x), order)
+    return g * 0.5 * (below - above)
 
 
 @primitive(kind="elementwise")
@@ -73,7 +90,8 @@ def bessel_i(x, order=0):
 
 @bessel_i.vjp("x")
 def bessel_i_dx(g, x, order):
-    return g * 0.5 * (bessel_i(x, order=order - 1) + bessel_i(x, order=order + 1))
+    below, above = _neighbours(bessel_i, widen(x), order)
+    return g * 0.5 * (below + above)
 
 
 @primitive(kind="elementwise")
@@ -84,8 +102,9 @@ def bessel_ie(x, order=0):
 
 @bessel_ie.vjp("x")
 def bessel_ie_dx(g, x, y, order):
-    neighbours = bessel_ie(x, order=order - 1) + bessel_ie(x, order=order + 1)
-    return g * (0.5 * neighbours - np.sign(x) * y)
+    x = widen(x)
+    below, above = _neighbours(bessel_ie, x, order)
+    return g * (0.5 * (below + above) - np.sign(x) * _unrounded(bessel_ie, x, y, order))
 
 
 @primitive(kind="elementwise")
@@ -99,7 +118,8 @@ def bessel_k(x, order=0):
 
 @bessel_k.vjp("x")
 def bessel_k_dx(g, x, order):
-    return g * -0.5 * (bessel_k(x, order=order - 1) + bessel_k(x, order=order + 1))
+    below, above = _neighbours(bessel_k, widen(x), order)
+    return g * -0.5 * (below + above)
 
 
 @primitive(kind="elementwise")
@@ -110,7 +130,11 @@ def bessel_ke(x, order=0):
 
 @bessel_ke.vjp("x")
 def bessel_ke_dx(g, x, y, order):
-    return g * (y - 0.5 * (bessel_ke(x, order=order - 1) + bessel_ke(x, order=order + 1)))
+    x = widen(x)
+    below, above = _neighbours(bessel_ke, x, order)
+    mean = 0.5 * (below + above)
+    # near 0 both are infinite, or as good as: the mean is by far the larger
+    return g * (keep(_unrounded(bessel_ke, x, y, order), mean < np.inf) - mean)
 
 
 def _order(name: str, v: Any) -> float:

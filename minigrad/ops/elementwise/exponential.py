@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
+from ...core.piecewise import BLOCK, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
+from .near_one import log_of_1_plus
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
@@ -37,8 +39,34 @@ def _share(a: Any, b: Any, y: Any) -> Any:
     return op.sigmoid(a - np.where(y == -np.inf, 0, b))
 
 
+MANY = 1 << 10  # elements, from which a dozen vectorised calls are quicker than one that is not
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    """np.logaddexp, which calls the C library for every element, in a quarter of its time."""
+    arrays = [x for x in (a, b) if not isinstance(x, int | float)]
+    if any(type(x) is not np.ndarray or x.dtype.char != "f" for x in arrays):
+        return np.logaddexp(a, b)
+    if max((x.size for x in arrays), default=0) < MANY:
+        return np.logaddexp(a, b)
+    return piecewise(_log_of_sum, (a, b), {}, least=2 * BLOCK)
+
+
+def _log_of_sum(a: Any, b: Any) -> Any:
+    """log(eᵃ + eᵇ) = max(a, b) + log(1 + e^−|a − b|)"""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = np.abs(a - b)
+    np.copyto(apart, 0, where=np.isnan(apart))  # two equal infinities; NaN comes back by the larger
+    np.negative(apart, out=apart)
+    y = log_of_1_plus(np.exp(apart, out=apart))
+    y += np.maximum(a, b)
+    return y
+
+
 logaddexp = elementwise(
-    np.logaddexp,
+    _logaddexp,
+    name="logaddexp",
+    numpy=np.logaddexp,
     da=lambda a, b, y: _share(a, b, y),
     db=lambda a, b, y: _share(b, a, y),
     doc="""y = log(eᵃ + eᵇ) ;  ∂y/∂a = σ(a − b), ∂y/∂b = σ(b − a)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import composite, elementwise, primitive
+from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
 from .selection import keep
@@ -67,7 +68,7 @@ entr = elementwise(
 rel_entr = elementwise(
     lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
-    da=lambda a, b: np.log(a / b) + 1,
+    da=lambda a, b: np.log(widen(a) / b) + 1,  # a/b may be beyond float16, its logarithm is not
     db=lambda a, b: -a / b,
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import elementwise, primitive
-from ...core.registry import numpy_table
+from ...core.registry import numpy_table, op
 from ..in_place import WHOLE, keep_into
 from .support import zero
 
@@ -93,7 +94,7 @@ def keep_dx(g, condition):
     return keep(g, condition)
 
 
-@primitive(kind="elementwise", constants=["condition"], numpy=np.where)
+@primitive(kind="elementwise", constants=["condition"])
 def where(condition, a, b):
     """y = a where the condition holds, else b ;  g goes to the chosen side, exactly 0 to the other
 
@@ -102,6 +103,14 @@ def where(condition, a, b):
     """
     condition = condition if hasattr(condition, "dtype") else np.asarray(condition)
     return choose(condition, a, b)
+
+
+def _numpy_where(condition: Any, *choices: Any) -> Any:
+    """np.where, which of a condition alone gives the positions where it holds."""
+    return where(condition, *choices) if choices else op.nonzero(condition)
+
+
+numpy_table[np.where] = _numpy_where
 
 
 @where.vjp("a")
@@ -207,8 +216,22 @@ heaviside = elementwise(
 
 @primitive(kind="elementwise", numpy=np.nan_to_num)
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
-    """y = x with NaN and ±∞ replaced by numbers, always a copy ;  dy/dx = 1 where x is finite"""
-    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    """y = x with NaN and ±∞ replaced by numbers, always a copy ;  dy/dx = 1 where x is finite
+
+    posinf and neginf are the largest and the smallest number of x's dtype unless they are given.
+    """
+    plain = isinstance(x, np.generic) or not hasattr(x, "dtype")
+    y: Any = np.array(x) if plain else x.copy(order="K")
+    if is_differentiable(y.dtype):  # NumPy's function leaves bfloat16, unknown to it, as it is
+        most = float(finfo(y.dtype).max)
+        large, small = most if posinf is None else posinf, -most if neginf is None else neginf
+        for part in (y.real, y.imag) if y.dtype.kind == "c" else (y,):
+            if isinstance(part, np.ndarray) and np.isfinite(part).all():
+                continue  # a tenth of the passes; a GPU would be waited for
+            places = part != part, part == np.inf, part == -np.inf
+            for number, where_it_goes in zip((nan, large, small), places, strict=True):
+                np.copyto(part, number, where=where_it_goes)
+    return y if y.ndim else y[()]
 
 
 @nan_to_num.vjp("x")

@@ -266,11 +266,7 @@ def triplet(
         raise ValueError(f"triplet: margin must be 0 or more, got {margin}")
 
     def distance(a: Any, b: Any) -> Any:
-        d = a - b + eps
-        if p == 2:
-            square = op.square(op.abs(d)) if d.dtype.kind == "c" else d * d
-            return op.sqrt(op.sum(square, axis=-1))
-        return op.sum(op.abs(d) ** p, axis=-1) ** (1 / p)
+        return op.vector_norm(a - b + eps, axis=-1, ord=p)
 
     vectors = [as_floating(array_like(x)) for x in (anchor, positive, negative)]
     shapes = [x.shape for x in vectors]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import is_differentiable
+from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
@@ -95,39 +95,55 @@ def weighted_sign(a, b, axis=None, keepdims=False):
     return sign.astype(np.result_type(as_floating(a), as_floating(b)))
 
 
-@primitive
+@primitive(residuals=["top"])
 def logcumsumexp(x, axis=-1):
     """y_k = log Σ_{j≤k} exp x_j along `axis` (None: of x flattened).
 
-    gx_k = exp(x_k − y_k) s_k,  s_k = g_k + exp(y_k − y_{k+1}) s_{k+1}: no exponent is positive.
+    Relative to t_k, the largest so far: s_k = Σ_{j≤k} exp(x_j − t_k), gx_k = exp(x_k − t_k) r_k,
+    r_k = g_k/s_k + exp(t_k − t_{k+1}) r_{k+1}. No exponent is positive, and none is rounded as y
+    is; sums have their digits where many small terms follow (log(eʸ + eˣ) would stop at y).
     """
     x = x if is_differentiable(x.dtype) else x.astype(np.float64)
-    z = widen(x).reshape(-1) if axis is None or x.ndim == 0 else widen(x)
-    axis = 0 if axis is None else axis  # along any but the one of a number, NumPy raises
-    if array_module(x) is np:
-        return np.logaddexp.accumulate(z, axis).astype(x.dtype)
-    z, d = np.moveaxis(z, axis, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps
-    while d < len(z):
-        z[d:] = np.logaddexp(z[d:], z[:-d])
-        d *= 2
-    return np.moveaxis(z, 0, axis).astype(x.dtype)
+    z, axis = _line(widen(x), axis)
+    top = _running_maximum(z, axis)
+    largest = float(finfo(top.dtype).max)
+    top = np.where(top == -np.inf, 0, np.minimum(top, largest))  # nothing but −inf so far: 0 terms
+    _, _, total = _running_sums(z, top, axis)
+    with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
+        return (np.log(total) + top).astype(x.dtype), top
 
 
 @logcumsumexp.vjp("x")
-def logcumsumexp_dx(g, x, y, axis):
-    shape, z, g = x.shape, widen(x), widen(g)
-    if z.dtype != x.dtype:  # y was rounded to 16 bits, too coarse for an exponent
-        y = op.logcumsumexp(z, axis=axis)
-    x = z
-    if axis is None or x.ndim == 0:
-        x, axis = x.reshape(-1), 0
-    y = np.where(y == -np.inf, 0, y)  # nothing but −inf so far: exp(−inf − 0) = 0 is right
-    # ∞ − ∞ would be NaN for all before: of two infinite results the earlier is all of the later
-    finite = np.where(y == np.inf, float(np.finfo(y.dtype).max), y)
-    change = finite - op.roll(finite, -1, axis=axis)
-    ratio = np.exp(np.minimum(change, 0))  # the one that comes round is not read
-    later = op.linear_recurrence(ratio, g, axis=axis, reverse=True)
-    return (np.exp(x - y) * later).reshape(shape)
+def logcumsumexp_dx(g, x, top, axis):
+    z, axis = _line(widen(x), axis)
+    e, fade, total = _running_sums(z, top, axis)
+    share = widen(g) / np.where(total == 0, 1, total)
+    # roll brings the next step's into place; the one that comes round is never read
+    later = op.linear_recurrence(op.roll(fade, -1, axis=axis), share, axis=axis, reverse=True)
+    return (e * later).reshape(x.shape)
+
+
+def _line(x, axis):
+    """x and the axis to run along: a number or all of x, for None, is one line."""
+    x = x.reshape(-1) if axis is None or x.ndim == 0 else x
+    return x, 0 if axis is None else axis  # along any but the one of a number, NumPy raises
+
+
+def _running_maximum(x, axis):
+    if array_module(x) is np:
+        return np.maximum.accumulate(x, axis)
+    y, d = np.moveaxis(x, axis, 0).copy(), 1  # CuPy has no accumulate: log n vectorised steps
+    while d < len(y):
+        y[d:] = np.maximum(y[d:], y[:-d])
+        d *= 2
+    return np.moveaxis(y, 0, axis)
+
+
+def _running_sums(x, top, axis):
+    """e_k = exp(x_k − top_k), exp(top_{k−1} − top_k), and the sums Σ_{j≤k} exp(x_j − top_k)."""
+    with np.errstate(over="ignore"):  # to −∞, of which the exponential is the right 0
+        e, fade = np.exp(x - top), np.exp(np.minimum(np.roll(top, 1, axis) - top, 0))
+    return e, fade, op.linear_recurrence(fade, e, axis=axis)
 
 
 def _weighted_batch(op, xs, batched, params):
