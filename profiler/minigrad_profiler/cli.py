@@ -21,7 +21,7 @@ from minigrad.instrument.table import show
 from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, memory, report_cli, roofline
-from .arguments import columns_wide, count, microseconds, not_over, percent
+from .arguments import columns_wide, count, microseconds, not_over, percent, read_again
 from .diff import difference
 from .live import NoTerminal, live
 from .merge import merged
@@ -211,6 +211,8 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 def _merge(options: argparse.Namespace) -> int:
     not_over(options.chrome, *options.logs)
+    for log in options.logs if options.chrome else ():
+        read_again(log, "--chrome reads each log once more")
     result = merged(options.logs)
     for rank in result.ranks:
         _noted(rank.cut)
@@ -337,6 +339,8 @@ def _export(options: argparse.Namespace) -> int:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
     for path in wanted.values():
         not_over(path, options.log)
+    if len(wanted) > 1:
+        read_again(options.log, "it is read for each file that is written")
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)
