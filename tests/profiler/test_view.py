@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,3 +270,14 @@ def test_a_pipe_that_would_be_read_twice_is_refused_and_says_so(log, command, tm
     command = [str(tmp_path / "out") if word == "OUT" else word for word in command]
     assert through_a_pipe(log, tmp_path, *command) == 2
     assert "a pipe can be read only once" in capsys.readouterr().err
+
+
+def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
+    head = Path(log).read_text().splitlines()[0]
+    mark = {"kind": "mark", "what": "rank", "name": "² of 4", "t0": 1, "t1": 1, "thread": 0}
+    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
+    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    assert main(["merge", str(odd), log]) == 0
+    assert "² of 4" in capsys.readouterr().out
