@@ -112,7 +112,11 @@ def _what_if(found: Any) -> tuple[str, list[str], list[list[str]]]:
         gains = [f"−{max(0.0, now - row[k]['greedy']):.3f}" for k in ("half", "free")]
         lines.append([row["op"], f"{row['ms']:.3f}", *cells, *gains])
     columns = ["op", "ms", "T∞ half", "T∞ free", "Tp half", "Tp free"]
-    return f"If an op took half as long, or nothing (greedy, p = {workers})", columns, lines
+    title = (
+        "If an op took half as long, or nothing: T∞ then, and what Tp would lose "
+        f"(greedy, p = {workers})"
+    )
+    return title, columns, lines
 
 
 def notes(found: Any) -> list[str]:
