@@ -76,10 +76,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return reader_left()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}")
+        return _refuse(_reason(error))
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
+
+
+def _reason(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _refuse(message: str, code: int = 2) -> int:
@@ -229,6 +233,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
+        if options.html and not os.path.isdir(os.path.dirname(os.path.abspath(options.html))):
+            raise ValueError(f"{options.html}: there is no such folder to write it into")
     except ValueError as error:
         return _refuse(str(error))
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
@@ -279,7 +285,9 @@ def _live(options: argparse.Namespace) -> Iterator[None]:
 def _complaining() -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        _refuse(_reason(error))
+    except ValueError as error:
         _refuse(str(error))
 
 
