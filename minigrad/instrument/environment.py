@@ -17,7 +17,8 @@ The same in code: mg.profile(every=, out=, format=, memory=, stack=, sync=, devi
 max_events=).
 
 Setting _EVERY, _OUT, _FORMAT, _MEMORY, _STACK or _SYNC switches the profile on unless
-MINIGRAD_PROFILE=0. A value that makes no sense gives one line on stderr and is ignored.
+MINIGRAD_PROFILE=0. A value that makes no sense gives one line on stderr and is ignored; so does a
+name that is nearly one of ours.
 """
 
 import os
@@ -28,7 +29,7 @@ _started = False
 def start() -> None:
     """Read the environment, once, and start what it asks for. A second call does nothing."""
     global _started
-    if not _started and any(name.startswith("MINIGRAD_") for name in os.environ):
+    if not _started and any(name.upper().startswith("MINIGRAD_") for name in os.environ):
         from .switches import start_switches  # the tools load only for those who ask for them
 
         _started = True

@@ -30,6 +30,7 @@ from .records import (
     Record,
     Release,
     device_fault,
+    end_fault,
     event_fault,
     is_count,
     mark_fault,
@@ -235,6 +236,8 @@ class EventReader:
                 self.events, self.dropped = record.get("events", 0), record.get("dropped", 0)
                 if not (is_count(self.dropped) and is_count(self.events) and self.events <= count):
                     raise FormatError(f"{self._at(number)}: the log's end does not fit its events")
+                if fault := end_fault(record):
+                    raise FormatError(f"{self._at(number)}: {fault}")
                 self.end = record
                 return
             elif kind == "device":

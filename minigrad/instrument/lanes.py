@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .formats import Event, EventReader
-from .records import Mark
+from .records import Mark, Record
 
 MAX_MARKS = 1_000_000  # kept of one log
 
@@ -28,11 +28,19 @@ class Lane:
 class Lanes:
     """All lanes of a log. `keys[n]` is what `key_of` gave for the events with key number n.
 
+    `others` is given every record that is neither an event nor a mark: a log is read once, so that
+    it may come through a pipe.
+
     marks   the log's marks (scopes, steps, optimizer steps, hooks), in the order of their ends
     cut     where the log was cut off, in one line, or None
     """
 
-    def __init__(self, path: str, key_of: Callable[[Event], Hashable]):
+    def __init__(
+        self,
+        path: str,
+        key_of: Callable[[Event], Hashable],
+        others: Callable[[Record], None] | None = None,
+    ):
         self.lanes: dict[int, Lane] = {}
         self.keys: list[Any] = []
         self.marks: list[Mark] = []
@@ -41,7 +49,10 @@ class Lanes:
             self.header = reader.header
             for event in reader.records():
                 if not isinstance(event, Event):
-                    if isinstance(event, Mark) and len(self.marks) < MAX_MARKS:
+                    if not isinstance(event, Mark):
+                        if others is not None:
+                            others(event)
+                    elif len(self.marks) < MAX_MARKS:
                         self.marks.append(event)
                     continue
                 lane = self.lanes.get(event.thread)

@@ -230,6 +230,14 @@ def event_fault(record: dict) -> str | None:
     return None
 
 
+def end_fault(record: dict) -> str | None:
+    """What is wrong with what the last line tells of the whole log."""
+    for name in ("untracked", "marks", "steps", "wall_ns", "writing_ns", "recording_ns"):
+        if name in record and not is_count(record[name]):
+            return f'"{name}" of the log\'s end should be a whole number'
+    return None
+
+
 def mark_fault(record: dict) -> str | None:
     """What is wrong with the line of a mark."""
     what, name = record.get("what"), record.get("name")

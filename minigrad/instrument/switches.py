@@ -9,14 +9,17 @@ from . import formats
 from .outputs import FROM_LOG, SUFFIXES, format_of
 from .profile import profile
 from .recorder import record_backward
-from .variables import complain, number, switch
+from .variables import complain, complain_of_misspelt, number, switch
 
 
 def start_switches() -> None:
     """Start the listeners that the environment asks for."""
+    complain_of_misspelt()
     if os.environ.get("MINIGRAD_GRAPH_OUT"):
         check = switch("MINIGRAD_GRAPH_CHECK")
         _GraphWriter(os.environ["MINIGRAD_GRAPH_OUT"], bool(check)).__enter__()
+    elif switch("MINIGRAD_GRAPH_CHECK"):
+        complain("MINIGRAD_GRAPH_CHECK=1 needs a file: set MINIGRAD_GRAPH_OUT")
     every = number("MINIGRAD_PROFILE_EVERY", int, 1, "a whole number of ops, from 1 on")
     out = os.environ.get("MINIGRAD_PROFILE_OUT") or None
     wanted = _formats(os.environ.get("MINIGRAD_PROFILE_FORMAT", ""))

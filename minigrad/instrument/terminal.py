@@ -1,21 +1,36 @@
 """Standard output and error as a command finds them: closed, a pipe cut off, or too plain."""
 
+import codecs
 import errno
 import io
 import os
 import shutil
 import sys
 
+# One character for one, so that columns stay columns: units, dots and lines, bars of charts.
+_PLAIN = str.maketrans("µ…·×–−─│▁▂▃▄▅▆▇█", "u.*x---|12345678")
+
+
+def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What a plain encoding takes instead of the characters that it does not have."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_PLAIN)
+    return text.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error("minigrad.plain", _plainly)
+
 
 def require_stdout() -> None:
     """Let standard output take any text; OSError where it is closed.
 
-    What its encoding does not have is written as an escape.
+    What its encoding does not have is written as something alike, or as an escape.
     """
     if sys.stdout is None:  # as Python has it after `command >&-`
         raise OSError(errno.EBADF, "it is closed", "standard output")
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+        sys.stdout.reconfigure(errors="minigrad.plain")
 
 
 def require_stderr() -> None:

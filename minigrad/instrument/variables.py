@@ -5,6 +5,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+PREFIX = "MINIGRAD_"
+_KNOWN = (
+    "ACCELERATE", "DISTRIBUTED_OVERLAP", "DISTRIBUTED_TIMEOUT", "GRAPH_CHECK", "GRAPH_OUT",
+    "KEEP_APART", "NUM_THREADS", "PROFILE", "PROFILE_DEVICE", "PROFILE_EVERY", "PROFILE_FORMAT",
+    "PROFILE_MAX_EVENTS", "PROFILE_MEMORY", "PROFILE_MIN_US", "PROFILE_OUT", "PROFILE_STACK",
+    "PROFILE_SYNC",
+)  # fmt: skip
+_ALIKE = 0.7  # of two names, from which one is taken for the other misspelt
 _OFF = ("", "0", "false", "no", "off")
 _ON = ("1", "true", "yes", "on")
 
@@ -16,6 +24,21 @@ def complain(message: str) -> None:
             print(f"minigrad: {message}", file=sys.stderr, flush=True)
         except (OSError, ValueError):
             pass
+
+
+def complain_of_misspelt() -> None:
+    """One line for each variable that does nothing and is nearly one that would.
+
+    Names that are like none of ours are left alone: they may be the program's own.
+    """
+    from difflib import get_close_matches  # of no use where no variable of ours is set
+
+    for name in sorted(os.environ):
+        prefix, own = name[: len(PREFIX)], name[len(PREFIX) :]
+        if prefix.upper() != PREFIX or (prefix == PREFIX and own in _KNOWN):
+            continue
+        if meant := get_close_matches(own.upper(), _KNOWN, 1, _ALIKE):
+            complain(f"{name} is not known and does nothing: is {PREFIX}{meant[0]} meant?")
 
 
 def switch(name: str) -> bool | None:

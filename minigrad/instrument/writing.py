@@ -29,8 +29,12 @@ def written_whole(path: str) -> Iterator[TextIO]:
     """A file to write to, which takes its name only when the block ends without an error."""
     mode = _mode(path)
     if mode is not None and not stat.S_ISREG(mode):
-        with open(path, "w", encoding="utf-8") as stream:
-            yield stream
+        try:
+            with open(path, "w", encoding="utf-8") as stream:
+                yield stream
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
         return
     target = os.path.realpath(path)
     partial = _beside(target)
@@ -41,7 +45,7 @@ def written_whole(path: str) -> Iterator[TextIO]:
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
-        if isinstance(error, OSError) and error.filename == partial:
+        if isinstance(error, OSError) and error.filename in (None, partial):
             error.filename = str(path)  # name the file that the user asked for
         raise
 

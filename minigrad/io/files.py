@@ -1,6 +1,7 @@
 """mg.save and mg.load: which format a file has, and what both formats share."""
 
 import os
+import stat
 from collections.abc import Mapping
 from typing import Any
 
@@ -67,6 +68,7 @@ def load(
     100 times the file). FormatError for a damaged, hostile or too large file. No code in a file is
     ever run.
     """
+    _check_kind(path)
     arrays, texts = _form(path).read(os.fspath(path), max_bytes)
     tensors_by_name = {name: create.as_tensor(a, device=device) for name, a in arrays.items()}
     return rebuild(tensors_by_name, texts.get(_STATE), str(path))
@@ -74,8 +76,16 @@ def load(
 
 def metadata(path: str | os.PathLike) -> dict[str, str]:
     """The texts that were saved beside a state."""
+    _check_kind(path)
     texts = _form(path).read_metadata(os.fspath(path))
     return {name: text for name, text in texts.items() if name != _STATE}
+
+
+def _check_kind(path: str | os.PathLike) -> None:
+    """FormatError for a pipe, which would be waited for, or a device, which may have no end."""
+    mode = os.stat(path).st_mode if os.path.exists(path) else 0
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
+        raise FormatError(f"{path} is a pipe or a device; only a file can be loaded")
 
 
 def _form(path: str | os.PathLike) -> Any:

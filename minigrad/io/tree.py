@@ -27,8 +27,13 @@ def is_array(value: Any) -> bool:
 
 
 def as_numpy(value: Any) -> np.ndarray:
-    """The values as a contiguous NumPy array, from a GPU too."""
+    """The values as a contiguous NumPy array, from a GPU too; TypeError for one with a mask."""
     data = value.data if isinstance(value, Tensor) else value
+    if isinstance(data, np.ma.MaskedArray):
+        raise TypeError(
+            "save: a file has no place for the mask of a masked array; save x.filled(value) and "
+            "np.ma.getmaskarray(x) under two names"
+        )
     data = data.get() if hasattr(data, "get") else data  # CuPy's
     return np.ascontiguousarray(data).reshape(data.shape)  # which makes 0-d arrays 1-d
 

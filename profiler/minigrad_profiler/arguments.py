@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import stat
 
 
 def count(text: str) -> int:
@@ -41,3 +42,9 @@ def not_over(out: str | None, *sources: str) -> None:
     for source in sources if out else ():
         if os.path.realpath(out or "") == os.path.realpath(source):
             raise ValueError(f"{out}: would replace {source} itself; name another file")
+
+
+def read_again(log: str, why: str) -> None:
+    """ValueError where a log is to be read more than once and comes through a pipe."""
+    if os.path.exists(log) and stat.S_ISFIFO(os.stat(log).st_mode):
+        raise ValueError(f"{log}: a pipe can be read only once, and {why}; keep the log in a file")

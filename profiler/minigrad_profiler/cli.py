@@ -20,7 +20,7 @@ from minigrad.instrument.table import show
 from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, compare_cli, memory, report_cli, roofline
-from .arguments import columns_wide, count, microseconds, not_over, percent
+from .arguments import columns_wide, count, microseconds, not_over, percent, read_again
 from .diff import difference
 from .live import NoTerminal, live
 from .merge import merged
@@ -75,10 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         return reader_left()
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return _refuse(f"{where}{error.strerror or error}")
+        return _refuse(_reason(error))
     except KeyboardInterrupt:
         return _refuse("interrupted", 130)
+
+
+def _reason(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
 
 
 def _refuse(message: str, code: int = 2) -> int:
@@ -201,6 +205,8 @@ def _add_merge(parser: argparse.ArgumentParser) -> None:
 
 def _merge(options: argparse.Namespace) -> int:
     not_over(options.chrome, *options.logs)
+    for log in options.logs if options.chrome else ():
+        read_again(log, "--chrome reads each log once more")
     result = merged(options.logs)
     for rank in result.ranks:
         _noted(rank.cut)
@@ -217,6 +223,8 @@ def _run(options: argparse.Namespace) -> int:
     try:
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
+        if options.html and not os.path.isdir(os.path.dirname(os.path.abspath(options.html))):
+            raise ValueError(f"{options.html}: there is no such folder to write it into")
     except ValueError as error:
         return _refuse(str(error))
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
@@ -267,7 +275,9 @@ def _live(options: argparse.Namespace) -> Iterator[None]:
 def _complaining() -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        _refuse(_reason(error))
+    except ValueError as error:
         _refuse(str(error))
 
 
@@ -327,6 +337,8 @@ def _export(options: argparse.Namespace) -> int:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
     for path in wanted.values():
         not_over(path, options.log)
+    if len(wanted) > 1:
+        read_again(options.log, "it is read for each file that is written")
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

@@ -366,11 +366,13 @@ def _split(run: Run, model: Model) -> dict[str, float]:
         rules = sum(bar.end - bar.start for bar in run.bars)
         return {"work": model.work, "slower": rules - model.work, "lock, GIL": 0.0,
                 "dependency": 0.0, "imbalance": 0.0, "scheduling": total - rules}  # fmt: skip
-    waiting = max(0.0, sums["rules"] - sums["cpu"]) + sums["locked"]
+    rules = sums["rules"]  # the serial engine's own time may hold waits for a processor too, so
+    work = min(model.work, rules)  # what the processor gave may be less than that
+    slower = max(0.0, min(sums["cpu"], rules) - work)
     parts = {
-        "work": model.work,
-        "slower": min(sums["cpu"], sums["rules"]) - model.work,
-        "lock, GIL": waiting,
+        "work": work,
+        "slower": slower,
+        "lock, GIL": rules - work - slower + sums["locked"],
         "dependency": sums["waited"],
         "imbalance": sums["over"] + max(0.0, total - sums["alive"]),
     }

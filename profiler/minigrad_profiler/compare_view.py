@@ -112,7 +112,11 @@ def _what_if(found: Any) -> tuple[str, list[str], list[list[str]]]:
         gains = [f"−{max(0.0, now - row[k]['greedy']):.3f}" for k in ("half", "free")]
         lines.append([row["op"], f"{row['ms']:.3f}", *cells, *gains])
     columns = ["op", "ms", "T∞ half", "T∞ free", "Tp half", "Tp free"]
-    return f"If an op took half as long, or nothing (greedy, p = {workers})", columns, lines
+    title = (
+        "If an op took half as long, or nothing: T∞ then, and what Tp would lose "
+        f"(greedy, p = {workers})"
+    )
+    return title, columns, lines
 
 
 def notes(found: Any) -> list[str]:
@@ -146,19 +150,25 @@ def save(found: Any, path: str) -> None:
 
 def html(found: Any) -> str:
     """One page that needs nothing else: tables, chart, notes."""
-    body = [f"<p>{escape(note)}</p>" for note in notes(found)] + [gantt.svg(found.runs)]
+    body = [f"<p>{escape(note)}</p>" for note in notes(found)]
+    body.append(f"<div>{gantt.svg(found.runs)}</div>")
     for title, columns, lines in tables(found):
         head = "".join(f"<th>{escape(c)}</th>" for c in columns)
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
             for line in lines
         )
-        body.append(f"<h2>{escape(title)}</h2><table><tr>{head}</tr>{rows}</table>")
+        table = f"<table><tr>{head}</tr>{rows}</table>"
+        body.append(f"<h2>{escape(title)}</h2><div>{table}</div>")
     style = (
-        "body{font:14px sans-serif;margin:2em;max-width:1060px}td,th{padding:2px 12px;"
-        "text-align:right}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"
+        ":root{color-scheme:light dark}body{font:14px sans-serif;margin:2em auto;padding:0 1em;"
+        "max-width:1060px}div{overflow-x:auto}td,th{padding:2px 12px;text-align:right;"
+        "white-space:nowrap}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"
+        "svg{background:#fff}"
     )
     return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>minigrad compare</title>"
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        "<meta name='viewport' content='width=device-width,initial-scale=1'>"
+        "<title>minigrad compare</title>"
         f"<style>{style}</style><h1>One graph, every engine</h1>{''.join(body)}</html>\n"
     )

@@ -42,9 +42,9 @@ class Change:
     @property
     def verdict(self) -> str:
         """ "slower", "faster", "same", or "only before", "only after"."""
-        if not self.calls_after:
+        if self.calls_before and not self.calls_after:
             return "only before"
-        if not self.calls_before:
+        if self.calls_after and not self.calls_before:
             return "only after"
         if abs(self.delta_ns) <= self.noise_ns:
             return "same"
@@ -167,13 +167,18 @@ def difference(before: Sequence[str], after: Sequence[str]) -> Difference:
 
 
 def _cells(change: Change) -> list[str]:
-    part = f"{100 * change.delta_ns / change.before_ns:+.1f} %" if change.before_ns else "new"
+    if not change.calls_after:
+        part = "gone" if change.calls_before else ""
+    elif change.before_ns:
+        part = f"{100 * change.delta_ns / change.before_ns:+.1f} %"
+    else:
+        part = "new"
     noise = f"±{100 * change.noise_ns / change.before_ns:.1f} %" if change.before_ns else ""
     return [
         change.name,
         duration(change.before_ns) if change.calls_before else "",
         duration(change.after_ns) if change.calls_after else "",
-        part if change.calls_after else "gone",
+        part,
         noise,
         change.verdict,
     ]

@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import EventReader, header, json_text
-from minigrad.instrument.records import CATEGORIES, Allocation, Category, Held, Release
+from minigrad.instrument.records import CATEGORIES, Allocation, Category, Held, Record, Release
 from minigrad.instrument.speedscope import write_sampled
 from minigrad.instrument.table import duration, size, text_table
 
@@ -127,9 +127,13 @@ def _table(owners: list[Owner], width: int) -> str:
 
 
 class Columns:
-    """All arrays of a log: some numbers each, so that a million of them take some 60 MB."""
+    """All arrays of a log: some numbers each, so that a million of them take some 60 MB.
+
+    Each record is given to `take`, and then to `ends` what the log tells of itself.
+    """
 
     def __init__(self, path: str):
+        self.path = path
         self.place: dict[int, int] = {}  # id -> row
         self.born, self.died, self.bytes = array("q"), array("q"), array("q")
         self.used, self.used_forward = array("q"), array("q")
@@ -137,34 +141,32 @@ class Columns:
         self.changes = array("q"), array("q"), array("b")  # time, row, category
         self.owners: list[tuple] = []
         self.releases = 0
-        numbers: dict[Hashable, int] = {}
-        with EventReader(path, salvage=True) as reader:
-            self.header = reader.header
-            if not reader.header.get("memory"):
-                raise FormatError(
-                    f"{path}: it was recorded without memory; record it with "
-                    "minigrad-profile run --memory, or mg.event_log(path, memory=True)"
-                )
-            for record in reader.records():
-                if record.__class__ is Allocation:
-                    self._allocation(record, numbers)  # type: ignore[arg-type]
-                elif record.__class__ is Release:
-                    self._release(record)  # type: ignore[arg-type]
-                elif record.__class__ is Held:
-                    self._held(record)  # type: ignore[arg-type]
-                elif record.__class__ is Category:
-                    self._category(record)  # type: ignore[arg-type]
-            self.end, self.cut = reader.end, reader.cut
+        self._numbers: dict[Hashable, int] = {}
 
-    def _allocation(self, record: Allocation, numbers: dict) -> None:
+    def take(self, record: Record) -> None:
+        """Add a record; those that tell nothing of memory are passed over."""
+        if isinstance(record, Allocation):
+            self._allocation(record)
+        elif isinstance(record, Release):
+            self._release(record)
+        elif isinstance(record, Held):
+            self._held(record)
+        elif isinstance(record, Category):
+            self._category(record)
+
+    def ends(self, header: dict[str, Any], end: dict[str, Any], cut: str | None) -> None:
+        """Keep what the log tells of itself."""
+        self.header, self.end, self.cut = header, end, cut
+
+    def _allocation(self, record: Allocation) -> None:
         if record.id in self.place:
-            raise FormatError(f"memory {record.id} is allocated twice")
+            raise FormatError(f"{self.path}: memory {record.id} is allocated twice")
         self.place[record.id] = len(self.born)
         made_by = record.op or (record.category if record.phase == "before" else record.phase)
         if record.phase == "backward" and record.op:
             made_by += ".backward"
         key = (made_by, place_of(record.site), record.scope)
-        number = numbers.setdefault(key, len(numbers))
+        number = self._numbers.setdefault(key, len(self._numbers))
         if number == len(self.owners):
             self.owners.append(key)
         self.born.append(record.t)
@@ -178,7 +180,7 @@ class Columns:
     def _release(self, record: Release) -> None:
         row = self.place.get(record.id)
         if row is None or self.died[row] != FOREVER:
-            raise FormatError(f"memory {record.id} is released without being held")
+            raise FormatError(f"{self.path}: memory {record.id} is released without being held")
         self.died[row] = max(record.t, self.born[row])
         self.used[row] = max(record.used, self.born[row])
         self.used_forward[row] = record.used_forward
@@ -201,7 +203,17 @@ class Columns:
 
 def story(path: str, buckets: int = 200) -> Story:
     """Replay a log; FormatError if it is damaged, or holds nothing of memory."""
-    return story_of(Columns(path), buckets)
+    columns = Columns(path)
+    with EventReader(path, salvage=True) as reader:
+        if not reader.header.get("memory"):
+            raise FormatError(
+                f"{path}: it was recorded without memory; record it with "
+                "minigrad-profile run --memory, or mg.event_log(path, memory=True)"
+            )
+        for record in reader.records():
+            columns.take(record)
+        columns.ends(reader.header, reader.end, reader.cut)
+    return story_of(columns, buckets)
 
 
 def story_of(columns: Columns, buckets: int) -> Story:

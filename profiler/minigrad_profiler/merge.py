@@ -34,6 +34,7 @@ class Rank:
     exposed: float
     waiting: float
     steps: int
+    base: int  # time 0 of the log, on its own clock
     offset: int  # nanoseconds to add to the log's times
     cut: str | None
 
@@ -100,9 +101,8 @@ def merged(logs: Sequence[str]) -> Merged:
         offsets = [clock - found[0][2] for _, _, clock, _ in found]
     for (_, _, _, rank), offset in zip(found, offsets, strict=True):
         rank.offset = offset
-    with EventReader(found[0][3].log, salvage=True) as reader:
-        base = reader.header["base_ns"]
-    return Merged([rank for _, _, _, rank in found], base)
+    ranks = [rank for _, _, _, rank in found]
+    return Merged(ranks, ranks[0].base)
 
 
 def _read(log: str) -> tuple[tuple, int | None, int, Rank]:
@@ -123,16 +123,17 @@ def _read(log: str) -> tuple[tuple, int | None, int, Rank]:
             elif record.what == "rank" and start is None:
                 name, start = record.name, record.t1
         unix = reader.header.get("base_unix_ns")
-        clock = (unix if is_count(unix) else 0) - reader.header["base_ns"]
+        base = reader.header["base_ns"]
         cut = reader.cut
     moving, idle = united(transfers), united(waits)
     exposed = sum(b - a for a, b in common(moving, idle))
     rank = Rank(
         name or os.path.basename(log), log, len(transfers), length(moving) / 1e6, exposed / 1e6,
-        length(idle) / 1e6, steps, 0, cut,
+        length(idle) / 1e6, steps, base, 0, cut,
     )  # fmt: skip
     number = name.partition(" ")[0]
-    return (0, int(number), log) if number.isdigit() else (1, 0, log), start, clock, rank
+    clock = (unix if is_count(unix) else 0) - base
+    return (0, int(number), log) if number.isdecimal() else (1, 0, log), start, clock, rank
 
 
 # -- stretches of time -----------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from .report_advice import Finding, advice
 from .report_compare import comparison
 from .report_flame import flames
 from .report_log import Measured, inert, measured
-from .report_memory import Memory, memory_of
+from .report_memory import Memory, Shaped, memory_of
 from .report_source import sources
 from .report_tables import COLUMNS, Line, lines_by, points, table
 from .report_timeline import timeline
@@ -89,9 +89,11 @@ def report_of(log: str, peaks: Peaks | None = None, also: Sequence[str] = ()) ->
     peaks  of the machine; measured now where they are not given
     also   logs of other processes of the same run
     """
-    found = measured(log)
+    columns = Shaped(log)
+    found = measured(log, columns.take)
+    columns.ends(found.header, found.end, found.cut)
     peaks = peaks or measured_peaks()
-    memory = memory_of(log, found.marks) if found.header.get("memory") else None
+    memory = memory_of(columns, found.marks) if found.header.get("memory") else None
     tables = {by: lines_by(found, by, peaks) for by in _TABLES}
     findings = advice(found, tables["line"], memory)
     return Report(found, memory, peaks, tables, findings, [measured(path) for path in also])

@@ -4,12 +4,13 @@ What a million events leave in memory is four numbers each, and one key for each
 """
 
 from array import array
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from minigrad.instrument.formats import Event
 from minigrad.instrument.lanes import Lanes, walk
+from minigrad.instrument.records import Record
 
 from .names import place_of, relative
 from .view import shapes_of
@@ -90,10 +91,10 @@ def add(to: Sums, more: Sums) -> None:
     to.total_ns += more.total_ns
 
 
-def measured(path: str) -> Measured:
-    """Read a log; FormatError where it is damaged."""
+def measured(path: str, others: Callable[[Record], None] | None = None) -> Measured:
+    """Read a log; FormatError where it is damaged. others: as in Lanes."""
     reading = _Reading()
-    lanes = Lanes(path, reading.key_of)
+    lanes = Lanes(path, reading.key_of, others)
     found = Measured(
         path, lanes.header, lanes.end, lanes.cut, lanes.dropped, lanes.keys, lanes.lanes,
         reading.seqs, {}, lanes.marks,

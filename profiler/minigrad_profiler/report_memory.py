@@ -103,22 +103,21 @@ def _shown(found: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-class _Shaped(Columns):
+class Shaped(Columns):
     """The columns of a log, with the shapes of gradients, inputs and parameters."""
 
     def __init__(self, path: str):
         self.shapes: dict[int, tuple] = {}
         super().__init__(path)
 
-    def _allocation(self, record: Allocation, numbers: dict) -> None:
+    def _allocation(self, record: Allocation) -> None:
         if record.category != "temporary" and len(self.shapes) < _MOST_SHAPES:
             self.shapes[len(self.born)] = record.shape
-        super()._allocation(record, numbers)
+        super()._allocation(record)
 
 
-def memory_of(path: str, marks: list[Mark]) -> Memory:
-    """Replay a log that was recorded with memory; FormatError if it is damaged."""
-    columns = _Shaped(path)
+def memory_of(columns: Shaped, marks: list[Mark]) -> Memory:
+    """What the columns of a log tell that was recorded with memory."""
     story = story_of(columns, buckets=400)
     steps = sorted([mark for mark in marks if mark.what == "optimizer"], key=lambda mark: mark.t0)
     steps = steps[:: max(1, len(steps) // _MOST_STEPS)]
@@ -156,7 +155,7 @@ def _waiting(columns: Columns) -> list[Waiting]:
     return sorted(found, key=lambda w: (-w.bytes, w.place, w.op))
 
 
-def _unread(columns: _Shaped, steps: list[Mark]) -> list[Unread]:
+def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
     """Gradients that were there throughout an optimizer's step and were never read after it began.
 
     Without an optimizer in the log nothing is said: the program may read `.grad` by itself.
@@ -177,7 +176,7 @@ def _unread(columns: _Shaped, steps: list[Mark]) -> list[Unread]:
     return sorted(found, key=lambda unread: -unread.bytes)
 
 
-def _first_use(columns: _Shaped, shape: tuple) -> tuple[str, ...]:
+def _first_use(columns: Shaped, shape: tuple) -> tuple[str, ...]:
     """Lines at which arrays of this shape, which no op had made, were first given to an op."""
     kinds = CATEGORIES.index("input"), CATEGORIES.index("parameter")
     rows = [row for row, other in columns.shapes.items() if other == shape]

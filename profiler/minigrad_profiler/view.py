@@ -138,7 +138,7 @@ class Summary:
     def _notes(self) -> list[str]:
         notes = []
         wall, own = self.end.get("wall_ns"), self.end.get("recording_ns")
-        if isinstance(wall, int) and isinstance(own, int) and wall:
+        if wall and own is not None:
             notes.append(
                 f"recording took about {duration(own)} of {duration(wall)} ({own / wall:.1%}); "
                 "nothing is subtracted"

@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from minigrad.instrument import variables
 
 ROOT = Path(__file__).parents[2]
 TRAIN = """
@@ -144,6 +147,33 @@ def test_a_bad_value_is_one_line_and_ignored(name, value, what, tmp_path):
     out, err = run(TRAIN + "print('done')", tmp_path, **{name: value})
     assert out == "done\n"
     assert len(err.splitlines()) == 1 and name in err and value in err and what in err
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("MINIGRAD_PROFIL", "MINIGRAD_PROFILE"),
+        ("MINIGRAD_PROFILE_MEM", "MINIGRAD_PROFILE_MEMORY"),
+        ("MINIGRAD_GRAPH", "MINIGRAD_GRAPH_OUT"),
+        ("MINIGRAD_THREADS", "MINIGRAD_NUM_THREADS"),
+        ("minigrad_profile", "MINIGRAD_PROFILE"),
+        ("MINIGRAD_GRAPH_CHECK", "MINIGRAD_GRAPH_OUT"),
+    ],
+)
+def test_a_variable_that_does_nothing_is_one_line_naming_the_one_meant(name, meant, tmp_path):
+    out, err = run(TRAIN + "print('done')", tmp_path, **{name: "1"})
+    assert out == "done\n"
+    assert len(err.splitlines()) == 1 and name in err and meant in err
+
+
+def test_a_variable_like_none_of_ours_is_left_alone(tmp_path):
+    assert run(TRAIN, tmp_path, MINIGRAD_HOME="/data", MINIGRAD_CASE="7") == ("", "")
+
+
+def test_every_variable_that_the_source_reads_is_known():
+    sources = [p.read_text("utf-8") for p in (ROOT / "minigrad").rglob("*.py")]
+    named = {name for text in sources for name in re.findall(r'"MINIGRAD_([A-Z_]+)"', text)}
+    assert named == set(variables._KNOWN)
 
 
 def test_profile_0_wins_over_the_other_variables(tmp_path):

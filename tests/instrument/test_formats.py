@@ -137,6 +137,8 @@ def test_lines_of_kinds_to_come_are_passed_over(path):
         ([HEADER, {"kind": "define", "what": "arrays", "id": 0, "inputs": [0], "outputs": []}],
          "an? arrays that is not"),
         ([HEADER, THREAD, EVENT, {**END, "events": 2}], "does not fit"),
+        ([HEADER, THREAD, EVENT, {**END, "untracked": "x"}], '"untracked" of the log\'s end'),
+        ([HEADER, THREAD, EVENT, {**END, "wall_ns": 10**400}], '"wall_ns" of the log\'s end'),
         ([HEADER, THREAD, DEVICE], "not defined"),
         ([HEADER, THREAD, STREAM, {**DEVICE, "host": -1}], "host, a whole number"),
         ([HEADER, THREAD, STREAM, {**DEVICE, "of": None}], '"of", a text'),

@@ -71,6 +71,15 @@ def test_what_the_encoding_does_not_have_is_no_error(files, command):
     assert done.returncode == 0 and done.stderr == ""
 
 
+def test_units_and_charts_are_as_wide_in_plain_ascii(files):
+    with event_log(files / "memory.jsonl", memory=True):
+        mg.tanh(mg.ones((8, 8)))
+    command = "minigrad_profiler memory memory.jsonl"
+    plain, full = (shell(files, command, "", **env).stdout for env in (ASCII, {"PYTHONUTF8": "1"}))
+    assert plain.isascii() and "\\" not in plain
+    assert list(map(len, plain.splitlines())) == list(map(len, full.splitlines()))
+
+
 def test_what_is_said_beside_a_result_is_not_put_into_it_where_standard_error_is_closed(files):
     render = "minigrad_viz graph.json -o - --format svg --max-nodes 2"
     assert "drawn as" in shell(files, render, ">/dev/null").stderr

@@ -127,3 +127,9 @@ def test_a_folder_that_is_missing_is_told_by_the_name_that_was_asked_for(tmp_pat
     with pytest.raises(FileNotFoundError) as caught:
         GrowingFile(tmp_path / "no" / "a")
     assert caught.value.filename == str(tmp_path / "no" / "a")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_device_is_told_by_its_name():
+    with pytest.raises(OSError, match="/dev/full"):
+        write_whole("/dev/full", "text")

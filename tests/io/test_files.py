@@ -89,6 +89,8 @@ def test_complex128_goes_into_npz_alone(tmp_path):
         ([1, 2], "must be a dictionary, got"),
         ({"a": {"b": object()}}, r"a\.b is a object; a file holds arrays"),
         ({"a": {1.5: 2}}, "a has the key 1.5"),
+        ({"a": np.ma.masked_array([1.0, 2.0], [0, 1])}, "no place for the mask"),
+        ({"a": [np.ma.masked_array([1.0, 2.0], [0, 1])]}, "no place for the mask"),
     ],
 )
 def test_what_a_file_cannot_hold_is_named(tmp_path, state, message):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pickle
 import struct
 import zipfile
@@ -208,3 +209,15 @@ def test_a_number_beyond_any_float_in_the_description_is_refused(tmp_path):
     np.savez(tmp_path / "x.npz", __metadata__=texts)
     with pytest.raises(mg.errors.FormatError, match="the description of its state is damaged"):
         mg.load(tmp_path / "x.npz")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_a_pipe_and_a_device_are_refused_at_once(tmp_path, suffix):
+    pipe, device = tmp_path / f"pipe{suffix}", tmp_path / f"device{suffix}"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    for path in (pipe, device):
+        for read in (mg.load, mg.io.metadata):
+            with pytest.raises(mg.errors.FormatError, match="only a file can be loaded"):
+                read(path)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from minigrad_profiler import cli, compare, compare_view, gantt
+from minigrad_profiler.compare import Run, _split
 from minigrad_profiler.compare_model import Model
 
 import minigrad as mg
@@ -90,6 +91,13 @@ def test_a_tape_is_compared_where_one_has_recorded_the_loss():
     found = compare(loss, workers=[2], repeats=1)
     assert found.way("tape").same_bits and not found.missing
     del tape
+
+
+def test_no_share_is_counted_twice_where_the_machine_is_shared():
+    sums = {"rules": 95.0, "cpu": 30.0, "waited": 0.0, "over": 0.0, "locked": 1.0, "alive": 100.0}
+    parts = _split(Run("parallel", 1, 100.0, [], sums), Model(["exp"], [90.0], [[]]))
+    assert min(parts.values()) >= 0 and sum(parts.values()) == pytest.approx(100)
+    assert parts["work"] == 90 and parts["lock, GIL"] == 6
 
 
 def test_the_losses_of_a_run_add_up_to_its_workers_time(found):

@@ -61,6 +61,13 @@ def test_rows_of_one_side_alone_are_told(tmp_path):
     }  # fmt: skip
 
 
+def test_two_empty_logs_are_the_same(tmp_path, capsys):
+    empty = written(tmp_path / "a", [])
+    assert difference([empty], [empty]).total.verdict == "same"
+    assert main(["diff", empty, empty]) == 0
+    assert "gone" not in capsys.readouterr().out
+
+
 def test_the_same_op_in_two_scopes_is_two_rows(tmp_path):
     a = written(tmp_path / "a", STEADY, scope="encoder")
     assert [c.name for c in difference([a], [a]).changes] == ["encoder mul"]

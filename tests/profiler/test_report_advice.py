@@ -145,3 +145,14 @@ def test_an_empty_log_has_no_advice(tmp_path, capsys):
     assert main(["advice", str(path)]) == 0
     assert capsys.readouterr().out == "nothing stands out\n"
     assert main(["report", str(path), "-o", str(tmp_path / "empty.html")]) == 0
+
+
+def test_a_log_that_says_it_was_open_for_no_time_has_no_share_of_recording(tmp_path, capsys):
+    path = tmp_path / "odd.jsonl"
+    with mg.event_log(path):
+        mg.exp(1.0)
+    *lines, end = path.read_text().splitlines()
+    odd = {**json.loads(end), "wall_ns": 0, "recording_ns": 10**9}
+    path.write_text("\n".join([*lines, json.dumps(odd), ""]))
+    assert main(["advice", str(path)]) == 0
+    assert "recording took" not in capsys.readouterr().out

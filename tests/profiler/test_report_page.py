@@ -31,7 +31,9 @@ def made(tmp_path_factory):
                 loss = (model(x) ** 2).mean()
             loss.backward()
             optimizer.step()
-    compare((model(x) ** 2).mean(), repeats=1, workers=[2]).save(str(folder / "compare.json"))
+    found = compare((model(x) ** 2).mean(), repeats=1, workers=[2])
+    found.save(str(folder / "compare.json"))
+    found.save(str(folder / "compare.html"))
     path = folder / "report.html"
     path.write_text(report_of(log, PEAKS).page("a run", str(folder / "compare.json")))
     return path
@@ -265,6 +267,18 @@ def test_theme_and_sections_have_keys(opened):
 def test_nothing_is_wider_than_the_window(opened, width):
     page = opened(width=width)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_narrow_window_shows_the_texts_of_pictures_large_enough_to_read(opened):
+    text = opened(width=390).locator("#memory-chart text").first
+    assert text.bounding_box()["height"] > 10
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_the_page_of_a_comparison_fits_the_window_and_is_dark_where_asked(opened, made, width):
+    page = opened(made.with_name("compare.html"), width=width, dark=True)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(255, 255, 255)"
 
 
 def test_paper_is_white_and_has_no_controls(opened):

@@ -144,6 +144,13 @@ def test_a_log_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tm
     assert done.stderr.count("\n") == 1 and "no/log.jsonl" in done.stderr
 
 
+def test_a_report_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tmp_path):
+    (tmp_path / "s.py").write_text("print('ran')")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "--html", "no/r.html", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "minigrad-profile: no/r.html: there is no such folder to write it into\n"
+
+
 def test_device_times_without_a_device_are_one_line_and_the_script_does_not_run(tmp_path):
     if mg.cuda.is_available():
         pytest.skip("there is a GPU here")

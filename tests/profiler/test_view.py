@@ -1,7 +1,10 @@
 """`minigrad-profile view` and `export`: tables whose numbers agree, and clear refusals."""
 
 import json
+import os
 import re
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -227,3 +230,54 @@ def test_a_header_with_odd_numbers_makes_a_trace_that_is_whole(log, wrong, tmp_p
     for command in ("export", "merge"):
         assert main([command, str(tmp_path / "odd.jsonl"), "--chrome", out]) == 0
         assert all(type(e["pid"]) is int for e in json.load(open(out))["traceEvents"])
+
+
+def through_a_pipe(log, tmp_path, *command):
+    """The exit code of a command on a named pipe that a log is written into."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cp", str(log), str(pipe)]) as writing:
+        code = main([command[0], str(pipe), *command[1:]])
+        writing.kill()  # where nothing was read
+    return code
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["view"],
+        ["memory"],
+        ["advice"],
+        ["report", "-o", "OUT"],
+        ["merge"],
+        ["export", "--html", "OUT"],
+    ],
+)
+def test_a_log_may_come_through_a_pipe(command, tmp_path, capsys):
+    log = tmp_path / "run.jsonl"
+    with event_log(log, memory=True):
+        mg.tanh(mg.ones((2, 2)))
+    command = [str(tmp_path / "out") if word == "OUT" else word for word in command]
+    assert through_a_pipe(log, tmp_path, *command) == 0, capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize(
+    "command", [["merge", "--chrome", "OUT"], ["export", "--chrome", "OUT", "--folded", "OUT"]]
+)
+def test_a_pipe_that_would_be_read_twice_is_refused_and_says_so(log, command, tmp_path, capsys):
+    command = [str(tmp_path / "out") if word == "OUT" else word for word in command]
+    assert through_a_pipe(log, tmp_path, *command) == 2
+    assert "a pipe can be read only once" in capsys.readouterr().err
+
+
+def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
+    head = Path(log).read_text().splitlines()[0]
+    mark = {"kind": "mark", "what": "rank", "name": "² of 4", "t0": 1, "t1": 1, "thread": 0}
+    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
+    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    assert main(["merge", str(odd), log]) == 0
+    assert "² of 4" in capsys.readouterr().out

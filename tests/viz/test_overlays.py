@@ -1,6 +1,7 @@
 """What is laid over a picture: heat, signs of NaN, the critical path, saved arrays, values."""
 
 import json
+import math
 import re
 import xml.etree.ElementTree as ET
 
@@ -135,6 +136,15 @@ def test_flops_are_shown_where_the_dump_tells_them(dumps, save, viz, tmp_path):
     document["nodes"][1]["flops"] = 2_500_000
     assert viz(save(document), "-o", tmp_path / "o.svg", "--heat", "flops")[0] == 0
     assert "2.5 MFLOP" in (tmp_path / "o.svg").read_text()
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_check_whose_error_is_no_number_is_drawn(odd, dumps, save, viz, tmp_path):
+    document = timed(dumps)
+    document["nodes"][1]["check"] = {"verdict": "wrong", "error": odd, "tolerance": odd}
+    out = tmp_path / "o.json"
+    assert viz(save(document), "-o", out)[0] == 0
+    assert str(odd) in out.read_text()
 
 
 @pytest.mark.parametrize("ending", ["svg", "dot", "mmd", "json"])

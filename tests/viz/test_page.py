@@ -141,3 +141,12 @@ def test_arrows_walk_along_the_links(open_page, dumps):
     assert page.locator("#panel h2").inner_text() == "mul"
     page.keyboard.press("Escape")
     assert page.locator("#panel h2").inner_text() == "graph"
+
+
+def test_numbered_scopes_are_listed_by_their_numbers(open_page, dumps):
+    dump = dumps.Dump()
+    last = dump.leaf((2,))
+    for number in range(12):
+        last = dump.op("tanh", (2,), last, scope=f"block{number}")
+    listed = open_page(dump.done(last)).locator("#panel").inner_text().split("SCOPES")[1]
+    assert listed.index("block2") < listed.index("block10")

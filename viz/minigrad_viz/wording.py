@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os.path
 from collections.abc import Sequence
 
@@ -55,8 +56,8 @@ def nanoseconds_text(duration: int) -> str:
 
 def number_text(value: float | str) -> str:
     """3.14159 -> '3.142', -0.00001 -> '−1.00e−5'; words such as 'nan' stay."""
-    if isinstance(value, str):
-        return value.replace("-", "−")
+    if isinstance(value, str) or not math.isfinite(value):
+        return str(value).replace("-", "−")
     size = abs(value)
     if size == 0 or 1e-3 <= size < 1e5:
         return f"{value:.4g}".replace("-", "−")

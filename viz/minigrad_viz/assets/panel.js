@@ -93,7 +93,8 @@ function differences(app) {
 function scopeRows(app) {
   const hidden = (scope) => prefixes(scope).slice(0, -1).some((outer) => app.closed.has(outer));
   const listed = [...scopes].filter(([scope]) => !hidden(scope));
-  listed.sort((a, b) => (a[0] < b[0] ? -1 : 1));
+  const order = new Intl.Collator("en", { numeric: true }).compare;  // block2 before block10
+  listed.sort((a, b) => order(a[0], b[0]));
   return listed.slice(0, 300).map(([scope, count]) =>
     action((app.closed.has(scope) ? "▸ " : "▾ ") + scope, countText(count, "node"),
       () => app.toggle(scope)));
