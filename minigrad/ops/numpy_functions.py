@@ -105,12 +105,6 @@ def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return _wrapped(edges.size - places if falls else places)
 
 
-@_numpy(np.where)
-def _where(condition: Any, *choices: Any) -> Any:
-    """Of the condition alone: where it holds, one array of places for each axis."""
-    return op.where(condition, *choices) if choices else op.nonzero(condition)
-
-
 @_numpy(np.union1d)
 def _union1d(a: Any, b: Any) -> Any:
     return op.unique(op.concatenate([op.reshape(array_beside(x, y), shape=-1)

@@ -305,9 +305,7 @@ def means(x: Any, how: Windows) -> Any:
     return sum_pool(x, how=how, divisor=prod(how.kernel))
 
 
-def _max_pool(
-    dims, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices=False
-):  # fmt: skip
+def _max_pool(dims, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices=False):
     x = array_like(x)
     name = f"max_pool{dims}d"
     how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
