@@ -53,8 +53,9 @@ def _length(axis: Any) -> int | None:
     """How many axes are named: 0 for an integer, None for what names none."""
     if isinstance(axis, int) and not isinstance(axis, bool):
         return 0
-    some = isinstance(axis, tuple) and axis and all(isinstance(k, int) for k in axis)
-    return len(axis) if some else None
+    if isinstance(axis, tuple) and axis and all(isinstance(k, int) for k in axis):
+        return len(axis)
+    return None
 
 
 def _of_three_axes(sample: Sample) -> list[tuple]:
