@@ -90,7 +90,8 @@ def test_logical_reductions_answer_with_constants(x):
         (lambda t: np.sum(t, where=np.ones((2, 2), bool)), r"np\.sum: where=.*mg\.where\(mask"),
         (lambda t: np.sum(t, initial=1.0), r"np\.sum: initial=.*combine the result"),
         (lambda t: np.sum(t, out=np.zeros(())), r"np\.sum: out="),
-        (lambda t: np.concatenate([t, t], casting="unsafe"), r"np\.concatenate: casting="),
+        # before NumPy 2.4 its concatenate has no signature to translate from
+        (lambda t: np.concatenate([t, t], casting="unsafe"), r"concatenate.*casting"),
         (lambda t: np.full_like(t, 1, shape=(3,)), r"np\.full_like: shape="),
         (lambda t: np.sort_complex(t), r"np\.sort_complex has no derivative rule"),
     ],
@@ -110,7 +111,7 @@ def test_numpys_names_and_places_of_arguments_are_understood(x):
 
 
 def test_an_unknown_function_is_named(x):
-    with pytest.raises(TypeError, match=r"np\.lib\.scimath\.logn has no derivative rule"):
+    with pytest.raises(TypeError, match=r"np\.lib\.\w+\.logn has no derivative rule"):
         np.emath.logn(2, x)
     with pytest.raises(TypeError, match=r"np\.histogram2d has no derivative rule"):
         np.histogram2d(x[0], x[0])

@@ -41,8 +41,6 @@ def _reshaped(x: Any, shape: Any) -> Any:
             return x.reshape(shape, copy=False)
         except ValueError:  # no view has this shape
             x = in_rows(x)
-        except TypeError:  # NumPy 2.0 cannot be asked
-            pass
     return x.reshape(shape)
 
 
