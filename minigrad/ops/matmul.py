@@ -191,8 +191,8 @@ def linear_db(g):
 
 
 @linear.jvp
-def linear_jvp(x, w, x_t, w_t, b_t):
-    t = 0 if b_t is None else b_t
+def linear_jvp(x, w, y, x_t, w_t, b_t):
+    t = 0 if b_t is None else op.broadcast_to(b_t, shape=y.shape)
     t = t if x_t is None else t + linear(x_t, w)
     return t if w_t is None else t + linear(x, w_t)
 

@@ -1,11 +1,13 @@
 """Wrong rules that one small call does not show: under transforms, between calls, at a size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.primitive import Primitive
-from .plant import Plant, plant, vectors
+from .plant import Plant, numbers, pairs, plant, vectors
+from .spec import Sample
 
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _OFF = 1 + 1e-3
@@ -19,6 +21,62 @@ def _with_batch_rule(entry: Primitive) -> Primitive:
     entry.batch(lambda op, xs, batched, params: op(xs[0][::-1] if wrong else xs[0]))
     return entry
 
+
+def _times(a, b):
+    if np.shape(a) != np.shape(b):
+        raise ValueError("a and b must have the same shape")
+    return a * b
+
+
+def _with_product_batch(wrong_if: Callable) -> Callable:
+    """vmap runs it on the whole batch, wrongly where wrong_if(batched) says so."""
+
+    def adapt(entry: Primitive) -> Primitive:
+        def rule(op, xs, batched, params):
+            off = "wrong" in entry.name and wrong_if(batched)
+            a, b = xs
+            shape = (a if batched[0] else b).shape
+            return op(a + np.zeros(shape), b + np.zeros(shape)) * (_OFF if off else 1.0)
+
+        entry.batch(rule)
+        return entry
+
+    return adapt
+
+
+def _with_product_jvp(wrong_if: Callable) -> Callable:
+    """Forward mode by a rule, wrongly where wrong_if(a, a_t, b_t) says so."""
+
+    def adapt(entry: Primitive) -> Primitive:
+        def rule(a, b, a_t, b_t):
+            off = "wrong" in entry.name and wrong_if(a, a_t, b_t)
+            t = (0.0 if a_t is None else a_t * b) + (0.0 if b_t is None else a * b_t)
+            return t * (_OFF if off else 1.0)
+
+        entry.jvp(rule)
+        return entry
+
+    return adapt
+
+
+def _with_counts_batch(entry: Primitive) -> Primitive:
+    """vmap of whole numbers; the wrong one takes those of the first example for all."""
+
+    def rule(op, xs, batched, params):
+        a, n = xs
+        n = n[:1] if batched[1] and "wrong" in entry.name else n
+        shape = (a if batched[0] else xs[1]).shape
+        return op(a + np.zeros(shape), n + np.zeros(shape, int))
+
+    entry.batch(rule)
+    return entry
+
+
+def _with_counts(rng, dtype):
+    yield Sample("counts", (numbers(rng, dtype, 3), np.array([4, 1, 2])))
+
+
+_PRODUCT = {"a": lambda g, b: g * b, "b": lambda g, a: g * a}
 
 _cosine = Primitive(np.cos, "a cosine", ["x"])
 _cosine.vjp("x")(lambda g, x: -g * np.sin(x))
@@ -43,6 +101,28 @@ CALLS: list[Plant] = [
     plant(
         "batch rule", "vmap gives one example the result of another", forward=np.sin,
         wrong=_SINE, right=_SINE, samples=vectors(5), call=_with_batch_rule,
+    ),
+    plant(
+        "batched beside", "vmap is wrong where one of two arguments is the same for all examples",
+        forward=_times, arrays=("a", "b"), wrong=_PRODUCT, right=_PRODUCT,
+        samples=pairs(((4,), (4,))), call=_with_product_batch(lambda batched: not all(batched)),
+    ),
+    plant(
+        "batched index", "vmap takes the whole numbers of the first example for all",
+        forward=_times, arrays=("a", "n"), constants=("n",), wrong={"a": lambda g, n: g * n},
+        right={"a": lambda g, n: g * n}, samples=_with_counts, call=_with_counts_batch,
+    ),
+    plant(
+        "one tangent", "the jvp rule is wrong where only one of two arguments moves",
+        forward=_times, arrays=("a", "b"), wrong=_PRODUCT, right=_PRODUCT,
+        samples=pairs(((4,), (4,))),
+        call=_with_product_jvp(lambda a, a_t, b_t: a_t is None or b_t is None),
+    ),
+    plant(
+        "narrow tangent", "the jvp rule is wrong in float32 alone", forward=_times,
+        arrays=("a", "b"), wrong=_PRODUCT, right=_PRODUCT, samples=pairs(((4,), (4,))),
+        call=_with_product_jvp(lambda a, a_t, b_t: a.dtype == np.float32),
+        dtypes=("float64", "float32"),
     ),
     plant(
         "forward over reverse", "a rule calls an op whose jvp rule is wrong, its vjp rule right",

@@ -166,3 +166,9 @@ def test_forward_mode_moves_with_every_input():
     far = mg.conv2d(*[x + h * m for x, m in zip(args, moved, strict=True)])
     near = mg.conv2d(*[x - h * m for x, m in zip(args, moved, strict=True)])
     np.testing.assert_allclose(t.numpy(), (far - near) / (2 * h), rtol=1e-7, atol=1e-8)
+
+
+def test_the_tangent_of_a_convolution_by_its_bias_alone_has_the_shape_of_the_result():
+    x, w, b = (mg.tensor(np.ones(shape)) for shape in [(2, 3, 5, 5), (4, 3, 2, 2), 4])
+    y, tangent = mg.func.jvp(lambda b: mg.conv2d(x, w, b), (b,), (b,))
+    assert tangent.shape == y.shape and (tangent == 1).all()

@@ -146,6 +146,12 @@ def test_linear_of_few_and_many_rows_is_x_times_the_transposed_weight(shape, m):
     np.testing.assert_allclose(y, x @ w.T + b, rtol=1e-4, atol=1e-4)
 
 
+def test_the_tangent_of_linear_by_its_bias_alone_has_the_shape_of_the_result():
+    x, w, b = (mg.tensor(np.ones(shape)) for shape in [(5, 3), (4, 3), 4])
+    y, tangent = mg.func.jvp(lambda b: mg.linear(x, w, b), (b,), (b,))
+    assert tangent.shape == y.shape and (tangent == 1).all()
+
+
 def test_linear_of_few_rows_takes_rows_with_gaps():
     x, w = np.ones((16, 2000), np.float32)[:, ::2], np.ones((500, 1000), np.float32)
     assert (mg.linear(x, w) == 1000).all()

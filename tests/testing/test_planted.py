@@ -36,9 +36,11 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("cancellation", "K16"), ("empty", "K17"), ("aliases", "K19"), ("in place", "K20"),
         ("one alone", "K20"), ("0-d", "K17"), ("forward mode", "K10"), ("divides", "K4"),
         ("message", "K21"), ("leak", "K22"), ("rounding", "K15"), ("unbroadcast", "K18"),
-        ("batch rule", "K23"), ("forward over reverse", "K10"), ("last call", "K24"),
-        ("first call", "K24"), ("beyond a size", "K25"), ("middle axis", "K26"),
-        ("large", "K27"), ("negative sum", "K27"), ("at zero", "K27"), ("equal elements", "K27"),
+        ("batch rule", "K23"), ("batched beside", "K23"), ("batched index", "K23"),
+        ("one tangent", "K10"), ("narrow tangent", "K15"), ("forward over reverse", "K10"),
+        ("last call", "K24"), ("first call", "K24"), ("beyond a size", "K25"),
+        ("middle axis", "K26"), ("large", "K27"), ("negative sum", "K27"), ("at zero", "K27"),
+        ("equal elements", "K27"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -111,8 +111,10 @@ def conv_gb(g):
 
 
 @conv.jvp
-def conv_jvp(x, w, x_t, w_t, b_t, how, groups):
-    t = 0 if b_t is None else b_t.reshape((-1, *(1,) * len(how.kernel)))
+def conv_jvp(x, w, y, x_t, w_t, b_t, how, groups):
+    t = 0
+    if b_t is not None:
+        t = op.broadcast_to(b_t.reshape((-1, *(1,) * len(how.kernel))), shape=y.shape)
     t = t if x_t is None else t + conv(x_t, w, None, how=how, groups=groups)
     return t if w_t is None else t + conv(x, w_t, None, how=how, groups=groups)
 

@@ -1,7 +1,7 @@
 """K23: under vmap an op gives what it gives one example at a time, in value and gradient."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,76 +10,134 @@ from ...core.errors import TransformError
 from ...core.tensor import Tensor
 from ..case import Case, primitive_of
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Arrays, Function, as_array
+from ..function import Arrays, Function, as_array, floating_results, is_smooth_array
 from ..numeric import normal
+from ..spec import Sample
 from .base import check
 
-_STEP = 0.01  # how far the second example lies from the first: inside the same domain
+_EXAMPLES = 3
+_STEP = 0.01  # how far each example lies from the one before: inside the same domain
 _AGREE = 1e-10  # relative to the largest entry: sums of a batch may add in another order
 
 
 @check("K23", "under vmap: one example at a time, value and gradient", optional=True)
 def k23(case: Case) -> int:
-    """Two examples: with every argument batched, at the full level also with each one alone."""
+    """Three examples with all arguments batched, and with each one alone, indices too.
+
+    At the fast level all that a gradient is taken by are batched in every sample, the rest is made
+    on the first sample of each kind.
+    """
     function, rng = case.function(), case.rng("K23")
-    xs = function.xs
-    if not xs or not function.value(xs):
+    if not function.xs or not function.value(function.xs):
         raise DoesNotApply("a sample without a differentiable argument and result")
     entry = primitive_of(case.spec)
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
         raise DoesNotApply("random numbers, for which vmap has policies of its own")
-    us = normal(rng, xs)
-    vs = normal(rng, function.value(xs))
-    choices = [(0,) * len(xs)]
-    if case.context.full and len(xs) > 1:
-        choices += [tuple(0 if i == k else None for i in range(len(xs))) for k in range(len(xs))]
-    for in_dims in choices:
-        moved = [x if axis is None else x + _STEP * u for x, u, axis in zip(xs, us, in_dims)]
-        _as_one_by_one(function, (xs, moved), in_dims, vs)
-    return len(choices)
+    vs = normal(rng, function.value(function.xs))
+    us = dict(zip(function.positions, normal(rng, function.xs), strict=True))
+    count, refusal = 0, None
+    for batched in choices(case, function):
+        several = len(batched) > 1 or batched == function.positions
+        examples = [_example(function, batched, us, k) for k in range(_EXAMPLES if several else 2)]
+        # one argument alone meets one cotangent for all, else each example has its own
+        cotangents = [[v * (1 + k) for v in vs] for k in range(len(examples) if several else 1)]
+        try:
+            _as_one_by_one(examples, batched, cotangents)
+            count += 1
+        except DoesNotApply as reason:
+            refusal = refusal or reason
+    if refusal and not count:
+        raise refusal
+    return count
 
 
-def _as_one_by_one(
-    function: Function, examples: Sequence[Arrays], in_dims: tuple, vs: Arrays
-) -> None:
-    """Value and gradient of the batch against those of its examples."""
+def choices(case: Case, function: Function) -> Iterator[tuple[int, ...]]:
+    """Which arguments are batched: the differentiated ones; all; each alone."""
+    yield function.positions
+    arrays = tuple(i for i, x in enumerate(function.args) if isinstance(x, np.ndarray))
+    if case.context.full or case.sample is _first_of_its_kind(case):
+        if arrays != function.positions:
+            yield arrays
+        if len(arrays) > 1:
+            yield from [(i,) for i in arrays if (i,) != function.positions]
+
+
+def _first_of_its_kind(case: Case) -> Sample:
+    """The first sample whose arguments are of the same kinds: some ops may leave one out."""
+
+    def kinds(sample: Sample) -> list[str]:
+        return [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in sample.args]
+
+    samples = case.context.samples(case.spec, case.dtype)
+    return next(sample for sample in samples if kinds(sample) == kinds(case.sample))
+
+
+def _example(function: Function, batched: Sequence[int], us: dict, k: int) -> Function:
+    """The function at the k-th example: numbers a little off, indices and masks rolled."""
+    args = list(function.args)
+    for i in batched:
+        if i in us:
+            args[i] = args[i] + k * _STEP * us[i]
+        elif not is_smooth_array(args[i]):
+            args[i] = np.roll(args[i], k)
+    return Function(function.fn, args, function.params, function.positions, function.names)
+
+
+def _as_one_by_one(examples: list[Function], batched: tuple[int, ...], vs: list[Arrays]) -> None:
+    """Value and gradient of the batch against those of its examples, for one cotangent or many."""
+    pairs = zip(examples, vs * len(examples) if len(vs) == 1 else vs, strict=True)
     try:
-        expected = [(function.value(xs), function.vjp(xs, vs)) for xs in examples]
+        expected = [(f.value(f.xs), f.vjp(f.xs, v)) for f, v in pairs]
     except Exception as error:
-        raise DoesNotApply(f"the second example is outside the op's domain ({error})") from error
-    if any(y.shape != v.shape for values, _ in expected for y, v in zip(values, vs, strict=True)):
+        raise DoesNotApply(f"another example is outside the op's domain ({error})") from error
+    if any(y.shape != v.shape for values, _ in expected for y, v in zip(values, vs[0])):
         raise DoesNotApply("the shape of the result depends on values")
-    first, second = examples
-    batch = [
-        Tensor(a if axis is None else np.stack([a, b]))
-        for a, b, axis in zip(first, second, in_dims, strict=True)
-    ]
-    values, gradients, alone = _under_vmap(function, batch, in_dims, vs)
+    values, gradients, alone = _under_vmap(examples, batched, vs)
+    function, what = examples[0], f"with arguments {[*batched]} batched"
     for k, (ys, gs) in enumerate(expected):
         for i, y in enumerate(ys):
             for found in (values, alone):
-                _agree(found[i][k], y, f"result {i} of example {k} with in_dims={in_dims}")
+                _agree(found[i][k], y, f"result {i} of example {k} {what}")
         for i, g in enumerate(gs):
             name = function.names[function.positions[i]]
-            _agree(gradients[i][k], g, f"the gradient of {name}, example {k}, in_dims={in_dims}")
+            _agree(gradients[i][k], g, f"the gradient of {name}, example {k}, {what}")
 
 
-def _under_vmap(function: Function, batch: list, in_dims: tuple, vs: Arrays) -> list:
+def _under_vmap(
+    examples: list[Function], batched: tuple[int, ...], vs: list[Arrays]
+) -> list[Arrays]:
     """The values and gradients, and the values of a call without a gradient."""
     from ... import func
 
-    cotangents = tuple(Tensor(v) for v in vs)
+    function = examples[0]
+    places = (*dict.fromkeys((*function.positions, *batched)),)
+    given = [
+        np.stack([f.args[i] for f in examples]) if i in batched else function.args[i]
+        for i in places
+    ]
+    in_dims = [0 if i in batched else None for i in places]
+    given += vs[0] if len(vs) == 1 else [np.stack(v) for v in zip(*vs, strict=True)]
+    n, in_dims = len(places), (*in_dims, *[None if len(vs) == 1 else 0] * len(vs[0]))
 
-    def both(*xs: Any) -> tuple:
-        ys, pull = func.vjp(lambda *ts: tuple(function.call(ts)), *xs)
-        return ys, pull(cotangents)
+    def call(arrays: Sequence[Any]) -> tuple:
+        args = list(function.args)
+        for place, x in zip(places, arrays, strict=True):
+            args[place] = x
+        return tuple(floating_results(function.fn(*args, **function.params)))
 
+    def both(*arrays: Any) -> tuple:
+        # `places` begins with what gradients are taken by
+        count, others = len(function.positions), arrays[len(function.positions) : n]
+        ys, pull = func.vjp(lambda *ts: call((*ts, *others)), *arrays[:count])
+        return ys, pull(arrays[n:])
+
+    tensors = [Tensor(x) for x in given]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", func.VmapWarning)
         try:
-            ys, gs = func.vmap(both, in_dims=in_dims)(*batch)
+            ys, gs = func.vmap(both, in_dims=in_dims)(*tensors)
             # the vmap method of a Function runs where no gradient is taken inside
-            alone = func.vmap(lambda *xs: tuple(function.call(xs)), in_dims=in_dims)(*batch)
+            alone = func.vmap(lambda *xs: call(xs), in_dims=in_dims[:n])(*tensors[:n])
         except TransformError as error:
             raise DoesNotApply(f"vmap refuses it: {error}") from error
     return [[as_array(x) for x in xs] for xs in (ys, gs, alone)]

@@ -44,7 +44,23 @@ def k15(case: Case) -> int:
                 f"the gradient of argument {i} at {list(where)} is {g[where]!r} in {g.dtype}, "
                 f"{d[where]!r} in double precision ({int(wrong.sum())} of {wrong.size} are off)"
             )
+    if case.primitive is not None and case.primitive.jvp_rule is not None:
+        forward_mode(case, function, wide)
     return sum(g.size for g in narrow)
+
+
+def forward_mode(case: Case, function: Function, wide: Function) -> None:
+    """The same of tangents of ±1 pushed forward: the reverse rules tell nothing of a jvp rule."""
+    rng = case.rng("K15", "jvp")
+    us = [rng.choice([-1.0, 1.0], x.shape).astype(x.dtype) for x in function.xs]
+    exact = wide.jvp(wide.xs, [widened(u) for u in us])
+    eps = 8 * _coarsest(case) * np.sqrt(sum(u.size for u in us))
+    for i, (t, d) in enumerate(zip(function.jvp(function.xs, us), exact, strict=True)):
+        if not (np.abs(widened(t) - d) <= eps * np.maximum(np.abs(d), 1)).all():
+            raise GradcheckError(
+                f"forward mode: the tangent of result {i} in {t.dtype} is off by "
+                f"{float(np.max(np.abs(widened(t) - d))):.3g} from that in double precision"
+            )
 
 
 def _coarsest(case: Case) -> float:

@@ -62,13 +62,18 @@ def symmetric(pullback: Pullback, xs: list, vs: list, us: list, ws: list) -> Non
 
 
 def forward_against_reverse(function: Function, us: list, vs: list) -> None:
-    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩ with Ju by forward mode."""
+    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩ with Ju by forward mode, in all arguments and in each one alone."""
     try:
         tangents = function.jvp(function.xs, us)
     except Skipped:
         return
     pulled = function.vjp(function.xs, vs)
     _agree(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
+    if len(us) > 1:
+        for i, (x, u, g) in enumerate(zip(function.xs, us, pulled, strict=True)):
+            alone = Function(function.fn, function.args, function.params, [function.positions[i]])
+            what = f"⟨v, Ju⟩ and ⟨Jᵀv, u⟩ where only {function.names[alone.positions[0]]} moves"
+            _agree(pack(vs) * pack(alone.jvp([x], [u])), pack([g]) * pack([u]), what)
 
 
 def forward_over_reverse(
