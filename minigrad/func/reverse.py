@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import joined
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
@@ -43,12 +44,12 @@ class Recorded:
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+            self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
+            self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
         self.kind = kind
         self.unrecorded = isinstance(returned, int | float | complex)
         self.xs = tree.leaves(self.inputs)
-        self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
         self.ys = tree.leaves(self.returned)
-        self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
 
     def values(self) -> Any:
         """The result as lower values."""
@@ -88,7 +89,7 @@ def split_aux(what: str, returned: Any, has_aux: bool) -> tuple:
 def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     """A result of the function as a tensor of the level; a constant where it is of a lower one."""
     if type(y) is kind:
-        return y
+        return wrap(y.data, y.node, kind) if joined.has(y, kind.level) else y
     if not (isinstance(y, Tensor) or hasattr(y, "dtype") or isinstance(y, int | float | complex)):
         raise TransformError(
             f"{what}: the function returned {describe(y)}; its result must be tensors, alone or in "
