@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from . import joined, modes, versions
+from . import hooks, joined, modes, versions
 from .errors import InPlaceError, describe
 from .graph import Leaf
 from .methods import Methods
@@ -236,6 +236,8 @@ def _become(x: Any, y: Any) -> Any:
         _keep_history(x, y)
     if y.level > x.level:
         joined.note(x, y.level)
+    if hooks.registered:
+        hooks.keep_retaining(x, x.node, y.node)
     x.data, x.node = y.data, y.node
     if y.level:
         x.__class__ = type(y)
