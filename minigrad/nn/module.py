@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import ExtraState, Unmatched, at, copies_of, fill, moved
+from .state import ExtraState, Unmatched, at, copies_of, fill, move, require_entry, require_kind
 from .summary import summary_of
 
 
@@ -59,6 +59,7 @@ class Module(ModuleHooks, ExtraState):
             self._forget_buffer(name)
         elif isinstance(value, Module):
             value._scope = name
+            self._forget_buffer(name)
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
         elif isinstance(value, Tensor) and isinstance(vars(self).get(name), Parameter):
@@ -73,6 +74,8 @@ class Module(ModuleHooks, ExtraState):
                 "not be found, so not trained or saved; use nn.ModuleList(modules) or "
                 "nn.Sequential(*modules), which can be indexed and iterated over"
             )
+        elif name in self._buffers:
+            require_kind(self, name, value, Tensor, "buffer")
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -84,20 +87,12 @@ class Module(ModuleHooks, ExtraState):
             self._buffers = tuple([n for n in self._buffers if n != name])
             self._transient = tuple([n for n in self._transient if n != name])
 
-    def _named(self, name: str, what: str) -> None:
-        """KeyError for a name made in code by which nothing could be found, or a method no more."""
-        if not isinstance(name, str) or not name or "." in name or hasattr(type(self), name):
-            raise KeyError(
-                f"{type(self).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
-                "that is no attribute of Module"
-            )
-
     def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned (running statistics, a mask).
 
         `persistent=False` leaves it out of state_dict.
         """
-        self._named(name, "buffer")
+        require_entry(self, name, value, Tensor, "buffer")
         setattr(self, name, value)
         self._forget_buffer(name)  # registered anew
         self._buffers = (*self._buffers, name)
@@ -106,12 +101,12 @@ class Module(ModuleHooks, ExtraState):
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
-        self._named(name, "parameter")
+        require_entry(self, name, parameter, Parameter, "parameter")
         setattr(self, name, parameter)
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """The same as setting the attribute, for a name that is made in code."""
-        self._named(name, "module")
+        require_entry(self, name, module, Module, "module")
         setattr(self, name, module)
 
     add_module = register_module
@@ -251,8 +246,7 @@ class Module(ModuleHooks, ExtraState):
                 device = arg
             else:
                 dtype = arg
-        for tensor in [*self.parameters(), *self.buffers()]:
-            moved(tensor, device, dtype)
+        move(type(self).__name__, [*self.parameters(), *self.buffers()], device, dtype)
         return self
 
     def float(self) -> "Module":
