@@ -23,11 +23,16 @@ def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
     try:
         return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
     except TypeError as error:
-        raise TypeError(
-            f"{what} differentiates floating and complex numbers; among its arguments is "
-            f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
-            "no variable belongs outside argnums, or into the function's closure"
-        ) from error
+        raise no_variable(what, x) from error
+
+
+def no_variable(what: str, x: Any) -> TypeError:
+    """The error for an argument in which there is nothing to differentiate."""
+    return TypeError(
+        f"{what} differentiates floating and complex numbers; among its arguments is "
+        f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
+        "no variable belongs outside argnums, or into the function's closure"
+    )
 
 
 class Recorded:
