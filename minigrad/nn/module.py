@@ -123,8 +123,13 @@ class Module(ModuleHooks, ExtraState):
         """The modules held directly."""
         return (child for _, child in self.named_children())
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
-        """(path, module) of this module ("") and all below it, parents first."""
+    def named_modules(
+        self, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, "Module"]]:
+        """(path, module) of this ("") and all below, parents first; each once, or by each path."""
+        if not remove_duplicate:
+            yield from self._places(prefix)
+            return
         seen: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
@@ -136,10 +141,10 @@ class Module(ModuleHooks, ExtraState):
             below = [(_join(path, name), child) for name, child in module.named_children()]
             stack.extend(reversed(below))
 
-    def _places(self) -> Iterator[tuple[str, "Module"]]:
+    def _places(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """(path, module) by every path, where named_modules gives the first; none inside itself."""
         opened: set[int] = set()
-        stack: list[tuple[str | None, Module]] = [("", self)]
+        stack: list[tuple[str | None, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
             if path is None:  # all below has been given
@@ -155,16 +160,17 @@ class Module(ModuleHooks, ExtraState):
         return (module for _, module in self.named_modules())
 
     def named_parameters(
-        self, prefix: str = "", recurse: bool = True
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter); a parameter used in two places comes once.
+        """(path, parameter); one used in two places comes once, unless remove_duplicate=False.
 
         With recurse=False only those that this module holds itself.
         """
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in walk:
             for name, value in vars(module).items():
-                if isinstance(value, Parameter) and id(value) not in seen:
+                if isinstance(value, Parameter) and not (remove_duplicate and id(value) in seen):
                     seen.add(id(value))
                     yield _join(path, name), value
 
@@ -172,13 +178,16 @@ class Module(ModuleHooks, ExtraState):
         """What an optimizer takes: optim.SGD(model.parameters())."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """(path, buffer), each once; buffers that are None are left out."""
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """(path, buffer), as named_parameters; buffers that are None are left out."""
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in walk:
             for name in module._buffers:
                 value = getattr(module, name)
-                if value is not None and id(value) not in seen:
+                if value is not None and not (remove_duplicate and id(value) in seen):
                     seen.add(id(value))
                     yield _join(path, name), value
 

@@ -176,3 +176,29 @@ def test_a_module_is_not_moved_to_a_dtype_that_cuts_off_its_values(dtype):
     with pytest.raises(TypeError, match=r"Linear.to\(.*\): parameters are floating or complex"):
         module.to(dtype)
     assert module.weight.tolist() == before and module.weight.dtype == mg.float32
+
+
+def test_what_is_used_in_two_places_comes_by_both_paths_where_that_is_asked_for():
+    class Tied(nn.Module):
+        def __init__(self):
+            self.a = nn.BatchNorm1d(2, affine=False)
+            self.b = self.a
+            self.w = nn.Linear(2, 2, bias=False)
+            self.v = nn.Linear(2, 2, bias=False)
+            self.v.weight = self.w.weight
+
+    net = Tied()
+    names = lambda walk: [name for name, _ in walk]
+    assert names(net.named_modules("n", remove_duplicate=False)) == [
+        "n",
+        "n.a",
+        "n.b",
+        "n.w",
+        "n.v",
+    ]
+    assert names(net.named_parameters()) == ["w.weight"]
+    both = {"w.weight", "v.weight"}
+    assert {*names(net.named_parameters(remove_duplicate=False))} == both
+    assert len(names(net.named_buffers())) == 3
+    everything = {*names(net.named_buffers(remove_duplicate=False))} | both
+    assert everything == {*net.state_dict()}
