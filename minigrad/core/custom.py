@@ -38,7 +38,8 @@ class Function:
                               `setup_context(ctx, inputs, output)` it is forward(*args), and inputs
                               holds the default of each argument that was left out
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
-                              result; either is None for what is no tensor, a gradient for zero too
+                              result; either is None for what is no tensor, a gradient for zero too.
+                              A gradient of a shape that the argument was broadcast to is summed
     jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose.
                               Of a tensor that has none the tangent is zeros, as in backward
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size

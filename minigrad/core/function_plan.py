@@ -124,12 +124,26 @@ class FunctionPlan(Plan):
             return None
         c = np.asarray(c) if isinstance(c, int | float | complex | np.generic) else c
         name, shape = self.op.arrays[slot], self.shapes_in[slot]
-        if getattr(c, "shape", None) != shape:
+        given = getattr(c, "shape", None)
+        if given == shape:
+            return c
+        if given is None or not _broadcasts(shape, given):
             raise RuleError(
                 f"{self.op.name}.backward returned {describe(c)} as the gradient of {name!r}, "
-                f"whose shape is {shape}; a gradient has exactly its argument's shape"
+                f"whose shape is {shape}; a gradient has its argument's shape, or one that the "
+                "argument broadcasts to, and is summed then"
             )
-        return c
+        unit = (1,) * (len(given) - len(shape)) + shape
+        axes = tuple([i for i, n in enumerate(unit) if n != given[i]])
+        return ops.reshape(ops.sum(c, axis=axes, keepdims=True), shape=shape)
+
+
+def _broadcasts(shape: tuple, to: tuple) -> bool:
+    """Whether arrays of this shape broadcast to the other, by NumPy's rules."""
+    try:
+        return np.broadcast_shapes(shape, to) == to
+    except ValueError:
+        return False
 
 
 def as_tensor(x: Any) -> Any:

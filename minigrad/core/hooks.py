@@ -74,6 +74,23 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
     return HookHandle(made)
 
 
+def keep_retaining(tensor: Any, old: Any, new: Any) -> None:
+    """Where the tensor, made at the place old, asked for retain_grad: it is of the place new now.
+
+    A change in place gives a tensor another place in the graph. Its other hooks stay behind, with
+    the value that they were registered for.
+    """
+    moved = [hook for hook in getattr(old, "hooks", ()) if _retains(hook, tensor)]
+    if moved and new is not old:
+        with _lock:
+            old.hooks = tuple([hook for hook in old.hooks if hook not in moved])
+            new.hooks = (*getattr(new, "hooks", ()), *moved)
+
+
+def _retains(hook: Hook, tensor: Any) -> bool:
+    return hook.kind == "retain" and hook.fn() is tensor
+
+
 def call_after_backward(fn: Callable[[], None]) -> None:
     """From a leaf-ready hook: call fn() once when this backward has ended without an error."""
     afterwards = getattr(running, "afterwards", None)
@@ -137,7 +154,7 @@ class TensorHooks:
     @property
     def retains_grad(self) -> bool:
         """Whether retain_grad was called on this inner tensor."""
-        return any(ref() is self for ref in of(self.node, "retain"))
+        return any(_retains(hook, self) for hook in getattr(self.node, "hooks", ()))
 
     def register_post_accumulate_grad_hook(self, fn: Callable) -> HookHandle:
         """fn(leaf) after a backward has updated the leaf's `.grad`; it returns None."""

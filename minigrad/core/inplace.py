@@ -12,8 +12,9 @@ Four cases:
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
 - Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
   and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
-  then `y[0] = v`). An argument of the transformed function is a leaf. Under no_grad the values
-  change and the history does not, as outside: x keeps its place in the graph of each level.
+  then `y[0] = v`), until the transform ends (joined.py). An argument of the transformed function
+  is a leaf. Under no_grad the values change and the history does not, as outside: x keeps its
+  place in the graph of each level.
 """
 
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from . import modes, versions
+from . import hooks, joined, modes, versions
 from .errors import InPlaceError, describe
 from .graph import Leaf
 from .methods import Methods
@@ -233,6 +234,10 @@ def _become(x: Any, y: Any) -> Any:
     """Let the tensor x stand for the result y from now on; of y's level, inside a transform."""
     if not modes.records(y.level):
         _keep_history(x, y)
+    if y.level > x.level:
+        joined.note(x, y.level)
+    if hooks.registered:
+        hooks.keep_retaining(x, x.node, y.node)
     x.data, x.node = y.data, y.node
     if y.level:
         x.__class__ = type(y)

@@ -120,6 +120,10 @@ class Tensor(InPlace, TensorHooks):
     def grad(self, value: Any) -> None:
         self._grad = value if value is None else _as_gradient(self, value)
 
+    @grad.deleter
+    def grad(self) -> None:
+        self._grad = None  # `del x.grad` of scripts for PyTorch
+
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Set requires_grad and return the tensor itself."""
         self.requires_grad = requires_grad

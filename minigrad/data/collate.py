@@ -13,9 +13,16 @@ def stacked(rows: list) -> Any:
     """Rows side by side as NumPy arrays: arrays and numbers stacked, tuples and dictionaries by
     their parts, texts in a list.
 
-    ValueError where the shapes of arrays differ: pad them, or give a collate_fn.
+    ValueError where the shapes of arrays differ: pad them, or give a collate_fn. TypeError where
+    only some rows are text, which NumPy would make of the others too.
     """
     first = rows[0]
+    texts = [isinstance(row, str | bytes) for row in rows]
+    if any(texts) and not all(texts):
+        raise TypeError(
+            f"a batch of texts and others: {first!r} and {rows[texts.index(not texts[0])]!r}; "
+            "give the loader a collate_fn that says what such a batch is"
+        )
     if isinstance(first, Mapping):
         return {key: stacked([row[key] for row in rows]) for key in first}
     if isinstance(first, tuple | list):
@@ -24,7 +31,7 @@ def stacked(rows: list) -> Any:
         parts = [stacked(list(column)) for column in zip(*rows, strict=True)]
         named = hasattr(first, "_fields")
         return type(first)(*parts) if named else type(first)(parts)
-    if isinstance(first, str | bytes):
+    if texts[0]:
         return rows
     arrays = [np.asarray(row.data if isinstance(row, Tensor) else row) for row in rows]
     shapes = {a.shape for a in arrays}

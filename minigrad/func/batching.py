@@ -29,6 +29,7 @@ class Batched(NoLeaf, Tensor):
 
     __slots__ = ()
     hides_axis = True
+    has_value_below = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -209,10 +210,12 @@ def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -
     with new_level(Batched) as kind, draws(kind, randomness, size):
         boxed = [x if axis is None else wrap(x, None, kind) for x, axis in zip(leaves, axes)]
         returned = fn(*tree.rebuild(args, boxed), **kwargs)
-    ys = [
-        (as_result(y.data), True) if type(y) is kind else (as_tensor(y), False)
-        for y in tree.leaves(returned)
-    ]
+        ys = [
+            (as_result(y.data), True) if type(y) is kind else (as_tensor(y), False)
+            for y in tree.leaves(returned)
+        ]
+        # what is still referred to when the level ends is so from outside
+        returned = tree.rebuild(returned, [y for y, _ in ys])
     return returned, ys, size
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..backends.device import array_module
+from ..backends.dtypes import is_differentiable
 from ..core.create import as_tensor
 from ..core.errors import TransformError
 from ..core.registry import op as ops
@@ -12,7 +13,7 @@ from . import tree
 from .batching import vmap
 from .forward import jvp, pushed_through
 from .levels import named_after
-from .reverse import Recorded, chosen, grad, vjp, which
+from .reverse import Recorded, chosen, grad, no_variable, vjp, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
 
@@ -78,6 +79,9 @@ def jacfwd(
         of_chosen, primals = chosen("jacfwd", fn, argnums, args, kwargs)
         primals = tree.tree_map(as_tensor, primals)
         xs = tree.leaves(primals)
+        for x in xs:
+            if not is_differentiable(x.dtype):
+                raise no_variable("jacfwd", x)
         results: list = []  # of each run: (y, aux), the same whatever the tangent
 
         def columns(i: int) -> list:

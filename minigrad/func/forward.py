@@ -31,6 +31,7 @@ class Dual(NoLeaf, Tensor):
     """
 
     __slots__ = ()
+    has_value_below = True
     tangent = Tensor._grad  # the place of a gradient, which a dual number has not, holds it
 
     def detach(self) -> "Dual":
@@ -220,8 +221,8 @@ def pushed_through(what: str, fn: Callable, primals: tuple, ts: list, has_aux: b
         duals = [dual(x, t, kind) for x, t in zip(tree.leaves(primals), ts, strict=True)]
         returned, aux = split_aux(what, fn(*tree.rebuild(primals, duals)), has_aux)
         pairs = [_split(y, kind) for y in tree.leaves(returned)]
+        aux = tree.tree_map(lambda a: lowered(a, kind), aux)
     values, pushed = ([pair[i] for pair in pairs] for i in (0, 1))
-    aux = tree.tree_map(lambda a: lowered(a, kind), aux)
     return tree.rebuild(returned, values), tree.rebuild(returned, pushed), aux
 
 

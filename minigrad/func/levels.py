@@ -11,11 +11,12 @@ mistaking the outer variable for its own (perturbation confusion).
 """
 
 import functools
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..core import modes
+from ..core import joined, modes
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 
@@ -26,6 +27,7 @@ class LevelTensor(Tensor):
     """A tensor of a reverse-mode transform: recorded like any other, over lower values."""
 
     __slots__ = ()
+    has_value_below = True  # whether a tensor of the level can stand for one value below it
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
@@ -85,10 +87,55 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
             modes.state.constant_below = modes.state.level
         with modes.enable_grad():
             yield at_level(base, modes.state.level, lasting)
+    except BaseException:
+        _settle(base, modes.state.level, failed=True)
+        raise
+    else:
+        _settle(base, modes.state.level)
     finally:
         modes.add_reason(-1)
         modes.state.level -= 1
         modes.state.constant_below = constant_below
+
+
+def _settle(base: Any, level: int, failed: bool = False) -> None:
+    """Give tensors from outside that were written at this level, which ends, a value below it.
+
+    It is the one they have now. In vmap there is none, and they are again what they were: an error,
+    unless the function has failed with one that says more.
+    """
+    left = joined.alive(level)
+    if left and not base.has_value_below and not failed:
+        del left
+        gc.collect()  # a tensor made inside may wait for it in a cycle
+        left = joined.alive(level)
+    joined.forget(level)
+    for x, before in left:
+        if base.has_value_below:
+            _lower(x, before)
+        else:
+            before.restore(x)
+    if left and not (base.has_value_below or failed):
+        raise TransformError(
+            f"vmap: a value for each example was written into {describe(left[0][0])}, a tensor "
+            "that is referred to from outside the mapped function; it can hold one value only, "
+            "and has its old one again. Make the tensor inside, or write into a copy of it, "
+            "and return that"
+        )
+
+
+def _lower(x: Any, before: joined.Before) -> None:
+    """Let x, a tensor of a level that ends, stand for its value one level below.
+
+    In memory of its own: results and graphs may hold what it had inside, and x may be written on.
+    """
+    value = as_result(x.data).copy()
+    if value.level > before.kind.level:
+        joined.note(x, value.level, before)
+        x.__class__ = type(value)
+    else:
+        x.__class__ = before.kind
+    x.data, x.node, x._grad = value.data, value.node, value._grad
 
 
 def lowered(y: Any, kind: type[Tensor]) -> Any:

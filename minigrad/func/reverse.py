@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import joined
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
@@ -22,11 +23,16 @@ def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
     try:
         return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
     except TypeError as error:
-        raise TypeError(
-            f"{what} differentiates floating and complex numbers; among its arguments is "
-            f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
-            "no variable belongs outside argnums, or into the function's closure"
-        ) from error
+        raise no_variable(what, x) from error
+
+
+def no_variable(what: str, x: Any) -> TypeError:
+    """The error for an argument in which there is nothing to differentiate."""
+    return TypeError(
+        f"{what} differentiates floating and complex numbers; among its arguments is "
+        f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
+        "no variable belongs outside argnums, or into the function's closure"
+    )
 
 
 class Recorded:
@@ -43,12 +49,12 @@ class Recorded:
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+            self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
+            self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
         self.kind = kind
         self.unrecorded = isinstance(returned, int | float | complex)
         self.xs = tree.leaves(self.inputs)
-        self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
         self.ys = tree.leaves(self.returned)
-        self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
 
     def values(self) -> Any:
         """The result as lower values."""
@@ -88,7 +94,7 @@ def split_aux(what: str, returned: Any, has_aux: bool) -> tuple:
 def _of_level(what: str, y: Any, kind: type[Tensor]) -> Tensor:
     """A result of the function as a tensor of the level; a constant where it is of a lower one."""
     if type(y) is kind:
-        return y
+        return wrap(y.data, y.node, kind) if joined.has(y, kind.level) else y
     if not (isinstance(y, Tensor) or hasattr(y, "dtype") or isinstance(y, int | float | complex)):
         raise TransformError(
             f"{what}: the function returned {describe(y)}; its result must be tensors, alone or in "

@@ -5,6 +5,7 @@ from typing import Any
 
 from .module import Module
 from .parameter import Parameter
+from .state import require_name
 
 
 class _List(Module):
@@ -161,7 +162,7 @@ class _Dict(Module):
         name = type(self).__name__
         if not isinstance(entry, self.kind):
             raise TypeError(f"{name}[{key!r}] is to be a {self.kind.__name__}, got {entry!r}")
-        self._named(key, "key")
+        require_name(self, key, "key")
         setattr(self, key, entry)
 
     def __delitem__(self, key: str) -> None:

@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import ExtraState, Unmatched, at, copies_of, fill, moved
+from .state import ExtraState, Unmatched, at, copies_of, fill, move, require_entry, require_kind
 from .summary import summary_of
 
 
@@ -59,6 +59,7 @@ class Module(ModuleHooks, ExtraState):
             self._forget_buffer(name)
         elif isinstance(value, Module):
             value._scope = name
+            self._forget_buffer(name)
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
         elif isinstance(value, Tensor) and isinstance(vars(self).get(name), Parameter):
@@ -73,6 +74,8 @@ class Module(ModuleHooks, ExtraState):
                 "not be found, so not trained or saved; use nn.ModuleList(modules) or "
                 "nn.Sequential(*modules), which can be indexed and iterated over"
             )
+        elif name in self._buffers:
+            require_kind(self, name, value, Tensor, "buffer")
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
@@ -84,20 +87,12 @@ class Module(ModuleHooks, ExtraState):
             self._buffers = tuple([n for n in self._buffers if n != name])
             self._transient = tuple([n for n in self._transient if n != name])
 
-    def _named(self, name: str, what: str) -> None:
-        """KeyError for a name made in code by which nothing could be found, or a method no more."""
-        if not isinstance(name, str) or not name or "." in name or hasattr(type(self), name):
-            raise KeyError(
-                f"{type(self).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
-                "that is no attribute of Module"
-            )
-
     def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned (running statistics, a mask).
 
         `persistent=False` leaves it out of state_dict.
         """
-        self._named(name, "buffer")
+        require_entry(self, name, value, Tensor, "buffer")
         setattr(self, name, value)
         self._forget_buffer(name)  # registered anew
         self._buffers = (*self._buffers, name)
@@ -106,12 +101,12 @@ class Module(ModuleHooks, ExtraState):
 
     def register_parameter(self, name: str, parameter: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
-        self._named(name, "parameter")
+        require_entry(self, name, parameter, Parameter, "parameter")
         setattr(self, name, parameter)
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """The same as setting the attribute, for a name that is made in code."""
-        self._named(name, "module")
+        require_entry(self, name, module, Module, "module")
         setattr(self, name, module)
 
     add_module = register_module
@@ -128,8 +123,13 @@ class Module(ModuleHooks, ExtraState):
         """The modules held directly."""
         return (child for _, child in self.named_children())
 
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
-        """(path, module) of this module ("") and all below it, parents first."""
+    def named_modules(
+        self, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, "Module"]]:
+        """(path, module) of this ("") and all below, parents first; each once, or by each path."""
+        if not remove_duplicate:
+            yield from self._places(prefix)
+            return
         seen: set[int] = set()
         stack: list[tuple[str, Module]] = [(prefix, self)]
         while stack:
@@ -141,10 +141,10 @@ class Module(ModuleHooks, ExtraState):
             below = [(_join(path, name), child) for name, child in module.named_children()]
             stack.extend(reversed(below))
 
-    def _places(self) -> Iterator[tuple[str, "Module"]]:
+    def _places(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
         """(path, module) by every path, where named_modules gives the first; none inside itself."""
         opened: set[int] = set()
-        stack: list[tuple[str | None, Module]] = [("", self)]
+        stack: list[tuple[str | None, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
             if path is None:  # all below has been given
@@ -160,16 +160,17 @@ class Module(ModuleHooks, ExtraState):
         return (module for _, module in self.named_modules())
 
     def named_parameters(
-        self, prefix: str = "", recurse: bool = True
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """(path, parameter); a parameter used in two places comes once.
+        """(path, parameter); one used in two places comes once, unless remove_duplicate=False.
 
         With recurse=False only those that this module holds itself.
         """
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in walk:
             for name, value in vars(module).items():
-                if isinstance(value, Parameter) and id(value) not in seen:
+                if isinstance(value, Parameter) and not (remove_duplicate and id(value) in seen):
                     seen.add(id(value))
                     yield _join(path, name), value
 
@@ -177,13 +178,16 @@ class Module(ModuleHooks, ExtraState):
         """What an optimizer takes: optim.SGD(model.parameters())."""
         return (parameter for _, parameter in self.named_parameters(recurse=recurse))
 
-    def named_buffers(self, prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """(path, buffer), each once; buffers that are None are left out."""
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """(path, buffer), as named_parameters; buffers that are None are left out."""
         seen: set[int] = set()
-        for path, module in self.named_modules(prefix) if recurse else [(prefix, self)]:
+        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in walk:
             for name in module._buffers:
                 value = getattr(module, name)
-                if value is not None and id(value) not in seen:
+                if value is not None and not (remove_duplicate and id(value) in seen):
                     seen.add(id(value))
                     yield _join(path, name), value
 
@@ -251,8 +255,7 @@ class Module(ModuleHooks, ExtraState):
                 device = arg
             else:
                 dtype = arg
-        for tensor in [*self.parameters(), *self.buffers()]:
-            moved(tensor, device, dtype)
+        move(type(self).__name__, [*self.parameters(), *self.buffers()], device, dtype)
         return self
 
     def float(self) -> "Module":

@@ -1,6 +1,6 @@
 """Taking the state of a module out, and putting one in: all of it or nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
-from ..core.errors import MinigradError
+from ..core.errors import MinigradError, describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .parameter import UninitializedParameter
@@ -109,6 +109,38 @@ def at(root: Any, path: str, kind: type, what: str) -> Any:
     return found
 
 
+def require_name(module: Any, name: Any, what: str) -> None:
+    """KeyError for a name made in code by which nothing could be found, or a method no more."""
+    if not isinstance(name, str) or not name or "." in name or hasattr(type(module), name):
+        raise KeyError(
+            f"{type(module).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
+            "that is no attribute of Module"
+        )
+
+
+def require_entry(module: Any, name: Any, value: Any, kind: type, what: str) -> None:
+    """An error for a name, or a value, that cannot be registered as one of this kind."""
+    require_name(module, name, what)
+    require_kind(module, name, value, kind, what)
+
+
+def require_kind(module: Any, name: str, value: Any, kind: type, what: str) -> None:
+    """TypeError unless the value is one of this kind, or None, which holds its place."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{type(module).__name__}.{name} is a {what}: it can be None or a {kind.__name__}, got "
+            f"{describe(value)}, a {type(value).__name__}, which would be neither moved nor saved "
+            f"as one. {_MADE[what]}"
+        )
+
+
+_MADE = {
+    "buffer": "mg.tensor(value) makes one",
+    "parameter": "nn.Parameter(value.detach()) makes one of a tensor's values",
+    "module": "A class that derives from nn.Module makes one of a function: it calls it in forward",
+}
+
+
 def array_of(value: Any) -> Any:
     """A value of a state as an array: a tensor's, PyTorch's too, an array itself, or numbers."""
     if isinstance(value, Tensor):
@@ -119,13 +151,25 @@ def array_of(value: Any) -> Any:
     return value if hasattr(value, "dtype") else np.asarray(value)
 
 
+def move(owner: str, tensors: Iterable[Tensor], device: str | None, dtype: Any) -> None:
+    """Move the tensors of a module; TypeError for a dtype in which nothing can be learned."""
+    kind = resolve_dtype(dtype)
+    if kind is not None and not is_differentiable(kind):
+        raise TypeError(
+            f"{owner}.to({kind}): parameters are floating or complex, and {kind} would cut off "
+            "their values; to(mg.float16) or to(mg.bfloat16) takes less memory"
+        )
+    for tensor in tensors:
+        moved(tensor, device, kind)
+
+
 def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:
     """Give a tensor and its gradient another device, and, if it is floating, another dtype."""
     if isinstance(tensor, UninitializedParameter):
         return tensor.move(device, dtype)
     for x in (tensor, tensor.grad):
         if x is not None:
-            kind = resolve_dtype(dtype) if is_differentiable(x.dtype) else None
+            kind = dtype if is_differentiable(x.dtype) else None
             x.data = create.as_tensor(x.detach(), dtype=kind or x.dtype, device=device).data
     if tensor.requires_grad:
         tensor.node.dtype = tensor.dtype  # what a gradient that arrives will have

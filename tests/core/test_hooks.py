@@ -337,5 +337,31 @@ def test_retain_grad_and_hooks_stay_with_the_value_when_the_tensor_is_changed():
     h = x * 2
     h.register_hook(lambda g: seen.append(g.tolist()))
     h *= 3
+    h.retain_grad()
+    h[0] = x[1]
     (h * h).sum().backward()
-    assert seen == [[36, 72]]
+    assert seen == [[0, 72]]
+    assert h.retains_grad and h.grad.tolist() == [4, 24]
+
+
+def test_a_tensor_changed_in_place_keeps_one_gradient_that_of_its_last_value():
+    x = leaf([1.0, 2.0])
+    h = x * 2
+    h.retain_grad()
+    h *= 3
+    h.retain_grad()
+    h += 1
+    with mg.no_grad():
+        h *= 2
+    (h * 5).sum().backward()
+    assert h.grad.tolist() == [5, 5] and x.grad.tolist() == [30, 30]
+
+
+def test_a_tensor_that_is_changed_does_not_take_the_retain_grad_of_another_with_it():
+    x = leaf([1.0, 2.0])
+    h = x * 2
+    h.retain_grad()
+    k = h.detach().copy()
+    k *= h
+    k.sum().backward()
+    assert h.retains_grad and not k.retains_grad and h.grad.tolist() == [2, 4]

@@ -204,3 +204,12 @@ def test_a_scope_may_be_entered_inside_itself():
     with part, part:
         assert modes.state.scope == "part/part"
     assert modes.state.scope == ""
+
+
+def test_a_gradient_that_is_deleted_is_none_and_comes_anew():
+    x = mg.ones(2).requires_grad_()
+    x.sum().backward()
+    del x.grad
+    assert x.grad is None
+    (2 * x).sum().backward()
+    assert x.grad.tolist() == [2, 2]

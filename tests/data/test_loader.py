@@ -245,6 +245,12 @@ def test_dictionaries_texts_and_tuples_are_collated_by_their_parts():
     assert type(rest["square"]) is mg.Tensor
 
 
+@pytest.mark.parametrize("rows", [[1, "a"], ["a", 1], [{"x": 2.0}, {"x": "b"}]])
+def test_numbers_are_not_made_texts_because_others_are(rows):
+    with pytest.raises(TypeError, match="a batch of texts and others: .* collate_fn"):
+        list(data.DataLoader(rows, 2))
+
+
 def test_rows_of_several_shapes_are_refused_unless_collated():
     rows = [np.zeros(2), np.zeros(3)]
     with pytest.raises(ValueError, match=r"arrays of one shape, got \[\(2,\), \(3,\)\]"):

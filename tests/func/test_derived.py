@@ -142,3 +142,11 @@ def test_the_jacobian_of_a_real_result_of_complex_numbers_has_gradients_as_rows(
     j = jac(lambda z: {"squared": np.abs(z) ** 2, "z": z}, chunk_size=chunk_size)(z)
     np.testing.assert_allclose(j["squared"].data, np.diag(2 * z.data), rtol=1e-13)
     np.testing.assert_array_equal(j["z"].data, np.eye(2))
+
+
+@both
+@pytest.mark.parametrize("x", [3, mg.tensor([1, 2]), {"a": mg.ones(2), "n": 1}, True])
+def test_there_is_no_jacobian_with_respect_to_whole_numbers(jac, x):
+    square = lambda x: x["a"] * x["n"] if isinstance(x, dict) else x * 1
+    with pytest.raises(TypeError, match=rf"{jac.__name__} differentiates floating and complex"):
+        jac(square)(x)

@@ -151,3 +151,117 @@ def test_a_place_of_its_own_for_every_example_is_refused_with_what_to_use():
 
     with pytest.raises(TransformError, match="take_along_axis"):
         func.vmap(f)(X, mg.tensor([0, 1, 2]))
+
+
+def test_a_tensor_from_outside_has_the_value_written_by_grad_as_a_constant():
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v * v
+        return (seen * v).sum()
+
+    np.testing.assert_allclose(func.grad(f)(X).numpy(), 3 * X.numpy() ** 2)
+    assert type(seen) is mg.Tensor and not seen.requires_grad
+    assert seen.tolist() == (X * X).tolist()
+    np.testing.assert_allclose(func.grad(f)(2 * X).numpy(), 12 * X.numpy() ** 2)
+    np.testing.assert_array_equal(func.grad(lambda v: (seen * v).sum())(X).numpy(), seen.numpy())
+
+
+def test_a_tensor_from_outside_that_jvp_writes_and_returns_is_plain_afterwards():
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v * v
+        return seen
+
+    for _ in range(2):
+        y, t = func.jvp(f, (X,), (mg.ones(3),))
+        assert type(seen) is mg.Tensor
+        assert seen.tolist() == y.tolist() == (X * X).tolist() and t.tolist() == (2 * X).tolist()
+
+
+def test_a_tensor_from_outside_that_vjp_writes_and_returns_can_be_pulled_back():
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v * v
+        return seen
+
+    y, pull = func.vjp(f, X)
+    seen[...] = 7
+    np.testing.assert_array_equal(y.numpy(), X.numpy() ** 2)
+    np.testing.assert_array_equal(pull(mg.ones(3))[0].numpy(), 2 * X.numpy())
+
+
+def test_what_grad_writes_to_a_tensor_of_the_transform_around_it_is_differentiated_by_that():
+    def f(v):
+        seen = mg.zeros(3)
+
+        def inner(u):
+            seen[...] = u * v
+            return (u * u).sum()
+
+        return (func.grad(inner)(v) * seen).sum()  # 2v · v²
+
+    np.testing.assert_allclose(func.grad(f)(X).numpy(), 6 * X.numpy() ** 2)
+
+
+def test_what_grad_writes_of_a_tracked_argument_has_its_gradient():
+    w, seen = mg.tensor([2.0, 3.0], requires_grad=True), mg.zeros(2)
+
+    def f(v):
+        seen[...] = v * v
+        return v.sum()
+
+    func.grad(f)(w)
+    seen.sum().backward()
+    assert w.grad.tolist() == [4, 6]
+
+
+@pytest.mark.parametrize("inner", [lambda f: f, func.grad], ids=["vmap", "vmap of grad"])
+def test_a_value_for_each_example_is_not_written_to_a_tensor_from_outside(inner):
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v
+        return (seen * v).sum()
+
+    with pytest.raises(TransformError, match=r"vmap: a value for each example .* from outside"):
+        func.vmap(inner(f))(mg.stack([X, 2 * X]))
+    assert type(seen) is mg.Tensor and seen.tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(func.vmap(lambda v: v + seen)(mg.stack([X, X])).numpy()[1], X)
+
+
+def test_a_tensor_from_outside_that_vmap_writes_and_returns_is_refused_too():
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v
+        return seen
+
+    with pytest.raises(TransformError, match="from outside the mapped function"):
+        func.vmap(f)(mg.stack([X, 2 * X]))
+
+
+def test_a_tensor_made_inside_vmap_may_stand_in_a_cycle():
+    def f(v):
+        y = mg.zeros(3)
+        y[...] = v
+        holder = [y]
+        holder.append(holder)
+        return {"y": y, "twice": 2 * y}
+
+    np.testing.assert_array_equal(func.vmap(f)(mg.stack([X, X]))["twice"].numpy()[0], 2 * X.numpy())
+
+
+def test_after_an_error_a_tensor_from_outside_is_of_no_transform():
+    seen = mg.zeros(3)
+
+    def f(v):
+        seen[...] = v
+        raise KeyError("f's own")
+
+    for transform in (lambda: func.vmap(f)(mg.stack([X, X])), lambda: func.grad(f)(X)):
+        with pytest.raises(KeyError, match="f's own"):
+            transform()
+        assert type(seen) is mg.Tensor and seen.shape == (3,)

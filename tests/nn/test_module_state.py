@@ -126,3 +126,79 @@ def test_a_wrong_path_is_pytorchs_error_too(error):
         net.get_submodule("0.outer")
     with pytest.raises(error, match="nothing at '0.inner'; its parameters are"):
         net.get_parameter("0.inner")
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "message"),
+    [
+        ("register_parameter", mg.ones(3), r"N.x is a parameter: .* got float64 \(3,\), a Tensor"),
+        ("register_buffer", 3, "N.x is a buffer: it can be None or a Tensor, got 3, a int"),
+        ("register_buffer", np.ones(3), r"ndarray, which .* mg.tensor\(value\) makes one"),
+        ("add_module", abs, "N.x is a module: .* derives from nn.Module"),
+    ],
+)
+def test_what_is_registered_as_something_is_that_or_none(register, value, message):
+    class N(nn.Module):
+        pass
+
+    module = N()
+    with pytest.raises(TypeError, match=message):
+        getattr(module, register)("x", value)
+    assert not hasattr(module, "x")
+    getattr(module, register)("x", None)
+
+
+def test_a_buffer_stays_a_tensor_or_none():
+    module = nn.BatchNorm1d(2)
+    with pytest.raises(TypeError, match="BatchNorm1d.running_mean is a buffer"):
+        module.running_mean = 0.5
+    assert module.running_mean.tolist() == [0, 0]
+    module.running_mean = None
+    module.running_mean = mg.ones(2)
+    assert "running_mean" in module.state_dict()
+
+
+def test_a_module_in_the_place_of_a_buffer_is_a_module():
+    module = nn.BatchNorm1d(2, affine=False)
+    module.running_mean = nn.Linear(1, 1, bias=False)
+    assert list(module.state_dict()) == [
+        "running_var",
+        "num_batches_tracked",
+        "running_mean.weight",
+    ]
+    assert [name for name, _ in module.named_buffers()] == ["running_var", "num_batches_tracked"]
+
+
+@pytest.mark.parametrize("dtype", [mg.int64, "int8", bool])
+def test_a_module_is_not_moved_to_a_dtype_that_cuts_off_its_values(dtype):
+    module = nn.Linear(2, 2)
+    before = module.weight.tolist()
+    with pytest.raises(TypeError, match=r"Linear.to\(.*\): parameters are floating or complex"):
+        module.to(dtype)
+    assert module.weight.tolist() == before and module.weight.dtype == mg.float32
+
+
+def test_what_is_used_in_two_places_comes_by_both_paths_where_that_is_asked_for():
+    class Tied(nn.Module):
+        def __init__(self):
+            self.a = nn.BatchNorm1d(2, affine=False)
+            self.b = self.a
+            self.w = nn.Linear(2, 2, bias=False)
+            self.v = nn.Linear(2, 2, bias=False)
+            self.v.weight = self.w.weight
+
+    net = Tied()
+    names = lambda walk: [name for name, _ in walk]
+    assert names(net.named_modules("n", remove_duplicate=False)) == [
+        "n",
+        "n.a",
+        "n.b",
+        "n.w",
+        "n.v",
+    ]
+    assert names(net.named_parameters()) == ["w.weight"]
+    both = {"w.weight", "v.weight"}
+    assert {*names(net.named_parameters(remove_duplicate=False))} == both
+    assert len(names(net.named_buffers())) == 3
+    everything = {*names(net.named_buffers(remove_duplicate=False))} | both
+    assert everything == {*net.state_dict()}

@@ -1,0 +1,56 @@
+"""Tensors that a write has made part of a function transform, until that transform ends.
+
+`b[...] = v` with a v of level n makes b a tensor of level n (inplace.py). Made inside, b is gone
+when the level ends. One from outside is not, and as a tensor of a level that no longer runs it
+would be taken for one of the next transform of that depth: func/levels.py settles what it is then.
+"""
+
+import threading
+import weakref
+from typing import Any, NamedTuple
+
+
+class Before(NamedTuple):
+    """What a tensor was before it joined a level."""
+
+    kind: type
+    data: Any
+    node: Any
+    grad: Any
+
+    def restore(self, x: Any) -> None:
+        """Let x be that again."""
+        x.__class__ = self.kind
+        x.data, x.node, x._grad = self.data, self.node, self.grad
+
+
+class _Joined(threading.local):
+    def __init__(self) -> None:
+        self.levels: dict[int, dict[int, tuple[weakref.ref, Before]]] = {}
+
+
+_joined = _Joined()
+
+
+def note(x: Any, level: int, before: Before | None = None) -> None:
+    """x is about to join this level; what it was is kept for as long as x lives."""
+    here, key = _joined.levels.setdefault(level, {}), id(x)
+    if key not in here:
+        gone = weakref.ref(x, lambda _: here.pop(key, None))
+        here[key] = gone, before or Before(type(x), x.data, x.node, x._grad)
+
+
+def has(x: Any, level: int) -> bool:
+    """Whether x has joined this level."""
+    return id(x) in _joined.levels.get(level, ())
+
+
+def alive(level: int) -> list[tuple[Any, Before]]:
+    """The tensors that have joined this level and are still referred to, with what they were."""
+    entries = [*_joined.levels.get(level, {}).values()]
+    return [(x, before) for ref, before in entries if (x := ref()) is not None]
+
+
+def forget(level: int) -> None:
+    """The level has ended."""
+    _joined.levels.pop(level, {}).clear()  # emptied: the callbacks in it refer back to it
