@@ -22,9 +22,7 @@ def _of_this_project(forward):
 
 
 OURS = [
-    entry
-    for entry in registry
-    if isinstance(entry, Primitive) and _of_this_project(entry.forward)
+    entry for entry in registry if isinstance(entry, Primitive) and _of_this_project(entry.forward)
 ]
 
 
