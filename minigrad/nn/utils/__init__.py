@@ -43,19 +43,25 @@ def clip_grad_norm_(
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.
     """
-    gradients = _gradients(parameters)
-    total = get_total_norm(gradients, norm_type)
+    total = get_total_norm(_gradients(parameters), norm_type)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"clip_grad_norm_: the norm of the gradients is {total}, so they cannot be scaled; "
             "mg.detect_anomaly() finds the op that made the first such value"
         )
-    scale = max_norm / (total + 1e-6)
-    if not scale >= 1:
-        for g in gradients:
-            np.multiply(g.data, g.dtype.type(scale), out=g.data)
-            note_write(g.data, "clip_grad_norm_")
+    clip_grads_with_norm_(parameters, max_norm, total)
     return create.tensor(total)
+
+
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
+) -> None:
+    """Scale all gradients by max_norm / total_norm where that is below 1; in place."""
+    scale = float(max_norm) / (float(total_norm) + 1e-6)
+    if not scale >= 1:
+        for g in _gradients(parameters):
+            np.multiply(g.data, g.dtype.type(scale), out=g.data)
+            note_write(g.data, "clip_grads_with_norm_")
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
@@ -101,6 +107,8 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
 class _Derived:
     """A forward pre-hook that computes module.<name> from other parameters of the module."""
 
+    made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
+
     def __init__(self, name: str, dim: int | None):
         self.name = name
         self.dim = dim
@@ -119,6 +127,8 @@ class _Derived:
 
 
 class _WeightNorm(_Derived):
+    made = ("_g", "_v")
+
     def compute(self, module: Module) -> Tensor:
         g, v = (getattr(module, f"{self.name}_{letter}") for letter in "gv")
         return v * (g / norm_except(v, self.dim))
@@ -144,18 +154,12 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight that weight_norm derives a parameter again."""
-    hooks = [h for h in module._hooks if isinstance(h.fn, _WeightNorm) and h.fn.name == name]
-    if not hooks:
-        raise ValueError(f"remove_weight_norm: {name!r} of {module!r} has no weight_norm")
-    weight = hooks[0].fn.compute(module).detach()
-    hooks[0].remove()
-    for old in (name, f"{name}_g", f"{name}_v"):
-        delattr(module, old)
-    setattr(module, name, Parameter(weight))
-    return module
+    return _removed("weight_norm", _WeightNorm, module, name)
 
 
 class _SpectralNorm(_Derived):
+    made = ("_orig", "_u", "_v")
+
     def __init__(self, name: str, dim: int, iterations: int, eps: float):
         super().__init__(name, dim)
         self.iterations = iterations
@@ -204,6 +208,25 @@ def spectral_norm(
         x.data[...] = hook.unit(x.data)
         module.register_buffer(f"{name}_{letter}", x)
     hook.place(module)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight that spectral_norm derives, as it is now, a parameter again."""
+    return _removed("spectral_norm", _SpectralNorm, module, name)
+
+
+def _removed(norm: str, kind: type[_Derived], module: Module, name: str) -> Module:
+    hooks = [h for h in module._hooks if isinstance(h.fn, kind) and h.fn.name == name]
+    if not hooks:
+        raise ValueError(f"remove_{norm}: {name!r} of {module!r} has no {norm}")
+    training, module.training = module.training, False  # no more iterations
+    weight = hooks[0].fn.compute(module).detach()  # type: ignore[attr-defined]
+    module.training = training
+    hooks[0].remove()
+    for old in (name, *[name + made for made in kind.made]):
+        delattr(module, old)
+    setattr(module, name, Parameter(weight))
     return module
 
 
