@@ -135,3 +135,11 @@ def test_gradients_are_clipped_by_a_norm_that_is_known():
     assert p.grad.tolist() == [3, 4]
     utils.clip_grads_with_norm_([p], 1.0, mg.tensor(5.0))
     np.testing.assert_allclose(p.grad.numpy(), [0.6, 0.8], rtol=1e-6)
+
+
+def test_gradients_of_parameters_that_come_one_by_one_are_clipped():
+    model = nn.Linear(4, 1)
+    (100 * model(mg.ones((1, 4), dtype="float32"))).sum().backward()
+    utils.clip_grad_norm_(model.parameters(), 1.0)
+    norm = utils.get_total_norm([p.grad for p in model.parameters()])
+    np.testing.assert_allclose(norm, 1, rtol=1e-5)

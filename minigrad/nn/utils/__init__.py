@@ -43,13 +43,14 @@ def clip_grad_norm_(
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.
     """
-    total = get_total_norm(_gradients(parameters), norm_type)
+    gradients = _gradients(parameters)
+    total = get_total_norm(gradients, norm_type)
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"clip_grad_norm_: the norm of the gradients is {total}, so they cannot be scaled; "
             "mg.detect_anomaly() finds the op that made the first such value"
         )
-    clip_grads_with_norm_(parameters, max_norm, total)
+    _scale(gradients, max_norm, total)
     return create.tensor(total)
 
 
@@ -57,11 +58,15 @@ def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
 ) -> None:
     """Scale all gradients by max_norm / total_norm where that is below 1; in place."""
-    scale = float(max_norm) / (float(total_norm) + 1e-6)
+    _scale(_gradients(parameters), max_norm, total_norm)
+
+
+def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
+    scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
-        for g in _gradients(parameters):
+        for g in gradients:
             np.multiply(g.data, g.dtype.type(scale), out=g.data)
-            note_write(g.data, "clip_grads_with_norm_")
+            note_write(g.data, "clipping of gradients by their norm")
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
