@@ -109,10 +109,11 @@ class LRScheduler:
             return
         if not epoch >= 0:
             raise ValueError(f"{type(self).__name__}.step: epoch must be 0 or more, got {epoch}")
-        self.last_epoch = epoch  # type: ignore[assignment]
+        t: Any = epoch
+        self.last_epoch = t
         self.take_in()
-        self._own = self.lrs(self.last_epoch)
-        self._set(self._own, self.last_epoch)
+        self._own = self.lrs(t)
+        self._set(self._own, t)
 
     def take_in(self) -> None:
         """Schedule the groups that the optimizer has been given since the schedule was made."""
