@@ -60,7 +60,7 @@ from .core.modes import (
     set_grad_enabled,
 )
 from .core.primitive import composite, elementwise, primitive
-from .core.spelling import Elsewhere as _Elsewhere, no_such_name as _no_such_name
+from .core.spelling import Elsewhere as _Elsewhere, absences as _absences
 from .core.session import Session, clear_grads
 from .core.tensor import Tensor
 from .engine.anomaly import detect_anomaly
@@ -95,8 +95,7 @@ newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
 _Elsewhere.stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != "_"])
 
 
-def __getattr__(name: str) -> object:
-    raise _no_such_name("minigrad", name, _sys.modules[__name__])
+__getattr__ = _absences(__name__)
 
 
 _start_instruments()

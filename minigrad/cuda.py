@@ -14,6 +14,7 @@ from typing import Any
 from .backends import cublas
 from .backends import device as _device
 from .backends.device import DeviceError, Transfers
+from .core.spelling import absences as _absences
 
 __all__ = [
     "DeviceError", "Event", "Stream", "Transfers", "allow_tf32", "capture", "current_device",
@@ -182,3 +183,6 @@ def allow_tf32(allowed: bool = True) -> None:
     kind = products.COMPUTE_TYPE_TF32 if allowed else products.COMPUTE_TYPE_DEFAULT
     products.set_compute_type(np.float32, kind)
     cublas.tf32 = allowed
+
+
+__getattr__ = _absences(__name__)

@@ -48,7 +48,7 @@ def tensor(
         device = device or data.device
         data = data.data
     elif isinstance(data, list | tuple) and _holds_tensor(data):
-        raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
+        data = _arrays_in(data)
     try:
         array = _copied(plain_array(data), device, resolve_dtype(dtype))
     except ValueError as error:
@@ -116,6 +116,17 @@ def _holds_tensor(items: Any) -> bool:
         if isinstance(item, list | tuple):
             stack.extend(item)
     return False
+
+
+def _arrays_in(item: Any) -> Any:
+    """Nested lists with the arrays of the tensors in them, which are constants of the host."""
+    if isinstance(item, list | tuple):
+        return [_arrays_in(part) for part in item]
+    if not isinstance(item, Tensor):
+        return item
+    if item.requires_grad or item.device != "cpu":
+        raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
+    return item.data
 
 
 @teaching

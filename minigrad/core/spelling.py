@@ -1,6 +1,7 @@
 """What a name or an argument of PyTorch's is called here, for the error that a newcomer gets."""
 
 import inspect
+import opcode
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,6 +46,21 @@ _OF_MODULES = {
     "custom_fwd": "with mg.autocast(enabled=False): inside forward",
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
     "parametrizations": "mg.nn.utils.weight_norm and spectral_norm",
+    "remove_parametrizations": "mg.nn.utils.remove_weight_norm and remove_spectral_norm",
+    "distributions": "mg.stats",
+    "FloatTensor": "mg.tensor(data, dtype=np.float32)",
+    "LongTensor": "mg.tensor(data, dtype=np.int64)",
+    "HalfTensor": "mg.tensor(data, dtype=np.float16)",
+    "is_bf16_supported": "True: bfloat16 is there on every device",
+    "set_device": 'with mg.cuda.device(number):, or device="cuda:1"',
+    "get_device_properties": "mg.cuda.get_device_name and mg.cuda.memory_info",
+    "get_device_capability": "mg.cuda.get_device_name",
+    "mem_get_info": "mg.cuda.memory_info",
+    "max_memory_reserved": "mg.cuda.max_memory_allocated",
+    "reset_max_memory_allocated": "mg.cuda.reset_peak_memory_stats",
+    "manual_seed_all": "mg.manual_seed", "seed_all": "mg.manual_seed",
+    "CUDAGraph": "mg.cuda.capture", "make_graphed_callables": "mg.cuda.capture",
+    "default_stream": "mg.cuda.current_stream",
     "parametrize": "a property of the module, or mg.nn.utils.weight_norm and spectral_norm",
     "autograd": "mg.grad, mg.backward, mg.Function and mg.func",
     "utils": "mg.data, mg.nn.utils and mg.checkpoint",
@@ -107,9 +123,18 @@ def absences(module: str) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name[:2] == "__":  # Python itself asks for these
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        raise no_such_name(module, name, sys.modules[module])
+        error = no_such_name(module, name, sys.modules[module])
+        if error.obj is None and _is_import(sys._getframe(1)):
+            # `from module import name` would put its own words for ours, which say what to write
+            raise ImportError(str(error), name=module) from None
+        raise error
 
     return __getattr__
+
+
+def _is_import(frame: Any) -> bool:
+    """Whether what a frame is doing is `from ... import`."""
+    return frame.f_code.co_code[frame.f_lasti] == opcode.opmap.get("IMPORT_FROM")
 
 
 class Elsewhere:

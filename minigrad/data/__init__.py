@@ -5,9 +5,11 @@ from .bundled import load_digits, load_text
 from .collate import default_collate
 from .dataset import (
     ArrayDataset,
+    ChainDataset,
     ConcatDataset,
     Dataset,
     IterableDataset,
+    StackDataset,
     Subset,
     TensorDataset,
     random_split,
@@ -25,10 +27,11 @@ from .sampler import (
 from .workers import WorkerInfo, get_worker_info
 
 __all__ = [
-    "ArrayDataset", "BatchSampler", "ConcatDataset", "DataLoader", "Dataset", "IterableDataset",
-    "RandomSampler", "Sampler", "SequentialSampler", "Subset", "SubsetRandomSampler",
-    "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "batches", "default_collate",
-    "get_worker_info", "load_digits", "load_text", "random_split", "train_test_split",
+    "ArrayDataset", "BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Dataset",
+    "IterableDataset", "RandomSampler", "Sampler", "SequentialSampler", "StackDataset", "Subset",
+    "SubsetRandomSampler", "TensorDataset", "WeightedRandomSampler", "WorkerInfo", "batches",
+    "default_collate", "get_worker_info", "load_digits", "load_text", "random_split",
+    "train_test_split",
 ]  # fmt: skip
 
 __getattr__ = _absences(__name__)

@@ -56,6 +56,6 @@ def as_tensors(batch: Any) -> Any:
 
 
 def default_collate(rows: list) -> Any:
-    """A batch of tensors from a list of rows; a row that is no tuple gives a tuple of one."""
+    """A batch of tensors from a list of rows, made as the rows are: of tuples, a tuple."""
     batch = stacked(rows)
-    return as_tensors(batch if isinstance(batch, tuple | list | Mapping) else (batch,))
+    return as_tensors(batch)

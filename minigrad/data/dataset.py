@@ -3,7 +3,7 @@
 import bisect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,9 @@ class IterableDataset:
 
     def __iter__(self) -> Iterator:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__(self)")
+
+    def __add__(self, other: "IterableDataset") -> "ChainDataset":
+        return ChainDataset([self, other])
 
 
 class ArrayDataset(Dataset):
@@ -105,6 +108,46 @@ class ConcatDataset(Dataset):
         index %= n
         which = bisect.bisect_right(self.ends, index)
         return self.datasets[which][index - (self.ends[which - 1] if which else 0)]
+
+
+class StackDataset(Dataset):
+    """Data sets of equal length side by side: row i is the tuple, or for named ones the dictionary,
+    of their rows i.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        if bool(args) == bool(kwargs):
+            raise ValueError(
+                "StackDataset takes data sets, or named ones: StackDataset(images=a, labels=b)"
+            )
+        self.datasets: Any = kwargs or args
+        lengths = [len(d) for d in kwargs.values() or args]
+        if len(set(lengths)) > 1:
+            raise ValueError(f"StackDataset: the data sets have different lengths: {lengths}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self._each())))
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = [dataset[index] for dataset in self._each()]
+        named = isinstance(self.datasets, dict)
+        return dict(zip(self.datasets, rows, strict=True)) if named else tuple(rows)
+
+    def _each(self) -> Any:
+        return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+
+
+class ChainDataset(IterableDataset):
+    """Streams one behind the other."""
+
+    def __init__(self, datasets: Iterable):
+        self.datasets = datasets
+
+    def __iter__(self) -> Iterator:
+        return itertools.chain.from_iterable(self.datasets)
+
+    def __len__(self) -> int:
+        return sum(len(d) for d in self.datasets)
 
 
 def random_split(

@@ -5,6 +5,7 @@ So while a module has one, its tensors pass through two identities, one in front
 one behind it, and the hooks sit on the nodes of these (core/hooks.py).
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,19 @@ class Hook:
     owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run.
     """
 
-    def __init__(self, owner: Any, kind: str, fn: Callable, with_kwargs: bool = False):
+    def __init__(
+        self,
+        owner: Any,
+        kind: str,
+        fn: Callable,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ):
         self.owner = owner
         self.kind = kind
         self.fn = fn
         self.with_kwargs = with_kwargs
+        self.always_call = always_call  # after a forward that has raised too
 
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
@@ -55,13 +64,20 @@ class ModuleHooks:
         return self._add("forward_pre", fn, prepend, with_kwargs)
 
     def register_forward_hook(
-        self, fn: Callable, *, prepend: bool = False, with_kwargs: bool = False
+        self,
+        fn: Callable,
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
     ) -> Hook:
         """fn(module, args, result) after forward; it may return another result.
 
-        With with_kwargs=True: fn(module, args, kwargs, result).
+        With with_kwargs=True: fn(module, args, kwargs, result). With always_call=True it is called
+        after a forward that has raised too, with the result None; an error of its own is a warning
+        then.
         """
-        return self._add("forward", fn, prepend, with_kwargs)
+        return self._add("forward", fn, prepend, with_kwargs, always_call)
 
     def register_full_backward_pre_hook(self, fn: Callable, prepend: bool = False) -> Hook:
         """fn(module, grad_output) once the gradients of the results are there.
@@ -78,14 +94,63 @@ class ModuleHooks:
         """
         return self._add("backward", fn, prepend)
 
-    def _add(self, kind: str, fn: Callable, prepend: bool, with_kwargs: bool = False) -> Hook:
-        hook = Hook(self, kind, fn, with_kwargs)
+    def register_state_dict_pre_hook(self, hook: Callable) -> Hook:
+        """hook(module, prefix, keep_vars) before state_dict, of this module or one above it.
+
+        prefix, here and below, is what stands before the module's names in the state.
+        """
+        return self._add("state_dict_pre", hook)
+
+    def register_state_dict_post_hook(self, hook: Callable) -> Hook:
+        """hook(module, state_dict, prefix, local_metadata) after state_dict, which it may change.
+
+        local_metadata, here and below, is an empty dict: versions of layers are not kept.
+        """
+        return self._add("state_dict_post", hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable) -> Hook:
+        """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+        error_msgs) before load_state_dict, of this module or one above it.
+
+        state_dict is a shallow copy of what was given, in which it may rename and add paths; what
+        it adds to the lists counts as found.
+        """
+        return self._add("load_state_dict_pre", hook)
+
+    def register_load_state_dict_post_hook(self, hook: Callable) -> Hook:
+        """hook(module, incompatible_keys) after load_state_dict.
+
+        It may strike paths from incompatible_keys.missing_keys and .unexpected_keys, which then
+        are no error.
+        """
+        return self._add("load_state_dict_post", hook)
+
+    def _add(self, kind: str, fn: Callable, prepend: bool = False, *how: bool) -> Hook:
+        hook = Hook(self, kind, fn, *how)
         self._hooks = (hook, *self._hooks) if prepend else (*self._hooks, hook)
         return hook
 
 
 def call_with_hooks(module: Any, *args: Any, **kwargs: Any) -> Any:
     """module.forward(*args, **kwargs) with the module's hooks around it."""
+    waiting = [hook for hook in module._hooks if hook.kind == "forward"]
+    try:
+        return _call(module, waiting, args, kwargs)
+    except Exception:
+        for hook in [hook for hook in waiting if hook.always_call]:
+            try:
+                _call_after(hook, module, args, kwargs, None)
+            except Exception as error:
+                warnings.warn(
+                    f"a forward hook of {type(module).__name__}, called since its forward raised, "
+                    f"raised {error!r}; the error of the forward follows",
+                    stacklevel=2,
+                )
+        raise
+
+
+def _call(module: Any, after: list[Hook], args: tuple, kwargs: dict) -> Any:
+    """The call with its hooks; those after the forward leave the list `after` as they run."""
     hooks = module._hooks
     for hook in [h for h in hooks if h.kind == "forward_pre"]:
         if hook.with_kwargs:
@@ -97,11 +162,15 @@ def call_with_hooks(module: Any, *args: Any, **kwargs: Any) -> Any:
     if around:
         args = around.enter(args)
     result = module.forward(*args, **kwargs)
-    for hook in [h for h in hooks if h.kind == "forward"]:
-        seen = (args, kwargs, result) if hook.with_kwargs else (args, result)
-        given = hook.fn(module, *seen)
+    while after:
+        given = _call_after(after.pop(0), module, args, kwargs, result)
         result = result if given is None else given
     return around.leave(result) if around else result
+
+
+def _call_after(hook: Hook, module: Any, args: tuple, kwargs: dict, result: Any) -> Any:
+    seen = (args, kwargs, result) if hook.with_kwargs else (args, result)
+    return hook.fn(module, *seen)
 
 
 class _Backward:

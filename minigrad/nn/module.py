@@ -1,7 +1,7 @@
 """A module: parameters, buffers and submodules under one name, with a forward."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core import events
@@ -9,11 +9,11 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import ExtraState, Unmatched, at, copies_of, fill, move, require_entry, require_kind
+from .state import ModuleState, at, join, move, moved, require_entry, require_kind
 from .summary import summary_of
 
 
-class Module(ModuleHooks, ExtraState):
+class Module(ModuleHooks, ModuleState):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):
@@ -124,36 +124,27 @@ class Module(ModuleHooks, ExtraState):
         return (child for _, child in self.named_children())
 
     def named_modules(
-        self, prefix: str = "", remove_duplicate: bool = True
+        self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, "Module"]]:
-        """(path, module) of this ("") and all below, parents first; each once, or by each path."""
-        if not remove_duplicate:
-            yield from self._places(prefix)
-            return
-        seen: set[int] = set()
-        stack: list[tuple[str, Module]] = [(prefix, self)]
-        while stack:
-            path, module = stack.pop()
-            if id(module) in seen:
-                continue
-            seen.add(id(module))
-            yield path, module
-            below = [(_join(path, name), child) for name, child in module.named_children()]
-            stack.extend(reversed(below))
+        """(path, module) of this module ("") and all below it, parents first.
 
-    def _places(self, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
-        """(path, module) by every path, where named_modules gives the first; none inside itself."""
-        opened: set[int] = set()
+        memo is a set of modules to pass over, to which those met are added. With
+        remove_duplicate=False a module comes by every path to it; none inside itself.
+        """
+        seen = {id(module) for module in memo or ()}
         stack: list[tuple[str | None, Module]] = [(prefix, self)]
         while stack:
             path, module = stack.pop()
             if path is None:  # all below has been given
-                opened.remove(id(module))
-            elif id(module) not in opened:
-                opened.add(id(module))
+                seen.discard(id(module))
+            elif id(module) not in seen:
+                seen.add(id(module))
+                if memo is not None:
+                    memo.add(module)
                 yield path, module
-                below = [(_join(path, name), child) for name, child in module.named_children()]
-                stack.extend([(None, module), *reversed(below)])
+                below = [(join(path, name), child) for name, child in module.named_children()]
+                stack.extend([(None, module)] * (not remove_duplicate))
+                stack.extend(reversed(below))
 
     def modules(self) -> Iterator["Module"]:
         """This module and all below it."""
@@ -164,15 +155,11 @@ class Module(ModuleHooks, ExtraState):
     ) -> Iterator[tuple[str, Parameter]]:
         """(path, parameter); one used in two places comes once, unless remove_duplicate=False.
 
-        With recurse=False only those that this module holds itself.
+        With recurse=False only those that this module holds itself; with remove_duplicate=False
+        each by every path to it.
         """
-        seen: set[int] = set()
-        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
-        for path, module in walk:
-            for name, value in vars(module).items():
-                if isinstance(value, Parameter) and not (remove_duplicate and id(value) in seen):
-                    seen.add(id(value))
-                    yield _join(path, name), value
+        held = lambda module: [x for x in vars(module).items() if isinstance(x[1], Parameter)]
+        return self._named_below(held, prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """What an optimizer takes: optim.SGD(model.parameters())."""
@@ -182,18 +169,24 @@ class Module(ModuleHooks, ExtraState):
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """(path, buffer), as named_parameters; buffers that are None are left out."""
-        seen: set[int] = set()
-        walk = self.named_modules(prefix, remove_duplicate) if recurse else [(prefix, self)]
-        for path, module in walk:
-            for name in module._buffers:
-                value = getattr(module, name)
-                if value is not None and not (remove_duplicate and id(value) in seen):
-                    seen.add(id(value))
-                    yield _join(path, name), value
+        held = lambda module: [(name, getattr(module, name)) for name in module._buffers]
+        return self._named_below(held, prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers of this module and all below it."""
         return (buffer for _, buffer in self.named_buffers(recurse=recurse))
+
+    def _named_below(
+        self, held: Callable, prefix: str, recurse: bool, remove_duplicate: bool
+    ) -> Iterator[tuple[str, Any]]:
+        """(path, tensor) of all that the modules hold, by held(module) -> [(name, tensor)]."""
+        seen: set[int] = set()
+        below = self.named_modules(None, prefix, remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in below:
+            for name, value in held(module):
+                if value is not None and not (remove_duplicate and id(value) in seen):
+                    seen.add(id(value))
+                    yield join(path, name), value
 
     def get_submodule(self, path: str) -> "Module":
         """The module at a path such as "encoder.layers.0"; "" is this one. PathError if none is."""
@@ -206,6 +199,22 @@ class Module(ModuleHooks, ExtraState):
     def get_buffer(self, path: str) -> Tensor:
         """The buffer at a path such as "norm.running_mean"; PathError if none is."""
         return at(self, path, Tensor, "buffer")
+
+    def set_submodule(self, target: str, module: "Module", strict: bool = False) -> None:
+        """Put a module at a path such as "encoder.layers.0", in the place of one or as a new one.
+
+        With strict=True there must be one already: PathError else.
+        """
+        if not isinstance(module, Module) or not target:
+            raise TypeError(
+                f"{type(self).__name__}.set_submodule: needs a path and a module, got {target!r} "
+                f"and {type(module).__name__}"
+            )
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict or vars(parent).get(name) is not None:
+            self.get_submodule(target)
+        parent.register_module(name, module)
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
         """Call fn on every module below this one, children first, then on this one itself."""
@@ -274,6 +283,18 @@ class Module(ModuleHooks, ExtraState):
         """to(bfloat16)"""
         return self.to(dtype="bfloat16")
 
+    def type(self, dst_type: Any) -> "Module":
+        """Make all parameters and buffers of a dtype, those of integers too; in place."""
+        tensors = [*self.parameters(), *self.buffers()]
+        move(type(self).__name__, tensors, None, dst_type, floating=False)
+        return self
+
+    def to_empty(self, *, device: str | None, recurse: bool = True) -> "Module":
+        """Move to a device without the values: what the parameters hold then is arbitrary."""
+        for tensor in [*self.parameters(recurse), *self.buffers(recurse)]:
+            moved(tensor, device, None)
+        return self
+
     def cpu(self) -> "Module":
         """to("cpu")"""
         return self.to(device="cpu")
@@ -281,70 +302,6 @@ class Module(ModuleHooks, ExtraState):
     def cuda(self, device: int = 0) -> "Module":
         """to("cuda:0")"""
         return self.to(device=f"cuda:{device}")
-
-    # -- saving ------------------------------------------------------------------------------
-
-    def _state(self, modules: "Mapping[str, Module] | None" = None) -> dict[str, Any]:
-        """Every parameter and persistent buffer under each of its paths, as it lives.
-
-        A module stands at the path of its extra state.
-        """
-        state: dict[str, Any] = {}
-        for path, module in (modules or dict(self._places())).items():
-            for name, value in vars(module).items():
-                kept = name in module._buffers and name not in module._transient
-                if isinstance(value, Parameter) or (kept and value is not None):
-                    state[_join(path, name)] = value
-            if module._has_extra_state():
-                state[_join(path, "_extra_state")] = module
-        return state
-
-    def state_dict(
-        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> dict[str, Any]:
-        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
-
-        What a module's get_extra_state gives is at `_extra_state` below its path. keep_vars=True
-        gives the live tensors themselves. `prefix` stands before every path; `destination` is a
-        dict to write into, and is what is returned.
-        """
-        live = self._state()
-        state = {k: x.get_extra_state() if isinstance(x, Module) else x for k, x in live.items()}
-        state = state if keep_vars else copies_of(state)
-        found = {prefix + path: value for path, value in state.items()}
-        if destination is None:
-            return found
-        destination.update(found)
-        return destination
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Unmatched:
-        """Write the values of a state_dict into this module.
-
-        Returns the paths that did not match, as (missing_keys, unexpected_keys).
-
-        A lazy module becomes the layer whose weight has the shape in the state. Missing or
-        unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
-        of them; nothing is written then.
-        """
-        modules = dict(self._places())
-        layers = {id(module): module for module in modules.values()}
-        for path, module in modules.items():
-            if layers[id(module)] is module:  # a lazy one may have several paths
-                layers[id(module)] = module._layer_in(state_dict, path and f"{path}.")
-        live = self._state({path: layers[id(module)] for path, module in modules.items()})
-        unmatched = fill(live, state_dict, strict, type(self).__name__)
-        for module in {id(module): module for module in modules.values()}.values():
-            if layers[id(module)] is not module:
-                module._become(layers[id(module)])
-        return unmatched
-
-    def _layer_in(self, state: Mapping[str, Any], prefix: str) -> "Module":
-        """The module itself; for a lazy one the layer whose arrays the state has under `prefix`."""
-        return self
-
-    def _become(self, layer: "Module") -> None:
-        """Turn a lazy module into its layer."""
-        raise NotImplementedError(f"{type(self).__name__} is not lazy")
 
     # -- looks -------------------------------------------------------------------------------
 
@@ -378,10 +335,6 @@ class Module(ModuleHooks, ExtraState):
                 stack.append(("", None))
                 stack.extend((f"({name}): ", child) for name, child in children[::-1])
         return "\n".join(lines)
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def _too_deep(module: Module, error: RecursionError) -> RecursionError:

@@ -1,6 +1,6 @@
 """Taking the state of a module out, and putting one in: all of it or nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..core import create
 from ..core.errors import MinigradError, describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .parameter import UninitializedParameter
+from .parameter import Parameter, UninitializedParameter
 
 
 class PathError(MinigradError, AttributeError, KeyError):
@@ -51,45 +51,169 @@ class ExtraState:
         )
 
 
-def copies_of(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The same names with copies of the tensors, as constants, and what else there is."""
-    return {
-        path: Tensor(value.data.copy()) if isinstance(value, Tensor) else value
-        for path, value in state.items()
-    }
+class ModuleState(ExtraState):
+    """Base of Module: what it saves, and how it takes that back."""
+
+    _buffers: tuple[str, ...] = ()
+    _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
+
+    def state_dict(
+        self, *, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> dict[str, Any]:
+        """{path: tensor} of parameters and buffers: copies, so later training leaves them alone.
+
+        What a module's get_extra_state gives is at `_extra_state` below its path. keep_vars=True
+        gives the live tensors themselves. `prefix` stands before every path; `destination` is a
+        dict to write into, and is what is returned.
+        """
+        modules = self._by_path()
+        for path, module, fn in _hooks_of(modules, "state_dict_pre"):
+            fn(module, start(prefix + path), keep_vars)
+        found: dict[str, Any] = {}
+        for path, value in _state_of(modules).items():
+            if isinstance(value, ModuleState):
+                value = value.get_extra_state()
+            elif not keep_vars:
+                value = Tensor(value.data.copy())
+            found[prefix + path] = value
+        for path, module, fn in _hooks_of(modules, "state_dict_post"):
+            fn(module, found, start(prefix + path), {})
+        if destination is None:
+            return found
+        destination.update(found)
+        return destination
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Unmatched:
+        """Write the values of a state_dict into this module.
+
+        Returns the paths that did not match, as (missing_keys, unexpected_keys). With assign=True
+        the parameters and buffers, which stay the same objects, take the arrays of the state as
+        their own, with their dtypes and devices, and have no gradient.
+
+        A lazy module becomes the layer whose weight has the shape in the state. Missing or
+        unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
+        of them; nothing is written then. Only where a post hook may strike paths from what did not
+        match is that known after it.
+        """
+        owner, modules = type(self).__name__, self._by_path()
+        state, unmatched, faults = dict(state_dict), Unmatched([], []), list[str]()
+        for path, module, fn in _hooks_of(modules, "load_state_dict_pre"):
+            fn(module, state, start(path), {}, strict, *unmatched, faults)
+        layers = {id(module): module for module in modules.values()}
+        for path, module in modules.items():
+            if layers[id(module)] is module:  # a lazy one may have several paths
+                layers[id(module)] = module._layer_in(state, start(path))
+        live = _state_of({path: layers[id(module)] for path, module in modules.items()})
+        unmatched.missing_keys.extend([path for path in live if path not in state])
+        unmatched.unexpected_keys.extend([path for path in state if path not in live])
+        after = _hooks_of(modules, "load_state_dict_post")
+        _refuse(owner, [*faults, *_faults(live, state, assign)], unmatched, strict, not after)
+        fill(live, state, owner, assign)
+        for module in {id(module): module for module in modules.values()}.values():
+            if layers[id(module)] is not module:
+                module._become(layers[id(module)])
+        for _, module, fn in after:
+            fn(module, unmatched)
+        _refuse(owner, [], unmatched, strict)
+        return unmatched
+
+    def _by_path(self) -> dict[str, Any]:
+        return dict(self.named_modules(remove_duplicate=False))  # type: ignore[attr-defined]
+
+    def _layer_in(self, state: Mapping[str, Any], prefix: str) -> Any:
+        """The module itself; for a lazy one the layer whose arrays the state has under `prefix`."""
+        return self
+
+    def _become(self, layer: Any) -> None:
+        """Turn a lazy module into its layer."""
+        raise NotImplementedError(f"{type(self).__name__} is not lazy")
 
 
-def fill(live: Mapping[str, Any], given: Mapping[str, Any], strict: bool, owner: str) -> Unmatched:
-    """Write `given` values into the `live` tensors of the same names; what did not match.
+def join(path: str, name: str) -> str:
+    """The path of what a module at `path` calls `name`."""
+    return f"{path}.{name}" if path else name
 
-    Every fault is found before the first value is written. A module among the live ones is handed
-    its extra state.
+
+def start(path: str) -> str:
+    """What stands before the names of all that a module at `path` has."""
+    return f"{path.removesuffix('.')}." if path else ""
+
+
+def _state_of(modules: Mapping[str, Any]) -> dict[str, Any]:
+    """Every parameter and persistent buffer under each of its paths, as it lives.
+
+    A module stands at the path of its extra state.
     """
-    missing = [path for path in live if path not in given]
-    unexpected = [path for path in given if path not in live]
-    found = {path: x for path, x in live.items() if path in given}
-    extras = {path: x for path, x in found.items() if isinstance(x, ExtraState)}
-    values = {path: array_of(given[path]) for path in found if path not in extras}
-    faults = [
-        f"{path}: {value.dtype} {value.shape} given, {live[path].dtype} {live[path].shape} needed"
-        for path, value in values.items()
-        if value.shape != live[path].shape
-        or not np.can_cast(value.dtype, live[path].dtype, "same_kind")
+    state: dict[str, Any] = {}
+    for path, module in modules.items():
+        for name, value in vars(module).items():
+            kept = name in module._buffers and name not in module._transient
+            if isinstance(value, Parameter) or (kept and value is not None):
+                state[join(path, name)] = value
+        if module._has_extra_state():
+            state[join(path, "_extra_state")] = module
+    return state
+
+
+def _hooks_of(modules: Mapping[str, Any], kind: str) -> list[tuple[str, Any, Callable]]:
+    """(path, module, hook) of a kind; hooks after the fact of what is below a module first."""
+    found = [
+        (path, module, [hook.fn for hook in module._hooks if hook.kind == kind])
+        for path, module in modules.items()
+        if module._hooks
     ]
-    if strict and missing:
-        faults.append(f"missing: {', '.join(missing)}")
-    if strict and unexpected:
-        faults.append(f"unexpected: {', '.join(unexpected)}")
+    if kind.endswith("post"):
+        found.reverse()
+    return [(path, module, fn) for path, module, fns in found for fn in fns]
+
+
+def _faults(live: Mapping[str, Any], given: Mapping[str, Any], assign: bool) -> list[str]:
+    """What of the `given` values cannot be written into the `live` tensors of the same names."""
+    faults = []
+    for path, x in live.items():
+        if path in given and isinstance(x, Tensor):
+            value = array_of(given[path])
+            fits = np.can_cast(value.dtype, x.dtype, "same_kind")
+            if assign:
+                fits = is_differentiable(value.dtype) or not x.requires_grad
+            if value.shape != x.shape or not fits:
+                had = f"{value.dtype} {value.shape}"
+                faults.append(f"{path}: {had} given, {x.dtype} {x.shape} needed")
+    return faults
+
+
+def _refuse(
+    owner: str, faults: list[str], unmatched: Unmatched, strict: bool, known: bool = True
+) -> None:
+    """ValueError with all that is wrong; `known`: what is unmatched now stays so."""
+    if strict and (known or faults):
+        for what, paths in zip(("missing", "unexpected"), unmatched, strict=True):
+            faults += [f"{what}: {', '.join(paths)}"] * bool(paths)
     if faults:
         hint = " (strict=False passes over missing and unexpected names)" if strict else ""
         raise ValueError(f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults))
-    for path, value in values.items():
-        target = live[path].data
-        target[...] = array_module(target).asarray(value)
-        note_write(target, f"{owner}.load_state_dict")
-    for path, module in extras.items():
-        module.set_extra_state(given[path])
-    return Unmatched(missing, unexpected)
+
+
+def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: bool) -> None:
+    """Write `given` values into the `live` tensors of the same names, or assign their arrays.
+
+    A module among the live ones is handed its extra state, after the tensors.
+    """
+    found = {path: x for path, x in live.items() if path in given}
+    for path, x in found.items():
+        if isinstance(x, Tensor):
+            value = array_of(given[path])
+            if assign:
+                x.grad, x.data = None, value
+                note_dtype(x)
+            else:
+                x.data[...] = array_module(x.data).asarray(value)
+                note_write(x.data, f"{owner}.load_state_dict")
+    for path, module in found.items():
+        if not isinstance(module, Tensor):
+            module.set_extra_state(given[path])
 
 
 def at(root: Any, path: str, kind: type, what: str) -> Any:
@@ -151,8 +275,13 @@ def array_of(value: Any) -> Any:
     return value if hasattr(value, "dtype") else np.asarray(value)
 
 
-def move(owner: str, tensors: Iterable[Tensor], device: str | None, dtype: Any) -> None:
-    """Move the tensors of a module; TypeError for a dtype in which nothing can be learned."""
+def move(
+    owner: str, tensors: Iterable[Tensor], device: str | None, dtype: Any, floating: bool = True
+) -> None:
+    """Move the tensors of a module; TypeError for a dtype in which nothing can be learned.
+
+    With floating=False those of integers get the dtype too.
+    """
     kind = resolve_dtype(dtype)
     if kind is not None and not is_differentiable(kind):
         raise TypeError(
@@ -160,16 +289,21 @@ def move(owner: str, tensors: Iterable[Tensor], device: str | None, dtype: Any) 
             "their values; to(mg.float16) or to(mg.bfloat16) takes less memory"
         )
     for tensor in tensors:
-        moved(tensor, device, kind)
+        moved(tensor, device, kind if not floating or is_differentiable(tensor.dtype) else None)
 
 
 def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:
-    """Give a tensor and its gradient another device, and, if it is floating, another dtype."""
+    """Give a tensor and its gradient another device, and another dtype unless it is None."""
     if isinstance(tensor, UninitializedParameter):
         return tensor.move(device, dtype)
     for x in (tensor, tensor.grad):
         if x is not None:
-            kind = dtype if is_differentiable(x.dtype) else None
+            kind = resolve_dtype(dtype)
             x.data = create.as_tensor(x.detach(), dtype=kind or x.dtype, device=device).data
+    note_dtype(tensor)
+
+
+def note_dtype(tensor: Tensor) -> None:
+    """Tell a leaf's node the dtype that a gradient which arrives will have."""
     if tensor.requires_grad:
-        tensor.node.dtype = tensor.dtype  # what a gradient that arrives will have
+        tensor.node.dtype = tensor.dtype

@@ -44,15 +44,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 period *= self.T_mult
         return cosine(base, self.eta_min, t / period)
 
-    def step(self, epoch: float | None = None) -> None:
-        """Set the learning rates of the next t, or of t = epoch, which may be a fraction."""
-        if epoch is not None and epoch < 0:
-            raise ValueError(
-                f"CosineAnnealingWarmRestarts.step: epoch must be 0 or more, got {epoch}"
-            )
-        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._apply()
-
 
 class CyclicLR(LRScheduler):
     """From base_lr up to max_lr in step_size_up steps, down in step_size_down, and again

@@ -1,5 +1,6 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
+import difflib
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +36,8 @@ class Optimizer(OptimizerHooks):
 
     It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.
 
-    params         parameters, or dicts {"params": [...], "lr": ...} that set options of their own
+    params         parameters, (name, parameter) pairs, or dicts {"params": [...], "lr": ...} that
+                   set options of their own; what else these have is kept ("name": "head")
     param_groups   the groups as dicts; options may be changed between steps (a schedule sets "lr")
     state          {parameter: {name: array or number}}, made at the first step
 
@@ -43,7 +45,7 @@ class Optimizer(OptimizerHooks):
     float32, complex ones as pairs of real numbers; their states have these forms too.
 
     PyTorch's foreach=, fused= and capturable=, which choose an implementation there, are taken by
-    every optimizer and have no effect.
+    every optimizer and have no effect, as does differentiable=False.
     """
 
     elementwise = True  # else `update` needs a parameter as a whole: no blocks, packs or kernels
@@ -74,13 +76,13 @@ class Optimizer(OptimizerHooks):
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimise more parameters: {"params": [...]} and the options that differ."""
         name = type(self).__name__
-        params = group["params"]
-        params = [params] if isinstance(params, Tensor) else list(params)
-        unknown = group.keys() - self.defaults.keys() - {"params", "initial_lr"}
-        if unknown:
-            raise TypeError(
-                f"{name} has no option {sorted(unknown)}; its options are {[*self.defaults]}"
-            )
+        params, names = _unzipped(name, group["params"])
+        if self.param_groups and bool(names) != ("param_names" in self.param_groups[0]) and params:
+            raise ValueError(f"{name}: either all groups are of (name, parameter) pairs or none")
+        for key in group.keys() - self.defaults.keys():
+            like = difflib.get_close_matches(key, self.defaults, 1, 0.85)
+            if like:  # else it is the script's own, as "name" or "lr_scale"
+                raise TypeError(f"{name} has no option {key!r}; it has {like[0]!r}")
         taken = {id(p) for other in self.param_groups for p in other["params"]}
         for i, p in enumerate(params):
             if not isinstance(p, Tensor):
@@ -98,7 +100,8 @@ class Optimizer(OptimizerHooks):
             if id(p) in taken:
                 raise ValueError(f"{name}: params[{i}] is given twice; it would be stepped twice")
             taken.add(id(p))
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        named = {"param_names": names} if names else {}
+        self.param_groups.append({**self.defaults, **group, "params": params, **named})
 
     @property
     def state(self) -> defaultdict[Tensor, State]:
@@ -305,13 +308,33 @@ class Optimizer(OptimizerHooks):
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
+def _unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
+    """Parameters and their names; no names where none are given."""
+    params = [params] if isinstance(params, Tensor) else list(params)
+    pairs = [p for p in params if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
+    if not pairs:
+        return params, []
+    if len(pairs) < len(params):
+        raise TypeError(
+            f"{owner}: {len(pairs)} of {len(params)} parameters are (name, parameter) pairs; "
+            "give a name to all of them or to none"
+        )
+    return [p for _, p in pairs], [name for name, _ in pairs]
+
+
 def _takes_implementations(init: Callable) -> Callable:
     """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
     own = inspect.signature(init).parameters
-    without_effect = {"foreach", "fused", "capturable"} - own.keys()
+    without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
 
     @wraps(init)
     def run(*args: Any, **kwargs: Any) -> None:
+        if "differentiable" in without_effect and kwargs.get("differentiable"):
+            raise TypeError(
+                f"{type(args[0]).__name__}(differentiable=True): a step writes in place; for "
+                "gradients through steps write them as p = p - lr * g, with "
+                "mg.grad(loss, ps, create_graph=True) and mg.func.functional_call(model, ps, x)"
+            )
         init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
 
     return run

@@ -56,10 +56,13 @@ class ReduceLROnPlateau:
             margin = 0.0
         return sign * value < sign * self.best - margin
 
-    def step(self, metrics: Any) -> None:
-        """Take in a metric, a number or a tensor of one; reduce the learning rates if it is time"""
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
+        """Take in a metric, a number or a tensor of one; reduce the learning rates if it is time.
+
+        epoch, if given, is the count that goes on from here.
+        """
         value = float(metrics)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(value):
             self.best = value
             self.num_bad_epochs = 0

@@ -98,10 +98,22 @@ class LRScheduler:
         """How much of base − floor the lr is above the floor after t steps."""
         return self.lr(1.0, t)
 
-    def step(self) -> None:
-        """Set the learning rates of the next t."""
-        self.last_epoch += 1
-        self._apply()
+    def step(self, epoch: float | None = None) -> None:
+        """Set the learning rates of the next t, or those that the formula has for t = epoch.
+
+        Where the formula allows it, as CosineAnnealingWarmRestarts', epoch may be a fraction.
+        """
+        if epoch is None:
+            self.last_epoch += 1
+            self._apply()
+            return
+        if not epoch >= 0:
+            raise ValueError(f"{type(self).__name__}.step: epoch must be 0 or more, got {epoch}")
+        t: Any = epoch
+        self.last_epoch = t
+        self.take_in()
+        self._own = self.lrs(t)
+        self._set(self._own, t)
 
     def take_in(self) -> None:
         """Schedule the groups that the optimizer has been given since the schedule was made."""

@@ -31,3 +31,29 @@ def test_a_name_that_is_nowhere_has_no_hint(module):
         with pytest.raises(AttributeError) as caught:
             getattr(module, name)
         assert "here it is" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("from minigrad.optim import SparseAdam", "here it is mg.optim.Adam, since"),
+        ("from minigrad import autograd", "here it is mg.grad, mg.backward"),
+        ("from minigrad.nn import Linear, SyncBatchNorm", "here it is BatchNorm1d"),
+        ("from minigrad.cuda import amp", "here it is mg.amp"),
+    ],
+)
+def test_an_import_of_a_name_that_is_elsewhere_says_what_to_write(line, hint):
+    with pytest.raises(ImportError, match=hint):
+        exec(line, {})
+
+
+def test_an_import_of_a_name_that_is_nowhere_is_pythons_error():
+    with pytest.raises(ImportError, match="cannot import name 'Adamm' from 'minigrad.optim'"):
+        exec("from minigrad.optim import Adamm", {})
+    assert not hasattr(mg.optim, "SparseAdam")
+
+
+@pytest.mark.parametrize("name", ["amp", "set_device", "manual_seed_all", "mem_get_info"])
+def test_names_of_pytorchs_cuda_say_what_they_are_here(name):
+    with pytest.raises(AttributeError, match=f"minigrad.cuda has no attribute '{name}'; here it"):
+        getattr(mg.cuda, name)

@@ -111,9 +111,17 @@ def test_numbers_come_out_of_one_element_tensors():
     assert [10, 20, 30][mg.tensor(1)] == 20
 
 
-def test_tensors_of_tensors_are_refused_with_the_way_out():
-    with pytest.raises(TypeError, match="stack"):
-        mg.tensor([mg.tensor(1.0), mg.tensor(2.0)])
+def test_a_list_of_tensors_with_a_history_is_refused_with_the_way_out():
+    with pytest.raises(TypeError, match="mg.stack"):
+        mg.tensor([[1.0, mg.tensor(1.0, requires_grad=True)]])
+
+
+def test_a_list_may_hold_constant_tensors():
+    a = mg.tensor(1.5, dtype="float32")
+    made = mg.tensor([(a, 2), (a, mg.tensor(3))])
+    assert made.tolist() == [[1.5, 2], [1.5, 3]]
+    assert mg.tensor([a, a]).dtype == "float32"
+    assert mg.tensor([a.astype("bfloat16")]).dtype == mg.bfloat16
 
 
 def test_creation_functions_follow_numpy():

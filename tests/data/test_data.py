@@ -101,3 +101,30 @@ def test_a_missing_file_is_explained(tmp_path):
         FileNotFoundError, match="load_digits: there is no file .*digits.npz; without a path"
     ):
         data.load_digits(tmp_path / "digits.npz")
+
+
+def test_data_sets_stand_side_by_side_in_tuples_or_by_names():
+    squares = [i * i for i in range(4)]
+    pairs = data.StackDataset(range(4), squares)
+    assert len(pairs) == 4 and pairs[3] == (3, 9)
+    named = data.StackDataset(root=range(4), square=squares)
+    assert len(named) == 4 and named[2] == {"root": 2, "square": 4}
+    batch = next(iter(data.DataLoader(named, 4)))
+    assert batch["square"].tolist() == squares
+    with pytest.raises(ValueError, match=r"different lengths: \[4, 3\]"):
+        data.StackDataset(squares, range(3))
+    with pytest.raises(ValueError, match="takes data sets, or named ones"):
+        data.StackDataset()
+
+
+def test_streams_follow_one_another():
+    class Count(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(3))
+
+        def __len__(self):
+            return 3
+
+    both = Count() + Count()
+    assert isinstance(both, data.ChainDataset) and len(both) == 6
+    assert [i for x in data.DataLoader(both, 4) for i in x.tolist()] == [0, 1, 2] * 2

@@ -84,7 +84,7 @@ def test_an_error_of_a_worker_is_raised_here_with_its_traceback(kind):
     loader = data.DataLoader(Broken(), 2, num_workers=2, worker_kind=kind)
     taken = []
     with pytest.raises(KeyError, match="row 7 is missing") as caught:
-        for (x,) in loader:
+        for x in loader:
             taken.append(x.tolist())
     assert taken == [[0, 1], [2, 3], [4, 5]]
     text = "".join(traceback.format_exception(caught.value))
@@ -167,7 +167,7 @@ def test_ctrl_c_ends_the_program_at_once(kind):
                 time.sleep(0.05)
                 return i
 
-        for (x,) in data.DataLoader(Slow(), 1, num_workers=2, worker_kind=sys.argv[1]):
+        for x in data.DataLoader(Slow(), 1, num_workers=2, worker_kind=sys.argv[1]):
             print(x.item(), flush=True)
     """
     program = subprocess.Popen(
@@ -186,9 +186,9 @@ def test_ctrl_c_ends_the_program_at_once(kind):
 def test_streams_are_read_to_their_ends(workers, kind):
     loader = data.DataLoader(Counting(), 2, num_workers=workers, worker_kind=kind)
     for _ in range(2):
-        assert sorted(i for (x,) in loader for i in x.tolist()) == list(range(11))
+        assert sorted(i for x in loader for i in x.tolist()) == list(range(11))
     whole = data.DataLoader(Counting(), 2, num_workers=workers, worker_kind=kind, drop_last=True)
-    assert all(len(x) == 2 for (x,) in whole)
+    assert all(len(x) == 2 for x in whole)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -311,3 +311,9 @@ def test_another_text_may_be_named(tmp_path):
     assert data.load_text(tmp_path / "x.txt") == "käse"
     with pytest.raises(FileNotFoundError, match="load_text: there is no file .*y.txt"):
         data.load_text(tmp_path / "y.txt")
+
+
+def test_rows_that_are_no_tuples_give_batches_that_are_none():
+    (batch,) = data.DataLoader([mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])], 2)
+    assert batch.tolist() == [[1, 2], [3, 4]]
+    assert [*data.DataLoader(["a", "b", "c"], 2)] == [["a", "b"], ["c"]]

@@ -23,7 +23,7 @@ class Tied(nn.Module):
 
 
 def state_of(module):
-    return {path: (id(x), x.tolist()) for path, x in module._state().items()}
+    return {path: (id(x), x.tolist()) for path, x in module.state_dict(keep_vars=True).items()}
 
 
 def test_a_module_computes_with_what_it_is_given_and_is_as_before():

@@ -112,3 +112,34 @@ def test_spectral_norm_makes_the_largest_singular_value_one():
     before = layer.weight_u.numpy().copy()
     layer.eval()(mg.ones(1, 6))
     assert np.array_equal(before, layer.weight_u.numpy())
+
+
+def test_a_spectral_norm_is_taken_away_again_and_leaves_the_weight_as_it_is():
+    layer = utils.spectral_norm(nn.Linear(6, 5))
+    x = mg.ones((1, 6), dtype="float32")
+    layer(x)
+    layer.eval()
+    before = layer(x).numpy()
+    assert utils.remove_spectral_norm(layer.train()) is layer and layer.training
+    assert set(layer.state_dict()) == {"weight", "bias"}
+    assert isinstance(layer.weight, nn.Parameter)
+    np.testing.assert_allclose(layer(x).detach().numpy(), before, rtol=1e-6)
+    with pytest.raises(ValueError, match="'weight' of Linear.* has no spectral_norm"):
+        utils.remove_spectral_norm(layer)
+
+
+def test_gradients_are_clipped_by_a_norm_that_is_known():
+    p = nn.Parameter(np.zeros(2))
+    p.grad = mg.tensor([3.0, 4.0])
+    utils.clip_grads_with_norm_([p], 10.0, utils.get_total_norm([p.grad]))
+    assert p.grad.tolist() == [3, 4]
+    utils.clip_grads_with_norm_([p], 1.0, mg.tensor(5.0))
+    np.testing.assert_allclose(p.grad.numpy(), [0.6, 0.8], rtol=1e-6)
+
+
+def test_gradients_of_parameters_that_come_one_by_one_are_clipped():
+    model = nn.Linear(4, 1)
+    (100 * model(mg.ones((1, 4), dtype="float32"))).sum().backward()
+    utils.clip_grad_norm_(model.parameters(), 1.0)
+    norm = utils.get_total_norm([p.grad for p in model.parameters()])
+    np.testing.assert_allclose(norm, 1, rtol=1e-5)

@@ -107,6 +107,17 @@ def test_rates_equal_pytorchs(name, kind, both, theirs):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of step(epoch)
+@pytest.mark.parametrize("name", ["StepLR", "CosineAnnealingLR", "LambdaLR", "PolynomialLR"])
+def test_a_schedule_may_be_told_its_epoch(both, theirs, name):
+    mine, peer = both()
+    schedules = [made(name)(module, opt) for module, opt in ((ours, mine), (theirs, peer))]
+    for epoch in (None, 4, None, 7, 2, None, 0, None):
+        for schedule in schedules:
+            schedule.step(*([] if epoch is None else [epoch]))
+        np.testing.assert_allclose(rates(mine), rates(peer), rtol=1e-9, atol=1e-12)
+
+
 def test_warm_restarts_may_be_stepped_by_parts_of_an_epoch(both, theirs):
     mine, peer = both()
     schedules = [module.CosineAnnealingWarmRestarts(opt, T_0=3, T_mult=2)
@@ -236,3 +247,10 @@ def test_a_top_in_the_first_step_is_there_at_once():
     opt = optimizer()
     ours.OneCycleLR(opt, max_lr=1.0, total_steps=10, pct_start=0.1)
     assert opt.param_groups[0]["lr"] == 1.0
+
+
+def test_a_plateau_counts_on_from_the_epoch_that_it_is_told(both):
+    plateau = ours.ReduceLROnPlateau(both()[0])
+    plateau.step(1.0, 7)
+    plateau.step(1.0)
+    assert plateau.last_epoch == 8

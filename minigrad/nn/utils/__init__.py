@@ -50,12 +50,23 @@ def clip_grad_norm_(
             f"clip_grad_norm_: the norm of the gradients is {total}, so they cannot be scaled; "
             "mg.detect_anomaly() finds the op that made the first such value"
         )
-    scale = max_norm / (total + 1e-6)
+    _scale(gradients, max_norm, total)
+    return create.tensor(total)
+
+
+def clip_grads_with_norm_(
+    parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None
+) -> None:
+    """Scale all gradients by max_norm / total_norm where that is below 1; in place."""
+    _scale(_gradients(parameters), max_norm, total_norm)
+
+
+def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
+    scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
         for g in gradients:
             np.multiply(g.data, g.dtype.type(scale), out=g.data)
-            note_write(g.data, "clip_grad_norm_")
-    return create.tensor(total)
+            note_write(g.data, "clipping of gradients by their norm")
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
@@ -101,6 +112,8 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
 class _Derived:
     """A forward pre-hook that computes module.<name> from other parameters of the module."""
 
+    made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
+
     def __init__(self, name: str, dim: int | None):
         self.name = name
         self.dim = dim
@@ -119,6 +132,8 @@ class _Derived:
 
 
 class _WeightNorm(_Derived):
+    made = ("_g", "_v")
+
     def compute(self, module: Module) -> Tensor:
         g, v = (getattr(module, f"{self.name}_{letter}") for letter in "gv")
         return v * (g / norm_except(v, self.dim))
@@ -144,18 +159,12 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Make the weight that weight_norm derives a parameter again."""
-    hooks = [h for h in module._hooks if isinstance(h.fn, _WeightNorm) and h.fn.name == name]
-    if not hooks:
-        raise ValueError(f"remove_weight_norm: {name!r} of {module!r} has no weight_norm")
-    weight = hooks[0].fn.compute(module).detach()
-    hooks[0].remove()
-    for old in (name, f"{name}_g", f"{name}_v"):
-        delattr(module, old)
-    setattr(module, name, Parameter(weight))
-    return module
+    return _removed("weight_norm", _WeightNorm, module, name)
 
 
 class _SpectralNorm(_Derived):
+    made = ("_orig", "_u", "_v")
+
     def __init__(self, name: str, dim: int, iterations: int, eps: float):
         super().__init__(name, dim)
         self.iterations = iterations
@@ -204,6 +213,25 @@ def spectral_norm(
         x.data[...] = hook.unit(x.data)
         module.register_buffer(f"{name}_{letter}", x)
     hook.place(module)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
+    """Make the weight that spectral_norm derives, as it is now, a parameter again."""
+    return _removed("spectral_norm", _SpectralNorm, module, name)
+
+
+def _removed(norm: str, kind: type[_Derived], module: Module, name: str) -> Module:
+    hooks = [h for h in module._hooks if isinstance(h.fn, kind) and h.fn.name == name]
+    if not hooks:
+        raise ValueError(f"remove_{norm}: {name!r} of {module!r} has no {norm}")
+    training, module.training = module.training, False  # no more iterations
+    weight = hooks[0].fn.compute(module).detach()  # type: ignore[attr-defined]
+    module.training = training
+    hooks[0].remove()
+    for old in (name, *[name + made for made in kind.made]):
+        delattr(module, old)
+    setattr(module, name, Parameter(weight))
     return module
 
 
