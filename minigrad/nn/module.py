@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
-from .state import ModuleState, at, join, move, moved, require_entry, require_kind
+from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
 
@@ -291,8 +291,8 @@ class Module(ModuleHooks, ModuleState):
 
     def to_empty(self, *, device: str | None, recurse: bool = True) -> "Module":
         """Move to a device without the values: what the parameters hold then is arbitrary."""
-        for tensor in [*self.parameters(recurse), *self.buffers(recurse)]:
-            moved(tensor, device, None)
+        tensors = [*self.parameters(recurse), *self.buffers(recurse)]
+        move(type(self).__name__, tensors, device, None)
         return self
 
     def cpu(self) -> "Module":

@@ -289,17 +289,18 @@ def move(
             "their values; to(mg.float16) or to(mg.bfloat16) takes less memory"
         )
     for tensor in tensors:
-        moved(tensor, device, kind if not floating or is_differentiable(tensor.dtype) else None)
+        if isinstance(tensor, UninitializedParameter):
+            tensor.move(device, kind)
+        else:
+            learned = not floating or is_differentiable(tensor.dtype)
+            _move_values(tensor, device, kind if learned else None)
 
 
-def moved(tensor: Tensor, device: str | None, dtype: Any) -> None:
-    """Give a tensor and its gradient another device, and another dtype unless it is None."""
-    if isinstance(tensor, UninitializedParameter):
-        return tensor.move(device, dtype)
+def _move_values(tensor: Tensor, device: str | None, dtype: Any) -> None:
+    """Those of the gradient, too."""
     for x in (tensor, tensor.grad):
         if x is not None:
-            kind = resolve_dtype(dtype)
-            x.data = create.as_tensor(x.detach(), dtype=kind or x.dtype, device=device).data
+            x.data = create.as_tensor(x.detach(), dtype=dtype or x.dtype, device=device).data
     note_dtype(tensor)
 
 

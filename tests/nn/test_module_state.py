@@ -189,7 +189,7 @@ def test_what_is_used_in_two_places_comes_by_both_paths_where_that_is_asked_for(
 
     net = Tied()
     names = lambda walk: [name for name, _ in walk]
-    assert names(net.named_modules("n", remove_duplicate=False)) == [
+    assert names(net.named_modules(prefix="n", remove_duplicate=False)) == [
         "n",
         "n.a",
         "n.b",
