@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
-from ..core.errors import MinigradError
+from ..core.errors import MinigradError, describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .parameter import UninitializedParameter
@@ -65,6 +65,11 @@ def fill(live: Mapping[str, Any], given: Mapping[str, Any], strict: bool, owner:
     Every fault is found before the first value is written. A module among the live ones is handed
     its extra state.
     """
+    if not isinstance(given, Mapping):
+        raise TypeError(
+            f"{owner}.load_state_dict: a state is a dictionary by name, got {describe(given)}; "
+            "that of a file is mg.load(path)"
+        )
     missing = [path for path in live if path not in given]
     unexpected = [path for path in given if path not in live]
     found = {path: x for path, x in live.items() if path in given}
