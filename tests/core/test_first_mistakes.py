@@ -116,6 +116,17 @@ def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
             TypeError,
             "model.parameters(), not its s",
         ),
+        (lambda: data.DataLoader(row for row in [1]), TypeError, "such as data.ArrayDataset(x, y)"),
+        (
+            lambda: next(iter(data.DataLoader((mg.ones(3, 1), X), 2))),
+            ValueError,
+            "as ArrayDataset(x, y)",
+        ),
+        (
+            lambda: data.train_test_split(mg.ones(4, 3)),
+            TypeError,
+            "data.ArrayDataset(x, y); got a T",
+        ),
         (lambda: optim.SGD(iter([])), ValueError, "call it anew, or keep list("),
         (lambda: nn.Sequential(nn.ReLU), TypeError, "ReLU is a class, and ReLU(...) makes one"),
         (lambda: nn.Sequential([nn.ReLU()]), TypeError, "Sequential(*modules) passes those of a l"),
