@@ -148,7 +148,7 @@ else:
 #
 # The harness is tested the same way. It ships with wrong rules, each of which some check must
 # catch, while the right twin passes them all. Here are the first nineteen. For each: does our naive
-# check, on the first sample, notice anything? And which of the harness's checks K1–K22 do?
+# check, on the first sample, notice anything? And which of the harness's checks do?
 
 # %%
 from minigrad.testing.checks import CHECKS

@@ -50,13 +50,24 @@ def plain_array(x: Any) -> Any:
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """
     if hasattr(x, "dtype") and not issubclass(type(x), np.ndarray):
-        return x
+        return x if isinstance(x.dtype, np.dtype) else _from_elsewhere(x)
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             "a masked array has no place in a computation with gradients, which know no mask; pass "
             "x.filled(value), and choose with mg.where(mask, a, b)"
         )
     return np.asarray(x)
+
+
+def _from_elsewhere(x: Any) -> np.ndarray:
+    """A tensor of another library, whose dtypes are not NumPy's, as an array of its values."""
+    try:
+        return np.asarray(x)
+    except Exception as error:  # PyTorch: it requires a gradient, or lies on a GPU
+        raise OperandError(
+            f"{type(x).__module__}.{type(x).__name__} is a tensor of another library, and NumPy "
+            f"cannot read it: {error} Gradients do not pass from one library to the other"
+        ) from None
 
 
 _NAMES = [f"cuda:{i}" for i in range(64)]

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from .caches import report, size_of_value
+from .errors import RuleError, describe
 from .graph import Node, port_of
 from .piecewise import LARGE, piecewise
 from .registry import op as registry
@@ -257,4 +258,11 @@ def _passed_on(fn: Callable) -> int | None:
 
 def _needed(given: Any, needs: list[bool]) -> list:
     """What a joint rule returned, without the places of inputs that need no gradient."""
-    return [c for c, need in zip(given, needs, strict=True) if need]
+    try:
+        return [c for c, need in zip(given, needs, strict=True) if need]
+    except (TypeError, ValueError):
+        count = f"{len(given)} of them" if isinstance(given, tuple | list) else describe(given)
+        raise RuleError(
+            "a joint rule (@op.vjp without a name) returns a tuple of one gradient for each input, "
+            f"here {len(needs)}; it returned {count}. A rule for one input is @op.vjp(its name)"
+        ) from None

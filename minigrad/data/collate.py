@@ -38,7 +38,7 @@ def stacked(rows: list) -> Any:
     if len(shapes) > 1:
         raise ValueError(
             f"a batch needs arrays of one shape, got {sorted(shapes)}; pad them in the data set, "
-            "or give the loader a collate_fn"
+            "or give the loader a collate_fn. Arrays x and y are one data set as ArrayDataset(x, y)"
         )
     return np.stack(arrays)
 

@@ -180,6 +180,11 @@ def train_test_split(
     """
     if not 0 < test < 1:
         raise ValueError(f"train_test_split: test is a fraction between 0 and 1, got {test}")
+    if isinstance(dataset, np.ndarray | Tensor | list | tuple):
+        raise TypeError(
+            "train_test_split: the rows of several arrays are one data set as "
+            f"data.ArrayDataset(x, y); got a {type(dataset).__name__}"
+        )
     order = np.random.default_rng(seed).permutation(len(dataset))
     held_out = math.ceil(test * len(dataset))
     return ArrayDataset(*dataset[order[held_out:]]), ArrayDataset(*dataset[order[:held_out]])

@@ -103,6 +103,12 @@ class DataLoader:
         if sampler is not None and shuffle:
             raise ValueError("DataLoader: give a sampler or shuffle=True, not both")
         if sampler is None:
+            if not hasattr(self.dataset, "__len__"):
+                raise TypeError(
+                    f"DataLoader: a {type(self.dataset).__name__} has no length; a data set has "
+                    "__len__ and __getitem__, such as data.ArrayDataset(x, y) or a list, and a "
+                    "stream is a data.IterableDataset"
+                )
             if shuffle:
                 sampler = RandomSampler(self.dataset, generator=self.generator)
             else:

@@ -276,6 +276,8 @@ def listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
             f"{describe(tensors)} is a function; mg.grad and backward take what it computed, "
             "y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
         )
+    if not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{describe(tensors)} is no tensor, so no gradient leads to or from it")
     return list(tensors)
 
 

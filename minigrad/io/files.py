@@ -28,6 +28,8 @@ def save(
     saved there are read here. safetensors needs the package of that name and has no complex128.
     OSError where the file cannot be written; the old file is kept then.
     """
+    if isinstance(path, Mapping):
+        raise TypeError("save: the path is a dictionary; write mg.save(state, path)")
     form = _form(path)
     arrays, description = flatten(state)
     texts = dict(metadata or {})

@@ -24,9 +24,14 @@ class _List(Module):
 
     def _checked(self, entry: Any, what: Any) -> Any:
         if not isinstance(entry, self.kind):
+            row, kind = type(self).__name__, self.kind.__name__.lower()
+            hint = ""
+            if isinstance(entry, type):
+                hint = f"; {entry.__name__} is a class, and {entry.__name__}(...) makes one"
+            elif isinstance(entry, list | tuple):
+                hint = f"; {row}(*{kind}s) passes those of a list"
             raise TypeError(
-                f"{type(self).__name__} takes {self.kind.__name__.lower()}s; argument {what} is a "
-                f"{type(entry).__name__}"
+                f"{row} takes {kind}s; argument {what} is a {type(entry).__name__}{hint}"
             )
         return entry
 

@@ -98,6 +98,11 @@ class ModuleState(ExtraState):
         match is that known after it.
         """
         owner, modules = type(self).__name__, self._by_path()
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(
+                f"{owner}.load_state_dict: a state is a dictionary by name, got "
+                f"{describe(state_dict)}; that of a file is mg.load(path)"
+            )
         state, unmatched, faults = dict(state_dict), Unmatched([], []), list[str]()
         for path, module, fn in _hooks_of(modules, "load_state_dict_pre"):
             fn(module, state, start(path), {}, strict, *unmatched, faults)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ..backends.device import array_module, device_of, to_device, to_host
+from ..backends.device import array_module, device_of, plain_array, to_device, to_host
 from ..backends.dtypes import accumulator, is_differentiable, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
@@ -17,8 +17,8 @@ _FEW = 1 << 12  # elements
 
 
 def array_like(x: Any) -> Any:
-    """x itself if it has a shape (an array, a tensor), else the NumPy array of it."""
-    return x if hasattr(x, "shape") else np.asarray(x)
+    """x itself if it is an array or a tensor (its dtype is NumPy's), else the NumPy array of it."""
+    return x if isinstance(getattr(x, "dtype", None), np.dtype) else plain_array(x)
 
 
 def module_of(x: Any) -> Any:

@@ -67,7 +67,10 @@ class Optimizer(OptimizerHooks):
             raise TypeError(f"{type(self).__name__}: params is {params!r}; pass model.parameters()")
         entries: list[Any] = [params] if isinstance(params, Tensor | Mapping) else list(params)
         if not entries:
-            raise ValueError(f"{type(self).__name__} got no parameters to optimise")
+            raise ValueError(
+                f"{type(self).__name__} got no parameters to optimise; what model.parameters() "
+                "gives can be read once: call it anew, or keep list(model.parameters())"
+            )
         if not isinstance(entries[0], Mapping):
             entries = [{"params": entries}]
         for entry in entries:
@@ -76,6 +79,11 @@ class Optimizer(OptimizerHooks):
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimise more parameters: {"params": [...]} and the options that differ."""
         name = type(self).__name__
+        if "params" not in group:
+            raise TypeError(
+                f"{name}: a group is a dict with its parameters under 'params'; got one of "
+                f"{[*group][:3]}. Of a model pass model.parameters(), not its state_dict()"
+            )
         params, names = _unzipped(name, group["params"])
         if self.param_groups and bool(names) != ("param_names" in self.param_groups[0]) and params:
             raise ValueError(f"{name}: either all groups are of (name, parameter) pairs or none")
@@ -86,8 +94,9 @@ class Optimizer(OptimizerHooks):
         taken = {id(p) for other in self.param_groups for p in other["params"]}
         for i, p in enumerate(params):
             if not isinstance(p, Tensor):
+                kind = f"{type(p).__module__}.{type(p).__name__}".removeprefix("builtins.")
                 raise TypeError(
-                    f"{name}: params[{i}] is a {type(p).__name__}, not a tensor; pass "
+                    f"{name}: params[{i}] is a {kind}, not a tensor of minigrad's; pass "
                     "model.parameters()"
                 )
             if isinstance(p, UninitializedParameter):

@@ -111,6 +111,27 @@ def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
         (lambda: nn.utils.clip_grad_norm_(nn.ReLU(), 1.0), TypeError, "pass model.parameters()"),
         (lambda: nn.Dropout("0.5"), ValueError, "probability from 0 to 1, got '0.5'"),
         (lambda: data.DataLoader([1], batch_size=2.5), ValueError, "whole number, 1 or more, got"),
+        (
+            lambda: optim.SGD(nn.Linear(2, 2).state_dict()),
+            TypeError,
+            "model.parameters(), not its s",
+        ),
+        (lambda: data.DataLoader(row for row in [1]), TypeError, "such as data.ArrayDataset(x, y)"),
+        (
+            lambda: next(iter(data.DataLoader((mg.ones(3, 1), X), 2))),
+            ValueError,
+            "as ArrayDataset(x, y)",
+        ),
+        (
+            lambda: data.train_test_split(mg.ones(4, 3)),
+            TypeError,
+            "data.ArrayDataset(x, y); got a T",
+        ),
+        (lambda: optim.SGD(iter([])), ValueError, "call it anew, or keep list("),
+        (lambda: nn.Sequential(nn.ReLU), TypeError, "ReLU is a class, and ReLU(...) makes one"),
+        (lambda: nn.Sequential([nn.ReLU()]), TypeError, "Sequential(*modules) passes those of a l"),
+        (lambda: nn.ReLU().load_state_dict("m.npz"), TypeError, "that of a file is mg.load(path)"),
+        (lambda: mg.save("m.npz", {"w": P}), TypeError, "write mg.save(state, path)"),
     ],
 )
 def test_what_training_cannot_use_is_named(call, kind, step):
@@ -169,6 +190,10 @@ def test_a_package_that_is_not_there_is_told_once_with_the_call_as_a_note(monkey
     with pytest.raises(ImportError, match="comes from scipy.special") as caught:
         mg.special.i0e(X)
     assert caught.value.__notes__ == ["in bessel_ie(x: float64 (3,), order=0)"]
+
+
+def test_a_number_has_no_gradient():
+    assert "3.0 is no tensor" in message(lambda: mg.grad(3.0, P), TypeError)
 
 
 def test_one_row_may_be_taken_by_a_plain_number():

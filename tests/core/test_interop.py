@@ -126,3 +126,30 @@ def test_only_numbers_and_booleans_make_a_tensor(array):
 def test_lists_of_different_lengths_are_told_apart_from_a_rectangle():
     with pytest.raises(ValueError, match="different lengths; a tensor is rectangular"):
         mg.tensor([[1, 2], [3]])
+
+
+def test_a_torch_tensor_beside_a_tensor_is_the_array_of_its_values(tracked):
+    torch = pytest.importorskip("torch")
+    total = tracked * torch.tensor([3.0, 4.0])
+    assert type(total.data) is np.ndarray and total.dtype == np.float64
+    total.sum().backward()
+    assert tracked.grad.tolist() == [3, 4]
+    layer = mg.nn.Linear(2, 3)
+    assert layer(torch.ones(1, 2)).tolist() == layer(mg.ones(1, 2, dtype="float32")).tolist()
+
+
+@pytest.mark.parametrize("use", [lambda x, y: x * y, lambda x, y: mg.exp(y), lambda x, y: x @ y])
+def test_a_torch_tensor_with_a_history_is_refused_by_the_name_of_the_argument(use, tracked):
+    torch = pytest.importorskip("torch")
+    with pytest.raises(TypeError, match=r"torch.Tensor is a tensor of another .*detach\(\)") as e:
+        use(tracked, torch.ones(2, requires_grad=True))
+    assert str(e.value).startswith(("mul(a: float64 (2,), b: torch", "exp(x: torch", "matmul(a: "))
+
+
+def test_torch_targets_are_read_as_numpys_are(tracked):
+    torch = pytest.importorskip("torch")
+    scores = mg.ones(2, 3)
+    labels = np.array([0, 2])
+    assert mg.cross_entropy(scores, torch.tensor(labels)) == mg.cross_entropy(scores, labels)
+    mse = mg.nn.functional.mse_loss
+    assert mse(tracked, torch.zeros(2)) == mse(tracked, np.zeros(2))
