@@ -98,7 +98,9 @@ class Optimizer(OptimizerHooks):
             if id(p) in taken:
                 raise ValueError(f"{name}: params[{i}] is given twice; it would be stepped twice")
             taken.add(id(p))
-        self.param_groups.append({**self.defaults, **group, "params": params})
+        options = {**self.defaults, **group}  # a tensor (of one number) is read here, once
+        options |= {k: v.item() for k, v in options.items() if isinstance(v, Tensor)}
+        self.param_groups.append({**options, "params": params})
 
     @property
     def state(self) -> defaultdict[Tensor, State]:
