@@ -153,6 +153,14 @@ def _no_operand(op: Any, args: tuple) -> str:
     return ""
 
 
+def _listed_axes(error: Exception, params: dict) -> str:
+    """The tuple that was meant, for a call that NumPy refuses over axis=[1, 2]."""
+    axis = params.get("axis")
+    refused = isinstance(error, TypeError) and isinstance(axis, list)
+    where = "where an op takes several axes, they are a tuple"
+    return f"; {where}: axis={tuple(axis)!r}" if refused else ""
+
+
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn has not a name in `given`."""
     parameters = inspect.signature(fn).parameters
@@ -214,6 +222,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     if getattr(error, "explained", False):
         return error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
+    hint = hint or _listed_axes(error, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     message = f"{call_text(op, args, params)}: {said}{hint}"

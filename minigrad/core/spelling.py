@@ -80,24 +80,29 @@ _ARGUMENTS = {
     "bias": ("b",), "query": ("q",), "key": ("k",), "value": ("v",), "start_dim": ("start",),
     "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
     "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",), "shape": ("size",),
-    "dim0": ("axis1",), "dim1": ("axis2",), "end": ("stop",), "steps": ("num",), "N": ("n",),
-    "M": ("m",),
+    "dim0": ("axis1",), "dim1": ("axis1",), "dim2": ("axis2",), "end": ("stop",),
+    "steps": ("num",), "N": ("n",), "M": ("m",),
 }  # fmt: skip
-# (function, PyTorch's name of an argument) -> the function that here does what is meant.
+# (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {
     ("transpose", "dim0"): "swapaxes(axis1=, axis2=)",
     ("transpose", "dim1"): "swapaxes(axis1=, axis2=)",
+    ("swapaxes", "dim1"): "axis2=",  # PyTorch counts its axes from 0, those of a diagonal from 1
+    ("add", "alpha"): "a + alpha * b",
+    ("sub", "alpha"): "a - alpha * b",
     ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
 }
 
 
 def argument_here(name: str, fn: Callable) -> str:
     """What fn calls the argument that PyTorch (or NumPy) calls so, as `axis=`; "" if nothing."""
+    if hint := _FUNCTIONS.get((getattr(fn, "__name__", ""), name)):
+        return hint
     own = inspect.signature(fn).parameters
     here = next((here for here in (name, *_ARGUMENTS.get(name, ())) if here in own), "")
     starred = here and own[here].kind is inspect.Parameter.VAR_POSITIONAL
     if not here:
-        return _FUNCTIONS.get((getattr(fn, "__name__", ""), name), "")
+        return ""
     return f"{here}, by position" if starred else f"{here}="
 
 

@@ -187,7 +187,8 @@ def scan(
     """carry = init; for x in xs: carry, y = f(carry, x). (the last carry, the ys stacked)
 
     xs is a tree whose leaves share their first axis, or None with a length. reverse=True goes from
-    the last to the first; each y stands where its x stood.
+    the last to the first; each y stands where its x stood. Where there is no step, f is called
+    once, on zeros, to learn the shapes of the ys, of which there are then none.
     """
     rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]
     lengths = {len(row) for row in rows} | ({length} if length is not None else set())
@@ -201,7 +202,9 @@ def scan(
         carry, y = _pair(f(carry, tree.rebuild(xs, [row[i] for row in rows])))
         found.append(y)
     if not found:
-        return carry, None
+        zeros = [ops.sum(as_tensor(x), axis=0, dtype=x.dtype) for x in tree.leaves(xs)]
+        _, y = _pair(f(init, tree.rebuild(xs, zeros)))
+        return carry, tree.rebuild(y, [ops.stack([leaf])[:0] for leaf in tree.leaves(y)])
     if reverse:
         found.reverse()
     columns = zip(*[tree.matched(found[0], y, "scan") for y in found], strict=True)

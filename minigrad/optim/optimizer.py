@@ -109,8 +109,12 @@ class Optimizer(OptimizerHooks):
             if id(p) in taken:
                 raise ValueError(f"{name}: params[{i}] is given twice; it would be stepped twice")
             taken.add(id(p))
-        named = {"param_names": names} if names else {}
-        self.param_groups.append({**self.defaults, **group, "params": params, **named})
+        options = {**self.defaults, **group, "params": params}
+        options |= {"param_names": names} if names else {}
+        for key in self.defaults:
+            if isinstance(options[key], Tensor):  # of one number, read here once
+                options[key] = options[key].item()
+        self.param_groups.append(options)
 
     @property
     def state(self) -> defaultdict[Tensor, State]:

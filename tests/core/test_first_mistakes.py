@@ -34,6 +34,11 @@ def test_what_is_nothing_to_compute_with_is_named(call, kind, step):
     assert step in message(call, kind)
 
 
+@pytest.mark.parametrize("call", [lambda: X.sum([0, 1]), lambda: mg.logsumexp(X, axis=[0, 1])])
+def test_a_list_of_axes_is_answered_with_the_tuple(call):
+    assert message(call, TypeError).endswith("they are a tuple: axis=(0, 1)")
+
+
 def test_a_bias_that_is_left_out_is_no_mistake():
     assert "None, as a" not in message(lambda: mg.linear(X, mg.ones(2, 4)), ValueError)
 

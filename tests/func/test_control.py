@@ -117,7 +117,27 @@ def test_scan_is_the_loop_forwards_and_backwards():
     carry, ys = scan(f, init, xs, reverse=True)
     assert carry["sum"].item() == 7 and ys[0].tolist() == [6, 4, 1]
     assert scan(lambda c, _: (c * 2, c), mg.tensor(1.0), length=4)[1].tolist() == [1, 2, 4, 8]
-    assert scan(lambda c, x: (c, x), 5.0, mg.zeros(0)) == (5.0, None)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_over_no_steps_gives_the_carry_and_no_ys_of_the_right_shapes(reverse):
+    carry = mg.tensor(np.ones(3, np.float32), requires_grad=True)
+    f = lambda c, x: (c * 2, {"sum": c + x["a"], "n": x["b"].sum()})
+    xs = {"a": mg.zeros((0, 3), dtype=np.float32), "b": mg.zeros((0, 2), dtype=np.int64)}
+    last, ys = scan(f, carry, xs, reverse=reverse)
+    assert last is carry
+    assert (ys["sum"].shape, ys["sum"].dtype) == ((0, 3), np.float32)
+    assert (ys["n"].shape, ys["n"].dtype) == ((0,), np.int64)
+    assert mg.grad(ys["sum"].sum(), carry).tolist() == [0, 0, 0]
+    assert scan(lambda c, x: (c, x), 5.0, length=0, reverse=reverse) == (5.0, None)
+
+
+def test_a_scan_over_no_steps_runs_under_vmap_and_jvp():
+    last = lambda c: scan(lambda c, x: (c + x, c * x), c, mg.zeros((0, 2)))
+    carries, ys = mg.func.vmap(last)(mg.ones((4, 2)))
+    assert (carries.shape, ys.shape) == ((4, 2), (4, 0, 2))
+    (carry, ys), (_, ts) = mg.func.jvp(last, (mg.ones(2),), (mg.ones(2),))
+    assert (carry.shape, ys.shape, ts.shape) == ((2,), (0, 2), (0, 2))
 
 
 def test_scan_has_second_derivatives():

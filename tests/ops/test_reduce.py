@@ -241,6 +241,21 @@ def test_logcumsumexp_of_huge_equal_numbers_shares_the_gradient_as_of_small_ones
     np.testing.assert_allclose(g.numpy(), [1 + 1 / 2 + 1 / 3, 1 / 2 + 1 / 3, 1 / 3], rtol=1e-15)
 
 
+def test_logcumsumexp_of_complex_numbers_is_the_principal_logarithm_and_has_its_gradient():
+    rng = np.random.default_rng(0)
+    z, g, d = (rng.standard_normal((6, 2)) @ [1, 3j] for _ in range(3))
+    f = lambda z: np.log(np.cumsum(np.exp(z)))
+    x = mg.tensor(z, requires_grad=True)
+    y = mg.logcumsumexp(x)
+    np.testing.assert_allclose(y.numpy(), f(z))
+    slope = (f(z + 1e-6 * d) - f(z - 1e-6 * d)) / 2e-6
+    expected = np.vdot(g, slope).real
+    gx = mg.grad(y, x, mg.tensor(g), create_graph=True)
+    np.testing.assert_allclose(np.vdot(gx.numpy(), d).real, expected, rtol=1e-6)
+    _, t = mg.func.jvp(mg.logcumsumexp, (mg.tensor(z),), (mg.tensor(d),))
+    np.testing.assert_allclose(t.numpy(), slope, rtol=1e-6)
+
+
 def test_logcumsumexp_of_many_terms_in_float32_has_its_digits():
     y = mg.logcumsumexp(np.zeros(100_000, np.float32))
     np.testing.assert_allclose(y, np.log(np.arange(1, 100_001)), rtol=2e-7)

@@ -21,3 +21,17 @@ def test_a_step_on_a_scalar_is_that_on_a_vector_of_one(kind, dtype):
         after.append(p.item())
         assert p.shape == shape
     assert after[0] == after[1] < 0.5
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam", "RMSprop", "Adagrad", "Lion", "Rprop"])
+def test_a_rate_that_is_a_tensor_is_the_number_it_holds(kind):
+    after = []
+    for lr in (0.125, mg.tensor(0.125), mg.tensor([0.125], dtype=mg.float32)):
+        p = mg.tensor(np.array([0.5, -1.0]), requires_grad=True)
+        optimizer = getattr(optim, kind)([{"params": [p], "lr": lr}])
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+        after.append(p.tolist())
+    assert after[0] == after[1] == after[2]

@@ -105,7 +105,7 @@ def logcumsumexp(x, axis=-1):
     """
     x = x if is_differentiable(x.dtype) else x.astype(np.float64)
     z, axis = _line(widen(x), axis)
-    top = _running_maximum(z, axis)
+    top = _running_maximum(z.real, axis)
     largest = float(finfo(top.dtype).max)
     top = np.where(top == -np.inf, 0, np.minimum(top, largest))  # nothing but −inf so far: 0 terms
     _, _, total = _running_sums(z, top, axis)
@@ -117,10 +117,10 @@ def logcumsumexp(x, axis=-1):
 def logcumsumexp_dx(g, x, top, axis):
     z, axis = _line(widen(x), axis)
     e, fade, total = _running_sums(z, top, axis)
-    share = widen(g) / np.where(total == 0, 1, total)
+    share = widen(g).conj() / np.where(total == 0, 1, total)  # gx = conj(conj(g)·p), as of a row
     # roll brings the next step's into place; the one that comes round is never read
     later = op.linear_recurrence(op.roll(fade, -1, axis=axis), share, axis=axis, reverse=True)
-    return (e * later).reshape(x.shape)
+    return (e * later).conj().reshape(x.shape)
 
 
 def _line(x, axis):

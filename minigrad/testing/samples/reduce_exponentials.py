@@ -107,7 +107,7 @@ register_op(
     "logcumsumexp",
     over([form for form in ONE_AXIS if form[0] != ()]),
     reference=_logcumsumexp,
-    dtypes=REAL,
+    dtypes=COMPLEX,
     points=[
         Point("all −inf", (_MASKED,), _MASKED, (np.zeros(3),)),
         Point("masked first", (np.array([-INF, 0.0]),), [-INF, 0.0], ([0.0, 1.0],)),
