@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import DeviceError, array_module
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, is_differentiable
 
 
 def zero(g: Any) -> Any:
@@ -92,10 +92,13 @@ def special_function(name: str) -> Callable:
 
 
 def of_several(name: str, *xs: Any) -> Any:
-    """A function of several arrays, 16-bit floats in float32, rounded once."""
+    """A function of several arrays, 16-bit floats in float32, rounded once.
+
+    Some of SciPy's functions give float64 for a float32 array and a Python number, which is weak.
+    """
     dtype = np.result_type(*xs)
     y = special_function(name)(*[x.astype(np.float32) if narrow(x) else x for x in xs])
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else y
+    return y.astype(dtype, copy=False) if is_differentiable(dtype) else y
 
 
 def narrow(x: Any) -> bool:
