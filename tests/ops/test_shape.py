@@ -310,3 +310,8 @@ def test_expand_keeps_an_axis_at_minus_one():
 def test_two_axes_for_transpose_are_told_of_swapaxes():
     with pytest.raises(ValueError, match=r"two are swapped by swapaxes\(1, 2\)"):
         mg.ones(2, 3, 4).transpose(1, 2)
+
+
+def test_whole_numbers_are_padded_with_whole_numbers():
+    found = np.pad(mg.tensor([1, 2]), 1, constant_values=2.7)
+    assert found.dtype == np.int64 and found.tolist() == [2, 1, 2, 2]
