@@ -37,6 +37,18 @@ def in_float32(forward: Callable) -> Callable:
     return widened
 
 
+def ordered(x: Any) -> Any:
+    """x, whose numbers must have an order: TypeError for complex ones, as in PyTorch. NumPy sorts
+    these by their real parts, which no function made of pieces along the real line means."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is not None and dtype.kind == "c":
+        raise TypeError(
+            f"x must be real, got {dtype}: complex numbers have no order. Apply it to x.real and "
+            "x.imag, or to abs(x)"
+        )
+    return x
+
+
 LARGE = 1 << 13  # elements from which np.clip's dearer call pays
 
 
