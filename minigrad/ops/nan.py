@@ -8,7 +8,7 @@ from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import raw
-from .axes import array_like, axes_of, constant_array, count
+from .axes import array_like, axes_of, constant_array, count, module_of
 from .batching import full
 from .reduce.order import fractional_rank
 
@@ -138,9 +138,9 @@ def nanargmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _refuse_nan_alone(name: str, x: Any, axis: Any) -> None:
-    values = raw(array_like(x))
-    if type(values) is np.ndarray and values.dtype.kind not in "iub":
-        alone = np.isnan(values).all(axis=axis) & bool(values.size)
+    x = array_like(x)
+    if x.dtype.kind not in "iub" and x.size and module_of(x) is np:
+        alone = raw(op.all(op.isnan(x), axis=axis))
         if alone.any():
             raise ValueError(
                 f"{name}: All-NaN slice encountered, {np.count_nonzero(alone)} of {alone.size}: "
