@@ -32,8 +32,8 @@ __all__ = [
 def _standard(x: Any, loc: Any, scale: Any, *shapes: Any) -> tuple:
     """z = (x − loc)/scale, then the shape parameters and the scale, all floats; Python numbers are
     weak."""
-    x, loc, scale, *shapes = floating_together(x, loc, scale, *shapes)
-    return ((x - loc) / scale, *shapes, scale)
+    x, loc, scale, *floats = floating_together(x, loc, scale, *shapes)
+    return ((x - loc) / scale, *floats, scale)
 
 
 def _log(share: Any, rest: Any) -> Any:

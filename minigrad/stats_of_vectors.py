@@ -106,7 +106,7 @@ class _MultivariateNormal:
 
     def _arrays(self, x: Any, mean: Any, cov: Any) -> tuple:
         """x (…, d), mean (d,) and cov (d, d)."""
-        x, cov, *means = floating_together(x, cov, *([] if mean is None else [mean]))
+        x, cov, *means = floating_together(x, cov, *[m for m in (mean,) if m is not None])
         d = max(cov.shape[-1] if cov.ndim else 1, np.shape(mean)[-1] if np.ndim(mean) else 1)
         d = x.shape[-1] if d == 1 and cov.ndim == 0 and mean is None and x.ndim else d
         mean = means[0] if means else op.zeros_like(x[..., :1]) if x.ndim else op.zeros_like(x)
