@@ -8,7 +8,7 @@ import numpy as np
 from . import special
 from .core.registry import op
 from .core.tensor import raw
-from .ops.axes import array_like, as_floating, constant_like, module_of, on_host
+from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
 from .ops.elementwise.probability import power_product
 
 HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
@@ -106,17 +106,15 @@ class _MultivariateNormal:
 
     def _arrays(self, x: Any, mean: Any, cov: Any) -> tuple:
         """x (…, d), mean (d,) and cov (d, d)."""
-        x, cov = as_floating(array_like(x)), as_floating(array_like(cov))
+        x, cov, *means = floating_together(x, cov, *[m for m in (mean,) if m is not None])
         d = max(cov.shape[-1] if cov.ndim else 1, np.shape(mean)[-1] if np.ndim(mean) else 1)
         d = x.shape[-1] if d == 1 and cov.ndim == 0 and mean is None and x.ndim else d
-        mean = (
-            op.zeros_like(x[..., :1]) if mean is None and x.ndim else 0.0 if mean is None else mean
-        )
+        mean = means[0] if means else op.zeros_like(x[..., :1]) if x.ndim else op.zeros_like(x)
         if cov.ndim < 2:
             cov = op.broadcast_to(cov, shape=(d,))
             cov = op.diag(cov)
         x = op.expand_dims(x, axis=-1) if x.ndim == 0 or (d == 1 and x.shape[-1] != 1) else x
-        return x, as_floating(array_like(mean)), cov
+        return x, mean, cov
 
 
 def _factor(cov: Any) -> Any:

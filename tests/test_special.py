@@ -191,3 +191,9 @@ def test_the_slope_of_rel_entr_in_float16_is_finite_where_the_quotient_is_not():
     a = mg.tensor(np.float16(0.5), requires_grad=True)
     slope = mg.grad(mg.special.rel_entr(a, np.float16(2**-20)), a)
     assert slope.item() == pytest.approx(1 + 19 * np.log(2), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", ["beta", "betaln", "gammainc", "gammaincc"])
+def test_a_python_number_beside_a_float32_tensor_is_weak(name):
+    x, f = mg.tensor([0.25, 0.75], dtype="float32"), getattr(mg.special, name)
+    assert f(x, 0.5).dtype == f(2, x).dtype == "float32"

@@ -330,3 +330,70 @@ def test_the_tails_of_t_are_scipys_to_all_digits(df):
 )  # fmt: skip
 def test_nan_is_not_taken_for_a_number_outside_the_support(density):
     assert np.isnan(density(np.array([np.nan, 1.0]))).tolist() == [True, False]
+
+
+_SHAPES = {"t": 1, "gamma": 1, "chi2": 1, "beta": 2, "poisson": 1, "bernoulli": 1}
+_DISTRIBUTIONS = sorted(
+    set(mg.stats.__all__) - {"dirichlet", "multivariate_normal"}  # their parameters are lists
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", _DISTRIBUTIONS)
+def test_python_numbers_beside_a_tensor_leave_its_dtype(name, dtype):
+    distribution, tensor = getattr(mg.stats, name), mg.tensor([0.25, 1.0], dtype=dtype)
+    shapes = [0.5] * _SHAPES.get(name, 0)
+    for function in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "pmf", "logpmf"):
+        if f := getattr(distribution, function, None):
+            assert f(tensor, *shapes).dtype == dtype
+            assert not shapes or f(1.0, tensor, *shapes[1:]).dtype == dtype
+            if name not in ("poisson", "bernoulli"):
+                assert f(tensor, *shapes, loc=0.5, scale=2).dtype == dtype
+
+
+def test_a_normal_distribution_of_vectors_takes_a_python_number_for_its_variance():
+    x = mg.tensor([0.5, 1.0], dtype="float32")
+    assert mg.stats.multivariate_normal.logpdf(x, cov=2.0).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [("norm", ()), ("t", (3.0,)), ("gamma", (2.5,)), ("chi2", (3.0,)), ("beta", (2.0, 3.0)),
+     ("expon", ()), ("laplace", ()), ("logistic", ()), ("uniform", ())],
+)  # fmt: skip
+@pytest.mark.parametrize("function", ["logcdf", "logsf"])
+def test_the_logarithm_of_a_share_near_one_keeps_its_digits(name, shapes, function):
+    """log of a share rounded to 1 − 10⁻¹⁶ has none left."""
+    x = np.array([-1e5, -40.0, 1e-12, 1e-3, 0.4, 0.999, 1 - 1e-12, 40.0, 600.0, 1e5])
+    expected = getattr(getattr(scipy_stats, name), function)(x, *shapes)
+    x, expected = x[np.isfinite(expected)], expected[np.isfinite(expected)]
+    leaf = mg.tensor(x, requires_grad=True)
+    y = getattr(getattr(mg.stats, name), function)(leaf, *shapes)
+    np.testing.assert_allclose(y.numpy(), expected, rtol=1e-12)
+    slope = mg.grad(y, leaf, np.ones(x.size)).numpy()
+    here = np.exp(expected) > 0
+    density = getattr(scipy_stats, name).pdf(x[here], *shapes) / np.exp(expected[here])
+    sign = 1 if function == "logcdf" else -1
+    np.testing.assert_allclose(slope[here], sign * density, rtol=1e-8, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    ("name", "k", "p", "slope"),
+    [("bernoulli", 1.0, 0.0, 1), ("bernoulli", 0.0, 0.0, -1), ("bernoulli", 2.0, 0.0, 0),
+     ("bernoulli", 1.0, 1.0, 1), ("bernoulli", 0.0, 1.0, -1), ("bernoulli", 2.0, 1.0, 0),
+     ("poisson", 0.0, 0.0, -1), ("poisson", 1.0, 0.0, 1), ("poisson", 2.0, 0.0, 0),
+     ("poisson", -1.0, 0.0, 0), ("poisson", 0.5, 0.0, 0)],
+)  # fmt: skip
+def test_where_an_outcome_is_certain_or_impossible_its_probability_has_a_slope(name, k, p, slope):
+    leaf = mg.tensor(p, requires_grad=True)
+    mg.stats.__dict__[name].pmf(k, leaf).backward()
+    assert leaf.grad == slope
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "poisson"])
+def test_the_logarithm_of_an_impossible_counts_probability_has_gradient_zero(name):
+    for p in (0.0, 1.0):
+        leaf = mg.tensor(p, requires_grad=True)
+        y = getattr(mg.stats, name).logpmf(2.5, leaf)
+        y.backward()
+        assert y.item() == -np.inf and leaf.grad == 0

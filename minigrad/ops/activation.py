@@ -22,6 +22,7 @@ from .elementwise.support import (
     at_most_0,
     exp_as_quotient,
     in_float32,
+    ordered,
     special_function,
 )
 from .in_place import filled_by, one_of_two
@@ -32,7 +33,7 @@ __all__ = [
 ]  # fmt: skip
 
 relu = elementwise(
-    at_least_0,
+    lambda x: at_least_0(ordered(x)),
     name="relu",
     dx=lambda g, y: keep(g, y > 0),
     doc="y = max(x, 0) ;  dy/dx = 1 for x > 0, else 0 (0 at 0)",
@@ -61,7 +62,7 @@ def _elu(x: Any, alpha: float) -> Any:
 @primitive(kind="elementwise")
 def elu(x, alpha=1.0):
     """y = x for x > 0, else alpha (eˣ − 1) ;  dy/dx = 1, else alpha eˣ; at 0 the smaller of both"""
-    return _elu(x, alpha=alpha)
+    return _elu(ordered(x), alpha=alpha)
 
 
 def _is_line(x: Any, alpha: float) -> Any:

@@ -14,6 +14,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, raw
 
 _FEW = 1 << 12  # elements
+_NUMBERS = (float, int, bool)
 
 
 def array_like(x: Any) -> Any:
@@ -137,6 +138,19 @@ def as_floating(x: Any) -> Any:
     """x, as float64 if it holds whole numbers or booleans: the fractions of a mean have no place
     among these."""
     return x if is_differentiable(x.dtype) else x.astype(np.float64)
+
+
+def floating_together(*values: Any) -> list:
+    """The values as arrays or tensors of floats, Python numbers in the dtype of those beside them:
+    log 2.0 alone would be a float64, and no longer weak."""
+    arrays = [x if type(x) in _NUMBERS else as_floating(array_like(x)) for x in values]
+    beside = [x for x in arrays if type(x) not in _NUMBERS]
+    if not beside:
+        return [np.asarray(x, np.float64) for x in arrays]
+    dtype = np.result_type(*[x.dtype for x in beside])
+    return [
+        constant_like(np.asarray(x, dtype), beside[0]) if type(x) in _NUMBERS else x for x in arrays
+    ]
 
 
 def widen(x: Any) -> Any:

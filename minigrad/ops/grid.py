@@ -13,6 +13,7 @@ import numpy as np
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from .axes import array_like, as_floating, constant_like, module_of, widen
+from .elementwise.selection import constant_in
 
 __all__ = ["affine_grid", "grid_places", "grid_sample"]
 
@@ -54,16 +55,21 @@ def grid_sample(
     """y[n, c, i, j] = x[n, c] at the place grid[n, i, j] = (x, y), between −1 and 1 inside x
 
     x (N, C, H, W), grid (N, h, w, 2) -> (N, C, h, w); or (N, C, D, H, W), grid (N, d, h, w, 3).
-    mode: 'bilinear' between the centres around the place, 'nearest' (half to even; no gradient for
-    the grid), 'bicubic' (images; Keys, 1981, a = −3/4). padding_mode: what lies outside x:
-    'zeros', 'border' (the nearest entry) or 'reflection' at the edges, −1 and 1.
+    mode: 'bilinear' between the centres around the place, 'nearest' (half to even; the grid's
+    gradient is 0), 'bicubic' (images; Keys, 1981, a = −3/4). padding_mode: what lies outside x:
+    'zeros', 'border' (the nearest entry) or 'reflection' at the edges, −1 and 1. An infinite place
+    lies outside; what it is reflected to is NaN.
     """
     x, grid = as_floating(array_like(x)), as_floating(array_like(grid))
     dtype, x, grid = x.dtype, widen(x), widen(grid)
     _check(x, grid, mode, padding_mode)
     (n, channels, *size), shape = x.shape, grid.shape[1:-1]
-    outside, place = _outside(padding_mode, align_corners), _unscaled(grid, size, align_corners)
+    outside, given = _outside(padding_mode, align_corners), _unscaled(grid, size, align_corners)
+    place = given
     how: dict[str, Any] = {"size": tuple(size)}
+    if padding_mode == "zeros":  # an infinite place has no neighbours: one far enough out has zeros
+        last = constant_like(np.array(size, grid.dtype)[:, None], grid)
+        place = op.clip(place, -3, last + 2)
     if mode == "bicubic":
         low = op.floor(place)
         weights, steps = cubic_weights(place - low), (-1, 0, 1, 2)
@@ -80,7 +86,8 @@ def grid_sample(
             weights = [1 - share, share]
     places = grid_places(low, steps=steps, **how)
     if weights is None:
-        weights = module_of(x).ones(places.shape, dtype=x.dtype)
+        ones = module_of(x).ones(places.shape, dtype=x.dtype)
+        weights = constant_in(given[:, :1], ones)
     else:
         weights = _products(op.stack(weights, axis=1))
     y = op.weighted_reads(op.reshape(x, shape=(n, channels, prod(size))), weights, places)

@@ -7,8 +7,10 @@ import numpy as np
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, primitive
 from ..core.registry import op
-from .axes import array_like, axes_of, constant_array, count
+from ..core.tensor import raw
+from .axes import array_like, axes_of, constant_array, count, module_of
 from .batching import full
+from .reduce.order import fractional_rank
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -120,14 +122,30 @@ def _nan_extremum(extremum: Any, filler: float, x: Any, axis: Any, keepdims: boo
 
 @composite(numpy=np.nanargmax)
 def nanargmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Where the largest element that is not NaN stands. No gradient."""
+    """Where the largest element that is not NaN stands. No gradient.
+
+    ValueError where all are NaN; on a GPU, where it would wait for the numbers, the first of them.
+    """
+    _refuse_nan_alone("nanargmax", x, axis)
     return op.argmax(_without_nan(x, -np.inf), axis=axis, keepdims=keepdims)
 
 
 @composite(numpy=np.nanargmin)
 def nanargmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """Where the smallest element that is not NaN stands. No gradient."""
+    """Where the smallest element that is not NaN stands. No gradient; errors as for nanargmax."""
+    _refuse_nan_alone("nanargmin", x, axis)
     return op.argmin(_without_nan(x, np.inf), axis=axis, keepdims=keepdims)
+
+
+def _refuse_nan_alone(name: str, x: Any, axis: Any) -> None:
+    x = array_like(x)
+    if x.dtype.kind not in "iub" and x.size and module_of(x) is np:
+        alone = raw(op.all(op.isnan(x), axis=axis))
+        if alone.any():
+            raise ValueError(
+                f"{name}: All-NaN slice encountered, {np.count_nonzero(alone)} of {alone.size}: "
+                "there is no element to name; select those with a number first"
+            )
 
 
 # -- order statistics ------------------------------------------------------------------------
@@ -157,11 +175,13 @@ def ranked_batch(op_, xs, batched, params):
 
 
 @composite(numpy=np.nanquantile)
-def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def nanquantile(
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
+) -> Any:
     """The value below which a share q of the elements lies that are not NaN, between two of them.
 
-    q: a number or an array, constants; its axes come first in the result. The gradient goes to the
-    two neighbours by their weights. NaN where all are NaN.
+    q: a number or an array, constants; its axes come first in the result. method: as in quantile.
+    The gradient goes to the two neighbours by their weights. NaN where all are NaN.
     """
     x, q = array_like(x), np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
@@ -173,16 +193,16 @@ def nanquantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
-    results = [_between(rows, present, share_below) for share_below in q.ravel()]
+    results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)
     shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
     return y.reshape((*q.shape, *shape))
 
 
-def _between(rows: Any, present: Any, q: float) -> Any:
-    """The element of fractional rank q (present − 1) of each row."""
+def _between(rows: Any, present: Any, q: float, method: str) -> Any:
+    """The element of each row whose fractional rank the share q is, among those present."""
     last = op.maximum(present - 1, 0)
-    rank = last * float(q)
+    rank = fractional_rank(float(q), last + 1, method)
     low = op.astype(op.floor(rank), dtype=np.intp)
     high = op.minimum(low + 1, last)
     weight = op.astype(rank - low, dtype=_real(rows.dtype))
@@ -192,9 +212,12 @@ def _between(rows: Any, present: Any, q: float) -> Any:
 
 
 @composite(numpy=np.nanpercentile)
-def nanpercentile(x: Any, q: Any, axis: Any = None, keepdims: bool = False) -> Any:
+def nanpercentile(
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
+) -> Any:
     """nanquantile with q in percent."""
-    return nanquantile(x, np.asarray(constant_array(q, "q")) / 100, axis=axis, keepdims=keepdims)
+    q = np.asarray(constant_array(q, "q")) / 100
+    return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method)
 
 
 @composite(numpy=np.nanmedian)

@@ -98,6 +98,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 def poly(seq_of_zeros: Any) -> Any:
     """The coefficients of Π (x − r_i) for roots r (n,), or of det(x − A) for a matrix A."""
     r = as_floating(array_like(seq_of_zeros))
+    real = r.ndim == 2 and r.dtype.kind != "c"  # its complex eigenvalues come in pairs
     if r.ndim == 2:
         r = op.eigvals(r)
     if r.ndim != 1:
@@ -105,7 +106,7 @@ def poly(seq_of_zeros: Any) -> Any:
     p = op.ones_like(r[:1]) if r.size else op.reshape(op.prod(r), shape=1)
     for i in range(r.size):
         p = op.pad(p, [(0, 1)]) - op.pad(p * r[i], [(1, 0)])
-    return p
+    return op.real(p) if real else p
 
 
 @composite(numpy=np.roots)

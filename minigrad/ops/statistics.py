@@ -12,7 +12,9 @@ from ..core.registry import op
 from .axes import array_like, as_floating, axis_of, constant_array, module_of
 from .index.in_order import sum_in_order
 
-__all__ = ["average", "bincount", "corrcoef", "cov", "histogram"]
+__all__ = [
+    "average", "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogramdd",
+]  # fmt: skip
 
 
 @composite(numpy=np.average)
@@ -148,11 +150,69 @@ def histogram(
     if w.shape != np.shape(constant_array(x)):
         raise ValueError(f"histogram: weights {w.shape} must have the shape of x, {np.shape(x)}")
     edges = np.histogram(values, bins, range)[1]
-    index = np.searchsorted(edges, values, side="right") - 1
-    index[values == edges[-1]] = len(edges) - 2
+    index = _bin_of(values, edges)
     inside = np.flatnonzero((index >= 0) & (index < len(edges) - 1))
     y = bin_sums(op.take(w.reshape(-1), inside), index[inside], bins=len(edges) - 1)
     if density:
         y = as_floating(y)
         y = y / op.sum(y) / np.diff(edges).astype(y.dtype)
     return y, edges
+
+
+def _bin_of(values: Any, edges: Any) -> Any:
+    """The bin of each value, the last one with its right edge; −1 and len(edges) − 1 outside."""
+    index = np.searchsorted(edges, values, side="right") - 1
+    index[values == edges[-1]] = len(edges) - 2
+    return index
+
+
+@composite(numpy=np.histogramdd)
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
+    weights: Any = None,
+) -> tuple[Any, list]:  # fmt: skip
+    """(y, edges of each axis): y[b] = Σ weights of the points of sample (n, d) in the box b.
+
+    Differentiable in weights, as histogram is; density divides by Σ y and the boxes' volumes.
+    """
+    points = sample if isinstance(sample, list | tuple) else array_like(constant_array(sample))
+    if isinstance(points, list | tuple):  # d coordinates (n,), as in NumPy
+        points = np.stack([array_like(constant_array(x)) for x in points], -1)
+    points = points.reshape(-1, 1) if points.ndim == 1 else points
+    if isinstance(bins, list | tuple):
+        bins = [constant_array(b) for b in bins]
+    counts, edges = np.histogramdd(points, constant_array(bins), range)
+    edges = list(edges)
+    if weights is None:
+        return np.histogramdd(points, edges, density=density)[0] if density else counts, edges
+    w = array_like(weights)
+    if w.shape != points.shape[:1]:
+        raise ValueError(
+            f"histogramdd: weights {w.shape} must have a number for each of the "
+            f"{len(points)} points"
+        )
+    along = [_bin_of(x, e) for x, e in zip(points.T, edges, strict=True)]
+    inside = np.flatnonzero(
+        np.all([(i >= 0) & (i < n) for i, n in zip(along, counts.shape, strict=True)], axis=0)
+    )
+    index = np.ravel_multi_index(tuple([i[inside] for i in along]), counts.shape)
+    w = op.take(w if w.dtype.kind in "fc" else w.astype(np.float64), inside)
+    y = op.reshape(bin_sums(w, index, bins=counts.size), shape=counts.shape)
+    if density:
+        y = y / op.sum(y)
+        for axis, e in enumerate(edges):
+            widths = np.diff(e).astype(y.dtype)
+            y = y / widths.reshape((-1,) + (1,) * (len(edges) - 1 - axis))
+    return y, edges
+
+
+@composite(numpy=np.histogram2d)
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None,
+    weights: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """(h, edges of x, edges of y): histogramdd of the points (x_i, y_i)."""
+    if hasattr(bins, "__len__") and len(bins) not in (1, 2):  # the same edges for both
+        bins = [bins, bins]
+    h, (along_x, along_y) = histogramdd((x, y), bins, range, density, weights)
+    return h, along_x, along_y

@@ -9,7 +9,7 @@ from ..core.registry import op
 from .axes import widen
 from .blocks import scratch
 from .elementwise.selection import choose, clip, keep
-from .elementwise.support import in_float32
+from .elementwise.support import in_float32, ordered
 from .in_place import filled_by, keep_into, one_of_two
 
 __all__ = [
@@ -21,13 +21,13 @@ __all__ = [
 @composite
 def relu6(x: Any) -> Any:
     """y = min(max(x, 0), 6) ;  dy/dx = 1 strictly between, else 0"""
-    return clip(x, 0, 6)
+    return clip(ordered(x), 0, 6)
 
 
 @composite
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """y = x between min_val and max_val, else the bound ;  dy/dx = 1 strictly between, else 0"""
-    return clip(x, min_val, max_val)
+    return clip(ordered(x), min_val, max_val)
 
 
 # -- hardsigmoid and hardswish -----------------------------------------------------------------
@@ -47,7 +47,7 @@ def _fill_hardsigmoid(y: Any, x: Any) -> None:
 @in_float32
 @filled_by(_fill_hardsigmoid)
 def _hardsigmoid(x: Any) -> Any:
-    return np.clip(x + 3, 0, 6) * (1 / 6)
+    return np.clip(ordered(x) + 3, 0, 6) * (1 / 6)
 
 
 def _fill_hardsigmoid_dx(y: Any, g: Any, x: Any) -> None:
@@ -80,7 +80,7 @@ def _fill_hardswish(y: Any, x: Any) -> None:
 @in_float32
 @filled_by(_fill_hardswish)
 def _hardswish(x: Any) -> Any:
-    return np.clip(x + 3, 0, 6) * (1 / 6) * x
+    return np.clip(ordered(x) + 3, 0, 6) * (1 / 6) * x
 
 
 def _fill_hardswish_dx(y: Any, g: Any, x: Any) -> None:
@@ -128,6 +128,7 @@ def _fill_leaky(y: Any, x: Any, slope: Any) -> None:
 
 @filled_by(_fill_leaky)
 def _leaky(x: Any, slope: Any) -> Any:
+    ordered(x)
     if type(slope) is float and 0 < slope <= 1:
         return np.maximum(x, slope * x)
     return choose(x > 0, x, slope * x)
@@ -223,7 +224,7 @@ def _fill_softshrink(y: Any, x: Any, lambd: float) -> None:
 
 @filled_by(_fill_softshrink)
 def _softshrink(x: Any, lambd: float) -> Any:
-    return x - clip(x, -lambd, lambd)
+    return x - clip(ordered(x), -lambd, lambd)
 
 
 @primitive(kind="elementwise")

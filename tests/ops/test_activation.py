@@ -245,3 +245,14 @@ def test_glu_and_swiglu_split_any_axis_and_refuse_an_odd_size():
 def test_gelu_refuses_a_form_it_does_not_know():
     with pytest.raises(ValueError, match="'none' or 'tanh', got 'sigmoid'"):
         mg.gelu(mg.tensor(1.0), approximate="sigmoid")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["relu", "relu6", "elu", "selu", "celu", "hardtanh", "hardsigmoid", "hardswish", "leaky_relu",
+     "softshrink"],
+)  # fmt: skip
+def test_a_function_in_pieces_along_the_real_line_refuses_complex_numbers(name):
+    for n in (2, 20_000):
+        with pytest.raises(TypeError, match="x must be real, got complex64: .* no order"):
+            getattr(mg, name)(mg.zeros(n, dtype="complex64"))

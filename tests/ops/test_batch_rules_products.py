@@ -26,7 +26,10 @@ FAMILIES = {
     "layout",
 }
 # the bins are those of all values together; the index is a static one
-WITHOUT = {"histogram", "bincount", "bin_sums", "class_targets", "smoothed_targets"}
+WITHOUT = {
+    "histogram", "histogram2d", "histogramdd", "bincount", "bin_sums", "class_targets",
+    "smoothed_targets",
+}  # fmt: skip
 NAMES = sorted(
     spec.name
     for spec in specs.values()

@@ -170,3 +170,11 @@ def test_no_rows_and_rows_of_nothing():
         assert (
             (y.numpy() == 0).all() and (a.grad.numpy() == 0).all() and (b.grad.numpy() == 0).all()
         )
+
+
+@pytest.mark.parametrize(
+    "distances_of", [lambda x: mg.cdist(x, x + 1, p=0), lambda x: mg.pdist(x, p=0)]
+)
+def test_how_many_entries_differ_has_gradient_zero(distances_of):
+    x = mg.tensor(np.eye(2), requires_grad=True)
+    assert not mg.grad(distances_of(x).sum(), x).numpy().any()

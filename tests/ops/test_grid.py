@@ -142,3 +142,22 @@ def test_reads_without_scipy_give_the_same_gradients(monkeypatch):
     expected = gradient()
     monkeypatch.setattr("minigrad.ops.index.scattering.optional", lambda name: None)
     np.testing.assert_allclose(gradient(), expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("d", [2, 3])
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e30])
+def test_at_an_infinite_place_there_are_zeros_and_no_slope(d, mode, value):
+    x = mg.tensor(np.ones((1, 1, *[4] * d)), requires_grad=True)
+    places = np.full((1, *[1] * d, d), 0.3)
+    places[..., 0] = value
+    grid = mg.tensor(places, requires_grad=True)
+    y = mg.grid_sample(x, grid, mode=mode)
+    gx, ggrid = mg.grad(y.sum(), [x, grid])
+    assert y.item() == 0 and not gx.numpy().any() and not ggrid.numpy().any()
+
+
+def test_reads_of_the_nearest_entry_have_gradient_zero_for_the_grid():
+    grid = mg.tensor(np.full((1, 1, 1, 2), 0.3), requires_grad=True)
+    y = mg.grid_sample(mg.tensor(np.ones((1, 1, 4, 4))), grid, mode="nearest")
+    assert not mg.grad(y.sum(), grid).numpy().any()

@@ -349,3 +349,9 @@ def test_booleans_have_a_largest_and_a_smallest(reduce, expected):
     x, src = mg.tensor([True, False]), mg.tensor([False, True])
     y = mg.scatter_reduce(x, 0, mg.tensor([0, 1]), src, reduce)
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_index_add_takes_a_factor_as_pytorchs_does():
+    x, source, alpha = mg.zeros(3), mg.tensor([1.0, 2.0]), mg.tensor(3.0, requires_grad=True)
+    y = mg.index_add(x, 0, np.array([2, 2]), source, alpha=alpha)
+    assert y.tolist() == [0, 0, 9] and mg.grad(y.sum(), alpha).item() == 3

@@ -339,3 +339,21 @@ def test_roots_and_sylvester_s_equation_of_whole_numbers_keep_their_fractions(dt
         y = solve(mg.tensor(x))
         assert y.dtype == np.float64
         np.testing.assert_allclose(y.numpy(), solve(mg.tensor(x.astype(float))).numpy())
+
+
+@pytest.mark.parametrize(
+    "constant",
+    [lambda x: mg.linalg.matrix_power(x, 0), lambda x: mg.linalg.vector_norm(x, ord=0)],
+)
+def test_what_is_constant_in_a_matrix_has_gradient_zero_as_in_pytorch(constant):
+    x = mg.tensor([[np.nan, 2.0], [0.0, np.inf]], requires_grad=True)
+    y = constant(x)
+    np.testing.assert_array_equal(y.detach(), np.eye(2) if y.ndim else 3)
+    assert not mg.grad(y.sum(), x).numpy().any()
+
+
+def test_the_polynomial_of_a_real_matrix_is_real():
+    for a in ([[1.0, 2.0], [3.0, 4.0]], [[0.0, -1.0], [1.0, 0.0]]):
+        found = np.poly(mg.tensor(a))
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found.numpy(), np.poly(np.array(a)), atol=1e-15)

@@ -94,3 +94,26 @@ def test_a_dtype_that_is_asked_for_is_that_of_the_result(name):
 def test_correction_is_another_name_for_ddof(name):
     x = mg.tensor([1.0, np.nan, 2.5])
     assert getattr(mg, name)(x, correction=1).item() == getattr(mg, name)(x, ddof=1).item()
+
+
+@pytest.mark.parametrize("name", ["nanargmax", "nanargmin"])
+def test_where_all_are_nan_there_is_no_element_to_name(name):
+    x = mg.tensor([[np.nan, np.nan], [1.0, np.nan]])
+    with pytest.raises(ValueError, match=f"{name}: All-NaN slice encountered, 1 of 2"):
+        getattr(mg, name)(x, axis=1)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased",
+     "normal_unbiased", "interpolated_inverted_cdf"],
+)  # fmt: skip
+def test_nanquantile_has_numpys_methods(method):
+    x = np.random.default_rng(0).standard_normal((4, 6))
+    x[x > 0.9] = np.nan
+    for axis in (None, 0, 1):
+        found = np.nanquantile(mg.tensor(x), [0.1, 0.5, 0.77, 1], axis=axis, method=method)
+        expected = np.nanquantile(x, [0.1, 0.5, 0.77, 1], axis=axis, method=method)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+    percent = np.nanpercentile(mg.tensor(x), 77, method=method).item()
+    assert percent == np.nanquantile(mg.tensor(x), 0.77, method=method).item()

@@ -68,3 +68,18 @@ def test_a_kind_of_sort_that_numpy_has_not_is_refused(sort):
     assert sort(x, -1, "heapsort").shape == (3,)
     with pytest.raises(ValueError, match="kind=True.*descending=True"):
         sort(x, -1, True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_unique_slices_along_an_axis_are_numpys_and_pass_their_gradient_to_the_first(axis):
+    x = np.array([[1.0, 0, 1, 0], [2, 3, 2, 3], [1, 0, 1, 0]])
+    leaf = mg.tensor(x, requires_grad=True)
+    found = np.unique(leaf, True, True, True, axis=axis)
+    expected = np.unique(x, True, True, True, axis=axis)
+    for ours, numpys in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours.detach(), numpys)
+    slope = np.zeros_like(x)
+    slope[:2] = 1
+    if axis:
+        slope[:] = [1, 1, 0, 0]
+    np.testing.assert_array_equal(mg.grad(found[0].sum(), leaf), slope)

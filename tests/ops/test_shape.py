@@ -271,7 +271,7 @@ def test_float16_copies_sum_their_gradients_in_float32():
         (lambda x: mg.stack([]), ValueError, "at least one array"),
         (lambda x: mg.squeeze(x, 0), ValueError, "squeeze"),
         (lambda x: mg.swapaxes(x, 0, 5), np.exceptions.AxisError, "out of bounds"),
-        (lambda x: mg.pad(x, 1, mode="mean"), ValueError, "choose 'constant'"),
+        (lambda x: mg.pad(x, 1, mode="mirror"), ValueError, "choose 'constant'"),
         (
             lambda x: mg.unfold(x, 0, 3),
             ValueError,
@@ -310,3 +310,35 @@ def test_expand_keeps_an_axis_at_minus_one():
 def test_two_axes_for_transpose_are_told_of_swapaxes():
     with pytest.raises(ValueError, match=r"two are swapped by swapaxes\(1, 2\)"):
         mg.ones(2, 3, 4).transpose(1, 2)
+
+
+def test_whole_numbers_are_padded_with_whole_numbers():
+    found = np.pad(mg.tensor([1, 2]), 1, constant_values=2.7)
+    assert found.dtype == np.int64 and found.tolist() == [2, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"),
+    [("mean", {}), ("median", {"stat_length": 2}), ("maximum", {"stat_length": ((2, 1), (9, 3))}),
+     ("minimum", {}), ("linear_ramp", {}), ("linear_ramp", {"end_values": ((5, 2), (-1, 7))})],
+)  # fmt: skip
+def test_borders_of_statistics_and_ramps_are_numpys(mode, options):
+    x = np.random.default_rng(0).integers(-9, 9, (3, 4))
+    for dtype in (np.int64, np.float32, np.float64):
+        expected = np.pad(x.astype(dtype), ((2, 1), (0, 3)), mode, **options)
+        found = np.pad(mg.tensor(x.astype(dtype)), ((2, 1), (0, 3)), mode, **options)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    assert gradcheck(
+        lambda x: np.pad(x, ((2, 1), (0, 3)), mode, **options),
+        (np.random.default_rng(1).standard_normal((3, 4)),),
+    )
+
+
+def test_an_option_of_another_mode_of_pad_is_refused():
+    with pytest.raises(
+        TypeError, match=r"pad: \['stat_length'\] are not supported with mode='wrap'"
+    ):
+        np.pad(mg.tensor([1.0]), 1, "wrap", stat_length=1)
+    with pytest.raises(ValueError, match="stat_length must be 1 or more, got 0"):
+        np.pad(mg.tensor([1.0]), 1, "maximum", stat_length=0)

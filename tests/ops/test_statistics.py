@@ -78,3 +78,22 @@ def test_numpys_histogram_takes_a_tensor_of_weights():
     w = mg.tensor(np.ones(3), requires_grad=True)
     y, _ = np.histogram([0.1, 0.2, 0.9], bins=2, weights=w)
     np.testing.assert_array_equal(mg.grad(y, w, np.array([1.0, 7.0])).numpy(), [1.0, 1.0, 7.0])
+
+
+def test_histograms_of_points_are_numpys_and_differentiable_in_the_weights():
+    rng = np.random.default_rng(0)
+    points, w = rng.integers(-3, 4, (9, 2)).astype(float), rng.uniform(1, 2, 9)
+    for bins in (3, [2, 4], [np.array([-2.0, 0, 2]), np.array([-3.0, -1, 3])]):
+        for density in (False, True):
+            for weights in (None, w):
+                given = None if weights is None else mg.tensor(weights)
+                how = {"bins": bins, "density": density}
+                found, edges = mg.histogramdd(points, **how, weights=given)
+                expected, expected_edges = np.histogramdd(points, **how, weights=weights)
+                np.testing.assert_allclose(np.asarray(found), expected)
+                for ours, numpys in zip(edges, expected_edges, strict=True):
+                    np.testing.assert_array_equal(ours, numpys)
+        of_two = np.histogram2d(mg.tensor(points[:, 0]), points[:, 1], bins, weights=mg.tensor(w))
+        for ours, numpys in zip(of_two, np.histogram2d(*points.T, bins, weights=w), strict=True):
+            np.testing.assert_allclose(np.asarray(ours), numpys)
+    assert gradcheck(lambda w: mg.histogramdd(points, 2, density=True, weights=w)[0], (w,))

@@ -113,6 +113,11 @@ def _numpy_where(condition: Any, *choices: Any) -> Any:
 numpy_table[np.where] = _numpy_where
 
 
+def constant_in(x: Any, y: Any) -> Any:
+    """y, which is constant in x wherever x has a derivative: the gradient of x is 0, not None."""
+    return where(np.False_, x, y)
+
+
 @where.vjp("a")
 def where_da(g, condition):
     return keep(g, condition)

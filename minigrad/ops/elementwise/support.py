@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import DeviceError, array_module
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, is_differentiable
 
 
 def zero(g: Any) -> Any:
@@ -35,6 +35,18 @@ def in_float32(forward: Callable) -> Callable:
         return tuple(a.astype(x.dtype) for a in y) if type(y) is tuple else y.astype(x.dtype)
 
     return widened
+
+
+def ordered(x: Any) -> Any:
+    """x, whose numbers must have an order: TypeError for complex ones, as in PyTorch. NumPy sorts
+    these by their real parts, which no function made of pieces along the real line means."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is not None and dtype.kind == "c":
+        raise TypeError(
+            f"x must be real, got {dtype}: complex numbers have no order. Apply it to x.real and "
+            "x.imag, or to abs(x)"
+        )
+    return x
 
 
 LARGE = 1 << 13  # elements from which np.clip's dearer call pays
@@ -92,10 +104,13 @@ def special_function(name: str) -> Callable:
 
 
 def of_several(name: str, *xs: Any) -> Any:
-    """A function of several arrays, 16-bit floats in float32, rounded once."""
+    """A function of several arrays, 16-bit floats in float32, rounded once.
+
+    Some of SciPy's functions give float64 for a float32 array and a Python number, which is weak.
+    """
     dtype = np.result_type(*xs)
     y = special_function(name)(*[x.astype(np.float32) if narrow(x) else x for x in xs])
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind not in "iu" else y
+    return y.astype(dtype, copy=False) if is_differentiable(dtype) else y
 
 
 def narrow(x: Any) -> bool:

@@ -169,26 +169,32 @@ def flatnonzero(x: Any) -> Any:
 
 
 @primitive(numpy=getattr(np, "unique_all", ()), outputs=4, differentiable=False)
-def unique_all(x, *, equal_nan=False):
+def unique_all(x, *, equal_nan=False, axis=None):
     """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient.
 
-    NaNs are distinct from one another, unless equal_nan.
+    NaNs are distinct from one another, unless equal_nan. axis: of the slices along it instead.
     """
-    values, first, inverse, counts = np.unique(x, True, True, True, equal_nan=equal_nan)
-    return values, first, inverse.reshape(x.shape), counts
+    values, first, inverse, counts = np.unique(x, True, True, True, axis, equal_nan=equal_nan)
+    return values, first, inverse.reshape(x.shape if axis is None else -1), counts
 
 
 @composite(numpy=np.unique)
 def unique(
-    x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False
-) -> Any:
+    x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None,
+) -> Any:  # fmt: skip
     """The distinct elements, sorted; on demand first positions, inverse and counts.
 
-    gx: the gradient of an element goes to the first of those that are equal.
+    axis: the distinct slices along it, in the order of their elements, instead. gx: the gradient of
+    an element goes to the first of those that are equal.
     """
     x = array_like(x)
-    _, first, inverse, counts = op.unique_all(x, equal_nan=True)
-    values = op.getitem(op.reshape(x, shape=(-1,)), index=first)
+    if axis is None:
+        _, first, inverse, counts = op.unique_all(x, equal_nan=True)
+        values = op.getitem(op.reshape(x, shape=(-1,)), index=first)
+    else:
+        _, first, inverse, counts = op.unique_all(x, equal_nan=True, axis=axis)
+        values = op.take(x, first, axis=axis)
     wanted = (True, return_index, return_inverse, return_counts)
     found = [y for y, want in zip((values, first, inverse, counts), wanted) if want]
     return tuple(found) if len(found) > 1 else found[0]

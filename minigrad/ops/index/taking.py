@@ -118,9 +118,10 @@ def index_select(x: Any, axis: int, index: Any) -> Any:
 
 
 @composite
-def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
-    """x with the slices of `source` added at a 1-d index along `axis`; repeats add up."""
+def index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
+    """x with alpha · source added, slice by slice, at a 1-d index along `axis`; repeats add up."""
     x, source = array_like(x), array_like(source)
+    source = source if isinstance(alpha, int) and alpha == 1 else source * alpha
     return x + op.take_dx(source, index, axis=axis, shape=x.shape)
 
 

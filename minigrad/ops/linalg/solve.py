@@ -10,6 +10,7 @@ from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ...core.tensor import raw
 from ..axes import array_like, sum_to
+from ..elementwise.selection import constant_in
 from .matrices import (
     adjoint,
     equal_stacks,
@@ -233,7 +234,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
 
 @composite(numpy=np.linalg.matrix_power)
 def matrix_power(x: Any, n: int) -> Any:
-    """xⁿ for an int n, by squaring; n < 0 takes the inverse. x⁰ is the identity, a constant."""
+    """xⁿ for an int n, by squaring; n < 0 takes the inverse. x⁰ is the identity: gx = 0."""
     x = array_like(x)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError(f"matrix_power: {x.shape} is not (…, n, n), square matrices")
@@ -241,7 +242,7 @@ def matrix_power(x: Any, n: int) -> Any:
         raise TypeError(f"matrix_power: the exponent must be an integer, got {n!r}")
     n = n.__index__()
     if n == 0:
-        return identity_like(x)
+        return constant_in(x, identity_like(x))
     power, n = (inv(x) if n < 0 else lapack(x)), abs(n)
     while n % 2 == 0:
         power, n = power @ power, n // 2

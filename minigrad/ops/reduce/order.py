@@ -88,7 +88,7 @@ def quantile(
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = _rows(x, axis)
-    rank = _rank(q.ravel(), rows.shape[-1], method)
+    rank = fractional_rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
     if method in (*_CONTINUOUS, "midpoint"):
@@ -119,7 +119,7 @@ def percentile(
     return quantile(x, q, axis=axis, keepdims=keepdims, method=method)
 
 
-def _rank(q: np.ndarray, n: int, method: str) -> np.ndarray:
+def fractional_rank(q: Any, n: Any, method: str) -> Any:
     """Where, among n elements in order, each q lies: a fractional rank from 0 to n − 1."""
     if method in _NEIGHBOUR:
         return _NEIGHBOUR[method](q * (n - 1))

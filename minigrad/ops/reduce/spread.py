@@ -9,6 +9,7 @@ from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import accumulate, array_like, count, keep_axes, widen
 from ..batching import reduction
+from ..elementwise.selection import constant_in
 
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
 
@@ -102,7 +103,7 @@ def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) 
     """The norm of vectors along `axis` (None: of x flattened; a tuple: of several axes).
 
     ord p > 0: (Σ |x|ᵖ)^(1/p); inf, −inf: the largest, smallest |x|, ties shared; 0: how many are
-    nonzero (no gradient). The gradient at the zero vector is 0.
+    nonzero (gradient 0). The gradient at the zero vector is 0.
     """
     x = array_like(x)
     if x.dtype.kind in "biu":
@@ -114,8 +115,8 @@ def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) 
     if ord in (1, np.inf):
         return op.sum(op.abs(x), axis=axis, keepdims=keepdims)
     if ord == 0:
-        nonzero = op.count_nonzero(x, axis=axis, keepdims=keepdims)
-        return nonzero.astype(x.real.dtype)
+        nonzero = op.astype(x != 0, dtype=x.real.dtype)
+        return op.sum(constant_in(op.real(x), nonzero), axis=axis, keepdims=keepdims)
     return op.p_norm(x, axis=axis, keepdims=keepdims, p=ord)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, widen
+from .borders import OPTION, bordered
 
 __all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
 
@@ -127,25 +128,34 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     pad_width: an int, (before, after), one pair for each axis, or {axis: widths}. mode:
     "constant" (constant_values, a number or pairs like the widths), "edge" (the last element
     again), "reflect" (mirrored about the last element), "symmetric" (mirrored behind it), "wrap"
-    (from the other end).
+    (from the other end), "mean", "median", "maximum" or "minimum" (of the stat_length elements
+    nearest to the border, by default all), "linear_ramp" (in equal steps to
+    end_values, by default 0).
     An element that appears several times gets the sum of the gradients.
     """
     x = array_like(x)
+    value = other.pop(OPTION[mode], None) if mode in OPTION else None
     if other:
-        raise TypeError(f"pad: {sorted(other)} are not supported; cut or scale the result instead")
+        raise TypeError(
+            f"pad: {sorted(other)} are not supported with mode={mode!r}; cut or scale the result"
+        )
     widths = _pairs(pad_width, x.ndim)
+    if mode in OPTION:
+        return bordered(x, widths, mode, value)
     if mode in _FROM_X:
         added = any(before or after for before, after in widths)
         return op.pad_repeated(x, widths=widths, mode=mode) if added else x
     if mode != "constant":
-        raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(_FROM_X)}")
+        modes = (*_FROM_X, *OPTION)
+        raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(modes)}")
     if np.ndim(constant_values) != 0:
         return _sides_padded(x, widths, constant_values)
     y = op.pad_zeros(x, widths=widths)
     if isinstance(constant_values, int | float) and constant_values == 0:
         return y
     inside = op.pad_zeros(op.ones_like(x, dtype=bool), widths=widths)
-    return op.where(inside, y, constant_values)
+    y = op.where(inside, y, constant_values)
+    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)  # as in NumPy
 
 
 def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:

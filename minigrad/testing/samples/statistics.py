@@ -137,6 +137,56 @@ register_op(
     ],
 )
 
+POINTS = np.random.default_rng(6).standard_normal((12, 2))
+
+
+def _of_points(name):
+    """(call, reference) of the counts that histogramdd or histogram2d gives of POINTS."""
+
+    def arguments(points):
+        return (points,) if name == "histogramdd" else tuple(points.T)
+
+    def call(weights, points, **params):
+        from ...core.registry import op
+
+        return getattr(op, name)(*arguments(points), weights=weights, **params)[0]
+
+    def reference(weights, points, **params):
+        wide = weights.astype(np.result_type(weights, np.float64))
+        return getattr(np, name)(*arguments(points), weights=wide, **params)[0].astype(
+            weights.dtype
+        )
+
+    return call, reference
+
+
+for _name in ("histogramdd", "histogram2d"):
+    _call, _reference = _of_points(_name)
+    register_op(
+        _name,
+        of_several(
+            [
+                (((12,), POINTS), {"bins": 3}),
+                (((12,), POINTS), {"bins": [[-1.0, 0.0, 0.5, 2.0], [-2.0, 0.1, 2.0]]}),
+                (((12,), POINTS), {"bins": (2, 4), "range": ((-1, 1), (-2, 1)), "density": True}),
+            ],
+            lambda rng, dtype, shape: _positive(rng, dtype, shape),
+        ),
+        call=_call,
+        reference=_reference,
+        constants=(1,),
+        dtypes=("float64", "float32", "float16"),
+        skips={"K17": "of no points NumPy takes weights of any length"},
+        errors=[
+            ErrorSample(
+                "weights of another shape",
+                (np.ones(3), POINTS),
+                ValueError,
+                r"weights \(3,\) must have a number for each of the 12 points",
+            )
+        ],
+    )
+
 
 def _bin_samples(rng, dtype):
     yield Sample("five bins", (normal(rng, dtype, (7,)), rng.integers(0, 4, 7)), {"bins": 5})
