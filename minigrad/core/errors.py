@@ -156,9 +156,9 @@ def _no_operand(op: Any, args: tuple) -> str:
 def _listed_axes(error: Exception, params: dict) -> str:
     """The tuple that was meant, for a call that NumPy refuses over axis=[1, 2]."""
     axis = params.get("axis")
-    refused = isinstance(error, TypeError) and isinstance(axis, list)
-    where = "where an op takes several axes, they are a tuple"
-    return f"; {where}: axis={tuple(axis)!r}" if refused else ""
+    if not isinstance(error, TypeError) or not isinstance(axis, list):
+        return ""
+    return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:

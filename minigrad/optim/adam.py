@@ -6,14 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .optimizer import (
-    Optimizer,
-    at_least_zero,
-    average,
-    average_square,
-    decayed,
-    fractions,
-)
+from .arguments import at_least_zero, fractions
+from .optimizer import Optimizer, average, average_square, decayed
 from .packs import State, scratch
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .optimizer import Optimizer, at_least_zero, average, average_square, decayed
+from .arguments import at_least_zero
+from .optimizer import Optimizer, average, average_square, decayed
 from .packs import State, scratch
 
 

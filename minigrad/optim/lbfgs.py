@@ -10,8 +10,9 @@ from ..core.events import spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .arguments import at_least_zero
 from .line_search import strong_wolfe
-from .optimizer import Optimizer, at_least_zero
+from .optimizer import Optimizer
 from .packs import working, working_dtype
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, at_least_zero, average
+from .arguments import at_least_zero
+from .optimizer import Optimizer, average
 from .packs import State, scratch
 
 

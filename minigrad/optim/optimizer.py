@@ -1,10 +1,8 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
 import difflib
-import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..nn.parameter import UninitializedParameter
+from .arguments import takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
@@ -53,7 +52,7 @@ class Optimizer(OptimizerHooks):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "__init__" in vars(cls):
-            cls.__init__ = _takes_implementations(cls.__init__)  # type: ignore[method-assign]
+            cls.__init__ = takes_implementations(cls.__init__)  # type: ignore[method-assign]
         for name in ("step", "state_dict", "load_state_dict"):
             if name in vars(cls):
                 setattr(cls, name, hooked(vars(cls)[name]))
@@ -84,7 +83,7 @@ class Optimizer(OptimizerHooks):
                 f"{name}: a group is a dict with its parameters under 'params'; got one of "
                 f"{[*group][:3]}. Of a model pass model.parameters(), not its state_dict()"
             )
-        params, names = _unzipped(name, group["params"])
+        params, names = unzipped(name, group["params"])
         if self.param_groups and bool(names) != ("param_names" in self.param_groups[0]) and params:
             raise ValueError(f"{name}: either all groups are of (name, parameter) pairs or none")
         for key in group.keys() - self.defaults.keys():
@@ -321,38 +320,6 @@ class Optimizer(OptimizerHooks):
         return "\n".join([f"{type(self).__name__}(", *lines, ")"])
 
 
-def _unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
-    """Parameters and their names; no names where none are given."""
-    params = [params] if isinstance(params, Tensor) else list(params)
-    pairs = [p for p in params if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
-    if not pairs:
-        return params, []
-    if len(pairs) < len(params):
-        raise TypeError(
-            f"{owner}: {len(pairs)} of {len(params)} parameters are (name, parameter) pairs; "
-            "give a name to all of them or to none"
-        )
-    return [p for _, p in pairs], [name for name, _ in pairs]
-
-
-def _takes_implementations(init: Callable) -> Callable:
-    """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
-    own = inspect.signature(init).parameters
-    without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
-
-    @wraps(init)
-    def run(*args: Any, **kwargs: Any) -> None:
-        if "differentiable" in without_effect and kwargs.get("differentiable"):
-            raise TypeError(
-                f"{type(args[0]).__name__}(differentiable=True): a step writes in place; for "
-                "gradients through steps write them as p = p - lr * g, with "
-                "mg.grad(loss, ps, create_graph=True) and mg.func.functional_call(model, ps, x)"
-            )
-        init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
-
-    return run
-
-
 # -- what updates share ------------------------------------------------------------------------
 
 
@@ -374,24 +341,6 @@ def average(m: Any, value: Any, beta: float, work: Any) -> None:
 def average_square(v: Any, g: Any, beta: float, work: Any) -> None:
     """v ← beta·v + (1 − beta)·g², in place."""
     average(v, np.multiply(g, g, out=work), beta, work)
-
-
-def at_least_zero(owner: str, **options: float) -> None:
-    """Refuse negative (and NaN) options by name, and what is no number."""
-    for name, value in options.items():
-        if isinstance(value, str | None | tuple | list):
-            raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
-        if not value >= 0:
-            raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
-
-
-def fractions(owner: str, betas: tuple) -> tuple:
-    """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
-    if not isinstance(betas, tuple | list):
-        raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
-    if not all(0 <= beta < 1 for beta in betas):
-        raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
-    return tuple(betas)
 
 
 def _numbers(state: State) -> tuple:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from .optimizer import Optimizer, at_least_zero, average, decayed, fractions
+from .arguments import at_least_zero, fractions
+from .optimizer import Optimizer, average, decayed
 from .packs import State, scratch
 
 

@@ -1,0 +1,58 @@
+"""What optimizers are given: parameters with or without names, options, and what is refused."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from ..core.tensor import Tensor
+
+
+def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
+    """Parameters and their names; no names where none are given."""
+    params = [params] if isinstance(params, Tensor) else list(params)
+    pairs = [p for p in params if isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str)]
+    if not pairs:
+        return params, []
+    if len(pairs) < len(params):
+        raise TypeError(
+            f"{owner}: {len(pairs)} of {len(params)} parameters are (name, parameter) pairs; "
+            "give a name to all of them or to none"
+        )
+    return [p for _, p in pairs], [name for name, _ in pairs]
+
+
+def takes_implementations(init: Callable) -> Callable:
+    """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
+    own = inspect.signature(init).parameters
+    without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
+
+    @wraps(init)
+    def run(*args: Any, **kwargs: Any) -> None:
+        if "differentiable" in without_effect and kwargs.get("differentiable"):
+            raise TypeError(
+                f"{type(args[0]).__name__}(differentiable=True): a step writes in place; for "
+                "gradients through steps write them as p = p - lr * g, with "
+                "mg.grad(loss, ps, create_graph=True) and mg.func.functional_call(model, ps, x)"
+            )
+        init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
+
+    return run
+
+
+def at_least_zero(owner: str, **options: float) -> None:
+    """Refuse negative (and NaN) options by name, and what is no number."""
+    for name, value in options.items():
+        if isinstance(value, str | None | tuple | list):
+            raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
+        if not value >= 0:
+            raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
+
+
+def fractions(owner: str, betas: tuple) -> tuple:
+    """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
+    if not isinstance(betas, tuple | list):
+        raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
+    if not all(0 <= beta < 1 for beta in betas):
+        raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
+    return tuple(betas)
