@@ -192,12 +192,12 @@ def histogramdd(
             f"{len(points)} points"
         )
     along = [_bin_of(x, e) for x, e in zip(points.T, edges, strict=True)]
-    inside = np.flatnonzero(
-        np.all([(i >= 0) & (i < n) for i, n in zip(along, counts.shape, strict=True)], axis=0)
-    )
-    index = np.ravel_multi_index(tuple([i[inside] for i in along]), counts.shape)
+    index, inside = 0, True
+    for i, n in zip(along, counts.shape, strict=True):
+        index, inside = index * n + i, inside & (i >= 0) & (i < n)
+    inside = np.flatnonzero(inside)
     w = op.take(w if w.dtype.kind in "fc" else w.astype(np.float64), inside)
-    y = op.reshape(bin_sums(w, index, bins=counts.size), shape=counts.shape)
+    y = op.reshape(bin_sums(w, index[inside], bins=counts.size), shape=counts.shape)
     if density:
         y = y / op.sum(y)
         for axis, e in enumerate(edges):

@@ -86,10 +86,10 @@ register("nanprod", AXES, near_one)
 register("nancumsum", RUNNING)
 register("nancumprod", RUNNING, near_one)
 register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})])
-register("nanvar", [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1})])
+register("nanvar", [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})])
 register(
     "nanstd",
-    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1})],
+    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
     points=[
         Point("equal elements", (np.array([0.5, NAN, 0.5]),), 0.0, (np.zeros(3),), kink=True),
     ],
@@ -129,6 +129,7 @@ def _shares(scale):
         ((6,), {"q": 0.3 * scale}),
         ((4, 3), {"q": [0.1 * scale, 0.75 * scale], "axis": 0}),
         ((3, 4), {"q": 0.5 * scale, "axis": -1, "keepdims": True}),
+        ((6,), {"q": 0.3 * scale, "method": "hazen"}),
     ]
 
 

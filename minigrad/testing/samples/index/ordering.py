@@ -194,18 +194,27 @@ for _name, _reference in (
 _REPEATED = ints([3, 1, 3], [2, 1, 1])
 
 
-def _unique_all(x):
-    return tuple(np.unique_all(x))
+def _unique_all(x, axis=None):
+    if axis is None:
+        return tuple(np.unique_all(x))
+    return np.unique(x, True, True, True, axis)
 
 
 register_op(
     "unique_all",
-    of_several([((_REPEATED,), {}), (((4,),), {})]),
+    of_several([((_REPEATED,), {}), (((4,),), {}), ((_REPEATED,), {"axis": 1})]),
     reference=_unique_all,
     differentiable=False,
 )
 register_op(
     "unique",
-    of_several([((_REPEATED,), {}), ((_REPEATED,), {"return_counts": True}), (((4,),), {})]),
+    of_several(
+        [
+            ((_REPEATED,), {}),
+            ((_REPEATED,), {"return_counts": True}),
+            (((4,),), {}),
+            (((3, 2),), {"axis": 0}),
+        ]
+    ),
     reference=np.unique,
 )

@@ -53,17 +53,22 @@ register_op(
 )
 
 
-def _index_add(x, axis, index, source):
+def _index_add(x, axis, index, source, alpha=1):
     if source.shape != np.take(x, index, axis).shape:
         raise ValueError("one slice for each index")
     y = np.moveaxis(x.copy(), axis, 0)
-    np.add.at(y, index, np.moveaxis(source, axis, 0))
+    np.add.at(y, index, alpha * np.moveaxis(source, axis, 0))
     return np.moveaxis(y, 0, axis)
 
 
 register_op(
     "index_add",
-    of_several([(((4, 3), 0, ints(2, 0, 2), (3, 3)), {}), (((4, 3), 1, ints(2, 2), (4, 2)), {})]),
+    of_several(
+        [
+            (((4, 3), 0, ints(2, 0, 2), (3, 3)), {}),
+            (((4, 3), 1, ints(2, 2), (4, 2)), {"alpha": -0.5}),
+        ]
+    ),
     reference=_index_add,
     dtypes=COMPLEX,
 )
