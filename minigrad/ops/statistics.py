@@ -9,7 +9,7 @@ from ..backends.dtypes import is_differentiable
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_like, as_floating, axis_of, constant_array, module_of
+from .axes import array_beside, array_like, as_floating, axis_of, constant_array, module_of
 from .index.in_order import sum_in_order
 
 __all__ = [
@@ -180,7 +180,8 @@ def histogramdd(
         points = np.stack([array_like(constant_array(x)) for x in points], -1)
     points = points.reshape(-1, 1) if points.ndim == 1 else points
     if isinstance(bins, list | tuple):
-        bins = [constant_array(b) for b in bins]
+        bins = [constant_array(b) for b in bins]  # numbers of bins, or edges
+        bins = [b if np.ndim(b) == 0 else array_beside(b, points) for b in bins]
     counts, edges = np.histogramdd(points, constant_array(bins), range)
     edges = list(edges)
     if weights is None:
@@ -192,9 +193,10 @@ def histogramdd(
             f"{len(points)} points"
         )
     along = [_bin_of(x, e) for x, e in zip(points.T, edges, strict=True)]
-    index, inside = 0, True
+    index, inside = np.zeros_like(along[0]), np.ones_like(along[0], bool)
     for i, n in zip(along, counts.shape, strict=True):
-        index, inside = index * n + i, inside & (i >= 0) & (i < n)
+        index = index * n + i
+        inside &= (i >= 0) & (i < n)
     inside = np.flatnonzero(inside)
     w = op.take(w if w.dtype.kind in "fc" else w.astype(np.float64), inside)
     y = op.reshape(bin_sums(w, index[inside], bins=counts.size), shape=counts.shape)
