@@ -225,6 +225,9 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     hint = hint or _listed_axes(error, params)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
+    _, unexpected, name = said.partition("() got an unexpected keyword argument ")
+    if unexpected:  # Python names the function inside the op
+        said = f"{op.name}{unexpected}{name}"
     message = f"{call_text(op, args, params)}: {said}{hint}"
     devices = {device_of(x) for x in _arrays_in(args)}
     if isinstance(error, TypeError) and "NotImplemented" in str(error) and devices - {"cpu"}:

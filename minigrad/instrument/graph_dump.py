@@ -66,11 +66,23 @@ def _asked(
     return places, Known(values, names), roots[0].device if roots else "cpu"
 
 
+_PICTURES = (".svg", ".png", ".pdf", ".dot", ".html")
+
+
 def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> None:
     """Write the graph behind one or several tensors to a file, whole or not at all.
 
-    A node is written as soon as it is described: of a large graph the text alone is long.
+    It is JSON; ValueError for the name of a picture, which minigrad-viz draws of it. A node is
+    written as soon as it is described: of a large graph the text alone is long.
     """
+    if isinstance(path, Tensor):
+        raise TypeError("dump_graph: the tensors come first, then the path")
+    stem, suffix = os.path.splitext(os.fspath(path))
+    if suffix in _PICTURES:
+        raise ValueError(
+            f"dump_graph writes a graph as JSON, not a picture: write it to {stem}.json, and draw "
+            f"that by minigrad-viz {stem}.json -o {stem}{suffix}"
+        )
     places, known, device = _asked(tensors)
     edges: list[tuple] = []
     with formats.written_whole(os.fspath(path)) as file:

@@ -47,6 +47,7 @@ def test_a_bias_that_is_left_out_is_no_mistake():
     ("call", "names"),
     [
         (lambda: mg.softmax(X, axs=0), "'axs'; its arguments are x, axis"),
+        (lambda: mg.sigmoid(X, dim=1), ": sigmoid() got an unexpected keyword argument 'dim'"),
         (lambda: X.sum(axs=0), "'axs'; its arguments are axis, dtype, out, keepdims"),
     ],
 )

@@ -271,3 +271,12 @@ def test_saving_without_a_backward_says_what_to_do(tmp_path):
         pass
     with pytest.raises(RuntimeError, match="dump_graph"):
         rec.save(tmp_path / "g.json")
+
+
+def test_a_dump_under_a_pictures_name_is_refused_with_how_to_draw_it(tmp_path):
+    y = mg.tensor([1.0], requires_grad=True).exp()
+    with pytest.raises(ValueError, match=r"g\.json, and draw that by minigrad-viz .*g\.json -o "):
+        dump_graph(y, tmp_path / "g.svg")
+    with pytest.raises(TypeError, match="tensors come first"):
+        dump_graph("g.json", y)
+    assert not [*tmp_path.iterdir()]
