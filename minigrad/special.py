@@ -54,7 +54,50 @@ from .ops.elementwise.bessel import (
     y1,
     yv,
 )
+from .ops.elementwise.hypergeometric import (
+    ellipe,
+    ellipk,
+    ellipkm1,
+    exprel,
+    hyp0f1,
+    hyp1f1,
+    hyp2f1,
+)
 from .ops.elementwise.incomplete import betainc, gammainc, gammaincc
+from .ops.elementwise.incomplete_inverse import betaincc, betaincinv, gammainccinv, gammaincinv
+from .ops.elementwise.integrals import (
+    dawsn,
+    erfi,
+    exp1,
+    expi,
+    expn,
+    fresnel,
+    owens_t,
+    shichi,
+    sici,
+    spence,
+)
+from .ops.elementwise.lambert import lambertw, wrightomega
+from .ops.elementwise.orthogonal import (
+    eval_chebyt,
+    eval_chebyu,
+    eval_gegenbauer,
+    eval_genlaguerre,
+    eval_hermite,
+    eval_hermitenorm,
+    eval_jacobi,
+    eval_laguerre,
+    eval_legendre,
+)
+from .ops.elementwise.power_transforms import (
+    boxcox,
+    boxcox1p,
+    cosm1,
+    exp10,
+    inv_boxcox,
+    inv_boxcox1p,
+    powm1,
+)
 from .ops.elementwise.probability import (
     beta,
     betaln,
@@ -65,19 +108,35 @@ from .ops.elementwise.probability import (
     multigammaln,
     ndtr,
     ndtri,
+    ndtri_exp,
     rel_entr,
 )
-from .ops.elementwise.special import gammasgn, rgamma
+from .ops.elementwise.probability import kl_terms as kl_div
+from .ops.elementwise.special import gammasgn, rgamma, zeta
+from .ops.elementwise.spherical import (
+    airy,
+    spherical_in,
+    spherical_jn,
+    spherical_kn,
+    spherical_yn,
+)
 
 expit, log_expit, psi, jn, kn, yn = sigmoid, logsigmoid, digamma, jv, kv, yv
 
 __all__ = [
-    "beta", "betainc", "betaln", "cbrt", "digamma", "entr", "erf", "erfc", "erfcinv", "erfcx",
-    "erfinv", "exp2", "expit", "expm1", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn",
-    "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kn",
-    "kv", "kve", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit", "logsumexp",
-    "multigammaln", "ndtr", "ndtri", "polygamma", "psi", "rel_entr", "rgamma", "sinc", "softmax",
-    "xlog1py", "xlogy", "y0", "y1", "yn", "yv",
+    "airy", "beta", "betainc", "betaincc", "betaincinv", "betaln", "boxcox", "boxcox1p", "cbrt",
+    "cosm1", "dawsn", "digamma", "ellipe", "ellipk", "ellipkm1", "entr", "erf", "erfc", "erfcinv",
+    "erfcx", "erfi", "erfinv", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
+    "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre",
+    "eval_legendre", "exp1", "exp10", "exp2", "expi", "expit", "expm1", "expn", "exprel",
+    "fresnel", "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln",
+    "gammasgn", "hyp0f1", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "inv_boxcox",
+    "inv_boxcox1p", "iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn",
+    "kv", "kve", "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit",
+    "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "polygamma", "powm1",
+    "psi", "rel_entr", "rgamma", "shichi", "sici", "sinc", "softmax", "spence", "spherical_in",
+    "spherical_jn", "spherical_kn", "spherical_yn", "wrightomega", "xlog1py", "xlogy", "y0", "y1",
+    "yn", "yv", "zeta",
 ]  # fmt: skip
 
 

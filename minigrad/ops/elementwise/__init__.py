@@ -7,10 +7,17 @@ from . import (  # their names are in mg.special
     complex,
     exponential,
     floats,
+    hypergeometric,
     incomplete,
+    incomplete_inverse,
+    integrals,
+    lambert,
+    orthogonal,
+    power_transforms,
     probability,
     selection,
     special,
+    spherical,
     trigonometric,
 )
 from .arithmetic import *

@@ -52,6 +52,12 @@ log_ndtr = elementwise(
     dx=lambda x: log_ndtr_slope(x),
     doc="y = log Φ(x), also far to the left ;  dy/dx = √(2/π)/erfcx(−x/√2)",
 )
+ndtri_exp = elementwise(
+    in_float32(special_function("ndtri_exp")),
+    name="ndtri_exp",
+    dx=lambda y: 1 / log_ndtr_slope(widen(y)),
+    doc="log Φ(y) = x, x ≤ 0 ;  dy/dx = Φ(y)/φ(y)",
+)
 erfcinv = elementwise(
     in_float32(special_function("erfcinv")),
     name="erfcinv",
@@ -73,6 +79,17 @@ rel_entr = elementwise(
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 
     The terms of the relative entropy (Kullback and Leibler 1951).
+    """,
+)
+
+kl_terms = elementwise(  # kl_div is the loss
+    lambda a, b: of_several("kl_div", a, b),
+    name="kl_terms",
+    da=lambda a, b: np.log(widen(a) / b),
+    db=lambda a, b: (widen(b) - a) / b,
+    doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
+
+    The terms of the generalized Kullback-Leibler divergence, each 0 or more.
     """,
 )
 

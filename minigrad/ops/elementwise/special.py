@@ -123,7 +123,33 @@ erfinv = elementwise(
 # -- the gamma family ------------------------------------------------------------------------
 
 
-_zeta = special_function("zeta")  # Hurwitz's: ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
+_zeta = special_function("zeta")  # ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
+
+
+@primitive(kind="elementwise")
+@in_float32
+def hurwitz_zeta(q, exponent=2.0):
+    """y = Σₖ 1/(k + q)ˢ, k ≥ 0, s = exponent > 1 ;  dy/dq = −s ζ(s + 1, q)"""
+    y = _zeta(exponent, q)
+    return y.astype(q.dtype) if is_differentiable(q.dtype) else y  # SciPy answers in float64
+
+
+@hurwitz_zeta.vjp("q")
+def hurwitz_zeta_dq(g, q, exponent):
+    return g * (-exponent * hurwitz_zeta(q, exponent=exponent + 1))
+
+
+@composite
+def zeta(x: float, q: Any = 1.0) -> Any:
+    """y = ζ(x, q) = Σₖ 1/(k + q)ˣ, k = 0, 1 …, x > 1 a number ;  dy/dq = −x ζ(x + 1, q)
+
+    Riemann's function with q = 1. TypeError for an array x, in which there is no derivative.
+    """
+    if not isinstance(x, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"zeta: the exponent x must be a number, got {type(x).__name__}; the derivative is in q"
+        )
+    return hurwitz_zeta(q, exponent=float(x))
 
 
 @primitive(kind="elementwise")

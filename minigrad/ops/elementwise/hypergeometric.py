@@ -1,0 +1,179 @@
+"""Hypergeometric functions, and what is one of them: (eˣ − 1)/x, the elliptic integrals.
+
+One rule serves the family: the derivative has every parameter raised by 1 (DLMF 16.3.1). It stands
+in for quotients such as (E − K)/(2m), which have no correct digit left near 0.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from ..axes import widen
+from .selection import keep
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+_hyp1f1 = special_function("hyp1f1")
+
+
+def _kummer(a: float, b: float, x: Any) -> Any:
+    """SciPy's loops for ever where x is some 1e300, and has no limits at ±∞."""
+    if a <= 0 and a == int(a):  # a polynomial
+        return _hyp1f1(a, b, x)
+    y = _hyp1f1(a, b, np.clip(x, -1e300, 1e6))  # e^1e6 is beyond the numbers
+    return np.where(x == -np.inf, 0, y) if a > 0 else y
+
+
+_BY_COUNTS = {
+    (0, 1): special_function("hyp0f1"),
+    (1, 1): _kummer,
+    (2, 1): special_function("hyp2f1"),
+}
+
+
+@primitive(kind="elementwise")
+@in_float32
+def hypergeometric(x, above=(), below=()):
+    """y = Σₖ (a₁)ₖ (a₂)ₖ …/((b)ₖ k!) xᵏ, a = above, b = below, (a)ₖ = a (a + 1) … (a + k − 1)
+
+    dy/dx = a₁ a₂ …/b · y with every parameter raised by 1.
+    """
+    return _BY_COUNTS[len(above), len(below)](*above, *below, x).astype(x.dtype, copy=False)
+
+
+@hypergeometric.vjp("x")
+def hypergeometric_dx(g, x, above, below):
+    factor = math.prod(above) / math.prod(below)
+    if not factor:  # a polynomial of degree 0
+        return np.zeros_like(g)
+    above, below = tuple(a + 1 for a in above), tuple(b + 1 for b in below)
+    return g * (factor * hypergeometric(x, above=above, below=below))
+
+
+def _parameter(op: str, name: str, value: Any, below: bool = False) -> float:
+    """A number; one that divides must not be 0, −1, −2 …"""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
+        )
+    if below and value <= 0 and value == int(value):
+        raise ValueError(f"{op}: {name} divides, so it must not be 0, -1, -2 ..., got {value}")
+    return float(value)
+
+
+@composite
+def hyp0f1(v: float, x: Any) -> Any:
+    """y = ₀F₁(; v; x), v a number, none of 0, −1, −2 … ;  dy/dx = ₀F₁(; v + 1; x)/v"""
+    return hypergeometric(x, above=(), below=(_parameter("hyp0f1", "v", v, below=True),))
+
+
+@composite
+def hyp1f1(a: float, b: float, x: Any) -> Any:
+    """y = ₁F₁(a; b; x), Kummer's function ;  dy/dx = a/b ₁F₁(a + 1; b + 1; x)
+
+    a and b are numbers, b none of 0, −1, −2 …
+    """
+    a, b = _parameter("hyp1f1", "a", a), _parameter("hyp1f1", "b", b, below=True)
+    return hypergeometric(x, above=(a,), below=(b,))
+
+
+@composite
+def hyp2f1(a: float, b: float, c: float, x: Any) -> Any:
+    """y = ₂F₁(a, b; c; x), Gauss's function, x ≤ 1 ;  dy/dx = ab/c ₂F₁(a + 1, b + 1; c + 1; x)
+
+    a, b and c are numbers, c none of 0, −1, −2 …
+    """
+    a, b = (_parameter("hyp2f1", name, value) for name, value in (("a", a), ("b", b)))
+    return hypergeometric(x, above=(a, b), below=(_parameter("hyp2f1", "c", c, below=True),))
+
+
+exprel = elementwise(
+    in_float32(special_function("exprel")),
+    name="exprel",
+    dx=lambda x: 0.5 * hypergeometric(x, above=(2.0,), below=(3.0,)),
+    doc="y = (eˣ − 1)/x, 1 at 0 ;  dy/dx = ₁F₁(2; 3; x)/2",
+)
+
+
+# -- elliptic integrals ----------------------------------------------------------------------
+
+
+def _near_and_far(m: Any, near: Any, far: Any) -> Any:
+    """near(m) for |m| < ½, where differences of K and E cancel, far(m) elsewhere."""
+    small = np.abs(m) < 0.5
+    return np.where(small, near(np.where(small, m, 0.25)), far(np.where(small, 0.75, m)))
+
+
+def _ellipk_far(m: Any) -> Any:
+    rest = 1 - m
+    return (ellipe(m) / rest - keep(ellipk(m), rest > 0)) / (2 * m)  # not ∞ − ∞ at 1
+
+
+def _ellipk_dx(x: Any) -> Any:
+    return _near_and_far(
+        widen(x),
+        lambda m: math.pi / 8 * hypergeometric(m, above=(1.5, 1.5), below=(2.0,)),
+        _ellipk_far,
+    )
+
+
+def _ellipe_dx(x: Any) -> Any:
+    return _near_and_far(
+        widen(x),
+        lambda m: -math.pi / 8 * hypergeometric(m, above=(0.5, 1.5), below=(2.0,)),
+        lambda m: (ellipe(m) - ellipk(m)) / (2 * m),
+    )
+
+
+ellipk = elementwise(
+    in_float32(special_function("ellipk")),
+    name="ellipk",
+    dx=_ellipk_dx,
+    doc="""y = K(x) = ∫₀^π/2 dt/√(1 − x sin² t), x ≤ 1 ;  dy/dx = (E/(1 − x) − K)/(2x), π/8 at 0
+
+    The complete elliptic integral of the first kind of the parameter x = k² (DLMF 19.4.1).
+    """,
+)
+ellipe = elementwise(
+    in_float32(special_function("ellipe")),
+    name="ellipe",
+    dx=_ellipe_dx,
+    doc="""y = E(x) = ∫₀^π/2 √(1 − x sin² t) dt, x ≤ 1 ;  dy/dx = (E − K)/(2x), −π/8 at 0
+
+    The complete elliptic integral of the second kind of the parameter x = k² (DLMF 19.4.2).
+    """,
+)
+
+
+def _ellipkm1_dx(x: Any) -> Any:
+    x = widen(x)
+    far = x > 0.5  # from the point 1: there K is that of a small parameter
+    p = np.where(far, 0.25, x)
+    near_one = (keep(ellipkm1(p), p != 0) - ellipem1(p) / p) / (2 * (1 - p))
+    return np.where(far, -_ellipk_dx(1 - np.where(far, x, 0.75)), near_one)
+
+
+def _ellipem1_dx(x: Any) -> Any:
+    x = widen(x)
+    far = x > 0.5
+    p = np.where(far, 0.25, x)
+    near_one = (ellipkm1(p) - ellipem1(p)) / (2 * (1 - p))
+    return np.where(far, -_ellipe_dx(1 - np.where(far, x, 0.75)), near_one)
+
+
+ellipkm1 = elementwise(
+    in_float32(special_function("ellipkm1")),
+    name="ellipkm1",
+    dx=_ellipkm1_dx,
+    doc="y = K(1 − x), also for x far below ε ;  dy/dx = (K(1 − x) − E(1 − x)/x)/(2(1 − x))",
+)
+_scipys_ellipe = special_function("ellipe")
+ellipem1 = elementwise(  # of this module alone: 1 − x has lost x where x is far below ε
+    in_float32(lambda x: _scipys_ellipe(1 - x)),
+    name="ellipem1",
+    dx=_ellipem1_dx,
+    doc="y = E(1 − x), x ≥ 0 ;  dy/dx = (K(1 − x) − E(1 − x))/(2(1 − x)), π/8 at 1",
+)

@@ -1,0 +1,70 @@
+"""Quantiles of the gamma and beta distributions: the inverses of incomplete.py, by SciPy's names.
+
+By the implicit function theorem: where P(a, x) = q, dx/dq = 1/p and dx/da = −∂P/∂a / p with the
+density p = ∂P/∂x.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise
+from ...core.registry import op
+from .incomplete import betainc_derivative, gammainc_derivative
+from .probability import betaln
+from .special import lgamma
+from .support import of_several
+
+__all__: list[str] = []  # the names are those of mg.special
+
+
+def _gamma_spread(a: Any, y: Any) -> Any:
+    """1/p = Γ(a) y¹⁻ᵃ eʸ"""
+    return np.exp(y + lgamma(a) - op.xlogy(a - 1, y))
+
+
+def _gamma_da(a: Any, y: Any) -> Any:
+    return -gammainc_derivative(a, y, order=1) * _gamma_spread(a, y)
+
+
+gammaincinv = elementwise(
+    lambda a, q: of_several("gammaincinv", a, q),
+    name="gammaincinv",
+    da=_gamma_da,
+    dq=_gamma_spread,
+    doc="""gammainc(a, y) = q, 0 ≤ q ≤ 1 ;  ∂y/∂q = Γ(a) y¹⁻ᵃ eʸ, ∂y/∂a by a series
+
+    The quantile of the gamma distribution of shape a.
+    """,
+)
+gammainccinv = elementwise(
+    lambda a, q: of_several("gammainccinv", a, q),
+    name="gammainccinv",
+    da=_gamma_da,
+    dq=lambda a, y: -_gamma_spread(a, y),
+    doc="gammaincc(a, y) = q, 0 ≤ q ≤ 1 ;  ∂y/∂q = −Γ(a) y¹⁻ᵃ eʸ, ∂y/∂a by a series",
+)
+
+
+def _beta_spread(a: Any, b: Any, y: Any) -> Any:
+    """1/p = B(a, b) y¹⁻ᵃ (1 − y)¹⁻ᵇ"""
+    return np.exp(betaln(a, b) - op.xlogy(a - 1, y) - op.xlog1py(b - 1, -y))
+
+
+betaincinv = elementwise(
+    lambda a, b, q: of_several("betaincinv", a, b, q),
+    name="betaincinv",
+    da=lambda a, b, y: -betainc_derivative(a, b, y, order=(1, 0)) * _beta_spread(a, b, y),
+    db=lambda a, b, y: -betainc_derivative(a, b, y, order=(0, 1)) * _beta_spread(a, b, y),
+    dq=_beta_spread,
+    doc="""betainc(a, b, y) = q, 0 ≤ q ≤ 1 ;  ∂y/∂q = B(a, b) y¹⁻ᵃ (1 − y)¹⁻ᵇ
+
+    The quantile of the beta distribution. ∂y/∂a and ∂y/∂b by a continued fraction.
+    """,
+)
+
+
+@composite
+def betaincc(a: Any, b: Any, x: Any) -> Any:
+    """y = 1 − betainc(a, b, x), computed as betainc(b, a, 1 − x) ;  the derivatives are its own"""
+    return op.betainc(b, a, 1 - x)

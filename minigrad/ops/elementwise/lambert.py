@@ -1,0 +1,48 @@
+"""Lambert's W and Wright's ω, the solutions of w eʷ = x and w + log w = x."""
+
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from ...core.registry import op
+from ..axes import array_like, widen
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+_lambertw = special_function("lambertw")
+
+wrightomega = elementwise(
+    in_float32(special_function("wrightomega")),
+    name="wrightomega",
+    dx=lambda y: 1 / (1 + 1 / widen(y)),
+    doc="y + log y = x, real or complex: y = W(eˣ) for real x ;  dy/dx = y/(1 + y)",
+)
+
+
+@primitive(kind="elementwise")
+def lambert_w(x, branch=0):
+    """y eʸ = x, complex, on one of its branches ;  dy/dx = e⁻ʸ/(1 + y)"""
+    single = x.dtype == np.complex64
+    return _lambertw(x, branch, 1e-8).astype(np.complex64 if single else np.complex128, copy=False)
+
+
+@lambert_w.vjp("x")
+def lambert_w_dx(g, y):
+    return g * (np.exp(-y) / (1 + y))
+
+
+@composite
+def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
+    """y eʸ = z on the branch k, 0 the principal one ;  dy/dz = e⁻ʸ/(1 + y), ∞ at z = −1/e
+
+    Complex, as SciPy's: of a real z ≥ −1/e the branches 0 and, below 0, −1 are real; take .real.
+    `tol` is SciPy's argument; the derivative does not depend on it.
+    """
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise TypeError(f"lambertw: the branch k must be a whole number, got {k!r}")
+    z = array_like(z)
+    if z.dtype.kind != "c":
+        z = op.cast(z, dtype=np.result_type(z.dtype, np.complex64))
+    return lambert_w(z, branch=int(k))

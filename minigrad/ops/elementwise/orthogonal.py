@@ -1,0 +1,188 @@
+"""Orthogonal polynomials by SciPy's names. Each derivative is a polynomial of one degree less.
+
+Of Jacobi's, Gegenbauer's and Laguerre's families it is in the family again, a parameter higher;
+Chebyshev's and Legendre's are Gegenbauer's with a parameter (DLMF 18.9.15 to 18.9.27).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, primitive
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+
+def _forward(name: str) -> Callable:
+    """SciPy's polynomial of the degree and the family's parameters."""
+    general = special_function(name)
+
+    @in_float32
+    def forward(x: Any, degree: int, *parameters: float) -> Any:
+        return general(degree, *parameters, x).astype(x.dtype, copy=False)
+
+    return forward
+
+
+_t, _u, _legendre, _c, _p, _l, _h, _he = (
+    _forward(f"eval_{name}")
+    for name in (
+        "chebyt", "chebyu", "legendre", "gegenbauer", "jacobi", "genlaguerre", "hermite",
+        "hermitenorm",
+    )
+)  # fmt: skip
+
+
+@primitive(kind="elementwise")
+def chebyshev(x, degree=0):
+    """y = Tₙ(x), n = degree, Tₙ(cos φ) = cos nφ ;  dy/dx = n Uₙ₋₁(x)"""
+    return _t(x, degree)
+
+
+@chebyshev.vjp("x")
+def chebyshev_dx(g, x, degree):
+    if not degree:
+        return np.zeros_like(g)
+    return g * (degree * gegenbauer(x, degree=degree - 1, alpha=1.0))
+
+
+@primitive(kind="elementwise")
+def gegenbauer(x, degree=0, alpha=1.0):
+    """y = Cₙ⁽ᵅ⁾(x), n = degree ;  dy/dx = 2α Cₙ₋₁⁽ᵅ⁺¹⁾(x)"""
+    if alpha in (0.5, 1):  # SciPy has functions of their own for these, exact at ±1
+        return (_legendre if alpha == 0.5 else _u)(x, degree)
+    return _c(x, degree, alpha)
+
+
+@gegenbauer.vjp("x")
+def gegenbauer_dx(g, x, degree, alpha):
+    if not degree:
+        return np.zeros_like(g)
+    return g * (2 * alpha * gegenbauer(x, degree=degree - 1, alpha=alpha + 1))
+
+
+@primitive(kind="elementwise")
+def jacobi(x, degree=0, alpha=0.0, beta=0.0):
+    """y = Pₙ⁽ᵅ·ᵝ⁾(x), n = degree ;  dy/dx = (n + α + β + 1)/2 Pₙ₋₁⁽ᵅ⁺¹·ᵝ⁺¹⁾(x)"""
+    return _p(x, degree, alpha, beta)
+
+
+@jacobi.vjp("x")
+def jacobi_dx(g, x, degree, alpha, beta):
+    if not degree:
+        return np.zeros_like(g)
+    below = jacobi(x, degree=degree - 1, alpha=alpha + 1, beta=beta + 1)
+    return g * (0.5 * (degree + alpha + beta + 1) * below)
+
+
+@primitive(kind="elementwise")
+def laguerre(x, degree=0, alpha=0.0):
+    """y = Lₙ⁽ᵅ⁾(x), n = degree ;  dy/dx = −Lₙ₋₁⁽ᵅ⁺¹⁾(x)"""
+    return _l(x, degree, alpha)
+
+
+@laguerre.vjp("x")
+def laguerre_dx(g, x, degree, alpha):
+    if not degree:
+        return np.zeros_like(g)
+    return -g * laguerre(x, degree=degree - 1, alpha=alpha + 1)
+
+
+@primitive(kind="elementwise")
+def hermite(x, degree=0):
+    """y = Hₙ(x), n = degree, the physicists' polynomial ;  dy/dx = 2n Hₙ₋₁(x)"""
+    return _h(x, degree)
+
+
+@hermite.vjp("x")
+def hermite_dx(g, x, degree):
+    if not degree:
+        return np.zeros_like(g)
+    return g * (2 * degree * hermite(x, degree=degree - 1))
+
+
+@primitive(kind="elementwise")
+def hermite_e(x, degree=0):
+    """y = Heₙ(x), n = degree, the probabilists' polynomial ;  dy/dx = n Heₙ₋₁(x)"""
+    return _he(x, degree)
+
+
+@hermite_e.vjp("x")
+def hermite_e_dx(g, x, degree):
+    if not degree:
+        return np.zeros_like(g)
+    return g * (degree * hermite_e(x, degree=degree - 1))
+
+
+def _degree(op: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{op}: the degree n must be a whole number, 0 or more, got {n!r}")
+    return int(n)
+
+
+def _parameter(op: str, name: str, value: Any) -> float:
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
+        )
+    return float(value)
+
+
+@composite
+def eval_chebyt(n: int, x: Any) -> Any:
+    """y = Tₙ(x), Chebyshev's polynomial of the first kind ;  dy/dx = n Uₙ₋₁(x)"""
+    return chebyshev(x, degree=_degree("eval_chebyt", n))
+
+
+@composite
+def eval_chebyu(n: int, x: Any) -> Any:
+    """y = Uₙ(x) = Cₙ⁽¹⁾(x), Chebyshev's of the second kind ;  dy/dx = 2 Cₙ₋₁⁽²⁾(x)"""
+    return gegenbauer(x, degree=_degree("eval_chebyu", n), alpha=1.0)
+
+
+@composite
+def eval_gegenbauer(n: int, alpha: float, x: Any) -> Any:
+    """y = Cₙ⁽ᵅ⁾(x), Gegenbauer's polynomial ;  dy/dx = 2α Cₙ₋₁⁽ᵅ⁺¹⁾(x)"""
+    alpha = _parameter("eval_gegenbauer", "alpha", alpha)
+    return gegenbauer(x, degree=_degree("eval_gegenbauer", n), alpha=alpha)
+
+
+@composite
+def eval_jacobi(n: int, alpha: float, beta: float, x: Any) -> Any:
+    """y = Pₙ⁽ᵅ·ᵝ⁾(x), Jacobi's polynomial ;  dy/dx = (n + α + β + 1)/2 Pₙ₋₁⁽ᵅ⁺¹·ᵝ⁺¹⁾(x)"""
+    alpha = _parameter("eval_jacobi", "alpha", alpha)
+    beta = _parameter("eval_jacobi", "beta", beta)
+    return jacobi(x, degree=_degree("eval_jacobi", n), alpha=alpha, beta=beta)
+
+
+@composite
+def eval_legendre(n: int, x: Any) -> Any:
+    """y = Pₙ(x) = Cₙ⁽½⁾(x), Legendre's polynomial ;  dy/dx = Cₙ₋₁⁽³ᐟ²⁾(x)"""
+    return gegenbauer(x, degree=_degree("eval_legendre", n), alpha=0.5)
+
+
+@composite
+def eval_genlaguerre(n: int, alpha: float, x: Any) -> Any:
+    """y = Lₙ⁽ᵅ⁾(x), Laguerre's generalized polynomial ;  dy/dx = −Lₙ₋₁⁽ᵅ⁺¹⁾(x)"""
+    alpha = _parameter("eval_genlaguerre", "alpha", alpha)
+    return laguerre(x, degree=_degree("eval_genlaguerre", n), alpha=alpha)
+
+
+@composite
+def eval_laguerre(n: int, x: Any) -> Any:
+    """y = Lₙ(x) = Lₙ⁽⁰⁾(x), Laguerre's polynomial ;  dy/dx = −Lₙ₋₁⁽¹⁾(x)"""
+    return laguerre(x, degree=_degree("eval_laguerre", n), alpha=0.0)
+
+
+@composite
+def eval_hermite(n: int, x: Any) -> Any:
+    """y = Hₙ(x), Hermite's polynomial for the weight e^−x² ;  dy/dx = 2n Hₙ₋₁(x)"""
+    return hermite(x, degree=_degree("eval_hermite", n))
+
+
+@composite
+def eval_hermitenorm(n: int, x: Any) -> Any:
+    """y = Heₙ(x), Hermite's polynomial for the weight e^−x²/2 ;  dy/dx = n Heₙ₋₁(x)"""
+    return hermite_e(x, degree=_degree("eval_hermitenorm", n))

@@ -1,0 +1,98 @@
+"""Powers near 1 and their inverses: Box and Cox's transform, cos x − 1, xᵖ − 1, 10ˣ.
+
+G. Box and D. Cox (1964) make (xᵖ − 1)/p of data, log x at p = 0. The derivatives in p are quotients
+of differences that vanish at p = 0, too; hypergeometric series stand in for them.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import elementwise
+from ..axes import widen
+from .hypergeometric import hypergeometric
+from .support import in_float32, of_several, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+
+def _boxcox_dp(log: Any, end: Any, p: Any) -> Any:
+    """l² ((t − 1) eᵗ + 1)/t², l = log x, t = p l: the derivative of (eᵗ − 1)/t is the quotient.
+
+    At the end, x = 0, where l is −∞, that is 1/p² for p > 0, else ∞.
+    """
+    inside = 0.5 * np.square(log) * hypergeometric(widen(p * log), above=(2.0,), below=(3.0,))
+    falls = end & (p > 0)
+    at_end = np.where(falls, 1 / np.square(np.where(falls, p, 1)), np.inf)
+    return np.where(end, at_end, inside)
+
+
+boxcox = elementwise(
+    lambda x, p: of_several("boxcox", x, p),
+    name="boxcox",
+    dx=lambda x, p: np.power(x, p - 1),
+    dp=lambda x, p: _boxcox_dp(np.log(np.where(x == 0, 1, widen(x))), x == 0, p),
+    doc="y = (xᵖ − 1)/p, log x at p = 0, x ≥ 0 ;  ∂y/∂x = xᵖ⁻¹, ∂y/∂p = (xᵖ log x − y)/p",
+)
+boxcox1p = elementwise(
+    lambda x, p: of_several("boxcox1p", x, p),
+    name="boxcox1p",
+    dx=lambda x, p: np.power(1 + widen(x), p - 1),
+    dp=lambda x, p: _boxcox_dp(np.log1p(np.where(x == -1, 0, widen(x))), x == -1, p),
+    doc="y = ((1 + x)ᵖ − 1)/p, log(1 + x) at p = 0, x ≥ −1 ;  ∂y/∂x = (1 + x)ᵖ⁻¹",
+)
+
+
+def _inv_boxcox_dp(x: Any, p: Any) -> Any:
+    """y d/dp log(1 + px)/p = y x² (t/(1 + t) − log(1 + t))/t², t = px, which cancels near 0."""
+    x = widen(x)
+    t = x * p
+    near = np.abs(t) < 0.5
+    far = np.where(near, 1, t)
+    quotient = (far / (1 + far) - np.log1p(far)) / np.square(far)
+    series = hypergeometric(np.where(near, -t, 0), above=(2.0, 2.0), below=(3.0,))
+    return np.square(x) * np.where(near, -0.5 * series, quotient) * (1 + inv_boxcox1p(x, p))
+
+
+def _inv_boxcox_dx(x: Any, p: Any) -> Any:
+    x = widen(x)
+    return (1 + inv_boxcox1p(x, p)) / (1 + x * p)
+
+
+inv_boxcox = elementwise(
+    lambda x, p: of_several("inv_boxcox", x, p),
+    name="inv_boxcox",
+    dx=_inv_boxcox_dx,
+    dp=_inv_boxcox_dp,
+    doc="y = (1 + px)^1/p, eˣ at p = 0, px ≥ −1: boxcox(y, p) = x ;  ∂y/∂x = y/(1 + px)",
+)
+inv_boxcox1p = elementwise(
+    lambda x, p: of_several("inv_boxcox1p", x, p),
+    name="inv_boxcox1p",
+    dx=_inv_boxcox_dx,
+    dp=_inv_boxcox_dp,
+    doc="y = (1 + px)^1/p − 1: boxcox1p(y, p) = x ;  ∂y/∂x = (1 + y)/(1 + px)",
+)
+
+# -- differences from 1 ----------------------------------------------------------------------
+
+cosm1 = elementwise(
+    in_float32(special_function("cosm1")),
+    name="cosm1",
+    dx=lambda x: -np.sin(x),
+    doc="y = cos x − 1, accurate near 0 ;  dy/dx = −sin x",
+)
+powm1 = elementwise(
+    lambda x, p: of_several("powm1", x, p),
+    name="powm1",
+    dx=lambda x, p: p * np.power(x, p - 1),
+    dp=lambda x, y: (1 + widen(y)) * np.log(np.where((x == 0) & (y == -1), 1, x)),
+    doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, 0 at x = 0",
+)
+exp10 = elementwise(
+    in_float32(special_function("exp10")),
+    name="exp10",
+    dx=lambda y: y * math.log(10),
+    doc="y = 10ˣ ;  dy/dx = y log 10",
+)

@@ -1,0 +1,167 @@
+"""Spherical Bessel functions and Airy functions, by SciPy's names.
+
+Each derivative is made of neighbours of the same family (DLMF 10.51.2 and 10.51.5, 9.2.1), which
+holds at 0, too.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.primitive import composite, elementwise, primitive
+from ..axes import widen
+from .selection import keep
+from .support import in_float32, special_function
+
+__all__: list[str] = []  # the names are those of mg.special
+
+
+def _forward(name: str) -> Callable:
+    """SciPy's function of the order, in x's dtype: some answer in float64 for float32."""
+    general = special_function(name)
+
+    @in_float32
+    def forward(x: Any, order: int) -> Any:
+        return general(order, x).astype(x.dtype, copy=False)
+
+    return forward
+
+
+_j, _y, _i, _k = (_forward(f"spherical_{family}n") for family in "jyik")
+
+
+def _neighbours(family: Callable, x: Any, n: int) -> tuple:
+    """n yₙ₋₁/(2n + 1) and (n + 1) yₙ₊₁/(2n + 1); the first is 0 for n = 0."""
+    x = widen(x)
+    above = family(x, order=n + 1) * ((n + 1) / (2 * n + 1))
+    return (family(x, order=n - 1) * (n / (2 * n + 1)) if n else np.zeros_like(above)), above
+
+
+@primitive(kind="elementwise")
+def spherical_j(x, order=0):
+    """y = jₙ(x), n = order, j₀ = sin x/x ;  dy/dx = (n jₙ₋₁ − (n + 1) jₙ₊₁)/(2n + 1)"""
+    return _j(x, order)
+
+
+@spherical_j.vjp("x")
+def spherical_j_dx(g, x, order):
+    below, above = _neighbours(spherical_j, x, order)
+    return g * (below - above)
+
+
+@primitive(kind="elementwise")
+def spherical_y(x, order=0):
+    """y = yₙ(x), n = order, y₀ = −cos x/x ;  dy/dx = (n yₙ₋₁ − (n + 1) yₙ₊₁)/(2n + 1)"""
+    return _y(x, order)
+
+
+@spherical_y.vjp("x")
+def spherical_y_dx(g, x, order):
+    below, above = _neighbours(spherical_y, x, order)
+    return g * (below - above)
+
+
+@primitive(kind="elementwise")
+def spherical_i(x, order=0):
+    """y = iₙ(x), n = order, i₀ = sinh x/x ;  dy/dx = (n iₙ₋₁ + (n + 1) iₙ₊₁)/(2n + 1)"""
+    return _i(x, order)
+
+
+@spherical_i.vjp("x")
+def spherical_i_dx(g, x, order):
+    below, above = _neighbours(spherical_i, x, order)
+    return g * (below + above)
+
+
+@primitive(kind="elementwise")
+def spherical_k(x, order=0):
+    """y = kₙ(x), n = order, k₀ = π/2 e⁻ˣ/x ;  dy/dx = −(n kₙ₋₁ + (n + 1) kₙ₊₁)/(2n + 1)"""
+    return _k(x, order)
+
+
+@spherical_k.vjp("x")
+def spherical_k_dx(g, x, order):
+    below, above = _neighbours(spherical_k, x, order)
+    return g * -(below + above)
+
+
+def _order(op: str, n: Any) -> int:
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{op}: the order n must be a whole number, 0 or more, got {n!r}")
+    return int(n)
+
+
+def _of_order(family: Callable, op: str, n: Any, z: Any, derivative: bool) -> Any:
+    n = _order(op, n)
+    if not derivative:
+        return family(z, order=n)
+    below, above = _neighbours(family, z, n)
+    y = below + above if family in (spherical_i, spherical_k) else below - above
+    return -y if family is spherical_k else y
+
+
+@composite
+def spherical_jn(n: int, z: Any, derivative: bool = False) -> Any:
+    """y = jₙ(z) = √(π/2z) Jₙ₊½(z), n = 0, 1, 2 … ; with derivative=True dy/dz"""
+    return _of_order(spherical_j, "spherical_jn", n, z, derivative)
+
+
+@composite
+def spherical_yn(n: int, z: Any, derivative: bool = False) -> Any:
+    """y = yₙ(z) = √(π/2z) Yₙ₊½(z), n = 0, 1, 2 … ; with derivative=True dy/dz"""
+    return _of_order(spherical_y, "spherical_yn", n, z, derivative)
+
+
+@composite
+def spherical_in(n: int, z: Any, derivative: bool = False) -> Any:
+    """y = iₙ(z) = √(π/2z) Iₙ₊½(z), n = 0, 1, 2 … ; with derivative=True dy/dz"""
+    return _of_order(spherical_i, "spherical_in", n, z, derivative)
+
+
+@composite
+def spherical_kn(n: int, z: Any, derivative: bool = False) -> Any:
+    """y = kₙ(z) = √(π/2z) Kₙ₊½(z), n = 0, 1, 2 … ; with derivative=True dy/dz"""
+    return _of_order(spherical_k, "spherical_kn", n, z, derivative)
+
+
+# -- Airy functions: y″ = x y ----------------------------------------------------------------
+
+_all_four = special_function("airy")
+
+
+def _times(x: Any, y: Any) -> Any:
+    """x y, 0 where y has rounded to 0: Ai falls faster than any power."""
+    return keep(widen(x), y != 0) * y
+
+
+airy_ai = elementwise(
+    in_float32(lambda x: _all_four(x)[0]),
+    name="airy_ai",
+    dx=lambda x: airy_ai_prime(x),
+    doc="y = Ai(x), which falls to the right ;  dy/dx = Ai′(x)",
+)
+airy_ai_prime = elementwise(
+    in_float32(lambda x: _all_four(x)[1]),
+    name="airy_ai_prime",
+    dx=lambda x: _times(x, airy_ai(x)),
+    doc="y = Ai′(x) ;  dy/dx = x Ai(x)",
+)
+airy_bi = elementwise(
+    in_float32(lambda x: _all_four(x)[2]),
+    name="airy_bi",
+    dx=lambda x: airy_bi_prime(x),
+    doc="y = Bi(x), which grows to the right ;  dy/dx = Bi′(x)",
+)
+airy_bi_prime = elementwise(
+    in_float32(lambda x: _all_four(x)[3]),
+    name="airy_bi_prime",
+    dx=lambda x: _times(x, airy_bi(x)),
+    doc="y = Bi′(x) ;  dy/dx = x Bi(x)",
+)
+
+
+@composite
+def airy(z: Any) -> tuple:
+    """(Ai(z), Ai′(z), Bi(z), Bi′(z)): the two solutions of y″ = z y and their derivatives."""
+    return airy_ai(z), airy_ai_prime(z), airy_bi(z), airy_bi_prime(z)

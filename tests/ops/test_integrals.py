@@ -1,0 +1,179 @@
+"""Integrals, hypergeometric functions and quantiles at awkward points, beside mpmath."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
+pytest.importorskip("scipy", reason="SciPy is not installed")
+
+TINY, HUGE = 1e-300, 1e10
+
+CASES = {
+    "ellipk": (mpmath.ellipk, [-HUGE, -30, -0.6, -0.4, 1e-9, 0.2, 0.6, 0.99, 1 - 1e-10]),
+    "ellipe": (mpmath.ellipe, [-HUGE, -30, -0.6, -0.4, 1e-9, 0.2, 0.6, 0.99, 1 - 1e-10]),
+    "ellipkm1": (lambda x: mpmath.ellipk(1 - x), [1e-20, 1e-3, 0.3, 0.6, 1.001, 1.5, 30]),
+    "exprel": (lambda x: mpmath.expm1(x) / x, [-700, -30, -1e-5, 1e-5, 1, 30, 700]),
+    "exp1": (mpmath.e1, [1e-5, 0.1, 1, 5, 300, 700]),
+    "expi": (mpmath.ei, [-700, -30, -1, -1e-5, 1e-5, 1, 30, 700]),
+    "dawsn": (
+        lambda x: mpmath.sqrt(mpmath.pi) / 2 * mpmath.exp(-x * x) * mpmath.erfi(x),
+        [-20, -3, 1e-9, 0.5, 5, 7, 100],
+    ),
+    "erfi": (mpmath.erfi, [-20, -3, 1e-9, 5, 20]),
+    "spence": (lambda x: mpmath.polylog(2, 1 - x), [1e-10, 0.1, 0.49, 0.9, 1.001, 1.6, 30, HUGE]),
+    "wrightomega": (
+        lambda x: mpmath.lambertw(mpmath.exp(x)),
+        [-300, -3, 0.5, 1, 30, 600],
+    ),
+}
+
+
+def derivatives(f, x):
+    """f and its first two derivatives at x, by the engine."""
+    x = mg.tensor(x, requires_grad=True)
+    y = f(x)
+    (g,) = mg.grad(y, [x], create_graph=True)
+    (h,) = mg.grad(g, [x])
+    return [float(v.detach().numpy()) for v in (y, g, h)]
+
+
+def exact(f, x, n):
+    """The nth derivative, by central differences with 80 digits."""
+    with mpmath.workdps(80):
+        x = mpmath.mpf(x)
+        return float(mpmath.re(mpmath.diff(f, x, n, h=abs(x) * mpmath.mpf(10) ** -20)))
+
+
+@pytest.mark.parametrize(("name", "x"), [(name, x) for name in CASES for x in CASES[name][1]])
+def test_value_slope_and_curvature_keep_their_digits(name, x):
+    expected = [exact(CASES[name][0], x, n) for n in (0, 1, 2)]
+    actual = derivatives(getattr(mg.special, name), float(x))
+    # mpmath's difference leaves 1e-39 where the derivative is 0, as that of expi at 1
+    np.testing.assert_allclose(actual, expected, rtol=2e-14, atol=1e-38)
+
+
+PARTS = {
+    "sici": ((mpmath.si, mpmath.ci), [1e-5, 0.1, 1, 10, 1e4]),
+    "shichi": ((mpmath.shi, mpmath.chi), [1e-5, 0.1, 1, 10, 600]),
+    "fresnel": ((mpmath.fresnels, mpmath.fresnelc), [-2.9, -0.1, 0.5, 1.3]),
+    "airy": (
+        [
+            lambda x, f=f, n=n: f(x, derivative=n)
+            for f in (mpmath.airyai, mpmath.airybi)
+            for n in (0, 1)
+        ],
+        [-9, -0.1, 1e-9, 3, 20],
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "x"), [(name, x) for name in PARTS for x in PARTS[name][1]])
+def test_functions_of_several_results_have_the_derivatives_of_each(name, x):
+    for i, f in enumerate(PARTS[name][0]):
+        expected = [exact(f, x, n) for n in (0, 1, 2)]
+        actual = derivatives(lambda x, i=i: getattr(mg.special, name)(x)[i], float(x))
+        np.testing.assert_allclose(actual, expected, rtol=2e-13, err_msg=f"result {i}")
+
+
+@pytest.mark.parametrize("x", [-np.inf, np.inf, 1e300, -1e300, 1e38])
+def test_kummers_function_ends_and_has_its_limits_far_out(x):
+    value, slope, _ = derivatives(mg.special.exprel, x)
+    assert (value, slope) == ((np.inf, np.inf) if x > 0 else (pytest.approx(-1 / x), 0))
+
+
+def rise_of_transform(x, p):
+    """The derivative in p of (xᵖ − 1)/p, log²x/2 at p = 0."""
+    with mpmath.workdps(80):
+        x, p = mpmath.mpf(x), mpmath.mpf(p)
+        log = mpmath.log(x)
+        return float(((p * log - 1) * x**p + 1) / p**2 if p else log**2 / 2)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-12, -1e-9, 1e-3, 0.7, 3.0])
+def test_the_power_transform_has_no_hole_at_power_0(p):
+    for x in (1e-10, 0.3, 1 + 1e-9, 40.0):
+        a, b = mg.tensor(x, requires_grad=True), mg.tensor(p, requires_grad=True)
+        mg.special.boxcox(a, b).backward()
+        np.testing.assert_allclose(a.grad.item(), x ** (p - 1), rtol=1e-14)
+        np.testing.assert_allclose(b.grad.item(), rise_of_transform(x, p), rtol=1e-13)
+
+
+@pytest.mark.parametrize("p", [0.0, 1e-12, -1e-3, 0.5, 2.0])
+def test_the_inverse_power_transform_undoes_it_and_so_do_its_slopes(p):
+    x = np.array([0.5, 0.9, 1.0, 3.0])
+    p = np.full(4, p)
+    there, slope = mg.func.jvp(lambda x: mg.special.boxcox(x, p), (x,), (np.ones(4),))
+    back, undone = mg.func.jvp(lambda y: mg.special.inv_boxcox(y, p), (there,), (slope,))
+    np.testing.assert_allclose(back.numpy(), x, rtol=1e-13)
+    np.testing.assert_allclose(undone.numpy(), np.ones(4), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
+def test_a_quantile_moves_so_that_its_probability_stays(name):
+    """The total derivative of P(a, quantile(a, q)) in a is 0, in q is 1."""
+    shapes = [np.array([0.4, 1.0, 2.5, 30.0])]
+    if name == "betainc":
+        shapes.append(np.array([3.0, 0.7, 1.0, 12.0]))
+    q = np.array([0.01, 0.3, 0.9, 0.5])
+
+    def there_and_back(*args):
+        *shapes, q = args
+        inverse = getattr(mg.special, f"{name}inv")
+        return getattr(mg.special, name)(*shapes, inverse(*shapes, q))
+
+    args = [mg.tensor(a, requires_grad=True) for a in (*shapes, q)]
+    there_and_back(*args).sum().backward()
+    for shape in args[:-1]:
+        np.testing.assert_allclose(shape.grad.numpy(), 0, atol=1e-13)
+    np.testing.assert_allclose(args[-1].grad.numpy(), 1, rtol=1e-12)
+
+
+def test_lamberts_function_solves_its_equation_on_every_branch():
+    z = mg.tensor(np.array([0.3 + 0.2j, -0.2 + 0j, 5 - 1j]), requires_grad=True)
+    for k in (-1, 0, 1):
+        w = mg.special.lambertw(z, k)
+        assert mg.allclose(w * mg.exp(w), z, rtol=1e-13)
+        (slope,) = mg.grad(w.real.sum(), [z])
+        expected = mg.exp(-w) / (1 + w)
+        np.testing.assert_allclose(slope.numpy().conj(), expected.detach().numpy(), rtol=1e-12)
+
+
+def test_a_real_argument_of_lamberts_function_has_a_real_gradient():
+    z = mg.tensor([0.0, 1.0, -0.3], requires_grad=True)
+    mg.special.lambertw(z).real.sum().backward()
+    assert z.grad.dtype == np.float64
+    w = mg.special.lambertw(z.detach()).real.numpy()
+    np.testing.assert_allclose(z.grad.numpy(), np.exp(-w) / (1 + w), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["jn", "yn", "in", "kn"])
+@pytest.mark.parametrize("n", [0, 1, 4])
+def test_derivative_of_a_spherical_bessel_function_is_its_gradient(name, n):
+    f = getattr(mg.special, f"spherical_{name}")
+    z = mg.tensor([0.3, 2.0, 11.0], requires_grad=True)
+    f(n, z).sum().backward()
+    np.testing.assert_allclose(
+        z.grad.numpy(), f(n, z, derivative=True).detach().numpy(), rtol=1e-14
+    )
+
+
+@pytest.mark.parametrize("n", range(1, 5))
+def test_legendre_polynomials_solve_their_equation(n):
+    """(1 − x²) y″ − 2x y′ + n (n + 1) y = 0."""
+    for x in (-1.0, -0.4, 0.0, 0.9, 1.0):
+        y, slope, curvature = derivatives(lambda x: mg.special.eval_legendre(n, x), x)
+        left = (1 - x * x) * curvature - 2 * x * slope + n * (n + 1) * y
+        assert left == pytest.approx(0, abs=1e-13)
+
+
+def test_what_is_not_differentiable_in_a_parameter_says_so():
+    x = mg.tensor([0.5])
+    for call in (
+        lambda: mg.special.hyp1f1(x, 1.5, x),
+        lambda: mg.special.zeta(x, 2.0),
+        lambda: mg.special.eval_jacobi(2, x, 0.5, x),
+    ):
+        with pytest.raises(TypeError, match="must be a number, got Tensor; the derivative is in"):
+            call()
