@@ -40,7 +40,7 @@ def dropped(weights: Any, seeds: Any, p: float) -> Any:
     queries, keys = weights.shape[-2:]
     mask = attention_kept(seeds, queries=queries, keys=keys, p=p)
     y = op.where(mask, weights, 0) * kept_factor(p)
-    return y if y.dtype == weights.dtype else op.astype(y, dtype=weights.dtype)
+    return op.astype(y, dtype=weights.dtype, copy=False)
 
 
 def softmax_pullback(p: Any, c: Any) -> Any:

@@ -242,7 +242,7 @@ def cross_entropy(
         y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
         y = op.where(index[:, 0] < 0, np.nan, y)
         y = op.sum(y) if total else y
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: float) -> Any:
@@ -283,7 +283,7 @@ def nll(
     if not target.size:
         return reduced("nll", op.sum(x, axis=1), reduction)
     y = nll_index(x, index, scale, total=reduction != "none")
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 def _targets(

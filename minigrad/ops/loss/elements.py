@@ -241,7 +241,7 @@ def cosine_embedding(
     lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / lengths
     y = op.where(target == 1, 1 - cosine, op.relu(cosine - margin))
-    return reduced("cosine_embedding", _in_dtype(y, dtype), reduction)
+    return reduced("cosine_embedding", op.astype(y, dtype=dtype, copy=False), reduction)
 
 
 @composite
@@ -280,8 +280,4 @@ def triplet(
     if swap:
         away = op.minimum(away, distance(near, far))
     y = op.relu(distance(a, near) - away + margin)
-    return reduced("triplet", _in_dtype(y, dtype), reduction)
-
-
-def _in_dtype(y: Any, dtype: Any) -> Any:
-    return y if y.dtype == dtype else op.astype(y, dtype=dtype)
+    return reduced("triplet", op.astype(y, dtype=dtype, copy=False), reduction)
