@@ -8,8 +8,7 @@ from typing import Any
 
 from ..core.registry import op as ops
 from ..ops.axes import axis_of
-from ..ops.batching import behind, needs_axes
-from .batching import align
+from ..ops.batching import align, behind, needs_axes
 
 
 def _broadcast_to(op: Any, xs: list, batched: list[bool], params: dict) -> Any:

@@ -13,6 +13,7 @@ from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
+from ..ops.batching import align
 from . import tree
 from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
@@ -80,21 +81,6 @@ class Batched(NoLeaf, Tensor):
             y = one_by_one(op, xs, batched, params)
         several = isinstance(y, tuple)
         watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
-
-
-def align(xs: list, batched: list[bool]) -> list:
-    """Unit axes behind the batch axis, so that the examples broadcast as they do one by one."""
-    ndim = max(_ndim(x) - b for x, b in zip(xs, batched, strict=True))
-    return [
-        ops.reshape(x, shape=(x.shape[0],) + (1,) * (ndim + 1 - x.ndim) + x.shape[1:])
-        if b and x.ndim <= ndim
-        else x
-        for x, b in zip(xs, batched, strict=True)
-    ]
-
-
-def _ndim(x: Any) -> int:
-    return getattr(x, "ndim", 0)
 
 
 def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
