@@ -7,6 +7,7 @@ aligned. An op with no batch rule runs once for each example, and says so in a w
 
 import warnings
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ..core.create import as_tensor
@@ -42,7 +43,7 @@ class Batched(NoLeaf, Tensor):
 
     @property
     def size(self) -> int:
-        return self.data.size // max(self.data.shape[0], 1)
+        return prod(self.data.shape[1:])
 
     def __len__(self) -> int:
         if not self.shape:

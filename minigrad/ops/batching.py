@@ -83,6 +83,21 @@ def joining(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(*xs, **{**params, "axis": 1 + axis_of(params["axis"], ndim)})
 
 
+def merged(x: Any, at: int = 0) -> Any:
+    """The examples as more entries along axis `at` of one, which is 0 or 1.
+
+    (B, N, …) becomes (B N, …), with at=1 (B, T, N, …) becomes (T, B N, …).
+    """
+    x = ops.swapaxes(x, axis1=0, axis2=1) if at else x
+    return ops.reshape(x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
+
+
+def apart(y: Any, lead: tuple, at: int = 0) -> Any:
+    """`merged` undone; lead: (B, N)."""
+    y = ops.reshape(y, shape=(*y.shape[:at], *lead, *y.shape[at + 1 :]))
+    return ops.swapaxes(y, axis1=0, axis2=1) if at else y
+
+
 def flat(x: Any) -> Any:
     """Each example as one axis."""
     return ops.reshape(x, shape=(x.shape[0], -1))
