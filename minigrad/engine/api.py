@@ -232,7 +232,6 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
 
 def _pull_recorded(node: Any, g: Any) -> list:
     """What the node's rules make of g, run on tensors, so that it can be differentiated again."""
-
     kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
 
     def linked(y: Any, producer: Any) -> Tensor:

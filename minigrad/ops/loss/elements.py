@@ -261,7 +261,6 @@ def triplet(
     eps is added to every difference, so that the norm of equal vectors has a gradient. swap: the
     negative's distance is that to the positive where this is smaller (Balntas et al., 2016).
     """
-
     if not margin >= 0:
         raise ValueError(f"triplet: margin must be 0 or more, got {margin}")
 
