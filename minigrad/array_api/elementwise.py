@@ -113,4 +113,4 @@ subtract = _of_two(op.sub)
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
     """y = min(max(x, min), max) in x's dtype; a bound that is None is absent."""
     y = op.clip(x, min, max)
-    return y if y.dtype == x.dtype else op.astype(y, x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)

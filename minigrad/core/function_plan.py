@@ -72,6 +72,7 @@ class FunctionPlan(Plan):
         op, saved = self.op, [*saved]
         if self.ctx.constant_outputs and not op.outputs:
             return [None] * len(self.slots)
+        # where hidden, the gradients are cut off from the graph, and sealed to what they depend on
         behind = saved.pop() if self.hidden else ()
         gs = self._materialized(g if op.outputs else [g])
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))

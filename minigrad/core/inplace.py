@@ -215,6 +215,7 @@ class _Counted:
 
 
 def _references(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
+    """Called as _update is, whose other arguments it takes for that alone: each call counts."""
     return sys.getrefcount(x)
 
 

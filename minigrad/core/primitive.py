@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import weak_scalars
+from ..backends.dtypes import WITHOUT_DTYPE, weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward, without_tensors
 from .errors import RuleError, explain, operand, taught, teaching
@@ -43,7 +43,7 @@ _ndarray = np.ndarray
 _ufunc = np.ufunc
 _NOTHING = np.empty(0)
 _NUMBERS = (float, int, complex, bool)
-_AS_THEY_ARE = {*_NUMBERS, type(None)}  # Python scalars stay weak
+_AS_THEY_ARE = WITHOUT_DTYPE  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 

@@ -10,9 +10,8 @@ from .graph import Leaf
 from .registry import engine as functions
 
 _PREFIX = "tensor("
-_PLAIN = frozenset(
-    map(np.dtype, (bool, int, float, complex))
-)  # dtypes that values show by themselves
+# dtypes that values show by themselves
+_PLAIN = frozenset(map(np.dtype, (bool, int, float, complex)))
 
 
 def tensor_text(x: Any) -> str:

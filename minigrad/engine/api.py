@@ -75,8 +75,8 @@ def backward(
 
     wanted = None if inputs is None else set(chosen)
     run_backward(
-        tensors, gradients, deposit, wanted, retain_graph, create_graph, True,
-        engine, workers, min_work,
+        tensors, gradients, deposit, wanted, retain_graph, create_graph, deposits=True,
+        engine=engine, workers=workers, min_work=min_work,
     )  # fmt: skip
 
 
@@ -105,6 +105,35 @@ def grad(
 
     For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
+    _refuse_torchs(only_inputs, is_grads_batched)
+    outputs, wanted = listed(outputs), listed(inputs)
+    places = [place_of(x, "inputs") for x in wanted]
+    if not places and isinstance(inputs, Iterator):
+        raise ValueError(
+            "grad: inputs is an iterator that gives no tensor. It may be used up, as "
+            "model.parameters() is by the first that reads it; keep list(model.parameters())"
+        )
+    found: dict[Any, Any] = {}
+    run_backward(
+        outputs, grad_outputs, found.__setitem__, set(places), retain_graph, create_graph,
+        engine=engine, workers=workers, min_work=min_work,
+    )  # fmt: skip
+    results, given = [], set()
+    for i, (x, place) in enumerate(zip(wanted, places, strict=True)):
+        g = found.get(place)
+        if g is not None and place in given:
+            g = g.copy()  # an input given twice: no two gradients share memory
+        given.add(place)
+        if g is None and materialize_grads:
+            g = op.zeros_like(x.detach()).requires_grad_(create_graph)
+        if g is None and not allow_unused:
+            raise _unused(i, place)
+        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
+    return results[0] if isinstance(inputs, Tensor) else tuple(results)
+
+
+def _refuse_torchs(only_inputs: bool, is_grads_batched: bool) -> None:
+    """Two options of PyTorch's that grad has no other value of: what to write in their place."""
     if not only_inputs:
         raise ValueError(
             "grad: only_inputs=False would add to the .grad of the other leaves; that is "
@@ -115,39 +144,19 @@ def grad(
             "grad: is_grads_batched=True is a map over the cotangents: "
             "mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs)"
         )
-    outputs, wanted = listed(outputs), listed(inputs)
-    places = [place_of(x, "inputs") for x in wanted]
-    if not places and isinstance(inputs, Iterator):
-        raise ValueError(
-            "grad: inputs is an iterator that gives no tensor. It may be used up, as "
-            "model.parameters() is by the first that reads it; keep list(model.parameters())"
+
+
+def _unused(i: int, place: Any) -> ValueError:
+    """The error for an input of grad that the outputs do not depend on."""
+    instead = "Pass allow_unused=True to get None for it."
+    if modes.state.level:
+        instead += (
+            " To a transform of mg.func a tensor from outside is a constant: take "
+            "mg.func.grad of a function of it"
         )
-    found: dict[Any, Any] = {}
-    keep = found.__setitem__
-    run_backward(
-        outputs, grad_outputs, keep, set(places), retain_graph, create_graph, False,
-        engine, workers, min_work,
-    )  # fmt: skip
-    results, given = [], set()
-    for i, place in enumerate(places):
-        g = found.get(place)
-        if g is not None and place in given:
-            g = g.copy()  # an input given twice: no two gradients share memory
-        given.add(place)
-        if g is None and materialize_grads:
-            g = op.zeros_like(wanted[i].detach()).requires_grad_(create_graph)
-        if g is None and not allow_unused:
-            instead = "Pass allow_unused=True to get None for it."
-            if modes.state.level:
-                instead += (
-                    " To a transform of mg.func a tensor from outside is a constant: take "
-                    "mg.func.grad of a function of it"
-                )
-            raise ValueError(
-                f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). {instead}"
-            )
-        results.append(g if g is None or isinstance(g, Tensor) else wrap(g))
-    return results[0] if isinstance(inputs, Tensor) else tuple(results)
+    return ValueError(
+        f"grad: the outputs do not depend on inputs[{i}] ({describe(place)}). {instead}"
+    )
 
 
 def run_backward(
@@ -232,7 +241,6 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
 
 def _pull_recorded(node: Any, g: Any) -> list:
     """What the node's rules make of g, run on tensors, so that it can be differentiated again."""
-
     kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
 
     def linked(y: Any, producer: Any) -> Tensor:

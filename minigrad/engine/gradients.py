@@ -65,7 +65,7 @@ def gradients(
         return {place for place in order if getattr(place, "ports", None) is None}
 
     run_backward(
-        tensors, gradients, keep, of_tensors, retain_graph, create_graph, False, engine, workers,
-        min_work,
+        tensors, gradients, keep, of_tensors, retain_graph, create_graph,
+        engine=engine, workers=workers, min_work=min_work,
     )  # fmt: skip
     return GradStore(found)

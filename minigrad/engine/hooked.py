@@ -156,7 +156,7 @@ class _MultiGrads:
             if shared not in self.missing:
                 continue  # registered during this backward, or done with
             self.missing[shared] -= 1
-            self.arrived[shared][i] = shown = None if g is None else _shown(g)
+            self.arrived[shared][i] = shown = _shown(g)
             if shared.mode == "any" and shown is not None:
                 del self.missing[shared]
                 _run(shared.fn, shown)

@@ -111,10 +111,7 @@ def call_text(entry: Entry) -> str:
 
 
 class Record:
-    """The ops that a thread has run inside `with`, as a sequence of entries.
-
-    packed   whether saved-tensor hooks were at work
-    """
+    """The ops that a thread has run inside `with`, as a sequence of entries."""
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
@@ -170,10 +167,9 @@ class Record:
             entry.outputs = tuple([Value(number, i, y) for i, y in enumerate(outputs)])
         else:
             entry.outputs = (Value(number, -1, outputs[0]),)
+        given = {id(x.data if isinstance(x, Tensor) else x) for x in args}
         for y, value in zip(outputs, entry.outputs, strict=True):
-            if not any(
-                y is (x.data if isinstance(x, Tensor) else x) for x in args
-            ):  # else it keeps its first name
+            if id(y) not in given:  # an argument that is passed on keeps its first name
                 self._of_array[id(y)] = value
         if node is not None:
             self._of_node[node] = entry.outputs

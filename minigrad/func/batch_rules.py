@@ -8,8 +8,7 @@ from typing import Any
 
 from ..core.registry import op as ops
 from ..ops.axes import axis_of
-from ..ops.batching import behind, needs_axes
-from .batching import align
+from ..ops.batching import align, behind, needs_axes
 
 
 def _broadcast_to(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
@@ -64,7 +63,8 @@ _RULES = {
     _swapaxes: "swapaxes",
     _expand_dims: "expand_dims",
     _matmul: "matmul",
-    _same_shape: "where zeros_like ones_like full_like empty_like relu gelu",
+    # gelu is elementwise, but beside its residual (Primitive.with_residuals) it no longer says so
+    _same_shape: "zeros_like ones_like full_like empty_like gelu",
 }
 
 

@@ -7,12 +7,14 @@ aligned. An op with no batch rule runs once for each example, and says so in a w
 
 import warnings
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
+from ..ops.batching import align
 from . import tree
 from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
@@ -41,7 +43,7 @@ class Batched(NoLeaf, Tensor):
 
     @property
     def size(self) -> int:
-        return self.data.size // max(self.data.shape[0], 1)
+        return prod(self.data.shape[1:])
 
     def __len__(self) -> int:
         if not self.shape:
@@ -80,21 +82,6 @@ class Batched(NoLeaf, Tensor):
             y = one_by_one(op, xs, batched, params)
         several = isinstance(y, tuple)
         watch.result = tuple(wrap(a, None, cls) for a in y) if several else wrap(y, None, cls)
-
-
-def align(xs: list, batched: list[bool]) -> list:
-    """Unit axes behind the batch axis, so that the examples broadcast as they do one by one."""
-    ndim = max(_ndim(x) - b for x, b in zip(xs, batched, strict=True))
-    return [
-        ops.reshape(x, shape=(x.shape[0],) + (1,) * (ndim + 1 - x.ndim) + x.shape[1:])
-        if b and x.ndim <= ndim
-        else x
-        for x, b in zip(xs, batched, strict=True)
-    ]
-
-
-def _ndim(x: Any) -> int:
-    return getattr(x, "ndim", 0)
 
 
 def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:

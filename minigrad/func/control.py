@@ -18,8 +18,9 @@ from ..core.errors import TransformError, describe
 from ..core.primitive import Primitive
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, raw
+from ..ops.batching import align
 from . import tree
-from .batching import Batched, align
+from .batching import Batched
 
 __all__ = ["associative_scan", "cond", "fori_loop", "scan", "while_loop"]
 

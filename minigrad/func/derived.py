@@ -33,7 +33,6 @@ def jacrev(
     Complex numbers: where y is complex, J = ∂y/∂Re x, which is dy/dx where y is holomorphic (two
     vjps for each element). The rows of a real y are gradients, ∂y/∂Re x + i ∂y/∂Im x.
     """
-
     argnums = which("jacrev", argnums)
 
     @named_after("jacrev", fn)
@@ -71,7 +70,6 @@ def jacfwd(
 
     Trees, chunk_size, has_aux and complex numbers as in jacrev.
     """
-
     argnums = which("jacfwd", argnums)
 
     @named_after("jacfwd", fn)

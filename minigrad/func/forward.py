@@ -109,7 +109,7 @@ def _push_elementwise(op: Any, xs: list, ts: list, params: dict) -> tuple:
     ty = _sum(terms)
     if ty.shape != y.shape:
         ty = ops.broadcast_to(ty, shape=y.shape)
-    return y, ty if ty.dtype == y.dtype else ops.astype(ty, dtype=y.dtype)
+    return y, ops.astype(ty, dtype=y.dtype, copy=False)
 
 
 def _push_by_rule(op: Any, xs: list, ts: list, params: dict) -> tuple:

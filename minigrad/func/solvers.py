@@ -105,7 +105,7 @@ def gmres(product: Callable, b: Any, tol: float, max_steps: int, restart: int = 
         r = b - product(x)
         if (length(r) <= wanted).all():
             return x
-        x = x + _krylov_step(product, r, min(restart, b.shape[-1]), wanted)
+        x = x + _krylov_step(product, r, min(restart, b.shape[-1]))
     r = b - product(x)
     if (length(r) <= 10 * wanted).all():
         return x
@@ -116,7 +116,7 @@ def gmres(product: Callable, b: Any, tol: float, max_steps: int, restart: int = 
     )
 
 
-def _krylov_step(product: Callable, r: Any, steps: int, wanted: Any) -> Any:
+def _krylov_step(product: Callable, r: Any, steps: int) -> Any:
     """The correction in the span of r, Ar, A²r … that makes the residual least."""
     beta = length(r)
     basis = [_unit(r, beta)]

@@ -122,7 +122,6 @@ class _Fused:
             ]
             return gxs if recorded else [raw(g) for g in gxs]
 
-        # a function of one argument and its cotangent has one gradient
         return _Pullback(pulled, f"{self.name}_gradient", outputs)
 
     def _forward(self, *arrays: Any) -> Any:

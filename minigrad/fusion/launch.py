@@ -11,9 +11,8 @@ from ..core.caches import Cache
 from . import column_kernels, cuda, row_kernels
 from .trace import ROW_FUNCTIONS, NotFusible, Symbol, trace
 
-host: Any = (
-    None  # compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
-)
+# compiled/launch.py while mg.accelerate is on: `run` and its kin for NumPy's arrays
+host: Any = None
 kernels = Cache("fused kernels", max_entries=1024)
 launches = Cache("launches of fused kernels", max_entries=8192)
 _OPTIONS = ("--std=c++17",)

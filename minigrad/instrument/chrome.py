@@ -70,19 +70,8 @@ def trace(
             yield from _on_device(event, pid, (host, tid), base, arrows)
         elif not isinstance(event, Held):
             memory.note(event)
-    for thread, tid in lanes.items():
-        worker = reader.workers.get(thread)
-        name = reader.threads[thread] + ("" if worker is None else f" (worker {worker})")
-        yield ",\n" + json_text(_label("thread_name", pid, tid, name))
-        order = tid if worker is None else 1000 + worker
-        yield ",\n" + json_text(
-            {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid,
-             "args": {"sort_index": order}}
-        )  # fmt: skip
-    for (stream, thread), tid in streams.items():
-        name = f"{reader.streams[stream]} ({reader.threads[thread]})"
-        yield ",\n" + json_text(_label("thread_name", pid, tid, name))
-    yield ",\n" + json_text(_label("thread_name", pid, STEPS, "steps"))
+    for label in _labels(reader, pid, lanes, streams):
+        yield ",\n" + json_text(label)
     for t, live in memory.counters():
         yield (
             f',\n{{"ph":"C","name":"bytes alive","pid":{pid},"tid":0,'
@@ -96,6 +85,22 @@ def trace(
             f'"tid":{tid},"ts":{_microseconds(t - base)}{ending}}}'
         )
     yield "\n]}\n"
+
+
+def _labels(
+    reader: EventReader, pid: int, lanes: dict[int, int], streams: dict[tuple[int, int], int]
+) -> Iterator[dict[str, Any]]:
+    """The names of the lanes, and the order of the threads': workers behind the others."""
+    for thread, tid in lanes.items():
+        worker = reader.workers.get(thread)
+        name = reader.threads[thread] + ("" if worker is None else f" (worker {worker})")
+        yield _label("thread_name", pid, tid, name)
+        order = {"sort_index": tid if worker is None else 1000 + worker}
+        yield {"ph": "M", "name": "thread_sort_index", "pid": pid, "tid": tid, "args": order}
+    for (stream, thread), tid in streams.items():
+        name = f"{reader.streams[stream]} ({reader.threads[thread]})"
+        yield _label("thread_name", pid, tid, name)
+    yield _label("thread_name", pid, STEPS, "steps")
 
 
 def _label(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:

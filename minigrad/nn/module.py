@@ -6,9 +6,8 @@ from typing import Any
 
 from ..core import events
 from ..core.tensor import Tensor
-from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
-from .parameter import Parameter
+from .parameter import Parameter, zero_grads
 from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
@@ -242,12 +241,7 @@ class Module(ModuleHooks, ModuleState):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget every parameter's gradient, or set it to zeros with set_to_none=False."""
-        for parameter in self.parameters():
-            if set_to_none:
-                parameter.grad = None
-            elif parameter.grad is not None:
-                parameter.grad.data[...] = 0
-                note_write(parameter.grad.data, "zero_grad()")
+        zero_grads(self.parameters(), set_to_none, "zero_grad()")
 
     # -- dtype and device ---------------------------------------------------------------------
 

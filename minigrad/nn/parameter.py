@@ -1,8 +1,10 @@
 """A parameter: the tensor that a module learns; and one whose shape is not known yet."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..core.versions import note_write
 
 
 class Parameter(Tensor):
@@ -21,6 +23,16 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple:
         return (*super().__reduce__(), {"name": self.name})
+
+
+def zero_grads(parameters: Iterable, set_to_none: bool, what: str) -> None:
+    """Forget the gradient of each, or write zeros into it; `what` names that write in errors."""
+    for parameter in parameters:
+        if set_to_none:
+            parameter.grad = None
+        elif parameter.grad is not None:
+            parameter.grad.data[...] = 0
+            note_write(parameter.grad.data, what)
 
 
 class UninitializedParameter(Parameter):

@@ -21,7 +21,7 @@ from .products import available, biased
 by_cudnn = True
 
 
-def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows, groups: int) -> Any:
+def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows) -> Any:
     """One of the three convolutions by cuDNN; None where it is not to be had."""
     if not by_cudnn or not available(first) or first.dtype != second.dtype:
         return None
@@ -51,7 +51,7 @@ def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows, groups
 @on_gpu("conv")
 def conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any:
     shape = (len(x), len(w), *how.count("conv", x.shape[2:]))
-    y = _run("y", x, w, shape, how, groups)
+    y = _run("y", x, w, shape, how)
     if y is None or b is None:
         return y
     b = b.reshape((-1, *(1,) * len(how.kernel)))
@@ -62,10 +62,10 @@ def conv(x: Any, w: Any, b: Any = None, *, how: Windows, groups: int = 1) -> Any
 @on_gpu("conv_dx")
 def conv_dx(a: Any, w: Any, *, size: tuple, how: Windows, groups: int = 1) -> Any:
     shape = (len(a), w.shape[1] * groups, *size)
-    return _run("x", a, w, shape, how, groups)
+    return _run("x", a, w, shape, how)
 
 
 @on_gpu("conv_dw")
 def conv_dw(a: Any, x: Any, *, how: Windows, groups: int = 1) -> Any:
     shape = (a.shape[1], x.shape[1] // groups, *how.kernel)
-    return _run("w", a, x, shape, how, groups)
+    return _run("w", a, x, shape, how)

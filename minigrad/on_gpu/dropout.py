@@ -34,7 +34,7 @@ def source(dtype: Any, index: str, run: int = 1, shared: tuple[bool, ...] = ()) 
     size = np.dtype(dtype).itemsize
     width = width_of(dtype)
     sizes = "".join(f", const Index n{k}" for k in range(1, len(shared)))
-    draw = _draw_shared(shared, run) if shared else _DRAW_EACH
+    draw = _draw_shared(shared) if shared else _DRAW_EACH
     return f"""{HEADERS}{PRELUDE}{PHILOX}
 constexpr int W = {width}, LOAD = {16 // size}, RUN = {run};
 typedef {index} Index;
@@ -87,8 +87,8 @@ _DRAW_EACH = """
     }"""
 
 
-def _draw_shared(shared: tuple[bool, ...], run: int) -> str:
-    """A draw for every `run` elements; the first place that shares it writes the mask."""
+def _draw_shared(shared: tuple[bool, ...]) -> str:
+    """A draw for every RUN elements; the first place that shares it writes the mask."""
     place = []
     for k in reversed(range(1, len(shared))):
         take = "lead = lead && c == 0;" if shared[k] else f"e += c * apart; apart *= n{k};"

@@ -235,8 +235,8 @@ def _density(x: Any) -> Any:
     return INV_SQRT_2PI * np.exp(-0.5 * x * x)
 
 
-def _check(approximate: str) -> bool:
-    """Whether the tanh form is asked for."""
+def _by_tanh(approximate: str) -> bool:
+    """Whether the tanh form is asked for; ValueError for what is no form."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return approximate == "tanh"
@@ -255,7 +255,7 @@ def gelu(x, approximate="none"):
 
 def _gelu(x: Any, approximate: str) -> tuple:
     """(gelu x, its derivative)."""
-    if _check(approximate):
+    if _by_tanh(approximate):
         return _gelu_tanh(x)
     return normal.gelu(x) if normal.takes(x) else _gelu_erfc(x)
 

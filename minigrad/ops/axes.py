@@ -120,6 +120,13 @@ def sum_to(c: Any, shape: tuple) -> Any:
     return c if c.shape == tuple(shape) else c.reshape(shape)
 
 
+def plus(a: Any, b: Any) -> Any:
+    """a + b of two gradients or tangents, where None is zero."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
 def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -> Any:
     """reduction(x) with NumPy's dtype=, but 16-bit floats are added up in float32.
 

@@ -65,11 +65,37 @@ def full(xs: list, batched: list[bool]) -> list:
     ]
 
 
+def align(xs: list, batched: list[bool]) -> list:
+    """Unit axes behind the batch axis, so that the examples broadcast as they do one by one."""
+    ndim = max(getattr(x, "ndim", 0) - b for x, b in zip(xs, batched, strict=True))
+    return [
+        ops.reshape(x, shape=(x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
+        if b and x.ndim <= ndim
+        else x
+        for x, b in zip(xs, batched, strict=True)
+    ]
+
+
 def joining(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """Several arrays and an `axis` of the result."""
     xs = full(xs, batched)
     ndim = xs[0].ndim - (op.name == "concatenate_arrays")
     return op(*xs, **{**params, "axis": 1 + axis_of(params["axis"], ndim)})
+
+
+def merged(x: Any, at: int = 0) -> Any:
+    """The examples as more entries along axis `at` of one, which is 0 or 1.
+
+    (B, N, …) becomes (B N, …), with at=1 (B, T, N, …) becomes (T, B N, …).
+    """
+    x = ops.swapaxes(x, axis1=0, axis2=1) if at else x
+    return ops.reshape(x, shape=(*x.shape[:at], x.shape[at] * x.shape[at + 1], *x.shape[at + 2 :]))
+
+
+def apart(y: Any, lead: tuple, at: int = 0) -> Any:
+    """`merged` undone; lead: (B, N)."""
+    y = ops.reshape(y, shape=(*y.shape[:at], *lead, *y.shape[at + 1 :]))
+    return ops.swapaxes(y, axis1=0, axis2=1) if at else y
 
 
 def flat(x: Any) -> Any:

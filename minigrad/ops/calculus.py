@@ -18,7 +18,7 @@ from .axes import (
     on_host,
     sum_to,
 )
-from .batching import behind, full
+from .batching import align, behind, full
 
 __all__ = [
     "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
@@ -378,13 +378,7 @@ def cross_last_db(g, a, b_shape):
 
 @cross_last.batch
 def cross_last_batch(op_, xs, batched, params):
-    """Unit axes behind the batch axis, where one operand has fewer axes than the other."""
-    ndim = max(x.ndim - b for x, b in zip(xs, batched, strict=True))
-    xs = [
-        op.reshape(x, shape=(x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:])) if b else x
-        for x, b in zip(xs, batched, strict=True)
-    ]
-    return cross_last(*xs)
+    return cross_last(*align(xs, batched))
 
 
 @composite(numpy=(np.cross, np.linalg.cross))

@@ -16,7 +16,7 @@ from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import Tensor
 from .axes import array_like, as_floating, constant_like, sum_to, widen
-from .batching import needs_axes
+from .batching import align, needs_axes
 from .blocks import on_threads, spans
 from .index.scattering import sum_rows
 from .reduce.spread import divided, p_norm, p_norm_dx
@@ -109,14 +109,7 @@ def row_distances_gradients(g, a, b, y, p, needs):
 def row_distances_batch(op_, xs, batched, params):
     """Leading axes broadcast: the batch axis goes before those of the input that has more."""
     needs_axes(op_, xs, batched, 2, 2)
-    rank = max(x.ndim - is_batch for x, is_batch in zip(xs, batched, strict=True))
-    aligned = [
-        op.reshape(x, shape=(x.shape[0], *(1,) * (rank + 1 - x.ndim), *x.shape[1:]))
-        if is_batch
-        else x
-        for x, is_batch in zip(xs, batched, strict=True)
-    ]
-    return op_(*aligned, **params)
+    return op_(*align(xs, batched), **params)
 
 
 # -- blocks of pairs, on NumPy's arrays ----------------------------------------------------------

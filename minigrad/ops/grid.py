@@ -92,7 +92,7 @@ def grid_sample(
         weights = _products(op.stack(weights, axis=1))
     y = op.weighted_reads(op.reshape(x, shape=(n, channels, prod(size))), weights, places)
     y = op.reshape(y, shape=(n, channels, *shape))
-    return y if y.dtype == dtype else op.astype(y, dtype=dtype)
+    return op.astype(y, dtype=dtype, copy=False)
 
 
 def _check(x: Any, grid: Any, mode: str, padding_mode: str) -> None:

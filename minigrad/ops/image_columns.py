@@ -10,6 +10,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, linear
 from ..core.registry import op
 from .axes import array_like
+from .batching import apart, merged
 from .windows import Windows, columns, per_axis, windows
 from .windows import fold as fold_windows
 
@@ -56,8 +57,7 @@ def column_sums_gx(g, how):
 def _images_batch(op_, xs, batched, params):
     """The examples are more images."""
     (x,) = xs
-    y = op_(op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:])), **params)
-    return op.reshape(y, shape=(*x.shape[:2], *y.shape[1:]))
+    return apart(op_(merged(x), **params), x.shape[:2])
 
 
 # -- what users call -------------------------------------------------------------------------

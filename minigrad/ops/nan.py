@@ -8,9 +8,9 @@ from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import raw
-from .axes import array_like, axes_of, constant_array, count, module_of
+from .axes import array_like, constant_array, module_of
 from .batching import full
-from .reduce.order import fractional_rank
+from .reduce.order import fractional_rank, rows_over, with_axes
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -186,17 +186,13 @@ def nanquantile(
     x, q = array_like(x), np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
-    axes = axes_of(axis, x.ndim)
-    kept = [i for i in range(x.ndim) if i not in axes]
-    rows = op.transpose(x, axes=(*kept, *axes)) if x.ndim else x
-    rows = rows.reshape((*(x.shape[i] for i in kept), count(x.shape, axis)))
+    rows = rows_over(x, axis)
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
     results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)
-    shape = [1 if i in axes else n for i, n in enumerate(x.shape) if keepdims or i not in axes]
-    return y.reshape((*q.shape, *shape))
+    return with_axes(y, x.shape, axis, keepdims, q.shape)
 
 
 def _between(rows: Any, present: Any, q: float, method: str) -> Any:

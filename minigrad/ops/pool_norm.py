@@ -24,7 +24,7 @@ def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode
     total = pool(powers, kernel_size, stride, ceil_mode=ceil_mode) * prod(kernel)
     zero = total == 0
     y = op.where(zero, 0, op.where(zero, 1, total) ** (1 / norm_type))
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 @composite

@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..core.primitive import composite
 from ..core.registry import op
-from ..core.tensor import Tensor
 from .axes import array_like, as_floating, module_of
 from .grid import cubic_weights
 from .pool import maxima, means
@@ -59,10 +57,7 @@ def _tiles(old: tuple, size: tuple) -> Windows | None:
 
 def _weighted(x: Any, axis: int, weights: np.ndarray) -> Any:
     """x with sums in place of one axis, by weights (new, old): a row of them for each new entry."""
-    data = x
-    while isinstance(data, Tensor):
-        data = data.data
-    weights = array_module(data).asarray(weights, dtype=x.dtype)
+    weights = module_of(x).asarray(weights, dtype=x.dtype)
     y = op.windowed_sums(op.swapaxes(x, axis1=axis, axis2=-1), weights)
     return op.swapaxes(y, axis1=axis, axis2=-1)
 

@@ -237,26 +237,24 @@ def _weights_of(entry: Any) -> tuple[float, dict[str, float]]:
     """(operations an element forward, {input: operations an element of its gradient})."""
     found = _weights.get(entry.name)
     if found is None:
-        forward = _run(entry.forward, len(entry.arrays), {})
+        forward = _run(entry.forward, [_Tally] * len(entry.arrays))
         if forward is None:  # it does not run on a tally: what the table says, or a dozen
             row = _table.get(entry.name)
             forward = float(row.forward(Call([()], [()], {}))) if row else 12.0
         partials = {}
         for name, rule in entry.rules.items():
             asked = [entry.defaults.get(n, _Tally) for n in rule.names]
-            cost = _run(rule.fn, 0, {}, asked)
+            cost = _run(rule.fn, asked)
             partials[name] = (forward if cost is None else cost) + bool(rule.partial)
         found = _weights[entry.name] = forward, partials
     return found
 
 
-def _run(fn: Callable, arity: int, params: dict, asked: list | None = None) -> float | None:
-    """What a function does to tallies, or None where it does not take them."""
+def _run(fn: Callable, given: list) -> float | None:
+    """What a function does to tallies, one for each _Tally given; None: it does not take them."""
     count = [0.0]
-    given = [_Tally] * arity if asked is None else asked
-    args = [_Tally(count) if value is _Tally else value for value in given]
     try:
-        fn(*args, **params)
+        fn(*[_Tally(count) if value is _Tally else value for value in given])
     except Exception:
         return None
     return count[0]

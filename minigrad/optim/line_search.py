@@ -2,27 +2,59 @@
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 
-def cubic_minimum(
-    x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, low: float, high: float
-) -> float:
-    """Where the cubic with these values and slopes at x1 and x2 is smallest, kept in [low, high].
+class Point(NamedTuple):
+    """A step length that was tried, with the loss, its gradient and its slope along the step."""
+
+    t: float
+    loss: float
+    g: np.ndarray
+    slope: float
+
+
+def cubic_minimum(one: Point, two: Point, low: float, high: float) -> float:
+    """Where the cubic with the losses and slopes of two points is smallest, kept in [low, high].
 
     The middle of the interval where it has no minimum. Nocedal and Wright, 2006, equation 3.59.
     """
-    if x1 > x2:
-        x1, f1, g1, x2, f2, g2 = x2, f2, g2, x1, f1, g1
-    d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2) if x1 != x2 else math.nan
-    square = d1 * d1 - g1 * g2
+    if one.t > two.t:
+        one, two = two, one
+    d1 = math.nan
+    if one.t != two.t:
+        d1 = one.slope + two.slope - 3 * (one.loss - two.loss) / (one.t - two.t)
+    square = d1 * d1 - one.slope * two.slope
     if not square >= 0:
         return (low + high) / 2
     d2 = math.sqrt(square)
-    at = x2 - (x2 - x1) * ((g2 + d2 - d1) / (g2 - g1 + 2 * d2))
-    return min(max(at, low), high)
+    share = (two.slope + d2 - d1) / (two.slope - one.slope + 2 * d2)
+    return min(max(two.t - (two.t - one.t) * share, low), high)
+
+
+class _Search:
+    """The two conditions of a search from `start`; `used` counts the evaluations of f."""
+
+    def __init__(
+        self, f: Callable, x: np.ndarray, d: np.ndarray, start: Point, c1: float, c2: float
+    ):
+        self.f, self.x, self.d, self.start = f, x, d, start
+        self.c1, self.c2 = c1, c2
+        self.used = 0
+
+    def at(self, t: float) -> Point:
+        loss, g = self.f(self.x + t * self.d)
+        self.used += 1
+        return Point(t, loss, g, float(g @ self.d))
+
+    def is_too_high(self, point: Point, than: float) -> bool:
+        line = self.start.loss + self.c1 * point.t * self.start.slope
+        return point.loss > line or point.loss >= than
+
+    def is_flat_enough(self, point: Point) -> bool:
+        return abs(point.slope) <= -self.c2 * self.start.slope
 
 
 def strong_wolfe(
@@ -37,44 +69,37 @@ def strong_wolfe(
     until a bracket holds such a point, then the bracket shrinks by cubic interpolation. Nocedal and
     Wright, 2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
     """
-    longest = float(np.abs(d).max())
+    search = _Search(f, x, d, Point(0.0, loss, g, slope), c1, c2)
+    bracket = _bracketed(search, t, most)
+    best = bracket[0] if len(bracket) == 1 else _shrunk(search, bracket, tolerance, most)
+    return best.loss, best.g, best.t, search.used
 
-    def at(t: float) -> tuple[float, float, np.ndarray, float]:
-        value, gradient = f(x + t * d)
-        return t, value, gradient, float(gradient @ d)
 
-    def too_high(point: Any, than: float) -> bool:
-        return point[1] > loss + c1 * point[0] * slope or point[1] >= than
-
-    def flat_enough(point: Any) -> bool:
-        return abs(point[3]) <= -c2 * slope
-
-    def between(one: Any, two: Any, low: float, high: float) -> float:
-        return cubic_minimum(one[0], one[1], one[3], two[0], two[1], two[3], low, high)
-
-    previous, new, used = (0.0, loss, g, slope), at(t), 1
-    bracket: list = []
+def _bracketed(search: _Search, t: float, most: int) -> list[Point]:
+    """Two points with one between them that meets the conditions; or one that does itself."""
+    previous, new = search.start, search.at(t)
     for i in range(most):
-        if too_high(new, previous[1] if i > 1 else math.inf):
-            bracket = [previous, new]
-        elif flat_enough(new):
-            return new[1], new[2], new[0], used
-        elif new[3] >= 0:
-            bracket = [previous, new]
-        if bracket:
-            break
-        t = between(previous, new, new[0] + 0.01 * (new[0] - previous[0]), new[0] * 10)
-        previous, new, used = new, at(t), used + 1
-    else:
-        bracket = [(0.0, loss, g, slope), new]
+        if search.is_too_high(new, previous.loss if i > 1 else math.inf):
+            return [previous, new]
+        if search.is_flat_enough(new):
+            return [new]
+        if new.slope >= 0:
+            return [previous, new]
+        t = cubic_minimum(previous, new, new.t + 0.01 * (new.t - previous.t), new.t * 10)
+        previous, new = new, search.at(t)
+    return [search.start, new]
 
+
+def _shrunk(search: _Search, bracket: list[Point], tolerance: float, most: int) -> Point:
+    """A point in the bracket that meets the conditions; the best where x hardly moves any more."""
+    longest = float(np.abs(search.d).max())
     stuck = False
-    low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
-    while used < most:
-        a, b = sorted((bracket[0][0], bracket[1][0]))
+    low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+    while search.used < most:
+        a, b = sorted((bracket[0].t, bracket[1].t))
         if (b - a) * longest < tolerance:
             break
-        t = between(bracket[0], bracket[1], a, b)
+        t = cubic_minimum(bracket[0], bracket[1], a, b)
         margin = 0.1 * (b - a)
         if min(b - t, t - a) < margin:  # too close to an end: once that may be, then it is moved
             if stuck or t >= b or t <= a:
@@ -84,15 +109,14 @@ def strong_wolfe(
                 stuck = True
         else:
             stuck = False
-        new, used = at(t), used + 1
-        if too_high(new, bracket[low][1]):
+        new = search.at(t)
+        if search.is_too_high(new, bracket[low].loss):
             bracket[high] = new
-            low, high = (0, 1) if bracket[0][1] <= bracket[1][1] else (1, 0)
+            low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
             continue
-        if flat_enough(new):
-            return new[1], new[2], new[0], used
-        if new[3] * (bracket[high][0] - bracket[low][0]) >= 0:
+        if search.is_flat_enough(new):
+            return new
+        if new.slope * (bracket[high].t - bracket[low].t) >= 0:
             bracket[high] = bracket[low]
         bracket[low] = new
-    best = bracket[low]
-    return best[1], best[2], best[0], used
+    return bracket[low]

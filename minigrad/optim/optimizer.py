@@ -13,7 +13,7 @@ from ..core.events import capture_origin, spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from ..nn.parameter import UninitializedParameter
+from ..nn.parameter import UninitializedParameter, zero_grads
 from .arguments import takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (
@@ -132,12 +132,7 @@ class Optimizer(OptimizerHooks):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget every gradient, or set it to zeros with set_to_none=False."""
-        for p in self._params():
-            if set_to_none:
-                p.grad = None
-            elif p.grad is not None:
-                p.grad.data[...] = 0
-                note_write(p.grad.data, f"{type(self).__name__}.zero_grad()")
+        zero_grads(self._params(), set_to_none, f"{type(self).__name__}.zero_grad()")
 
     # -- the step ----------------------------------------------------------------------------
 

@@ -44,7 +44,7 @@ class Finding:
 def advice(measured: Measured, lines: list[Line], memory: Memory | None) -> list[Finding]:
     """All findings; of each kind the weightiest come first."""
     found = [*_slowest(measured, lines), *_promotions(measured), *_tiny(measured, lines)]
-    found += _transfers(measured, lines)
+    found += _transfers(measured)
     if memory is not None:
         found += [*_hogs(memory), *_needless(memory), *_unread(memory), *_growing(memory)]
     return [*found, *_outside(measured), *_recording(measured)]
@@ -181,7 +181,7 @@ def _promotions(measured: Measured) -> list[Finding]:
     return found
 
 
-def _transfers(measured: Measured, lines: list[Line]) -> list[Finding]:
+def _transfers(measured: Measured) -> list[Finding]:
     places: dict[str, list[int]] = {}
     rounds = _passes(measured)
     for call, sums in measured.by_key():

@@ -67,6 +67,22 @@ def test_jax_names_of_the_axes_are_understood():
     assert vmap(lambda x, k: x * k, in_axes=(1, None), out_axes=1)(x, 2.0).shape == (2, 3)
 
 
+WEIGHT = np.ones((4, 2, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "shape", "of_result"),
+    [
+        (grad(lambda x: (x**2).sum()), (3,), (3,)),
+        (lambda x: mg.conv2d(x, WEIGHT), (5, 2, 6, 6), (5, 4, 4, 4)),
+        (lambda x: mg.conv_transpose2d(x, WEIGHT), (5, 4, 6, 6), (5, 2, 8, 8)),
+        (lambda x: mg.ctc_loss(x, [[1, 2]], [4], [2], reduction="none"), (4, 1, 3), (1,)),
+    ],
+)
+def test_no_examples_give_no_results_of_the_right_shape(f, shape, of_result):
+    assert vmap(f)(np.zeros((0, *shape), np.float32)).shape == (0, *of_result)
+
+
 @pytest.mark.parametrize("chunk_size", [1, 2, 5, 7])
 def test_chunks_change_nothing(chunk_size):
     x, w = mg.tensor(np.random.default_rng(0).normal(size=(3, 5))), mg.ones(3)

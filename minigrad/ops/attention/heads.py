@@ -9,8 +9,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...core.primitive import linear
-from ...core.registry import op
-from ..batching import full
+from ..batching import apart, full, merged
 
 
 def by_part(x: Any, time: int) -> Any:
@@ -67,29 +66,15 @@ def join_heads_gradients(g, q_shape, time):
 # -- batch rules: the examples B join the batch N ------------------------------------------------
 
 
-def merged(x: Any, time: int) -> Any:
-    """Sequences (B, L, N, …) as (L, B N, …); with time=1 (B, N, L, …) as (B N, L, …)."""
-    if not time:
-        x = op.swapaxes(x, axis1=0, axis2=1)
-    lead, rest = x.shape[: 1 - time], x.shape[3 - time :]
-    return op.reshape(x, shape=(*lead, x.shape[1 - time] * x.shape[2 - time], *rest))
-
-
-def apart(y: Any, size: int, time: int) -> Any:
-    """The reverse of `merged`, for B = size."""
-    lead, n, rest = y.shape[: 1 - time], y.shape[1 - time], y.shape[2 - time :]
-    y = op.reshape(y, shape=(*lead, size, n // size, *rest))
-    return y if time else op.swapaxes(y, axis1=0, axis2=1)
-
-
 @split_heads.batch
 def split_heads_batch(op_, xs, batched, params):
-    parts = op_(merged(xs[0], params.get("time", 0)), **params)
-    return tuple([apart(y, xs[0].shape[0], time=1) for y in parts])
+    (x,), at = xs, 1 - params["time"]
+    lead = x.shape[0], x.shape[1 + at]
+    return tuple([apart(y, lead) for y in op_(merged(x, at), **params)])
 
 
 @join_heads.batch
 def join_heads_batch(op_, xs, batched, params):
     parts = full(xs, batched)
-    y = op_(*[merged(x, time=1) for x in parts], **params)
-    return apart(y, parts[0].shape[0], params.get("time", 0))
+    y = op_(*map(merged, parts), **params)
+    return apart(y, parts[0].shape[:2], at=1 - params["time"])

@@ -13,9 +13,10 @@ from ...core.primitive import primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
 from ..axes import widen
+from ..batching import apart, merged
 from ..row_sums import sum_of_product
 from ..softmax import softmax
-from .heads import apart, merged, parts_of
+from .heads import parts_of
 from .words import probabilities, softmax_pullback, transposed, visible
 
 
@@ -87,9 +88,10 @@ def _gradient(g: Any, x: Any, p: Any, heads: int, scale: float, time: int) -> An
 @self_attention.batch
 def self_attention_batch(op_, xs, batched, params):
     """The examples join the batch N."""
-    (x,), time = xs, params.get("time", 0)
-    ys = op_(merged(x, time), **params)
+    (x,), at = xs, 1 - params["time"]
+    lead = x.shape[0], x.shape[1 + at]
+    ys = op_(merged(x, at), **params)
     if not isinstance(ys, tuple):
-        return apart(ys, x.shape[0], time)
+        return apart(ys, lead, at)
     y, p = ys
-    return apart(y, x.shape[0], time), apart(p, x.shape[0], time=1)
+    return apart(y, lead, at), apart(p, lead)

@@ -74,4 +74,4 @@ def rotary(
         y = op.reshape(op.stack(turned, axis=-1), shape=(*turned[0].shape[:-1], 2 * half))
     else:
         y = op.concatenate(turned, axis=-1)
-    return y if y.dtype == dtype else op.astype(y, dtype=dtype)
+    return op.astype(y, dtype=dtype, copy=False)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.registry import op
-from ..axes import module_of
+from ..axes import module_of, plus
 from .drops import attention_kept, kept_factor
 
 
@@ -40,7 +40,7 @@ def dropped(weights: Any, seeds: Any, p: float) -> Any:
     queries, keys = weights.shape[-2:]
     mask = attention_kept(seeds, queries=queries, keys=keys, p=p)
     y = op.where(mask, weights, 0) * kept_factor(p)
-    return y if y.dtype == weights.dtype else op.astype(y, dtype=weights.dtype)
+    return op.astype(y, dtype=weights.dtype, copy=False)
 
 
 def softmax_pullback(p: Any, c: Any) -> Any:
@@ -63,31 +63,22 @@ def pull_gradients(
     gdv, gds = g[2:]
     dp = drop(op.matmul(a, transposed(v)))
     ds = softmax_pullback(p, dp)
-    d = _total(
+    d = plus(
         None if gdq is None else op.matmul(gdq, transposed(k)),
         None if gdk is None else op.matmul(q, transposed(gdk)),
     )
-    d = _total(d, gds)
+    d = plus(d, gds)
     w = None if gdv is None else drop(op.matmul(a, transposed(gdv)))
     e = None if d is None else drop(softmax_pullback(p, d))
     if d is not None:
         delta = op.sum(p * dp, axis=-1, keepdims=True)
-        w = _total(w, d * (dp - delta) - dp * op.sum(d * p, axis=-1, keepdims=True))
+        w = plus(w, d * (dp - delta) - dp * op.sum(d * p, axis=-1, keepdims=True))
     gs = softmax_pullback(p, w)
     z = gs * scale
-    ga = _total(
+    ga = plus(
         None if e is None else op.matmul(e, v), None if gdv is None else op.matmul(drop(p), gdv)
     )
-    gq = _total(op.matmul(z, k), None if gdk is None else op.matmul(ds, gdk))
-    gk = _total(
-        op.matmul(transposed(z), q), None if gdq is None else op.matmul(transposed(ds), gdq)
-    )
+    gq = plus(op.matmul(z, k), None if gdk is None else op.matmul(ds, gdk))
+    gk = plus(op.matmul(transposed(z), q), None if gdq is None else op.matmul(transposed(ds), gdq))
     gv = None if e is None else op.matmul(transposed(e), a)
     return ga, gq, gk, gv, gs
-
-
-def _total(a: Any, b: Any) -> Any:
-    """a + b, where None is zero."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b

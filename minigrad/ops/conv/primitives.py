@@ -21,7 +21,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
-from ..batching import full
+from ..batching import apart, full, merged
 from ..blocks import on_threads
 from ..image_layout import empty, in_rows, pays, places_first
 from . import depthwise, gathered, pointwise, scattered, thin, winograd
@@ -235,28 +235,6 @@ def conv_dw_gx(g, a, x_shape, how, groups):
 # -- batch rules: examples as more images of the batch, or, with their own weights, as groups ---
 
 
-def _merged(x):
-    """(B, N, ...) as (B N, ...)."""
-    return op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
-
-
-def _as_channels(x):
-    """(B, N, C, ...) as (N, B C, ...)."""
-    x = op.swapaxes(x, axis1=0, axis2=1)
-    return op.reshape(x, shape=(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:]))
-
-
-def _from_channels(y, size):
-    """(N, B C, ...) as (B, N, C, ...)."""
-    y = op.reshape(y, shape=(y.shape[0], size, y.shape[1] // size, *y.shape[2:]))
-    return op.swapaxes(y, axis1=0, axis2=1)
-
-
-def _split_batch(y, size):
-    """(B N, ...) as (B, N, ...)."""
-    return op.reshape(y, shape=(size, y.shape[0] // size, *y.shape[1:]))
-
-
 @conv.batch
 def conv_batch(op_, xs, batched, params):
     x, w, *b = xs
@@ -280,17 +258,17 @@ def conv_dx_batch(op_, xs, batched, params):
 def _image_batch(which: Any, x, w, batched, params):
     """conv or conv_dx of images x with weights w."""
     if not batched[1]:
-        return _split_batch(which(_merged(x), w, **params), x.shape[0])
+        return apart(which(merged(x), w, **params), x.shape[:2])
     x, w = full([x, w], batched)
     size = x.shape[0]
     groups = params["groups"] * size
-    y = which(_as_channels(x), _merged(w), **{**params, "groups": groups})
-    return _from_channels(y, size)
+    y = which(merged(x, at=1), merged(w), **{**params, "groups": groups})
+    return apart(y, (size, y.shape[1] // size), at=1)
 
 
 @conv_dw.batch
 def conv_dw_batch(op_, xs, batched, params):
     a, x = full(xs, batched)
     groups = params["groups"] * a.shape[0]
-    y = conv_dw(_as_channels(a), _as_channels(x), **{**params, "groups": groups})
-    return _split_batch(y, a.shape[0])
+    y = conv_dw(merged(a, at=1), merged(x, at=1), **{**params, "groups": groups})
+    return apart(y, (a.shape[0], y.shape[0] // a.shape[0]))

@@ -160,13 +160,19 @@ def _flat(arrays: list[np.ndarray], lengths: list[int]) -> np.ndarray:
     """For each place that the index arrays name together its number in axes of these lengths."""
     total: Any = 0
     for i, n in zip(arrays, lengths, strict=True):
-        low, high = (i.min(), i.max()) if i.size else (0, -1)
-        if low < -n or high >= n:
-            bad = low if low < -n else high
-            raise IndexError(f"index {bad} is out of bounds for an axis of length {n}")
+        low = _least(i, n) if i.size else 0
         i = i.astype(np.intp, copy=False)
         total = total * n + (np.where(i < 0, i + n, i) if low < 0 else i)
     return total
+
+
+def _least(index: np.ndarray, n: int) -> Any:
+    """The smallest of these numbers, which may count from the end; IndexError beyond −n … n − 1."""
+    low, high = index.min(), index.max()
+    if low < -n or high >= n:
+        bad = low if low < -n else high
+        raise IndexError(f"index {bad} is out of bounds for an axis of length {n}")
+    return low
 
 
 def take_along(x: Any, index: Any, axis: int) -> Any:
@@ -229,10 +235,7 @@ class _Along:
     def __call__(self, rows: slice) -> np.ndarray:
         """Those of index[rows], in scratch memory of this thread."""
         index, n = self.index[rows], self.n
-        low, high = index.min(), index.max()
-        if low < -n or high >= n:
-            bad = low if low < -n else high
-            raise IndexError(f"index {bad} is out of bounds for an axis of length {n}")
+        low = _least(index, n)
         places = scratch.empty("block 0", index.shape, index, np.intp)
         if low < 0:
             index = np.where(index < 0, index + n, index)

@@ -284,7 +284,7 @@ def _source(src: Any, index: Any, x: Any) -> Any:
     src = array_beside(src, x)
     if src.ndim and src.shape != index.shape:
         src = src[_upto(index.shape)]
-    return src if src.dtype == x.dtype else src.astype(x.dtype)
+    return src.astype(x.dtype, copy=False)
 
 
 def _upto(shape: tuple) -> tuple:

@@ -13,7 +13,7 @@ from ...backends.device import DeviceError, array_module
 from ...backends.dtypes import is_floating
 from ...core.primitive import primitive
 from ...core.registry import op as ops
-from ..batching import needs_axes
+from ..batching import align, needs_axes
 
 
 def lapack(x: Any) -> Any:
@@ -146,15 +146,8 @@ def equation_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     vector = b.ndim - batched[1] == 1
     if vector:
         b = b[..., None]
-    ndim = max(a.ndim - batched[0], b.ndim - batched[1])
-    a, b = (_behind_batch(x, ndim) if is_batch else x for x, is_batch in zip((a, b), batched))
-    y = op(a, b, **params)
+    y = op(*align([a, b], batched), **params)
     return y[..., 0] if vector else y
-
-
-def _behind_batch(x: Any, ndim: int) -> Any:
-    """A batch whose examples have `ndim` axes: axes of length 1 follow the batch axis."""
-    return x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))
 
 
 identity_like.batch(stack_batch)

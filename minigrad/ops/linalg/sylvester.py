@@ -4,6 +4,7 @@ import numpy as np
 
 from ...core.primitive import primitive
 from ..axes import as_floating, sum_to
+from ..batching import align
 from .matrices import adjoint, finite, on_stacks, scipy_function, stack_batch
 
 
@@ -56,12 +57,7 @@ def sqrtm_dx(g, y):
 @solve_sylvester.batch
 def solve_sylvester_batch(op, xs, batched, params):
     """Examples are one more stack in front; what they share broadcasts."""
-    ndim = max(x.ndim - b for x, b in zip(xs, batched, strict=True))
-    xs = [
-        x.reshape((x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:])) if b else x
-        for x, b in zip(xs, batched, strict=True)
-    ]
-    return op(*xs)
+    return op(*align(xs, batched))
 
 
 sqrtm.batch(stack_batch)

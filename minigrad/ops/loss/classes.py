@@ -14,11 +14,11 @@ from ...core.errors import describe
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import array_like
-from ..batching import full
+from ..batching import apart, full, merged
 from ..blocks import in_blocks, long_runs, part, scratch, single
 from ..row_sums import largest_over, sum_over
 from .reduction import check_reduction, reduced
-from .targets import apart, check_weight, class_targets, merged, smoothed_targets
+from .targets import check_weight, class_targets, smoothed_targets
 
 __all__ = ["cross_entropy", "nll"]
 
@@ -171,14 +171,14 @@ def nll_spread_ga(g, index):
 def _samplewise(op_, xs, batched, params):
     """Ops that treat every sample alike."""
     xs = full(xs, batched)
-    return apart(op_(*map(merged, xs), **params), xs[0])
+    return apart(op_(*map(merged, xs), **params), xs[0].shape[:2])
 
 
 def _totals(op_, xs, batched, params):
     """The same, with the losses added up for each example; a residual may come along."""
     xs = full(xs, batched)
     ys = op_(*map(merged, xs), total=False)
-    y, *residuals = [apart(y, xs[0]) for y in (ys if isinstance(ys, tuple) else (ys,))]
+    y, *residuals = [apart(y, xs[0].shape[:2]) for y in (ys if isinstance(ys, tuple) else (ys,))]
     if params["total"]:
         y = op.sum(y, axis=tuple(range(1, y.ndim)))
     return (y, *residuals) if residuals else y
@@ -242,7 +242,7 @@ def cross_entropy(
         y = -op.sum(op.log_softmax(x, axis=1) * q, axis=1)
         y = op.where(index[:, 0] < 0, np.nan, y)
         y = op.sum(y) if total else y
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 def _cross_entropy_of(x: Any, q: Any, weight: Any, reduction: str, smoothing: float) -> Any:
@@ -283,7 +283,7 @@ def nll(
     if not target.size:
         return reduced("nll", op.sum(x, axis=1), reduction)
     y = nll_index(x, index, scale, total=reduction != "none")
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 def _targets(

@@ -22,7 +22,7 @@ from ...core.autocast import in_float32
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_beside, array_like, module_of, widen
-from ..batching import full
+from ..batching import apart, full, merged
 from .reduction import check_reduction
 
 __all__ = ["ctc_loss"]
@@ -259,44 +259,27 @@ def ctc_dx_gx(g, a, x, labels, frames, lengths):
     return _to_classes(-moved * widen(a)[:, None], labels, x.shape)
 
 
-def _samples_in_front(x: Any, time: bool) -> Any:
-    """(B, T, N, …) as (T, B N, …), or (B, N, …) as (B N, …)."""
-    if not time:
-        return op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
-    x = op.swapaxes(x, axis1=0, axis2=1)
-    return op.reshape(x, shape=(x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:]))
-
-
-def _apart(y: Any, size: int, time: bool) -> Any:
-    """_samples_in_front undone."""
-    if not time:
-        return op.reshape(y, shape=(size, y.shape[0] // size, *y.shape[1:]))
-    y = op.reshape(y, shape=(y.shape[0], size, y.shape[1] // size, *y.shape[2:]))
-    return op.swapaxes(y, axis1=0, axis2=1)
-
-
 @ctc_terms.batch
 @ctc_dx.batch
 def ctc_batch(op_, xs, batched, params):
-    """The examples are more samples."""
-    xs = full(xs, batched)
-    timed = [name in ("x", "alpha") for name in op_.arrays]
-    y = op_(*[_samples_in_front(x, t) for x, t in zip(xs, timed, strict=True)], **params)
-    size = xs[0].shape[0]
+    """The examples are more samples, which stand behind the time in x and α."""
+    given = dict(zip(op_.arrays, full(xs, batched), strict=True))
+    y = op_(*[merged(x, at=int(name in ("x", "alpha"))) for name, x in given.items()], **params)
+    lead = given["labels"].shape[:2]
     if op_.name == "ctc_dx":
-        return _apart(y, size, True)
+        return apart(y, lead, at=1)
     if isinstance(y, tuple):
-        return _apart(y[0], size, False), _apart(y[1], size, True)
-    return _apart(y, size, False)
+        return apart(y[0], lead), apart(y[1], lead, at=1)
+    return apart(y, lead)
 
 
 @ctc_states.batch
 def ctc_states_batch(op_, xs, batched, params):
     xs, (frames, samples, classes) = full(xs, batched), params["shape"]
-    size = xs[0].shape[0]
-    flat = [op.reshape(x, shape=(-1,)) if x.ndim == 2 else _samples_in_front(x, False) for x in xs]
-    shape = (frames, size * samples, classes)
-    return tuple(_apart(y, size, False) for y in op_(*flat, shape=shape, blank=params["blank"]))
+    lead = xs[0].shape[0], samples
+    shape = (frames, lead[0] * samples, classes)
+    states = op_(*map(merged, xs), shape=shape, blank=params["blank"])
+    return tuple(apart(y, lead) for y in states)
 
 
 @composite

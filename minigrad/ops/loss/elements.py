@@ -241,7 +241,7 @@ def cosine_embedding(
     lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / lengths
     y = op.where(target == 1, 1 - cosine, op.relu(cosine - margin))
-    return reduced("cosine_embedding", _in_dtype(y, dtype), reduction)
+    return reduced("cosine_embedding", op.astype(y, dtype=dtype, copy=False), reduction)
 
 
 @composite
@@ -261,7 +261,6 @@ def triplet(
     eps is added to every difference, so that the norm of equal vectors has a gradient. swap: the
     negative's distance is that to the positive where this is smaller (Balntas et al., 2016).
     """
-
     if not margin >= 0:
         raise ValueError(f"triplet: margin must be 0 or more, got {margin}")
 
@@ -280,8 +279,4 @@ def triplet(
     if swap:
         away = op.minimum(away, distance(near, far))
     y = op.relu(distance(a, near) - away + margin)
-    return reduced("triplet", _in_dtype(y, dtype), reduction)
-
-
-def _in_dtype(y: Any, dtype: Any) -> Any:
-    return y if y.dtype == dtype else op.astype(y, dtype=dtype)
+    return reduced("triplet", op.astype(y, dtype=dtype, copy=False), reduction)

@@ -28,7 +28,7 @@ def _signs(name: str, target: Any, x: Any) -> Any:
         raise ValueError(
             f"{name}: the target {target.shape} does not broadcast to the inputs' shape {x.shape}"
         )
-    return target if target.dtype == x.dtype else op.astype(target, dtype=x.dtype)
+    return op.astype(target, dtype=x.dtype, copy=False)
 
 
 @composite

@@ -9,7 +9,7 @@ from ...backends.dtypes import accumulator
 from ...core import modes
 from ...core.primitive import primitive
 from ...core.registry import op
-from ..batching import full
+from ..batching import apart, full, merged
 
 
 @primitive(arrays="target weight", differentiable=False, outputs=3)
@@ -88,16 +88,6 @@ def smoothed_targets(index, kept, scale, weight=None, *, classes=0, smoothing=0.
 # -- batch rules: the examples are more samples ------------------------------------------------
 
 
-def merged(x):
-    """(B, N, ...) as (B N, ...)."""
-    return op.reshape(x, shape=(x.shape[0] * x.shape[1], *x.shape[2:]))
-
-
-def apart(y, like):
-    """(B N, ...) as (B, N, ...)."""
-    return op.reshape(y, shape=(*like.shape[:2], *y.shape[1:]))
-
-
 @class_targets.batch
 def class_targets_batch(op_, xs, batched, params):
     """Targets are more samples; weights of an example's own are looked up for its samples."""
@@ -107,7 +97,9 @@ def class_targets_batch(op_, xs, batched, params):
     shape = (target.shape[0] * params["shape"][0], *params["shape"][1:])
     shared = [] if batched[1] else xs[1:]
     single = {**params, "shape": shape, "reduction": "none"}
-    index, kept, scale = (apart(y, target) for y in op_(merged(target), *shared, **single))
+    index, kept, scale = (
+        apart(y, target.shape[:2]) for y in op_(merged(target), *shared, **single)
+    )
     if batched[1]:
         check_weight(weights[0].shape[1:], shape[1])
         places = op.reshape(index, shape=(index.shape[0], -1))
@@ -132,4 +124,4 @@ def smoothed_targets_batch(op_, xs, batched, params):
             op.expand_dims(weight, axis=1), shape=(size, samples[0].shape[1], classes)
         )
         weight = merged(weight)
-    return apart(op_(*map(merged, samples), weight, **params), samples[0])
+    return apart(op_(*map(merged, samples), weight, **params), samples[0].shape[:2])

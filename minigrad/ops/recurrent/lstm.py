@@ -13,7 +13,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import primitive
 from ...core.registry import op
-from ..axes import widen
+from ..axes import plus, widen
 from ..batching import full
 from .steps import (
     after_step,
@@ -28,7 +28,6 @@ from .steps import (
     lives_of,
     parted,
     plain,
-    plus,
     product_with,
     products_alone,
     pushed_product,

@@ -29,13 +29,6 @@ def like(y: Any, *given: Any) -> list:
     return [x if x.dtype == y.dtype else x.astype(y.dtype) for x in given]
 
 
-def plus(a: Any, b: Any) -> Any:
-    """a + b, where None is zero."""
-    if a is None or b is None:
-        return a if b is None else b
-    return a + b
-
-
 def each(x: Any, count: int) -> Any:
     """The slices of x along axis 0; of None, which is zero, None for each."""
     return [None] * count if x is None else unbind(x, 0)

@@ -46,13 +46,13 @@ def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     axis None, an int or a tuple. Integers give float64. Of no elements: NaN.
     """
     x = array_like(x)
-    rows = _rows(x, axis)
+    rows = rows_over(x, axis)
     n = rows.shape[-1]
     if n == 0:
         return op.mean(x, axis=axis, keepdims=keepdims)
     ranks = (n // 2,) if n % 2 else (n // 2 - 1, n // 2)
     middle = op.mean(op.order_statistics(rows, ranks=ranks), axis=0)
-    return _reduced(middle, x.shape, axis, keepdims)
+    return with_axes(middle, x.shape, axis, keepdims)
 
 
 # method: (alpha, beta), rank = q (n + 1 − alpha − beta) + alpha − 1  (Hyndman and Fan 1996)
@@ -87,7 +87,7 @@ def quantile(
     q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
-    rows = _rows(x, axis)
+    rows = rows_over(x, axis)
     rank = fractional_rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
@@ -95,7 +95,7 @@ def quantile(
         dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
         weight = (rank - low).astype(dtype).reshape((-1, *(1,) * (rows.ndim - 1)))
         y = _towards_next(y if y.dtype == dtype else y.astype(dtype), rows, low, weight)
-    return _reduced(y, x.shape, axis, keepdims, q.shape)
+    return with_axes(y, x.shape, axis, keepdims, q.shape)
 
 
 def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: np.ndarray) -> Any:
@@ -130,7 +130,7 @@ def fractional_rank(q: Any, n: Any, method: str) -> Any:
     return np.clip(q * (n + 1 - alpha - beta) + (alpha - 1), 0, n - 1)
 
 
-def _rows(x: Any, axis: Any) -> Any:
+def rows_over(x: Any, axis: Any) -> Any:
     """x with the reduced axes as one, at the end."""
     axes = axes_of(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
@@ -138,7 +138,7 @@ def _rows(x: Any, axis: Any) -> Any:
     return moved.reshape((*[x.shape[i] for i in kept], count(x.shape, axis)))
 
 
-def _reduced(y: Any, shape: tuple, axis: Any, keepdims: bool, q_shape: tuple = ()) -> Any:
+def with_axes(y: Any, shape: tuple, axis: Any, keepdims: bool, q_shape: tuple = ()) -> Any:
     """y (ranks, kept axes …) with the axes of q in front and, with keepdims, the reduced ones."""
     axes = axes_of(axis, len(shape))
     kept = [1 if i in axes else n for i, n in enumerate(shape) if keepdims or i not in axes]

@@ -50,4 +50,4 @@ def _ramp(x: Any, axis: int, width: int, end: float) -> Any:
     counts = np.arange(width, dtype=edge.real.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     y = constant_like(counts, x) * ((edge - end) / max(width, 1)) + end
     y = op.floor(y) if x.dtype.kind in "iu" else y  # as np.linspace has whole numbers
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)
+    return op.astype(y, dtype=x.dtype, copy=False)

@@ -155,7 +155,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         return y
     inside = op.pad_zeros(op.ones_like(x, dtype=bool), widths=widths)
     y = op.where(inside, y, constant_values)
-    return y if y.dtype == x.dtype else op.astype(y, dtype=x.dtype)  # as in NumPy
+    return op.astype(y, dtype=x.dtype, copy=False)  # as in NumPy
 
 
 def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:
