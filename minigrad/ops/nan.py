@@ -190,6 +190,7 @@ def nanquantile(
     kept = [i for i in range(x.ndim) if i not in axes]
     rows = op.transpose(x, axes=(*kept, *axes)) if x.ndim else x
     rows = rows.reshape((*(x.shape[i] for i in kept), count(x.shape, axis)))
+    rows = rows.astype(float) if rows.dtype == bool else rows  # there is no False − True
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
