@@ -32,8 +32,8 @@ def test_a_constant_argument_that_requires_a_gradient_is_refused():
     for f in (mg.quantile, mg.percentile, mg.nanquantile, mg.nanpercentile):
         with pytest.raises(TypeError, match=r"q is a constant here.*q\.detach\(\)"):
             f(x, q)
-    with pytest.raises(TypeError, match="aweights is a constant here"):
-        mg.cov(x, aweights=mg.tensor(np.ones(3), requires_grad=True))
+    with pytest.raises(TypeError, match="fweights is a constant here"):
+        mg.cov(x, fweights=mg.tensor(np.ones(3), requires_grad=True))
     with pytest.raises(TypeError, match="varargs is a constant here"):
         mg.func.jvp(lambda h: np.gradient(x, h), (0.5,), (1.0,))
 
