@@ -114,8 +114,7 @@ def nonzero(x: Any, /) -> tuple:
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Any:
     """Where each x2 would stand in the sorted 1-d x1 (x1[sorter], if a sorter is given)."""
-    x1 = x1 if sorter is None else op.take(x1, sorter, axis=0)
-    return op.searchsorted(x1, x2, side=side)
+    return op.searchsorted(x1, x2, side=side, sorter=sorter)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Any:

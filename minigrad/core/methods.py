@@ -257,8 +257,8 @@ class Methods(AxisMethods):
     # -- parts ------------------------------------------------------------------------------
 
     @teaching
-    def searchsorted(self, v: Any, side: str = "left") -> Any:
-        return op.searchsorted(self, v, side=side)
+    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        return op.searchsorted(self, v, side=side, sorter=sorter)
 
     @teaching
     def gather(self, axis: int, index: Any) -> Any:

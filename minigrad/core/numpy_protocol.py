@@ -171,7 +171,6 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
 _IN_PLACE_OF = {
     "where": "Instead of where=, reduce mg.where(mask, x, b) with a b that changes nothing.",
     "initial": "Instead of initial=, combine the result with that value.",
-    "sorter": "Instead of sorter=, search in a[sorter].",
 }
 
 

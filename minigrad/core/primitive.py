@@ -89,6 +89,7 @@ class Primitive(Extensible):
         self.kind = kind
         self.outputs = outputs
         self.residuals = tuple(residuals)
+        self.when_missing = ""  # what else may be meant by a call that lacks an argument
         self.variadic = variadic
         self.view = view
         self.__signature__ = inspect.Signature(
@@ -216,8 +217,8 @@ class Primitive(Extensible):
         given |= params
         missing = [name for name in self.arrays if name not in given and name not in self.optional]
         if missing:
-            error = TypeError(f"{self.name} needs {missing}; its arguments are {list(names)}")
-            raise taught(error, self, args, params)
+            needed = f"{self.name} needs {missing}; its arguments are {list(names)}"
+            raise taught(TypeError(needed + self.when_missing), self, args, params)
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
 

@@ -1,6 +1,7 @@
 """Sums of products, and other short compositions that PyTorch names."""
 
 from itertools import combinations as _combinations
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
@@ -231,12 +232,17 @@ def cartesian_prod(*xs: Any) -> Any:
 
 
 @composite
-def combinations(x: Any, r: int = 2) -> Any:
-    """The choices of r entries of a vector x (n,), in order, as rows."""
+def combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """The choices of r entries of a vector x (n,), in order, as rows.
+
+    with_replacement: an entry may be chosen more than once.
+    """
     x = array_like(x)
     if x.ndim != 1:
         raise ValueError(f"combinations: x must be a vector, got shape {x.shape}")
-    places = np.array(list(_combinations(range(x.size), r)), dtype=np.intp).reshape(-1, r)
+    choices = combinations_with_replacement if with_replacement else _combinations
+    rows = list(choices(range(x.size), r))
+    places = np.array(rows, dtype=np.intp).reshape(len(rows), r)
     return op.take(x, constant_like(places, x))
 
 

@@ -84,5 +84,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     x = array_like(x)
     if x.ndim != 1:
         raise ValueError(f"vander: x must be a vector, got shape {x.shape}")
+    if N is not None and N < 0:
+        raise ValueError(f"vander: N={N} columns; it must be at least 0")
     powers = module_of(x).arange(x.shape[0] if N is None else N)
     return x.reshape((-1, 1)) ** (powers if increasing else powers[::-1])

@@ -187,6 +187,7 @@ def nanquantile(
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = rows_over(x, axis)
+    rows = rows.astype(float) if rows.dtype == bool else rows  # there is no False − True
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)

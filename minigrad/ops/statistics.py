@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import is_differentiable
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
@@ -57,8 +56,8 @@ def cov(
 ) -> Any:
     """C = (X − mean) diag(w) (X − mean)ᴴ / f for variables in the rows of X = [m; y].
 
-    f = Σw − ddof Σ(w aweights)/Σw (Σw − ddof without aweights), where w = fweights · aweights are
-    constants; ddof is 1, or 0 with bias=True.
+    w = fweights · aweights, f = Σw − ddof Σ(w aweights)/Σw (Σw − ddof without aweights); ddof is
+    1, or 0 with bias=True. The counts fweights are constants.
     """
     x = _variables(m, rowvar)
     if y is not None:
@@ -67,20 +66,19 @@ def cov(
     n = x.shape[1]
     if fweights is None and aweights is None:
         centred = x - op.mean(x, axis=1, keepdims=True)
-        c, f = op.matmul(centred, centred.conj().T), n - ddof
+        c = op.matmul(centred, centred.conj().T)
+        c = c / (n - ddof) if n > ddof else c * np.nan
     else:
-        a = (
-            module_of(x).ones(n)
-            if aweights is None
-            else array_like(constant_array(aweights, "aweights"))
-        )
-        w = a if fweights is None else a * array_like(constant_array(fweights))
-        total = float(w.sum())
-        f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)
-        w = w.astype(x.dtype) if is_differentiable(x.dtype) else w
-        centred = x - op.sum(x * w, axis=1, keepdims=True) / total
-        c = op.matmul(centred * w, centred.conj().T)
-    c = c / f if f > 0 else c * np.nan
+        x = as_floating(x)
+        a = module_of(x).ones(n) if aweights is None else array_like(aweights)
+        w = a if fweights is None else a * array_like(constant_array(fweights, "fweights"))
+        total = op.sum(w)  # as precise as the weights, and so is f
+        f = total - ddof * (1 if aweights is None else op.sum(w * a) / total)
+        f = op.where(f > 0, f, np.nan)
+        w = op.astype(w, dtype=x.dtype)
+        mean = op.sum(x * w, axis=1, keepdims=True) / total
+        centred = x - op.astype(mean, dtype=x.dtype)
+        c = op.astype(op.matmul(centred * w, centred.conj().T) / f, dtype=x.dtype)
     return op.squeeze(c) if c.shape == (1, 1) else c
 
 

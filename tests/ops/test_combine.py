@@ -33,6 +33,7 @@ CALLS = {
     "block_diag": ((A[0], B[0], C[0, :, :1]), {}),
     "cartesian_prod": ((A[0, 0], B[0, 1]), {}),
     "combinations": ((A[0, 0],), {"r": 3}),
+    "combinations repeated": ((A[0, 0],), {"with_replacement": True}),
     "cumulative_trapezoid": ((A, np.sort(B[0, 0])), {}),
     "unflatten": ((A, 1, (2, -1)), {}),
     "masked_scatter": ((A, B > 0, C), {}),
@@ -114,3 +115,7 @@ def test_they_map_over_examples():
     for f in (mg.pdist, lambda a: mg.kthvalue(a, 2)[0], lambda a: mg.mode(a)[0]):
         mapped = mg.func.vmap(f)(x)
         np.testing.assert_allclose(mapped.numpy(), np.stack([f(a).numpy() for a in x]))
+
+
+def test_one_choice_takes_nothing():
+    assert mg.combinations(A[0, 0], 0).shape == (1, 0)

@@ -271,6 +271,18 @@ def test_logit_undoes_sigmoid_also_near_one_half():
     assert mg.logit(mg.tensor(0.5 + 2.0**-50)).item() == pytest.approx(2.0**-48, rel=1e-15)
 
 
+def test_logit_of_what_is_moved_inside_has_no_gradient_there_also_of_second_order():
+    x = leaf([-1.0, 0.0, 0.3, 1.0, 2.0])
+    y = mg.logit(x, eps=0.1)
+    edge, inside = math.log(9), math.log(0.3 / 0.7)
+    np.testing.assert_allclose(y.numpy(), [-edge, -edge, inside, edge, edge], rtol=1e-14)
+    (g,) = mg.grad(y.sum(), [x], create_graph=True)
+    np.testing.assert_allclose(g.numpy(), [0, 0, 1 / 0.21, 0, 0], rtol=1e-14)
+    np.testing.assert_allclose(
+        mg.grad(g.sum(), [x])[0].numpy(), [0, 0, -0.4 / 0.21**2, 0, 0], rtol=1e-14
+    )
+
+
 # -- other -----------------------------------------------------------------------------------
 
 

@@ -151,6 +151,11 @@ def test_numpys_where_of_a_condition_alone_gives_the_positions():
     assert mg.grad(x[np.where(x > 1)].sum(), x).tolist() == [[1, 0], [0, 1]]
 
 
+def test_where_of_a_condition_alone_says_what_gives_the_positions():
+    with pytest.raises(TypeError, match=r"where needs \['a', 'b'\].*mg\.nonzero\(condition\)"):
+        mg.where(leaf([3.0, 0.0]) > 1)
+
+
 def test_nan_to_num_has_gradient_one_on_finite_values_only():
     x = leaf([NAN, INF, -INF, 1.0])
     y = np.nan_to_num(x, nan=5.0)

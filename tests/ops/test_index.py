@@ -230,6 +230,20 @@ def test_writing_leaves_the_argument_as_it_was():
     assert x.numpy().tolist() == [1, 2]
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda x, v: mg.setitem(x, v, index=()),
+        lambda x, v: mg.put_along_axis(x, np.zeros(1, int), v.reshape(1), None),
+    ],
+    ids=["setitem", "put_along_axis"],
+)
+def test_a_single_number_that_is_written_over_has_a_gradient_of_zero(write):
+    x, v = (mg.tensor(value, requires_grad=True) for value in (3.0, 5.0))
+    (write(x, v) * 2.0).backward()  # the product hands on a cotangent that is a NumPy scalar
+    assert (x.grad.item(), v.grad.item()) == (0.0, 2.0)
+
+
 def test_a_broadcast_value_gets_the_sum_of_the_gradients():
     x, value = leaf(counted((2, 3))), leaf(7.0)
     y = mg.masked_fill(x, x.numpy() > 2, value)

@@ -65,5 +65,10 @@ def test_vander_is_numpys(options):
     np.testing.assert_allclose(mg.vander(x, **options), np.vander(x, **options), rtol=1e-14)
 
 
+def test_vander_has_no_negative_number_of_columns():
+    with pytest.raises(ValueError, match="N=-1"):
+        mg.vander(np.ones(3), -1)
+
+
 def test_vander_is_differentiable_at_zero():
     assert gradcheck(lambda x: mg.vander(x, 4), (np.array([0.0, 0.5]),))

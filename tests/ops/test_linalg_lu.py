@@ -46,8 +46,9 @@ def test_second_derivatives_are_those_of_differences(shape):
         assert gradgradcheck(lambda x: mg.linalg.lu(x)[part], (x,))
 
 
-def test_the_packed_factor_is_scipys():
-    x = matrix(3, 4, 4)
+@pytest.mark.parametrize("shape", [(3, 4, 4), (3, 5, 2), (3, 2, 5)])
+def test_the_packed_factor_is_scipys(shape):
+    x = matrix(*shape)
     packed, piv = mg.linalg.lu_factor(x)
     for one, found, exchanges in zip(x, packed, piv, strict=True):
         expected, places = linalg.lu_factor(one)
@@ -68,6 +69,17 @@ def test_equations_are_solved_by_either_factor(kind):
             b, mg.linalg.cholesky(h, upper=upper), upper
         )
         np.testing.assert_allclose(by_factor(h, b), np.linalg.solve(h, b), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
+def test_the_packed_factor_of_nothing_is_empty(shape):
+    packed, piv = mg.linalg.lu_factor(np.zeros(shape))
+    assert (packed.shape, piv.shape) == (shape, (*shape[:-2], 0))
+
+
+def test_factors_of_a_matrix_that_is_not_square_solve_nothing():
+    with pytest.raises(ValueError, match=r"lu must be \(…, n, n\), got \(3, 2\)"):
+        mg.linalg.lu_solve(mg.linalg.lu_factor(matrix(3, 2)), np.ones(3))
 
 
 def test_a_singular_matrix_has_factors_and_no_derivative():

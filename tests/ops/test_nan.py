@@ -117,3 +117,8 @@ def test_nanquantile_has_numpys_methods(method):
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
     percent = np.nanpercentile(mg.tensor(x), 77, method=method).item()
     assert percent == np.nanquantile(mg.tensor(x), 0.77, method=method).item()
+
+
+def test_a_median_of_booleans_is_that_of_zeros_and_ones():
+    x = mg.tensor([[True, False, True], [False, False, True]])
+    assert mg.nanmedian(x, axis=1).tolist() == [1.0, 0.0] and mg.nanmedian(x).item() == 0.5

@@ -83,3 +83,10 @@ def test_unique_slices_along_an_axis_are_numpys_and_pass_their_gradient_to_the_f
     if axis:
         slope[:] = [1, 1, 0, 0]
     np.testing.assert_array_equal(mg.grad(found[0].sum(), leaf), slope)
+
+
+@pytest.mark.parametrize("searchsorted", [mg.searchsorted, np.searchsorted, mg.Tensor.searchsorted])
+def test_a_search_in_an_order_is_one_in_the_sorted_array(searchsorted):
+    a, v = np.array([3.0, 1.0, 2.0]), np.array([[1.0, 2.5], [0.0, 9.0]])
+    places = searchsorted(mg.tensor(a), v, sorter=mg.argsort(mg.tensor(a)))
+    np.testing.assert_array_equal(places.numpy(), np.searchsorted(np.sort(a), v))

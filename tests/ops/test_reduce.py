@@ -276,22 +276,6 @@ def test_a_median_with_nan_is_nan():
     assert np.isnan(mg.median(mg.tensor([1.0, np.nan, 2.0])).item())
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased",
-     "normal_unbiased", "interpolated_inverted_cdf"],
-)  # fmt: skip
-@given(x=hnp.arrays(np.float64, st.integers(1, 9), elements=VALUES), q=st.floats(0, 1))
-@few
-def test_quantile_is_numpys_by_every_method(method, x, q):
-    y = mg.quantile(mg.tensor(x), q, method=method)
-    np.testing.assert_allclose(y.numpy(), np.quantile(x, q, method=method), rtol=1e-9, atol=1e-9)
-
-
-def test_quantile_next_to_infinity_is_not_nan():
-    assert mg.quantile(mg.tensor([1.0, 2.0, np.inf]), 0.5).item() == 2
-
-
 @given(
     a=hnp.arrays(np.float64, (17, 2), elements=VALUES),
     b=hnp.arrays(np.float64, (17, 2), elements=VALUES),

@@ -42,6 +42,12 @@ def test_cov_is_numpys(options):
     np.testing.assert_allclose(mg.cov(x, **options), np.cov(x, **options), rtol=1e-12)
 
 
+@pytest.mark.parametrize("fweights", [None, np.array([1, 2, 0, 3])])
+def test_cov_is_differentiable_in_its_weights(fweights):
+    cov = lambda x, w: mg.cov(x, fweights=fweights, aweights=w)
+    assert gradcheck(cov, (RNG.standard_normal((2, 4)), RNG.random(4) + 0.5))
+
+
 def test_cov_of_complex_variables_is_hermitian_and_numpys():
     x = RNG.standard_normal((2, 5)) + 1j * RNG.standard_normal((2, 5))
     c = mg.cov(x)

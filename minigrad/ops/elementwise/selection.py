@@ -105,6 +105,9 @@ def where(condition, a, b):
     return choose(condition, a, b)
 
 
+where.when_missing = ". The positions where a condition holds are mg.nonzero(condition)"
+
+
 def _numpy_where(condition: Any, *choices: Any) -> Any:
     """np.where, which of a condition alone gives the positions where it holds."""
     return where(condition, *choices) if choices else op.nonzero(condition)

@@ -55,26 +55,34 @@ sigmoid = elementwise(
 )
 
 
-@in_float32
-def _logit(x: Any) -> Any:
-    """log(x/(1 − x)); near ½, where that quotient is near 1, as 2 artanh(2x − 1)."""
-    middle = np.abs(x - 0.5) < 0.25
-    s = np.where(middle, 2 * x - 1, 0)
-    return np.where(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
-
-
 logit_slope = elementwise(  # an op of its own: its derivative is infinite at 0 and 1, not ∞ − ∞
     in_float32(lambda x: 1 / (x * (1 - x))),
     name="logit_slope",
     dx=lambda x, y: keep((x - 0.5) * y * 2 * y, np.abs(x) != np.inf),
     doc="y = 1/(x(1 − x)) ;  dy/dx = (2x − 1) y²",
 )
-logit = elementwise(
-    _logit,
-    name="logit",
-    dx=lambda x: logit_slope(x),
-    doc="y = log(x/(1 − x)), the inverse of sigmoid ;  dy/dx = 1/(x(1 − x))",
-)
+
+
+@primitive(kind="elementwise")
+@in_float32
+def logit(x, eps=None):
+    """y = log(x/(1 − x)), the inverse of sigmoid ;  dy/dx = 1/(x(1 − x))
+
+    eps: x is first moved into eps to 1 − eps; beyond them the gradient is 0.
+    """
+    x = x if eps is None else np.clip(x, eps, 1 - eps)
+    middle = np.abs(x - 0.5) < 0.25  # near ½, where x/(1 − x) is near 1, as 2 artanh(2x − 1)
+    s = np.where(middle, 2 * x - 1, 0)
+    return np.where(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
+
+
+@logit.vjp("x")
+def logit_dx(g, x, eps):
+    if eps is None:
+        return g * logit_slope(x)
+    moved = np.logical_or(x < eps, x > 1 - eps)
+    # there the slope at ½ stands in: at x it may be infinite, and what is behind it 0 · ∞
+    return keep(g * logit_slope(np.where(moved, 0.5, x)), np.logical_not(moved))
 
 
 # -- the error function ----------------------------------------------------------------------

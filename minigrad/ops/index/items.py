@@ -56,8 +56,9 @@ def setitem(x, value, *, index):
 
     gx = g with zeros at `index` ;  gvalue = g[index], for the writes that have won.
     """
-    y = x.copy()
-    write_at(y, plain_key(index, array_module(x)), value)
+    xp = array_module(x)
+    y = xp.array(x, order="C")  # a scalar, as a cotangent may be, has a copy() that takes no item
+    write_at(y, plain_key(index, xp), value)
     return y
 
 

@@ -8,7 +8,7 @@ from ...backends.device import array_module
 from ...backends.dtypes import bfloat16
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import array_like, axis_of
+from ..axes import array_like, axis_of, constant_array
 from ..batching import along, full
 
 __all__ = [
@@ -133,9 +133,12 @@ top_places.batch(along)
 
 
 @primitive(numpy=np.searchsorted, arrays="a v", differentiable=False)
-def searchsorted(a, v, side: Any = "left"):
-    """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient."""
-    return np.searchsorted(a, v, side=side)
+def searchsorted(a, v, side: Any = "left", sorter: Any = None):
+    """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient.
+
+    sorter: an order in which a is sorted, as argsort(a) gives it, where a itself is not.
+    """
+    return np.searchsorted(a, v, side=side, sorter=constant_array(sorter))
 
 
 @searchsorted.batch

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_beside, array_like, axis_of
@@ -174,7 +175,7 @@ def put_along_axis(x, indices, values, *, axis):
 
     gx = g with zeros there ;  gvalues = g there, for the writes that have won: the last of each.
     """
-    y = x.copy()
+    y = array_module(x).array(x, order="C")  # not x.copy(): as in setitem
     if axis is None:
         write_at(y.reshape(-1), (indices,), values)
     else:

@@ -87,14 +87,19 @@ def lu(x: Any) -> LUResult:
 
 
 @primitive(differentiable=False)
-def lu_exchanges(p):
-    """LAPACK's exchanges (…, n) for a permutation (…, n, n): row i with row piv_i, in turn."""
+def lu_exchanges(p, *, steps=None):
+    """LAPACK's exchanges (…, steps) for a permutation (…, m, m): row i with row piv_i, in turn.
+
+    steps: how many to tell, those of m rows if None.
+    """
     xp = array_module(p)
-    n = p.shape[-1]
-    wanted = xp.argmax(p, axis=-2)  # the row of x that stands in each place
-    order = np.zeros_like(wanted) + xp.arange(n)
-    piv = np.zeros_like(wanted)
-    for i in range(n):
+    rows = xp.arange(p.shape[-1])
+    steps = len(rows) if steps is None else steps
+    order = np.zeros_like(p, shape=p.shape[:-1], dtype=rows.dtype) + rows
+    # the row of x that stands in each place; argmax takes no axis of length 0
+    wanted = xp.argmax(p, axis=-2) if steps else order
+    piv = np.zeros_like(wanted[..., :steps])
+    for i in range(steps):
         place = xp.argmax(order == wanted[..., i, None], axis=-1)[..., None]
         piv[..., i] = place[..., 0]
         moved = order[..., i, None].copy()
@@ -105,12 +110,20 @@ def lu_exchanges(p):
 
 @composite
 def lu_factor(x: Any) -> LUFactor:
-    """L and U of a square x (…, n, n) in one matrix, and its row exchanges: for lu_solve."""
+    """L and U of x (…, m, n) in one matrix (…, m, n), and the min(m, n) exchanges of its rows.
+
+    For lu_solve, where x is square.
+    """
     x = array_like(x)
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError(f"lu_factor: {x.shape} is not (…, n, n), square matrices")
     p, l, u = lu(x)
-    return LUFactor(triangle(l, True, 1) + u, lu_exchanges(p))
+    m, n = x.shape[-2:]
+    k = min(m, n)
+    packed = triangle(l[..., :k, :], True, 1) + u[..., :k]
+    if n > k:
+        packed = op.concatenate((packed, u[..., k:]), axis=-1)
+    if m > k:
+        packed = op.concatenate((packed, l[..., k:, :]), axis=-2)
+    return LUFactor(packed, lu_exchanges(p, steps=k))
 
 
 @primitive(differentiable=False)
@@ -131,6 +144,8 @@ def lu_solve(lu_and_piv: Any, b: Any) -> Any:
     packed, piv = (array_like(part) for part in lu_and_piv)
     b = array_like(b)
     n = packed.shape[-1]
+    if packed.shape[-2] != n:
+        raise ValueError(f"lu_solve: lu must be (…, n, n), got {packed.shape}; lstsq solves others")
     if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
         raise ValueError(f"lu_solve: b must be (n,) or (…, n, k) with n = {n}, got {b.shape}")
     columns = b[:, None] if b.ndim == 1 else b

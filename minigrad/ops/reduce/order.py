@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
+from ...core.tensor import Tensor
 from ..axes import array_like, axes_of, constant_array, constant_like, count
 from .extrema import share
 
@@ -78,11 +80,17 @@ def quantile(
 ) -> Any:
     """The value below which a share q (0 to 1) of the elements lies, between two of them in rank.
 
-    q: a number or an array, constants; its axes come first in the result. method: linear, lower,
-    higher, nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
-    interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights.
+    q: a number or an array; its axes come first in the result. method: linear, lower, higher,
+    nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
+    interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights, and to q
+    by how far they are apart, 0 where the rank is whole; but a q for lower, higher, nearest or
+    midpoint is a constant.
     """
-    x, q = array_like(x), constant_array(q, "q")
+    x, step = array_like(x), None
+    if method in _CONTINUOUS and isinstance(q, Tensor) and is_differentiable(q.dtype):
+        step = (q - q.detach()).reshape(-1)  # 0, with the derivative of q
+        q = q.detach()
+    q = constant_array(q, "q")
     dtype = x.dtype if isinstance(q, int | float) else np.result_type(x.dtype, np.asarray(q).dtype)
     q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
@@ -93,18 +101,20 @@ def quantile(
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
     if method in (*_CONTINUOUS, "midpoint"):
         dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
-        weight = (rank - low).astype(dtype).reshape((-1, *(1,) * (rows.ndim - 1)))
-        y = _towards_next(y if y.dtype == dtype else y.astype(dtype), rows, low, weight)
+        y = y if y.dtype == dtype else y.astype(dtype)
+        if step is not None or (rank > low).any():
+            weight = constant_like(rank - low, y)
+            if step is not None:
+                weight = weight + step * (rows.shape[-1] + 1 - sum(_CONTINUOUS[method]))
+            weight = op.astype(weight, dtype=dtype).reshape((-1, *(1,) * (rows.ndim - 1)))
+            y = _towards_next(y, rows, low, weight)
     return with_axes(y, x.shape, axis, keepdims, q.shape)
 
 
-def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: np.ndarray) -> Any:
+def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: Any) -> Any:
     """y, of rank `low`, moved by `weight` towards the element of the next rank."""
-    if not weight.any():
-        return y
     ranks = np.minimum(low + 1, rows.shape[-1] - 1)
     further = op.order_statistics(rows, ranks=tuple(ranks.tolist()))
-    weight = constant_like(weight, y)
     # weight 0 selects: 0 times an infinite difference would be NaN
     return np.where(weight > 0, y + (further - y) * weight, y)
 
@@ -114,8 +124,7 @@ def percentile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
     """quantile with q in percent, 0 to 100."""
-    q = constant_array(q, "q")
-    q = q / 100 if isinstance(q, int | float) else np.asarray(q) / 100
+    q = q / 100 if isinstance(q, int | float | Tensor) else np.asarray(q) / 100
     return quantile(x, q, axis=axis, keepdims=keepdims, method=method)
 
 

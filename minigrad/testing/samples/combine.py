@@ -1,6 +1,6 @@
 """Samples of sums of products and other short compositions."""
 
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 
@@ -170,8 +170,10 @@ _register(
 )
 _register(
     "combinations",
-    over([((4,), {}), ((4,), {"r": 3})]),
-    reference=lambda x, r=2: np.array(list(combinations(x, r))),
+    over([((4,), {}), ((4,), {"r": 3}), ((3,), {"with_replacement": True})]),
+    reference=lambda x, r=2, with_replacement=False: np.array(
+        list((combinations_with_replacement if with_replacement else combinations)(x, r))
+    ),
     skips={"K17": "the reference of no entries has no rows to see their length by"},
     errors=[ErrorSample("a matrix", (np.ones((2, 2)),), ValueError, "must be a vector")],
 )

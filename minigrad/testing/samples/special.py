@@ -56,8 +56,14 @@ register_op(
     dtypes=REAL,
     mp=_sigmoid_derivative,
 )
-register_op("logit", unary(0.1, 0.9), reference=from_scipy("logit"), dtypes=REAL, mp=_logit)
-
+register_op(
+    "logit",
+    unary(0.1, 0.9),
+    reference=from_scipy("logit"),
+    dtypes=REAL,
+    mp=_logit,
+    points=[Point("0, moved to ¼", (0.0,), -math.log(3), (0.0,), {"eps": 0.25})],
+)
 register_op("logit_slope", unary(0.1, 0.9), reference=lambda x: 1 / (x * (1 - x)), dtypes=REAL)
 
 register_op("erf", unary(), reference=from_scipy("erf"), dtypes=REAL, mp=from_mpmath("erf"))

@@ -177,7 +177,11 @@ register_op(
 register_op(
     "searchsorted",
     of_several(
-        [((np.array([0.0, 1.0, 2.0]), (4,)), {}), ((np.array([0.0, 1.0]), ()), {"side": "right"})]
+        [
+            ((np.array([0.0, 1.0, 2.0]), (4,)), {}),
+            ((np.array([0.0, 1.0]), ()), {"side": "right"}),
+            ((np.array([1.0, 0.5, -0.5]), (4,)), {"sorter": np.array([2, 1, 0])}),
+        ]
     ),
     reference=np.searchsorted,
     differentiable=False,
