@@ -31,6 +31,8 @@ def average(
         total = np.full(y.shape, x.size / max(y.size, 1), dtype=y.dtype)
     else:
         w = array_like(weights)
+        if not is_differentiable(np.result_type(x.dtype, w.dtype)):
+            x, w = (op.astype(v, dtype=np.float64) for v in (x, w))  # a product would wrap round
         if w.shape != x.shape:
             if axis is None or np.ndim(axis) or w.shape != (x.shape[axis],):
                 raise ValueError(

@@ -97,3 +97,10 @@ def test_histograms_of_points_are_numpys_and_differentiable_in_the_weights():
         for ours, numpys in zip(of_two, np.histogram2d(*points.T, bins, weights=w), strict=True):
             np.testing.assert_allclose(np.asarray(ours), numpys)
     assert gradcheck(lambda w: mg.histogramdd(points, 2, density=True, weights=w)[0], (w,))
+
+
+def test_a_weighted_average_of_small_whole_numbers_does_not_wrap_round():
+    x = np.array([200, 100], np.uint8)
+    assert float(mg.average(mg.tensor(x), weights=mg.tensor(x))) == np.average(x, weights=x)
+    _, total = mg.average(mg.tensor(x), weights=[1, 2], returned=True)
+    assert total.dtype == np.float64 and float(total) == 3
