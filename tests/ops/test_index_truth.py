@@ -41,3 +41,9 @@ def test_the_gradient_of_distinct_values_goes_to_the_first_of_equal_ones():
     (values * np.array([10.0, 20.0, 30.0])).sum().backward()
     assert values.tolist() == [1, 2, 3] and counts.tolist() == [2, 1, 1]
     assert x.grad.tolist() == [30, 10, 20, 0]
+
+
+def test_truths_choose_between_two():
+    x = mg.tensor([1.0, -2.0], requires_grad=True)
+    y = mg.choose(mg.tensor([True, False]), [-x, x])
+    assert y.tolist() == [1, 2]
