@@ -223,4 +223,6 @@ def nanpercentile(
 @composite(numpy=np.nanmedian)
 def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The median of the elements that are not NaN; half the gradient each for an even count."""
+    x = array_like(x)
+    x = op.astype(x, dtype=np.float64) if x.dtype == bool else x  # truths have no middle
     return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)

@@ -117,3 +117,8 @@ def test_nanquantile_has_numpys_methods(method):
         np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
     percent = np.nanpercentile(mg.tensor(x), 77, method=method).item()
     assert percent == np.nanquantile(mg.tensor(x), 0.77, method=method).item()
+
+
+def test_the_middle_of_truths_is_a_number_as_in_median():
+    truths = mg.tensor([True, False, False, True])
+    assert float(mg.nanmedian(truths)) == float(mg.median(truths)) == 0.5
