@@ -10,6 +10,7 @@ from ..core.registry import op
 from ..core.tensor import raw
 from .axes import array_like, axes_of, constant_array, count, module_of
 from .batching import full
+from .elementwise.support import ordered
 from .reduce.order import fractional_rank
 
 __all__ = [
@@ -183,7 +184,11 @@ def nanquantile(
     q: a number or an array, constants; its axes come first in the result. method: as in quantile.
     The gradient goes to the two neighbours by their weights. NaN where all are NaN.
     """
-    x, q = array_like(x), np.asarray(constant_array(q, "q"), dtype=np.float64)
+    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method)
+
+
+def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str = "linear") -> Any:
+    q = np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
     axes = axes_of(axis, x.ndim)
@@ -225,4 +230,4 @@ def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The median of the elements that are not NaN; half the gradient each for an even count."""
     x = array_like(x)
     x = op.astype(x, dtype=np.float64) if x.dtype == bool else x  # truths have no middle
-    return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)
+    return _nanquantile(x, 0.5, axis, keepdims)

@@ -14,6 +14,7 @@ from ..backends.dtypes import is_differentiable
 from ..core.registry import numpy_table, op
 from ..core.tensor import Tensor, raw, wrap
 from .axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from .elementwise.support import ordered
 from .index.scattering import along_key
 
 __all__: list[str] = []  # they are reached through NumPy's names
@@ -99,7 +100,7 @@ def _isneginf(x: Any) -> Any:
 
 @_numpy(np.digitize)
 def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    edges = np.asarray(_plain(bins))
+    x, edges = ordered(x, "np.digitize"), np.asarray(_plain(bins))
     np.digitize(0, edges)  # raises where the edges neither rise nor fall
     side, falls = "left" if right else "right", edges.size > 0 and edges[0] > edges[-1]
     places = op.searchsorted(constant_like(edges[::-1] if falls else edges, x), x, side=side)

@@ -122,3 +122,12 @@ def test_nanquantile_has_numpys_methods(method):
 def test_the_middle_of_truths_is_a_number_as_in_median():
     truths = mg.tensor([True, False, False, True])
     assert float(mg.nanmedian(truths)) == float(mg.median(truths)) == 0.5
+
+
+def test_quantiles_need_numbers_with_an_order():
+    x = mg.tensor([1 + 2j, 3])
+    for f in (mg.quantile, mg.percentile, mg.nanquantile, np.nanpercentile):
+        with pytest.raises(TypeError, match="quantile: x must be real, got complex128"):
+            f(x, 0.5)
+    with pytest.raises(TypeError, match=r"np\.digitize: x must be real"):
+        np.digitize(x, [0, 1])

@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like, axes_of, constant_array, constant_like, count
+from ..elementwise.support import ordered
 from .extrema import share
 
 __all__ = ["median", "order_statistics", "percentile", "quantile"]
@@ -82,7 +83,7 @@ def quantile(
     higher, nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
     interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights.
     """
-    x, q = array_like(x), constant_array(q, "q")
+    x, q = ordered(array_like(x), "quantile"), constant_array(q, "q")
     dtype = x.dtype if isinstance(q, int | float) else np.result_type(x.dtype, np.asarray(q).dtype)
     q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
