@@ -60,7 +60,7 @@ def cov(
     """C = (X − mean) diag(w) (X − mean)ᴴ / f for variables in the rows of X = [m; y].
 
     f = Σw − ddof Σ(w aweights)/Σw (Σw − ddof without aweights), where w = fweights · aweights are
-    constants; ddof is 1, or 0 with bias=True.
+    constants, one for each observation; ddof is 1, or 0 with bias=True.
     """
     x = _variables(m, rowvar)
     if y is not None:
@@ -71,12 +71,8 @@ def cov(
         centred = x - op.mean(x, axis=1, keepdims=True)
         c, f = op.matmul(centred, centred.conj().T), n - ddof
     else:
-        a = (
-            module_of(x).ones(n)
-            if aweights is None
-            else array_like(constant_array(aweights, "aweights"))
-        )
-        w = a if fweights is None else a * array_like(constant_array(fweights))
+        a = module_of(x).ones(n) if aweights is None else _weights(aweights, "aweights", n)
+        w = a if fweights is None else a * _weights(fweights, "fweights", n)
         total = float(w.sum())
         f = total - ddof * (1 if aweights is None else float((w * a).sum()) / total)
         w = w.astype(x.dtype) if is_differentiable(x.dtype) else w
@@ -84,6 +80,20 @@ def cov(
         c = op.matmul(centred * w, centred.conj().T)
     c = c / f if f > 0 else c * np.nan
     return op.squeeze(c) if c.shape == (1, 1) else c
+
+
+def _weights(weights: Any, name: str, n: int) -> Any:
+    """The weights of n observations, whole numbers for fweights: how often each was made."""
+    w = array_like(constant_array(weights, name))
+    if w.shape != (n,):
+        raise ValueError(f"cov: {name} holds one weight for each of the {n} observations, shape "
+                         f"({n},), got shape {w.shape}")  # fmt: skip
+    if name == "fweights" and (w != w.round()).any():
+        raise TypeError(f"cov: fweights counts observations, got fractions, {w.dtype}; "
+                        "weights that are no counts are aweights")  # fmt: skip
+    if (w < 0).any():
+        raise ValueError(f"cov: {name} must be 0 or more, got {w.min()}")
+    return w
 
 
 def _variables(m: Any, rowvar: bool) -> Any:
