@@ -149,8 +149,13 @@ def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
     entry = _op_named(_REDUCE, ufunc, name)
     initial, dtype = options.pop("initial", None), options.pop("dtype", None)
     options.setdefault("axis", 0)
-    y = entry(_as_computed(ufunc, x, dtype), **options)
-    return y if initial is None else ufunc(y, initial)
+    x = _as_computed(ufunc, x, dtype)
+    if initial is None:
+        return entry(x, **options)
+    if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
+        return op.sum(x, dtype=x.dtype, **options) + initial
+    y = entry(x, **options)
+    return ufunc(y, bool(initial) if y.dtype == bool else initial)
 
 
 def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:

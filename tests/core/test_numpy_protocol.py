@@ -101,6 +101,16 @@ def test_what_is_not_recorded_is_refused_by_name(x, call, message):
         call(x)
 
 
+def test_a_reduction_starts_from_initial_in_its_own_dtype():
+    truths, nothing = np.array([[False, False]]), np.zeros((0, 2))
+    for f, x, initial in (
+        (np.maximum, truths, 2), (np.minimum, truths, 0), (np.add, np.int8([100, 100]), 300),
+        (np.maximum, nothing, 3), (np.fmin, nothing, -1), (np.multiply, nothing, 2),
+    ):  # fmt: skip
+        y, expected = f.reduce(mg.tensor(x), initial=initial), f.reduce(x, initial=initial)
+        assert y.dtype == expected.dtype and np.array_equal(y, expected), (f, x, initial)
+
+
 def test_a_ufuncs_dtype_is_that_of_a_loop_numpy_has_or_an_error():
     z, n = mg.tensor([3 + 4j, 1j], dtype=mg.complex64), mg.tensor([6, 5])
     assert np.absolute(z, dtype=np.float64).tolist() == [5, 1]
