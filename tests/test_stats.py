@@ -153,6 +153,16 @@ def test_the_slope_of_laplaces_cdf_is_the_density_at_its_peak():
     assert x.grad == 0.5
 
 
+@pytest.mark.parametrize("df", [0.5, 1.0, 3.0])
+def test_nothing_lies_beyond_infinity_in_students_distribution(df):
+    x = mg.tensor([-np.inf, np.inf], requires_grad=True)
+    y = mg.stats.t.cdf(x, df)
+    y.sum().backward()
+    assert y.tolist() == [0, 1] and mg.stats.t.sf(x, df).tolist() == [1, 0]
+    assert mg.stats.t.logcdf(x, df).tolist() == [-np.inf, 0]
+    assert x.grad.tolist() == [0, 0]
+
+
 def test_values_at_ends_and_impossible_counts_are_scipys():
     with np.errstate(divide="ignore"):
         assert mg.stats.gamma.logpdf(0.0, 0.5) == scipy_stats.gamma.logpdf(0.0, 0.5) == np.inf
