@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, is_floating
+from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import raw
@@ -66,6 +66,10 @@ def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
 def nanmean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """y = the mean of the elements that are not NaN; NaN where there is none."""
     x = array_like(x)
+    wanted = resolve_dtype(dtype)
+    if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
+        raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
+                        "they are added; take the mean first, then y.astype")  # fmt: skip
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
     return total / _counted(x, axis, keepdims, total.dtype)
 

@@ -131,3 +131,11 @@ def test_quantiles_need_numbers_with_an_order():
             f(x, 0.5)
     with pytest.raises(TypeError, match=r"np\.digitize: x must be real"):
         np.digitize(x, [0, 1])
+
+
+@pytest.mark.parametrize("f", [mg.nanmean, mg.nanvar, mg.nanstd, np.nanmean])
+def test_a_mean_of_fractions_is_not_taken_of_whole_parts(f):
+    x = mg.tensor([0.5, 0.5, np.nan, 1.5])
+    with pytest.raises(TypeError, match="nanmean: dtype=int64 would cut off the fractions"):
+        f(x, dtype=np.int64)
+    assert f(x.astype(np.float32), dtype=np.float64).dtype == np.float64
