@@ -51,8 +51,6 @@ def test_truths_choose_between_two():
 
 def test_a_real_tensor_is_not_filled_with_the_real_part_of_a_complex_value():
     x, z = mg.tensor([1.0, 2.0]), mg.tensor(3 + 4j)
-    with pytest.raises(
-        TypeError, match="masked_fill: x, float64, has no place for the imaginary part of the"
-    ):
+    with pytest.raises(TypeError, match="masked_fill: x, float64, has no place for the imag"):
         mg.masked_fill(x, x > 1, z)
     assert mg.masked_fill(x.astype(np.complex64), x > 1, z).tolist() == [1, 3 + 4j]
