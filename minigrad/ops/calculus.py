@@ -21,7 +21,7 @@ from .axes import (
 from .batching import behind, full
 
 __all__ = [
-    "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
+    "convolve", "correlate", "cross", "diff", "gradient", "interp", "polyval",
     "trapezoid", "unwrap",
 ]  # fmt: skip
 
@@ -66,27 +66,6 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
         return op.broadcast_to(value, shape=tuple(shape))
     return value
-
-
-@composite(numpy=np.ediff1d)
-def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` behind.
-
-    They have x's dtype, as in NumPy; TypeError for ends that it cannot hold.
-    """
-    x = array_like(x).reshape(-1)
-    ends = [None if v is None else _in_dtype_of(x, v) for v in (to_begin, to_end)]
-    parts = [part for part in (ends[0], x[1:] - x[:-1], ends[1]) if part is not None]
-    return op.concatenate(parts) if len(parts) > 1 else parts[0]
-
-
-def _in_dtype_of(x: Any, end: Any) -> Any:
-    """Values that ediff1d puts beside those of x, as a vector of x's dtype."""
-    end = array_beside(end, x).reshape(-1)
-    if not np.can_cast(end.dtype, x.dtype, "same_kind"):
-        raise TypeError(f"ediff1d: to_begin and to_end of {end.dtype} do not fit x of {x.dtype}; "
-                        "bring one of them to the other's dtype with astype")  # fmt: skip
-    return op.astype(end, dtype=x.dtype)
 
 
 @composite(numpy=np.gradient)

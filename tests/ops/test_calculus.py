@@ -102,10 +102,3 @@ def test_coordinates_may_be_whole_numbers_without_a_sign():
 def test_no_difference_leaves_the_array_without_its_edges():
     y = mg.diff(mg.tensor([1.0, 2.0]), n=0, prepend=mg.tensor([0.0]))
     np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])
-
-
-def test_the_ends_of_ediff1d_take_the_dtype_of_the_differences():
-    x = mg.tensor([1.0, 3.0], dtype=mg.float32)
-    assert mg.ediff1d(x, to_end=1, to_begin=[2, 0]).dtype == np.float32
-    with pytest.raises(TypeError, match="to_end of float64 do not fit x of int64"):
-        mg.ediff1d(mg.tensor([1, 2]), to_end=0.5)
