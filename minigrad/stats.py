@@ -125,7 +125,7 @@ class _T(_Continuous):
         z, df, scale = _standard(x, loc, scale, df)
         # the squares of what is beyond this would overflow
         most = float(np.sqrt(finfo(z.dtype).max)) / 16
-        z = op.clip(z, -most, most)
+        infinite, z = op.isinf(z), op.clip(z, -most, most)
         far = op.square(z) > df
         tail_z, middle_z = op.where(far, z, 1.0), op.where(far, 0.0, z)
         # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0, but
@@ -133,6 +133,7 @@ class _T(_Continuous):
         w = middle_z / op.sqrt(df + op.square(middle_z))
         middle = special.betainc(df / 2, df / 2, (w + 1) / 2)
         tail = 0.5 * special.betainc(df / 2, 0.5, df / (df + op.square(tail_z)))
+        tail = op.where(infinite, 0.0, tail)
         return op.where(far, op.where(z < 0, tail, 1 - tail), middle)
 
     def sf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:

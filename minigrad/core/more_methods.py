@@ -44,8 +44,13 @@ class MoreMethods:
 
     @teaching
     def flatten(self, start: Any = 0, end: int = -1) -> Any:
-        """One axis in the place of the axes start … end, all of them by default: mg.flatten."""
-        return op.flatten(self, start=0 if isinstance(start, str) else start, end=end)
+        """One axis in the place of the axes start … end, all of them by default: mg.flatten.
+
+        NumPy's order ("C", "F") stands in the place of start too: x.flatten("F").
+        """
+        if isinstance(start, str):
+            return op.reshape(self, shape=-1, order=start)
+        return op.flatten(self, start=start, end=end)
 
     @teaching
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:

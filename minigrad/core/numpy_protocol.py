@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import bfloat16
 from .caches import cached
 from .registry import numpy_table, op, scipy_table
 
@@ -81,7 +82,7 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
         raise _unknown(name)
     dtype = options.pop("dtype", None)
     if dtype is not None:
-        inputs = _in_dtype(entry, name, inputs, dtype)
+        inputs = _in_dtype(ufunc, name, inputs, dtype)
     if method == "outer":
         a, b = inputs
         inputs = op.reshape(a, shape=(*np.shape(a), *(1,) * np.ndim(b))), b
@@ -116,11 +117,31 @@ def _refuse_options(name: str, options: dict) -> None:
             raise TypeError(f"np.{name}: {option}= is not supported on tensors")
 
 
-def _in_dtype(entry: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
-    """The inputs cast to `dtype`, in which NumPy would compute."""
-    if not getattr(entry, "rules", True):  # comparisons: dtype= is that of the result there
-        raise TypeError(f"np.{name}: dtype= is not supported on tensors; use y.astype(dtype)")
-    return tuple([op.astype(x, dtype) if hasattr(x, "dtype") else x for x in inputs])
+def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
+    """The inputs in the dtypes of NumPy's loop for results of `dtype`; NumPy's error if none is.
+
+    np.abs of complex numbers with dtype=float takes complex ones and np.less with dtype=bool any;
+    np.add with dtype=int takes no fractions, which it would cut off.
+    """
+    wanted = np.dtype(dtype)
+    given = [_loop_dtype(x, wanted) for x in inputs]
+    signature = (None,) * ufunc.nin + (wanted,) * ufunc.nout
+    try:
+        loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), signature=signature)
+    except TypeError as error:
+        raise TypeError(f"np.{name}: dtype={wanted} does not fit {given}: {error}") from None
+    if any(part.hasobject for part in loop):
+        raise TypeError(f"np.{name}: dtype=object is not supported on tensors")
+    return tuple([op.astype(x, to) if hasattr(x, "dtype") else x
+                  for x, to in zip(inputs, loop, strict=False)])  # fmt: skip
+
+
+def _loop_dtype(x: Any, wanted: Any) -> Any:
+    """What resolve_dtypes is told of an input; NumPy's numbers of Python are not weak beside
+    bfloat16, ours are."""
+    if type(x) in (int, float, complex):
+        return wanted if wanted == bfloat16 else type(x)
+    return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
 def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
@@ -128,8 +149,13 @@ def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
     entry = _op_named(_REDUCE, ufunc, name)
     initial, dtype = options.pop("initial", None), options.pop("dtype", None)
     options.setdefault("axis", 0)
-    y = entry(_as_computed(ufunc, x, dtype), **options)
-    return y if initial is None else ufunc(y, initial)
+    x = _as_computed(ufunc, x, dtype)
+    if initial is None:
+        return entry(x, **options)
+    if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
+        return op.sum(x, dtype=x.dtype, **options) + initial
+    y = entry(x, **options)
+    return ufunc(y, bool(initial) if y.dtype == bool else initial)
 
 
 def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:

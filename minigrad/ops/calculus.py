@@ -21,7 +21,7 @@ from .axes import (
 from .batching import align, behind, full
 
 __all__ = [
-    "convolve", "correlate", "cross", "diff", "ediff1d", "gradient", "interp", "polyval",
+    "convolve", "correlate", "cross", "diff", "gradient", "interp", "polyval",
     "trapezoid", "unwrap",
 ]  # fmt: skip
 
@@ -66,15 +66,6 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
         return op.broadcast_to(value, shape=tuple(shape))
     return value
-
-
-@composite(numpy=np.ediff1d)
-def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` behind."""
-    x = array_like(x).reshape(-1)
-    ends = [None if v is None else array_like(v).reshape(-1) for v in (to_begin, to_end)]
-    parts = [part for part in (ends[0], x[1:] - x[:-1], ends[1]) if part is not None]
-    return op.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
 @composite(numpy=np.gradient)

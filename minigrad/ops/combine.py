@@ -8,13 +8,13 @@ import numpy as np
 
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_like, as_floating, axis_of, constant_like
+from .axes import array_beside, array_like, as_floating, axis_of, constant_like
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
-    "cartesian_prod", "combinations", "cumulative_trapezoid", "flatten", "frac", "kthvalue",
-    "logdet", "mode", "polar", "renorm", "std_mean", "unflatten", "var_mean", "view_as_complex",
-    "view_as_real",
+    "cartesian_prod", "combinations", "cumulative_trapezoid", "ediff1d", "flatten", "frac",
+    "kthvalue", "logdet", "mode", "polar", "renorm", "std_mean", "unflatten", "var_mean",
+    "view_as_complex", "view_as_real",
 ]  # fmt: skip
 
 
@@ -207,6 +207,27 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
         raise ValueError(f"flatten: axis start={start} lies behind axis end={end}")
     merged = int(np.prod(x.shape[start : end + 1]))
     return op.reshape(x, shape=(*x.shape[:start], merged, *x.shape[end + 1 :]))
+
+
+@composite(numpy=np.ediff1d)
+def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` behind.
+
+    They have x's dtype, as in NumPy; TypeError for ends that it cannot hold.
+    """
+    x = array_like(x).reshape(-1)
+    ends = [None if v is None else _in_dtype_of(x, v) for v in (to_begin, to_end)]
+    parts = [part for part in (ends[0], x[1:] - x[:-1], ends[1]) if part is not None]
+    return op.concatenate(parts) if len(parts) > 1 else parts[0]
+
+
+def _in_dtype_of(x: Any, end: Any) -> Any:
+    """Values that ediff1d puts beside those of x, as a vector of x's dtype."""
+    end = array_beside(end, x).reshape(-1)
+    if not np.can_cast(end.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"ediff1d: to_begin and to_end of {end.dtype} do not fit x of {x.dtype}; "
+                        "bring one of them to the other's dtype with astype")  # fmt: skip
+    return op.astype(end, dtype=x.dtype)
 
 
 @composite

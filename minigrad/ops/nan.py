@@ -4,12 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, is_floating
+from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import raw
 from .axes import array_like, constant_array, module_of
 from .batching import full
+from .elementwise.support import ordered
 from .reduce.order import fractional_rank, rows_over, with_axes
 
 __all__ = [
@@ -65,6 +66,10 @@ def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
 def nanmean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
     """y = the mean of the elements that are not NaN; NaN where there is none."""
     x = array_like(x)
+    wanted = resolve_dtype(dtype)
+    if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
+        raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
+                        "they are added; take the mean first, then y.astype")  # fmt: skip
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
     return total / _counted(x, axis, keepdims, total.dtype)
 
@@ -183,7 +188,11 @@ def nanquantile(
     q: a number or an array, constants; its axes come first in the result. method: as in quantile.
     The gradient goes to the two neighbours by their weights. NaN where all are NaN.
     """
-    x, q = array_like(x), np.asarray(constant_array(q, "q"), dtype=np.float64)
+    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method)
+
+
+def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str = "linear") -> Any:
+    q = np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = rows_over(x, axis)
@@ -220,4 +229,4 @@ def nanpercentile(
 @composite(numpy=np.nanmedian)
 def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The median of the elements that are not NaN; half the gradient each for an even count."""
-    return nanquantile(x, 0.5, axis=axis, keepdims=keepdims)
+    return _nanquantile(array_like(x), 0.5, axis, keepdims)

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import is_differentiable
 from ..core.registry import numpy_table, op
 from ..core.tensor import Tensor, raw, wrap
 from .axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from .elementwise.support import ordered
 from .index.scattering import along_key
 
 __all__: list[str] = []  # they are reached through NumPy's names
@@ -98,7 +100,7 @@ def _isneginf(x: Any) -> Any:
 
 @_numpy(np.digitize)
 def _digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    edges = np.asarray(_plain(bins))
+    x, edges = ordered(x, "np.digitize"), np.asarray(_plain(bins))
     np.digitize(0, edges)  # raises where the edges neither rise nor fall
     side, falls = "left" if right else "right", edges.size > 0 and edges[0] > edges[-1]
     places = op.searchsorted(constant_like(edges[::-1] if falls else edges, x), x, side=side)
@@ -163,13 +165,25 @@ def _linspace(
     """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
     if operator.index(num) < 0:
         raise ValueError(f"np.linspace: num is how many samples, 0 or more, got {num}")
-    start, stop = op.broadcast_arrays(start, stop)
+    start, stop, floating = _ends(start, stop)
     parts = num - 1 if endpoint else num
-    floating = np.result_type(start.dtype, stop.dtype, np.float16)
     share = (np.arange(num) / max(parts, 1)).reshape(-1, *(1,) * start.ndim).astype(floating)
     share = constant_like(share, start)
     y = _of_dtype(op.moveaxis(start * (1 - share) + stop * share, 0, axis), dtype, op.floor)
     return (y, (stop - start) / (parts or np.nan)) if retstep else y
+
+
+def _ends(*ends: Any) -> tuple:
+    """Both ends as arrays of one shape, and the dtype between them: numbers of Python are weak."""
+    arrays = [array_like(x) for x in ends if type(x) not in (int, float, complex)]
+    dtype = np.result_type(*[x.dtype for x in arrays])
+    dtype = dtype if is_differentiable(dtype) else np.dtype(np.float64)
+    if any(type(x) is complex for x in ends):
+        dtype = np.result_type(dtype, np.complex64)
+    beside = arrays[0]
+    ends = tuple([x if type(x) not in (int, float, complex) else
+                  constant_like(np.asarray(x, dtype), beside) for x in ends])  # fmt: skip
+    return *op.broadcast_arrays(*ends), dtype
 
 
 def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
@@ -193,7 +207,7 @@ def _geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """start^(1 − s) stop^s; NaN where the signs differ, as in NumPy."""
-    start, stop = op.broadcast_arrays(start, stop)
+    start, stop, _ = _ends(start, stop)
     if (raw(start) == 0).any() or (raw(stop) == 0).any():
         raise ValueError("np.geomspace: start and stop must not be 0; np.linspace takes any number")
     sign = op.sign(start)

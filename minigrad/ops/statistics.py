@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import is_differentiable
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
+from ..core.tensor import raw
 from .axes import array_beside, array_like, as_floating, axis_of, constant_array, module_of
 from .index.in_order import sum_in_order
 
@@ -30,6 +32,8 @@ def average(
         total = np.full(y.shape, x.size / max(y.size, 1), dtype=y.dtype)
     else:
         w = array_like(weights)
+        if not is_differentiable(np.result_type(x.dtype, w.dtype)):
+            x, w = (op.astype(v, dtype=np.float64) for v in (x, w))  # a product would wrap round
         if w.shape != x.shape:
             if axis is None or np.ndim(axis) or w.shape != (x.shape[axis],):
                 raise ValueError(
@@ -70,8 +74,9 @@ def cov(
         c = c / (n - ddof) if n > ddof else c * np.nan
     else:
         x = as_floating(x)
-        a = module_of(x).ones(n) if aweights is None else array_like(aweights)
-        w = a if fweights is None else a * array_like(constant_array(fweights, "fweights"))
+        w = a = module_of(x).ones(n) if aweights is None else _weights(aweights, "aweights", n)
+        if fweights is not None:
+            w = a * _weights(constant_array(fweights, "fweights"), "fweights", n)
         total = op.sum(w)  # as precise as the weights, and so is f
         f = total - ddof * (1 if aweights is None else op.sum(w * a) / total)
         f = op.where(f > 0, f, np.nan)
@@ -80,6 +85,21 @@ def cov(
         centred = x - op.astype(mean, dtype=x.dtype)
         c = op.astype(op.matmul(centred * w, centred.conj().T) / f, dtype=x.dtype)
     return op.squeeze(c) if c.shape == (1, 1) else c
+
+
+def _weights(weights: Any, name: str, n: int) -> Any:
+    """The weights of n observations, whole numbers for fweights: how often each was made."""
+    w = array_like(weights)
+    if w.shape != (n,):
+        raise ValueError(f"cov: {name} holds one weight for each of the {n} observations, shape "
+                         f"({n},), got shape {w.shape}")  # fmt: skip
+    values = raw(w)
+    if name == "fweights" and (values != values.round()).any():
+        raise TypeError(f"cov: fweights counts observations, got fractions, {w.dtype}; "
+                        "weights that are no counts are aweights")  # fmt: skip
+    if (values < 0).any():
+        raise ValueError(f"cov: {name} must be 0 or more, got {values.min()}")
+    return w
 
 
 def _variables(m: Any, rowvar: bool) -> Any:

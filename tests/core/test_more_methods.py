@@ -101,3 +101,9 @@ def test_help_says_what_every_method_is():
 def test_a_method_that_is_an_op_is_a_function_of_the_library_too(name):
     rooms = (mg, mg.linalg, mg.special)
     assert any(getattr(room, name, None) is not None for room in rooms)
+
+
+def test_flatten_takes_numpys_order():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert x.flatten("F").tolist() == [1, 3, 2, 4]
+    assert x.flatten("C").tolist() == x.flatten().tolist() == [1, 2, 3, 4]

@@ -101,6 +101,33 @@ def test_what_is_not_recorded_is_refused_by_name(x, call, message):
         call(x)
 
 
+def test_a_reduction_starts_from_initial_in_its_own_dtype():
+    truths, nothing = np.array([[False, False]]), np.zeros((0, 2))
+    for f, x, initial in (
+        (np.maximum, truths, 2), (np.minimum, truths, 0), (np.add, np.int8([100, 100]), 300),
+        (np.maximum, nothing, 3), (np.fmin, nothing, -1), (np.multiply, nothing, 2),
+    ):  # fmt: skip
+        y, expected = f.reduce(mg.tensor(x), initial=initial), f.reduce(x, initial=initial)
+        assert y.dtype == expected.dtype and np.array_equal(y, expected), (f, x, initial)
+
+
+def test_a_ufuncs_dtype_is_that_of_a_loop_numpy_has_or_an_error():
+    z, n = mg.tensor([3 + 4j, 1j], dtype=mg.complex64), mg.tensor([6, 5])
+    assert np.absolute(z, dtype=np.float64).tolist() == [5, 1]
+    assert np.bitwise_and(n, 3, dtype=np.int32).dtype == np.int32
+    assert np.less(n, n[::-1], dtype=bool).tolist() == [False, True]
+    assert np.ldexp(n, n, dtype=np.float64).tolist() == [384, 160]
+    half = np.add(mg.tensor([1.0], dtype="bfloat16"), 0.5, dtype=mg.bfloat16)
+    assert half.dtype == mg.bfloat16 and half.tolist() == [1.5]
+    for narrowed in (
+        lambda: np.add(mg.tensor([1.5]), 2.0, dtype=np.int32),
+        lambda: np.power(z, z, dtype=np.float64),
+        lambda: np.sqrt(n, dtype=np.int64),
+    ):
+        with pytest.raises(TypeError, match=r"np\.(add|power|sqrt): dtype=(int|float)\d+ does not"):
+            narrowed()
+
+
 def test_numpys_names_and_places_of_arguments_are_understood(x):
     assert np.sum(a=x, axis=0).shape == np.sum(x, 0, None, None).shape == (2,)
     assert np.sum(x, 0, None, None, True).shape == np.max(x, 0, None, True).shape == (1, 2)

@@ -119,3 +119,10 @@ def test_they_map_over_examples():
 
 def test_one_choice_takes_nothing():
     assert mg.combinations(A[0, 0], 0).shape == (1, 0)
+
+
+def test_the_ends_of_ediff1d_take_the_dtype_of_the_differences():
+    x = mg.tensor([1.0, 3.0], dtype=mg.float32)
+    assert mg.ediff1d(x, to_end=1, to_begin=[2, 0]).dtype == np.float32
+    with pytest.raises(TypeError, match="to_end of float64 do not fit x of int64"):
+        mg.ediff1d(mg.tensor([1, 2]), to_end=0.5)

@@ -106,3 +106,11 @@ def test_multi_dot_is_the_chain():
 def test_multi_dot_does_not_broadcast():
     with pytest.raises(ValueError, match=r"as many rows as.*got shapes \[\(2, 1\), \(3, 2\)\]"):
         mg.multi_dot([np.ones((2, 1)), np.ones((3, 2))])
+
+
+def test_a_sum_of_whole_numbers_keeps_their_dtype_as_a_product_does():
+    x = np.array([[3, 4], [5, 6]], np.int8)
+    for subscripts, operands in (("ij->", (x,)), ("ij->j", (x,)), ("ij,jk->k", (x, x))):
+        y, expected = mg.einsum(subscripts, *operands), np.einsum(subscripts, *operands)
+        assert y.dtype == expected.dtype and np.array_equal(y, expected), subscripts
+    assert float(mg.einsum("i->", mg.tensor(np.ones(3000), dtype="bfloat16"))) == 3008

@@ -350,3 +350,13 @@ def test_python_operators_reach_the_ops_from_both_sides():
     for y, expected in pairs:
         assert isinstance(y, mg.Tensor)
         np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("f", [np.deg2rad, np.rad2deg])
+def test_degrees_have_numpys_dtypes_and_no_complex_ones(f):
+    for dtype in (np.int8, np.uint8, np.int16, np.int64, np.float16):
+        x = np.array([3, 90], dtype)
+        y = f(mg.tensor(x))
+        assert y.dtype == f(x).dtype and np.array_equal(y, f(x))
+    with pytest.raises(TypeError, match=r"(deg2rad|rad2deg)\(x: complex128"):
+        f(mg.tensor([1j]))

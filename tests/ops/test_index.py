@@ -369,3 +369,10 @@ def test_index_add_takes_a_factor_as_pytorchs_does():
     x, source, alpha = mg.zeros(3), mg.tensor([1.0, 2.0]), mg.tensor(3.0, requires_grad=True)
     y = mg.index_add(x, 0, np.array([2, 2]), source, alpha=alpha)
     assert y.tolist() == [0, 0, 9] and mg.grad(y.sum(), alpha).item() == 3
+
+
+def test_an_empty_list_of_indices_takes_nothing():
+    x = mg.tensor([[1.0, 2.0]], requires_grad=True)
+    y = np.take(x, [], axis=1)
+    y.sum().backward()
+    assert y.shape == (1, 0) and x.grad.tolist() == [[0, 0]]

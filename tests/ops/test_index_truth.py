@@ -41,3 +41,16 @@ def test_the_gradient_of_distinct_values_goes_to_the_first_of_equal_ones():
     (values * np.array([10.0, 20.0, 30.0])).sum().backward()
     assert values.tolist() == [1, 2, 3] and counts.tolist() == [2, 1, 1]
     assert x.grad.tolist() == [30, 10, 20, 0]
+
+
+def test_truths_choose_between_two():
+    x = mg.tensor([1.0, -2.0], requires_grad=True)
+    y = mg.choose(mg.tensor([True, False]), [-x, x])
+    assert y.tolist() == [1, 2]
+
+
+def test_a_real_tensor_is_not_filled_with_the_real_part_of_a_complex_value():
+    x, z = mg.tensor([1.0, 2.0]), mg.tensor(3 + 4j)
+    with pytest.raises(TypeError, match="masked_fill: x, float64, has no place for the imag"):
+        mg.masked_fill(x, x > 1, z)
+    assert mg.masked_fill(x.astype(np.complex64), x > 1, z).tolist() == [1, 3 + 4j]

@@ -122,3 +122,20 @@ def test_nanquantile_has_numpys_methods(method):
 def test_a_median_of_booleans_is_that_of_zeros_and_ones():
     x = mg.tensor([[True, False, True], [False, False, True]])
     assert mg.nanmedian(x, axis=1).tolist() == [1.0, 0.0] and mg.nanmedian(x).item() == 0.5
+
+
+def test_quantiles_need_numbers_with_an_order():
+    x = mg.tensor([1 + 2j, 3])
+    for f in (mg.quantile, mg.percentile, mg.nanquantile, np.nanpercentile):
+        with pytest.raises(TypeError, match="quantile: x must be real, got complex128"):
+            f(x, 0.5)
+    with pytest.raises(TypeError, match=r"np\.digitize: x must be real"):
+        np.digitize(x, [0, 1])
+
+
+@pytest.mark.parametrize("f", [mg.nanmean, mg.nanvar, mg.nanstd, np.nanmean])
+def test_a_mean_of_fractions_is_not_taken_of_whole_parts(f):
+    x = mg.tensor([0.5, 0.5, np.nan, 1.5])
+    with pytest.raises(TypeError, match="nanmean: dtype=int64 would cut off the fractions"):
+        f(x, dtype=np.int64)
+    assert f(x.astype(np.float32), dtype=np.float64).dtype == np.float64

@@ -154,3 +154,12 @@ def test_what_is_asked_of_each_element_or_of_the_shape_runs_under_vmap(f):
 def test_digitize_refuses_edges_without_an_order():
     with pytest.raises(ValueError, match="monotonically increasing or decreasing"):
         np.digitize(mg.ones(2), [0.0, 2.0, 1.0])
+
+
+@pytest.mark.parametrize("f", [np.linspace, np.logspace, np.geomspace])
+def test_between_the_ends_numbers_of_python_are_weak(f):
+    for dtype in (mg.bfloat16, np.float16, np.float32, np.complex64):
+        x = mg.tensor([1.0, 2.0], dtype=dtype)
+        assert f(x, 3, 4).dtype == f(3.0, x, 4).dtype == f(x, x, 4).dtype == dtype
+    small = np.array([1, 2], np.int8)
+    assert f(mg.tensor(small), 3, 4).dtype == np.float64

@@ -342,3 +342,15 @@ def test_an_option_of_another_mode_of_pad_is_refused():
         np.pad(mg.tensor([1.0]), 1, "wrap", stat_length=1)
     with pytest.raises(ValueError, match="stat_length must be 1 or more, got 0"):
         np.pad(mg.tensor([1.0]), 1, "maximum", stat_length=0)
+
+
+def test_arrays_are_joined_in_a_dtype_of_their_kind_or_refused():
+    z, x = mg.tensor([1 + 2j]), mg.tensor([1.5])
+    assert mg.concatenate([x, x], dtype="bfloat16").dtype == mg.bfloat16
+    assert mg.stack([x, z], dtype=np.complex64).dtype == np.complex64
+    for join, part, dtype in (
+        (mg.concatenate, z, np.float32), (mg.stack, z, mg.bfloat16),
+        (np.concatenate, x, np.int64),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=r"dtype=\w+ would cut off parts of"):
+            join([part, part], dtype=dtype)

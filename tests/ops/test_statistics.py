@@ -103,3 +103,28 @@ def test_histograms_of_points_are_numpys_and_differentiable_in_the_weights():
         for ours, numpys in zip(of_two, np.histogram2d(*points.T, bins, weights=w), strict=True):
             np.testing.assert_allclose(np.asarray(ours), numpys)
     assert gradcheck(lambda w: mg.histogramdd(points, 2, density=True, weights=w)[0], (w,))
+
+
+def test_a_weighted_average_of_small_whole_numbers_does_not_wrap_round():
+    x = np.array([200, 100], np.uint8)
+    assert float(mg.average(mg.tensor(x), weights=mg.tensor(x))) == np.average(x, weights=x)
+    _, total = mg.average(mg.tensor(x), weights=[1, 2], returned=True)
+    assert total.dtype == np.float64 and float(total) == 3
+
+
+def test_weights_of_observations_are_one_for_each_and_not_negative():
+    x = mg.tensor(np.arange(12.0).reshape(3, 4))
+    for options, error, message in (
+        (
+            {"aweights": [2.0]},
+            ValueError,
+            r"aweights holds one weight for each of the 4 obs.*\(1,\)",
+        ),
+        ({"fweights": np.ones((4, 4), int)}, ValueError, r"fweights holds one weight.*\(4, 4\)"),
+        ({"fweights": [0.5, 1, 1, 1]}, TypeError, "fweights counts observations, got fractions"),
+        ({"fweights": [1, -2, 1, 1]}, ValueError, "fweights must be 0 or more, got -2"),
+        ({"aweights": [1, -0.5, 1, 1]}, ValueError, "aweights must be 0 or more, got -0.5"),
+    ):
+        for f in (mg.cov, np.cov):
+            with pytest.raises(error, match=message):
+                f(x, **options)

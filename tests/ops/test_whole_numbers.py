@@ -74,3 +74,13 @@ def test_a_density_of_whole_weights_is_divided_by_the_widths_of_its_bins():
     x, w = np.array([0, 1, 1, 2, 3]), np.array([1, 2, 3, 4, 5])
     y, _ = mg.histogram(mg.tensor(x), bins=4, weights=mg.tensor(w), density=True)
     np.testing.assert_allclose(y.numpy(), np.histogram(x, 4, weights=w, density=True)[0])
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_functions_of_8_bit_numbers_reach_beyond_float16(dtype):
+    x = np.array([2, 20], dtype)
+    for name in ("gamma", "i0", "sinc"):
+        f = getattr(mg.special, name)
+        y = f(mg.tensor(x))
+        assert y.dtype == np.float32, name
+        np.testing.assert_allclose(y, f(x.astype(np.float64)), rtol=1e-6, atol=1e-15)

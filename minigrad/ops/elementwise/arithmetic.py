@@ -8,7 +8,7 @@ import numpy as np
 from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
 from .selection import keep
-from .support import in_float32, zero
+from .support import zero
 
 __all__ = [
     "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
@@ -217,16 +217,14 @@ arctan2 = elementwise(
     doc="y = the angle of (b, a) ;  ∂y/∂a = b/(a² + b²), ∂y/∂b = −a/(a² + b²), both 0 at (0, 0)",
 )
 deg2rad = elementwise(
-    in_float32(lambda x: x * (math.pi / 180)),
-    name="deg2rad",
-    numpy=(np.deg2rad, np.radians),
+    np.deg2rad,
+    numpy=np.radians,
     dx=lambda g: g * (math.pi / 180),
     doc="y = x π/180",
 )
 rad2deg = elementwise(
-    in_float32(lambda x: x * (180 / math.pi)),
-    name="rad2deg",
-    numpy=(np.rad2deg, np.degrees),
+    np.rad2deg,
+    numpy=np.degrees,
     dx=lambda g: g * (180 / math.pi),
     doc="y = x 180/π",
 )

@@ -27,8 +27,9 @@ def in_float32(forward: Callable) -> Callable:
     def widened(x: Any, *args: Any, **params: Any) -> Any:
         x = x if hasattr(x, "dtype") else np.asarray(x)
         wide = accumulator(x.dtype)
-        if wide is None and x.dtype.kind in "bu":  # −x of a natural number would wrap round
-            return widened(x.astype(np.result_type(x.dtype, np.float16)), *args, **params)
+        if wide is None and (x.dtype.kind in "bu" or x.dtype == np.int8):
+            # −x of a natural number would wrap round; float16, NumPy's for 8 bits, ends at 65504
+            return forward(x.astype(np.result_type(x.dtype, np.float32)), *args, **params)
         if wide is None:
             return forward(x, *args, **params)
         y = forward(x.astype(wide), *args, **params)
@@ -37,14 +38,15 @@ def in_float32(forward: Callable) -> Callable:
     return widened
 
 
-def ordered(x: Any) -> Any:
+def ordered(x: Any, function: str = "") -> Any:
     """x, whose numbers must have an order: TypeError for complex ones, as in PyTorch. NumPy sorts
-    these by their real parts, which no function made of pieces along the real line means."""
+    these by their real parts, which no function made of pieces along the real line means. An op's
+    errors name it; another function gives its name."""
     dtype = getattr(x, "dtype", None)
     if dtype is not None and dtype.kind == "c":
         raise TypeError(
-            f"x must be real, got {dtype}: complex numbers have no order. Apply it to x.real and "
-            "x.imag, or to abs(x)"
+            f"{function and function + ': '}x must be real, got {dtype}: complex numbers have no "
+            "order. Apply it to x.real and x.imag, or to abs(x)"
         )
     return x
 

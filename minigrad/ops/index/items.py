@@ -147,6 +147,11 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             f"{x.shape}; fill needs a mask no larger than x"
         )
     if hasattr(value, "dtype") and value.dtype != x.dtype:
+        if value.dtype.kind == "c" != x.dtype.kind:
+            raise TypeError(
+                f"masked_fill: x, {x.dtype}, has no place for the imaginary part of the value, "
+                f"{value.dtype}; say value.real, or make x complex"
+            )
         value = value.astype(x.dtype)
     return op.where(mask, value, x)
 

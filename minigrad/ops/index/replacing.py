@@ -107,7 +107,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     a = _beside(array_like(a), choices[0])
     shape = np.broadcast_shapes(a.shape, choices[0].shape)
     stacked = op.stack([op.broadcast_to(c, shape=shape) for c in choices])
-    a = op.broadcast_to(a, shape=shape)
+    a = op.broadcast_to(a if a.dtype != bool else op.astype(a, dtype=np.intp), shape=shape)
     n = len(choices)
     a = op.clip(a, 0, n - 1) if mode == "clip" else a % n if mode == "wrap" else a
     named = raw(a)  # under vmap those of all examples

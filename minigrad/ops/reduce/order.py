@@ -9,6 +9,7 @@ from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
 from ..axes import array_like, axes_of, constant_array, constant_like, count
+from ..elementwise.support import ordered
 from .extrema import share
 
 __all__ = ["median", "order_statistics", "percentile", "quantile"]
@@ -86,7 +87,7 @@ def quantile(
     by how far they are apart, 0 where the rank is whole; but a q for lower, higher, nearest or
     midpoint is a constant.
     """
-    x, step = array_like(x), None
+    x, step = ordered(array_like(x), "quantile"), None
     if method in _CONTINUOUS and isinstance(q, Tensor) and is_differentiable(q.dtype):
         step = (q - q.detach()).reshape(-1)  # 0, with the derivative of q
         q = q.detach()

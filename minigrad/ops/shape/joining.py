@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import is_floating, resolve_dtype
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of
@@ -56,15 +57,27 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
     arrays = _listed(arrays, "concatenate")
     if axis is None:
         arrays, axis = [op.reshape(x, shape=-1) for x in arrays], 0
-    y = concatenate_arrays(*arrays, axis=axis)
-    return y if dtype is None else y.astype(dtype)
+    return _cast(concatenate_arrays(*arrays, axis=axis), dtype, "concatenate")
 
 
 @composite(numpy=np.stack)
 def stack(arrays: Sequence, axis: int = 0, dtype: Any = None) -> Any:
     """Arrays of one shape side by side along a new axis: n arrays (…) give (n, …) for axis=0."""
-    y = stack_arrays(*_listed(arrays, "stack"), axis=axis)
-    return y if dtype is None else y.astype(dtype)
+    return _cast(stack_arrays(*_listed(arrays, "stack"), axis=axis), dtype, "stack")
+
+
+def _cast(y: Any, dtype: Any, name: str) -> Any:
+    """y in the dtype asked for, which must be of its kind: NumPy's casting="same_kind"."""
+    wanted = resolve_dtype(dtype)
+    if wanted is None:
+        return y
+    real = is_floating(y.dtype) and is_floating(wanted)
+    if y.dtype.kind == "c" != wanted.kind or not (
+        real or np.can_cast(y.dtype, wanted, "same_kind")
+    ):
+        raise TypeError(f"{name}: dtype={wanted} would cut off parts of {y.dtype}; if that is "
+                        f"meant, {name} first, then y.astype({wanted.name!r})")  # fmt: skip
+    return y.astype(wanted)
 
 
 def _listed(arrays: Any, name: str) -> list:
