@@ -33,15 +33,15 @@ class Batched(NoLeaf, Tensor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.data.shape[1:]
+        return self._data.shape[1:]
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim - 1
+        return self._data.ndim - 1
 
     @property
     def size(self) -> int:
-        return self.data.size // max(self.data.shape[0], 1)
+        return self._data.size // max(self._data.shape[0], 1)
 
     def __len__(self) -> int:
         if not self.shape:
