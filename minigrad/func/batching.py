@@ -14,6 +14,7 @@ from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from . import tree
+from .indices import read_each, rows_named
 from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
 
@@ -61,6 +62,12 @@ class Batched(NoLeaf, Tensor):
             "NumPy array; compute with it as a tensor (mg.stack and mg.hstack join some, as "
             "np.array and np.r_ would), or return it from the mapped function"
         )
+
+    @staticmethod
+    def reads_each(index: Any) -> Callable | None:
+        """What reads x[index] for an index that differs from example to example, if anything."""
+        items = rows_named(index)
+        return (lambda x, _: read_each(x, items)) if items else None
 
     item = tolist = numpy = _no_value
     __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value
