@@ -141,7 +141,7 @@ class FunctionCall(Primitive):
 
     def _refuse_unmarked(self, ctx: Context, tensors: list, before: int) -> None:
         for name, x in zip(self.arrays, tensors, strict=True):
-            if x.data.size and not ctx.is_dirty(x) and versions.written_after(x.data, before):
+            if x._data.size and not ctx.is_dirty(x) and versions.written_after(x._data, before):
                 raise InPlaceError(
                     f"{self.name}.forward changed its argument {name!r}, {describe(x)}, in place "
                     f"without saying so: call ctx.mark_dirty({name}) and return it, or change a "
@@ -162,7 +162,7 @@ class FunctionCall(Primitive):
                 ys[0].node = None
             for at, changed in self.ctx.dirty_outputs.items():
                 x = self.given[changed]
-                x.data, x.node = ys[at].data, ys[at].node
+                x._data, x.node = ys[at]._data, ys[at].node
                 ys[at] = x
         return tuple(with_plain(ys, self.plain)) if several else ys[0]
 

@@ -34,7 +34,7 @@ class InPlace(Methods):
 
     __slots__ = ()
 
-    data: Any
+    _data: Any
     node: Any
     _grad: Any
 
@@ -101,8 +101,8 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     if _is_recorded(x, value, what, index):
         y = op.setitem(x, _with_dtype_of(x, value, what), index=index)
         return _become(x, y)
-    x.data[_plain(index)] = _plain(value)
-    versions.note_write(x.data, f"`{what}`")
+    x._data[_plain(index)] = _plain(value)
+    versions.note_write(x._data, f"`{what}`")
     return x
 
 
@@ -121,8 +121,8 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
         return y
     if recorded:
         return _become(x, y)
-    x.data[...] = y.data
-    versions.note_write(x.data, f"`{what}`")
+    x._data[...] = y._data
+    versions.note_write(x._data, f"`{what}`")
     return x
 
 
@@ -168,34 +168,34 @@ def seen_by_x_alone(x: Any) -> bool:
     The node that made x may have saved the array as its result: it never shows it to anybody.
     Inside a transform x.data is a tensor of the level below, and so on down to the array.
     """
-    while isinstance(x.data, InPlace):
-        if sys.getrefcount(x.data) > _ALONE + _saved_by_own_node(x):
+    while isinstance(x._data, InPlace):
+        if sys.getrefcount(x._data) > _ALONE + _saved_by_own_node(x):
             return False
-        x = x.data
-    if type(x.data) is not np.ndarray:
-        return x.data.base is None  # CuPy: only views are told apart
-    if sys.getrefcount(x.data) > _ALONE + _saved_by_own_node(x):
+        x = x._data
+    if type(x._data) is not np.ndarray:
+        return x._data.base is None  # CuPy: only views are told apart
+    if sys.getrefcount(x._data) > _ALONE + _saved_by_own_node(x):
         return False
-    base = x.data.base
+    base = x._data.base
     return base is None or type(base) is np.ndarray and sys.getrefcount(base) <= _BASE_ALONE
 
 
 def _saved_by_own_node(x: Any) -> int:
     """How often the node that made x holds its data."""
     saved = getattr(x.node, "saved", None)
-    return sum(value is x.data for value in saved) if type(saved) is tuple else 0
+    return sum(value is x._data for value in saved) if type(saved) is tuple else 0
 
 
 class _Holder:
-    __slots__ = ("data",)
+    __slots__ = ("_data",)
 
 
 def _count_alone() -> tuple[int, int]:
     """The counts this interpreter shows: for an array in one slot; for its base, named here."""
     x = _Holder()
-    x.data = np.empty(4).reshape(2, 2)
-    base = x.data.base
-    return sys.getrefcount(x.data), sys.getrefcount(base)
+    x._data = np.empty(4).reshape(2, 2)
+    base = x._data.base
+    return sys.getrefcount(x._data), sys.getrefcount(base)
 
 
 _ALONE, _BASE_ALONE = _count_alone()
@@ -239,7 +239,7 @@ def _become(x: Any, y: Any) -> Any:
         joined.note(x, y.level)
     if hooks.registered:
         hooks.keep_retaining(x, x.node, y.node)
-    x.data, x.node = y.data, y.node
+    x._data, x.node = y._data, y.node
     if y.level:
         x.__class__ = type(y)
         x._grad = y._grad  # where a dual number has its tangent
@@ -251,8 +251,8 @@ def _keep_history(x: Any, y: Any) -> None:
     while isinstance(y, InPlace):
         if isinstance(x, InPlace) and x.level == y.level:
             y.node, y._grad = x.node, x._grad
-            x = x.data
-        y = y.data
+            x = x._data
+        y = y._data
 
 
 def _level_of(index: Any) -> int:
@@ -275,4 +275,4 @@ def _plain(value: Any) -> Any:
     """Arrays in the place of tensors, in an index or a value."""
     if type(value) is tuple:
         return tuple([_plain(part) for part in value])
-    return value.data if isinstance(value, InPlace) else value
+    return value._data if isinstance(value, InPlace) else value

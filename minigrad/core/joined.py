@@ -21,7 +21,7 @@ class Before(NamedTuple):
     def restore(self, x: Any) -> None:
         """Let x be that again."""
         x.__class__ = self.kind
-        x.data, x.node, x._grad = self.data, self.node, self.grad
+        x._data, x.node, x._grad = self.data, self.node, self.grad
 
 
 class _Joined(threading.local):
@@ -37,7 +37,7 @@ def note(x: Any, level: int, before: Before | None = None) -> None:
     here, key = _joined.levels.setdefault(level, {}), id(x)
     if key not in here:
         gone = weakref.ref(x, lambda _: here.pop(key, None))
-        here[key] = gone, before or Before(type(x), x.data, x.node, x._grad)
+        here[key] = gone, before or Before(type(x), x._data, x.node, x._grad)
 
 
 def has(x: Any, level: int) -> bool:

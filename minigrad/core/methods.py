@@ -6,13 +6,24 @@ core/registry.py says why. The operators call `apply`, which is what calling an 
 leaves its own loop to call an object, which takes 0.1 µs longer.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from ..backends.device import OperandError
 from .axis_methods import AxisMethods
-from .errors import teaching
+from .errors import TransformError, teaching
 from .more_methods import documented
 from .registry import op
+
+
+def reader_of(index: Any) -> Callable | None:
+    """What reads x[index] where vmap gives each example an index of its own; else None."""
+    for item in index if isinstance(index, tuple) else (index,):
+        while isinstance(item, Methods):
+            if reader := getattr(item, "reads_each", None):
+                return reader(index)
+            item = item._data  # type: ignore[attr-defined]
+    return None
 
 
 @documented
@@ -144,7 +155,13 @@ class Methods(AxisMethods):
         return op.bitwise_invert(self)
 
     def __getitem__(self, index: Any) -> Any:
-        return op.getitem(self, index=index)
+        try:
+            return op.getitem(self, index=index)
+        except TransformError:
+            each = reader_of(index)
+            if each is None:
+                raise
+            return each(self, index)
 
     # -- ndarray's methods -------------------------------------------------------------------
 

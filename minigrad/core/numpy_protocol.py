@@ -100,7 +100,8 @@ def _refuse_options(name: str, options: dict) -> None:
     if options.pop("out", None) is not None:
         raise TypeError(
             f"np.{name}: out= (also `array += tensor`) would write a tensor's values "
-            "where no gradient can follow; write y = ... instead"
+            "where no gradient can follow; write y = ... instead, and for a step of a leaf, "
+            "w.data -= 0.1 * w.grad, `with mg.no_grad(): w -= 0.1 * w.grad` or an optimizer"
         )
     if options.pop("where", True) is not True:
         raise TypeError(

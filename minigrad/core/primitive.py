@@ -137,7 +137,7 @@ class Primitive(Extensible):
         for x in args:
             if isinstance(x, Tensor):
                 tensors = True
-                data = x.data
+                data = x._data
                 arrays.append(data)
                 node = x.node
                 if node is not None and bit & tracked:
@@ -197,7 +197,7 @@ class Primitive(Extensible):
             node.shape = y.shape
             node.dtype = y.dtype
         result = _new(kind)
-        result.data = y
+        result._data = y
         result.node = node
         result._grad = None
         return result
@@ -236,12 +236,12 @@ class Primitive(Extensible):
         results = []
         for index, y in enumerate(ys):
             result = _new(kind)
-            result.data = y if not isinstance(y, np.generic) else np.asarray(y)
-            result.node, result._grad = node and Port(node, index, result.data), None
+            result._data = y if not isinstance(y, np.generic) else np.asarray(y)
+            result.node, result._grad = node and Port(node, index, result._data), None
             results.append(result)
         if node is not None:
-            node.shape = tuple(r.data.shape for r in results)
-            node.dtype = tuple(r.data.dtype for r in results)
+            node.shape = tuple(r._data.shape for r in results)
+            node.dtype = tuple(r._data.dtype for r in results)
             node.ports = tuple([weakref.ref(r.node) for r in results])
         return tuple(results)
 

@@ -27,16 +27,16 @@ class Tensor(InPlace, TensorHooks):
     grad   for a leaf, the sum of the gradients that backwards have brought; a Tensor or None
     """
 
-    __slots__ = ("__weakref__", "_grad", "data", "node")
+    __slots__ = ("__weakref__", "_data", "_grad", "node")
     level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
 
-    data: Any
     node: Any
-    _grad: "Tensor | None"  # what `grad` shows; the engine, which knows what it puts, sets it here
+    _data: Any  # what `data` shows; the engine, which knows what it puts, sets these two here
+    _grad: "Tensor | None"  # what `grad` shows
 
     def __init__(self, data: Any, requires_grad: bool = False):
-        data = data.data if isinstance(data, Tensor) else data
-        self.data = array_module(data).asarray(data)
+        data = data._data if isinstance(data, Tensor) else data
+        self._data = array_module(data).asarray(data)
         self.node = None
         self._grad = None
         self.requires_grad = requires_grad
@@ -44,34 +44,49 @@ class Tensor(InPlace, TensorHooks):
     # -- what it is --------------------------------------------------------------------------
 
     @property
+    def data(self) -> Any:
+        """The array that holds the elements; inside a transform the tensor of the level below.
+
+        It may be set, to an array or to a tensor, whose array it then is (`w.data = w.data - step`
+        with a step that is a tensor): without history, as a leaf's new value.
+        """
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        plain = isinstance(value, Tensor) and not (value.level or self.level)
+        value = value._data if plain else value
+        self._data = np.asarray(value) if isinstance(value, np.generic) else value
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
-        return self.data.shape
+        return self._data.shape
 
     @property
     def dtype(self) -> np.dtype:
         """The type of the elements."""
-        return self.data.dtype
+        return self._data.dtype
 
     @property
     def ndim(self) -> int:
         """How many axes."""
-        return self.data.ndim
+        return self._data.ndim
 
     @property
     def size(self) -> int:
         """How many elements."""
-        return self.data.size
+        return self._data.size
 
     @property
     def nbytes(self) -> int:
         """Bytes of the elements."""
-        return self.data.nbytes
+        return self._data.nbytes
 
     @property
     def itemsize(self) -> int:
         """Bytes of one element."""
-        return self.data.itemsize
+        return self._data.itemsize
 
     @property
     def device(self) -> str:
@@ -168,15 +183,15 @@ class Tensor(InPlace, TensorHooks):
     def detach(self) -> "Tensor":
         """The same data (shared memory) as a constant: no history, no gradient, at no level."""
         if not self.level:
-            return wrap(self.data)
-        return wrap(detached(self.data), None, type(self))
+            return wrap(self._data)
+        return wrap(detached(self._data), None, type(self))
 
     def numpy(self) -> np.ndarray:
         """The data as a NumPy array that shares memory; read-only while the tensor is tracked.
 
         Of a tensor on a GPU it is a copy.
         """
-        array = to_host(self.data)
+        array = to_host(self._data)
         if self.requires_grad:
             array = array.view()
             array.flags.writeable = False
@@ -184,7 +199,7 @@ class Tensor(InPlace, TensorHooks):
 
     def _on_host(self) -> Any:
         """The data for Python to look at: a counted copy where it lies on a GPU."""
-        return self.data if array_module(self.data) is np else to_host(self.data)
+        return self._data if array_module(self._data) is np else to_host(self._data)
 
     def item(self) -> Any:
         """The one element, as a Python number."""
@@ -241,7 +256,7 @@ class Tensor(InPlace, TensorHooks):
 
     def __reduce__(self) -> tuple:
         """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
-        return _restore, (type(self), self.data, self.requires_grad, self._grad)
+        return _restore, (type(self), self._data, self.requires_grad, self._grad)
 
     # -- exchange with other libraries ---------------------------------------------------------
 
@@ -277,7 +292,7 @@ class Tensor(InPlace, TensorHooks):
             raise BufferError(
                 "this tensor requires a gradient, which DLPack cannot carry; hand over x.detach()"
             )
-        return self.data.__dlpack__(
+        return self._data.__dlpack__(
             stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
@@ -308,7 +323,7 @@ Elsewhere.stand_in(Tensor)
 def wrap(data: Any, node: Any = None, kind: type[Tensor] = Tensor) -> Tensor:
     """A tensor of this class around data that is an array or, inside a transform, a tensor."""
     tensor = Tensor.__new__(kind)
-    tensor.data = np.asarray(data) if isinstance(data, np.generic) else data
+    tensor._data = np.asarray(data) if isinstance(data, np.generic) else data
     tensor.node, tensor._grad = node, None
     return tensor
 
@@ -321,7 +336,7 @@ def detached(x: Any) -> Any:
 def raw(x: Any) -> Any:
     """The array inside a tensor of any level."""
     while isinstance(x, Tensor):
-        x = x.data
+        x = x._data
     return x
 
 
@@ -379,6 +394,6 @@ def _as_gradient(x: Tensor, value: Any) -> Tensor:
 
 def _restore(kind: type, data: Any, requires_grad: bool, grad: Any) -> Tensor:
     tensor = Tensor.__new__(kind)
-    tensor.data, tensor.node, tensor._grad = data, None, grad
+    tensor._data, tensor.node, tensor._grad = data, None, grad
     tensor.requires_grad = requires_grad
     return tensor

@@ -323,7 +323,7 @@ def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
 
 def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
     """The cotangent g of a root, checked; as a tensor of the root's level, or one level below."""
-    data = root.data
+    data = root._data
     if g is None:
         if data.size != 1:
             raise SeedError(
@@ -356,7 +356,7 @@ def _seed(root: Tensor, g: Any, as_tensor: bool) -> Any:
     kind = type(root) if root.level else Tensor
     at_root_level = isinstance(g, Tensor) and (type(g) is kind or g.level == root.level == 0)
     if not as_tensor:
-        return g.data if at_root_level else g
+        return g._data if at_root_level else g
     return g if at_root_level else wrap(g, None, kind)
 
 

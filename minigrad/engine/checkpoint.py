@@ -246,7 +246,7 @@ class _as_at:
 
 def _as_it_is(x: Any) -> Any:
     """A tensor of its own for an argument that a later x[i] = v would change."""
-    return wrap(x.data, x.node) if type(x) is Tensor and x.grad_fn is not None else x
+    return wrap(x._data, x.node) if type(x) is Tensor and x.grad_fn is not None else x
 
 
 def _form(y: Any) -> tuple:

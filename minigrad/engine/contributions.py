@@ -150,4 +150,4 @@ def accumulate(x: Tensor, g: Tensor, recorded: bool) -> None:
         if x._grad is None:
             x._grad = g
         else:
-            x._grad = x._grad + g if recorded else wrap(x._grad.data + g.data)
+            x._grad = x._grad + g if recorded else wrap(x._grad._data + g._data)

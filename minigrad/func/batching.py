@@ -16,6 +16,7 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from ..ops.batching import align
 from . import tree
+from .indices import read_each, rows_named
 from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
 
@@ -35,15 +36,15 @@ class Batched(NoLeaf, Tensor):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.data.shape[1:]
+        return self._data.shape[1:]
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim - 1
+        return self._data.ndim - 1
 
     @property
     def size(self) -> int:
-        return prod(self.data.shape[1:])
+        return prod(self._data.shape[1:])
 
     def __len__(self) -> int:
         if not self.shape:
@@ -63,6 +64,12 @@ class Batched(NoLeaf, Tensor):
             "NumPy array; compute with it as a tensor (mg.stack and mg.hstack join some, as "
             "np.array and np.r_ would), or return it from the mapped function"
         )
+
+    @staticmethod
+    def reads_each(index: Any) -> Callable | None:
+        """What reads x[index] for an index that differs from example to example, if anything."""
+        items = rows_named(index)
+        return (lambda x, _: read_each(x, items)) if items else None
 
     item = tolist = numpy = _no_value
     __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value

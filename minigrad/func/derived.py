@@ -11,7 +11,7 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, raw
 from . import tree
 from .batching import vmap
-from .forward import jvp, pushed_through
+from .forward import jvp, one_each, pushed_through
 from .levels import named_after
 from .reverse import Recorded, chosen, grad, no_variable, vjp, which
 
@@ -133,6 +133,8 @@ def hvp(fn: Callable, primals: tuple, tangents: tuple) -> Any:
 
     A product for one primal, which may be a tree; a tuple of them for several.
     """
+    primals = one_each("hvp", "primals", primals)
+    tangents = one_each("hvp", "tangents", tangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     return jvp(grad(fn, argnums), primals, tangents)[1]
 
@@ -144,11 +146,13 @@ def vhp(fn: Callable, primals: tuple, cotangents: tuple) -> Any:
     none. It records the first backward, so hvp takes less memory. Arguments and result as hvp's;
     torch.autograd.functional.vhp gives the pair (fn(*primals), this).
     """
+    primals = one_each("vhp", "primals", primals)
+    cotangents = one_each("vhp", "cotangents", cotangents)
     argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
     pull = vjp(grad(fn, argnums), *primals)[1]
     if len(primals) == 1:
         return pull(cotangents[0])[0]
-    return pull(tuple(cotangents))
+    return pull(cotangents)
 
 
 def _chosen_form(primals: tuple, values: list, argnums: int | tuple) -> Any:

@@ -182,7 +182,8 @@ def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) ->
     has_aux, fn returns (y, aux), and jvp returns (y, ty, aux).
     """
     require_function("jvp", fn)
-    primals, tangents = _given("primals", primals), _given("tangents", tangents)
+    primals = one_each("jvp", "primals", primals)
+    tangents = one_each("jvp", "tangents", tangents)
     if len(primals) != len(tangents):
         raise TransformError(f"jvp: {len(primals)} primals but {len(tangents)} tangents")
     xs, ts = paired("jvp", primals, tangents)
@@ -190,9 +191,12 @@ def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) ->
     return (y, ty, aux) if has_aux else (y, ty)
 
 
-def _given(what: str, values: Any) -> tuple:
+def one_each(name: str, what: str, values: Any) -> tuple:
+    """The entries for the arguments; a tensor alone would be taken for a tuple of its rows."""
     if not isinstance(values, tuple | list):
-        raise TransformError(f"jvp: {what} is a tuple with one entry for each argument, (x,) for x")
+        raise TransformError(
+            f"{name}: {what} is a tuple with one entry for each argument, (x,) for x"
+        )
     return tuple(values)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core import create
 from ..core.registry import op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from . import init
 from .linear import empty
@@ -100,8 +100,9 @@ class _BatchNorm(_ChannelNorm):
     def _momentum(self) -> float:
         """The weight of this batch; momentum=None: 1/n, so that the statistics are averages."""
         if self.num_batches_tracked is not None and self.training:
-            self.num_batches_tracked.data[...] += 1
-            note_write(self.num_batches_tracked.data, f"{type(self).__name__}.forward")
+            count = raw(self.num_batches_tracked)  # under vmap those of all examples
+            count[...] += 1
+            note_write(count, f"{type(self).__name__}.forward")
         if self.momentum is not None:
             return self.momentum
         return 1 / max(int(self.num_batches_tracked or 0), 1)

@@ -221,3 +221,31 @@ def test_a_gradient_that_is_deleted_is_none_and_comes_anew():
     assert x.grad is None
     (2 * x).sum().backward()
     assert x.grad.tolist() == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "new", [lambda w: mg.ones(2), lambda w: w.data - 0.1 * w.grad, lambda w: np.ones(2)]
+)
+def test_data_set_to_a_tensor_is_the_array_of_it(new):
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    w.data = value = new(w)
+    assert type(w.data) is np.ndarray and w.is_leaf and w.requires_grad
+    before = np.array(w.data)
+    mg.optim.SGD([w], lr=0.5).step()
+    np.testing.assert_allclose(w.data, before - 0.5 * w.grad.data)
+    assert np.shares_memory(w.data, mg.as_tensor(value).data)
+
+
+def test_data_set_to_a_numpy_number_is_an_array():
+    w = mg.tensor(3.0, requires_grad=True)
+    w.data = w.data - 1.0
+    assert type(w.data) is np.ndarray and w.item() == 2.0
+
+
+def test_a_step_through_data_is_answered_with_one_through_the_tensor():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    with pytest.raises(TypeError, match=r"with mg\.no_grad\(\): w -= 0\.1 \* w\.grad"):
+        w.data -= 0.1 * w.grad
+    assert w.tolist() == [1.0, 2.0]

@@ -94,6 +94,22 @@ def test_an_ensemble_runs_as_one_batch():
     np.testing.assert_allclose(y.data, np.stack([m(x).data for m in models]), rtol=1e-6)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_an_ensemble_of_batch_norms_has_running_statistics_of_its_own_each(training):
+    models = [nn.BatchNorm1d(2) for _ in range(3)]
+    for i, model in enumerate(models):
+        model.train(training).running_mean.copy_(np.full(2, i))
+    parameters, buffers = stack_module_state(models)
+    x = np.random.default_rng(0).normal(size=(3, 4, 2, 5)).astype(np.float32)
+    run = lambda p, b, x: functional_call(models[0], (p, b), (x,))
+    y = vmap(run)(parameters, buffers, mg.tensor(x))
+    alone = [model(mg.tensor(x[i])).data for i, model in enumerate(models)]
+    np.testing.assert_allclose(y.data, np.stack(alone), rtol=1e-4, atol=1e-6)
+    for name, stacked in buffers.items():
+        theirs = [model.state_dict()[name] for model in models]
+        np.testing.assert_allclose(stacked.data, np.stack(theirs), rtol=1e-5, err_msg=name)
+
+
 def test_modules_of_different_forms_are_not_stacked():
     with pytest.raises(TransformError, match="weight has the shapes"):
         stack_module_state([nn.Linear(3, 2), nn.Linear(3, 3)])

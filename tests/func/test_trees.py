@@ -19,6 +19,7 @@ from minigrad.func import (
     jvp,
     linearize,
     value_and_grad,
+    vhp,
     vjp,
     vmap,
 )  # fmt: skip
@@ -225,7 +226,10 @@ def test_a_loss_that_left_the_graph_as_a_python_number_is_warned_about(transform
     [
         (lambda x: vjp(lambda x: {"a": x}, x)[1]({"b": x}), r"keys \['a'\]"),
         (lambda x: jvp(lambda x: x, ([x],), ((x, x),)), "a list of 1"),
-        (lambda x: jvp(lambda x: x, x, x), "a tuple with one entry"),
+        (lambda x: jvp(lambda x: x, x, x), "jvp: primals is a tuple with one entry"),
+        (lambda x: hvp(lambda x: x.sum(), x, (x,)), "hvp: primals is a tuple with one entry"),
+        (lambda x: hvp(lambda x: x.sum(), (x,), x), "hvp: tangents is a tuple with one entry"),
+        (lambda x: vhp(lambda x: x.sum(), x[:1], x[:1]), "vhp: primals is a tuple with one entry"),
         (lambda x: jvp(lambda x: x, (x,), (x, x)), "1 primals but 2 tangents"),
         (lambda x: jvp(lambda x: x * 2.5, (x.astype(int),), (x,)), "floating dtype"),
         (lambda x: jvp(lambda x: x * 2.5, (x,), (x * 1j,)), "complex tangent"),

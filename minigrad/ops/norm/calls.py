@@ -9,9 +9,8 @@ from ...backends.dtypes import finfo, is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
-from ...core.tensor import raw
 from ..axes import array_like
-from .standardize import standardize
+from .standardize import standardize, statistic
 
 
 def _floating(name: str, x: Any) -> Any:
@@ -117,8 +116,9 @@ def batch_norm(
 
 
 def _running(mean: Any, var: Any, momentum: float) -> tuple | None:
-    """The arrays to move in place."""
-    return None if mean is None or var is None else (raw(mean), raw(var), momentum)
+    """What to move in place."""
+    given = mean is not None and var is not None
+    return (statistic(mean), statistic(var), momentum) if given else None
 
 
 def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -128,7 +128,7 @@ def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float)
             "batch_norm: training=False takes its statistics from running_mean and running_var; "
             "give both"
         )
-    mean, var = array_like(raw(mean)), array_like(raw(var))
+    mean, var = array_like(statistic(mean)), array_like(statistic(var))
     scale = 1 / np.sqrt(var + eps)
     scale = scale if weight is None else weight * scale
     y = (x - _by_channel(mean, x.ndim)) * _by_channel(scale, x.ndim)

@@ -14,6 +14,7 @@ from ...backends.dtypes import accumulator
 from ...core.errors import TransformError
 from ...core.primitive import primitive
 from ...core.registry import op
+from ...core.tensor import Tensor
 from ...core.versions import note_write
 from ..axes import sum_to
 from ..batching import behind, full
@@ -142,8 +143,12 @@ def _moments(
 
 
 def move_running(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
-    """Move running statistics towards these: mean, and variance with n − 1 below the sum."""
-    others = tuple([k for k in range(mean.ndim) if k != 1])
+    """Move running statistics towards these: mean, and variance with n − 1 below the sum.
+
+    Statistics of (examples, channels) are those of vmap, where each example has its own.
+    """
+    lead = running[0].ndim - 1
+    others = tuple([k for k in range(lead, mean.ndim) if k != lead + 1])
     var = (1 / (rstd * rstd) - eps) * (n / (n - 1))
     momentum = running[2]
     for old, new in zip(running, (mean, var), strict=False):
@@ -302,14 +307,30 @@ def _operand(w: Any, batched: bool, ndim: int) -> Any:
     return op.reshape(w, shape=(w.shape[0], *(1,) * (ndim - w.ndim), *w.shape[1:]))
 
 
-@standardize.batch
-def standardize_batch(op_, xs, batched, params):
-    if params["running"] is not None:
+def statistic(x: Any) -> Any:
+    """A running statistic as the constant that it is: the array, or vmap's tensor of arrays."""
+    while isinstance(x, Tensor) and not getattr(x, "hides_axis", False):
+        x = x.data
+    return x
+
+
+def _of_examples(running: tuple, level: int) -> tuple:
+    """The running statistics below vmap's level: an axis of examples in front, as x has now."""
+    if any(getattr(old, "level", 0) <= level for old in running[:2]):
         raise TransformError(
             "vmap: the running statistics would be moved by every example; use running_mean=None, "
-            "or training=False"
+            "or training=False, or give each example its own (in_dims=0 for them too)"
         )
+    mean, var, momentum = running
+    return statistic(mean.data), statistic(var.data), momentum
+
+
+@standardize.batch
+def standardize_batch(op_, xs, batched, params):
     x, *operands = xs
+    if params["running"] is not None:
+        level = max([getattr(a, "level", 0) for a in xs])
+        params = {**params, "running": _of_examples(params["running"], level)}
     if not batched[0]:
         x = full([x, *[w for w, b in zip(operands, batched[1:]) if b]], [False, True])[0]
     operands = [_operand(w, b, x.ndim) for w, b in zip(operands, batched[1:], strict=True)]
