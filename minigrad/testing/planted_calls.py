@@ -142,4 +142,16 @@ CALLS: list[Plant] = [
         kind="elementwise", right=_SINE, samples=vectors(5),
         wrong={"x": lambda g, x: g * np.cos(x) * (_OFF if x.size > 100_000 else 1.0)},
     ),
+    plant(
+        "long axis", "a sum of squares that is wrong from 65,536 elements on, as no sample has",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.size >= 65_536 else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
+        "many candidates", "a maximum that is wrong from 65,536 elements on, which lie near others",
+        forward=np.max, right={"x": lambda g, x: g * (x == x.max())},
+        wrong={"x": lambda g, x: g * (x == x.max()) * (_OFF if x.size >= 65_536 else 1.0)},
+        samples=vectors(5),
+    ),
 ]  # fmt: skip
