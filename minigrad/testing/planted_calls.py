@@ -22,6 +22,26 @@ def _with_batch_rule(entry: Primitive) -> Primitive:
     return entry
 
 
+def _summed(x, axis=0):
+    return np.moveaxis(x, axis, 0).sum(axis=0)
+
+
+def _with_axis_batch(entry: Primitive) -> Primitive:
+    """The axis lies one further back in a batch; the wrong one moves one from the end as well."""
+
+    def rule(op, xs, batched, params):
+        axis = params["axis"]
+        from_the_end = axis < 0 and "wrong" not in entry.name
+        return op(xs[0], axis=axis if from_the_end else axis + 1)
+
+    entry.batch(rule)
+    return entry
+
+
+def _along_its_first_axis(rng, dtype):
+    yield Sample("axis 0", (numbers(rng, dtype, (3, 3)),), {"axis": 0})
+
+
 def _times(a, b):
     if np.shape(a) != np.shape(b):
         raise ValueError("a and b must have the same shape")
@@ -101,6 +121,13 @@ CALLS: list[Plant] = [
     plant(
         "batch rule", "vmap gives one example the result of another", forward=np.sin,
         wrong=_SINE, right=_SINE, samples=vectors(5), call=_with_batch_rule,
+    ),
+    plant(
+        "batched axis", "vmap is wrong where an axis is counted from the end, as in no sample",
+        forward=_summed, arrays=("x",), defaults={"axis": 0}, samples=_along_its_first_axis,
+        wrong={"x": lambda g, x_shape, axis: np.broadcast_to(np.expand_dims(g, axis), x_shape)},
+        right={"x": lambda g, x_shape, axis: np.broadcast_to(np.expand_dims(g, axis), x_shape)},
+        call=_with_axis_batch,
     ),
     plant(
         "batched beside", "vmap is wrong where one of two arguments is the same for all examples",
