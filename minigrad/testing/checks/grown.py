@@ -90,15 +90,15 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth) -> bool:
     size = max(np.size(x) for x in sample.args)
     while (size := _RUNG * size) < _LARGE:
         function = grown(spec, sample, growth.shapes_for(size))
-        start = perf_counter()
         try:
+            start = perf_counter()
             ys = function.value(function.xs)
+            if perf_counter() - start > _LONGEST or sum(y.size for y in ys) > _MOST:
+                return False
+            start = perf_counter()
+            function.vjp(function.xs, ys)
         except Exception:
-            return False
-        if perf_counter() - start > _LONGEST or sum(y.size for y in ys) > _MOST:
-            return False
-        start = perf_counter()
-        function.vjp(function.xs, ys)
+            return False  # sizes that the op refuses; a matrix of repeated rows, which is singular
         if perf_counter() - start > _LONGEST:
             return False
     return True
