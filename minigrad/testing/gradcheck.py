@@ -30,6 +30,7 @@ from .conduct import check_conduct
 from .errors import DoesNotApply, GradcheckError
 from .function import Arrays, Function, Pullback, as_array, is_smooth_array
 from .numeric import ROUNDING, length, normal, pack, slope
+from .single import check_single_precision
 from .snippet import gradcheck_snippet
 
 FULL_JACOBIAN = 400  # entries; larger Jacobians are checked along random directions
@@ -76,7 +77,8 @@ def gradcheck(
 
     The gradient must also be the same for arrays in other memory, in a second backward, with one
     argument alone that needs it, with one result alone that is used, and for f(x, x); zero
-    cotangents must give zeros, and nothing may be written in place.
+    cotangents must give zeros, and nothing may be written in place. In single precision it must be
+    the same to a few per cent, where fn takes it and its value is the same there.
 
     Then fn is called at a second point, 1 % away, between its forward and its backward at the
     first: no bit of the gradient may change, and at the second point it must be right too. That
@@ -94,6 +96,7 @@ def gradcheck(
             us, vs = random_pair(function, function.xs, rng)
             check_direction(function, function.xs, us, vs, "gradcheck")
         check_conduct(function, rng, "gradcheck")
+        check_single_precision(function, rng, "gradcheck")
         _check_second_point(function, rng)
 
     return _run(check, fn, inputs, directions, seed, raise_exception)

@@ -22,6 +22,26 @@ def _with_batch_rule(entry: Primitive) -> Primitive:
     return entry
 
 
+def _summed(x, axis=0):
+    return np.moveaxis(x, axis, 0).sum(axis=0)
+
+
+def _with_axis_batch(entry: Primitive) -> Primitive:
+    """The axis lies one further back in a batch; the wrong one moves one from the end as well."""
+
+    def rule(op, xs, batched, params):
+        axis = params["axis"]
+        from_the_end = axis < 0 and "wrong" not in entry.name
+        return op(xs[0], axis=axis if from_the_end else axis + 1)
+
+    entry.batch(rule)
+    return entry
+
+
+def _along_its_first_axis(rng, dtype):
+    yield Sample("axis 0", (numbers(rng, dtype, (3, 3)),), {"axis": 0})
+
+
 def _times(a, b):
     if np.shape(a) != np.shape(b):
         raise ValueError("a and b must have the same shape")
@@ -103,6 +123,13 @@ CALLS: list[Plant] = [
         wrong=_SINE, right=_SINE, samples=vectors(5), call=_with_batch_rule,
     ),
     plant(
+        "batched axis", "vmap is wrong where an axis is counted from the end, as in no sample",
+        forward=_summed, arrays=("x",), defaults={"axis": 0}, samples=_along_its_first_axis,
+        wrong={"x": lambda g, x_shape, axis: np.broadcast_to(np.expand_dims(g, axis), x_shape)},
+        right={"x": lambda g, x_shape, axis: np.broadcast_to(np.expand_dims(g, axis), x_shape)},
+        call=_with_axis_batch,
+    ),
+    plant(
         "batched beside", "vmap is wrong where one of two arguments is the same for all examples",
         forward=_times, arrays=("a", "b"), wrong=_PRODUCT, right=_PRODUCT,
         samples=pairs(((4,), (4,))), call=_with_product_batch(lambda batched: not all(batched)),
@@ -141,5 +168,17 @@ CALLS: list[Plant] = [
         "beyond a size", "wrong from 100,000 elements on, where blocks begin", forward=np.sin,
         kind="elementwise", right=_SINE, samples=vectors(5),
         wrong={"x": lambda g, x: g * np.cos(x) * (_OFF if x.size > 100_000 else 1.0)},
+    ),
+    plant(
+        "long axis", "a sum of squares that is wrong from 65,536 elements on, as no sample has",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if x.size >= 65_536 else 1.0)},
+        samples=vectors(5),
+    ),
+    plant(
+        "many candidates", "a maximum that is wrong from 65,536 elements on, which lie near others",
+        forward=np.max, right={"x": lambda g, x: g * (x == x.max())},
+        wrong={"x": lambda g, x: g * (x == x.max()) * (_OFF if x.size >= 65_536 else 1.0)},
+        samples=vectors(5),
     ),
 ]  # fmt: skip

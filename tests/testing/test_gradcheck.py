@@ -366,3 +366,27 @@ def test_the_error_without_floating_inputs_says_what_was_given():
 )
 def test_right_functions_that_are_awkward_pass(fn, xs):
     assert gradcheck(fn, xs)
+
+
+@pytest.mark.parametrize("inputs", [X, X.astype(np.float32)])
+def test_a_rule_that_is_wrong_in_single_precision_alone_is_caught(inputs):
+    def rule(g, x):
+        return g * (2 * x) * (1.1 if x.dtype == np.float32 else 1.0)
+
+    with pytest.raises(GradcheckError, match="in single precision the gradient of argument 0"):
+        gradcheck(make("square", np.square, {"x": rule}, {}), inputs)
+
+
+@pytest.mark.parametrize(
+    "fn, inputs",
+    [
+        (lambda x: mg.sin(x) ** 2 + mg.cos(x) ** 2, X),
+        (lambda a, b: (a + b - (a + b).mean(0)) / mg.std(a + b, axis=0) * A, (A * A, A[0] + 1000)),
+        (lambda x: ((x + 1e5) - 1e5) ** 2, X),
+        (lambda x: 1e-40 * mg.sin(x), X),
+        (lambda x: mg.tensor(x.data.astype(np.float64)).sum() * 0 + x.sum(), X),
+    ],
+    ids=["gradient of zero", "cancelled offset", "lost value", "underflow", "mixed precision"],
+)
+def test_what_single_precision_rounds_away_is_no_wrong_rule(fn, inputs):
+    assert gradcheck(fn, inputs)

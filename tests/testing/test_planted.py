@@ -38,9 +38,9 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("message", "K21"), ("leak", "K22"), ("rounding", "K15"), ("unbroadcast", "K18"),
         ("batch rule", "K23"), ("batched beside", "K23"), ("batched index", "K23"),
         ("one tangent", "K10"), ("narrow tangent", "K15"), ("forward over reverse", "K10"),
-        ("last call", "K24"), ("first call", "K24"), ("beyond a size", "K25"),
-        ("middle axis", "K26"), ("large", "K27"), ("negative sum", "K27"), ("at zero", "K27"),
-        ("equal elements", "K27"),
+        ("last call", "K24"), ("first call", "K24"), ("beyond a size", "K25"), ("long axis", "K25"),
+        ("many candidates", "K25"), ("middle axis", "K26"), ("batched axis", "K26"),
+        ("large", "K27"), ("negative sum", "K27"), ("at zero", "K27"), ("equal elements", "K27"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

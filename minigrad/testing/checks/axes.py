@@ -6,47 +6,68 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context
-from ..errors import DoesNotApply
+from ..case import Context, differentiated
+from ..errors import DoesNotApply, GradcheckError
+from ..function import Function
 from ..spec import OpSpec, Sample
 from .base import check
+from .batch import under_vmap
 from .sizes import along_a_direction, as_reference_or_error, resized
 
 _NAMES = ("axis", "axes", "dim", "dims")
 _SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
 
 
-@check("K26", "every axis, counted from either end: values and gradient", per="op",
+@check("K26", "every axis, counted from either end: values and gradient, under vmap too", per="op",
        gradient=False, optional=True)  # fmt: skip
 def k26(spec: OpSpec, context: Context) -> int:
     """Values as the reference's, gradients as finite differences', errors where it has errors.
 
     On a sample for an integer and one for a tuple of them, at the full level on every sample; its
-    other parameters stay. Arrays of one shape, or else the first one, get three axes as well.
+    other parameters stay. Arrays of one shape, or else the first one, get three axes as well; of
+    these a batch gives what its examples give one at a time.
     """
     count = 0
-    for name, sample in with_axes(spec, context):
+    for name, sample, first in with_axes(spec, context):
         for args in (sample.args, *_of_three_axes(sample)):
             for axis in other_axes(sample.params[name], max(np.ndim(x) for x in args)):
                 params = {**sample.params, name: axis}
                 what = f"{name}={axis} for {[np.shape(x) for x in args]}"
                 count += as_reference_or_error(spec, args, params, what)
                 along_a_direction(spec, context, args, params, what)
+                if first and args is not sample.args:
+                    in_a_batch(spec, context, args, params, what)
     if not count:
         raise DoesNotApply("no sample gives an axis, or there is no reference")
     return count
 
 
-def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample]]:
-    """(parameter, sample): the first one of each kind of axis, at the full level all."""
+def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
+    """Under vmap the axis is one of the example's: in the batch it has another number."""
+    function = Function(spec.call, args, params, differentiated(spec, args))
+    try:
+        if not function.xs or not function.value(function.xs):
+            return
+    except Exception:
+        return  # an axis that the op refuses
+    try:
+        under_vmap(function, [function.positions], context.rng(spec.name, what))
+    except DoesNotApply:
+        return
+    except GradcheckError as error:
+        raise GradcheckError(f"{what}: {error}") from error
+
+
+def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample, bool]]:
+    """(parameter, sample, whether it is the first of its kind of axis); at the full level all."""
     seen = set()
     for dtype in spec.dtypes[:1]:
         for sample in context.samples(spec, dtype):
             for name in _NAMES:
                 kind = name, _length(sample.params.get(name))
                 if kind[1] is not None and (context.full or kind not in seen):
+                    yield name, sample, kind not in seen
                     seen.add(kind)
-                    yield name, sample
 
 
 def _length(axis: Any) -> int | None:

@@ -1,7 +1,7 @@
 """K23: under vmap an op gives what it gives one example at a time, in value and gradient."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,17 @@ def k23(case: Case) -> int:
     entry = primitive_of(case.spec)
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
         raise DoesNotApply("random numbers, for which vmap has policies of its own")
+    return under_vmap(function, choices(case, function), rng)
+
+
+def under_vmap(
+    function: Function, batched_ones: Iterable[tuple[int, ...]], rng: np.random.Generator
+) -> int:
+    """For how many choices of batched arguments the batch was compared with its examples."""
     vs = normal(rng, function.value(function.xs))
     us = dict(zip(function.positions, normal(rng, function.xs), strict=True))
     count, refusal = 0, None
-    for batched in choices(case, function):
+    for batched in batched_ones:
         several = len(batched) > 1 or batched == function.positions
         examples = [_example(function, batched, us, k) for k in range(_EXAMPLES if several else 2)]
         # one argument alone meets one cotangent for all, else each example has its own

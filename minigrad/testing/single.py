@@ -1,0 +1,71 @@
+"""Rules in single precision: what is right in float64 may still be wrong in float32.
+
+No finite differences are taken there. The gradient in double precision, which they have shown to
+be right, is what the one in single precision is held to, as loosely as any right rule allows.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .errors import GradcheckError
+from .function import Arrays, Function
+from .numeric import length, normal
+
+_SINGLE = {"f": np.float32, "c": np.complex64}
+_WRONG = 0.05  # of the gradient's length: rounding leaves far less where the value is right
+_RIGHT = 1e-3  # of the value's length: where more is lost, gradients may lose all
+_ZERO = 2e-2  # of all arguments' gradients together, below which one may be rounding alone
+_SECOND = 0.01  # how far the second point lies from the first, as a share of it
+
+
+def check_single_precision(function: Function, rng: np.random.Generator, what: str) -> None:
+    """The gradient at xs rounded to single precision, and beside it: wrong is what is so at both.
+
+    At one point alone a comparison or a sort may have come out otherwise than in double precision.
+    """
+    us = normal(rng, function.xs)
+    points = [
+        function.xs,
+        [x + _SECOND * abs(x) * u for x, u in zip(function.xs, us, strict=True)],
+    ]
+    found = [_first_wrong(function, xs, rng) for xs in points]
+    if all(found):
+        raise GradcheckError(f"{what}: {found[0]}")
+
+
+def _first_wrong(function: Function, xs: Arrays, rng: np.random.Generator) -> str:
+    """Which argument's gradient is wrong in single precision, and by how much; "" if none is."""
+    narrow = [x.astype(_SINGLE[x.dtype.kind]) for x in xs]
+    wide = [x.astype(like.dtype) for x, like in zip(narrow, xs, strict=True)]
+    try:
+        with np.errstate(all="ignore"):
+            values, exact_values = function.value(narrow), function.value(wide)
+            if not _alike(values, exact_values):
+                return ""
+            vs = normal(rng, exact_values)
+            narrow_vs = [v.astype(y.dtype) for v, y in zip(vs, values, strict=True)]
+            found, exact = function.vjp(narrow, narrow_vs), function.vjp(wide, vs)
+    except Exception:
+        return ""  # fn is for double precision alone
+    whole = length(np.array([length(g) for g in exact]))
+    terms = length(np.array([length(v * y) for v, y in zip(vs, exact_values, strict=True)]))
+    for i, (g, d) in enumerate(zip(found, exact, strict=True)):
+        zero = _ZERO * max(whole, terms / max(length(xs[i]), 1e-300))
+        error = length(g - d)
+        if not error <= _WRONG * max(length(d), zero):
+            position = function.positions[i]
+            return (
+                f"for inputs in single precision the gradient of argument {position} "
+                f"({function.names[position]}) is off by {100 * error / max(length(d), zero):.2g} "
+                "% from the one in double precision, though the value is the same"
+            )
+    return ""
+
+
+def _alike(ys: Sequence[np.ndarray], exact: Sequence[np.ndarray]) -> bool:
+    """Whether the values in single precision are those in double precision."""
+    return all(
+        np.isfinite(y).all() and length(y - z) <= _RIGHT * length(z)
+        for y, z in zip(ys, exact, strict=True)
+    )
