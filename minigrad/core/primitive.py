@@ -171,7 +171,7 @@ class Primitive(Extensible):
             if isinstance(y, np.generic):
                 y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
             elif kind is Tensor and isinstance(y, Tensor):
-                y = without_tensors(self, y, params)
+                y = without_tensors(self, y, args, params)
 
         # link
         node = None
