@@ -211,3 +211,12 @@ def test_one_row_may_be_taken_by_a_plain_number():
 def test_fractions_as_row_numbers_ask_for_whole_ones():
     said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
     assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said
+
+
+def test_factors_of_unequal_inner_lengths_are_told_which_axes_must_agree():
+    with pytest.raises(ValueError, match=r"a is 3 long .* of b 2; .* b\.T would fit"):
+        mg.ones(2, 3) @ mg.ones(2, 3)
+    with pytest.raises(ValueError, match=r"the last axis of a is 3 long and the one axis of b 4"):
+        X @ mg.ones(4)
+    with pytest.raises(ValueError, match="broadcast"):  # of batches, as NumPy says it
+        mg.ones(2, 3, 3) @ mg.ones(4, 3, 3)
