@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core import events
+from ..core.making import Making
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .hooks import ModuleHooks, call_with_hooks
@@ -13,7 +14,7 @@ from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
 
-class Module(ModuleHooks, ModuleState):
+class Module(ModuleHooks, ModuleState, Making):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):

@@ -10,6 +10,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..core import create
 from ..core.events import capture_origin, spanned
+from ..core.making import Making
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
@@ -30,7 +31,7 @@ from .packs import (
 Group = dict[str, Any]
 
 
-class Optimizer(OptimizerHooks):
+class Optimizer(OptimizerHooks, Making):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
     It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.
