@@ -35,7 +35,7 @@ from .piecewise import LARGE, in_blocks
 from .plan import Plan, Rule
 from .registry import numpy_table
 from .registry import op as registry
-from .signature import argument_names, split_signature
+from .signature import argument_names, check_partials, split_signature
 from .tensor import Tensor
 
 _new = object.__new__
@@ -384,6 +384,7 @@ def elementwise(
     the same partial. One that names `g` gives the product itself. None: that input is a constant.
     """
     arrays = [partial.removeprefix("d") for partial in partials]
+    check_partials(name or forward.__name__, forward, partials)
     constants = [array for array, p in zip(arrays, partials.values(), strict=True) if p is None]
     entry = Primitive(
         forward, name or forward.__name__, arrays, constants=constants, kind="elementwise"
