@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..core import events
+from ..core.errors import describe
 from ..core.graph import Leaf, Port, reachable
 from ..core.tensor import Tensor, raw
 from . import formats
@@ -77,6 +78,8 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
     """
     if isinstance(path, Tensor):
         raise TypeError("dump_graph: the tensors come first, then the path")
+    if not isinstance(tensors, Tensor | Iterable):
+        raise TypeError(f"dump_graph takes a tensor or a list of tensors, got {describe(tensors)}")
     stem, suffix = os.path.splitext(os.fspath(path))
     if suffix in _PICTURES:
         raise ValueError(

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core import create
+from ..core.errors import describe
 from ..core.events import capture_origin, spanned
 from ..core.making import Making
 from ..core.modes import enable_grad
@@ -151,6 +152,11 @@ class Optimizer(OptimizerHooks, Making):
         """
         loss, what, origin = None, f"{type(self).__name__}.step()", capture_origin()
         if closure is not None:
+            if not callable(closure):
+                raise TypeError(
+                    f"{type(self).__name__}.step takes a function that computes the loss, or "
+                    f"nothing; got {describe(closure)}. loss.backward() first, then step()"
+                )
             with enable_grad():
                 loss = closure()
         for place, group in enumerate(self.param_groups):

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.errors import describe
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of
@@ -53,7 +54,7 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
 
     Shapes agree in every other axis, else ValueError. dtype= casts the result.
     """
-    arrays = _listed(arrays, "concatenate")
+    arrays = _listed(arrays, "concatenate", axis)
     if axis is None:
         arrays, axis = [op.reshape(x, shape=-1) for x in arrays], 0
     y = concatenate_arrays(*arrays, axis=axis)
@@ -63,12 +64,16 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
 @composite(numpy=np.stack)
 def stack(arrays: Sequence, axis: int = 0, dtype: Any = None) -> Any:
     """Arrays of one shape side by side along a new axis: n arrays (…) give (n, …) for axis=0."""
-    y = stack_arrays(*_listed(arrays, "stack"), axis=axis)
+    y = stack_arrays(*_listed(arrays, "stack", axis), axis=axis)
     return y if dtype is None else y.astype(dtype)
 
 
-def _listed(arrays: Any, name: str) -> list:
+def _listed(arrays: Any, name: str, axis: Any) -> list:
     """The arrays, each an input of its own; a tensor stands for the slices along its first axis."""
+    if getattr(axis, "ndim", 0):
+        raise TypeError(
+            f"{name}: axis is {describe(axis)}; what is joined is one list, {name}([a, b], axis=0)"
+        )
     arrays = list(arrays)
     if not arrays:
         raise ValueError(f"{name}: needs at least one array, got an empty sequence")
