@@ -1,7 +1,5 @@
 """mg.stats has SciPy's values, and derivatives in every argument that has a rule."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -399,21 +397,3 @@ def test_the_logarithm_of_an_impossible_counts_probability_has_gradient_zero(nam
         y = getattr(mg.stats, name).logpmf(2.5, leaf)
         y.backward()
         assert y.item() == -np.inf and leaf.grad == 0
-
-
-@pytest.mark.parametrize(
-    ("f", "x", "parameters"),
-    [
-        (mg.stats.expon.logcdf, [-1.0, 0.0], ()),
-        (mg.stats.uniform.logcdf, [-1.0], ()),
-        (mg.stats.beta.logpdf, [0.0, 1.0], (0.5, 0.5)),
-        (mg.stats.gamma.logpdf, [0.0], (0.5,)),
-        (mg.stats.chi2.logpdf, [0.0], (1.0,)),
-        (mg.stats.bernoulli.logpmf, [0.0], (1.0,)),
-        (mg.special.xlogy, [1.0], (mg.tensor([0.0]),)),
-    ],
-)
-def test_an_end_of_the_support_is_no_reason_for_a_warning(f, x, parameters):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert np.isinf(f(mg.tensor(x), *parameters).numpy()).all()
