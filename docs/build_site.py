@@ -49,11 +49,16 @@ def gather(pages: Path) -> list:
         text = page.read_text(encoding="utf-8").replace("](../tutorials/", "](tutorials/")
         text = re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)  # source files have no page
         (pages / page.name).write_text(_links(text), encoding="utf-8")
-    shutil.copytree(ROOT / "docs" / "pictures", pages / "pictures")
+    programs = shutil.ignore_patterns("*.py", "__pycache__")  # else each would be a page
+    shutil.copytree(ROOT / "docs" / "pictures", pages / "pictures", ignore=programs)
     (pages / "tutorials").mkdir()
     notebooks = sorted((ROOT / "tutorials").glob("[0-9]*.ipynb"))
     for notebook in notebooks:
         shutil.copy(notebook, pages / "tutorials")
+        for picture in set(re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8"))):
+            beside = pages / "tutorials" / notebook.stem / picture  # its page is a folder there
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / "tutorials" / picture, beside)
     (pages / "api").mkdir()
     for name, (title, modules) in ROOMS.items():
         parts = [f"# {title}\n", *[f"::: minigrad.{module}\n" for module in modules]]

@@ -41,7 +41,8 @@ def _log(share: Any, rest: Any) -> Any:
     its digits. Each is replaced where the other is used, so that no derivative there is NaN."""
     near = share > 0.5
     safe = op.where(near, 1.0, share)
-    return op.where(near, op.log1p(-op.where(near, rest, 0.0)), op.log(safe))
+    with np.errstate(divide="ignore"):  # log 0 = −∞ is what lies outside the support
+        return op.where(near, op.log1p(-op.where(near, rest, 0.0)), op.log(safe))
 
 
 def _inside(inside: Any, z: Any, log_density: Any) -> Any:

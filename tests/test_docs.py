@@ -2,12 +2,15 @@
 
 import doctest
 import importlib
+import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import minigrad_profiler
 import minigrad_viz
+import pytest
 
 import minigrad
 import minigrad.testing.samples  # registers the specs
@@ -50,3 +53,12 @@ def test_every_primitive_is_reached_by_one_name():
     for entry in op:
         name = entry.name if isinstance(entry, Primitive) else entry.__name__
         assert getattr(op, name) is entry
+
+
+def test_the_site_has_the_pictures_of_tutorials_beside_their_pages(tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    for notebook in (tmp_path / "tutorials").glob("*.ipynb"):
+        for picture in re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8")):
+            assert (notebook.with_suffix("") / picture).is_file(), notebook.name
+    assert not list((tmp_path / "pictures").glob("*.py")), "each would be a page"

@@ -1,5 +1,7 @@
 """mg.special, and SciPy's ufuncs on tensors."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -197,3 +199,21 @@ def test_the_slope_of_rel_entr_in_float16_is_finite_where_the_quotient_is_not():
 def test_a_python_number_beside_a_float32_tensor_is_weak(name):
     x, f = mg.tensor([0.25, 0.75], dtype="float32"), getattr(mg.special, name)
     assert f(x, 0.5).dtype == f(2, x).dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "parameters"),
+    [
+        (mg.stats.expon.logcdf, [-1.0, 0.0], ()),
+        (mg.stats.uniform.logcdf, [-1.0], ()),
+        (mg.stats.beta.logpdf, [0.0, 1.0], (0.5, 0.5)),
+        (mg.stats.gamma.logpdf, [0.0], (0.5,)),
+        (mg.stats.chi2.logpdf, [0.0], (1.0,)),
+        (mg.stats.bernoulli.logpmf, [0.0], (1.0,)),
+        (mg.special.xlogy, [1.0], (mg.tensor([0.0]),)),
+    ],
+)
+def test_an_end_of_the_support_is_no_reason_for_a_warning(f, x, parameters):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isinf(f(mg.tensor(x), *parameters).numpy()).all()

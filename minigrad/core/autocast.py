@@ -63,7 +63,7 @@ class _Inside(modes.Outer):
     weights: Cache | None = None  # the casts of leaves, while cache_enabled
 
 
-class autocast:
+class autocast(metaclass=modes.CalledFirst):
     """Inside, ops run in the precision of their policy. A context manager and a decorator.
 
     dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16 on the CPU, float16 on

@@ -92,11 +92,15 @@ def tell_forward(
     return y
 
 
-def without_tensors(op: Any, y: Any, params: dict) -> Any:
+def without_tensors(op: Any, y: Any, args: tuple, params: dict) -> Any:
     """The array in a result that is a tensor, since a static parameter was one.
 
-    One that asks for a derivative is refused: it would get none in silence.
+    One that asks for a derivative is refused: it would get none in silence. So is an argument that
+    a transform has left behind.
     """
+    for x in args:
+        if getattr(x, "life", None):
+            x.require_life(op)
     for name, value in params.items():
         if isinstance(value, Tensor) and (value.level or value.requires_grad):
             raise TypeError(

@@ -11,7 +11,7 @@ import inspect
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 active = 0
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
@@ -81,7 +81,22 @@ class Outer:
         return self._stacks.setdefault(threading.get_ident(), [])
 
 
-class _RecordingMode:
+class CalledFirst(type):
+    """The class of context managers that need no argument: `with mg.no_grad:` lacks its ()."""
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __enter__(cls) -> None:
+            raise TypeError(
+                f"`with {cls.__name__}:` names the class, and a block is entered by an object of "
+                f"it; write `with {cls.__name__}():`"
+            )
+
+        def __exit__(cls, *exc: object) -> None:
+            """Never reached; Python asks whether it is there before it enters."""
+
+
+class _RecordingMode(metaclass=CalledFirst):
     """Base of no_grad and enable_grad: a context manager and a decorator, safe to nest."""
 
     recording: bool

@@ -35,7 +35,7 @@ from .piecewise import LARGE, in_blocks
 from .plan import Plan, Rule
 from .registry import numpy_table
 from .registry import op as registry
-from .signature import argument_names, split_signature
+from .signature import argument_names, check_partials, split_signature
 from .tensor import Tensor
 
 _new = object.__new__
@@ -172,7 +172,7 @@ class Primitive(Extensible):
             if isinstance(y, np.generic):
                 y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
             elif kind is Tensor and isinstance(y, Tensor):
-                y = without_tensors(self, y, params)
+                y = without_tensors(self, y, args, params)
 
         # link
         node = None
@@ -385,6 +385,7 @@ def elementwise(
     the same partial. One that names `g` gives the product itself. None: that input is a constant.
     """
     arrays = [partial.removeprefix("d") for partial in partials]
+    check_partials(name or forward.__name__, forward, partials)
     constants = [array for array, p in zip(arrays, partials.values(), strict=True) if p is None]
     entry = Primitive(
         forward, name or forward.__name__, arrays, constants=constants, kind="elementwise"

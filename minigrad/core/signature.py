@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 
 def argument_names(fn: Callable) -> tuple[str, ...]:
@@ -25,3 +26,39 @@ def split_signature(fn: Callable, named: str | None) -> tuple[tuple, list[str], 
     optional = [name for name in arrays if parameters[name].default is None]
     defaults = {name: p.default for name, p in parameters.items() if name not in arrays}
     return tuple(arrays), optional, defaults, bool(starred)
+
+
+def check_partials(name: str, forward: Any, partials: dict[str, Any]) -> None:
+    """TypeError unless an elementwise op has one partial, or None, for each of its arguments."""
+    arguments = _arguments_of(forward)
+    wanted = " and ".join(f"d{argument}=" for argument in arguments)
+    wanted = wanted or "dx= for x; da= and db= for a and b"
+    if not partials:
+        raise TypeError(
+            f"{name}: an elementwise op needs a partial derivative for each argument, {wanted}: a "
+            "function of what it names (dx=lambda y: y is that of exp), or None for a constant"
+        )
+    for keyword, partial in partials.items():
+        if partial is not None and not callable(partial):
+            raise TypeError(
+                f"{name}: {keyword}={partial!r} is no function; a partial is a function of what it "
+                f"names, such as lambda y: y, or {keyword}=lambda: {partial!r}"
+            )
+    if arguments and len(arguments) != len(partials):
+        raise TypeError(
+            f"{name}: its forward has {len(arguments)} arguments, and {len(partials)} of them has "
+            f"a partial ({', '.join(partials)}); give {wanted}, None for a constant"
+        )
+
+
+def _arguments_of(forward: Any) -> list[str]:
+    """The arguments of an elementwise forward that a call gives by position; [] if unknown."""
+    if count := getattr(forward, "nin", 0):
+        return ["x"] if count == 1 else list("abcdefgh"[:count])
+    try:
+        parameters = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):  # of C, without a signature
+        return []
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return []
+    return [p.name for p in parameters if p.default is p.empty]

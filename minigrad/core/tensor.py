@@ -100,6 +100,8 @@ class Tensor(InPlace, TensorHooks):
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
+        if not isinstance(wanted, bool | int | np.bool_):
+            raise TypeError(f"requires_grad is True or False, got {describe(wanted)}")
         if self.node is not None and self.node.__class__ is not Leaf:
             if not wanted:
                 raise RuntimeError(

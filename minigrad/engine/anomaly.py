@@ -21,7 +21,7 @@ from ..core.versions import arrays_in
 __all__ = ["detect_anomaly"]
 
 
-class detect_anomaly:
+class detect_anomaly(metaclass=modes.CalledFirst):
     """Inside, the first op that makes a NaN or an Inf raises AnomalyError, forward or backward.
 
     The error tells NaN from Inf, the op, the place, and the stack of the forward call, also for a

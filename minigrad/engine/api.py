@@ -312,7 +312,11 @@ def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
     elif not isinstance(gradients, tuple | list):
         gradients = [gradients]
     if len(gradients) != len(roots):
-        raise SeedError(f"backward: {len(roots)} roots but {len(gradients)} gradients")
+        one = "; a list has one gradient for each root, and this one's is mg.tensor([...])"
+        raise SeedError(
+            f"backward: {len(roots)} roots but {len(gradients)} gradients"
+            + (one if len(roots) == 1 else "")
+        )
     seeds: dict[Any, Any] = {}
     for root, g in zip(roots, gradients, strict=True):
         place = place_of(root, "backward")

@@ -110,7 +110,7 @@ def call_text(entry: Entry) -> str:
     return f"{entry.op.name}({', '.join(parts)})"
 
 
-class Record:
+class Record(metaclass=modes.CalledFirst):
     """The ops that a thread has run inside `with`, as a sequence of entries."""
 
     def __init__(self) -> None:

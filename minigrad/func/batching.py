@@ -77,6 +77,7 @@ class Batched(NoLeaf, Tensor):
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op once for the whole batch."""
+        cls.require_life(op)
         batched = [type(x) is cls for x in args]
         xs = [x.data if b else x for x, b in zip(args, batched, strict=True)]
         if "generator" in op.defaults:

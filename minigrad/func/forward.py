@@ -50,6 +50,7 @@ class Dual(NoLeaf, Tensor):
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Run the op on the values and carry the tangents along."""
+        cls.require_life(op)
         xs = [x.data if type(x) is cls else x for x in args]
         ts = [
             x.tangent if type(x) is cls and op.tracked >> i & 1 else None

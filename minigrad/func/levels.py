@@ -12,6 +12,8 @@ mistaking the outer variable for its own (perturbation confusion).
 
 import functools
 import gc
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,13 +22,22 @@ from ..core import joined, modes
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 
-_classes: dict[tuple[type, int], type] = {}
+
+class _Classes(threading.local):
+    """The classes of levels, each thread's own: (base, level) -> class."""
+
+    def __init__(self) -> None:
+        self.made: dict[tuple[type, int], Any] = {}
+
+
+_classes = _Classes()
 
 
 class LevelTensor(Tensor):
     """A tensor of a reverse-mode transform: recorded like any other, over lower values."""
 
     __slots__ = ()
+    life = None  # its tensors have a value and a graph after the level too
     has_value_below = True  # whether a tensor of the level can stand for one value below it
 
     @classmethod
@@ -37,10 +48,24 @@ class LevelTensor(Tensor):
         watch.kind = cls
 
 
+_ESCAPED = (
+    "{}: a tensor made inside vmap or jvp was kept (in a list, an attribute, a global name) and is "
+    "used after that run has ended, where its batch axis or tangent means nothing. Let the mapped "
+    "function return it (jvp: with has_aux=True), and use what the transform returns"
+)
+
+
 class NoLeaf:
     """For the tensors of vmap and jvp: they carry an axis or a tangent, and record nothing."""
 
     __slots__ = ()
+    life: Any = None  # [whether the level runs, references to the class while it has no tensor]
+
+    @classmethod
+    def require_life(cls, op: Any) -> None:
+        """An error for a tensor of a run that has ended, which means nothing outside of it."""
+        if not cls.life[0]:
+            raise TransformError(_ESCAPED.format(op.name))
 
     @property
     def requires_grad(self) -> bool:
@@ -64,13 +89,20 @@ def at_level(base: type, level: int, lasting: bool = False) -> type:
     """The class of tensors of this kind at this level; one class a level, made once.
 
     A `lasting` level gets a class of its own: its tensors are used after it has ended (by the pull
-    that vjp returns), and must not be taken for those of a later transform of the same depth.
+    that vjp returns), and must not be taken for those of a later transform of the same depth. So
+    does one where an earlier run has left tensors behind, as an object refers to its class.
     """
-    key = base, level
-    if not lasting and key in _classes:
-        return _classes[key]
-    kind = type(f"{base.__name__}{level}", (base,), {"level": level, "__slots__": ()})
-    return kind if lasting else _classes.setdefault(key, kind)
+    made, key = _classes.made, (base, level)
+    kind = None if lasting else made.get(key)
+    if kind is None or (kind.life and sys.getrefcount(kind) > kind.life[1]):
+        leaves = not issubclass(base, NoLeaf)
+        words = {"level": level, "__slots__": (), "life": None if leaves else [False, 0]}
+        kind = type(f"{base.__name__}{level}", (base,), words)
+        if not lasting:
+            made[key] = kind
+        if kind.life:
+            kind.life[1] = sys.getrefcount(kind)
+    return kind
 
 
 @contextmanager
@@ -82,17 +114,24 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
     constant_below = modes.state.constant_below
     modes.state.level += 1
     modes.add_reason()
+    life = None
     try:
         if not modes.state.recording:
             modes.state.constant_below = modes.state.level
         with modes.enable_grad():
-            yield at_level(base, modes.state.level, lasting)
+            kind = at_level(base, modes.state.level, lasting)
+            life = kind.life
+            if life:
+                life[0] = True
+            yield kind
     except BaseException:
         _settle(base, modes.state.level, failed=True)
         raise
     else:
         _settle(base, modes.state.level)
     finally:
+        if life:
+            life[0] = False
         modes.add_reason(-1)
         modes.state.level -= 1
         modes.state.constant_below = constant_below

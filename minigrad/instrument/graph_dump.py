@@ -16,6 +16,7 @@ import numpy as np
 
 from ..backends.device import device_of
 from ..core import events
+from ..core.errors import describe
 from ..core.graph import Leaf, Port, reachable
 from ..core.tensor import Tensor, raw
 from . import formats
@@ -66,7 +67,18 @@ def _asked(
     return places, Known(values, names), roots[0].device if roots else "cpu"
 
 
-_PICTURES = (".svg", ".png", ".pdf", ".dot", ".html")
+_PICTURES = (".svg", ".png", ".pdf", ".dot", ".mmd", ".html")
+
+
+def no_graph_file(path: str) -> str:
+    """What to do in the place of a graph written under the name of a picture; "" for others."""
+    stem, suffix = os.path.splitext(path)
+    if suffix.lower() not in _PICTURES:
+        return ""
+    return (
+        f"a graph is written as JSON, not as a picture: write it to {stem}.json, and draw that by "
+        f"minigrad-viz {stem}.json -o {stem}{suffix}"
+    )
 
 
 def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> None:
@@ -77,12 +89,10 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
     """
     if isinstance(path, Tensor):
         raise TypeError("dump_graph: the tensors come first, then the path")
-    stem, suffix = os.path.splitext(os.fspath(path))
-    if suffix in _PICTURES:
-        raise ValueError(
-            f"dump_graph writes a graph as JSON, not a picture: write it to {stem}.json, and draw "
-            f"that by minigrad-viz {stem}.json -o {stem}{suffix}"
-        )
+    if not isinstance(tensors, Tensor | Iterable):
+        raise TypeError(f"dump_graph takes a tensor or a list of tensors, got {describe(tensors)}")
+    if said := no_graph_file(os.fspath(path)):
+        raise ValueError(f"dump_graph: {said}")
     places, known, device = _asked(tensors)
     edges: list[tuple] = []
     with formats.written_whole(os.fspath(path)) as file:

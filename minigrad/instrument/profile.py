@@ -21,6 +21,7 @@ from ..core import events
 from ..core.careful import enter
 from ..core.events import capture_origin
 from ..core.graph import Leaf
+from ..core.modes import CalledFirst
 from . import formats, profile_table
 from .cells import Cell, Phase, Row, promotes
 from .memory import PeakMemory
@@ -35,7 +36,7 @@ _MOST_NESTED = 100_000  # events remembered per thread while a backward runs
 _MOST_CELLS = 100_000  # lines told apart; further ones are counted under their op
 
 
-class profile:
+class profile(metaclass=CalledFirst):
     """Counts and times every op while it is entered; may be nested and entered again.
 
     rows()   the numbers, longest first        json()   the same as a JSON text

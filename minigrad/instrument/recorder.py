@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from ..core import events
 from ..core.graph import Leaf, Port
+from ..core.modes import CalledFirst
 from ..core.tensor import Tensor
 from . import formats
 from .graph_dump import Known, document_of
@@ -88,7 +89,7 @@ def _numbers(g: Any) -> dict[str, Any]:
     return told if values is None else {**told, "values": values}
 
 
-class record_backward:
+class record_backward(metaclass=CalledFirst):
     """Record the graph and the steps of every backward while entered; `graph` is the latest.
 
     Reading the norms costs about a pass over each cotangent and contribution: this is for looking,

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..backends.device import DeviceError, require_gpu
 from . import formats
+from .graph_dump import no_graph_file
 from .outputs import FROM_LOG, SUFFIXES, format_of
 from .profile import profile
 from .recorder import record_backward
@@ -15,9 +16,12 @@ from .variables import complain, complain_of_misspelt, number, switch
 def start_switches() -> None:
     """Start the listeners that the environment asks for."""
     complain_of_misspelt()
-    if os.environ.get("MINIGRAD_GRAPH_OUT"):
+    graph_out = os.environ.get("MINIGRAD_GRAPH_OUT", "")
+    if said := no_graph_file(graph_out):
+        complain(f"MINIGRAD_GRAPH_OUT is ignored: {said}")
+    elif graph_out:
         check = switch("MINIGRAD_GRAPH_CHECK")
-        _GraphWriter(os.environ["MINIGRAD_GRAPH_OUT"], bool(check)).__enter__()
+        _GraphWriter(graph_out, bool(check)).__enter__()
     elif switch("MINIGRAD_GRAPH_CHECK"):
         complain("MINIGRAD_GRAPH_CHECK=1 needs a file: set MINIGRAD_GRAPH_OUT")
     every = number("MINIGRAD_PROFILE_EVERY", int, 1, "a whole number of ops, from 1 on")

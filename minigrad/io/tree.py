@@ -41,7 +41,10 @@ def as_numpy(value: Any) -> np.ndarray:
 def flatten(state: Any) -> tuple[dict[str, np.ndarray], str | None]:
     """(arrays by name, description); None describes a plain dictionary of arrays."""
     if not isinstance(state, Mapping):
-        raise TypeError(f"save: the state must be a dictionary, got {describe(state)}")
+        raise TypeError(
+            f"save: the state must be a dictionary, got {describe(state)}; "
+            'write {"x": x}, or model.state_dict()'
+        )
     if all(isinstance(k, str) and is_array(v) for k, v in state.items()):
         return {name: as_numpy(value) for name, value in state.items()}, None
     arrays: dict[str, np.ndarray] = {}

@@ -4,7 +4,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ..core import events
+from ..core.errors import describe
+from ..core.making import Making
 from ..core.tensor import Tensor
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter, zero_grads
@@ -12,7 +16,7 @@ from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
 
-class Module(ModuleHooks, ModuleState):
+class Module(ModuleHooks, ModuleState, Making):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):
@@ -61,9 +65,9 @@ class Module(ModuleHooks, ModuleState):
             self._forget_buffer(name)
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
-        elif isinstance(value, Tensor) and isinstance(vars(self).get(name), Parameter):
+        elif isinstance(value, Tensor | np.ndarray) and isinstance(vars(self).get(name), Parameter):
             raise TypeError(
-                f"{type(self).__name__}.{name} is a parameter, and a plain tensor in its place "
+                f"{type(self).__name__}.{name} is a parameter, and a plain array in its place "
                 f"would be neither trained nor saved; assign nn.Parameter(value), or write the "
                 f"values into it: with mg.no_grad(): module.{name}[...] = value"
             )
@@ -72,6 +76,11 @@ class Module(ModuleHooks, ModuleState):
                 f"{type(self).__name__}.{name}: modules in a plain {type(value).__name__} would "
                 "not be found, so not trained or saved; use nn.ModuleList(modules) or "
                 "nn.Sequential(*modules), which can be indexed and iterated over"
+            )
+        elif isinstance(value, bool) and name in ("train", "eval"):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a method: call it, module.train() or "
+                f"module.eval(), in the place of module.{name} = {value}"
             )
         elif name in self._buffers:
             require_kind(self, name, value, Tensor, "buffer")
@@ -225,6 +234,11 @@ class Module(ModuleHooks, ModuleState):
 
     def train(self, mode: bool = True) -> "Module":
         """Set training mode (dropout drops) on this module and all below it; returns the module."""
+        if not isinstance(mode, bool | int | np.bool_):
+            raise TypeError(
+                f"train(mode): mode is True or False, got {describe(mode)}; train() only sets the "
+                "mode, and mg.train.Trainer(model, loss, optimizer) trains"
+            )
         for module in self.modules():
             module.training = bool(mode)
         return self

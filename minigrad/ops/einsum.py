@@ -82,6 +82,8 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     ValueError where subscripts and shapes do not fit.
     """
     if not isinstance(subscripts, str):
+        if operands and isinstance(operands[0], str):
+            raise TypeError(f"einsum: the subscripts come first: einsum({operands[0]!r}, x, ...)")
         subscripts, operands = _from_lists((subscripts, *operands))
     xs = [array_like(x) for x in operands]
     terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))

@@ -42,13 +42,29 @@ def matmul(a, b):
     where the inner lengths differ or an operand is a scalar.
     """
     a_ndim, b_ndim = getattr(a, "ndim", 0), getattr(b, "ndim", 0)
-    if a_ndim == 2 == b_ndim and a.dtype.itemsize != 2:  # by far the most frequent, so asked first
-        return _dot(a, b) if type(a) is np.ndarray is type(b) else np.matmul(a, b)
-    if not (a_ndim and b_ndim):
-        raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
-    if a_ndim > 2 == b_ndim and a.flags.c_contiguous:  # one large product, not one per batch entry
-        return product(_rows(a), b).reshape((*a.shape[:-1], b.shape[-1]))
-    return product(a, b)
+    try:
+        if a_ndim == 2 == b_ndim and a.dtype.itemsize != 2:  # by far the most frequent: asked first
+            return _dot(a, b) if type(a) is np.ndarray is type(b) else np.matmul(a, b)
+        if not (a_ndim and b_ndim):
+            raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
+        if a_ndim > 2 == b_ndim and a.flags.c_contiguous:  # one product, not one per batch entry
+            return product(_rows(a), b).reshape((*a.shape[:-1], b.shape[-1]))
+        return product(a, b)
+    except ValueError:
+        if not (a_ndim and b_ndim) or a.shape[-1] == b.shape[-2 if b_ndim > 1 else 0]:
+            raise
+        raise ValueError(_inner_lengths(a.shape, b.shape)) from None
+
+
+def _inner_lengths(a: tuple, b: tuple) -> str:
+    """The error for shapes whose inner lengths differ."""
+    k, n = a[-1], b[-2 if len(b) > 1 else 0]
+    place = "last axis but one" if len(b) > 1 else "one axis"
+    fits = "; b.T would fit" if len(b) == 2 and b[1] == k else ""
+    return (
+        f"the last axis of a is {k} long and the {place} of b {n}; a product sums over both at "
+        f"once, so they must agree: (..., n, k) @ (..., k, m){fits}"
+    )
 
 
 @matmul.vjp("a")

@@ -25,7 +25,8 @@ def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
 def takes_implementations(init: Callable) -> Callable:
     """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
     own = inspect.signature(init).parameters
-    without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
+    choices = ("foreach", "fused", "capturable", "differentiable")
+    without_effect = [name for name in choices if name not in own]
 
     @wraps(init)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -37,6 +38,11 @@ def takes_implementations(init: Callable) -> Callable:
             )
         init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
 
+    taken = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in without_effect]
+    taken = [p.replace(default=None) for p in taken]
+    rest = [p for p in own.values() if p.kind is p.VAR_KEYWORD]
+    named = [p for p in own.values() if p.kind is not p.VAR_KEYWORD]
+    run.__signature__ = inspect.Signature([*named, *taken, *rest])  # type: ignore[attr-defined]
     return run
 
 

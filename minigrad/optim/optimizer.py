@@ -9,7 +9,9 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core import create
+from ..core.errors import describe
 from ..core.events import capture_origin, spanned
+from ..core.making import Making
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
@@ -30,7 +32,7 @@ from .packs import (
 Group = dict[str, Any]
 
 
-class Optimizer(OptimizerHooks):
+class Optimizer(OptimizerHooks, Making):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
     It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.
@@ -145,6 +147,11 @@ class Optimizer(OptimizerHooks):
         """
         loss, what, origin = None, f"{type(self).__name__}.step()", capture_origin()
         if closure is not None:
+            if not callable(closure):
+                raise TypeError(
+                    f"{type(self).__name__}.step takes a function that computes the loss, or "
+                    f"nothing; got {describe(closure)}. loss.backward() first, then step()"
+                )
             with enable_grad():
                 loss = closure()
         for place, group in enumerate(self.param_groups):

@@ -4,10 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..core.making import Making
 from .optimizer import Group, Optimizer
 
 
-class LRScheduler:
+class LRScheduler(Making):
     """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
 
     It may give `get_lr()` instead, as PyTorch's do: the learning rates of all groups, from

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 import minigrad as mg
@@ -211,3 +212,59 @@ def test_one_row_may_be_taken_by_a_plain_number():
 def test_fractions_as_row_numbers_ask_for_whole_ones():
     said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
     assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said
+
+
+def test_factors_of_unequal_inner_lengths_are_told_which_axes_must_agree():
+    with pytest.raises(ValueError, match=r"a is 3 long .* of b 2; .* b\.T would fit"):
+        mg.ones(2, 3) @ mg.ones(2, 3)
+    with pytest.raises(ValueError, match=r"the last axis of a is 3 long and the one axis of b 4"):
+        X @ mg.ones(4)
+    with pytest.raises(ValueError, match="broadcast"):  # of batches, as NumPy says it
+        mg.ones(2, 3, 3) @ mg.ones(4, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: mg.elementwise(np.exp, name="m1"), "m1: an elementwise op needs a partial"),
+        (lambda: mg.elementwise(np.exp, name="m2", dx=3), "m2: dx=3 is no function; a partial is"),
+        (
+            lambda: mg.elementwise(lambda x, b: x * b, name="m3", dx=lambda b: b),
+            "m3: its forward has 2 arguments, and 1 of them has a partial (dx); give dx= and db=",
+        ),
+        (
+            lambda: mg.elementwise(np.multiply, name="m4", da=lambda b: b),
+            "has a partial (da); give da= and db=",
+        ),
+    ],
+)
+def test_an_elementwise_op_without_its_partials_is_told_which_it_needs(call, said):
+    assert said in message(call, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "step"),
+    [
+        (lambda: P.requires_grad_("no"), TypeError, "requires_grad is True or False, got 'no'"),
+        (lambda: nn.ReLU().train(X), TypeError, "train() only sets the mode, and mg.train.Trainer"),
+        (lambda: setattr(nn.ReLU(), "train", False), TypeError, "train is a method: call it"),
+        (
+            lambda: setattr(nn.Linear(2, 2), "weight", np.ones((2, 2))),
+            TypeError,
+            "assign nn.Parameter(value)",
+        ),
+        (lambda: optim.SGD([P]).step(X.sum()), TypeError, "loss.backward() first, then step()"),
+        (lambda: mg.save(X, "x.npz"), TypeError, 'write {"x": x}'),
+        (lambda: (P * 2).backward([1.0, 1.0]), ValueError, "this one's is mg.tensor([...])"),
+        (lambda: mg.dump_graph(3, "g.json"), TypeError, "takes a tensor or a list of tensors"),
+        (lambda: mg.concatenate(X, X), TypeError, "one list, concatenate([a, b], axis=0)"),
+        (lambda: mg.stack(X, X), TypeError, "one list, stack([a, b], axis=0)"),
+        (
+            lambda: mg.einsum(X, "i->"),
+            TypeError,
+            "the subscripts come first: einsum('i->', x, ...)",
+        ),
+    ],
+)
+def test_what_is_no_argument_there_is_answered_with_what_is(call, kind, step):
+    assert step in message(call, kind)

@@ -199,6 +199,13 @@ def test_the_graph_of_the_latest_backward_is_in_the_file(tmp_path):
     assert len(graph["backward"]["steps"]) == 3
 
 
+@pytest.mark.parametrize("name", ["graph.svg", "graph-{n}.PNG", "graph.mmd"])
+def test_a_graph_under_the_name_of_a_picture_is_told_how_to_draw_it(name, tmp_path):
+    _, err = run(TRAIN, tmp_path, MINIGRAD_GRAPH_OUT=name)
+    assert os.listdir(tmp_path) == []
+    assert len(err.splitlines()) == 1 and f"minigrad-viz {name[:-4]}.json -o {name}" in err
+
+
 def test_each_backward_can_have_a_file_of_its_own(tmp_path):
     run(TRAIN, tmp_path, MINIGRAD_GRAPH_OUT="graph-{n}.json")
     assert sorted(os.listdir(tmp_path)) == ["graph-1.json", "graph-2.json", "graph-3.json"]

@@ -93,7 +93,8 @@ def product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     if not hasattr(b, "dtype"):
         b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
     zero = (a == 0) & ~np.isnan(b)
-    y = np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
+    with np.errstate(divide="ignore", invalid="ignore"):  # as scipy.special: −∞ and NaN say it
+        y = np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
     dtype = np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")])
     return y.astype(dtype, copy=False) if is_differentiable(dtype) else y  # log of ints: floats
 

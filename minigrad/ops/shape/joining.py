@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_floating, resolve_dtype
+from ...core.errors import describe
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of
@@ -54,7 +55,7 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
 
     Shapes agree in every other axis, else ValueError. dtype= casts the result.
     """
-    arrays = _listed(arrays, "concatenate")
+    arrays = _listed(arrays, "concatenate", axis)
     if axis is None:
         arrays, axis = [op.reshape(x, shape=-1) for x in arrays], 0
     return _cast(concatenate_arrays(*arrays, axis=axis), dtype, "concatenate")
@@ -63,7 +64,7 @@ def concatenate(arrays: Sequence, axis: int | None = 0, dtype: Any = None) -> An
 @composite(numpy=np.stack)
 def stack(arrays: Sequence, axis: int = 0, dtype: Any = None) -> Any:
     """Arrays of one shape side by side along a new axis: n arrays (…) give (n, …) for axis=0."""
-    return _cast(stack_arrays(*_listed(arrays, "stack"), axis=axis), dtype, "stack")
+    return _cast(stack_arrays(*_listed(arrays, "stack", axis), axis=axis), dtype, "stack")
 
 
 def _cast(y: Any, dtype: Any, name: str) -> Any:
@@ -80,8 +81,12 @@ def _cast(y: Any, dtype: Any, name: str) -> Any:
     return y.astype(wanted)
 
 
-def _listed(arrays: Any, name: str) -> list:
+def _listed(arrays: Any, name: str, axis: Any) -> list:
     """The arrays, each an input of its own; a tensor stands for the slices along its first axis."""
+    if getattr(axis, "ndim", 0):
+        raise TypeError(
+            f"{name}: axis is {describe(axis)}; what is joined is one list, {name}([a, b], axis=0)"
+        )
     arrays = list(arrays)
     if not arrays:
         raise ValueError(f"{name}: needs at least one array, got an empty sequence")

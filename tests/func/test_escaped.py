@@ -1,0 +1,75 @@
+"""Tensors kept beyond the run of the transform that made them."""
+
+import threading
+
+import pytest
+
+import minigrad as mg
+from minigrad import func
+from minigrad.core.errors import TransformError
+from minigrad.func import levels
+
+
+def kept(transform):
+    """What a function has put into a list while it was transformed."""
+    found = []
+    transform(lambda x: found.append(x * 2) or x.sum())
+    return found[0]
+
+
+def mapped(fn):
+    return func.vmap(fn)(mg.ones(3, 2))
+
+
+def pushed(fn):
+    return func.jvp(fn, (mg.ones(2),), (mg.ones(2),))
+
+
+def differentiated(fn):
+    return func.grad(fn)(mg.ones(2))
+
+
+def plainly(fn):
+    return fn(mg.ones(2))
+
+
+@pytest.mark.parametrize("transform", [mapped, pushed])
+@pytest.mark.parametrize("later", [mapped, pushed, differentiated, plainly])
+def test_a_tensor_kept_after_its_run_is_refused_with_what_to_do(transform, later):
+    x = kept(transform)
+    with pytest.raises(TransformError, match="mul: a tensor made inside vmap or jvp was kept"):
+        later(lambda y: (x * y).sum())
+
+
+@pytest.mark.parametrize("transform", [mapped, pushed])
+def test_a_run_that_leaves_nothing_behind_needs_no_class_of_its_own(transform):
+    transform(lambda x: x * 2)
+    before = {id(kind) for kind in levels._classes.made.values()}
+    transform(lambda x: x * 2)
+    assert {id(kind) for kind in levels._classes.made.values()} == before
+
+
+def test_threads_that_map_at_once_do_not_end_each_others_runs():
+    inside, results = threading.Barrier(2, timeout=10), []
+
+    def work(waits):
+        def fn(x):
+            y = x * 2
+            inside.wait()
+            if waits:
+                other.join(timeout=10)
+            return y * 2
+
+        results.append(float(func.vmap(fn)(mg.ones(3)).sum()))
+
+    other = threading.Thread(target=work, args=(False,))
+    one = threading.Thread(target=work, args=(True,))
+    other.start()
+    one.start()
+    one.join(timeout=10)
+    assert results == [12.0, 12.0]
+
+
+def test_a_tensor_of_a_run_that_goes_on_is_used_by_a_function_inside():
+    result = func.vmap(lambda x: func.vmap(lambda y: x * y)(mg.ones(2)))(mg.ones(3))
+    assert result.shape == (3, 2)
