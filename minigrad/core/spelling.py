@@ -81,7 +81,8 @@ _ARGUMENTS = {
     "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
     "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",), "shape": ("size",),
     "dim0": ("axis1",), "dim1": ("axis1",), "dim2": ("axis2",), "end": ("stop",),
-    "steps": ("num",), "N": ("n",), "M": ("m",),
+    "steps": ("num",), "N": ("n",), "M": ("m",), "learning_rate": ("lr",), "beta1": ("betas",),
+    "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {
@@ -94,11 +95,11 @@ _FUNCTIONS = {
 }
 
 
-def argument_here(name: str, fn: Callable) -> str:
+def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
     """What fn calls the argument that PyTorch (or NumPy) calls so, as `axis=`; "" if nothing."""
     if hint := _FUNCTIONS.get((getattr(fn, "__name__", ""), name)):
         return hint
-    own = inspect.signature(fn).parameters
+    own = (fn if isinstance(fn, inspect.Signature) else inspect.signature(fn)).parameters
     here = next((here for here in (name, *_ARGUMENTS.get(name, ())) if here in own), "")
     starred = here and own[here].kind is inspect.Parameter.VAR_POSITIONAL
     if not here:

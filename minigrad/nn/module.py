@@ -2,11 +2,13 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from ..core import events
+from ..core.errors import taught
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter
 from .state import ModuleState, at, join, move, require_entry, require_kind
@@ -34,6 +36,12 @@ class Module(ModuleHooks, ModuleState):
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:  # neither: a copy, or an __init__ that will say what it misses
+            check_arguments(cls, args, kwargs)
+        new = super().__new__
+        return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, x)")
@@ -48,6 +56,11 @@ class Module(ModuleHooks, ModuleState):
                 with events.scope(self._scope or type(self).__name__):
                     return call(*args, **kwargs)
             return call(*args, **kwargs)
+        except TypeError as error:
+            better = taught(error, self.forward, args[bool(self._hooks) :], kwargs)
+            if better is error:
+                raise
+            raise TypeError(f"{type(self).__name__}.{better}") from None
         except RecursionError as error:
             raise _too_deep(self, error) from None
 
