@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from ..core.errors import unfit
 from ..core.tensor import Tensor
 
 
@@ -24,7 +25,8 @@ def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
 
 def takes_implementations(init: Callable) -> Callable:
     """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
-    own = inspect.signature(init).parameters
+    wanted = inspect.signature(init, follow_wrapped=False)
+    own = wanted.parameters
     without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
 
     @wraps(init)
@@ -35,7 +37,10 @@ def takes_implementations(init: Callable) -> Callable:
                 "gradients through steps write them as p = p - lr * g, with "
                 "mg.grad(loss, ps, create_graph=True) and mg.func.functional_call(model, ps, x)"
             )
-        init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
+        kwargs = {k: v for k, v in kwargs.items() if k not in without_effect}
+        if said := unfit(type(args[0]).__name__, wanted, args, kwargs):
+            raise TypeError(said)
+        init(*args, **kwargs)
 
     return run
 
@@ -51,7 +56,7 @@ def at_least_zero(owner: str, **options: float) -> None:
 
 def fractions(owner: str, betas: tuple) -> tuple:
     """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
-    if not isinstance(betas, tuple | list):
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
     if not all(0 <= beta < 1 for beta in betas):
         raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
