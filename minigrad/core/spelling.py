@@ -46,7 +46,6 @@ _OF_MODULES = {
     "custom_fwd": "with mg.autocast(enabled=False): inside forward",
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
     "parametrizations": "mg.nn.utils.weight_norm and spectral_norm",
-    "remove_parametrizations": "mg.nn.utils.remove_weight_norm and remove_spectral_norm",
     "distributions": "mg.stats",
     "FloatTensor": "mg.tensor(data, dtype=np.float32)",
     "LongTensor": "mg.tensor(data, dtype=np.int64)",
@@ -61,7 +60,7 @@ _OF_MODULES = {
     "manual_seed_all": "mg.manual_seed", "seed_all": "mg.manual_seed",
     "CUDAGraph": "mg.cuda.capture", "make_graphed_callables": "mg.cuda.capture",
     "default_stream": "mg.cuda.current_stream",
-    "parametrize": "a property of the module, or mg.nn.utils.weight_norm and spectral_norm",
+    "parametrize": "mg.nn.utils.parametrize",
     "autograd": "mg.grad, mg.backward, mg.Function and mg.func",
     "utils": "mg.data, mg.nn.utils and mg.checkpoint",
     "compile": "mg.fuse, for elementwise functions, and mg.accelerate()",
@@ -166,7 +165,7 @@ class Elsewhere:
 
 _PLACES = (
     "linalg", "special", "func", "nn.functional", "nn", "optim", "fft", "data", "amp", "nn.utils",
-    "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
+    "nn.utils.parametrize", "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
 )  # fmt: skip
 
 
