@@ -27,3 +27,9 @@ def test_a_name_that_an_optimizer_has_not_is_answered_with_those_it_has(make, sa
 def test_betas_are_two(betas):
     with pytest.raises(TypeError, match="Adam: betas are two decay rates, such as"):
         optim.Adam([P], betas=betas)
+
+
+def test_a_rate_is_one_number():
+    with pytest.raises(TypeError, match="Adam: lr must be a number, 0 or more; got tensor"):
+        optim.Adam([P], lr=mg.tensor([0.1, 0.2]))
+    assert optim.Adam([P], lr=mg.tensor(0.1)).param_groups[0]["lr"] == 0.1
