@@ -100,3 +100,57 @@ def test_copies_are_made_without_arguments():
     layer = nn.Linear(4, 2)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         assert twin.weight.tolist() == layer.weight.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: nn.Conv2d(1, 1, 3, stride=0), "Conv2d: stride must be an int ≥ 1"),
+        (lambda: nn.Conv2d(1, 1, (3,)), "Conv2d: kernel_size must be an int ≥ 1, or 2 of them"),
+        (lambda: nn.Conv1d(1, 1, 3, padding="sane"), "Conv1d: padding must be numbers, 'same'"),
+        (lambda: nn.Conv1d(1, 1, 3, 2, "same"), "Conv1d: padding 'same' needs stride 1"),
+        (lambda: nn.ConvTranspose1d(1, 1, 3, dilation=0), "ConvTranspose1d: dilation must be an"),
+        (lambda: nn.MultiheadAttention(0, 1), "num_heads=1 must divide embed_dim=0, both 1 or mo"),
+    ],
+)
+def test_a_layer_with_which_nothing_could_be_computed_is_not_made(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: nn.PixelShuffle(2)(mg.ones((1, 3, 2, 2))), "PixelShuffle: upscale_factor² = 2²"),
+        (lambda: nn.PixelUnshuffle(2)(mg.ones((1, 3, 2))), "must be 1 or more and divide height"),
+        (lambda: nn.PixelShuffle(0)(mg.ones((1, 3, 2, 2))), "must be 1 or more and divide the num"),
+        (lambda: nn.PixelShuffle(2)(X), r"x must be images .*, got shape \(2, 4\)"),
+    ],
+)
+def test_images_that_cannot_be_shuffled_are_named_with_the_factor(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_a_list_of_one_module_is_a_list_all_the_same():
+    said = message(lambda: nn.ModuleList(nn.Linear(2, 2)))
+    assert said.startswith("ModuleList takes a list of modules: ModuleList([a, b]), got Linear(")
+    assert len(nn.ModuleList(nn.Sequential(nn.ReLU(), nn.Tanh()))) == 2
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.LayerNorm(4, bias=False),
+        nn.GroupNorm(2, 4, bias=False),
+        nn.BatchNorm1d(4, bias=False),
+        nn.GRUCell(4, 2, bias=False),
+    ],
+)
+def test_the_looks_of_a_layer_say_that_it_has_no_bias(layer):
+    assert repr(layer).endswith(", bias=False)")
+
+
+def test_the_looks_of_a_cell_say_its_nonlinearity():
+    assert repr(nn.RNNCell(4, 2, nonlinearity="relu")) == "RNNCell(4, 2, nonlinearity=relu)"
+    assert repr(nn.RNNCell(4, 2)) == "RNNCell(4, 2)"
