@@ -1,7 +1,7 @@
 """Errors that teach: each names the op, the argument, the shapes and dtypes, and the next step."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -171,6 +171,24 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
         return error
     error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
     return TypeError(f"{_call_of(fn, args, given)}: {error}{_our_name(error, fn)}")
+
+
+def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str, Any]) -> str:
+    """Why owner(*args, **given) does not fit the signature, and what would; "" where it does."""
+    try:
+        wanted.bind(*args, **given)
+        return ""
+    except TypeError as error:
+        reason = str(error)
+    names = [name for name in wanted.parameters if name != "self"]
+    hint = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in wanted.parameters.values())
+    unknown = [] if takes_any else [name for name in given if name not in names]
+    if unknown:  # the reason, where an argument is missing too
+        reason = f"got an unexpected keyword argument {unknown[0]!r}"
+        here = argument_here(unknown[0], wanted)
+        hint = f"here it is {here}" if here else hint
+    return f"{owner}: {reason}; {hint}"
 
 
 def _call_of(fn: Callable, args: tuple, given: dict) -> str:

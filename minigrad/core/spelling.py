@@ -46,7 +46,6 @@ _OF_MODULES = {
     "custom_fwd": "with mg.autocast(enabled=False): inside forward",
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
     "parametrizations": "mg.nn.utils.weight_norm and spectral_norm",
-    "remove_parametrizations": "mg.nn.utils.remove_weight_norm and remove_spectral_norm",
     "distributions": "mg.stats",
     "FloatTensor": "mg.tensor(data, dtype=np.float32)",
     "LongTensor": "mg.tensor(data, dtype=np.int64)",
@@ -61,7 +60,7 @@ _OF_MODULES = {
     "manual_seed_all": "mg.manual_seed", "seed_all": "mg.manual_seed",
     "CUDAGraph": "mg.cuda.capture", "make_graphed_callables": "mg.cuda.capture",
     "default_stream": "mg.cuda.current_stream",
-    "parametrize": "a property of the module, or mg.nn.utils.weight_norm and spectral_norm",
+    "parametrize": "mg.nn.utils.parametrize",
     "autograd": "mg.grad, mg.backward, mg.Function and mg.func",
     "utils": "mg.data, mg.nn.utils and mg.checkpoint",
     "compile": "mg.fuse, for elementwise functions, and mg.accelerate()",
@@ -81,7 +80,8 @@ _ARGUMENTS = {
     "end_dim": ("end",), "shifts": ("shift",), "diagonal": ("k",), "size": ("shape",),
     "correction": ("ddof",), "axis": ("dim",), "keepdims": ("keepdim",), "shape": ("size",),
     "dim0": ("axis1",), "dim1": ("axis1",), "dim2": ("axis2",), "end": ("stop",),
-    "steps": ("num",), "N": ("n",), "M": ("m",),
+    "steps": ("num",), "N": ("n",), "M": ("m",), "learning_rate": ("lr",), "beta1": ("betas",),
+    "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {
@@ -94,11 +94,11 @@ _FUNCTIONS = {
 }
 
 
-def argument_here(name: str, fn: Callable) -> str:
+def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
     """What fn calls the argument that PyTorch (or NumPy) calls so, as `axis=`; "" if nothing."""
     if hint := _FUNCTIONS.get((getattr(fn, "__name__", ""), name)):
         return hint
-    own = inspect.signature(fn).parameters
+    own = (fn if isinstance(fn, inspect.Signature) else inspect.signature(fn)).parameters
     here = next((here for here in (name, *_ARGUMENTS.get(name, ())) if here in own), "")
     starred = here and own[here].kind is inspect.Parameter.VAR_POSITIONAL
     if not here:
@@ -165,7 +165,7 @@ class Elsewhere:
 
 _PLACES = (
     "linalg", "special", "func", "nn.functional", "nn", "optim", "fft", "data", "amp", "nn.utils",
-    "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
+    "nn.utils.parametrize", "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
 )  # fmt: skip
 
 

@@ -56,7 +56,8 @@ class Tensor(InPlace, TensorHooks):
     def data(self, value: Any) -> None:
         plain = isinstance(value, Tensor) and not (value.level or self.level)
         value = value._data if plain else value
-        self._data = np.asarray(value) if isinstance(value, np.generic) else value
+        is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
+        self._data = value if is_array else array_module(self._data).asarray(value)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -42,9 +42,10 @@ class MultiheadAttention(Module):
         device: str | None = None,
         dtype: Any = np.float32,
     ):
-        if num_heads < 1 or embed_dim % num_heads:
+        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ValueError(
-                f"MultiheadAttention: num_heads={num_heads} must divide embed_dim={embed_dim}"
+                f"MultiheadAttention: num_heads={num_heads} must divide embed_dim={embed_dim}, "
+                "both 1 or more"
             )
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ..core.errors import describe
 from .module import Module
 from .parameter import Parameter
 from .state import require_name
@@ -14,6 +15,11 @@ class _List(Module):
     kind: type = Module
 
     def __init__(self, entries: Iterable = ()):
+        if isinstance(entries, Parameter) or not hasattr(entries, "__iter__"):
+            name, kind = type(self).__name__, self.kind.__name__.lower()
+            raise TypeError(
+                f"{name} takes a list of {kind}s: {name}([a, b]), got {describe(entries)}"
+            )
         self.extend(entries)
 
     def _items(self) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.windows import windows
+from ..ops.windows import per_axis, windows
 from .linear import draw_evenly, empty
 from .module import Module
 
@@ -45,6 +45,8 @@ class _Conv(Module):
         self.stride = as_tuple(stride, self.dims)
         self.padding = padding if isinstance(padding, str) else as_tuple(padding, self.dims)
         self.dilation = as_tuple(dilation, self.dims)
+        per_axis(name, "kernel_size", self.kernel_size, self.dims, least=1)
+        windows(name, self.kernel_size, self.stride, self.padding, self.dilation)  # or an error
         self.groups = groups
         self.padding_mode = padding_mode
         first, second = (before, after) if self.transposed else (after, before)

@@ -181,9 +181,10 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
     """
     if mode not in _PAD_MODES:
         raise ValueError(f"pad: mode={mode!r}; choose {', '.join(_PAD_MODES)}")
-    if len(pad) % 2 or len(pad) > 2 * x.ndim:
+    pairs = isinstance(pad, list | tuple) and len(pad) % 2 == 0
+    if not pairs or len(pad) > 2 * x.ndim:
         raise ValueError(
-            f"pad: {tuple(pad)} must be pairs (left, right) for the last axes of x {x.shape}"
+            f"pad: {pad!r} must be pairs (left, right) for the last axes of x {x.shape}"
         )
     return padded("pad", x, pad, _PAD_MODES[mode], value or 0)
 

@@ -2,21 +2,21 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ..core import events
-from ..core.errors import describe
-from ..core.making import Making
+from ..core.errors import describe, taught
 from ..core.tensor import Tensor
+from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
 from .parameter import Parameter, zero_grads
 from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
 
-class Module(ModuleHooks, ModuleState, Making):
+class Module(ModuleHooks, ModuleState):
     """Base of layers and models. A subclass sets attributes and defines `forward`.
 
         class Net(nn.Module):
@@ -37,6 +37,12 @@ class Module(ModuleHooks, ModuleState, Making):
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:  # neither: a copy, or an __init__ that will say what it misses
+            check_arguments(cls, args, kwargs)
+        new = super().__new__
+        return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; subclasses define it."""
         raise NotImplementedError(f"{type(self).__name__} has no forward; define forward(self, x)")
@@ -51,6 +57,11 @@ class Module(ModuleHooks, ModuleState, Making):
                 with events.scope(self._scope or type(self).__name__):
                     return call(*args, **kwargs)
             return call(*args, **kwargs)
+        except TypeError as error:
+            better = taught(error, self.forward, args[bool(self._hooks) :], kwargs)
+            if better is error:
+                raise
+            raise TypeError(f"{type(self).__name__}.{better}") from None
         except RecursionError as error:
             raise _too_deep(self, error) from None
 

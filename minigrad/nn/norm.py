@@ -92,7 +92,7 @@ class _ChannelNorm(_Scaled):
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-            f"track_running_stats={self.track_running_stats}"
+            f"track_running_stats={self.track_running_stats}{_without_bias(self)}"
         )
 
 
@@ -205,7 +205,8 @@ class LayerNorm(_Scaled):
 
     def extra_repr(self) -> str:
         affine = self.weight is not None
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+        text = f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={affine}"
+        return text + _without_bias(self)
 
 
 class RMSNorm(_Scaled):
@@ -262,7 +263,8 @@ class GroupNorm(_Scaled):
 
     def extra_repr(self) -> str:
         affine = self.weight is not None
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={affine}"
+        text = f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={affine}"
+        return text + _without_bias(self)
 
 
 class LocalResponseNorm(Module):
@@ -292,6 +294,11 @@ class LocalResponseNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+def _without_bias(norm: Any) -> str:
+    """What repr says of a norm that scales and does not shift."""
+    return ", bias=False" if norm.weight is not None and norm.bias is None else ""
 
 
 def _shape(normalized_shape: int | tuple[int, ...]) -> tuple[int, ...]:

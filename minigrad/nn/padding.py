@@ -21,18 +21,27 @@ def padded(owner: str, x: Tensor, padding: Sequence[int], mode: str, value: floa
     padding begins with the pair of the last axis; mode and value are those of mg.pad.
     """
     pairs = list(zip(padding[::2], padding[1::2], strict=True))[::-1]
-    if any(min(pair) < 0 for pair in pairs):
-        sizes = x.shape[x.ndim - len(pairs) :]
-        ends = [n + min(a, 0) + min(b, 0) for n, (a, b) in zip(sizes, pairs, strict=True)]
-        if min(ends) < 0:
-            raise ValueError(
-                f"{owner}: padding {tuple(padding)} cuts off more than x {describe(x)} has"
-            )
-        begins = [max(-a, 0) for a, _ in pairs]
-        x = x[(..., *[slice(a, a + n) for a, n in zip(begins, ends, strict=True)])]
     width = [(0, 0)] * (x.ndim - len(pairs)) + [(max(a, 0), max(b, 0)) for a, b in pairs]
     options = {"constant_values": value} if mode == "constant" else {}
-    return op.pad(x, tuple(width), mode=mode, **options)
+    longer = lambda x: op.pad(x, tuple(width), mode=mode, **options)
+    shorter = lambda x: _cut(owner, x, padding, [(min(a, 0), min(b, 0)) for a, b in pairs])
+    if min(padding, default=0) >= 0:
+        return longer(x)
+    if mode in ("edge", "reflect"):  # what is cut off at one end is still seen from the other
+        return shorter(longer(x))
+    return longer(shorter(x))
+
+
+def _cut(owner: str, x: Tensor, padding: Sequence[int], pairs: list[tuple[int, int]]) -> Tensor:
+    """x without what the pairs, of numbers below 0, take off the ends of its last axes."""
+    sizes = x.shape[x.ndim - len(pairs) :]
+    ends = [n + right for n, (_, right) in zip(sizes, pairs, strict=True)]
+    begins = [-left for left, _ in pairs]
+    if any(begin > end for begin, end in zip(begins, ends, strict=True)):
+        raise ValueError(
+            f"{owner}: padding {tuple(padding)} cuts off more than x {describe(x)} has"
+        )
+    return x[(..., *map(slice, begins, ends))]
 
 
 class _Pad(Module):

@@ -48,7 +48,7 @@ class UninitializedParameter(Parameter):
         self.requires_grad = requires_grad
 
     @property
-    def data(self) -> Any:  # type: ignore[override]
+    def _data(self) -> Any:  # type: ignore[override]
         raise self.error()
 
     @property

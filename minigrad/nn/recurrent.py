@@ -348,7 +348,10 @@ class _Cell(Module):
         return after if parts > 1 else after[0]
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
+        text = f"{self.input_size}, {self.hidden_size}"
+        text += "" if self.bias_ih is not None else ", bias=False"
+        chosen = getattr(self, "nonlinearity", "tanh")
+        return text if chosen == "tanh" else f"{text}, nonlinearity={chosen}"
 
 
 class RNNCell(_Cell):

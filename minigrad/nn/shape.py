@@ -77,7 +77,8 @@ class PixelShuffle(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         r = self.upscale_factor
-        *before, c, h, w = x.shape
+        *before, c, h, w = _image("PixelShuffle", x)
+        _require_whole("PixelShuffle", x, f"upscale_factor² = {r}²", r * r, c)
         n = len(before)
         apart = x.reshape(*before, c // (r * r), r, r, h, w)
         y = apart.transpose(*range(n), n, n + 3, n + 1, n + 4, n + 2)
@@ -95,7 +96,8 @@ class PixelUnshuffle(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         r = self.downscale_factor
-        *before, c, h, w = x.shape
+        *before, c, h, w = _image("PixelUnshuffle", x)
+        _require_whole("PixelUnshuffle", x, f"downscale_factor = {r}", r, h, w)
         n = len(before)
         apart = x.reshape(*before, c, h // r, r, w // r, r)
         y = apart.transpose(*range(n), n, n + 2, n + 4, n + 1, n + 3)
@@ -103,6 +105,21 @@ class PixelUnshuffle(Module):
 
     def extra_repr(self) -> str:
         return f"downscale_factor={self.downscale_factor}"
+
+
+def _image(name: str, x: Tensor) -> tuple[int, ...]:
+    if x.ndim < 3:
+        raise ValueError(f"{name}: x must be images (..., c, h, w), got shape {x.shape}")
+    return x.shape
+
+
+def _require_whole(name: str, x: Tensor, what: str, divisor: int, *sizes: int) -> None:
+    if divisor < 1 or any(size % divisor for size in sizes):
+        axes = "the number of channels" if len(sizes) == 1 else "height and width"
+        raise ValueError(
+            f"{name}: {what} must be 1 or more and divide {axes} of x (..., c, h, w), whose shape "
+            f"is {x.shape}"
+        )
 
 
 class ChannelShuffle(Module):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from ..core.errors import unfit
 from ..core.tensor import Tensor
 
 
@@ -24,9 +25,9 @@ def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
 
 def takes_implementations(init: Callable) -> Callable:
     """An __init__ that passes over PyTorch's choices of an implementation, unless it has them."""
-    own = inspect.signature(init).parameters
-    choices = ("foreach", "fused", "capturable", "differentiable")
-    without_effect = [name for name in choices if name not in own]
+    wanted = inspect.signature(init, follow_wrapped=False)
+    own = wanted.parameters
+    without_effect = {"foreach", "fused", "capturable", "differentiable"} - own.keys()
 
     @wraps(init)
     def run(*args: Any, **kwargs: Any) -> None:
@@ -36,20 +37,18 @@ def takes_implementations(init: Callable) -> Callable:
                 "gradients through steps write them as p = p - lr * g, with "
                 "mg.grad(loss, ps, create_graph=True) and mg.func.functional_call(model, ps, x)"
             )
-        init(*args, **{k: v for k, v in kwargs.items() if k not in without_effect})
+        kwargs = {k: v for k, v in kwargs.items() if k not in without_effect}
+        if said := unfit(type(args[0]).__name__, wanted, args, kwargs):
+            raise TypeError(said)
+        init(*args, **kwargs)
 
-    taken = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in without_effect]
-    taken = [p.replace(default=None) for p in taken]
-    rest = [p for p in own.values() if p.kind is p.VAR_KEYWORD]
-    named = [p for p in own.values() if p.kind is not p.VAR_KEYWORD]
-    run.__signature__ = inspect.Signature([*named, *taken, *rest])  # type: ignore[attr-defined]
     return run
 
 
 def at_least_zero(owner: str, **options: float) -> None:
     """Refuse negative (and NaN) options by name, and what is no number."""
     for name, value in options.items():
-        if isinstance(value, str | None | tuple | list):
+        if isinstance(value, str | None | tuple | list) or getattr(value, "size", 1) != 1:
             raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
         if not value >= 0:
             raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
@@ -57,7 +56,7 @@ def at_least_zero(owner: str, **options: float) -> None:
 
 def fractions(owner: str, betas: tuple) -> tuple:
     """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
-    if not isinstance(betas, tuple | list):
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
         raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
     if not all(0 <= beta < 1 for beta in betas):
         raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")

@@ -11,7 +11,6 @@ from ..backends.device import array_module
 from ..core import create
 from ..core.errors import describe
 from ..core.events import capture_origin, spanned
-from ..core.making import Making
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
@@ -32,7 +31,7 @@ from .packs import (
 Group = dict[str, Any]
 
 
-class Optimizer(OptimizerHooks, Making):
+class Optimizer(OptimizerHooks):
     """Base of optimizers. A subclass gives `update`, which changes an array in place.
 
     It may define `step` itself instead, as PyTorch's do, and keep what it likes in `state`.

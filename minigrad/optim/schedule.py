@@ -1,14 +1,15 @@
 """What schedules share: a formula of the steps taken, and learning rates set from it."""
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
-from ..core.making import Making
+from ..core.errors import unfit
 from .optimizer import Group, Optimizer
 
 
-class LRScheduler(Making):
+class LRScheduler:
     """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
 
     It may give `get_lr()` instead, as PyTorch's do: the learning rates of all groups, from
@@ -32,6 +33,13 @@ class LRScheduler(Making):
     continues = False
     floor = 0.0
     schedulers: Sequence["LRScheduler"] = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:  # a copy is made without any
+            wanted = inspect.signature(cls.__init__, follow_wrapped=False)
+            if said := unfit(cls.__name__, wanted, (None, *args), kwargs):
+                raise TypeError(said)
+        return super().__new__(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

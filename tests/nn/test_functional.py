@@ -84,6 +84,22 @@ def test_negative_padding_cuts_off_as_pytorchs_does():
         np.testing.assert_array_equal(F.pad(mg.tensor(X), width, value=2.0).numpy(), expected)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate"])
+@pytest.mark.parametrize("width", [(-3, 3), (2, -4), (-1, 2), (-2, -1), (3, -3), (-3, 2, 1, -2)])
+def test_what_negative_padding_cuts_off_is_still_mirrored_and_repeated_as_pytorchs(mode, width):
+    x = np.arange(24.0).reshape(2, 3, 4)
+    a, b = mg.tensor(x, requires_grad=True), torch.tensor(x, requires_grad=True)
+    y, z = F.pad(a, width, mode=mode), T.pad(b, width, mode=mode)
+    np.testing.assert_array_equal(y.detach().numpy(), z.detach().numpy())
+    (y * y).sum().backward(), (z * z).sum().backward()
+    np.testing.assert_array_equal(a.grad.numpy(), b.grad.numpy())
+
+
+def test_a_padding_that_is_no_row_of_pairs_is_refused():
+    with pytest.raises(ValueError, match="pad: 1 must be pairs .left, right. for"):
+        F.pad(mg.tensor(X), 1)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 def test_padding_modes_are_pytorchs(mode):
     expected = T.pad(torch.tensor(X), (1, 2), mode=mode).numpy()

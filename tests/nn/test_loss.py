@@ -108,3 +108,11 @@ def test_bce_refuses_what_is_no_probability(x):
 def test_a_triplets_margin_is_not_negative(call):
     with pytest.raises(ValueError, match="margin must be 0 or more, got -1"):
         call()
+
+
+@pytest.mark.parametrize("dtype", [mg.float32, mg.bfloat16])
+def test_flags_that_are_whole_numbers_do_not_promote_scores(dtype):
+    x = mg.tensor([[0.5, -1.0, 2.0]], dtype=dtype, requires_grad=True)
+    loss = nn.MultiLabelSoftMarginLoss()
+    y = loss(x, mg.tensor([[1, 0, 1]]))
+    assert y.dtype == dtype and y.item() == loss(x, mg.tensor([[1, 0, 1]], dtype=dtype)).item()

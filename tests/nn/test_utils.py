@@ -114,6 +114,23 @@ def test_spectral_norm_makes_the_largest_singular_value_one():
     assert np.array_equal(before, layer.weight_u.numpy())
 
 
+def test_a_weight_of_spectral_norm_is_the_same_however_often_it_is_read():
+    layer = utils.spectral_norm(nn.Linear(6, 5))
+    before, u = layer.weight.tolist(), layer.weight_u.tolist()
+    assert layer.weight.tolist() == before and layer.weight_u.tolist() == u
+    layer(mg.ones((1, 6), dtype=mg.float32))
+    assert layer.weight_u.tolist() != u
+
+
+def test_a_weight_that_a_norm_computes_is_never_that_of_the_last_forward():
+    layer = utils.weight_norm(nn.Linear(3, 2))
+    before = layer.weight.numpy()
+    layer.load_state_dict({**layer.state_dict(), "weight_g": 2 * layer.weight_g.numpy()})
+    np.testing.assert_array_equal(layer.weight.numpy(), 2 * before)
+    with pytest.raises(AttributeError, match="Linear.weight is computed from weight_g, weight_v"):
+        layer.weight = mg.zeros((2, 3))
+
+
 def test_a_spectral_norm_is_taken_away_again_and_leaves_the_weight_as_it_is():
     layer = utils.spectral_norm(nn.Linear(6, 5))
     x = mg.ones((1, 6), dtype="float32")

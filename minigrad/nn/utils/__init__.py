@@ -13,9 +13,10 @@ from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
 from .. import init
+from ..derived import derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from . import rnn
+from . import parametrize, rnn
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -110,7 +111,7 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
 
 
 class _Derived:
-    """A forward pre-hook that computes module.<name> from other parameters of the module."""
+    """The rule of module.<name>, computed from other parameters of it (see nn/derived.py)."""
 
     made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
 
@@ -118,23 +119,21 @@ class _Derived:
         self.name = name
         self.dim = dim
 
-    def place(self, module: Module) -> None:
-        """Take the parameter's place; the attribute is a plain tensor from now on."""
-        delattr(module, self.name)
-        setattr(module, self.name, self.compute(module))
-        module.register_forward_pre_hook(self)
-
-    def __call__(self, module: Module, args: tuple) -> None:
-        setattr(module, self.name, self.compute(module))
-
-    def compute(self, module: Module) -> Tensor:
+    def __call__(self, module: Module) -> Tensor:
         raise NotImplementedError
+
+    def assign(self, module: Module, value: Any) -> None:
+        made = ", ".join(self.name + end for end in self.made)
+        raise AttributeError(
+            f"{type(module).__name__}.{self.name} is computed from {made}; write into these, or "
+            "take the norm away first"
+        )
 
 
 class _WeightNorm(_Derived):
     made = ("_g", "_v")
 
-    def compute(self, module: Module) -> Tensor:
+    def __call__(self, module: Module) -> Tensor:
         g, v = (getattr(module, f"{self.name}_{letter}") for letter in "gv")
         return v * (g / norm_except(v, self.dim))
 
@@ -153,7 +152,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     weight = module.get_parameter(name)
     setattr(module, f"{name}_g", Parameter(norm_except(weight.detach(), dim)))
     setattr(module, f"{name}_v", Parameter(weight.data.copy()))
-    _WeightNorm(name, dim).place(module)
+    derive(module, name, _WeightNorm(name, dim))
     return module
 
 
@@ -170,18 +169,24 @@ class _SpectralNorm(_Derived):
         self.iterations = iterations
         self.eps = eps
 
-    def compute(self, module: Module) -> Tensor:
+    def __call__(self, module: Module) -> Tensor:
         weight = getattr(module, f"{self.name}_orig")
-        matrix = op.moveaxis(weight, self.dim, 0)
-        matrix = op.reshape(matrix, shape=(matrix.shape[0], -1))
+        matrix = self.matrix(weight)
         u, v = (getattr(module, f"{self.name}_{letter}") for letter in "uv")
-        if module.training:
-            self.iterate(matrix.data, u.data, v.data)
         # copies, since the next iteration writes into u and v
         sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
         return weight / sigma
 
-    def iterate(self, matrix: Any, u: Any, v: Any) -> None:
+    def matrix(self, weight: Tensor) -> Tensor:
+        matrix = op.moveaxis(weight, self.dim, 0)
+        return op.reshape(matrix, shape=(matrix.shape[0], -1))
+
+    def iterate(self, module: Module, args: tuple = ()) -> None:
+        """Bring u and v closer to the singular vectors; a forward pre-hook."""
+        if not module.training:
+            return
+        matrix = self.matrix(getattr(module, f"{self.name}_orig").detach()).data
+        u, v = (getattr(module, f"{self.name}_{letter}").data for letter in "uv")
         for _ in range(self.iterations):
             v[...] = self.unit(matrix.T @ u)
             u[...] = self.unit(matrix @ v)
@@ -207,12 +212,14 @@ def spectral_norm(
     weight = module.get_parameter(name)
     rows = weight.shape[dim]
     setattr(module, f"{name}_orig", Parameter(weight.data))
-    hook = _SpectralNorm(name, dim, n_power_iterations, eps)
+    rule = _SpectralNorm(name, dim, n_power_iterations, eps)
     for letter, size in (("u", rows), ("v", weight.size // rows)):
         x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-        x.data[...] = hook.unit(x.data)
+        x.data[...] = rule.unit(x.data)
         module.register_buffer(f"{name}_{letter}", x)
-    hook.place(module)
+    rule.iterate(module)
+    derive(module, name, rule)
+    module.register_forward_pre_hook(rule.iterate)
     return module
 
 
@@ -222,14 +229,14 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
 
 
 def _removed(norm: str, kind: type[_Derived], module: Module, name: str) -> Module:
-    hooks = [h for h in module._hooks if isinstance(h.fn, kind) and h.fn.name == name]
-    if not hooks:
+    rule = rules_of(module).get(name)
+    if not isinstance(rule, kind):
         raise ValueError(f"remove_{norm}: {name!r} of {module!r} has no {norm}")
-    training, module.training = module.training, False  # no more iterations
-    weight = hooks[0].fn.compute(module).detach()  # type: ignore[attr-defined]
-    module.training = training
-    hooks[0].remove()
-    for old in (name, *[name + made for made in kind.made]):
+    weight = rule(module).detach()
+    underive(module, name)
+    for hook in [h for h in module._hooks if getattr(h.fn, "__self__", None) is rule]:
+        hook.remove()
+    for old in [name + made for made in kind.made]:
         delattr(module, old)
     setattr(module, name, Parameter(weight))
     return module

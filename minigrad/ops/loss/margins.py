@@ -22,7 +22,7 @@ __all__ = [
 
 
 def _signs(name: str, target: Any, x: Any) -> Any:
-    """Targets ±1 that broadcast to x's shape, in x's dtype (whole numbers would promote it)."""
+    """Targets that broadcast to x's shape, in x's dtype: whole numbers would promote it."""
     target = array_like(target)
     if np.broadcast_shapes(target.shape, x.shape) != x.shape:
         raise ValueError(
@@ -60,6 +60,8 @@ def multilabel_soft_margin(x: Any, target: Any, weight: Any = None, reduction: s
 
     weight (c,) scales the classes.
     """
+    x = as_floating(array_like(x))
+    target = _signs("multilabel_soft_margin", target, x)
     y = op.mean(op.bce_with_logits(x, target, weight, reduction="none"), axis=-1)
     return reduced("multilabel_soft_margin", y, reduction)
 

@@ -1,0 +1,75 @@
+"""What a layer is made with: arguments that its __init__ has, and of the kinds written there.
+
+The first mistake with a layer is to give it tensors where it is made: nn.ReLU(x) would take x for
+an option, and say nothing. So the annotations of the library's own layers are checked, as far as
+they are plain: numbers, sizes, text. Annotations of other classes are their authors' business.
+"""
+
+import inspect
+import operator
+from collections.abc import Callable, Mapping
+from types import UnionType
+from typing import Any, get_args
+
+import numpy as np
+
+from ..core.errors import describe, unfit
+from ..core.tensor import Tensor
+
+_OURS = __name__.rpartition(".")[0]
+_CALLED_THEN = "A layer is made with its options, and then called with tensors: nn.{0}(...)(x)"
+
+
+def check_arguments(kind: type, args: tuple, kwargs: Mapping[str, Any]) -> None:
+    """TypeError for arguments with which no module of this kind can be made."""
+    init: Any = kind.__init__
+    named = init is not object.__init__
+    try:
+        wanted = inspect.signature(init if named else lambda self: None, follow_wrapped=False)
+    except ValueError:  # an __init__ that is not written in Python
+        return
+    if said := unfit(kind.__name__, wanted, (None, *args), kwargs):
+        called = any(isinstance(x, Tensor) for x in args)
+        raise TypeError(f"{said}. {_CALLED_THEN.format(kind.__name__)}" if called else said)
+    given = wanted.bind(None, *args, **kwargs).arguments
+    if named and getattr(init, "__module__", "").startswith(_OURS):
+        for name, value in given.items():
+            _check_kind(kind, name, value, wanted.parameters[name].annotation)
+
+
+def _check_kind(kind: type, name: str, value: Any, annotation: Any) -> None:
+    choices = get_args(annotation) if isinstance(annotation, UnionType) else (annotation,)
+    texts = [_PLAIN.get(choice) for choice in choices]
+    if value is None or None in texts or any(text and text[1](value) for text in texts):
+        return
+    whole = " or ".join(text[0] for text in texts if text)
+    tail = f". {_CALLED_THEN.format(kind.__name__)}" if _is_array(value) else ""
+    raise TypeError(f"{kind.__name__}: {name} must be {whole}, got {describe(value)}{tail}")
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray) and value.ndim > 0
+
+
+def _is_whole(value: Any) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, bool)
+
+
+def _are_whole(value: Any) -> bool:
+    return isinstance(value, list | tuple | range) and all(map(_is_whole, value))
+
+
+# Annotation -> (what it asks for, whether a value will do). Of options that are no sizes only
+# arrays are refused: the layers say themselves what a probability or a reduction can be.
+_PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    int: ("a whole number", _is_whole),
+    tuple[int, ...]: ("a tuple of whole numbers", _are_whole),
+    bool: ("True or False", lambda value: not _is_array(value)),
+    float: ("a number", lambda value: not _is_array(value)),
+    str: ("a string", lambda value: not _is_array(value)),
+    type(None): ("None", lambda value: False),
+}

@@ -1,0 +1,114 @@
+"""Attributes of a module that are computed from its other tensors whenever they are read.
+
+A computed attribute is a property, and properties belong to classes: the module becomes one of a
+class made for the purpose, which derives from its own, has the same name and the properties
+besides. Other modules of the class are left alone; copies and pickles are of that class too.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..core.caches import cached as kept
+from ..core.tensor import Tensor
+from .module import Module
+
+
+class _Values(threading.local):
+    """What has been computed inside `cached()`, by module and name; the depth of its blocks."""
+
+    depth = 0
+    found: dict[tuple[int, str], Any]
+
+
+_values = _Values()
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """Compute each attribute once in the block, however often it is read; in this thread.
+
+    What changes its tensors meanwhile is not seen before the end of the block.
+    """
+    if not _values.depth:
+        _values.found = {}
+    _values.depth += 1
+    try:
+        yield
+    finally:
+        _values.depth -= 1
+        if not _values.depth:
+            del _values.found
+
+
+def derive(module: Module, name: str, rule: Callable[[Module], Tensor]) -> None:
+    """Let module.<name> be rule(module) from now on. An assignment is given to rule.assign."""
+    rules = {**rules_of(module), name: rule}
+    vars(module).pop(name, None)
+    module._forget_buffer(name)
+    module.__class__ = _computing(class_before(module), tuple(rules))
+    vars(module)["_computed"] = rules
+
+
+def underive(module: Module, name: str) -> None:
+    """Forget the rule: the module has no attribute of this name then."""
+    rules = {key: rule for key, rule in rules_of(module).items() if key != name}
+    base = class_before(module)
+    module.__class__ = _computing(base, tuple(rules)) if rules else base
+    if rules:
+        vars(module)["_computed"] = rules
+    else:
+        del vars(module)["_computed"]
+    if _values.depth:
+        _values.found.pop((id(module), name), None)
+
+
+def rules_of(module: Any) -> dict[str, Any]:
+    """The rules of a module's computed attributes, by name."""
+    return vars(module).get("_computed", {})
+
+
+def class_before(module: Any) -> type:
+    """The class that a module had before any of its attributes was computed."""
+    return getattr(type(module), "_class_before", type(module))
+
+
+@kept("classes with computed attributes", max_entries=256)
+def _computing(base: type, names: tuple[str, ...]) -> type:
+    """A class that derives from base, in which these attributes are computed."""
+    body: dict[str, Any] = {name: _property(name) for name in names}
+    told = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+    }
+    body |= told | {"_class_before": base, "__reduce__": _reduce}
+    return type(base)(base.__name__, (base,), body)
+
+
+def _property(name: str) -> property:
+    def read(module: Any) -> Any:
+        rule = rules_of(module)[name]
+        if not _values.depth:
+            return rule(module)
+        key = id(module), name
+        if key not in _values.found:
+            _values.found[key] = rule(module), module  # held, so that its id stays its own
+        return _values.found[key][0]
+
+    def write(module: Any, value: Any) -> None:
+        rules_of(module)[name].assign(module, value)
+        if _values.depth:
+            _values.found.pop((id(module), name), None)
+
+    return property(read, write)
+
+
+def _reduce(module: Any) -> tuple:
+    """Copies and pickles: the class is made anew from its base, which can be imported."""
+    return _remade, (class_before(module), tuple(rules_of(module))), module.__getstate__()
+
+
+def _remade(base: Any, names: tuple[str, ...]) -> Any:
+    return object.__new__(_computing(base, names))

@@ -1,0 +1,35 @@
+"""What an optimizer is given: names that it has not are answered with those it has."""
+
+import pytest
+
+import minigrad as mg
+from minigrad import optim
+
+P = mg.ones(3, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: optim.Adam([P], learning_rate=0.1), "'learning_rate'; here it is lr="),
+        (lambda: optim.SGD([P], learning_rate=0.1, foreach=True), "here it is lr="),
+        (lambda: optim.Adam([P], beta1=0.9), "Adam: got an .* 'beta1'; here it is betas="),
+        (lambda: optim.SGD([P], 0.1, decay=1), "SGD: .*'decay'; its arguments are params, lr, mo"),
+        (lambda: optim.Adam(lr=0.1), "Adam: missing a required argument: 'params'"),
+    ],
+)
+def test_a_name_that_an_optimizer_has_not_is_answered_with_those_it_has(make, said):
+    with pytest.raises(TypeError, match=said):
+        make()
+
+
+@pytest.mark.parametrize("betas", [(0.9,), (0.9, 0.99, 0.999), 0.9])
+def test_betas_are_two(betas):
+    with pytest.raises(TypeError, match="Adam: betas are two decay rates, such as"):
+        optim.Adam([P], betas=betas)
+
+
+def test_a_rate_is_one_number():
+    with pytest.raises(TypeError, match="Adam: lr must be a number, 0 or more; got tensor"):
+        optim.Adam([P], lr=mg.tensor([0.1, 0.2]))
+    assert optim.Adam([P], lr=mg.tensor(0.1)).param_groups[0]["lr"] == 0.1
