@@ -56,8 +56,11 @@ class Tensor(InPlace, TensorHooks):
     def data(self, value: Any) -> None:
         plain = isinstance(value, Tensor) and not (value.level or self.level)
         value = value._data if plain else value
-        is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
-        self._data = value if is_array else array_module(self._data).asarray(value)
+        if not hasattr(value, "dtype") or isinstance(value, np.generic):
+            value = array_module(self._data).asarray(value)
+            if value.dtype.kind in "OSU":
+                raise TypeError(f"x.data is set to an array of numbers, got {value.tolist()!r}")
+        self._data = value
 
     @property
     def shape(self) -> tuple[int, ...]:
