@@ -162,7 +162,7 @@ class Primitive(Extensible):
             else:
                 y = forward(*arrays, **params) if params else forward(*arrays)
         except Exception as error:
-            raise explain(error, self, args, params) from error
+            raise explain(error, self, args, params)  # noqa: B904 (it knows its cause)
         residuals = ()
         if self.residuals:
             y, *residuals = y
