@@ -229,6 +229,17 @@ _REBUILT = (
 )
 
 
+def refuse_left_behind(op: Any, args: tuple) -> None:
+    """An error for an argument that a run of vmap or jvp which has ended has left behind.
+
+    Outside transforms it passes the doorway as any tensor does, but its data is a tensor of a lower
+    level: an op of arrays fails on it, or takes it for an array.
+    """
+    for x in args:
+        if getattr(x, "life", None):
+            x.require_life(op)
+
+
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """The same kind of error with the call in front of its message, so that `except` still fits.
 
@@ -236,6 +247,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     cause. `raise explain(error) from error` would make an error that stays the same its own cause,
     and such a cycle keeps the arrays of all frames below, also after it was caught.
     """
+    refuse_left_behind(op, args)
     if getattr(error, "explained", False):
         return error
     given = error

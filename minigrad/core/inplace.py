@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from . import hooks, joined, modes, versions
-from .errors import InPlaceError, describe
+from .errors import InPlaceError, describe, refuse_left_behind
 from .graph import Leaf
 from .methods import Methods, each_of
 from .registry import op
@@ -134,6 +134,7 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
         return False
     instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
     if _level(x, value, index):
+        refuse_left_behind(op.setitem, (x, value))
         instead = f"begin with x = x.copy() to change an argument; {instead}"
     if x.node.__class__ is Leaf:
         raise InPlaceError(

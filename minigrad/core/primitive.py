@@ -171,7 +171,7 @@ class Primitive(Extensible):
         if type(y) is not _ndarray:
             if isinstance(y, np.generic):
                 y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
-            elif kind is Tensor and isinstance(y, Tensor):
+            elif kind is Tensor and isinstance(y, Tensor | tuple):
                 y = without_tensors(self, y, args, params)
 
         # link
