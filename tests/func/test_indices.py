@@ -163,3 +163,10 @@ def test_a_list_of_zeros_is_filled_where_each_example_says():
     np.testing.assert_array_equal(vmap(one_hot)(mg.tensor(ONE)).data, 2 * np.eye(4)[ONE])
     nested = vmap(vmap(one_hot))(mg.tensor(ROWS[:, 0]))
     np.testing.assert_array_equal(nested.data, 2 * np.eye(4)[ROWS[:, 0]])
+
+
+def test_values_that_are_added_take_the_dtype_of_what_they_are_added_to():
+    def add(i, v):
+        return mg.index_put(mg.zeros(4, dtype="float32"), (i,), v, accumulate=True)
+
+    assert vmap(add)(mg.tensor(ONE), mg.tensor([1.0, 2.0, 3.0])).dtype == np.float32

@@ -128,7 +128,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     """
     x, values = array_like(x), array_like(values)
     if each := each_of(indices):  # under vmap
-        return each.add(x, values) if accumulate else each.write(x, values)
+        return each.add(x, values.astype(x.dtype)) if accumulate else each.write(x, values)
     if not accumulate:
         return op.setitem(x, values, index=indices)
     xp = module_of(x)
