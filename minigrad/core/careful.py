@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import deterministic, events, modes, session
-from .errors import describe
+from .errors import describe, refuse_left_behind
 from .tensor import Tensor, raw
 
 
@@ -96,11 +96,9 @@ def without_tensors(op: Any, y: Any, args: tuple, params: dict) -> Any:
     """The array in a result that is a tensor, since a static parameter was one.
 
     One that asks for a derivative is refused: it would get none in silence. So is an argument that
-    a transform has left behind.
+    a transform has left behind, also where the results are several.
     """
-    for x in args:
-        if getattr(x, "life", None):
-            x.require_life(op)
+    refuse_left_behind(op, args)
     for name, value in params.items():
         if isinstance(value, Tensor) and (value.level or value.requires_grad):
             raise TypeError(

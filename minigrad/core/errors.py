@@ -213,10 +213,7 @@ def teaching(fn: Fn) -> Fn:
             error.explained = True  # type: ignore[attr-defined]
             raise error from None
         except TypeError as error:
-            better = taught(error, fn, args, kwargs)
-            if better is error:
-                raise
-            raise better from None
+            raise taught(error, fn, args, kwargs) from error.__cause__
 
     return called  # type: ignore[return-value]
 
@@ -232,13 +229,28 @@ _REBUILT = (
 )
 
 
+def refuse_left_behind(op: Any, args: tuple) -> None:
+    """An error for an argument that a run of vmap or jvp which has ended has left behind.
+
+    Outside transforms it passes the doorway as any tensor does, but its data is a tensor of a lower
+    level: an op of arrays fails on it, or takes it for an array.
+    """
+    for x in args:
+        if getattr(x, "life", None):
+            x.require_life(op)
+
+
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     """The same kind of error with the call in front of its message, so that `except` still fits.
 
-    Ops inside ops explain once: the innermost call is the one that failed.
+    Ops inside ops explain once: the innermost call is the one that failed. A new error knows its
+    cause. `raise explain(error) from error` would make an error that stays the same its own cause,
+    and such a cycle keeps the arrays of all frames below, also after it was caught.
     """
+    refuse_left_behind(op, args)
     if getattr(error, "explained", False):
         return error
+    given = error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
     hint = hint or _listed_axes(error, params)
     if hint:
@@ -259,14 +271,12 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
             f"{' and '.join(sorted(devices))}; move one with x.to(device)"
         )
         error = DeviceError(message)
-        error.explained = True  # type: ignore[attr-defined]
-        return error
-    for kind in _REBUILT:
-        if isinstance(error, kind):
-            error = kind(message)
-            break
+    elif kind := next((kind for kind in _REBUILT if isinstance(error, kind)), None):
+        error = kind(message)
     else:
         error.add_note(f"in {call_text(op, args, params)}{hint}")
+    if error is not given:
+        error.__cause__ = given
     error.explained = True  # type: ignore[attr-defined]
     return error
 

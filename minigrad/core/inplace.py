@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from . import hooks, joined, modes, versions
-from .errors import InPlaceError, describe
+from .errors import InPlaceError, describe, refuse_left_behind
 from .graph import Leaf
-from .methods import Methods
+from .methods import Methods, each_of
 from .registry import op
 
 
@@ -99,7 +99,9 @@ class InPlace(Methods):
 def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     """x with x[index] = value: recorded, or in x's memory."""
     if _is_recorded(x, value, what, index):
-        y = op.setitem(x, _with_dtype_of(x, value, what), index=index)
+        value = _with_dtype_of(x, value, what)
+        each = each_of(index) if _level_of(index) else None
+        y = each.write(x, value) if each else op.setitem(x, value, index=index)
         return _become(x, y)
     x._data[_plain(index)] = _plain(value)
     versions.note_write(x._data, f"`{what}`")
@@ -132,6 +134,7 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
         return False
     instead = "y = mg.setitem(x, value, index=index), x = x + b and the like give a changed copy"
     if _level(x, value, index):
+        refuse_left_behind(op.setitem, (x, value))
         instead = f"begin with x = x.copy() to change an argument; {instead}"
     if x.node.__class__ is Leaf:
         raise InPlaceError(

@@ -6,7 +6,6 @@ core/registry.py says why. The operators call `apply`, which is what calling an 
 leaves its own loop to call an object, which takes 0.1 µs longer.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from ..backends.device import OperandError
@@ -16,12 +15,12 @@ from .more_methods import documented
 from .registry import op
 
 
-def reader_of(index: Any) -> Callable | None:
-    """What reads x[index] where vmap gives each example an index of its own; else None."""
+def each_of(index: Any) -> Any:
+    """What reads and writes x[index] where vmap gives each example an index of its own, or None."""
     for item in index if isinstance(index, tuple) else (index,):
         while isinstance(item, Methods):
-            if reader := getattr(item, "reads_each", None):
-                return reader(index)
+            if each_index := getattr(item, "each_index", None):
+                return each_index(index)
             item = item._data  # type: ignore[attr-defined]
     return None
 
@@ -158,10 +157,9 @@ class Methods(AxisMethods):
         try:
             return op.getitem(self, index=index)
         except TransformError:
-            each = reader_of(index)
-            if each is None:
-                raise
-            return each(self, index)
+            if each := each_of(index):
+                return each.read(self)
+            raise
 
     # -- ndarray's methods -------------------------------------------------------------------
 

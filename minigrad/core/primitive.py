@@ -162,7 +162,7 @@ class Primitive(Extensible):
             else:
                 y = forward(*arrays, **params) if params else forward(*arrays)
         except Exception as error:
-            raise explain(error, self, args, params) from error
+            raise explain(error, self, args, params)  # noqa: B904 (it knows its cause)
         residuals = ()
         if self.residuals:
             y, *residuals = y
@@ -171,7 +171,7 @@ class Primitive(Extensible):
         if type(y) is not _ndarray:
             if isinstance(y, np.generic):
                 y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
-            elif kind is Tensor and isinstance(y, Tensor):
+            elif kind is Tensor and isinstance(y, Tensor | tuple):
                 y = without_tensors(self, y, args, params)
 
         # link

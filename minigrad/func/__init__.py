@@ -2,7 +2,7 @@
 
 from . import batch_rules
 from .batching import VmapWarning, vmap
-from .control import associative_scan, cond, fori_loop, scan, while_loop
+from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
 from .derived import hessian, hvp, jacfwd, jacobian, jacrev, vhp
 from .forward import jvp
 from .implicit import fixed_point, root
@@ -16,6 +16,6 @@ batch_rules.install()
 __all__ = [
     "VmapWarning", "associative_scan", "cond", "fixed_point", "fori_loop", "functional_call",
     "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
-    "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "value_and_grad", "vhp",
-    "vjp", "vmap", "while_loop",
+    "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "switch", "value_and_grad",
+    "vhp", "vjp", "vmap", "while_loop",
 ]  # fmt: skip

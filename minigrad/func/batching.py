@@ -16,7 +16,7 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
 from ..ops.batching import align
 from . import tree
-from .indices import read_each, rows_named
+from .indices import each_index
 from .levels import NoLeaf, as_result, named_after, new_level
 from .randomness import POLICIES, draws, run_random
 
@@ -65,11 +65,7 @@ class Batched(NoLeaf, Tensor):
             "np.array and np.r_ would), or return it from the mapped function"
         )
 
-    @staticmethod
-    def reads_each(index: Any) -> Callable | None:
-        """What reads x[index] for an index that differs from example to example, if anything."""
-        items = rows_named(index)
-        return (lambda x, _: read_each(x, items)) if items else None
+    each_index = staticmethod(each_index)
 
     item = tolist = numpy = _no_value
     __int__ = __float__ = __complex__ = __index__ = __array__ = _no_value

@@ -1,4 +1,4 @@
-"""cond, scan, while_loop, fori_loop: control flow as functions.
+"""cond, switch, scan, while_loop, fori_loop: control flow as functions.
 
 Eager code needs none of them: `if` and `while` are recorded as they happen. They are for code that
 is to run under vmap as well, where a condition may differ from example to example. Then both
@@ -7,7 +7,8 @@ computed with the operands of an example that takes it, so that it meets no valu
 written for: a selected-away NaN or Inf would still reach the gradient, as 0 · Inf.
 """
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from ..core.errors import TransformError, describe
 from ..core.primitive import Primitive
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, raw
+from ..ops.axes import on_host
 from ..ops.batching import align
 from . import tree
 from .batching import Batched
 
-__all__ = ["associative_scan", "cond", "fori_loop", "scan", "while_loop"]
+__all__ = ["associative_scan", "cond", "fori_loop", "scan", "switch", "while_loop"]
 
 
 # y = x ;  gx = g where taken, else 0. Under vmap, examples that are not taken get another's x.
@@ -115,6 +117,31 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     return _selected("cond", pred, a, b)
 
 
+def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
+    """branches[index](*operands); an index beyond the ends takes the nearest branch.
+
+    One branch runs, recorded as usual. Under vmap, where index differs from example to example,
+    all branches run that an example takes, in the way of cond.
+    """
+    if not len(branches):
+        raise TransformError("switch: there is no branch to choose from")
+    given = index if hasattr(index, "dtype") else np.asarray(index)
+    if given.shape != () or given.dtype.kind not in "iu":
+        raise TransformError(f"switch: the index is one whole number, got {describe(index)}")
+    last = len(branches) - 1
+    if not _differs(index):
+        return branches[min(max(int(index), 0), last)](*operands)
+    index = ops.clip(ops.astype(index, dtype=np.intp), 0, last)
+    first, *others = np.unique(on_host(raw(index))).tolist() or [0]
+    if not others:
+        return branches[first](*operands)
+    result = branches[first](*_only(index == first, operands))
+    for i in others:
+        taken = index == i
+        result = _selected("switch", taken, branches[i](*_only(taken, operands)), result)
+    return result
+
+
 def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
     """state = init; while cond_fn(state): state = body_fn(state). The state may be a tree.
 
@@ -147,7 +174,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
     """
     if not _differs(lower) and not _differs(upper):
         state = init
-        for i in range(int(lower), int(upper)):
+        for i in range(operator.index(lower), operator.index(upper)):
             state = body_fn(i, state)
         return state
     start = as_tensor(lower), init
@@ -225,8 +252,13 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     element. Blelloch, Prefix sums and their applications, 1990.
     """
     xs = [as_tensor(x) for x in tree.leaves(elems)]
-    if len({x.shape[axis] for x in xs}) != 1:
-        raise TransformError("associative_scan: the leaves must have one length along the axis")
+    lengths = {x.shape[axis] if -x.ndim <= axis < x.ndim else None for x in xs}
+    if len(lengths) != 1 or None in lengths:
+        shapes = [x.shape for x in xs]
+        raise TransformError(
+            f"associative_scan: the leaves must have one length along axis {axis}; their shapes "
+            f"are {shapes}"
+        )
     xs = [ops.moveaxis(x, source=axis, destination=0) for x in xs]
     xs = [ops.flip(x, axis=0) if reverse else x for x in xs]
 

@@ -1,4 +1,10 @@
-"""x[i] under vmap with an index of its own for each example: a take along the first axes."""
+"""x[index] and x[index] = v under vmap where whole numbers in the index differ between examples.
+
+An index has one item for each axis: slices, None, and places (whole numbers, arrays of them). The
+axes with places are brought in front and become one, whose entries are rows; the places become
+numbers of rows, which are arguments of take and put_along_axis, and so may differ. The slices and
+None are the same for all examples, and are applied before.
+"""
 
 from collections.abc import Sequence
 from math import prod
@@ -10,37 +16,123 @@ from ..core.errors import describe
 from ..core.registry import op as ops
 from ..core.tensor import raw
 
-__all__ = ["read_each", "rows_named"]
+__all__ = ["EachIndex", "each_index"]
 
 
-def rows_named(index: Any) -> list:
-    """The items of an index that is made of whole numbers and arrays of them; [] for others."""
-    items = list(index) if isinstance(index, tuple) else [index]
-    while items and _is_whole(items[-1]):  # x[i, :] and x[i, ...] are x[i]
-        items.pop()
-    dtypes = [getattr(i, "dtype", np.dtype(type(i)) if isinstance(i, int) else None) for i in items]
-    return items if all(dtype is not None and dtype.kind in "iu" for dtype in dtypes) else []
+def each_index(index: Any) -> "EachIndex | None":
+    """The index, if it is made of places, slices, None and an Ellipsis alone."""
+    items = [_as_place(item) for item in (index if isinstance(index, tuple) else (index,))]
+    known = all(item is None or isinstance(item, slice | _ELLIPSIS) or _is_place(item)
+                for item in items)  # fmt: skip
+    return EachIndex(items) if known else None
 
 
-def _is_whole(item: Any) -> bool:
-    return item is Ellipsis or isinstance(item, slice) and item == slice(None)
+_ELLIPSIS = type(Ellipsis)
 
 
-def read_each(x: Any, items: Sequence) -> Any:
-    """x[items], the items whole numbers or arrays of them, one for each of x's first axes.
+def _as_place(item: Any) -> Any:
+    """A list of whole numbers as an array of them."""
+    numbers = isinstance(item, list) and all(isinstance(i, int | np.integer) for i in item)
+    return np.asarray(item, np.intp) if numbers and bool not in map(type, item) else item
 
-    The axes become one, and the items places along it. IndexError beyond an axis, in any example.
+
+def _is_place(item: Any) -> bool:
+    if isinstance(item, int) and not isinstance(item, bool):
+        return True
+    return hasattr(item, "dtype") and item.dtype.kind in "iu"
+
+
+class EachIndex:
+    """An index some of whose places differ from example to example."""
+
+    def __init__(self, items: Sequence):
+        self.items = items
+
+    def read(self, x: Any) -> Any:
+        """x[index]; IndexError beyond an axis, in any example."""
+        rows = _Rows(x, self.items)
+        found = ops.take(rows.values, rows.places, axis=0)
+        return ops.moveaxis(found, source=rows.front, destination=rows.middle)
+
+    def write(self, x: Any, value: Any) -> Any:
+        """A copy of x with x[index] = value; of two writes to one place the last wins."""
+        rows = _Rows(x, self.items)
+        shape = rows.values.shape
+        count = prod(rows.places.shape)
+        places = ops.reshape(rows.places, shape=(count, *(1,) * (len(shape) - 1)))
+        value = ops.reshape(rows.fitted(value), shape=(count, *shape[1:]))
+        written = ops.put_along_axis(rows.values, places, value, axis=0)
+        return ops.setitem(x, rows.back(written), index=rows.basic)
+
+    def add(self, x: Any, value: Any) -> Any:
+        """x with value added at x[index]; repeats add up."""
+        rows = _Rows(x, self.items)
+        added = ops.take_dx(rows.fitted(value), rows.places, axis=0, shape=rows.values.shape)
+        return x + ops.getitem_dx(rows.back(added), index=rows.basic, shape=x.shape)
+
+
+class _Rows:
+    """x as rows, and which of them an index names.
+
+    values   the rows, along the first axis of what the slices of the index leave of x
+    places   numbers of rows
+    front, middle   the axes of the places in what is read row by row, and in x[index]
+    basic    the index with a whole slice in the place of each place
     """
-    if len(items) > x.ndim:
-        raise IndexError(f"x[index]: {len(items)} indices for {describe(x)}")
-    lengths = x.shape[: len(items)]
-    if len(items) == 1:
-        return ops.take(x, items[0], axis=0)
-    place: Any = 0
-    for axis, (item, n) in enumerate(zip(items, lengths, strict=True)):
-        values = np.asarray(raw(item)) if isinstance(item, int) else raw(item)
+
+    def __init__(self, x: Any, items: Sequence):
+        items = _one_for_each_axis(x, items)
+        self.named = [k for k, item in enumerate(items) if _is_place(item)]
+        self.basic = tuple([slice(None) if _is_place(item) else item for item in items])
+        sliced = ops.getitem(x, index=self.basic)
+        count = len(self.named)
+        named_first = ops.moveaxis(sliced, source=self.named, destination=range(count))
+        self.shape = named_first.shape
+        lengths, self.rest = self.shape[:count], self.shape[count:]
+        self.places = _numbered([items[k] for k in self.named], lengths)
+        self.values = ops.reshape(named_first, shape=(prod(lengths), *self.rest))
+        # NumPy's rule: the axes of places that stand side by side stay there, else they come first
+        side_by_side = self.named[-1] - self.named[0] == count - 1
+        self.start = self.named[0] if side_by_side else 0
+        self.front = range(self.places.ndim)
+        self.middle = range(self.start, self.start + self.places.ndim)
+
+    def fitted(self, value: Any) -> Any:
+        """value, as it is assigned to x[index], with the axes of the places in front."""
+        start, rest = self.start, self.rest
+        shape = (*rest[:start], *self.places.shape, *rest[start:])
+        ones = max(np.ndim(value) - len(shape), 0)  # x[i] = v ignores axes of length 1 before v's
+        if ones and np.shape(value)[:ones] == (1,) * ones:
+            value = ops.reshape(value, shape=np.shape(value)[ones:])
+        value = ops.broadcast_to(value, shape=shape)
+        return ops.moveaxis(value, source=self.middle, destination=self.front)
+
+    def back(self, rows: Any) -> Any:
+        """Rows like `values` in the order that x has where the slices are applied."""
+        rows = ops.reshape(rows, shape=self.shape)
+        return ops.moveaxis(rows, source=range(len(self.named)), destination=self.named)
+
+
+def _one_for_each_axis(x: Any, items: Sequence) -> list:
+    """The items with slices in the place of an Ellipsis and of what is left out at the end."""
+    items = list(items)
+    given = sum(item is not None and item is not Ellipsis for item in items)
+    if given > x.ndim:
+        raise IndexError(f"x[index]: {given} indices for {describe(x)}")
+    at = [k for k, item in enumerate(items) if item is Ellipsis]
+    if len(at) > 1:
+        raise IndexError("x[index]: an index has one Ellipsis, '...', at the most")
+    at = at or [len(items)]
+    return [*items[: at[0]], *[slice(None)] * (x.ndim - given), *items[at[0] + 1 :]]
+
+
+def _numbered(items: Sequence, lengths: Sequence) -> Any:
+    """Places along several axes as numbers along the one that these become."""
+    number: Any = 0
+    for k, (item, n) in enumerate(zip(items, lengths, strict=True)):
+        values = np.asarray(item) if isinstance(item, int) else raw(item)
         if ((values < -n) | (values >= n)).any():
-            raise IndexError(f"x[index]: index {axis} is beyond axis {axis}, of length {n}")
-        place = place * n + ops.where(item < 0, item + n, item)
-    rows = ops.reshape(x, shape=(prod(lengths), *x.shape[len(items) :]))
-    return ops.take(rows, place, axis=0)
+            raise IndexError(f"x[index]: place {k} of the index is beyond its axis, of length {n}")
+        item = ops.astype(item if hasattr(item, "astype") else values, dtype=np.intp)  # int8 ends
+        number = number * n + ops.where(item < 0, item + n, item)
+    return number

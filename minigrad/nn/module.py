@@ -60,6 +60,7 @@ class Module(ModuleHooks, ModuleState):
         except TypeError as error:
             better = taught(error, self.forward, args[bool(self._hooks) :], kwargs)
             if better is error:
+                del better  # an error held by a frame that it went through keeps what they hold
                 raise
             raise TypeError(f"{type(self).__name__}.{better}") from None
         except RecursionError as error:

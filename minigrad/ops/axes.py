@@ -44,11 +44,18 @@ def on_host(x: Any) -> Any:
     return to_host(raw(x))
 
 
-def constant_array(x: Any, argument: str = "") -> Any:
+_ONE_BY_ONE = (
+    "; share one value between all examples (in_dims=None), or call the function on each example "
+    "in a loop, since what it returns may have another shape for each"
+)
+
+
+def constant_array(x: Any, argument: str = "", instead: str = _ONE_BY_ONE) -> Any:
     """The plain array of an argument that carries no gradient (an index, a q).
 
     With the argument's name, one that requires a gradient is refused: it would get none in silence.
-    A value that vmap batches has none: its batch axis is hidden behind its shape.
+    A value that vmap batches has none, as its batch axis is hidden behind its shape: the error
+    says what to do `instead`.
     """
     while isinstance(x, Tensor):
         if argument and (x.requires_grad or x.level and x._grad is not None):  # a dual's tangent
@@ -58,9 +65,8 @@ def constant_array(x: Any, argument: str = "") -> Any:
             )
         if x.shape != x.data.shape:
             raise TransformError(
-                "this argument must be the same for every example, but vmap batches it. For "
-                "x[index] with an index of its own for each example, use mg.take(x, index, axis) "
-                "or mg.take_along_axis(x, index, axis)"
+                f"{argument or 'this argument'} must be the same for every example, but vmap "
+                f"batches it{instead}"
             )
         x = x.data
     return x

@@ -4,6 +4,7 @@ A rule gets the op, its inputs (the batch axis in front where `batched`) and its
 returns the result with the batch axis in front. Axes of an example lie one further back in a batch.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def along(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     if axis is None:
         # argmax with keepdims keeps every axis of the example
         ones = (1,) * (x.ndim - 2) if params.get("keepdims") else ()
-        x, axis = ops.reshape(x, shape=(x.shape[0], *ones, -1)), len(ones)
+        x, axis = ops.reshape(x, shape=in_examples(x, (*ones, -1))), len(ones)
         return op(x, **{**params, "axis": 1 + axis})
     if x.ndim == 1:  # examples without axes, which NumPy takes for vectors of one element
         y = op(ops.reshape(x, shape=(-1, 1)), **{**params, "axis": 1 + axis_of(axis, 1)})
@@ -100,4 +101,12 @@ def apart(y: Any, lead: tuple, at: int = 0) -> Any:
 
 def flat(x: Any) -> Any:
     """Each example as one axis."""
-    return ops.reshape(x, shape=(x.shape[0], -1))
+    return ops.reshape(x, shape=in_examples(x, (-1,)))
+
+
+def in_examples(x: Any, shape: tuple) -> tuple:
+    """The shape of the batch x where each example has `shape`: of no examples −1 says nothing."""
+    size, others = prod(x.shape[1:]), prod([n for n in shape if n != -1])
+    if others and size % others == 0 and shape.count(-1) == 1:
+        shape = tuple([size // others if n == -1 else n for n in shape])
+    return (x.shape[0], *shape)

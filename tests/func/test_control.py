@@ -1,4 +1,4 @@
-"""cond, scan, while_loop, fori_loop, associative_scan: eager, differentiated, and under vmap."""
+"""cond, switch, loops and scans: eager, differentiated, and under vmap."""
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from minigrad.func import (
     jacfwd,
     jvp,
     scan,
+    switch,
     vmap,
     while_loop,
 )  # fmt: skip
@@ -178,3 +179,50 @@ def test_associative_scan_is_differentiable():
     x = mg.tensor(np.random.default_rng(0).normal(size=5))
     g = grad(lambda x: (associative_scan(np.multiply, x) ** 2).sum())(x)
     np.testing.assert_allclose(g.data, grad(lambda x: (mg.cumprod(x) ** 2).sum())(x).data)
+
+
+BRANCHES = [lambda v: v * 0, mg.sqrt, lambda v: mg.log(-v)]
+CHOICES, POINTS = mg.tensor([0, 1, 2, -5, 9]), mg.tensor([0.0, 4.0, -2.0, -1.0, -3.0])
+
+
+def test_switch_runs_one_branch_and_the_nearest_beyond_the_ends():
+    for i, x, branch in zip(CHOICES.tolist(), POINTS, [0, 1, 2, 0, 2], strict=True):
+        assert switch(i, BRANCHES, x).item() == BRANCHES[branch](x).item()
+        assert switch(mg.tensor(i), BRANCHES, x).item() == BRANCHES[branch](x).item()
+
+
+def test_switch_under_vmap_takes_a_branch_for_each_example_without_a_nan_of_another():
+    def value(i, x):
+        return switch(i, BRANCHES, x)
+
+    expected = [value(i, x).item() for i, x in zip(CHOICES.tolist(), POINTS, strict=True)]
+    assert vmap(value)(CHOICES, POINTS).tolist() == expected
+    slopes = vmap(grad(value, argnums=1))(CHOICES, POINTS)
+    assert slopes.tolist() == [0, 0.25, -0.5, 0, -1 / 3]
+    twice = vmap(vmap(value))(CHOICES.reshape(1, 5), POINTS.reshape(1, 5))
+    assert twice.tolist() == [expected]
+    pushed = jvp(lambda x: vmap(value)(CHOICES, x), (POINTS,), (mg.ones(5),))[1]
+    assert pushed.tolist() == slopes.tolist()
+    empty = vmap(value)(CHOICES[:0], POINTS[:0])
+    assert empty.shape == (0,)
+
+
+def test_switch_says_what_it_cannot_choose_by():
+    with pytest.raises(TransformError, match="one whole number, got"):
+        switch(1.0, BRANCHES, POINTS)
+    with pytest.raises(TransformError, match="one whole number, got"):
+        switch(CHOICES, BRANCHES, POINTS)
+    with pytest.raises(TransformError, match="no branch"):
+        switch(0, [], POINTS)
+
+
+def test_the_bounds_of_fori_loop_are_whole_numbers():
+    with pytest.raises(TypeError):
+        fori_loop(0, 2.5, lambda i, c: c + 1, 0)
+
+
+def test_associative_scan_names_the_axis_that_a_leaf_has_not():
+    with pytest.raises(TransformError, match=r"along axis 1; their shapes are \[\(5,\)\]"):
+        associative_scan(mg.add, POINTS, axis=1)
+    with pytest.raises(TransformError, match=r"shapes are \[\(\)\]"):
+        associative_scan(mg.add, mg.tensor(1.0))

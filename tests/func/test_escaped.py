@@ -41,6 +41,31 @@ def test_a_tensor_kept_after_its_run_is_refused_with_what_to_do(transform, later
         later(lambda y: (x * y).sum())
 
 
+USES = {
+    "product": lambda x: x @ mg.ones(2, 2),
+    "softmax": lambda x: mg.softmax(x),
+    "copy": lambda x: x.copy(),
+    "contiguous": lambda x: mg.contiguous(x),
+    "unique": lambda x: mg.unique(x),
+    "several results": lambda x: mg.modf(x),
+    "factors": lambda x: mg.linalg.eigh(mg.stack([x, x])),
+    "write": lambda x: x.__setitem__(0, 1.0),
+    "write of it": lambda x: mg.zeros(2).__setitem__(0, x),
+    "fill": lambda x: x.zero_(),
+    "sum in place": lambda x: x.__iadd__(1.0),
+}
+
+
+@pytest.mark.parametrize("transform", [mapped, pushed])
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_ops_of_arrays_refuse_it_with_the_same_words(transform, use):
+    x = kept(transform)
+    with pytest.raises(TransformError, match="a tensor made inside vmap or jvp was kept"):
+        use(x)
+    with pytest.raises(TransformError, match="a tensor made inside vmap or jvp was kept"):
+        x * 1  # and it is what it was
+
+
 @pytest.mark.parametrize("transform", [mapped, pushed])
 def test_a_run_that_leaves_nothing_behind_needs_no_class_of_its_own(transform):
     transform(lambda x: x * 2)

@@ -1,4 +1,4 @@
-"""x[i] under vmap, where i differs from example to example."""
+"""x[i] and x[i] = v under vmap, where i differs from example to example."""
 
 import numpy as np
 import pytest
@@ -20,6 +20,14 @@ READS = {
     "arrays that broadcast": (lambda x, i, j: x[i, j], ROWS, COLUMNS),
     "beside a number": (lambda x, j: x[-1, j], COLUMNS),
     "beside an array of all": (lambda x, i: x[i, np.array([0, 2, 1])], ROWS),
+    "beside a list": (lambda x, i: x[i, [0, 2, 1]], ROWS),
+    "behind a slice": (lambda x, j: x[1:3, j], COLUMNS),
+    "the last axis": (lambda x, i: x[..., i % 2], ROWS),
+    "between slices": (lambda x, j: x[::-1, j, 1:], COLUMNS),
+    "two behind a slice": (lambda x, i, j: x[:, j % 5, i % 2], ROWS, COLUMNS),
+    "two apart": (lambda x, i, j: x[i, ::2, j % 2], ROWS, COLUMNS),
+    "a new axis": (lambda x, i: x[None, i, None], ROWS),
+    "a number apart": (lambda x, j: x[0, :, j % 2], COLUMNS),
 }
 reads = pytest.mark.parametrize("read, indices", [(f, i) for f, *i in READS.values()], ids=READS)
 
@@ -64,16 +72,101 @@ def test_a_place_worked_out_inside_is_read():
 
 def test_a_place_beyond_an_axis_in_any_example_is_an_error():
     x, i = mg.tensor(X), mg.tensor(ONE)
-    with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 with size 4"):
+    with pytest.raises(IndexError, match="place 0 of the index is beyond its axis, of length 4"):
         vmap(lambda x, i: x[i + 1])(x, i)
-    with pytest.raises(IndexError, match="index 1 is beyond axis 1, of length 5"):
+    with pytest.raises(IndexError, match="place 1 of the index is beyond its axis, of length 5"):
         vmap(lambda x, i: x[i, i + 2])(x, i)
     with pytest.raises(IndexError, match="4 indices for"):
         vmap(lambda x, i: x[i, i, i, i])(x, i)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_places_of_short_integers_do_not_run_over(dtype):
+    x, i = mg.arange(2 * 300 * 300).reshape(2, 300, 300), mg.tensor(np.array([50, 60], dtype))
+    assert vmap(lambda x, i: x[i, i])(x, i).tolist() == [50 * 301, 90000 + 60 * 301]
+
+
 def test_what_is_no_place_is_refused_with_the_way_out():
     x, i = mg.tensor(X), mg.tensor(ONE)
-    for read in (lambda x, i: x[:, i], lambda x, i: x[i > 0], lambda x, i: x[i, None]):
-        with pytest.raises(TransformError, match=r"mg\.take\(x, index, axis\)"):
+    for read in (lambda x, i: x[i > 0], lambda x, i: x[i, True], lambda x, i: x[[i, 0]]):
+        with pytest.raises(TransformError, match=r"use mg\.where\(mask, x, other\)"):
             vmap(read)(x, i)
+    with pytest.raises(TransformError, match="call the function on each example in a loop"):
+        vmap(mg.bincount)(mg.tensor([[1, 2], [0, 1]]))
+    with pytest.raises(IndexError, match="one Ellipsis"):
+        vmap(lambda x, i: x[..., i, ...])(x, i)
+
+
+def changed(index, value, accumulate=False):
+    """(x, v, *indices) -> x with value(v) written, or added, at index(*indices)."""
+
+    def change(x, v, *i):
+        if accumulate:
+            return mg.index_put(x, index(*i), value(v), accumulate=True)
+        x = x.copy()
+        x[index(*i)] = value(v)
+        return x
+
+    return change
+
+
+@reads
+@pytest.mark.parametrize("accumulate", [False, True], ids=["written", "added"])
+@pytest.mark.parametrize("one_value", [False, True], ids=["arrays", "numbers"])
+def test_each_example_writes_its_own_places(read, indices, accumulate, one_value):
+    index = read_index(read)
+    shape = read(X[0], *[i[0] for i in indices]).shape
+    values = rng.normal(size=(3,) if one_value else (3, *shape))
+    change = changed(index, lambda v: v**2, accumulate)
+    args = mg.tensor(X), mg.tensor(values), *map(mg.tensor, indices)
+    y = vmap(change)(*args)
+    for k in range(3):
+        expected, at = X[k].copy(), index(*[i[k] for i in indices])
+        if accumulate:
+            np.add.at(expected, at, values[k] ** 2)
+        else:
+            expected[at] = values[k] ** 2
+        np.testing.assert_allclose(y.data[k], expected, rtol=1e-12)
+    d = grad(lambda x, v, *i: (change(x, v, *i) ** 3).sum(), argnums=(0, 1))
+    for found, *expected in zip(vmap(d)(*args), *[d(*[a[k] for a in args]) for k in range(3)]):
+        np.testing.assert_allclose(found.data, np.stack([e.data for e in expected]), rtol=1e-12)
+
+
+def read_index(read):
+    """The index that a function of READS reads with."""
+
+    class Shown:
+        def __getitem__(self, index):
+            return index
+
+    return lambda *i: read(Shown(), *i)
+
+
+def test_a_value_with_axes_of_length_1_in_front_is_written_as_outside():
+    def change(x, i):
+        x = x.copy()
+        x[:, i] = mg.ones(1, 1, 4, 2)
+        return x
+
+    y = vmap(change)(mg.tensor(X), mg.tensor(ONE))
+    assert [int((y.data[k] == 1).sum()) for k in range(3)] == [8, 8, 8]
+    with pytest.raises(ValueError, match="broadcast"):
+        vmap(lambda x, i: mg.index_put(x, (i,), mg.ones(3, 5, 2)))(mg.tensor(X), mg.tensor(ONE))
+
+
+def test_a_list_of_zeros_is_filled_where_each_example_says():
+    def one_hot(i):
+        y = mg.zeros(4)
+        y[i] += 2.0
+        return y
+
+    np.testing.assert_array_equal(vmap(one_hot)(mg.tensor(ONE)).data, 2 * np.eye(4)[ONE])
+    nested = vmap(vmap(one_hot))(mg.tensor(ROWS[:, 0]))
+    np.testing.assert_array_equal(nested.data, 2 * np.eye(4)[ROWS[:, 0]])
+
+
+def test_values_that_are_added_take_the_dtype_of_what_they_are_added_to():
+    def add(i, v):
+        return mg.index_put(mg.zeros(4, dtype="float32"), (i,), v, accumulate=True)
+
+    assert vmap(add)(mg.tensor(ONE), mg.tensor([1.0, 2.0, 3.0])).dtype == np.float32

@@ -9,7 +9,7 @@ import minigrad as mg
 from minigrad.core.errors import TransformError
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as ops
-from minigrad.func import VmapWarning, grad, jacrev, vmap
+from minigrad.func import VmapWarning, associative_scan, grad, jacrev, root, vmap
 
 # Registered ops that vmap runs one example at a time. This list may only become shorter.
 ONE_BY_ONE = {
@@ -76,6 +76,12 @@ WEIGHT = np.ones((4, 2, 3, 3), np.float32)
         (grad(lambda x: (x**2).sum()), (3,), (3,)),
         (lambda x: mg.conv2d(x, WEIGHT), (5, 2, 6, 6), (5, 4, 4, 4)),
         (lambda x: mg.conv_transpose2d(x, WEIGHT), (5, 4, 6, 6), (5, 2, 8, 8)),
+        (lambda x: x.reshape(2, -1).reshape(-1), (3, 4), (12,)),
+        (lambda x: x.reshape((-1, 2), order="F"), (3, 4), (6, 2)),
+        (lambda x: mg.cumsum(x), (3, 4), (12,)),
+        (lambda x: x.take(mg.tensor([5, 1])), (3, 4), (2,)),
+        (lambda x: associative_scan(mg.add, x), (5,), (5,)),
+        (lambda x: root(lambda y, a: y - a, mg.zeros(3), x), (3,), (3,)),
         (lambda x: mg.ctc_loss(x, [[1, 2]], [4], [2], reduction="none"), (4, 1, 3), (1,)),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...core.methods import each_of
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, module_of, sum_to
@@ -126,6 +127,8 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     alone gets the gradient; with accumulate they add up.
     """
     x, values = array_like(x), array_like(values)
+    if each := each_of(indices):  # under vmap
+        return each.add(x, values.astype(x.dtype)) if accumulate else each.write(x, values)
     if not accumulate:
         return op.setitem(x, values, index=indices)
     xp = module_of(x)

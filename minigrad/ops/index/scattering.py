@@ -24,6 +24,14 @@ from .in_order import sum_in_order
 MANY = 4096  # fewer numbers than this are added before a sparse matrix is even built
 
 
+_INSTEAD = (
+    ": in x[index], x[index] = v and mg.index_put, whole numbers (arrays of them, beside slices "
+    "and None) may differ from example to example; in the place of a mask use "
+    "mg.where(mask, x, other), of a list of tensors mg.stack, of a slice that moves x[start + "
+    "mg.arange(length)]"
+)
+
+
 def plain_key(key: Any, xp: Any = np) -> Any:
     """The key with arrays in the place of its tensors and lists."""
     if type(key) is tuple:
@@ -33,9 +41,9 @@ def plain_key(key: Any, xp: Any = np) -> Any:
 
 def _plain_item(item: Any, xp: Any) -> Any:
     if isinstance(item, list | tuple):
-        item = xp.asarray([constant_array(entry) for entry in item])
+        item = xp.asarray([constant_array(entry, instead=_INSTEAD) for entry in item])
         return item if item.size else item.astype(np.intp)  # [] alone would hold floats
-    return constant_array(item)
+    return constant_array(item, instead=_INSTEAD)
 
 
 def is_basic(key: Any) -> bool:

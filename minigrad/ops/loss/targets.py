@@ -9,7 +9,7 @@ from ...backends.dtypes import accumulator
 from ...core import modes
 from ...core.primitive import primitive
 from ...core.registry import op
-from ..batching import apart, full, merged
+from ..batching import apart, flat, full, merged
 
 
 @primitive(arrays="target weight", differentiable=False, outputs=3)
@@ -102,7 +102,7 @@ def class_targets_batch(op_, xs, batched, params):
     )
     if batched[1]:
         check_weight(weights[0].shape[1:], shape[1])
-        places = op.reshape(index, shape=(index.shape[0], -1))
+        places = flat(index)
         picked = op.take_along_axis(weights[0], places, axis=1)
         scale = kept * op.astype(op.reshape(picked, shape=kept.shape), dtype=kept.dtype)
     if params["reduction"] == "mean":

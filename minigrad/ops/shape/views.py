@@ -8,7 +8,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axes_of, sum_to
-from ..batching import behind
+from ..batching import behind, in_examples
 from ..image_layout import in_rows
 
 __all__ = [
@@ -54,9 +54,9 @@ def reshape_batch(op, xs, batched, params):
     (x,), shape = xs, params["shape"]
     shape = tuple(shape) if np.iterable(shape) else (shape,)
     if params["order"] == "C":
-        return op(x, shape=(x.shape[0], *shape))
+        return op(x, shape=in_examples(x, shape))
     # column-major is row-major with the axes of each example reversed, before and after
-    y = op(_examples_reversed(x), shape=(x.shape[0], *shape[::-1]))
+    y = op(_examples_reversed(x), shape=in_examples(x, shape[::-1]))
     return _examples_reversed(y)
 
 
