@@ -144,6 +144,11 @@ CONDITIONAL: list[Plant] = [
         dtypes=("float64", "float32"),
     ),
     plant(
+        "half precision", "off by 10 % in float16 alone, in less than the rounding of a long sum",
+        forward=np.sin, right=_SINE, samples=vectors(5, 1000), dtypes=("float64", "float16"),
+        wrong={"x": lambda g, x: g * np.cos(x) * (1.1 if x.dtype == np.float16 else 1.0)},
+    ),
+    plant(
         "large", "wrong for an argument above 4, of which there is no sample", forward=np.multiply,
         kind="elementwise", arrays=("a", "b"), samples=pairs(((5,), (5,))),
         right={"a": lambda g, b: g * b, "b": lambda g, a: g * a},

@@ -299,6 +299,16 @@ def test_samples_that_raise_in_a_further_dtype_fail_and_stop_nothing():
     assert "no such sample" in fails_k15(samples)
 
 
+def test_a_gradient_that_is_zero_but_for_rounding_is_not_asked_for_its_direction():
+    def samples(rng, dtype):
+        yield Sample("three", ((rng.random(3) + 1).astype(dtype),))
+
+    ratio = make("x / x", lambda x: x / x, {"x": lambda g, x: g / x * 1.1 - g * (1.1 / x)}, {})
+    spec = OpSpec("x / x", ratio, None, samples, dtypes=("float64", "float32", "float16"))
+    [outcome] = check_spec(spec, Context(), [BY_ID["K15"]])
+    assert outcome.status == "pass", outcome.failures
+
+
 @pytest.mark.parametrize(
     "sample, words",
     [

@@ -13,12 +13,15 @@ from ..spec import OpSpec
 from .base import check
 from .forward import widened
 
+_SHARE = 0.05  # of a gradient, in its own direction: a wrong factor shows there, roundings cancel
+
 
 @check("K15", "rules in narrow dtypes against the double-precision rule", per="narrow",
        optional=True)  # fmt: skip
 def k15(case: Case) -> int:
     """≤ 4 ULP of max(|d|, 1), times √n where n terms were summed; cotangents of ±1.
 
+    That leaves small entries of 16 bits much room, so the whole is held to 5 % along d as well.
     A complex product has twice a real one's rounding (Brent, Percival and Zimmermann 2007: √5
     ULP/2), hence 8 ULP there.
     """
@@ -36,7 +39,8 @@ def k15(case: Case) -> int:
     exact = wide.vjp(wide.xs, wide_vs)
     for i, (g, d) in enumerate(zip(narrow, exact, strict=True)):
         ulps = 8 if any(x.dtype.kind == "c" for x in (d, *wide_vs)) else 4
-        allowed = ulps * _coarsest(case) * np.maximum(np.abs(d), 1) * np.sqrt(summed(case, g, vs))
+        eps = ulps * _coarsest(case)
+        allowed = eps * np.maximum(np.abs(d), 1) * np.sqrt(summed(case, g, vs))
         wrong = ~(np.abs(widened(g) - d) <= allowed)
         if wrong.any():
             where = tuple(int(k) for k in np.argwhere(np.atleast_1d(wrong))[0])[: g.ndim]
@@ -44,6 +48,8 @@ def k15(case: Case) -> int:
                 f"the gradient of argument {i} at {list(where)} is {g[where]!r} in {g.dtype}, "
                 f"{d[where]!r} in double precision ({int(wrong.sum())} of {wrong.size} are off)"
             )
+        terms = summed(case, g, vs) if is_elementwise(case.spec) else 1.0  # else only a bound
+        along_itself(g, d, eps * terms**0.5, f"the gradient of argument {i}")
     if case.primitive is not None and case.primitive.jvp_rule is not None:
         forward_mode(case, function, wide)
     return sum(g.size for g in narrow)
@@ -61,6 +67,18 @@ def forward_mode(case: Case, function: Function, wide: Function) -> None:
                 f"forward mode: the tangent of result {i} in {t.dtype} is off by "
                 f"{float(np.max(np.abs(widened(t) - d))):.3g} from that in double precision"
             )
+        along_itself(t, d, 8 * _coarsest(case), f"forward mode: the tangent of result {i}")
+
+
+def along_itself(g: np.ndarray, d: np.ndarray, rounding: float, what: str) -> None:
+    """|⟨g − d, d⟩| ≤ 5 % of ⟨d, d⟩, and the rounding of terms of size one that cancelled in d."""
+    size = float(np.linalg.norm(d))
+    error = abs(float(np.vdot(d, widened(g) - d).real))
+    if not error <= _SHARE * size**2 + rounding * size:
+        raise GradcheckError(
+            f"{what} in {g.dtype} is {100 * error / size**2:.3g} % off from that in double "
+            "precision, taken as a whole: a factor is wrong, or a part of it is missing"
+        )
 
 
 def _coarsest(case: Case) -> float:
