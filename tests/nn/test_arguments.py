@@ -1,6 +1,7 @@
 """What a layer is made with: wrong kinds, wrong names and tensors are answered with what to do."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -94,6 +95,20 @@ def test_a_base_that_takes_arguments_where_it_is_made_gets_them():
         pass
 
     assert Both(3.0).seen == 3.0
+
+
+def test_an_init_may_take_arguments_of_any_name():
+    class Open(nn.Module):
+        def __init__(self, **options):
+            self.options = options
+
+    assert Open(cls=3, kind=4).options == {"cls": 3, "kind": 4}
+
+
+def test_the_signature_of_a_layer_is_read_once(monkeypatch):
+    Scale(1.0, 2)
+    monkeypatch.setattr(inspect, "signature", lambda *args, **kwargs: pytest.fail("read again"))
+    assert Scale(2.0, power=3).power == 3
 
 
 def test_copies_are_made_without_arguments():
