@@ -65,7 +65,7 @@ def test_a_notebook_shows_the_text_escaped_under_its_size():
 
 def test_a_notebook_shows_something_also_for_a_broken_tensor():
     x = mg.ones(2)
-    x.data = "not an array"
+    x._data = "not an array"
     assert "Tensor object at" in x._repr_html_()
 
 
@@ -109,7 +109,7 @@ class TestNotebook:
 
     def test_nothing_raises_for_a_broken_tensor(self):
         x = mg.tensor(2.0, requires_grad=True) * 3
-        x.data = "not an array"
+        x._data = "not an array"
         assert "Tensor object at" in x._repr_mimebundle_()["text/plain"]
 
     def test_after_a_backward_the_graph_is_still_drawn(self):

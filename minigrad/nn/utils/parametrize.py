@@ -22,7 +22,6 @@ from ..containers import ModuleDict, ModuleList
 from ..derived import cached, class_before, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from ..state import note_dtype
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
@@ -213,7 +212,6 @@ def _put(x: Tensor, value: Any) -> None:
         note_write(x.data, "a parametrization")
     else:
         x.grad, x.data = None, data
-        note_dtype(x)
 
 
 def _require_tensor(value: Any, what: str) -> None:
