@@ -33,6 +33,7 @@ __all__ = [
 Shape = int | Sequence[int]
 
 
+@teaching
 def tensor(
     data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:

@@ -82,6 +82,8 @@ _ARGUMENTS = {
     "dim0": ("axis1",), "dim1": ("axis1",), "dim2": ("axis2",), "end": ("stop",),
     "steps": ("num",), "N": ("n",), "M": ("m",), "learning_rate": ("lr",), "beta1": ("betas",),
     "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
+    "batchsize": ("batch_size",), "batch": ("batch_size",), "test_size": ("test",),
+    "random_state": ("seed",), "require_grad": ("requires_grad",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {

@@ -169,3 +169,8 @@ def test_the_looks_of_a_layer_say_that_it_has_no_bias(layer):
 def test_the_looks_of_a_cell_say_its_nonlinearity():
     assert repr(nn.RNNCell(4, 2, nonlinearity="relu")) == "RNNCell(4, 2, nonlinearity=relu)"
     assert repr(nn.RNNCell(4, 2)) == "RNNCell(4, 2)"
+
+
+def test_a_function_among_modules_is_answered_with_what_calls_it():
+    said = message(lambda: nn.Sequential(nn.Linear(2, 2), mg.relu))
+    assert "argument 1 is a Primitive; relu is a function, which a layer such as nn.ReLU()" in said
