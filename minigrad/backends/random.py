@@ -19,7 +19,12 @@ _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn 
 def manual_seed(seed: int) -> np.random.Generator:
     """Start the library's generators anew from `seed`; returns that of the host."""
     global _generator, _seed
-    _generator, _seed = np.random.default_rng(seed), np.random.SeedSequence(seed)
+    try:
+        sequence = np.random.SeedSequence(seed)
+    except (TypeError, ValueError) as error:
+        kind = type(error)
+        raise kind(f"manual_seed: seed is a whole number, 0 or more; got {seed!r}") from None
+    _generator, _seed = np.random.default_rng(seed), sequence
     _on_devices.clear()
     _waiting.clear()
     return _generator

@@ -20,6 +20,7 @@ from ..backends.device import (
 )
 from ..backends.dtypes import finfo, is_floating, resolve_dtype
 from . import modes
+from .assigned import of_numbers
 from .errors import teaching
 from .registry import numpy_table, op
 from .tensor import Tensor
@@ -32,6 +33,7 @@ __all__ = [
 Shape = int | Sequence[int]
 
 
+@teaching
 def tensor(
     data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -58,16 +60,7 @@ def tensor(
             "mg.tensor: the nested lists have different lengths; a tensor is rectangular, so pad "
             f"the short ones or make one tensor of each ({error})"
         ) from None
-    return Tensor(_of_numbers(array), requires_grad)
-
-
-def _of_numbers(array: Any) -> Any:
-    """The array itself, its bytes in the machine's order; objects, text, dates and records are
-    refused.
-    """
-    if array.dtype.kind in "OSUMm" or array.dtype.names:
-        raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return Tensor(of_numbers(array), requires_grad)
 
 
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:
@@ -84,7 +77,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
         return data
     source = data.data if isinstance(data, Tensor) else data
     array = to_device(plain_array(source), device or device_of(source), resolve_dtype(dtype))
-    return Tensor(_of_numbers(array))
+    return Tensor(of_numbers(array))
 
 
 def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -189,6 +189,17 @@ def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str
         here = argument_here(unknown[0], wanted)
         hint = f"here it is {here}" if here else hint
     return f"{owner}: {reason}; {hint}"
+
+
+class Checked:
+    """Base of classes that are made with arguments: one they have not is answered with theirs."""
+
+    def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
+        if args or kwargs:  # a copy is made without any
+            wanted = inspect.signature(cls.__init__, follow_wrapped=False)
+            if said := unfit(cls.__name__, wanted, (None, *args), kwargs):
+                raise TypeError(said)
+        return super().__new__(cls)
 
 
 def _call_of(fn: Callable, args: tuple, given: dict) -> str:

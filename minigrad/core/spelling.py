@@ -45,7 +45,8 @@ _OF_MODULES = {
     "Buffer": "module.register_buffer(name, value)",
     "custom_fwd": "with mg.autocast(enabled=False): inside forward",
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
-    "parametrizations": "mg.nn.utils.weight_norm and spectral_norm",
+    "weight_norm": "mg.nn.utils.weight_norm", "spectral_norm": "mg.nn.utils.spectral_norm",
+    "householder_product": "the q of mg.linalg.qr",
     "distributions": "mg.stats",
     "FloatTensor": "mg.tensor(data, dtype=np.float32)",
     "LongTensor": "mg.tensor(data, dtype=np.int64)",
@@ -82,6 +83,8 @@ _ARGUMENTS = {
     "dim0": ("axis1",), "dim1": ("axis1",), "dim2": ("axis2",), "end": ("stop",),
     "steps": ("num",), "N": ("n",), "M": ("m",), "learning_rate": ("lr",), "beta1": ("betas",),
     "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
+    "batchsize": ("batch_size",), "batch": ("batch_size",), "test_size": ("test",),
+    "random_state": ("seed",), "require_grad": ("requires_grad",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import DeviceError, array_module, device_of, to_host
+from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
+from .assigned import as_data, gradients_of, require_gradient
 from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
@@ -55,12 +56,7 @@ class Tensor(InPlace, TensorHooks):
     @data.setter
     def data(self, value: Any) -> None:
         plain = isinstance(value, Tensor) and not (value.level or self.level)
-        value = value._data if plain else value
-        if not hasattr(value, "dtype") or isinstance(value, np.generic):
-            value = array_module(self._data).asarray(value)
-            if value.dtype.kind in "OSU":
-                raise TypeError(f"x.data is set to an array of numbers, got {value.tolist()!r}")
-        self._data = value
+        self._data = as_data(self, value._data if plain else value)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -380,21 +376,12 @@ _NO_GRAD_OF_RESULTS = (
 
 def _as_gradient(x: Tensor, value: Any) -> Tensor:
     """What a user sets x.grad to, as a tensor that fits x; an error that says what fits."""
-    fits = f"x.grad can be None, or a tensor or array like x, {x.dtype} {x.shape} on {x.device}"
     if not isinstance(value, Tensor):
         if array_module(value) is np and not isinstance(value, np.ndarray | np.generic):
-            raise TypeError(f"x.grad = {describe(value)}, a {type(value).__name__}: {fits}")
+            kind = type(value).__name__
+            raise TypeError(f"x.grad = {describe(value)}, a {kind}: {gradients_of(x)}")
         value = wrap(array_module(value).array(value))
-    if value.shape != x.shape:
-        raise ValueError(f"x.grad = a tensor {describe(value)}: {fits}; its shape is another")
-    if value.dtype != x.dtype:
-        raise TypeError(
-            f"x.grad = a tensor {describe(value)}: {fits}; cast it with .astype({x.dtype!s})"
-        )
-    if value.device != x.device:
-        raise DeviceError(
-            f"x.grad = a tensor on {value.device}: {fits}; move it with .to({x.device!r})"
-        )
+    require_gradient(x, value)
     return value
 
 

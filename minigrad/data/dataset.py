@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..core.errors import teaching
 from ..core.tensor import Tensor
 
 
@@ -171,6 +172,7 @@ def random_split(
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
+@teaching
 def train_test_split(
     dataset: ArrayDataset, test: float = 0.2, seed: int = 0
 ) -> tuple[ArrayDataset, ArrayDataset]:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..core.errors import Checked
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .workers import Crew, default_context
 
 
-class DataLoader:
+class DataLoader(Checked):
     """Iterates over a data set in batches of tensors; each pass is shuffled anew with shuffle=True.
 
     The order is drawn from `generator`, a numpy.random.Generator; left out, from the library's

@@ -8,11 +8,12 @@ they are plain: numbers, sizes, text. Annotations of other classes are their aut
 import inspect
 import operator
 from collections.abc import Callable, Mapping
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import Any, get_args
 
 import numpy as np
 
+from ..core.caches import cached
 from ..core.errors import describe, unfit
 from ..core.tensor import Tensor
 
@@ -23,18 +24,31 @@ _CALLED_THEN = "A layer is made with its options, and then called with tensors: 
 def check_arguments(kind: type, args: tuple, kwargs: Mapping[str, Any]) -> None:
     """TypeError for arguments with which no module of this kind can be made."""
     init: Any = kind.__init__
-    named = init is not object.__init__
-    try:
-        wanted = inspect.signature(init if named else lambda self: None, follow_wrapped=False)
-    except ValueError:  # an __init__ that is not written in Python
+    wanted = _signature_of(init)
+    if wanted is None:
         return
-    if said := unfit(kind.__name__, wanted, (None, *args), kwargs):
+    try:
+        given = wanted.bind(None, *args, **kwargs).arguments
+    except TypeError:
+        said = unfit(kind.__name__, wanted, (None, *args), kwargs)
         called = any(isinstance(x, Tensor) for x in args)
-        raise TypeError(f"{said}. {_CALLED_THEN.format(kind.__name__)}" if called else said)
-    given = wanted.bind(None, *args, **kwargs).arguments
-    if named and getattr(init, "__module__", "").startswith(_OURS):
+        tail = f". {_CALLED_THEN.format(kind.__name__)}" if called else ""
+        raise TypeError(said + tail) from None
+    if getattr(init, "__module__", "").startswith(_OURS):
         for name, value in given.items():
             _check_kind(kind, name, value, wanted.parameters[name].annotation)
+
+
+@cached("signatures of layers", max_entries=1024)
+def _signature_of(init: Any) -> inspect.Signature | None:
+    """What an __init__ takes, with self; None for one that Python cannot tell it of.
+
+    To read a signature takes longer than to make most layers.
+    """
+    if init is object.__init__:
+        return inspect.signature(lambda self: None)
+    plain = isinstance(init, FunctionType)  # not one of C
+    return inspect.signature(init, follow_wrapped=False) if plain else None
 
 
 def _check_kind(kind: type, name: str, value: Any, annotation: Any) -> None:

@@ -11,15 +11,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..core.caches import cached as kept
+from ..core.modes import state
 from ..core.tensor import Tensor
 from .module import Module
 
 
 class _Values(threading.local):
-    """What has been computed inside `cached()`, by module and name; the depth of its blocks."""
+    """What has been computed inside `cached()`, by module, name and whether it is recorded."""
 
-    depth = 0
-    found: dict[tuple[int, str], Any]
+    depth = 0  # of its blocks
+    found: dict[tuple[int, str, bool], Any]
 
 
 _values = _Values()
@@ -60,8 +61,14 @@ def underive(module: Module, name: str) -> None:
         vars(module)["_computed"] = rules
     else:
         del vars(module)["_computed"]
+    _forget(module, name)
+
+
+def _forget(module: Module, name: str) -> None:
+    """What has been computed of this name inside `cached()`, with or without a history."""
     if _values.depth:
-        _values.found.pop((id(module), name), None)
+        for recorded in (False, True):
+            _values.found.pop((id(module), name, recorded), None)
 
 
 def rules_of(module: Any) -> dict[str, Any]:
@@ -92,15 +99,14 @@ def _property(name: str) -> property:
         rule = rules_of(module)[name]
         if not _values.depth:
             return rule(module)
-        key = id(module), name
+        key = id(module), name, state.recording
         if key not in _values.found:
             _values.found[key] = rule(module), module  # held, so that its id stays its own
         return _values.found[key][0]
 
     def write(module: Any, value: Any) -> None:
         rules_of(module)[name].assign(module, value)
-        if _values.depth:
-            _values.found.pop((id(module), name), None)
+        _forget(module, name)
 
     return property(read, write)
 

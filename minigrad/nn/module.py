@@ -37,7 +37,7 @@ class Module(ModuleHooks, ModuleState):
     _buffers: tuple[str, ...] = ()
     _transient: tuple[str, ...] = ()  # buffers that state_dict leaves out
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
         if args or kwargs:  # neither: a copy, or an __init__ that will say what it misses
             check_arguments(cls, args, kwargs)
         new = super().__new__

@@ -212,7 +212,6 @@ def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: 
             value = array_of(given[path])
             if assign:
                 x.grad, x.data = None, value
-                note_dtype(x)
             else:
                 x.data[...] = array_module(x.data).asarray(value)
                 note_write(x.data, f"{owner}.load_state_dict")
@@ -306,10 +305,3 @@ def _move_values(tensor: Tensor, device: str | None, dtype: Any) -> None:
     for x in (tensor, tensor.grad):
         if x is not None:
             x.data = create.as_tensor(x.detach(), dtype=dtype or x.dtype, device=device).data
-    note_dtype(tensor)
-
-
-def note_dtype(tensor: Tensor) -> None:
-    """Tell a leaf's node the dtype that a gradient which arrives will have."""
-    if tensor.requires_grad:
-        tensor.node.dtype = tensor.dtype

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .optimizer import Optimizer
-from .schedule import LRScheduler, PerGroup, annealing, cosine, with_momentum
+from .schedule import LRScheduler, PerGroup, above_zero, annealing, cosine, with_momentum
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -79,6 +79,7 @@ class CyclicLR(LRScheduler):
                 f"scale_fn; got {mode!r}"
             )
         groups, name = optimizer.param_groups, "CyclicLR"
+        above_zero(name, step_size_up=step_size_up)
         self.mode, self.gamma = mode, gamma
         self.scale_fn, self.scale_mode = scale_fn, scale_mode
         self.up = step_size_up

@@ -14,7 +14,7 @@ from .cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .joined import ChainedScheduler, SequentialLR
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
-from .schedule import LRScheduler, PerGroup, annealing, cosine
+from .schedule import LRScheduler, PerGroup, above_zero, annealing, cosine
 
 __all__ = [
     "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
@@ -35,7 +35,14 @@ class LambdaLR(LRScheduler):
         self, optimizer: Optimizer, lr_lambda: Callable | list[Callable], last_epoch: int = -1
     ):
         groups = optimizer.param_groups
-        self.lr_lambdas = PerGroup(type(self).__name__, "lr_lambda", lr_lambda, groups)
+        owner = type(self).__name__
+        self.lr_lambdas = PerGroup(owner, "lr_lambda", lr_lambda, groups)
+        for function in self.lr_lambdas:
+            if not callable(function):
+                raise TypeError(
+                    f"{owner}: lr_lambda is a function of the count of steps, such as "
+                    f"lambda t: 0.95**t; got {function!r}"
+                )
         super().__init__(optimizer, last_epoch)
 
     def lrs(self, t: int) -> list[float]:
@@ -80,6 +87,7 @@ class StepLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
     ):
+        above_zero("StepLR", step_size=step_size)
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -98,6 +106,10 @@ class MultiStepLR(LRScheduler):
         gamma: float = 0.1,
         last_epoch: int = -1,
     ):
+        if not isinstance(milestones, Iterable):
+            raise TypeError(
+                f"MultiStepLR: milestones are counts of steps, such as [30, 80]; got {milestones!r}"
+            )
         self.milestones = sorted(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -191,6 +203,7 @@ class CosineAnnealingLR(LRScheduler):
     def __init__(
         self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
     ):
+        above_zero("CosineAnnealingLR", T_max=T_max)
         self.T_max = T_max
         self.eta_min = self.floor = eta_min
         super().__init__(optimizer, last_epoch)

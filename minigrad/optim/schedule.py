@@ -1,15 +1,15 @@
 """What schedules share: a formula of the steps taken, and learning rates set from it."""
 
-import inspect
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
-from ..core.errors import unfit
+from ..core.errors import Checked
+from .arguments import at_least_zero
 from .optimizer import Group, Optimizer
 
 
-class LRScheduler:
+class LRScheduler(Checked):
     """Base: a subclass gives `lr(base, t)`. Call `step()` after the optimizer's, once an epoch.
 
     It may give `get_lr()` instead, as PyTorch's do: the learning rates of all groups, from
@@ -33,13 +33,6 @@ class LRScheduler:
     continues = False
     floor = 0.0
     schedulers: Sequence["LRScheduler"] = ()
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        if args or kwargs:  # a copy is made without any
-            wanted = inspect.signature(cls.__init__, follow_wrapped=False)
-            if said := unfit(cls.__name__, wanted, (None, *args), kwargs):
-                raise TypeError(said)
-        return super().__new__(cls)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -189,6 +182,14 @@ def checked(owner: str, optimizer: Any) -> Any:
     if not hasattr(optimizer, "param_groups"):
         raise TypeError(f"{owner} takes an optimizer, got {optimizer!r}")
     return optimizer
+
+
+def above_zero(owner: str, **options: Any) -> None:
+    """Refuse options that are no numbers above 0, by name."""
+    for name, value in options.items():
+        at_least_zero(owner, **{name: value})
+        if value == 0:
+            raise ValueError(f"{owner}: {name} must be above 0, got {value}")
 
 
 class PerGroup(list):

@@ -49,6 +49,11 @@ def test_a_bias_that_is_left_out_is_no_mistake():
     [
         (lambda: mg.softmax(X, axs=0), "'axs'; its arguments are x, axis"),
         (lambda: mg.sigmoid(X, dim=1), ": sigmoid() got an unexpected keyword argument 'dim'"),
+        (lambda: mg.tensor([1.0], require_grad=True), "'require_grad'; here it is requires_grad="),
+        (lambda: data.DataLoader([1], batchsize=2), "'batchsize'; here it is batch_size="),
+        (lambda: data.DataLoader([1], batches=2), "'batches'; its arguments are dataset, batch_si"),
+        (lambda: data.train_test_split(X, test_size=0.2), "'test_size'; here it is test="),
+        (lambda: data.train_test_split(X, random_state=1), "'random_state'; here it is seed="),
         (lambda: X.sum(axs=0), "'axs'; its arguments are axis, dtype, out, keepdims"),
     ],
 )
@@ -268,3 +273,11 @@ def test_an_elementwise_op_without_its_partials_is_told_which_it_needs(call, sai
 )
 def test_what_is_no_argument_there_is_answered_with_what_is(call, kind, step):
     assert step in message(call, kind)
+
+
+@pytest.mark.parametrize(("seed", "kind"), [("a", TypeError), (1.5, TypeError), (-1, ValueError)])
+def test_a_seed_that_is_none_is_shown_and_leaves_the_generator(seed, kind):
+    before = mg.manual_seed(3)
+    said = message(lambda: mg.manual_seed(seed), kind)
+    assert said == f"manual_seed: seed is a whole number, 0 or more; got {seed!r}"
+    assert mg.backends.random.generator() is before

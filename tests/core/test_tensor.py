@@ -249,3 +249,32 @@ def test_a_step_through_data_is_answered_with_one_through_the_tensor():
     with pytest.raises(TypeError, match=r"with mg\.no_grad\(\): w -= 0\.1 \* w\.grad"):
         w.data -= 0.1 * w.grad
     assert w.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("value", [None, "text", np.array(["2020-01-01"], "M8[D]"), [object()]])
+def test_data_is_never_set_to_what_is_no_number(value):
+    x = mg.ones(2)
+    with pytest.raises(TypeError, match="cannot make a tensor of .* values; give numbers"):
+        x.data = value
+    assert x.tolist() == [1, 1]
+
+
+def test_data_of_another_library_becomes_an_array():
+    torch = pytest.importorskip("torch")
+    x = mg.ones(2)
+    x.data = torch.arange(3)
+    assert isinstance(x.data, np.ndarray) and x.tolist() == [0, 1, 2]
+
+
+def test_a_leaf_with_data_of_another_shape_gets_gradients_like_it():
+    x = mg.ones(2, requires_grad=True)
+    x.data = np.ones((3, 1), np.float32)
+    (2 * x).sum().backward()
+    assert x.grad.dtype == np.float32 and x.grad.tolist() == [[2], [2], [2]]
+
+
+def test_a_leaf_is_given_no_data_that_has_no_derivative():
+    x = mg.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match=r"x.data = int64 \(2,\), and x requires a gradient: give"):
+        x.data = np.arange(2)
+    assert x.dtype == np.float64

@@ -1,6 +1,7 @@
 """What a layer is made with: wrong kinds, wrong names and tensors are answered with what to do."""
 
 import copy
+import inspect
 import pickle
 
 import numpy as np
@@ -96,6 +97,20 @@ def test_a_base_that_takes_arguments_where_it_is_made_gets_them():
     assert Both(3.0).seen == 3.0
 
 
+def test_an_init_may_take_arguments_of_any_name():
+    class Open(nn.Module):
+        def __init__(self, **options):
+            self.options = options
+
+    assert Open(cls=3, kind=4).options == {"cls": 3, "kind": 4}
+
+
+def test_the_signature_of_a_layer_is_read_once(monkeypatch):
+    Scale(1.0, 2)
+    monkeypatch.setattr(inspect, "signature", lambda *args, **kwargs: pytest.fail("read again"))
+    assert Scale(2.0, power=3).power == 3
+
+
 def test_copies_are_made_without_arguments():
     layer = nn.Linear(4, 2)
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
@@ -154,3 +169,8 @@ def test_the_looks_of_a_layer_say_that_it_has_no_bias(layer):
 def test_the_looks_of_a_cell_say_its_nonlinearity():
     assert repr(nn.RNNCell(4, 2, nonlinearity="relu")) == "RNNCell(4, 2, nonlinearity=relu)"
     assert repr(nn.RNNCell(4, 2)) == "RNNCell(4, 2)"
+
+
+def test_a_function_among_modules_is_answered_with_what_calls_it():
+    said = message(lambda: nn.Sequential(nn.Linear(2, 2), mg.relu))
+    assert "argument 1 is a Primitive; relu is a function, which a layer such as nn.ReLU()" in said

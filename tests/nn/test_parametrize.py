@@ -141,6 +141,22 @@ def test_inside_cached_a_tensor_is_computed_once():
     assert layer.weight is not layer.weight
 
 
+def test_what_cached_has_computed_without_a_history_is_not_what_is_learned_from():
+    layer = symmetric()
+    with parametrize.cached():
+        with mg.no_grad():
+            assert not layer.weight.requires_grad
+        layer(X).sum().backward()
+    assert layer.parametrizations.weight.original.grad is not None
+
+
+def test_an_array_may_be_assigned_and_takes_the_dtype_of_what_is_learned():
+    layer = symmetric()
+    layer.weight = np.ones((3, 3), np.float64)
+    assert layer.weight.dtype == np.float32
+    assert layer.weight.tolist() == np.ones((3, 3)).tolist()
+
+
 def test_other_modules_of_the_class_are_as_they_were():
     layer, other = symmetric(), nn.Linear(3, 3)
     assert parametrize.is_parametrized(layer) and parametrize.is_parametrized(layer, "weight")

@@ -254,3 +254,19 @@ def test_a_plateau_counts_on_from_the_epoch_that_it_is_told(both):
     plateau.step(1.0, 7)
     plateau.step(1.0)
     assert plateau.last_epoch == 8
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda o: ours.StepLR(o, 0), "StepLR: step_size must be above 0, got 0"),
+        (lambda o: ours.StepLR(o, "3"), "StepLR: step_size must be a number, .* got '3'"),
+        (lambda o: ours.CosineAnnealingLR(o, 0), "CosineAnnealingLR: T_max must be above 0, got"),
+        (lambda o: ours.CyclicLR(o, 0.1, 1, 0), "CyclicLR: step_size_up must be above 0, got 0"),
+        (lambda o: ours.MultiStepLR(o, 3), r"counts of steps, such as \[30, 80\]; got 3"),
+        (lambda o: ours.LambdaLR(o, 0.9), "LambdaLR: lr_lambda is a function .*; got 0.9"),
+    ],
+)
+def test_a_length_that_no_schedule_can_have_is_named(make, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        make(optimizer())

@@ -16,7 +16,7 @@ from .. import init
 from ..derived import derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from . import parametrize, rnn
+from . import parametrizations, parametrize, rnn
 
 # -- gradients ---------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ Names are PyTorch's.
 from collections.abc import Iterable
 from typing import Any
 
+from ...core.create import as_tensor
 from ...core.errors import describe
 from ...core.modes import no_grad
 from ...core.tensor import Tensor
@@ -22,7 +23,6 @@ from ..containers import ModuleDict, ModuleList
 from ..derived import cached, class_before, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from ..state import note_dtype
 
 __all__ = [
     "ParametrizationList", "cached", "is_parametrized", "register_parametrization",
@@ -73,10 +73,13 @@ class ParametrizationList(ModuleList):
         return x
 
     def right_inverse(self, value: Any) -> None:
-        """Write into the originals, so that the tensor is `value` (or what comes closest)."""
-        given = _inverted(self, value, required=True)
+        """Write into the originals, so that the tensor is `value` (or what comes closest).
+
+        They keep their dtypes.
+        """
+        given = _inverted(self, as_tensor(value), required=True)
         for x, new in zip(self.originals(), given if self.count else (given,), strict=True):
-            _put(x, new)
+            _put(x, as_tensor(new, dtype=x.dtype))
 
 
 class _Rule:
@@ -213,7 +216,6 @@ def _put(x: Tensor, value: Any) -> None:
         note_write(x.data, "a parametrization")
     else:
         x.grad, x.data = None, data
-        note_dtype(x)
 
 
 def _require_tensor(value: Any, what: str) -> None:

@@ -1,0 +1,55 @@
+"""What is put in the place of a tensor's data and of its gradient: it must be numbers, and fit."""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends.device import DeviceError, array_module, plain_array
+from ..backends.dtypes import is_differentiable
+from .errors import describe
+from .graph import Leaf
+
+
+def of_numbers(array: Any) -> Any:
+    """The array itself, its bytes in the machine's order; objects, text, dates and records are
+    refused.
+    """
+    if array.dtype.kind in "OSUMm" or array.dtype.names:
+        raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def as_data(x: Any, value: Any) -> Any:
+    """What a user sets x.data to, as an array; a leaf is told what its gradients will be like."""
+    is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
+    array = of_numbers(plain_array(value))
+    if not is_array:  # it goes where the tensor was
+        array = array_module(x._data).asarray(array)
+    if isinstance(x.node, Leaf):
+        if not is_differentiable(array.dtype):
+            raise TypeError(
+                f"x.data = {describe(array)}, and x requires a gradient: give it a floating or "
+                f"complex dtype, with .astype({x.dtype!s}), or set x.requires_grad = False before"
+            )
+        x.node.shape, x.node.dtype = array.shape, array.dtype
+    return array
+
+
+def require_gradient(x: Any, value: Any) -> None:
+    """An error that says what fits, unless the tensor `value` does as the gradient of x."""
+    fits = gradients_of(x)
+    if value.shape != x.shape:
+        raise ValueError(f"x.grad = a tensor {describe(value)}: {fits}; its shape is another")
+    if value.dtype != x.dtype:
+        raise TypeError(
+            f"x.grad = a tensor {describe(value)}: {fits}; cast it with .astype({x.dtype!s})"
+        )
+    if value.device != x.device:
+        raise DeviceError(
+            f"x.grad = a tensor on {value.device}: {fits}; move it with .to({x.device!r})"
+        )
+
+
+def gradients_of(x: Any) -> str:
+    """What x.grad can be, for an error."""
+    return f"x.grad can be None, or a tensor or array like x, {x.dtype} {x.shape} on {x.device}"
