@@ -2,9 +2,11 @@
 
 The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, the tutorials' notebooks as they
 were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`); here they are
-brought together, links made to fit, and a page made for each room of the package.
+brought together, links made to fit, and a page made for each room of the package. A link that leads
+nowhere ends it with an error.
 """
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +16,9 @@ import tempfile
 from pathlib import Path
 
 import yaml
+
+sys.path.insert(0, str(Path(__file__).parent))
+from mathml import with_mathml
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {  # page: (title, modules)
@@ -44,17 +49,18 @@ def gather(pages: Path) -> list:
     for source, name in (("README", "index"), ("ARCHITECTURE", "architecture"),
                          ("CHANGELOG", "changelog")):  # fmt: skip
         text = (ROOT / f"{source}.md").read_text(encoding="utf-8")
-        (pages / f"{name}.md").write_text(_links(text), encoding="utf-8")
+        (pages / f"{name}.md").write_text(_links(text, ROOT), encoding="utf-8")
     for page in sorted((ROOT / "docs").glob("*.md")):
-        text = page.read_text(encoding="utf-8").replace("](../tutorials/", "](tutorials/")
-        text = re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)  # source files have no page
-        (pages / page.name).write_text(_links(text), encoding="utf-8")
+        text = _links(page.read_text(encoding="utf-8"), page.parent)
+        (pages / page.name).write_text(text, encoding="utf-8")
     programs = shutil.ignore_patterns("*.py", "__pycache__")  # else each would be a page
     shutil.copytree(ROOT / "docs" / "pictures", pages / "pictures", ignore=programs)
     (pages / "tutorials").mkdir()
+    shutil.copy(ROOT / "tutorials" / "README.md", pages / "tutorials")
     notebooks = sorted((ROOT / "tutorials").glob("[0-9]*.ipynb"))
     for notebook in notebooks:
-        shutil.copy(notebook, pages / "tutorials")
+        text = _with_formulas(notebook.read_text(encoding="utf-8"))
+        (pages / "tutorials" / notebook.name).write_text(text, encoding="utf-8")
         for picture in set(re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8"))):
             beside = pages / "tutorials" / notebook.stem / picture  # its page is a folder there
             beside.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +73,7 @@ def gather(pages: Path) -> list:
     guides = [p for p in guides if p not in ("index.md", "architecture.md", "changelog.md")]
     return [
         {"minigrad": "index.md"},
-        {"Tutorials": [f"tutorials/{notebook.name}" for notebook in notebooks]},
+        {"Tutorials": ["tutorials/README.md", *[f"tutorials/{n.name}" for n in notebooks]]},
         {"Guides": guides},
         {"Reference": [{title: f"api/{name}.md"} for name, (title, _) in ROOMS.items()]},
         {"Architecture": "architecture.md"},
@@ -75,11 +81,38 @@ def gather(pages: Path) -> list:
     ]
 
 
-def _links(text: str) -> str:
-    """Links of a page of the root, for the same page in the site."""
-    text = text.replace("](docs/", "](").replace("](ARCHITECTURE.md", "](architecture.md")
-    text = text.replace("](CHANGELOG.md", "](changelog.md")
-    return re.sub(r"\]\((tutorials/[0-9]\w+)\.(py|ipynb)\)", r"](\1.ipynb)", text)
+def _with_formulas(notebook: str) -> str:
+    """A notebook whose formulas are drawn: the site fetches no program that would do it."""
+    document = json.loads(notebook)
+    for cell in document["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = with_mathml("".join(cell["source"]))
+    return json.dumps(document, ensure_ascii=False)
+
+
+def _links(text: str, folder: Path) -> str:
+    """The text of a page that lies in this folder, its links as the site has them.
+
+    A file that is no page (a source, notes) is named, not linked to.
+    """
+
+    def link(found: re.Match) -> str:
+        name, target = found.groups()
+        path, mark, part = target.partition("#")
+        if ":" in path or not path:
+            return found[0]
+        file = Path(os.path.normpath(folder / path)).relative_to(ROOT)
+        if file.parent == Path() and file.suffix == ".md":
+            place = file.name.lower()
+        elif file.parts[0] == "docs":
+            place = file.relative_to("docs").as_posix()
+        elif file.parts[0] == "tutorials" and file.suffix in (".md", ".ipynb"):
+            place = file.as_posix()
+        else:
+            return name
+        return f"[{name}]({place}{mark}{part})"
+
+    return re.sub(r"(?<![\w`])\[([^\]]+)\]\(([^)\s]+)\)", link, text)
 
 
 def settings(pages: Path, site: Path, navigation: list) -> dict:
@@ -125,7 +158,8 @@ def main() -> int:
         config = Path(folder) / "mkdocs.yml"
         text = yaml.safe_dump(settings(pages, site, gather(pages)), sort_keys=False)
         config.write_text(text, encoding="utf-8")
-        command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--config-file", str(config)]
+        command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+        command += ["--config-file", str(config)]
         quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an advertisement of a successor
         code = subprocess.run(command, check=False, env=quiet).returncode
     if code == 0:

@@ -59,6 +59,7 @@ def entry_text(name: str, entry: Any) -> str:
     )
     if numpy_names:
         facts.append("also " + ", ".join(numpy_names))
+    first = first.replace("][", "]\\[")  # else Markdown takes x[i][j] for a link
     lines = [f"**`{name}`** {first}  ", f"<sub>{' · '.join(facts)}</sub>"]
     if rest.strip():
         text = " ".join(line.strip() for line in rest.strip().splitlines())

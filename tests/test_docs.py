@@ -2,11 +2,13 @@
 
 import doctest
 import importlib
+import json
 import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import minigrad_profiler
 import minigrad_viz
@@ -62,3 +64,43 @@ def test_the_site_has_the_pictures_of_tutorials_beside_their_pages(tmp_path):
         for picture in re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8")):
             assert (notebook.with_suffix("") / picture).is_file(), notebook.name
     assert not list((tmp_path / "pictures").glob("*.py")), "each would be a page"
+
+
+def test_the_site_has_the_formulas_of_tutorials_as_mathml(tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    for notebook in (tmp_path / "tutorials").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text("utf-8"))["cells"]
+        text = "\n\n".join(c["source"] for c in cells if c["cell_type"] == "markdown")
+        assert "$" not in re.sub(r"`[^`]*`", "", text), notebook.name
+        for formula in re.findall(r"<math.*?</math>", text):
+            ElementTree.fromstring(formula)
+
+
+def test_the_site_has_a_page_for_every_link(tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    for page in [*tmp_path.glob("*.md"), tmp_path / "tutorials" / "README.md"]:
+        text = re.sub(r"`[^`\n]*`|```.*?```", "code", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", text):
+            assert ":" in target or (page.parent / target).is_file(), (page.name, target)
+        assert page.name != "ops.md" or "][" not in text, "Markdown takes x[i][j] for a link"
+
+
+@pytest.mark.parametrize(
+    ("tex", "drawn"),
+    [
+        (r"\frac12 x", "<mfrac><mn>1</mn><mn>2</mn></mfrac><mi>x</mi>"),
+        (r"x_i^2", "<msubsup><mi>x</mi><mi>i</mi><mrow><mn>2</mn></mrow></msubsup>"),
+        (r"\sqrt{ab}", "<msqrt><mrow><mi>a</mi><mi>b</mi></mrow></msqrt>"),
+    ],
+)
+def test_a_formula_is_drawn(tex, drawn):
+    mathml = runpy.run_path(str(ROOT / "docs" / "mathml.py"))["mathml"]
+    assert mathml(tex) == f"<math><mrow>{drawn}</mrow></math>"
+
+
+def test_a_word_that_no_formula_has_used_is_an_error():
+    mathml = runpy.run_path(str(ROOT / "docs" / "mathml.py"))["mathml"]
+    with pytest.raises(ValueError, match="does not know"):
+        mathml(r"\notaword x")

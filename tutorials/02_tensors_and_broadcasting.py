@@ -30,8 +30,9 @@ rng = np.random.default_rng(0)
 # %% [markdown]
 # ## A tensor is an array with a memory
 #
-# A tensor keeps three things: the array (`data`), what made it (`node`), and the gradient (`_grad`,
-# which `grad` shows; the fourth slot below only lets others refer to a tensor weakly).
+# A tensor keeps three things: the array (`_data`, which `data` shows), what made it (`node`), and
+# the gradient (`_grad`, which `grad` shows). The fourth slot below only lets others refer to a
+# tensor weakly.
 # The gradient of a scalar $L$ by an array $x$ is the array of all $\partial L / \partial x_i$: same
 # shape, same dtype.
 

@@ -54,7 +54,7 @@ print(mg.graph_text(loss))
 # %% [markdown]
 # The data `x` is not in the graph: no gradient is wanted for it. What the graph holds are the
 # **leaves** (tensors made with `requires_grad=True`) and the **nodes** (recorded calls). Every node
-# points to its parents and to nothing else; no node knows its consumers.
+# points to its parents; no node knows its consumers.
 
 # %%
 draw(mg.graph_dict(loss, names={"w1": w1, "b1": b1, "w2": w2}), "two layers")
@@ -286,7 +286,7 @@ ax.set_title("green: a leaf, whose gradient is handed over at this step")
 figure.tight_layout()
 
 # %% [markdown]
-# Both orders give the same gradients. In the upper one a hook on `w7` runs after four steps. An
+# Both orders give the same gradients. In the upper one a hook on `w7` runs at the fourth step. An
 # optimizer may then update that weight and free its gradient; a program that trains on several
 # machines may send the gradient away while the rest of the backward runs (notebook 14).
 

@@ -67,7 +67,8 @@ print(inspect.getsource(Plan.linked))
 # A node saves arrays, not tensors. `linked` turns them into tensors *at their place in the graph*:
 # a saved input gets the node that made it, the saved result gets this node. That is what the second
 # derivative needs: $1 - y^2$ must know that $y$ depends on $x$. Were `y` a constant here, the
-# second derivative of tanh would come out as zero.
+# second derivative of tanh would come out as zero. (The `copy` at the end of the graph below is the
+# engine's: what it hands out shares no memory with anything else, notebook 3.)
 
 # %%
 t = mg.tensor(0.5, requires_grad=True)
@@ -206,9 +207,9 @@ plt.legend(loc="lower center")
 plt.tight_layout()
 
 # %% [markdown]
-# Newton's second step leaves the valley and comes back: far from the minimum the parabola may be a
-# poor picture of the function, and real implementations check each step. Near the minimum the
-# number of right digits doubles with every step.
+# Newton's second step leaves the valley, and the third comes back: far from the minimum the
+# parabola may be a poor picture of the function, and real implementations check each step. Near the
+# minimum the number of right digits doubles with every step.
 #
 # With many variables one solves $H s = \nabla f$ without $H$: the method of conjugate gradients
 # only asks for products. Here are 2,000 variables; the Hessian would have four million entries.

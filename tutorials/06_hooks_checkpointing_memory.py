@@ -70,6 +70,9 @@ for what, given in heard:
     print(f"{what:34s}", *given)
 
 # %% [markdown]
+# The hooks that run once `.grad` is there are given the leaf, so their lines show the values of `a`
+# and `b`; all others are given gradients.
+#
 # Two things to check in that list. The tensor hook of `u` ran **once**, with the **total** of its
 # two contributions:
 
@@ -86,8 +89,8 @@ assert heard[0][0] == "u: tensor hook" and heard[1][0] == "u = a b: before its r
 print(inspect.getdoc(hooks))
 
 # %% [markdown]
-# Below that, a hook is four lines of bookkeeping: an entry in a tuple at the place itself. A
-# backward looks for hooks only where some were registered, so a program without hooks pays nothing.
+# Below that, a hook is a few lines of bookkeeping: an entry in a tuple at the place itself. While
+# none is registered a backward does not look for any, so a program without hooks pays nothing.
 
 # %%
 print(inspect.getsource(hooks.add))
@@ -239,9 +242,9 @@ assert x.grad is None  # refused before anything was changed
 print(inspect.getsource(versions.refuse_changed))
 
 # %% [markdown]
-# Not every write is harmful. `exp` needs its *result*, `a + b` needs nothing at all. And on a
-# tensor that is tracked, a write is itself a recorded op: here `y` becomes $e^x + 1$, and `sin` is
-# given that.
+# Not every write is harmful. `exp` needs only its *result*, so its argument may be overwritten;
+# `a + b` needs nothing at all. And on a tensor that is tracked, a write is itself a recorded op,
+# with a new array: here `y` becomes $e^x + 1$, and `sin` is given that.
 
 # %%
 y = mg.exp(x)
@@ -303,7 +306,7 @@ def plain(n):
 # %% [markdown]
 # **Checkpointing** keeps only the inputs of a few segments. When the backward arrives at a segment,
 # the segment is computed again, differentiated, and dropped. With $s$ segments of $n/s$ layers the
-# memory is about $s + n/s$ activations, least at $s = \sqrt n$: $2 \sqrt n$ in the place of $n$,
+# memory is about $s + n/s$ activations, least at $s = \sqrt n$: $2 \sqrt n$ instead of $n$,
 # for one more forward.
 
 

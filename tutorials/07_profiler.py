@@ -116,8 +116,8 @@ print(prof.table(12))
 
 # %% [markdown]
 # Two things stand out. **matmul** takes the largest share, in many calls a step each way, though
-# the model has only a few matrices. And there are some hundred calls a step of `sum`, `getitem`,
-# `mul` and `add` that take microseconds each: hardly any work, much calling.
+# the model has only a few matrices. And `sum`, `getitem`, `mul` and `add` together are called some
+# four hundred times a step and take microseconds each: hardly any work, much calling.
 #
 # The last lines say that somewhere float64 is made of float32. We come to that.
 #
@@ -143,8 +143,8 @@ print(prof.table(8))
 # %% [markdown]
 # The dearest line is the product inside the loop. It multiplies a matrix to its $k$-th power, one
 # factor at a time: $k - 1$ products. Here $k$ is a power of two, so squaring does it with
-# $\log_2 k$, as $M^8 = ((M^2)^2)^2$, and the backward has fewer products alike. That is the first
-# repair:
+# $\log_2 k$, as $M^8 = ((M^2)^2)^2$, and the backward then has fewer products too. That is the
+# first repair:
 
 
 # %%
@@ -322,8 +322,10 @@ print(report_advice.as_text(report_of(log).findings, 100))
 
 # %% [markdown]
 # One kind of finding is new: an **unused gradient**. The points are given and nobody reads their
-# gradient; yet they were made with `requires_grad=True`, so each step computes it. (The others are
-# the price of what the script wants: there is always a slowest line, only another one.)
+# gradient; yet they were made with `requires_grad=True`, so each step computes it. It is listed
+# twice: made by the backward in the first step, and from then on added to what is there, since
+# nobody clears it either. (The others are the price of what the script wants: there is always a
+# slowest line, only another one.)
 
 # %%
 source = repaired(source, "mg.tensor(points, requires_grad=True)", "mg.tensor(points)")
@@ -395,9 +397,9 @@ print(roof.text(100, 8).partition("\n\n")[0])
 display(SVG(roof.svg()))
 
 # %% [markdown]
-# The products are the ops nearest to the roof; what is left to win there is the work of BLAS. The
-# rest moves small arrays, and costs what a call costs: no repair of the script changes that. That
-# is a good moment to stop.
+# The products take nearly all of the time and are near the roof; what is left to win there is the
+# work of BLAS. The rest takes little: small arrays, many of which cost what a call costs, and no
+# repair of the script changes that. That is a good moment to stop.
 #
 # ## Exercises
 #

@@ -199,6 +199,7 @@ assert len(fooled) >= 8
 # | `noise` | the gradient is right to 12 digits; but a second call gives other bits |
 # | `detached` | the gradient is right, its own derivative is wrong |
 # | `memory order` | ones look the same in every order |
+# | `in place` | the gradient is right, and nobody looks at the cotangent afterwards |
 # | `axis`, `keepdims` | so they do along every axis, and the first sample is square |
 # | `ties` | a random vector has no ties |
 #

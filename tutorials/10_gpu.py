@@ -233,9 +233,9 @@ for n, cpu, gpu in zip(SIZES, by["cpu"], by["cuda"]):
 assert by["cpu"][0] < by["cuda"][0] and by["cpu"][-1] > 5 * by["cuda"][-1]
 
 # %% [markdown]
-# Below some hundred the curve of the GPU is flat: what is paid there are launches, a few for each
-# op, and the GPU is *slower* than its host. Where it begins to rise, arithmetic takes over. Small
-# models do not belong on a GPU; large batches of them may.
+# Up to about a thousand the curve of the GPU is flat: what is paid there are launches, a few for
+# each op, and at its left end the GPU is *slower* than its host. Where it begins to rise,
+# arithmetic takes over. Small models do not belong on a GPU; large batches of them may.
 #
 # ## A byte from memory: why kernels are fused
 #

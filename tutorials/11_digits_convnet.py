@@ -34,8 +34,8 @@ from IPython.display import display
 import minigrad as mg
 from minigrad import data, nn, optim
 
-mg.show_versions()
 mg.manual_seed(0)
+mg.show_versions()
 
 # %% [markdown]
 # ## The data
@@ -70,7 +70,7 @@ print("how many of each:", np.bincount(labels))
 # where $i$ and $k$ are pairs (row, column) and $p$ is the padding. Move the image, and the result
 # moves along. minigrad copies the windows into the columns of a matrix, so that the sum becomes one
 # matrix product (3 × 3 filters over many channels go Winograd's way, with fewer products), and
-# its three rules are again convolutions:
+# its rules by $x$ and by $w$ are again convolutions:
 
 # %%
 from minigrad.ops.conv import primitives
@@ -168,8 +168,8 @@ class Shifted:
 # %% [markdown]
 # ## Training
 #
-# `mg.train.Trainer` holds the loop that everybody writes. What it does with one batch is five
-# lines; a subclass could change them:
+# `mg.train.Trainer` holds the loop that everybody writes. What it does with one batch is a
+# few lines; a subclass could change them:
 
 # %%
 print(inspect.getsource(mg.train.Trainer.train_step))

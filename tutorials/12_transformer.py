@@ -11,7 +11,7 @@
 #
 # A language model answers one question: given the characters so far, how likely is each character
 # as the next? This notebook trains one on four tragedies of Shakespeare, from random numbers, in
-# about two minutes. It is a GPT in every part that matters, only small: 64 characters of context,
+# a minute or two. It is a GPT in every part that matters, only small: 64 characters of context,
 # two blocks, 420,000 parameters. At the end it writes lines that look like a play, and
 # mean nothing; why both is so is part of the story.
 #
@@ -44,7 +44,7 @@ rng = np.random.default_rng(0)
 #
 # *Hamlet*, *Macbeth*, *Othello* and *King Lear*, in the public domain; they come with the checkout.
 # Each different character gets a number. The last tenth (the end of *King Lear*) is never trained
-# on: it shows what the model has learned, in the place of what it has memorised.
+# on: it shows what the model has learned, not what it has memorised.
 
 # %%
 text = data.load_text()
@@ -270,7 +270,7 @@ figure.tight_layout()
 
 # %% [markdown]
 # The curve passes the baselines one after the other: first frequencies, then pairs, where it rests
-# for a while (looking at the own place needs no attention; pairs are easy). Then the heads begin to
+# for a while (a place need not look at others for that; pairs are easy). Then the heads begin to
 # look back, and it falls below what counting triples gives.
 
 # %%
@@ -340,9 +340,9 @@ for p in maps:
 
 # %% [markdown]
 # How far back does each head look, on the mean? Nobody told the heads to divide the work. In the
-# saved run one head of the first block has learned to look at exactly the character before, which
-# is what the table of pairs does; in the second block some columns are dark: a line break or a
-# comma that many later places look back to.
+# saved run one head of the first block has learned to look at almost exactly the character before,
+# which is what the table of pairs does; in the second block some columns are dark: a line break or
+# a comma that many later places look back to.
 
 # %%
 place = np.arange(len(line))

@@ -77,9 +77,9 @@ plt.tight_layout()
 
 # %% [markdown]
 # Is it also right for large negative $x$? Then $y$ is a difference of two nearly equal numbers, and
-# the derivative divides by it... The checks K12 and K16 of the harness ask such questions. Save the
-# row in a file with **samples** (calls to try) and a **reference** (the same on arrays), and run
-# the command:
+# the derivative is computed from it... The checks K12 and K16 of the harness ask such questions.
+# Save the row in a file with **samples** (calls to try) and a **reference** (the same on arrays),
+# and run the command:
 
 # %%
 MODULE = """
@@ -131,9 +131,10 @@ assert status == 1
 # Our suspicion was right. Far to the left, where $\sqrt{x^2 + 4} \approx -x$, the formula for $y$
 # loses its digits: at $x = -10^9$ the answer is 0, and the true value is $10^{-9}$. Multiply by
 # $(\sqrt{x^2 + 4} - x)$ above and below: $y = 2 / (\sqrt{x^2 + 4} - x)$ has no cancellation for $x
-# < 0$. And $x^2$ overflows for large $|x|$, which `np.hypot` avoids. The derivative: $2y - x$
-# cancels on the left as well, so take $\sqrt{x^2 + 4}$ again. (The reference may now be the
-# function itself: the true values come from mpmath, at 50 digits.)
+# < 0$. And $x^2$ overflows for large $|x|$, which `np.hypot` avoids. The derivative
+# is right as soon as $y$ is, but its $2y$ overflows for the largest $x$: so take $\sqrt{x^2 + 4}$
+# there as well. (The reference may now be the function itself: the true values come from mpmath, at
+# 50 digits.)
 
 # %%
 BETTER = '''
@@ -144,7 +145,7 @@ from minigrad.testing import Sample, register_op
 
 def value(x):
     """With h = √(x² + 4): (h + x)/2 on the right and 2/(h − x) on the left, no cancellation."""
-    half = (np.abs(x) + np.hypot(x, 2.0)) / 2
+    half = np.abs(x) / 2 + np.hypot(x, 2.0) / 2
     return np.where(x > 0, half, 1 / half)
 
 

@@ -130,7 +130,7 @@ say("buckets (MB):", [round(n / 1e6, 2) for n in line.nbytes])
 
 # %% [markdown]
 # Gradients are gathered in **buckets**, since a transfer has a price of its own, however small it
-# is. Three rules make it work, and each is a line or two of the code below:
+# is. Three rules make it work; the first and the last stand in the code below:
 #
 # - Buckets are sent in one fixed order. Ranks may finish gradients in different orders, but the
 #   n-th call of every rank must mean the same bucket.
@@ -276,8 +276,9 @@ plt.legend(fontsize=8)
 plt.tight_layout()
 
 # %% [markdown]
-# The ring's bandwidth term hardly depends on $p$; its latency grows with $p$. The tree is the other
-# way about. Where they cross depends on the size of the model: that is why libraries have both.
+# The ring's bandwidth term hardly depends on $p$; its latency grows with $p$. In the tree both grow
+# only with $\log p$, but its bandwidth term is the larger one. Where they cross depends on the size
+# of the model: that is why libraries have both.
 
 # %% [markdown]
 # ## Exercises

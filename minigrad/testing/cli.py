@@ -35,7 +35,12 @@ def parser() -> argparse.ArgumentParser:
     usage.add_argument("--version", action="version", version=f"minigrad-gradcheck {__version__}")
     usage.add_argument("--ops", help="names, separated by commas (default: every op)")
     usage.add_argument("--checks", help="ids, separated by commas, e.g. K2,K10 (default: all)")
-    usage.add_argument("--level", choices=("fast", "full"), default="fast")
+    usage.add_argument(
+        "--level",
+        choices=("fast", "full"),
+        default="fast",
+        help="full: more samples and directions (default: fast)",
+    )
     usage.add_argument("--seed", type=_count, default=0, help="of samples and directions")
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",

@@ -40,9 +40,15 @@ class Report:
         """The last line of a run."""
         ops = len({outcome.op for outcome in self.outcomes})
         bad = len({outcome.op for outcome in self.failed})
-        text = f"{ops} ops, {len(self.outcomes)} checks, {self.comparisons:,} comparisons, "
-        text += f"{sum(self.skips.values())} skips, {self.seconds:.1f} s: "
-        return text + ("all passed" if not bad else f"{len(self.failed)} failures in {bad} ops")
+        text = f"{_counted(ops, 'op')}, {_counted(len(self.outcomes), 'check')}, "
+        text += f"{_counted(self.comparisons, 'comparison')}, "
+        text += f"{_counted(sum(self.skips.values()), 'skip')}, {self.seconds:.1f} s: "
+        wrong = f"{_counted(len(self.failed), 'failure')} in {_counted(bad, 'op')}"
+        return text + (wrong if bad else "all passed")
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def matrix(outcomes: Sequence[Outcome]) -> list[list[str]]:

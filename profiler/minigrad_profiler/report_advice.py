@@ -268,10 +268,11 @@ def _unread(memory: Memory) -> list[Finding]:
     for unread in memory.unread[:3]:
         shape = "×".join(map(str, unread.shape)) or "scalar"
         places = unread.first_use or ((unread.place,) if unread.place else ())
+        often = "once" if unread.count == 1 else f"{unread.count:,} times"
         used = f"; tensors of that shape enter at {', '.join(map(_short, unread.first_use))}"
         evidence = (
-            f"a gradient of shape {shape}, {size(unread.bytes)}, was computed {unread.count:,} "
-            f"times (the backward at {_short(unread.place)}) and read by no optimizer and no op"
+            f"a gradient of shape {shape}, {size(unread.bytes)}, was computed "
+            f"{often} (the backward at {_short(unread.place)}) and read by no optimizer and no op"
             f"{used if unread.first_use else ''}"
         )
         text = "make that tensor without requires_grad, or detach it; its backward is not run then"

@@ -64,7 +64,7 @@ def test_a_wrong_rule_of_a_third_party_exits_with_1(tmp_path):
     assert "bad, K2 on sample 'shape 5'" in done.stdout
     assert "analytic" in done.stdout and "numeric" in done.stdout
     assert "import wrong_rules  # registers the op" in done.stdout
-    assert "failures in 1 ops" in done.stdout
+    assert "failures in 1 op" in done.stdout
 
 
 def test_the_version_is_told_as_by_the_other_commands(capsys):

@@ -45,7 +45,7 @@ register_op(
             "inner lengths differ",
             (np.ones((3, 4)), np.ones((3, 4))),
             ValueError,
-            r"matmul\(a: float64 \(3, 4\), b: float64 \(3, 4\)\).*not aligned: 4 .* != 3",
+            r"matmul\(a: float64 \(3, 4\), b: float64 \(3, 4\)\): the last axis of a is 4 .* b 3",
         ),
         ErrorSample(
             "a scalar", (np.ones((3, 4)), np.ones(())), ValueError, r"0-d.*use a \* b for scalars"
