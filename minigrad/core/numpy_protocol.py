@@ -161,6 +161,8 @@ def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
 
 def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:
     """ufunc.accumulate along one axis, the first unless told otherwise."""
+    if x.ndim == 0:
+        raise TypeError(f"np.{name}: a number has no axis to run along; use mg.atleast_1d(x)")
     y = _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
     return y[0] if isinstance(y, tuple) else y  # cummax gives (values, places)
 

@@ -178,3 +178,28 @@ def test_questions_about_shape_are_answered(x):
     assert np.result_type(x, np.complex64) == np.complex128 and np.can_cast(x, np.float64)
     assert np.shares_memory(x, x[0]) and np.may_share_memory(x, x)
     assert np.array2string(x, precision=1) == "[[0.5 1. ]\n [2.  3. ]]"
+
+
+def test_a_number_has_no_axis_to_accumulate_along():
+    for ufunc in (np.add, np.maximum):
+        with pytest.raises(TypeError, match=r"accumulate: a number has no axis"):
+            ufunc.accumulate(mg.tensor(1.0))
+
+
+@pytest.mark.parametrize("split", [np.split, np.hsplit, np.array_split])
+def test_a_split_into_no_parts_says_so(split, x):
+    with pytest.raises(ValueError, match="at least 1 part, got 0"):
+        split(x, 0)
+
+
+def test_zeros_like_and_its_kin_take_a_shape(x):
+    for like in (np.zeros_like, np.ones_like, np.empty_like):
+        assert like(x, shape=(3, 1)).shape == (3, 1) and like(x, shape=()).shape == ()
+    assert np.full_like(x, 7, shape=2, dtype=int).tolist() == [7, 7]
+    y = mg.vmap(lambda row: np.full_like(row, 7, shape=3))(x)
+    assert y.tolist() == [[7, 7, 7], [7, 7, 7]]
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_number_is_repeated_along_its_only_axis(axis):
+    assert np.repeat(mg.tensor(3.0), 2, axis=axis).tolist() == [3, 3]
