@@ -249,3 +249,10 @@ def test_a_step_through_data_is_answered_with_one_through_the_tensor():
     with pytest.raises(TypeError, match=r"with mg\.no_grad\(\): w -= 0\.1 \* w\.grad"):
         w.data -= 0.1 * w.grad
     assert w.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("data", [1j, [1, 1j], [[1j]]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", int])
+def test_complex_numbers_are_not_cut_to_their_real_parts(data, dtype):
+    with pytest.raises(TypeError, match=r"has no imaginary parts"):
+        mg.tensor(data, dtype=dtype)
