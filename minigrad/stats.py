@@ -146,18 +146,21 @@ class _T(_Continuous):
 class _Gamma(_Continuous):
     """The gamma distribution with shape a."""
 
+    @staticmethod
+    def _finite(z: Any) -> Any:
+        """Where z is in the support and short of ∞, whose density is 0, no log ∞ − ∞."""
+        return op.logical_not((z < 0) | (z == np.inf))
+
     def logpdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """(a − 1) log z − z − log Γ(a) − log scale for z ≥ 0: ∞ at 0 for a < 1"""
         z, a, scale = _standard(x, loc, scale, a)
-        y = _inside(
-            op.logical_not(z < 0), z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a)
-        )
+        y = _inside(self._finite(z), z, lambda z: special.xlogy(a - 1, z) - z - special.gammaln(a))
         return y - op.log(scale)
 
     def pdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """zᵃ⁻¹ e⁻ᶻ/(Γ(a) scale); the gradient at 0 is its limit"""
         z, a, scale = _standard(x, loc, scale, a)
-        inside = op.logical_not(z < 0)
+        inside = self._finite(z)
         safe = op.where(inside, z, 0.5)
         y = two_powers(safe, a - 1, 0.0, -safe - special.gammaln(a))
         return op.where(inside, y, 0.0) / scale

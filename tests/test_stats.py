@@ -311,3 +311,15 @@ def test_the_logarithm_of_an_impossible_counts_probability_has_gradient_zero(nam
         y = getattr(mg.stats, name).logpmf(2.5, leaf)
         y.backward()
         assert y.item() == -np.inf and leaf.grad == 0
+
+
+@pytest.mark.parametrize("name", ["gamma", "chi2"])
+@pytest.mark.parametrize(
+    "function, limit", [("logpdf", -np.inf), ("pdf", 0), ("cdf", 1), ("sf", 0)]
+)
+def test_at_infinity_a_gamma_density_and_its_gradients_are_0(name, function, limit):
+    x = mg.tensor(np.inf, requires_grad=True)
+    with np.errstate(all="raise"):
+        y = getattr(getattr(mg.stats, name), function)(x, 3.0)
+        y.backward()
+    assert y.item() == limit and x.grad == 0

@@ -51,8 +51,15 @@ def tensor(
         data = data.data
     elif isinstance(data, list | tuple) and _holds_tensor(data):
         data = _arrays_in(data)
+    wanted = resolve_dtype(dtype)
     try:
-        array = _copied(plain_array(data), device, resolve_dtype(dtype))
+        plain = plain_array(data)
+        if wanted is not None and plain.dtype.kind == "c" != wanted.kind and plain is not data:
+            raise TypeError(
+                f"mg.tensor: dtype={wanted} has no imaginary parts, and these numbers do; give "
+                "dtype=mg.complex128, or the real parts"
+            )
+        array = _copied(plain, device, wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import bfloat16
+from ..backends.dtypes import accumulator, bfloat16, resolve_dtype
 from .caches import cached
 from .registry import numpy_table, op, scipy_table
 
@@ -69,10 +69,11 @@ _INSTEAD = {
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    where = options.pop("where", True) if method == "reduce" else True
     if options:
         _refuse_options(name, options)
     if method == "reduce":
-        return _reduce(ufunc, name, *inputs, **options)
+        return _reduce(ufunc, name, *inputs, where=where, **options)
     if method == "accumulate":
         return _accumulate(ufunc, name, *inputs, **options)
     if method in _INSTEAD:
@@ -104,10 +105,7 @@ def _refuse_options(name: str, options: dict) -> None:
             "w.data -= 0.1 * w.grad, `with mg.no_grad(): w -= 0.1 * w.grad` or an optimizer"
         )
     if options.pop("where", True) is not True:
-        raise TypeError(
-            f"np.{name}: where= is not recorded; use mg.where(mask, a, b), before a reduction with "
-            "a value b that changes nothing"
-        )
+        raise TypeError(f"np.{name}: where= is not recorded; use mg.where(mask, a, b)")
     for option, usual in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
         if options.pop(option, usual) != usual:
             raise TypeError(
@@ -145,22 +143,55 @@ def _loop_dtype(x: Any, wanted: Any) -> Any:
     return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
-def _reduce(ufunc: Any, name: str, x: Any, **options: Any) -> Any:
-    """ufunc.reduce: along the first axis unless told otherwise, `initial` combined at the end."""
+def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) -> Any:
+    """ufunc.reduce: along the first axis unless told otherwise, `initial` combined at the end.
+
+    Where `where` is not true stands a value that changes nothing, which gets no gradient.
+    """
     entry = _op_named(_REDUCE, ufunc, name)
     initial, dtype = options.pop("initial", None), options.pop("dtype", None)
     options.setdefault("axis", 0)
     x = _as_computed(ufunc, x, dtype)
+    if where is not True:
+        if initial is None and ufunc.identity is None:
+            raise ValueError(f"np.{name}: where= may leave nothing; give initial= for that case")
+        x = op.where(_mask(name, where, x.shape), x, _neutral(ufunc, x.dtype))
     if initial is None:
         return entry(x, **options)
     if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
-        return op.sum(x, dtype=x.dtype, **options) + initial
+        first = bool(initial) if x.dtype == bool else initial
+        return op.sum(x, dtype=x.dtype, **options) + first
     y = entry(x, **options)
     return ufunc(y, bool(initial) if y.dtype == bool else initial)
 
 
+def _mask(name: str, where: Any, shape: tuple) -> Any:
+    """The condition of a reduction, an element for each of the array's."""
+    where = where if hasattr(where, "dtype") else np.asarray(where)
+    if where.dtype != bool:
+        raise TypeError(f"np.{name}: where= takes truths, got {where.dtype}; write mask != 0")
+    return op.broadcast_to(where, shape=shape)
+
+
+def _neutral(ufunc: Any, dtype: Any) -> Any:
+    """The value of this dtype that changes no result of the ufunc."""
+    if ufunc is np.logaddexp:
+        return dtype.type(-np.inf)
+    if ufunc.identity is not None:
+        return dtype.type(ufunc.identity)
+    lowest = ufunc in (np.maximum, np.fmax)
+    if dtype.kind == "b":
+        return not lowest
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return dtype.type(limits.min if lowest else limits.max)
+    return dtype.type(-np.inf if lowest else np.inf)
+
+
 def _accumulate(ufunc: Any, name: str, x: Any, axis: int = 0, dtype: Any = None) -> Any:
     """ufunc.accumulate along one axis, the first unless told otherwise."""
+    if x.ndim == 0:
+        raise TypeError(f"np.{name}: a number has no axis to run along; use mg.atleast_1d(x)")
     y = _op_named(_ACCUMULATE, ufunc, name)(_as_computed(ufunc, x, dtype), axis=axis)
     return y[0] if isinstance(y, tuple) else y  # cummax gives (values, places)
 
@@ -189,10 +220,35 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     name = f"{module}.{function.__name__}" if module else function.__name__
     if entry is None:
         raise _unknown(name)
+    if function in _UFUNC_OF and (len(args) > 4 or kwargs.keys() & {"initial", "where"}):
+        return _chosen(function, args, kwargs)
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
         args, kwargs = (), spelling.translate(name, args, kwargs)
     return entry(*args, **kwargs)
+
+
+# Functions that take initial= or where=, by the ufunc whose reduce they are.
+_UFUNC_OF = {
+    np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.amax: np.maximum,
+    np.min: np.minimum, np.amin: np.minimum, np.any: np.logical_or, np.all: np.logical_and,
+    np.mean: np.add,
+}  # fmt: skip
+
+
+def _chosen(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """np.sum and its kin with initial= or where=: the ufunc's reduce; a mean divides by counts."""
+    options = inspect.signature(function).bind(*args, **kwargs).arguments
+    x = options.pop("a")
+    options = {"axis": None} | options
+    if function is not np.mean:
+        return _UFUNC_OF[function].reduce(x, **options)
+    kept = _mask("mean", options.get("where", True), x.shape)
+    dtype = resolve_dtype(options.pop("dtype", np.float64 if x.dtype.kind in "biu" else x.dtype))
+    total = np.add.reduce(x, dtype=accumulator(dtype) or dtype, **options)
+    shared = {key: options[key] for key in ("axis", "keepdims") if key in options}
+    count = op.astype(op.count_nonzero(kept, **shared), np.zeros(0, total.dtype).real.dtype)
+    return op.astype(total / count, dtype, copy=False)
 
 
 _IN_PLACE_OF = {

@@ -57,6 +57,13 @@ def _same_shape(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(*align(xs, batched), **params)
 
 
+def _like(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    shape = params["shape"]
+    if shape is not None:
+        shape = (xs[0].shape[0], *((shape,) if isinstance(shape, int) else shape))
+    return op(*xs, **{**params, "shape": shape})
+
+
 _RULES = {
     _broadcast_to: "broadcast_to",
     _transpose: "transpose",
@@ -64,7 +71,8 @@ _RULES = {
     _expand_dims: "expand_dims",
     _matmul: "matmul",
     # gelu is elementwise, but beside its residual (Primitive.with_residuals) it no longer says so
-    _same_shape: "zeros_like ones_like full_like empty_like gelu",
+    _same_shape: "gelu",
+    _like: "zeros_like ones_like full_like empty_like",
 }
 
 

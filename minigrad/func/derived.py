@@ -39,6 +39,7 @@ def jacrev(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
         run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
+        run.warn_of_numbers("jacrev", "Jacobian")
 
         def block(y: Tensor) -> Any:
             def pulled(basis: Any) -> list:

@@ -56,6 +56,16 @@ class Recorded:
         self.xs = tree.leaves(self.inputs)
         self.ys = tree.leaves(self.returned)
 
+    def warn_of_numbers(self, what: str, result: str) -> None:
+        """A warning where the function has returned a number of Python's, which no op has made."""
+        if self.unrecorded:
+            warnings.warn(
+                f"{what}: the function returned {describe(self.returned.item())}, a number of "
+                f"Python's, which depends on nothing: its {result} is 0. float(x), x.item() and "
+                "functions of math such as math.sin(x) leave the graph; mg.sin(x) stays in it",
+                stacklevel=4,
+            )
+
     def values(self) -> Any:
         """The result as lower values."""
         return tree.tree_map(lambda y: as_result(lowered(y, self.kind)), self.returned)
@@ -182,13 +192,7 @@ def _differentiated(
             f"{describe(run.returned)}. Return its real part or its absolute value; "
             "mg.func.jacrev and mg.func.vjp take complex results"
         )
-    if run.unrecorded:
-        warnings.warn(
-            f"grad: the function returned {describe(run.returned.item())}, a number of Python's, "
-            "which depends on nothing: its gradient is 0. float(x), x.item() and functions of "
-            "math such as math.sin(x) leave the graph; mg.sin(x) stays in it",
-            stacklevel=3,
-        )
+    run.warn_of_numbers("grad", "gradient")
     gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
     return run.values(), run.aux, gs[0] if isinstance(argnums, int) else gs
 

@@ -8,24 +8,24 @@ __all__: list[str] = []  # mg.zeros_like and its kin, with requires_grad=, are i
 
 
 @primitive(numpy=np.zeros_like, differentiable=False)
-def zeros_like(x, dtype=None):
-    """Zeros of x's shape and device."""
-    return np.zeros_like(x, dtype=dtype)
+def zeros_like(x, dtype=None, shape=None):
+    """Zeros of x's shape, or of `shape`, on its device."""
+    return np.zeros_like(x, dtype=dtype, shape=shape)
 
 
 @primitive(numpy=np.ones_like, differentiable=False)
-def ones_like(x, dtype=None):
-    """Ones of x's shape and device."""
-    return np.ones_like(x, dtype=dtype)
+def ones_like(x, dtype=None, shape=None):
+    """Ones of x's shape, or of `shape`, on its device."""
+    return np.ones_like(x, dtype=dtype, shape=shape)
 
 
 @primitive(numpy=np.empty_like, differentiable=False)
-def empty_like(x, dtype=None):
-    """Uninitialised memory of x's shape and device."""
-    return np.empty_like(x, dtype=dtype)
+def empty_like(x, dtype=None, shape=None):
+    """Uninitialised memory of x's shape, or of `shape`, on its device."""
+    return np.empty_like(x, dtype=dtype, shape=shape)
 
 
 @primitive(numpy=np.full_like, differentiable=False)
-def full_like(x, fill_value=0, dtype=None):
-    """One value in x's shape and on its device."""
-    return np.full_like(x, fill_value, dtype=dtype)
+def full_like(x, fill_value=0, dtype=None, shape=None):
+    """One value in x's shape, or in `shape`, on its device."""
+    return np.full_like(x, fill_value, dtype=dtype, shape=shape)

@@ -27,6 +27,8 @@ def relu6(x: Any) -> Any:
 @composite
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """y = x between min_val and max_val, else the bound ;  dy/dx = 1 strictly between, else 0"""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val={min_val!r} must not be above max_val={max_val!r}")
     return clip(ordered(x), min_val, max_val)
 
 
@@ -233,6 +235,8 @@ def softshrink(x, lambd=0.5):
 
     At ±lambd, too, the derivative is 0.
     """
+    if not lambd >= 0:
+        raise ValueError(f"lambd={lambd!r} must not be negative")
     return _softshrink(x, lambd)
 
 

@@ -81,18 +81,18 @@ def test_logical_reductions_answer_with_constants(x):
         (lambda t: np.add.at(np.zeros(2), [0], t[0, 0]), r"np\.add\.at is not recorded"),
         (lambda t: np.add.reduceat(t, [0, 1]), r"np\.add\.reduceat is not recorded"),
         (lambda t: np.remainder.reduce(t), r"np\.remainder\.reduce has no derivative rule"),
-        (lambda t: np.add.reduce(t, where=np.ones((2, 2), bool)), r"np\.add\.reduce: where="),
+        (lambda t: np.add.reduce(t, where=[1, 0]), r"np\.add\.reduce: where= takes truths"),
         (lambda t: np.add.reduce(t, out=np.zeros(2)), r"np\.add\.reduce: out="),
         (lambda t: np.add(1.0, 2.0, out=t), r"np\.add: out="),
         (lambda t: np.add(t, t, casting="unsafe"), r"np\.add: casting= other than 'same_kind'"),
         (lambda t: np.less(t, t, dtype=object), r"np\.less: dtype="),
         (lambda t: np.matmul(t, t, axes=[(0, 1)] * 3), r"np\.matmul: axes="),
-        (lambda t: np.sum(t, where=np.ones((2, 2), bool)), r"np\.sum: where=.*mg\.where\(mask"),
-        (lambda t: np.sum(t, initial=1.0), r"np\.sum: initial=.*combine the result"),
+        (lambda t: np.var(t, where=np.ones((2, 2), bool)), r"np\.var: where=.*mg\.where\(mask"),
+        (lambda t: np.nansum(t, initial=1.0), r"np\.nansum: initial=.*combine the result"),
         (lambda t: np.sum(t, out=np.zeros(())), r"np\.sum: out="),
         # before NumPy 2.4 its concatenate has no signature to translate from
         (lambda t: np.concatenate([t, t], casting="unsafe"), r"concatenate.*casting"),
-        (lambda t: np.full_like(t, 1, shape=(3,)), r"np\.full_like: shape="),
+        (lambda t: np.full_like(t, 1, order="F"), r"np\.full_like: order="),
         (lambda t: np.sort_complex(t), r"np\.sort_complex has no derivative rule"),
     ],
 )  # fmt: skip
@@ -109,6 +109,31 @@ def test_a_reduction_starts_from_initial_in_its_own_dtype():
     ):  # fmt: skip
         y, expected = f.reduce(mg.tensor(x), initial=initial), f.reduce(x, initial=initial)
         assert y.dtype == expected.dtype and np.array_equal(y, expected), (f, x, initial)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.complex64])
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "any", "all"])
+def test_a_reduction_of_chosen_elements_is_numpys(name, dtype):
+    x, f = np.array([[3, 0, 1, 2], [5, 4, 7, 6]]).astype(dtype), getattr(np, name)
+    extremum = {"initial": 1} if name in ("max", "min") else {}
+    for mask in (x != 0, np.array([True, False, True, False])):
+        for options in ({}, {"axis": 0, "keepdims": True}, {"axis": (0, 1)}, {"axis": -1}):
+            options = {**options, **extremum, "where": mask}
+            y, expected = f(mg.tensor(x), **options), f(x, **options)
+            assert y.dtype == expected.dtype and y.shape == expected.shape
+            np.testing.assert_allclose(y.numpy(), expected, rtol=1e-3)
+
+
+def test_what_a_reduction_does_not_choose_gets_no_gradient(x):
+    mask = np.array([[True, False], [True, True]])
+    assert gradient(lambda t: np.sum(t, where=mask), x).tolist() == mask.astype(float).tolist()
+    assert gradient(lambda t: np.max(t, where=mask[::-1], initial=-1.0), x)[1, 1] == 0
+    assert gradient(lambda t: np.mean(t, where=mask, axis=0).sum(), x).tolist() == [
+        [0.5, 0],
+        [0.5, 1],
+    ]
+    with pytest.raises(ValueError, match="give initial="):
+        np.max(x, where=mask)
 
 
 def test_a_ufuncs_dtype_is_that_of_a_loop_numpy_has_or_an_error():
@@ -178,3 +203,28 @@ def test_questions_about_shape_are_answered(x):
     assert np.result_type(x, np.complex64) == np.complex128 and np.can_cast(x, np.float64)
     assert np.shares_memory(x, x[0]) and np.may_share_memory(x, x)
     assert np.array2string(x, precision=1) == "[[0.5 1. ]\n [2.  3. ]]"
+
+
+def test_a_number_has_no_axis_to_accumulate_along():
+    for ufunc in (np.add, np.maximum):
+        with pytest.raises(TypeError, match=r"accumulate: a number has no axis"):
+            ufunc.accumulate(mg.tensor(1.0))
+
+
+@pytest.mark.parametrize("split", [np.split, np.hsplit, np.array_split])
+def test_a_split_into_no_parts_says_so(split, x):
+    with pytest.raises(ValueError, match="at least 1 part, got 0"):
+        split(x, 0)
+
+
+def test_zeros_like_and_its_kin_take_a_shape(x):
+    for like in (np.zeros_like, np.ones_like, np.empty_like):
+        assert like(x, shape=(3, 1)).shape == (3, 1) and like(x, shape=()).shape == ()
+    assert np.full_like(x, 7, shape=2, dtype=int).tolist() == [7, 7]
+    y = mg.func.vmap(lambda row: np.full_like(row, 7, shape=3))(x.detach())
+    assert y.tolist() == [[7, 7, 7], [7, 7, 7]]
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_number_is_repeated_along_its_only_axis(axis):
+    assert np.repeat(mg.tensor(3.0), 2, axis=axis).tolist() == [3, 3]

@@ -278,3 +278,10 @@ def test_a_leaf_is_given_no_data_that_has_no_derivative():
     with pytest.raises(TypeError, match=r"x.data = int64 \(2,\), and x requires a gradient: give"):
         x.data = np.arange(2)
     assert x.dtype == np.float64
+
+
+@pytest.mark.parametrize("data", [1j, [1, 1j], [[1j]]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", int])
+def test_complex_numbers_are_not_cut_to_their_real_parts(data, dtype):
+    with pytest.raises(TypeError, match=r"has no imaginary parts"):
+        mg.tensor(data, dtype=dtype)

@@ -106,7 +106,8 @@ def test_where_all_are_nan_there_is_no_element_to_name(name):
 @pytest.mark.parametrize(
     "method",
     ["linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased",
-     "normal_unbiased", "interpolated_inverted_cdf"],
+     "normal_unbiased", "interpolated_inverted_cdf", "inverted_cdf", "averaged_inverted_cdf",
+     "closest_observation"],
 )  # fmt: skip
 def test_nanquantile_has_numpys_methods(method):
     x = np.random.default_rng(0).standard_normal((4, 6))

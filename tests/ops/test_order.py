@@ -16,7 +16,8 @@ few = settings(max_examples=40)
 @pytest.mark.parametrize(
     "method",
     ["linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased",
-     "normal_unbiased", "interpolated_inverted_cdf"],
+     "normal_unbiased", "interpolated_inverted_cdf", "inverted_cdf", "averaged_inverted_cdf",
+     "closest_observation"],
 )  # fmt: skip
 @given(x=hnp.arrays(np.float64, st.integers(1, 9), elements=VALUES), q=st.floats(0, 1))
 @few
@@ -40,3 +41,11 @@ def test_a_share_of_whole_rank_has_a_gradient_of_zero_as_in_pytorch():
 
 def test_quantile_next_to_infinity_is_not_nan():
     assert mg.quantile(mg.tensor([1.0, 2.0, np.inf]), 0.5).item() == 2
+
+
+@pytest.mark.parametrize("method", ["inverted_cdf", "averaged_inverted_cdf", "closest_observation"])
+@pytest.mark.parametrize("n", [1, 4, 5, 10])
+def test_a_quantile_at_a_step_of_the_distribution_is_numpys(method, n):
+    x, q = np.random.default_rng(0).permutation(n), np.arange(2 * n + 1) / (2 * n)
+    y, expected = mg.quantile(mg.tensor(x), q, method=method), np.quantile(x, q, method=method)
+    assert y.dtype == expected.dtype and np.array_equal(y.numpy(), expected)

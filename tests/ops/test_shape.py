@@ -354,3 +354,15 @@ def test_arrays_are_joined_in_a_dtype_of_their_kind_or_refused():
     ):  # fmt: skip
         with pytest.raises(TypeError, match=r"dtype=\w+ would cut off parts of"):
             join([part, part], dtype=dtype)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("shape, widths", [((4,), 2), ((4,), (0, 9)), ((1,), 3), ((3, 4), 5),
+                                           ((2, 1, 3), 3)])  # fmt: skip
+def test_a_pad_that_turns_x_over_is_numpys(mode, shape, widths):
+    for dtype in (np.float64, np.int64):
+        x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+        y = np.pad(mg.tensor(x), widths, mode=mode, reflect_type="odd")
+        assert y.dtype == dtype
+        assert np.array_equal(y.numpy(), np.pad(x, widths, mode=mode, reflect_type="odd"))
+    assert gradcheck(lambda x: mg.pad(x, widths, mode=mode, reflect_type="odd"), leaf(x))

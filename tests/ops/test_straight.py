@@ -108,3 +108,14 @@ def test_hardshrink_keeps_nan(size):
     x[0] = 0.2
     y = mg.hardshrink(mg.tensor(x)).numpy()
     assert y[0] == 0 and np.isnan(y[1:]).all()
+
+
+@pytest.mark.parametrize("lambd", [-1.0, float("nan")])
+def test_softshrink_refuses_a_negative_lambd(lambd):
+    with pytest.raises(ValueError, match=r"lambd=\S+ must not be negative"):
+        mg.softshrink(mg.tensor([1.0]), lambd)
+
+
+def test_hardtanh_refuses_bounds_in_the_wrong_order():
+    with pytest.raises(ValueError, match=r"min_val=1.0 must not be above max_val=-1.0"):
+        mg.hardtanh(mg.tensor([1.0]), 1.0, -1.0)

@@ -84,3 +84,15 @@ def test_functions_of_8_bit_numbers_reach_beyond_float16(dtype):
         y = f(mg.tensor(x))
         assert y.dtype == np.float32, name
         np.testing.assert_allclose(y, f(x.astype(np.float64)), rtol=1e-6, atol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint16, np.int64])
+def test_fabs_is_a_float_of_numpys_dtype(dtype):
+    x = np.array([0, 1], dtype)
+    y = np.fabs(mg.tensor(x))
+    assert y.dtype == np.fabs(x).dtype and y.tolist() == [0, 1]
+
+
+def test_fabs_refuses_complex_numbers():
+    with pytest.raises(TypeError, match="fabs: x must be real"):
+        np.fabs(mg.tensor([1j]))

@@ -4,17 +4,21 @@ The gradient of a real loss L is gx = ∂L/∂Re x + i ∂L/∂Im x = 2 ∂L/∂
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import is_floating
-from ...core.primitive import linear, primitive
+from ...backends.dtypes import is_differentiable, is_floating
+from ...core.primitive import composite, linear, primitive
+from ...core.registry import op
+from ..axes import array_like
 from .selection import keep
+from .support import ordered
 
 __all__ = ["abs", "absolute", "angle", "conj", "conjugate", "fabs", "imag", "real"]
 
 
-@primitive(numpy=(np.abs, np.fabs))
+@primitive(numpy=np.abs)
 def abs(x):
     """y = |x| ;  gx = g x/|x|, 0 at 0"""
     return np.abs(x)
@@ -93,4 +97,11 @@ for _op in (abs, real, imag, conj, angle):
     # one example or a batch of them: the same elements
     _op.batch(lambda op, xs, batched, params: op(*xs, **params))
 
-absolute, conjugate, fabs = abs, conj, abs
+absolute, conjugate = abs, conj
+
+
+@composite(numpy=np.fabs)
+def fabs(x: Any) -> Any:
+    """|x| of real numbers, as a floating one: of whole numbers too, in NumPy's dtype for them."""
+    x = ordered(array_like(x), "fabs")
+    return abs(x if is_differentiable(x.dtype) else op.astype(x, np.result_type(x, np.float16)))

@@ -122,7 +122,9 @@ def gammainc_da(g, a, x):
 
 @gammainc.vjp("x")
 def gammainc_dx(g, a, x):
-    return g * np.exp(op.xlogy(a - 1, x) - x - lgamma(a))
+    far = x == np.inf  # 0 there: log ∞ − ∞ would be NaN
+    x = np.where(far, 1, x)
+    return np.where(far, 0, g * np.exp(op.xlogy(a - 1, x) - x - lgamma(a)))
 
 
 @composite

@@ -73,6 +73,12 @@ _NEIGHBOUR = {  # rank by "linear", then one of its neighbours
     "nearest": np.rint,
     "midpoint": lambda rank: 0.5 * (np.floor(rank) + np.ceil(rank)),
 }
+_OBSERVED = {  # rank n q − 1, then one of its neighbours, or both
+    "inverted_cdf": np.ceil,
+    "averaged_inverted_cdf": lambda rank: 0.5 * (np.floor(rank) + 1 + np.ceil(rank)),
+    "closest_observation": lambda rank: np.rint(rank + 1) - 1,  # of two as near, the even n q
+}
+_BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one of the elements
 
 
 @composite(numpy=np.quantile)
@@ -82,10 +88,11 @@ def quantile(
     """The value below which a share q (0 to 1) of the elements lies, between two of them in rank.
 
     q: a number or an array; its axes come first in the result. method: linear, lower, higher,
-    nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased or
-    interpolated_inverted_cdf. The gradient goes to the two neighbours by their weights, and to q
-    by how far they are apart, 0 where the rank is whole; but a q for lower, higher, nearest or
-    midpoint is a constant.
+    nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased, inverted_cdf,
+    averaged_inverted_cdf, interpolated_inverted_cdf or closest_observation. The gradient goes to
+    the two neighbours by their weights. To q it goes by how far they are apart, 0 where the rank is
+    whole; but a q for lower, higher, nearest, midpoint and the three that NumPy calls
+    discontinuous ([averaged_]inverted_cdf, closest_observation) is a constant.
     """
     x, step = ordered(array_like(x), "quantile"), None
     if method in _CONTINUOUS and isinstance(q, Tensor) and is_differentiable(q.dtype):
@@ -100,7 +107,7 @@ def quantile(
     rank = fractional_rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
-    if method in (*_CONTINUOUS, "midpoint"):
+    if method in _BETWEEN:
         dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
         y = y if y.dtype == dtype else y.astype(dtype)
         if step is not None or (rank > low).any():
@@ -133,8 +140,10 @@ def fractional_rank(q: Any, n: Any, method: str) -> Any:
     """Where, among n elements in order, each q lies: a fractional rank from 0 to n − 1."""
     if method in _NEIGHBOUR:
         return _NEIGHBOUR[method](q * (n - 1))
+    if method in _OBSERVED:
+        return np.clip(_OBSERVED[method](q * n - 1), 0, n - 1)
     if method not in _CONTINUOUS:
-        known = ", ".join([*_CONTINUOUS, *_NEIGHBOUR])
+        known = ", ".join([*_CONTINUOUS, *_NEIGHBOUR, *_OBSERVED])
         raise ValueError(f"quantile: method={method!r} is not one of {known}")
     alpha, beta = _CONTINUOUS[method]
     return np.clip(q * (n + 1 - alpha - beta) + (alpha - 1), 0, n - 1)

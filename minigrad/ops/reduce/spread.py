@@ -35,14 +35,35 @@ def var_dx(g, x, axis, ddof, keepdims, correction):
 def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     """y = √var ;  gx = g (x − mean) / ((n − ddof) y), and 0 where y = 0: x is constant there.
 
-    Of a constant y is exactly 0, also where the mean of n equal numbers is rounded.
+    Of a constant y is exactly 0, also where the mean of n equal numbers is rounded. Where y² is
+    beyond the numbers of its dtype, as 1e-30² and 1e30² are in float32, x is scaled first.
     """
-    ddof = ddof if correction is None else correction
-    y = accumulate(np.std, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims)
+    options = {
+        "axis": axis, "ddof": ddof if correction is None else correction, "keepdims": keepdims
+    }  # fmt: skip
+    with np.errstate(over="ignore"):  # done again below
+        y = accumulate(np.std, x, dtype, **options)
     if x.size == 0:
         return y
     varies = np.max(x, axis=axis, keepdims=keepdims) != np.min(x, axis=axis, keepdims=keepdims)
+    if dtype is None and type(x) is np.ndarray and x.dtype.char in _ROOTS:
+        known = (y >= _ROOTS[x.dtype.char]) & (y < np.inf)
+        if not known.all() and (lost := np.logical_and(varies, ~known)).any():
+            y = _scaled_std(x, options, lost, y)
     return np.where(np.logical_or(varies, ~np.isfinite(y)), y, 0).astype(y.dtype)
+
+
+# √ of the least number whose square has all its digits, by the dtype's character
+_ROOTS = {char: float(np.sqrt(np.finfo(char).tiny)) for char in "fdFD"}
+
+
+def _scaled_std(x: Any, options: dict, lost: Any, y: Any) -> Any:
+    """y; where it is lost, the deviation of x over a power of two near the largest |x|."""
+    top = np.max(np.abs(x), axis=options["axis"], keepdims=True)
+    scale = np.exp2(np.frexp(top)[1] - 1).astype(top.dtype)
+    scale = np.maximum(scale, np.finfo(top.dtype).tiny)  # what is divided by less may overflow
+    scaled = np.std(x / scale, **options)
+    return np.where(lost, scaled * scale.reshape(scaled.shape), y)
 
 
 @std.vjp("x")

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, widen
+from ..axes import array_like, constant_like, widen
 from .borders import OPTION, bordered
 
 __all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
@@ -131,10 +131,12 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     (from the other end), "mean", "median", "maximum" or "minimum" (of the stat_length elements
     nearest to the border, by default all), "linear_ramp" (in equal steps to
     end_values, by default 0).
-    An element that appears several times gets the sum of the gradients.
+    An element that appears several times gets the sum of the gradients. With reflect_type="odd"
+    the two mirrors turn x over as well: twice the last element less what "even" would have there.
     """
     x = array_like(x)
     value = other.pop(OPTION[mode], None) if mode in OPTION else None
+    odd = mode in ("reflect", "symmetric") and other.pop("reflect_type", "even") == "odd"
     if other:
         raise TypeError(
             f"pad: {sorted(other)} are not supported with mode={mode!r}; cut or scale the result"
@@ -142,6 +144,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     widths = _pairs(pad_width, x.ndim)
     if mode in OPTION:
         return bordered(x, widths, mode, value)
+    if odd:
+        return _turned_over(x, widths, mode)
     if mode in _FROM_X:
         added = any(before or after for before, after in widths)
         return op.pad_repeated(x, widths=widths, mode=mode) if added else x
@@ -156,6 +160,44 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     inside = op.pad_zeros(op.ones_like(x, dtype=bool), widths=widths)
     y = op.where(inside, y, constant_values)
     return op.astype(y, dtype=x.dtype, copy=False)  # as in NumPy
+
+
+def _turned_over(x: Any, widths: tuple, mode: str) -> Any:
+    """x with its point reflections around it: an axis pads what those before it have padded.
+
+    Each element is s x[place] + a x[0] + b x[−1], s + a + b = 1, with place where "even" has it.
+    What NumPy makes of an axis that is 1 at one end and 0 else are the coefficients a and b.
+    """
+    for axis, (before, after) in enumerate(widths):
+        n = x.shape[axis]
+        if not (before or after):
+            continue
+        own = tuple([(before, after) if k == axis else (0, 0) for k in range(x.ndim)])
+        y = op.pad_repeated(x, widths=own, mode=mode if n > 1 else "edge")
+        if n > 1:
+            column = (-1, *(1,) * (x.ndim - 1 - axis))
+            a, b = (_share_of(end, n, own[axis], mode) for end in (0, n - 1))
+            place = np.pad(np.arange(n), own[axis], mode)
+            s = np.where((place == 0) | (place == n - 1), 0, 1 - a - b)
+            s, a, b = (constant_like(c.astype(x.dtype).reshape(column), x) for c in (s, a, b))
+            y = _times(s, y) + _times(a, x[_one(axis, 0)]) + _times(b, x[_one(axis, n - 1)])
+        x = y
+    return x
+
+
+def _share_of(end: int, n: int, widths: tuple, mode: str) -> Any:
+    unit = np.zeros(n, np.int64)
+    unit[end] = 1
+    return np.pad(unit, widths, mode, reflect_type="odd")
+
+
+def _times(c: Any, x: Any) -> Any:
+    """c x, and 0 where c is 0, also of an infinite x."""
+    return c * op.where(c != 0, x, 0)
+
+
+def _one(axis: int, place: int) -> tuple:
+    return (*(slice(None),) * axis, slice(place, place + 1))
 
 
 def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:

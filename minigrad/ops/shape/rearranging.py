@@ -85,7 +85,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     repeats: an int, or one for each element. gx = g summed over the copies.
     """
     x = array_like(x)
-    if axis is None:
+    if axis is None or (x.ndim == 0 and axis in (0, -1)):
         x, axis = op.reshape(x, shape=-1), 0
     axis = axis_of(axis, x.ndim)
     n = x.shape[axis]

@@ -93,7 +93,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     x = array_like(x)
     if not np.iterable(indices_or_sections):
         n = x.shape[axis_of(axis, x.ndim)]
-        if n % indices_or_sections:
+        if indices_or_sections > 0 and n % indices_or_sections:
             raise ValueError(
                 f"split: axis {axis} of shape {x.shape} does not divide into "
                 f"{indices_or_sections} equal parts; use array_split for unequal ones"
@@ -110,7 +110,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     if np.iterable(indices_or_sections):
         cuts = [0, *indices_or_sections, n]
     elif indices_or_sections < 1:
-        raise ValueError(f"array_split: needs at least 1 part, got {indices_or_sections}")
+        raise ValueError(f"split: needs at least 1 part, got {indices_or_sections}")
     else:
         size, longer = divmod(n, indices_or_sections)
         cuts = [i * size + min(i, longer) for i in range(indices_or_sections + 1)]
