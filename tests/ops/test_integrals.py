@@ -177,3 +177,24 @@ def test_what_is_not_differentiable_in_a_parameter_says_so():
     ):
         with pytest.raises(TypeError, match="must be a number, got Tensor; the derivative is in"):
             call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("x", [2.0, 30.0, 1e4])
+def test_the_scaled_error_function_and_its_derivatives_do_not_cancel_far_out(x, dtype):
+    """e^x² erfc x = U(½, ½, x²)/√π"""
+
+    def scaled(x):
+        return mpmath.hyperu(0.5, 0.5, x * x) / mpmath.sqrt(mpmath.pi)
+
+    actual = derivatives(mg.special.erfcx, dtype(x))
+    expected = [exact(scaled, x, n) for n in (0, 1, 2)]
+    np.testing.assert_allclose(actual, expected, rtol=32 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(-1e4, np.float32), (-1e8, np.float64)])
+def test_the_logarithm_of_a_tail_is_a_parabola_far_out(x, dtype):
+    slope, curvature = derivatives(mg.special.log_ndtr, dtype(x))[1:]
+    assert slope == pytest.approx(-x, rel=1e-6)
+    assert curvature == pytest.approx(-1, rel=1e-6)
+    assert derivatives(mg.special.log_ndtr, -np.inf)[1:] == [np.inf, -1]
