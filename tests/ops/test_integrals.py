@@ -198,3 +198,10 @@ def test_the_logarithm_of_a_tail_is_a_parabola_far_out(x, dtype):
     assert slope == pytest.approx(-x, rel=1e-6)
     assert curvature == pytest.approx(-1, rel=1e-6)
     assert derivatives(mg.special.log_ndtr, -np.inf)[1:] == [np.inf, -1]
+
+
+@pytest.mark.parametrize("x", [-50.0, -800.0, -np.inf])
+def test_wrights_function_is_its_own_derivative_far_to_the_left(x):
+    np.testing.assert_allclose(
+        derivatives(mg.special.wrightomega, x), np.full(3, np.exp(x)), rtol=1e-15
+    )
