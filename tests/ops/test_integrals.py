@@ -83,6 +83,16 @@ def test_kummers_function_ends_and_has_its_limits_far_out(x):
     assert (value, slope) == ((np.inf, np.inf) if x > 0 else (pytest.approx(-1 / x), 0))
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.5, 0.5), (2.5, -1.5)])
+def test_an_exponential_times_a_polynomial_ends_and_vanishes_far_to_the_left(a, b):
+    x = mg.tensor([-np.inf, -1e300, -1e16, -1e12, -30.0, 2.0])
+    y = mg.special.hyp1f1(a, b, x).numpy()
+    assert not y[:4].any()
+    expected = [float(mpmath.hyp1f1(a, b, v)) for v in x.numpy()[4:]]
+    np.testing.assert_allclose(y[4:], expected, rtol=1e-14)
+    assert np.all(mg.special.hyp1f1(a, b, mg.tensor([1e5, np.inf])).numpy() == np.inf)
+
+
 def rise_of_transform(x, p):
     """The derivative in p of (xᵖ − 1)/p, log²x/2 at p = 0."""
     with mpmath.workdps(80):
@@ -205,3 +215,8 @@ def test_wrights_function_is_its_own_derivative_far_to_the_left(x):
     np.testing.assert_allclose(
         derivatives(mg.special.wrightomega, x), np.full(3, np.exp(x)), rtol=1e-15
     )
+
+
+def test_the_elliptic_integrals_have_infinite_derivatives_at_1():
+    assert derivatives(mg.special.ellipk, 1.0) == [np.inf, np.inf, np.inf]
+    assert derivatives(mg.special.ellipe, 1.0) == [1, -np.inf, -np.inf]
