@@ -220,3 +220,14 @@ def test_wrights_function_is_its_own_derivative_far_to_the_left(x):
 def test_the_elliptic_integrals_have_infinite_derivatives_at_1():
     assert derivatives(mg.special.ellipk, 1.0) == [np.inf, np.inf, np.inf]
     assert derivatives(mg.special.ellipe, 1.0) == [1, -np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(1e-300, np.float64), (1e-30, np.float32)])
+@pytest.mark.parametrize("name", ["jn", "in"])
+def test_spherical_bessel_functions_start_with_their_first_term(name, x, dtype):
+    f = getattr(mg.special, f"spherical_{name}")
+    even = -1 if name == "jn" else 1
+    for n, expected in enumerate([(1, even * x / 3, even / 3), (x / 3, 1 / 3, even * x / 5)]):
+        actual = derivatives(lambda x, n=n: f(n, x), dtype(x))
+        np.testing.assert_allclose(actual, expected, rtol=8 * np.finfo(dtype).eps)
+    assert derivatives(lambda x: mg.special.shichi(x)[0], dtype(x))[1] == 1

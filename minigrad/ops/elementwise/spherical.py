@@ -4,6 +4,7 @@ Each derivative is made of neighbours of the same family (DLMF 10.51.2 and 10.51
 holds at 0, too.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -28,7 +29,20 @@ def _forward(name: str) -> Callable:
     return forward
 
 
+def _from_0(general: Callable) -> Callable:
+    """jₙ or iₙ with xⁿ/(2n + 1)!! near 0, the first term of both; SciPy's vanish there."""
+
+    def forward(x: Any, order: int) -> Any:
+        near = np.abs(x) < 1e-8
+        odd = math.prod(range(1, 2 * min(order, 50) + 2, 2))  # 1e-8⁵⁰ is 0 in any dtype
+        first = np.where(near, x, 0) ** order / odd
+        return np.where(near, first, general(np.where(near, 1, x), order)).astype(x.dtype)
+
+    return in_float32(forward)
+
+
 _j, _y, _i, _k = (_forward(f"spherical_{family}n") for family in "jyik")
+_j, _i = _from_0(_j), _from_0(_i)
 
 
 def _neighbours(family: Callable, x: Any, n: int) -> tuple:
