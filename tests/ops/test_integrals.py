@@ -210,6 +210,13 @@ def test_the_logarithm_of_a_tail_is_a_parabola_far_out(x, dtype):
     assert derivatives(mg.special.log_ndtr, -np.inf)[1:] == [np.inf, -1]
 
 
+@pytest.mark.parametrize("name", ["expi", "chi"])
+@pytest.mark.parametrize(("x", "dtype"), [(1e3, np.float64), (1e2, np.float32)])
+def test_derivatives_beyond_the_numbers_are_infinite(name, x, dtype):
+    f = mg.special.expi if name == "expi" else lambda x: mg.special.shichi(x)[1]
+    assert derivatives(f, dtype(x)) == [np.inf, np.inf, np.inf]
+
+
 @pytest.mark.parametrize("x", [-50.0, -800.0, -np.inf])
 def test_wrights_function_is_its_own_derivative_far_to_the_left(x):
     np.testing.assert_allclose(
@@ -222,6 +229,15 @@ def test_the_elliptic_integrals_have_infinite_derivatives_at_1():
     assert derivatives(mg.special.ellipe, 1.0) == [1, -np.inf, -np.inf]
 
 
+@pytest.mark.parametrize(("x", "dtype"), [(1000.5, np.float32), (2.0**40 + 0.5, np.float64)])
+def test_fresnels_integrals_keep_the_phase_of_many_turns(x, dtype):
+    for i, turned in enumerate((mpmath.sin, mpmath.cos)):
+        _, slope, _ = derivatives(lambda x, i=i: mg.special.fresnel(x)[i], dtype(x))
+        with mpmath.workdps(60):
+            expected = float(turned(mpmath.pi * mpmath.mpf(x) ** 2 / 2))
+        assert slope == pytest.approx(expected, rel=8 * float(np.finfo(dtype).eps))
+
+
 @pytest.mark.parametrize(("x", "dtype"), [(1e-300, np.float64), (1e-30, np.float32)])
 @pytest.mark.parametrize("name", ["jn", "in"])
 def test_spherical_bessel_functions_start_with_their_first_term(name, x, dtype):
@@ -231,3 +247,14 @@ def test_spherical_bessel_functions_start_with_their_first_term(name, x, dtype):
         actual = derivatives(lambda x, n=n: f(n, x), dtype(x))
         np.testing.assert_allclose(actual, expected, rtol=8 * np.finfo(dtype).eps)
     assert derivatives(lambda x: mg.special.shichi(x)[0], dtype(x))[1] == 1
+
+
+@pytest.mark.parametrize("name", ["exp1", "erfcx", "wrightomega"])
+def test_complex_numbers_have_the_derivative_of_the_function_of_them(name):
+    """Of Re f the gradient is the conjugate of f′."""
+    z = mg.tensor(np.array([0.3 + 0.2j, 2.5 - 1j, 4 + 1j]), requires_grad=True)
+    f, h = getattr(mg.special, name), 1e-5
+    f(z).real.sum().backward()
+    z0 = z.detach()
+    difference = (f(z0 + h) - f(z0 - h)) / (2 * h)
+    np.testing.assert_allclose(z.grad.numpy().conj(), difference.numpy(), rtol=1e-8)
