@@ -258,3 +258,12 @@ def test_complex_numbers_have_the_derivative_of_the_function_of_them(name):
     z0 = z.detach()
     difference = (f(z0 + h) - f(z0 - h)) / (2 * h)
     np.testing.assert_allclose(z.grad.numpy().conj(), difference.numpy(), rtol=1e-8)
+
+
+def test_airy_functions_have_their_limits_at_infinity():
+    right = [float(y.numpy()) for y in mg.special.airy(mg.tensor(np.inf))]
+    assert right == [0, 0, np.inf, np.inf]
+    left = [float(y.numpy()) for y in mg.special.airy(mg.tensor(-np.inf))]
+    assert (left[0], left[2]) == (0, 0)
+    assert derivatives(lambda x: mg.special.airy(x)[0], np.inf) == [0, 0, 0]
+    assert derivatives(lambda x: mg.special.airy(x)[2], np.inf) == [np.inf] * 3

@@ -142,6 +142,18 @@ def spherical_kn(n: int, z: Any, derivative: bool = False) -> Any:
 # -- Airy functions: y″ = x y ----------------------------------------------------------------
 
 _all_four = special_function("airy")
+# SciPy's are NaN at −∞ and ∞; the derivatives swing ever wider to the left, without a limit
+_LIMITS = ((0, 0), (np.nan, 0), (0, np.inf), (np.nan, np.inf))
+
+
+def _airy(which: int) -> Callable:
+    left, right = _LIMITS[which]
+
+    def forward(x: Any) -> Any:
+        y = np.where(x == np.inf, right, np.where(x == -np.inf, left, _all_four(x)[which]))
+        return y.astype(np.result_type(x, np.float16), copy=False)
+
+    return in_float32(forward)
 
 
 def _times(x: Any, y: Any) -> Any:
@@ -150,25 +162,25 @@ def _times(x: Any, y: Any) -> Any:
 
 
 airy_ai = elementwise(
-    in_float32(lambda x: _all_four(x)[0]),
+    _airy(0),
     name="airy_ai",
     dx=lambda x: airy_ai_prime(x),
     doc="y = Ai(x), which falls to the right ;  dy/dx = Ai′(x)",
 )
 airy_ai_prime = elementwise(
-    in_float32(lambda x: _all_four(x)[1]),
+    _airy(1),
     name="airy_ai_prime",
     dx=lambda x: _times(x, airy_ai(x)),
     doc="y = Ai′(x) ;  dy/dx = x Ai(x)",
 )
 airy_bi = elementwise(
-    in_float32(lambda x: _all_four(x)[2]),
+    _airy(2),
     name="airy_bi",
     dx=lambda x: airy_bi_prime(x),
     doc="y = Bi(x), which grows to the right ;  dy/dx = Bi′(x)",
 )
 airy_bi_prime = elementwise(
-    in_float32(lambda x: _all_four(x)[3]),
+    _airy(3),
     name="airy_bi_prime",
     dx=lambda x: _times(x, airy_bi(x)),
     doc="y = Bi′(x) ;  dy/dx = x Bi(x)",
