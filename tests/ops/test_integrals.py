@@ -267,3 +267,26 @@ def test_airy_functions_have_their_limits_at_infinity():
     assert (left[0], left[2]) == (0, 0)
     assert derivatives(lambda x: mg.special.airy(x)[0], np.inf) == [0, 0, 0]
     assert derivatives(lambda x: mg.special.airy(x)[2], np.inf) == [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: mg.special.spherical_jn(1, x),
+        lambda x: mg.special.spherical_in(2, x),
+        lambda x: mg.special.spherical_kn(0, x),
+        lambda x: mg.special.eval_jacobi(2, 0.5, 0.25, x),
+        lambda x: mg.special.eval_legendre(2, x),
+        lambda x: mg.special.hyp0f1(1.5, x),
+        lambda x: mg.special.hyp1f1(0.5, 1.5, x),
+        lambda x: mg.special.hyp2f1(0.5, 1.0, 1.5, -x),
+        lambda x: mg.special.expn(2, x),
+        lambda x: mg.special.airy(x)[0],
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_functions_of_whole_numbers_keep_their_fractions(f, dtype):
+    points = np.array([1.0, 2.0, 3.0])
+    expected = f(mg.tensor(points)).numpy()
+    actual = f(mg.tensor(points.astype(dtype))).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)

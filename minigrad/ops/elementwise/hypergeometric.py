@@ -12,7 +12,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -45,7 +45,7 @@ def hypergeometric(x, above=(), below=()):
 
     dy/dx = a₁ a₂ …/b · y with every parameter raised by 1.
     """
-    return _BY_COUNTS[len(above), len(below)](*above, *below, x).astype(x.dtype, copy=False)
+    return in_dtype_of(x, _BY_COUNTS[len(above), len(below)](*above, *below, x))
 
 
 @hypergeometric.vjp("x")

@@ -11,7 +11,7 @@ from .hypergeometric import hypergeometric
 from .selection import keep
 from .special import TWO_OVER_SQRT_PI, erf
 from .spherical import spherical_i, spherical_j, spherical_y
-from .support import in_float32, of_several, special_function
+from .support import in_dtype_of, in_float32, of_several, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -30,7 +30,7 @@ def exponential_integral(x, order=1):
     if x.dtype.kind == "c":  # SciPy has the order 1 alone, and this is what derives from it
         y = np.exp(-x) / x
     else:
-        y = _expn(max(order, 0), x).astype(x.dtype, copy=False)
+        y = in_dtype_of(x, _expn(max(order, 0), x))
     for n in range(-1, order - 1, -1):  # SciPy has none of these: x Eₙ = e⁻ˣ − n Eₙ₊₁
         y = (np.exp(-x) - n * y) / x
     return y

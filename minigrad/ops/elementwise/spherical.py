@@ -13,7 +13,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -24,7 +24,7 @@ def _forward(name: str) -> Callable:
 
     @in_float32
     def forward(x: Any, order: int) -> Any:
-        return general(order, x).astype(x.dtype, copy=False)
+        return in_dtype_of(x, general(order, x))
 
     return forward
 
@@ -36,7 +36,7 @@ def _from_0(general: Callable) -> Callable:
         near = np.abs(x) < 1e-8
         odd = math.prod(range(1, 2 * min(order, 50) + 2, 2))  # 1e-8⁵⁰ is 0 in any dtype
         first = np.where(near, x, 0) ** order / odd
-        return np.where(near, first, general(np.where(near, 1, x), order)).astype(x.dtype)
+        return in_dtype_of(x, np.where(near, first, general(np.where(near, 1, x), order)))
 
     return in_float32(forward)
 
@@ -151,7 +151,7 @@ def _airy(which: int) -> Callable:
 
     def forward(x: Any) -> Any:
         y = np.where(x == np.inf, right, np.where(x == -np.inf, left, _all_four(x)[which]))
-        return y.astype(np.result_type(x, np.float16), copy=False)
+        return in_dtype_of(x, y)
 
     return in_float32(forward)
 
