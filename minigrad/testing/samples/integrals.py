@@ -66,7 +66,7 @@ register_op(
 register_op(
     "exp_over",
     both(unary(0.5, 3), beside((-3, -0.5))),
-    reference=lambda x: np.exp(x) / x,
+    reference=lambda x: np.where(x == np.inf, x, np.exp(x) / x),
     dtypes=REAL,
     points=[Point("∞", (np.inf,), np.inf, (np.inf,)), Point("−∞", (-np.inf,), 0.0, (0.0,))],
 )
