@@ -83,6 +83,16 @@ def test_kummers_function_ends_and_has_its_limits_far_out(x):
     assert (value, slope) == ((np.inf, np.inf) if x > 0 else (pytest.approx(-1 / x), 0))
 
 
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.5), (2.5, 0.5), (2.5, -1.5)])
+def test_an_exponential_times_a_polynomial_ends_and_vanishes_far_to_the_left(a, b):
+    x = mg.tensor([-np.inf, -1e300, -1e16, -1e12, -30.0, 2.0])
+    y = mg.special.hyp1f1(a, b, x).numpy()
+    assert not y[:4].any()
+    expected = [float(mpmath.hyp1f1(a, b, v)) for v in x.numpy()[4:]]
+    np.testing.assert_allclose(y[4:], expected, rtol=1e-14)
+    assert np.all(mg.special.hyp1f1(a, b, mg.tensor([1e5, np.inf])).numpy() == np.inf)
+
+
 def rise_of_transform(x, p):
     """The derivative in p of (xᵖ − 1)/p, log²x/2 at p = 0."""
     with mpmath.workdps(80):
@@ -177,3 +187,106 @@ def test_what_is_not_differentiable_in_a_parameter_says_so():
     ):
         with pytest.raises(TypeError, match="must be a number, got Tensor; the derivative is in"):
             call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("x", [2.0, 30.0, 1e4])
+def test_the_scaled_error_function_and_its_derivatives_do_not_cancel_far_out(x, dtype):
+    """e^x² erfc x = U(½, ½, x²)/√π"""
+
+    def scaled(x):
+        return mpmath.hyperu(0.5, 0.5, x * x) / mpmath.sqrt(mpmath.pi)
+
+    actual = derivatives(mg.special.erfcx, dtype(x))
+    expected = [exact(scaled, x, n) for n in (0, 1, 2)]
+    np.testing.assert_allclose(actual, expected, rtol=32 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(-1e4, np.float32), (-1e8, np.float64)])
+def test_the_logarithm_of_a_tail_is_a_parabola_far_out(x, dtype):
+    slope, curvature = derivatives(mg.special.log_ndtr, dtype(x))[1:]
+    assert slope == pytest.approx(-x, rel=1e-6)
+    assert curvature == pytest.approx(-1, rel=1e-6)
+    assert derivatives(mg.special.log_ndtr, -np.inf)[1:] == [np.inf, -1]
+
+
+@pytest.mark.parametrize("name", ["expi", "chi"])
+@pytest.mark.parametrize(("x", "dtype"), [(1e3, np.float64), (1e2, np.float32)])
+def test_derivatives_beyond_the_numbers_are_infinite(name, x, dtype):
+    f = mg.special.expi if name == "expi" else lambda x: mg.special.shichi(x)[1]
+    assert derivatives(f, dtype(x)) == [np.inf, np.inf, np.inf]
+
+
+@pytest.mark.parametrize("x", [-50.0, -800.0, -np.inf])
+def test_wrights_function_is_its_own_derivative_far_to_the_left(x):
+    np.testing.assert_allclose(
+        derivatives(mg.special.wrightomega, x), np.full(3, np.exp(x)), rtol=1e-15
+    )
+
+
+def test_the_elliptic_integrals_have_infinite_derivatives_at_1():
+    assert derivatives(mg.special.ellipk, 1.0) == [np.inf, np.inf, np.inf]
+    assert derivatives(mg.special.ellipe, 1.0) == [1, -np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(1000.5, np.float32), (2.0**40 + 0.5, np.float64)])
+def test_fresnels_integrals_keep_the_phase_of_many_turns(x, dtype):
+    for i, turned in enumerate((mpmath.sin, mpmath.cos)):
+        _, slope, _ = derivatives(lambda x, i=i: mg.special.fresnel(x)[i], dtype(x))
+        with mpmath.workdps(60):
+            expected = float(turned(mpmath.pi * mpmath.mpf(x) ** 2 / 2))
+        assert slope == pytest.approx(expected, rel=8 * float(np.finfo(dtype).eps))
+
+
+@pytest.mark.parametrize(("x", "dtype"), [(1e-300, np.float64), (1e-30, np.float32)])
+@pytest.mark.parametrize("name", ["jn", "in"])
+def test_spherical_bessel_functions_start_with_their_first_term(name, x, dtype):
+    f = getattr(mg.special, f"spherical_{name}")
+    even = -1 if name == "jn" else 1
+    for n, expected in enumerate([(1, even * x / 3, even / 3), (x / 3, 1 / 3, even * x / 5)]):
+        actual = derivatives(lambda x, n=n: f(n, x), dtype(x))
+        np.testing.assert_allclose(actual, expected, rtol=8 * np.finfo(dtype).eps)
+    assert derivatives(lambda x: mg.special.shichi(x)[0], dtype(x))[1] == 1
+
+
+@pytest.mark.parametrize("name", ["exp1", "erfcx", "wrightomega"])
+def test_complex_numbers_have_the_derivative_of_the_function_of_them(name):
+    """Of Re f the gradient is the conjugate of f′."""
+    z = mg.tensor(np.array([0.3 + 0.2j, 2.5 - 1j, 4 + 1j]), requires_grad=True)
+    f, h = getattr(mg.special, name), 1e-5
+    f(z).real.sum().backward()
+    z0 = z.detach()
+    difference = (f(z0 + h) - f(z0 - h)) / (2 * h)
+    np.testing.assert_allclose(z.grad.numpy().conj(), difference.numpy(), rtol=1e-8)
+
+
+def test_airy_functions_have_their_limits_at_infinity():
+    right = [float(y.numpy()) for y in mg.special.airy(mg.tensor(np.inf))]
+    assert right == [0, 0, np.inf, np.inf]
+    left = [float(y.numpy()) for y in mg.special.airy(mg.tensor(-np.inf))]
+    assert (left[0], left[2]) == (0, 0)
+    assert derivatives(lambda x: mg.special.airy(x)[0], np.inf) == [0, 0, 0]
+    assert derivatives(lambda x: mg.special.airy(x)[2], np.inf) == [np.inf] * 3
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: mg.special.spherical_jn(1, x),
+        lambda x: mg.special.spherical_in(2, x),
+        lambda x: mg.special.spherical_kn(0, x),
+        lambda x: mg.special.eval_jacobi(2, 0.5, 0.25, x),
+        lambda x: mg.special.eval_legendre(2, x),
+        lambda x: mg.special.hyp0f1(1.5, x),
+        lambda x: mg.special.hyp1f1(0.5, 1.5, x),
+        lambda x: mg.special.hyp2f1(0.5, 1.0, 1.5, -x),
+        lambda x: mg.special.expn(2, x),
+        lambda x: mg.special.airy(x)[0],
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_functions_of_whole_numbers_keep_their_fractions(f, dtype):
+    points = np.array([1.0, 2.0, 3.0])
+    expected = f(mg.tensor(points)).numpy()
+    actual = f(mg.tensor(points.astype(dtype))).numpy()
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)

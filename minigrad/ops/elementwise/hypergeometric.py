@@ -12,7 +12,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -20,10 +20,14 @@ _hyp1f1 = special_function("hyp1f1")
 
 
 def _kummer(a: float, b: float, x: Any) -> Any:
-    """SciPy's loops for ever where x is some 1e300, and has no limits at ±∞."""
+    """SciPy's loops for ever where x is large, and has no limits at ±∞."""
     if a <= 0 and a == int(a):  # a polynomial
         return _hyp1f1(a, b, x)
-    y = _hyp1f1(a, b, np.clip(x, -1e300, 1e6))  # e^1e6 is beyond the numbers
+    near = np.clip(x, -1e6, 1e6)  # e^1e6 is beyond the numbers
+    if b <= a and b - a == int(b - a):  # eˣ times a polynomial; SciPy's loops below −1e11
+        y = np.exp(near)
+        return np.where(y == 0, y, y * _hyp1f1(b - a, b, -near))
+    y = _hyp1f1(a, b, np.clip(x, -1e300, 1e6))
     return np.where(x == -np.inf, 0, y) if a > 0 else y
 
 
@@ -41,7 +45,7 @@ def hypergeometric(x, above=(), below=()):
 
     dy/dx = a₁ a₂ …/b · y with every parameter raised by 1.
     """
-    return _BY_COUNTS[len(above), len(below)](*above, *below, x).astype(x.dtype, copy=False)
+    return in_dtype_of(x, _BY_COUNTS[len(above), len(below)](*above, *below, x))
 
 
 @hypergeometric.vjp("x")
@@ -102,14 +106,15 @@ exprel = elementwise(
 
 
 def _near_and_far(m: Any, near: Any, far: Any) -> Any:
-    """near(m) for |m| < ½, where differences of K and E cancel, far(m) elsewhere."""
-    small = np.abs(m) < 0.5
+    """near(m) for |m| < ½, where differences of K and E cancel, and at 1, where they are ∞ − ∞;
+    far(m) elsewhere."""
+    small = (np.abs(m) < 0.5) | (m == 1)
     return np.where(small, near(np.where(small, m, 0.25)), far(np.where(small, 0.75, m)))
 
 
 def _ellipk_far(m: Any) -> Any:
     rest = 1 - m
-    return (ellipe(m) / rest - keep(ellipk(m), rest > 0)) / (2 * m)  # not ∞ − ∞ at 1
+    return (ellipe(m) / rest - ellipk(m)) / (2 * m)
 
 
 def _ellipk_dx(x: Any) -> Any:

@@ -11,7 +11,7 @@ from .hypergeometric import hypergeometric
 from .selection import keep
 from .special import TWO_OVER_SQRT_PI, erf
 from .spherical import spherical_i, spherical_j, spherical_y
-from .support import in_float32, of_several, special_function
+from .support import in_dtype_of, in_float32, of_several, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -27,7 +27,10 @@ def exponential_integral(x, order=1):
     """y = Eₙ(x) = ∫₁^∞ e^−xt/tⁿ dt, n = order, x ≥ 0 ;  dy/dx = −Eₙ₋₁(x)"""
     if order == 1:
         return _exp1(x)
-    y = _expn(max(order, 0), x).astype(x.dtype, copy=False)
+    if x.dtype.kind == "c":  # SciPy has the order 1 alone, and this is what derives from it
+        y = np.exp(-x) / x
+    else:
+        y = in_dtype_of(x, _expn(max(order, 0), x))
     for n in range(-1, order - 1, -1):  # SciPy has none of these: x Eₙ = e⁻ˣ − n Eₙ₊₁
         y = (np.exp(-x) - n * y) / x
     return y
@@ -52,15 +55,21 @@ def expn(n: int, x: Any) -> Any:
     return exponential_integral(x, order=int(n))
 
 
-def _expi_dx(x: Any) -> Any:
-    half = np.exp(0.5 * widen(x))  # eˣ is beyond the numbers before eˣ/x is
+def _exp_over(x: Any) -> Any:
+    half = np.exp(0.5 * x)  # eˣ is beyond the numbers before eˣ/x is
     return np.where(half == np.inf, half, half * (half / x))
 
 
+exp_over = elementwise(  # an op of its own: behind an infinite factor gradients would be ∞ · 0
+    in_float32(_exp_over),
+    name="exp_over",
+    dx=lambda x, y: y * (1 - 1 / widen(x)),
+    doc="y = eˣ/x ;  dy/dx = y (1 − 1/x)",
+)
 expi = elementwise(
     in_float32(special_function("expi")),
     name="expi",
-    dx=_expi_dx,
+    dx=lambda x: exp_over(x),
     doc="y = Ei(x) = ⨍₋∞ˣ eᵗ/t dt, the principal value for x > 0 ;  dy/dx = eˣ/x",
 )
 
@@ -89,7 +98,7 @@ sinh_integral = elementwise(
 cosh_integral = elementwise(
     in_float32(lambda x: _shichi(x)[1]),
     name="cosh_integral",
-    dx=lambda x: 0.5 * (_expi_dx(x) - _expi_dx(-x)),
+    dx=lambda x: 0.5 * (exp_over(x) - exp_over(-x)),
     doc="y = Chi(x) = γ + log x + ∫₀ˣ (cosh t − 1)/t dt, x > 0 ;  dy/dx = cosh x/x",
 )
 
@@ -112,9 +121,14 @@ _fresnel = special_function("fresnel")
 
 
 def _quarter_turns(x: Any) -> Any:
-    """πx²/2, or 0: numbers beyond 2^53 are even, so that x²/4 is whole, and so are full turns."""
-    x = widen(x)
-    return np.square(keep(x, np.abs(x) < 2**53)) * (math.pi / 2)
+    """πx²/2 less full turns: with x = 2k + r, k whole, it is 2πkr + πr²/2, and k r is exact."""
+    x = keep(widen(x), np.abs(x) != np.inf)
+    if x.dtype.kind == "c":
+        return 0.5 * math.pi * np.square(x)
+    k = np.round(0.5 * x)
+    r = x - 2 * k
+    turns = k * r
+    return 2 * math.pi * (turns - np.round(turns)) + 0.5 * math.pi * np.square(r)
 
 
 fresnel_sine = elementwise(

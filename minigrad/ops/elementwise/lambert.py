@@ -13,10 +13,19 @@ __all__: list[str] = []  # the names are those of mg.special
 
 _lambertw = special_function("lambertw")
 
+
+def _wrightomega_dx(y: Any) -> Any:
+    """y/(1 + y), 1 where y is infinite; 1/(1 + 1/y) alone is no use behind a y of 0."""
+    y = widen(y)
+    large = np.abs(y) > 2
+    inverse, small = 1 / np.where(large, y, 2), np.where(large, 0, y)
+    return np.where(large, 1 / (1 + inverse), small / (1 + small))
+
+
 wrightomega = elementwise(
     in_float32(special_function("wrightomega")),
     name="wrightomega",
-    dx=lambda y: 1 / (1 + 1 / widen(y)),
+    dx=_wrightomega_dx,
     doc="y + log y = x, real or complex: y = W(eˣ) for real x ;  dy/dx = y/(1 + y)",
 )
 

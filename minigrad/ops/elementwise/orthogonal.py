@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import composite, primitive
-from .support import in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -21,7 +21,7 @@ def _forward(name: str) -> Callable:
 
     @in_float32
     def forward(x: Any, degree: int, *parameters: float) -> Any:
-        return general(degree, *parameters, x).astype(x.dtype, copy=False)
+        return in_dtype_of(x, general(degree, *parameters, x))
 
     return forward
 

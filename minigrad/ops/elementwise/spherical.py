@@ -4,6 +4,7 @@ Each derivative is made of neighbours of the same family (DLMF 10.51.2 and 10.51
 holds at 0, too.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -23,12 +24,25 @@ def _forward(name: str) -> Callable:
 
     @in_float32
     def forward(x: Any, order: int) -> Any:
-        return general(order, x).astype(x.dtype, copy=False)
+        return in_dtype_of(x, general(order, x))
 
     return forward
 
 
+def _from_0(general: Callable) -> Callable:
+    """jₙ or iₙ with xⁿ/(2n + 1)!! near 0, the first term of both; SciPy's vanish there."""
+
+    def forward(x: Any, order: int) -> Any:
+        near = np.abs(x) < 1e-8
+        odd = math.prod(range(1, 2 * min(order, 50) + 2, 2))  # 1e-8⁵⁰ is 0 in any dtype
+        first = np.where(near, x, 0) ** order / odd
+        return in_dtype_of(x, np.where(near, first, general(np.where(near, 1, x), order)))
+
+    return in_float32(forward)
+
+
 _j, _y, _i, _k = (_forward(f"spherical_{family}n") for family in "jyik")
+_j, _i = _from_0(_j), _from_0(_i)
 
 
 def _neighbours(family: Callable, x: Any, n: int) -> tuple:
@@ -128,6 +142,18 @@ def spherical_kn(n: int, z: Any, derivative: bool = False) -> Any:
 # -- Airy functions: y″ = x y ----------------------------------------------------------------
 
 _all_four = special_function("airy")
+# SciPy's are NaN at −∞ and ∞; the derivatives swing ever wider to the left, without a limit
+_LIMITS = ((0, 0), (np.nan, 0), (0, np.inf), (np.nan, np.inf))
+
+
+def _airy(which: int) -> Callable:
+    left, right = _LIMITS[which]
+
+    def forward(x: Any) -> Any:
+        y = np.where(x == np.inf, right, np.where(x == -np.inf, left, _all_four(x)[which]))
+        return in_dtype_of(x, y)
+
+    return in_float32(forward)
 
 
 def _times(x: Any, y: Any) -> Any:
@@ -136,25 +162,25 @@ def _times(x: Any, y: Any) -> Any:
 
 
 airy_ai = elementwise(
-    in_float32(lambda x: _all_four(x)[0]),
+    _airy(0),
     name="airy_ai",
     dx=lambda x: airy_ai_prime(x),
     doc="y = Ai(x), which falls to the right ;  dy/dx = Ai′(x)",
 )
 airy_ai_prime = elementwise(
-    in_float32(lambda x: _all_four(x)[1]),
+    _airy(1),
     name="airy_ai_prime",
     dx=lambda x: _times(x, airy_ai(x)),
     doc="y = Ai′(x) ;  dy/dx = x Ai(x)",
 )
 airy_bi = elementwise(
-    in_float32(lambda x: _all_four(x)[2]),
+    _airy(2),
     name="airy_bi",
     dx=lambda x: airy_bi_prime(x),
     doc="y = Bi(x), which grows to the right ;  dy/dx = Bi′(x)",
 )
 airy_bi_prime = elementwise(
-    in_float32(lambda x: _all_four(x)[3]),
+    _airy(3),
     name="airy_bi_prime",
     dx=lambda x: _times(x, airy_bi(x)),
     doc="y = Bi′(x) ;  dy/dx = x Bi(x)",

@@ -105,6 +105,12 @@ def special_function(name: str) -> Callable:
     return call
 
 
+def in_dtype_of(x: Any, y: Any) -> Any:
+    """y in the dtype of x, where that has fractions: some of SciPy's functions answer in float64
+    for float32. Of whole numbers y stays as it is."""
+    return y.astype(x.dtype, copy=False) if is_differentiable(x.dtype) else y
+
+
 def of_several(name: str, *xs: Any) -> Any:
     """A function of several arrays, 16-bit floats in float32, rounded once.
 

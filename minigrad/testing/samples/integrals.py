@@ -63,6 +63,14 @@ register_op(
     points=[Point("∞", (np.inf,), np.inf, (np.inf,)), Point("−∞", (-np.inf,), 0.0, (0.0,))],
 )
 
+register_op(
+    "exp_over",
+    both(unary(0.5, 3), beside((-3, -0.5))),
+    reference=lambda x: np.where(x == np.inf, x, np.exp(x) / x),
+    dtypes=REAL,
+    points=[Point("∞", (np.inf,), np.inf, (np.inf,)), Point("−∞", (-np.inf,), 0.0, (0.0,))],
+)
+
 # -- sine and cosine integrals, Fresnel's, Dawson's ------------------------------------------
 
 for _name, _theirs, _i in (("sine_integral", "sici", 0), ("sinh_integral", "shichi", 0)):

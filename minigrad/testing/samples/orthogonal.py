@@ -88,11 +88,13 @@ for _name in ("spherical_j", "spherical_y", "spherical_i", "spherical_k"):
 
 # -- Airy functions --------------------------------------------------------------------------
 
+AT_INFINITY = {"K12": "SciPy has NaN at ±∞, where tests/ops/test_integrals.py has the limits"}
 for _i, _name in enumerate(("airy_ai", "airy_ai_prime", "airy_bi", "airy_bi_prime")):
     register_op(
         _name,
         unary(-3, 2),
         reference=lambda x, _i=_i: from_scipy("airy")(x)[_i],
         dtypes=REAL,
+        skips=AT_INFINITY,
     )
-register_op("airy", unary(-3, 2), reference=from_scipy("airy"), dtypes=WIDE)
+register_op("airy", unary(-3, 2), reference=from_scipy("airy"), dtypes=WIDE, skips=AT_INFINITY)

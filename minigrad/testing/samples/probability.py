@@ -23,7 +23,21 @@ register_op(
 )
 register_op("ndtri", unary(0.1, 0.9), reference=from_scipy("ndtri"), dtypes=REAL)
 register_op("erfcinv", unary(0.2, 1.8), reference=from_scipy("erfcinv"), dtypes=REAL)
-register_op("erfcx", unary(-1, 2), reference=from_scipy("erfcx"), dtypes=REAL)
+register_op(
+    "erfcx",
+    both(unary(-1, 2), unary(3, 30)),
+    reference=from_scipy("erfcx"),
+    dtypes=REAL,
+    points=[Point("∞", (np.inf,), 0.0, (0.0,))],
+)
+register_op(
+    "erfc_ratio",
+    unary(1.6, 4),
+    reference=lambda x: (1 / math.sqrt(math.pi) / from_scipy("erfcx")(x) - x).astype(x.dtype),
+    dtypes=REAL,
+    points=[Point("∞", (np.inf,), 0.0, (0.0,))],
+    skips={"K12": "for x ≥ 1.5 alone", "K27": "for x ≥ 1.5 alone"},
+)
 register_op(
     "log_ndtr",
     unary(),
