@@ -240,7 +240,7 @@ def _chosen(function: Callable, args: tuple, kwargs: dict) -> Any:
     """np.sum and its kin with initial= or where=: the ufunc's reduce; a mean divides by counts."""
     options = inspect.signature(function).bind(*args, **kwargs).arguments
     x = options.pop("a")
-    options = {"axis": None} | options
+    options: dict[str, Any] = {"axis": None} | options
     if function is not np.mean:
         return _UFUNC_OF[function].reduce(x, **options)
     kept = _mask("mean", options.get("where", True), x.shape)

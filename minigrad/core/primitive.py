@@ -43,7 +43,6 @@ _ndarray = np.ndarray
 _ufunc = np.ufunc
 _NOTHING = np.empty(0)
 _NUMBERS = (float, int, complex, bool)
-_AS_THEY_ARE = WITHOUT_DTYPE  # Python scalars stay weak
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
@@ -143,7 +142,7 @@ class Primitive(Extensible):
                 if node is not None and bit & tracked:
                     parents.append(node)
                     pattern |= bit
-            elif type(x) in _AS_THEY_ARE:
+            elif type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
                 weak = True
                 arrays.append(x)
             else:

@@ -37,8 +37,8 @@ def _as_place(item: Any) -> Any:
 
 
 def _is_place(item: Any) -> bool:
-    if isinstance(item, int) and not isinstance(item, bool):
-        return True
+    if isinstance(item, bool | int):
+        return not isinstance(item, bool)
     return hasattr(item, "dtype") and item.dtype.kind in "iu"
 
 

@@ -162,7 +162,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     return op.astype(y, dtype=x.dtype, copy=False)  # as in NumPy
 
 
-def _turned_over(x: Any, widths: tuple, mode: str) -> Any:
+def _turned_over(x: Any, widths: tuple, mode: Any) -> Any:
     """x with its point reflections around it: an axis pads what those before it have padded.
 
     Each element is s x[place] + a x[0] + b x[−1], s + a + b = 1, with place where "even" has it.
@@ -185,7 +185,7 @@ def _turned_over(x: Any, widths: tuple, mode: str) -> Any:
     return x
 
 
-def _share_of(end: int, n: int, widths: tuple, mode: str) -> Any:
+def _share_of(end: int, n: int, widths: tuple, mode: Any) -> Any:
     unit = np.zeros(n, np.int64)
     unit[end] = 1
     return np.pad(unit, widths, mode, reflect_type="odd")
