@@ -86,19 +86,20 @@ def special_function(name: str) -> Callable:
     """The function of scipy.special (cupyx.scipy.special on a GPU), imported at its first use."""
 
     def call(*xs: Any) -> Any:
-        module = "scipy.special" if array_module(xs[-1]) is np else "cupyx.scipy.special"
+        array = next((x for x in reversed(xs) if hasattr(x, "dtype")), xs[-1])
+        module = "scipy.special" if array_module(array) is np else "cupyx.scipy.special"
         try:
-            function = getattr(importlib.import_module(module), name)
+            function = getattr(importlib.import_module(module), name, None)
         except ImportError:
             raise ImportError(
                 f"{name} comes from {module}, which is not installed: "
                 "pip install '/path/to/the/checkout[full]'"
             ) from None
-        except AttributeError:
+        if not callable(function):  # CuPy has modules, too, by the names of some
             raise DeviceError(
                 f"{module} has no {name}, so there is none on a GPU: bring its arguments to the "
                 'host, x.to("cpu")'
-            ) from None
+            )
         return function(*xs)
 
     call.__name__ = name
