@@ -191,8 +191,23 @@ def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str
     return f"{owner}: {reason}; {hint}"
 
 
+class SignatureOfInit:
+    """A class's __signature__, for inspect and help: before 3.11.4 they look at __new__ first."""
+
+    def __get__(self, instance: Any, owner: Any) -> inspect.Signature:
+        if instance is not None:  # a layer is called as its __call__ says
+            raise AttributeError("__signature__")
+        init = owner.__init__
+        if init is object.__init__:
+            return inspect.Signature()
+        wanted = inspect.signature(init)
+        return wanted.replace(parameters=[*wanted.parameters.values()][1:])
+
+
 class Checked:
     """Base of classes that are made with arguments: one they have not is answered with theirs."""
+
+    __signature__ = SignatureOfInit()
 
     def __new__(cls, /, *args: Any, **kwargs: Any) -> Self:
         if args or kwargs:  # a copy is made without any

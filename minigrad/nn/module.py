@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core import events
-from ..core.errors import describe, taught
+from ..core.errors import SignatureOfInit, describe, taught
 from ..core.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
@@ -32,6 +32,7 @@ class Module(ModuleHooks, ModuleState):
     calling a module opens a scope with its attribute's name, the outermost one with its class's.
     """
 
+    __signature__ = SignatureOfInit()
     training = True
     _scope = ""  # the attribute under which a parent holds this module
     _buffers: tuple[str, ...] = ()

@@ -13,11 +13,13 @@ def _shapes(rng, dtype):
 def _with_dtype(rng, dtype):
     yield from _shapes(rng, dtype)
     yield Sample("as integers", (rng.standard_normal((2, 2)).astype(dtype),), {"dtype": np.int32})
+    yield Sample("of another shape", (rng.standard_normal(2).astype(dtype),), {"shape": (3, 1)})
 
 
 def _filled(rng, dtype):
     for sample in _shapes(rng, dtype):
         yield Sample(sample.name, sample.args, {"fill_value": 2.5})
+    yield Sample("of another shape", sample.args, {"fill_value": 2.5, "shape": (3, 1)})
 
 
 _BAD_DTYPE = (
@@ -30,7 +32,7 @@ register_op("full_like", _filled, reference=np.full_like, errors=_BAD_DTYPE)
 register_op(
     "empty_like",
     _with_dtype,
-    call=lambda x, dtype=None: np.zeros_like(np.empty_like(x, dtype=dtype)),
+    call=lambda x, **options: np.zeros_like(np.empty_like(x, **options)),
     reference=np.zeros_like,  # the values are whatever memory held: shape and dtype are compared
     errors=_BAD_DTYPE,
 )
