@@ -187,7 +187,8 @@ spence = elementwise(
 def _owens_t_da(h: Any, a: Any) -> Any:
     """Of the point (h, h a) on the plane: at distance r it has e^−r²/2/(2π (1 + a²))."""
     squared = 1 + widen(a) * a
-    return np.exp(-0.5 * (widen(h) * h) * squared) / (2 * math.pi * squared)
+    half = np.where(h == 0, 0, 0.5 * (widen(h) * h) * squared)  # also where a² is infinite
+    return np.exp(-half) / (2 * math.pi * squared)
 
 
 owens_t = elementwise(

@@ -58,6 +58,7 @@ def erfc_ratio_dx(g, x, y, order):
 def _erfcx_dx(x: Any, y: Any) -> Any:
     if x.dtype.kind == "c":
         return x * y * 2 - TWO_OVER_SQRT_PI
+    x = widen(x)
     far = x > 1.5
     near = 2 * np.where(far, 0, x) * y - TWO_OVER_SQRT_PI
     return np.where(far, -2 * y * erfc_ratio(np.where(far, x, 1.5)), near)
@@ -74,6 +75,7 @@ _scipys_erfcx = special_function("erfcx")
 
 def _log_ndtr_slope_dx(x: Any, y: Any) -> Any:
     """−y (x + y), the sum by a continued fraction where it cancels."""
+    x = widen(x)
     far = x < -2.5
     rise = math.sqrt(2) * erfc_ratio(np.where(far, x, -2.5) * -math.sqrt(0.5))
     near = keep(x, np.logical_not(far) & (y != 0)) + np.where(far, 0, y)  # at +∞ too

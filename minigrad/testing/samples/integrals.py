@@ -222,6 +222,7 @@ register_op(
     both(unary(0.2, 2, branch=0), unary(0.2, 2, branch=1)),
     reference=lambda x, branch: from_scipy("lambertw")(x, branch),
     dtypes=("complex128",),
+    skips={"K27": "for complex x alone, which lambertw makes of a real one"},
 )
 register_op(
     "lambertw",

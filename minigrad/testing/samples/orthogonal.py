@@ -49,6 +49,7 @@ for _name, _params in (
 # -- spherical Bessel functions --------------------------------------------------------------
 
 _ENDLESS = {"spherical_y", "spherical_k"}  # at 0
+_TINY = {"K12": "SciPy has 0 for i₀ of 1e-308; tests/ops/test_integrals.py has the limit 1"}
 
 
 def _of_order(name):
@@ -76,6 +77,7 @@ for _name in ("spherical_j", "spherical_y", "spherical_i", "spherical_k"):
         reference=leading(f"{_name}n", "order"),
         dtypes=REAL,
         points=[] if _name in _ENDLESS else _at_0,
+        skips=_TINY if _name == "spherical_i" else {},
     )
     register_op(
         f"{_name}n",
