@@ -184,19 +184,27 @@ spence = elementwise(
 # -- Owen's T --------------------------------------------------------------------------------
 
 
+def _height(h: Any, a: Any) -> Any:
+    """h a, 0 where one is 0 and the other infinite."""
+    none = (h == 0) | (a == 0)
+    return np.where(none, 0, widen(h)) * np.where(none, 0, widen(a))
+
+
+def _owens_t_dh(h: Any, a: Any) -> Any:
+    h = widen(h)
+    return -erf(_height(h, a) * math.sqrt(0.5)) * np.exp(-0.5 * h * h) / math.sqrt(8 * math.pi)
+
+
 def _owens_t_da(h: Any, a: Any) -> Any:
     """Of the point (h, h a) on the plane: at distance r it has e^−r²/2/(2π (1 + a²))."""
-    squared = 1 + widen(a) * a
-    half = np.where(h == 0, 0, 0.5 * (widen(h) * h) * squared)  # also where a² is infinite
-    return np.exp(-half) / (2 * math.pi * squared)
+    h, a, height = widen(h), widen(a), _height(h, a)
+    return np.exp(-0.5 * (h * h + height * height)) / (2 * math.pi * (1 + a * a))
 
 
 owens_t = elementwise(
     lambda h, a: of_several("owens_t", h, a),
     name="owens_t",
-    dh=lambda h, a: (
-        -erf(widen(a) * h * math.sqrt(0.5)) * np.exp(-0.5 * widen(h) * h) / math.sqrt(8 * math.pi)
-    ),
+    dh=_owens_t_dh,
     da=_owens_t_da,
     doc="""y = T(h, a) = 1/2π ∫₀ᵃ e^−h²(1 + t²)/2/(1 + t²) dt ;  ∂y/∂a = the integrand at a/2π
 
