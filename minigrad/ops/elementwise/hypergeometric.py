@@ -12,7 +12,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_dtype_of, in_float32, special_function
+from .support import in_dtype_of, in_float32, number, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -57,21 +57,17 @@ def hypergeometric_dx(g, x, above, below):
     return g * (factor * hypergeometric(x, above=above, below=below))
 
 
-def _parameter(op: str, name: str, value: Any, below: bool = False) -> float:
-    """A number; one that divides must not be 0, −1, −2 …"""
-    if not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(
-            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
-        )
-    if below and value <= 0 and value == int(value):
-        raise ValueError(f"{op}: {name} divides, so it must not be 0, -1, -2 ..., got {value}")
-    return float(value)
+def _divisor(op: str, name: str, value: Any) -> float:
+    """A number that divides, so that it must not be 0, −1, −2 …"""
+    if (value := number(op, name, value)) <= 0 and value == int(value):
+        raise ValueError(f"{op}: {name} divides, so it must not be 0, -1, -2 ..., got {value:g}")
+    return value
 
 
 @composite
 def hyp0f1(v: float, x: Any) -> Any:
     """y = ₀F₁(; v; x), v a number, none of 0, −1, −2 … ;  dy/dx = ₀F₁(; v + 1; x)/v"""
-    return hypergeometric(x, above=(), below=(_parameter("hyp0f1", "v", v, below=True),))
+    return hypergeometric(x, above=(), below=(_divisor("hyp0f1", "v", v),))
 
 
 @composite
@@ -80,7 +76,7 @@ def hyp1f1(a: float, b: float, x: Any) -> Any:
 
     a and b are numbers, b none of 0, −1, −2 …
     """
-    a, b = _parameter("hyp1f1", "a", a), _parameter("hyp1f1", "b", b, below=True)
+    a, b = number("hyp1f1", "a", a), _divisor("hyp1f1", "b", b)
     return hypergeometric(x, above=(a,), below=(b,))
 
 
@@ -90,8 +86,8 @@ def hyp2f1(a: float, b: float, c: float, x: Any) -> Any:
 
     a, b and c are numbers, c none of 0, −1, −2 …
     """
-    a, b = (_parameter("hyp2f1", name, value) for name, value in (("a", a), ("b", b)))
-    return hypergeometric(x, above=(a, b), below=(_parameter("hyp2f1", "c", c, below=True),))
+    a, b = (number("hyp2f1", name, value) for name, value in (("a", a), ("b", b)))
+    return hypergeometric(x, above=(a, b), below=(_divisor("hyp2f1", "c", c),))
 
 
 exprel = elementwise(

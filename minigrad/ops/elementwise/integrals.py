@@ -11,7 +11,7 @@ from .hypergeometric import hypergeometric
 from .selection import keep
 from .special import TWO_OVER_SQRT_PI, erf
 from .spherical import spherical_i, spherical_j, spherical_y
-from .support import in_dtype_of, in_float32, of_several, special_function
+from .support import in_dtype_of, in_float32, of_several, special_function, whole_number
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -50,9 +50,7 @@ def exp1(x: Any) -> Any:
 @composite
 def expn(n: int, x: Any) -> Any:
     """y = Eₙ(x) = ∫₁^∞ e^−xt/tⁿ dt, n = 0, 1, 2 …, x ≥ 0 ;  dy/dx = −Eₙ₋₁(x)"""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"expn: the order n must be a whole number, 0 or more, got {n!r}")
-    return exponential_integral(x, order=int(n))
+    return exponential_integral(x, order=whole_number("expn", "order n", n))
 
 
 def _exp_over(x: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import composite, primitive
-from .support import in_dtype_of, in_float32, special_function
+from .support import in_dtype_of, in_float32, number, special_function, whole_number
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -116,73 +116,59 @@ def hermite_e_dx(g, x, degree):
     return g * (degree * hermite_e(x, degree=degree - 1))
 
 
-def _degree(op: str, n: Any) -> int:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"{op}: the degree n must be a whole number, 0 or more, got {n!r}")
-    return int(n)
-
-
-def _parameter(op: str, name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(
-            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
-        )
-    return float(value)
-
-
 @composite
 def eval_chebyt(n: int, x: Any) -> Any:
     """y = Tₙ(x), Chebyshev's polynomial of the first kind ;  dy/dx = n Uₙ₋₁(x)"""
-    return chebyshev(x, degree=_degree("eval_chebyt", n))
+    return chebyshev(x, degree=whole_number("eval_chebyt", "degree n", n))
 
 
 @composite
 def eval_chebyu(n: int, x: Any) -> Any:
     """y = Uₙ(x) = Cₙ⁽¹⁾(x), Chebyshev's of the second kind ;  dy/dx = 2 Cₙ₋₁⁽²⁾(x)"""
-    return gegenbauer(x, degree=_degree("eval_chebyu", n), alpha=1.0)
+    return gegenbauer(x, degree=whole_number("eval_chebyu", "degree n", n), alpha=1.0)
 
 
 @composite
 def eval_gegenbauer(n: int, alpha: float, x: Any) -> Any:
     """y = Cₙ⁽ᵅ⁾(x), Gegenbauer's polynomial ;  dy/dx = 2α Cₙ₋₁⁽ᵅ⁺¹⁾(x)"""
-    alpha = _parameter("eval_gegenbauer", "alpha", alpha)
-    return gegenbauer(x, degree=_degree("eval_gegenbauer", n), alpha=alpha)
+    alpha = number("eval_gegenbauer", "alpha", alpha)
+    return gegenbauer(x, degree=whole_number("eval_gegenbauer", "degree n", n), alpha=alpha)
 
 
 @composite
 def eval_jacobi(n: int, alpha: float, beta: float, x: Any) -> Any:
     """y = Pₙ⁽ᵅ·ᵝ⁾(x), Jacobi's polynomial ;  dy/dx = (n + α + β + 1)/2 Pₙ₋₁⁽ᵅ⁺¹·ᵝ⁺¹⁾(x)"""
-    alpha = _parameter("eval_jacobi", "alpha", alpha)
-    beta = _parameter("eval_jacobi", "beta", beta)
-    return jacobi(x, degree=_degree("eval_jacobi", n), alpha=alpha, beta=beta)
+    alpha = number("eval_jacobi", "alpha", alpha)
+    beta = number("eval_jacobi", "beta", beta)
+    return jacobi(x, degree=whole_number("eval_jacobi", "degree n", n), alpha=alpha, beta=beta)
 
 
 @composite
 def eval_legendre(n: int, x: Any) -> Any:
     """y = Pₙ(x) = Cₙ⁽½⁾(x), Legendre's polynomial ;  dy/dx = Cₙ₋₁⁽³ᐟ²⁾(x)"""
-    return gegenbauer(x, degree=_degree("eval_legendre", n), alpha=0.5)
+    return gegenbauer(x, degree=whole_number("eval_legendre", "degree n", n), alpha=0.5)
 
 
 @composite
 def eval_genlaguerre(n: int, alpha: float, x: Any) -> Any:
     """y = Lₙ⁽ᵅ⁾(x), Laguerre's generalized polynomial ;  dy/dx = −Lₙ₋₁⁽ᵅ⁺¹⁾(x)"""
-    alpha = _parameter("eval_genlaguerre", "alpha", alpha)
-    return laguerre(x, degree=_degree("eval_genlaguerre", n), alpha=alpha)
+    alpha = number("eval_genlaguerre", "alpha", alpha)
+    return laguerre(x, degree=whole_number("eval_genlaguerre", "degree n", n), alpha=alpha)
 
 
 @composite
 def eval_laguerre(n: int, x: Any) -> Any:
     """y = Lₙ(x) = Lₙ⁽⁰⁾(x), Laguerre's polynomial ;  dy/dx = −Lₙ₋₁⁽¹⁾(x)"""
-    return laguerre(x, degree=_degree("eval_laguerre", n), alpha=0.0)
+    return laguerre(x, degree=whole_number("eval_laguerre", "degree n", n), alpha=0.0)
 
 
 @composite
 def eval_hermite(n: int, x: Any) -> Any:
     """y = Hₙ(x), Hermite's polynomial for the weight e^−x² ;  dy/dx = 2n Hₙ₋₁(x)"""
-    return hermite(x, degree=_degree("eval_hermite", n))
+    return hermite(x, degree=whole_number("eval_hermite", "degree n", n))
 
 
 @composite
 def eval_hermitenorm(n: int, x: Any) -> Any:
     """y = Heₙ(x), Hermite's polynomial for the weight e^−x²/2 ;  dy/dx = n Heₙ₋₁(x)"""
-    return hermite_e(x, degree=_degree("eval_hermitenorm", n))
+    return hermite_e(x, degree=whole_number("eval_hermitenorm", "degree n", n))

@@ -13,7 +13,7 @@ import numpy as np
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_dtype_of, in_float32, special_function
+from .support import in_dtype_of, in_float32, special_function, whole_number
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -100,14 +100,8 @@ def spherical_k_dx(g, x, order):
     return g * -(below + above)
 
 
-def _order(op: str, n: Any) -> int:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"{op}: the order n must be a whole number, 0 or more, got {n!r}")
-    return int(n)
-
-
 def _of_order(family: Callable, op: str, n: Any, z: Any, derivative: bool) -> Any:
-    n = _order(op, n)
+    n = whole_number(op, "order n", n)
     if not derivative:
         return family(z, order=n)
     below, above = _neighbours(family, z, n)

@@ -125,3 +125,19 @@ def of_several(name: str, *xs: Any) -> Any:
 def narrow(x: Any) -> bool:
     """Whether x is an array of 16-bit floats."""
     return hasattr(x, "dtype") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+
+
+def number(op: str, name: str, value: Any) -> float:
+    """A parameter in which there is no derivative; TypeError for an array."""
+    if not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(
+            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
+        )
+    return float(value)
+
+
+def whole_number(op: str, what: str, n: Any) -> int:
+    """An order or a degree, 0 or more."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"{op}: the {what} must be a whole number, 0 or more, got {n!r}")
+    return int(n)
