@@ -11,7 +11,7 @@ from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
-from .selection import keep
+from .selection import keep, zero_wins
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
 from .support import in_float32, narrow, of_several, special_function
 
@@ -21,10 +21,41 @@ SQRT_2PI = math.sqrt(2 * math.pi)
 
 # -- the normal distribution -----------------------------------------------------------------
 
+
+@primitive(kind="elementwise")
+def standard_score(x, loc, scale):
+    """y = (x − loc)/scale ;  ∂y/∂x = 1/scale, ∂y/∂loc = −1/scale, ∂y/∂scale = −y/scale
+
+    Where x is infinite the gradient in scale is 0 if nothing behind it depends on y.
+    """
+    return (x - loc) / scale
+
+
+@standard_score.vjp("x")
+def standard_score_dx(g, scale):
+    return g / scale
+
+
+@standard_score.vjp("loc")
+def standard_score_dloc(g, scale):
+    return -g / scale
+
+
+@standard_score.vjp("scale")
+def standard_score_dscale(g, scale, y):
+    return zero_wins(-g, y) / scale
+
+
+normal_density = elementwise(
+    in_float32(lambda x: np.exp(-0.5 * x * x) / SQRT_2PI),
+    name="normal_density",
+    dx=lambda x, y: -y * keep(x, y != 0),
+    doc="y = φ(x) = e^−x²/2/√2π ;  dy/dx = −x φ(x), 0 at ±∞",
+)
 ndtr = elementwise(
     in_float32(special_function("ndtr")),
     name="ndtr",
-    dx=lambda x: np.exp(-0.5 * x * x) / SQRT_2PI,
+    dx=lambda x: normal_density(x),
     doc="y = Φ(x) = ∫₋∞ˣ e^−t²/2 dt/√2π ;  dy/dx = e^−x²/2/√2π",
 )
 ndtri = elementwise(
