@@ -109,10 +109,12 @@ from .ops.elementwise.probability import (
     ndtr,
     ndtri,
     ndtri_exp,
+    pseudo_huber,
     rel_entr,
 )
+from .ops.elementwise.probability import huber_function as huber
 from .ops.elementwise.probability import kl_terms as kl_div
-from .ops.elementwise.special import gammasgn, rgamma, zeta
+from .ops.elementwise.special import gammasgn, loggamma, rgamma, zeta
 from .ops.elementwise.spherical import (
     airy,
     spherical_in,
@@ -129,12 +131,12 @@ __all__ = [
     "erfc", "erfcinv", "erfcx", "erfi", "erfinv", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
     "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre",
     "eval_legendre", "exp1", "exp10", "exp2", "expi", "expit", "expm1", "expn", "exprel", "fresnel",
-    "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn",
+    "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "huber",
     "hyp0f1", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "inv_boxcox", "inv_boxcox1p", "iv",
     "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve",
-    "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit", "logsumexp",
-    "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "polygamma", "powm1", "psi",
-    "rel_entr", "rgamma", "shichi", "sici", "sinc", "softmax", "spence", "spherical_in",
+    "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp",
+    "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "polygamma", "powm1", "pseudo_huber",
+    "psi", "rel_entr", "rgamma", "shichi", "sici", "sinc", "softmax", "spence", "spherical_in",
     "spherical_jn", "spherical_kn", "spherical_yn", "wrightomega", "xlog1py", "xlogy", "y0", "y1",
     "yn", "yv", "zeta",
 ]  # fmt: skip

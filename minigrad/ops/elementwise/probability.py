@@ -167,6 +167,42 @@ kl_terms = elementwise(  # kl_div is the loss
     """,
 )
 
+huber_function = elementwise(  # huber is the loss
+    lambda delta, r: of_several("huber", delta, r),
+    name="huber_function",
+    ddelta=lambda delta, r: keep(np.abs(r) - delta, np.abs(r) > delta),
+    dr=lambda delta, r: np.where(np.abs(r) > delta, np.copysign(delta, r), r),
+    doc="""y = r²/2 for |r| ≤ δ, δ |r| − δ²/2 beyond ;  ∂y/∂r = r, ±δ, ∂y/∂δ = max(|r| − δ, 0)
+
+    Huber's loss (1964) of residuals r, which are the second argument; ∞ for δ < 0.
+    """,
+)
+
+
+def _root_and_share(delta: Any, r: Any) -> tuple:
+    """h = √(δ² + r²), 1 where that is 0, and (h − δ)/r = r/(h + δ)."""
+    nothing = (delta == 0) & (r == 0)
+    h = np.where(nothing, 1, np.hypot(delta, r))
+    return h, r / (h + delta)
+
+
+def _pseudo_huber_ddelta(delta: Any, r: Any) -> Any:
+    """(h − δ)²/h, without the difference"""
+    h, share = _root_and_share(delta, r)
+    return r / h * r * share * share
+
+
+pseudo_huber = elementwise(
+    lambda delta, r: of_several("pseudo_huber", delta, r),
+    name="pseudo_huber",
+    ddelta=_pseudo_huber_ddelta,
+    dr=lambda delta, r: r * (delta / _root_and_share(delta, r)[0]),
+    doc="""y = δ (h − δ), h = √(δ² + r²) ;  ∂y/∂r = δ r/h, ∂y/∂δ = (h − δ)²/h
+
+    A smooth function between r²/2 for r far below δ and δ |r|; ∞ for δ < 0.
+    """,
+)
+
 # -- the beta and gamma families -------------------------------------------------------------
 
 betaln = elementwise(

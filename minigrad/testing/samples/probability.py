@@ -97,6 +97,30 @@ register_op(
     skips=POSITIVE,
 )
 
+register_op(
+    "huber_function",
+    both(binary((1.1, 2), (-1, 1)), binary((0.2, 0.8), (-3, -1)), binary((0.2, 0.8), (1, 3))),
+    reference=from_scipy("huber"),
+    dtypes=WIDE,
+    points=[
+        Point("at δ", (1.0, 1.0), 0.5, (0.0, 1.0)),
+        Point("far out", (2.0, -1e300), 2e300, (1e300, -2.0)),
+        Point("no bound", (np.inf, 3.0), 4.5, (0.0, 3.0)),
+    ],
+)
+register_op(
+    "pseudo_huber",
+    binary((0.3, 2), (-3, 3)),
+    reference=from_scipy("pseudo_huber"),
+    dtypes=WIDE,
+    points=[
+        Point("3, 4, 5", (3.0, 4.0), 6.0, (0.8, 2.4)),
+        Point("r = 0", (2.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("both 0", (0.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("δ = 0", (0.0, -3.0), 0.0, (3.0, 0.0)),
+    ],
+)
+
 _UNIT = {"K12": "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"}
 register_op(
     "two_powers",
