@@ -63,8 +63,8 @@ from .ops.elementwise.hypergeometric import (
     hyp1f1,
     hyp2f1,
 )
-from .ops.elementwise.incomplete import betainc, gammainc, gammaincc
-from .ops.elementwise.incomplete_inverse import betaincc, betaincinv, gammainccinv, gammaincinv
+from .ops.elementwise.incomplete import betainc, betaincc, gammainc, gammaincc
+from .ops.elementwise.incomplete_inverse import betainccinv, betaincinv, gammainccinv, gammaincinv
 from .ops.elementwise.integrals import (
     dawsn,
     erfi,
@@ -109,10 +109,12 @@ from .ops.elementwise.probability import (
     ndtr,
     ndtri,
     ndtri_exp,
+    pseudo_huber,
     rel_entr,
 )
+from .ops.elementwise.probability import huber_function as huber
 from .ops.elementwise.probability import kl_terms as kl_div
-from .ops.elementwise.special import gammasgn, rgamma, zeta
+from .ops.elementwise.special import gammasgn, loggamma, rgamma, zeta
 from .ops.elementwise.spherical import (
     airy,
     spherical_in,
@@ -124,16 +126,16 @@ from .ops.elementwise.spherical import (
 expit, log_expit, psi, jn, kn, yn = sigmoid, logsigmoid, digamma, jv, kv, yv
 
 __all__ = [
-    "airy", "beta", "betainc", "betaincc", "betaincinv", "betaln", "boxcox", "boxcox1p", "cbrt",
-    "cosm1", "dawsn", "digamma", "ellipe", "ellipk", "ellipkm1", "entr", "erf", "erfc", "erfcinv",
-    "erfcx", "erfi", "erfinv", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
+    "airy", "beta", "betainc", "betaincc", "betainccinv", "betaincinv", "betaln", "boxcox",
+    "boxcox1p", "cbrt", "cosm1", "dawsn", "digamma", "ellipe", "ellipk", "ellipkm1", "entr", "erf",
+    "erfc", "erfcinv", "erfcx", "erfi", "erfinv", "eval_chebyt", "eval_chebyu", "eval_gegenbauer",
     "eval_genlaguerre", "eval_hermite", "eval_hermitenorm", "eval_jacobi", "eval_laguerre",
-    "eval_legendre", "exp1", "exp10", "exp2", "expi", "expit", "expm1", "expn", "exprel",
-    "fresnel", "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln",
-    "gammasgn", "hyp0f1", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "inv_boxcox",
-    "inv_boxcox1p", "iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn",
-    "kv", "kve", "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit",
-    "logsumexp", "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "polygamma", "powm1",
+    "eval_legendre", "exp1", "exp10", "exp2", "expi", "expit", "expm1", "expn", "exprel", "fresnel",
+    "gamma", "gammainc", "gammaincc", "gammainccinv", "gammaincinv", "gammaln", "gammasgn", "huber",
+    "hyp0f1", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "inv_boxcox", "inv_boxcox1p", "iv",
+    "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kn", "kv", "kve",
+    "lambertw", "log1p", "log_expit", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp",
+    "multigammaln", "ndtr", "ndtri", "ndtri_exp", "owens_t", "polygamma", "powm1", "pseudo_huber",
     "psi", "rel_entr", "rgamma", "shichi", "sici", "sinc", "softmax", "spence", "spherical_in",
     "spherical_jn", "spherical_kn", "spherical_yn", "wrightomega", "xlog1py", "xlogy", "y0", "y1",
     "yn", "yv", "zeta",

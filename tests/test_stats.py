@@ -257,7 +257,9 @@ _DISTRIBUTIONS = sorted(
 def test_python_numbers_beside_a_tensor_leave_its_dtype(name, dtype):
     distribution, tensor = getattr(mg.stats, name), mg.tensor([0.25, 1.0], dtype=dtype)
     shapes = [0.5] * _SHAPES.get(name, 0)
-    for function in ("pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "pmf", "logpmf"):
+    for function in (
+        "pdf", "logpdf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf", "pmf", "logpmf",
+    ):  # fmt: skip
         if f := getattr(distribution, function, None):
             assert f(tensor, *shapes).dtype == dtype
             assert not shapes or f(1.0, tensor, *shapes[1:]).dtype == dtype

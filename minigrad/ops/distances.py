@@ -15,7 +15,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .axes import array_like, as_floating, constant_like, sum_to, widen
+from .axes import array_like, as_floating, constant_like, sum_to
 from .batching import align, needs_axes
 from .blocks import on_threads, spans
 from .index.scattering import sum_rows
@@ -239,8 +239,10 @@ class _Pairs(NamedTuple):
 
     def _pull(self, g: Any, y: Any, ha: Any, hb: Any) -> None:
         """Add to ha and hb, where they are not None."""
+        wide = self.a.dtype  # in it 1/y of a tiny y is a number
+        g, y = (c.astype(wide, copy=False) for c in (g, y))
         if self.p == 2:
-            near = self._near(np.square(y, dtype=self.a.dtype))
+            near = self._near(np.square(y))
             if near is not None and self._pull_by_products(g, y, near, ha, hb):
                 return
         for piece, x in self._from_differences():
@@ -252,7 +254,7 @@ class _Pairs(NamedTuple):
 
     def _pull_by_products(self, g: Any, y: Any, near: Any, ha: Any, hb: Any) -> bool:
         """Whether the gradients are finite, as ∞ a − ∞ b is not where ∞ (a − b) is."""
-        w = (widen(g) / widen(y)).astype(self.a.dtype, copy=False)
+        w = g / y
         w[np.unravel_index(near, y.shape)] = 0
         sums = w.sum(2), w.sum(1)
         if not all(np.isfinite(total).all() for total in sums):

@@ -178,3 +178,9 @@ def test_no_rows_and_rows_of_nothing():
 def test_how_many_entries_differ_has_gradient_zero(distances_of):
     x = mg.tensor(np.eye(2), requires_grad=True)
     assert not mg.grad(distances_of(x).sum(), x).numpy().any()
+
+
+def test_rows_next_to_each_other_at_the_end_of_float32_have_finite_slopes():
+    a = mg.tensor(np.array([[3e-40, -4e-40, 0]], "float32"), requires_grad=True)
+    y = mg.cdist(a, mg.zeros((1, 3), dtype="float32"))
+    np.testing.assert_allclose(mg.grad(y.sum(), a).numpy(), [[0.6, -0.8, 0]], rtol=1e-5)

@@ -123,3 +123,9 @@ def test_short_whole_numbers_without_a_sign_are_no_16_bit_floats(name):
     a, b = np.array([1, 2, 3], np.uint16), np.array([2, 1, 4], np.uint16)
     y = getattr(mg.special, name)(a, b)
     close(y, getattr(mg.special, name)(a.astype(float), b.astype(float)), 1e-6)
+
+
+def test_the_upper_beta_integral_keeps_a_number_below_the_rounding_of_one():
+    for a, b, x in ((1e-3, 0.5, 1e-300), (0.01, 1.0, 1e-100), (2.0, 1.0, 0.3)):
+        expected = float(mpmath.betainc(a, b, x, 1, regularized=True))
+        np.testing.assert_allclose(mg.special.betaincc(a, b, x), expected, rtol=1e-12)

@@ -34,3 +34,20 @@ def test_a_row_out_of_range_leaves_the_others_their_bits():
 def test_std_of_infinite_values_is_nan():
     with np.errstate(invalid="ignore"):
         assert np.isnan(mg.std(mg.tensor([np.inf, 1.0, 2.0])).item())
+
+
+def test_the_gradient_of_a_deviation_next_to_0_is_that_of_the_same_numbers_scaled():
+    x = np.array([3, -1, 2], "float32")
+    leaves = [mg.tensor(x * np.float32(s), requires_grad=True) for s in (1, 2.0**-130)]
+    expected, found = (mg.grad(mg.std(leaf), leaf).numpy() for leaf in leaves)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)  # these have 20 bits
+
+
+@pytest.mark.parametrize("p", [-1, -2])
+def test_an_infinite_entry_does_not_move_a_norm_of_negative_order(p):
+    x = mg.tensor([-np.inf, 1.0, 2.0], requires_grad=True)
+    y = mg.linalg.norm(x, p)
+    rest = mg.tensor([1.0, 2.0], requires_grad=True)
+    assert y.item() == mg.linalg.norm(rest, p).item()
+    expected = mg.grad(mg.linalg.norm(rest, p), rest).tolist()
+    assert mg.grad(y, x).tolist() == [0, *expected]

@@ -103,9 +103,10 @@ exprel = elementwise(
 
 def _near_and_far(m: Any, near: Any, far: Any) -> Any:
     """near(m) for |m| < ½, where differences of K and E cancel, and at 1, where they are ∞ − ∞;
-    far(m) elsewhere."""
-    small = (np.abs(m) < 0.5) | (m == 1)
-    return np.where(small, near(np.where(small, m, 0.25)), far(np.where(small, 0.75, m)))
+    far(m) elsewhere; at −∞ both slopes are 0."""
+    small, end = (np.abs(m) < 0.5) | (m == 1), m == -np.inf
+    beyond = far(np.where(small | end, 0.75, m))
+    return np.where(small, near(np.where(small, m, 0.25)), np.where(end, 0, beyond))
 
 
 def _ellipk_far(m: Any) -> Any:

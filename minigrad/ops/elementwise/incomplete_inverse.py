@@ -1,17 +1,18 @@
 """Quantiles of the gamma and beta distributions: the inverses of incomplete.py, by SciPy's names.
 
 By the implicit function theorem: where P(a, x) = q, dx/dq = 1/p and dx/da = −∂P/∂a / p with the
-density p = ∂P/∂x.
+density p = ∂P/∂x; at an end of the support, where p may be 0, ∂P/∂a is too, and y does not move.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ...core.primitive import composite, elementwise
+from ...core.primitive import elementwise
 from ...core.registry import op
 from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
+from .selection import zero_wins
 from .special import lgamma
 from .support import of_several
 
@@ -24,7 +25,7 @@ def _gamma_spread(a: Any, y: Any) -> Any:
 
 
 def _gamma_da(a: Any, y: Any) -> Any:
-    return -gammainc_derivative(a, y, order=1) * _gamma_spread(a, y)
+    return zero_wins(-gammainc_derivative(a, y, order=1), _gamma_spread(a, y))
 
 
 gammaincinv = elementwise(
@@ -51,11 +52,19 @@ def _beta_spread(a: Any, b: Any, y: Any) -> Any:
     return np.exp(betaln(a, b) - op.xlogy(a - 1, y) - op.xlog1py(b - 1, -y))
 
 
+def _beta_da(a: Any, b: Any, y: Any) -> Any:
+    return zero_wins(-betainc_derivative(a, b, y, order=(1, 0)), _beta_spread(a, b, y))
+
+
+def _beta_db(a: Any, b: Any, y: Any) -> Any:
+    return zero_wins(-betainc_derivative(a, b, y, order=(0, 1)), _beta_spread(a, b, y))
+
+
 betaincinv = elementwise(
     lambda a, b, q: of_several("betaincinv", a, b, q),
     name="betaincinv",
-    da=lambda a, b, y: -betainc_derivative(a, b, y, order=(1, 0)) * _beta_spread(a, b, y),
-    db=lambda a, b, y: -betainc_derivative(a, b, y, order=(0, 1)) * _beta_spread(a, b, y),
+    da=_beta_da,
+    db=_beta_db,
     dq=_beta_spread,
     doc="""betainc(a, b, y) = q, 0 ≤ q ≤ 1 ;  ∂y/∂q = B(a, b) y¹⁻ᵃ (1 − y)¹⁻ᵇ
 
@@ -63,8 +72,11 @@ betaincinv = elementwise(
     """,
 )
 
-
-@composite
-def betaincc(a: Any, b: Any, x: Any) -> Any:
-    """y = 1 − betainc(a, b, x), computed as betainc(b, a, 1 − x) ;  the derivatives are its own"""
-    return op.betainc(b, a, 1 - x)
+betainccinv = elementwise(
+    lambda a, b, q: of_several("betainccinv", a, b, q),
+    name="betainccinv",
+    da=_beta_da,
+    db=_beta_db,
+    dq=lambda a, b, y: -_beta_spread(a, b, y),
+    doc="betaincc(a, b, y) = q, 0 ≤ q ≤ 1 ;  ∂y/∂q = −B(a, b) y¹⁻ᵃ (1 − y)¹⁻ᵇ",
+)

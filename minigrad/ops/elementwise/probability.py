@@ -11,7 +11,7 @@ from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
-from .selection import keep
+from .selection import keep, zero_wins
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
 from .support import in_float32, narrow, of_several, special_function
 
@@ -21,10 +21,41 @@ SQRT_2PI = math.sqrt(2 * math.pi)
 
 # -- the normal distribution -----------------------------------------------------------------
 
+
+@primitive(kind="elementwise")
+def standard_score(x, loc, scale):
+    """y = (x − loc)/scale ;  ∂y/∂x = 1/scale, ∂y/∂loc = −1/scale, ∂y/∂scale = −y/scale
+
+    Where x is infinite the gradient in scale is 0 if nothing behind it depends on y.
+    """
+    return (x - loc) / scale
+
+
+@standard_score.vjp("x")
+def standard_score_dx(g, scale):
+    return g / scale
+
+
+@standard_score.vjp("loc")
+def standard_score_dloc(g, scale):
+    return -g / scale
+
+
+@standard_score.vjp("scale")
+def standard_score_dscale(g, scale, y):
+    return zero_wins(-g, y) / scale
+
+
+normal_density = elementwise(
+    in_float32(lambda x: np.exp(-0.5 * x * x) / SQRT_2PI),
+    name="normal_density",
+    dx=lambda x, y: -y * keep(x, y != 0),
+    doc="y = φ(x) = e^−x²/2/√2π ;  dy/dx = −x φ(x), 0 at ±∞",
+)
 ndtr = elementwise(
     in_float32(special_function("ndtr")),
     name="ndtr",
-    dx=lambda x: np.exp(-0.5 * x * x) / SQRT_2PI,
+    dx=lambda x: normal_density(x),
     doc="y = Φ(x) = ∫₋∞ˣ e^−t²/2 dt/√2π ;  dy/dx = e^−x²/2/√2π",
 )
 ndtri = elementwise(
@@ -133,6 +164,42 @@ kl_terms = elementwise(  # kl_div is the loss
     doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
 
     The terms of the generalized Kullback-Leibler divergence, each 0 or more.
+    """,
+)
+
+huber_function = elementwise(  # huber is the loss
+    lambda delta, r: of_several("huber", delta, r),
+    name="huber_function",
+    ddelta=lambda delta, r: keep(np.abs(r) - delta, np.abs(r) > delta),
+    dr=lambda delta, r: np.where(np.abs(r) > delta, np.copysign(delta, r), r),
+    doc="""y = r²/2 for |r| ≤ δ, δ |r| − δ²/2 beyond ;  ∂y/∂r = r, ±δ, ∂y/∂δ = max(|r| − δ, 0)
+
+    Huber's loss (1964) of residuals r, which are the second argument; ∞ for δ < 0.
+    """,
+)
+
+
+def _root_and_share(delta: Any, r: Any) -> tuple:
+    """h = √(δ² + r²), 1 where that is 0, and (h − δ)/r = r/(h + δ)."""
+    nothing = (delta == 0) & (r == 0)
+    h = np.where(nothing, 1, np.hypot(delta, r))
+    return h, r / (h + delta)
+
+
+def _pseudo_huber_ddelta(delta: Any, r: Any) -> Any:
+    """(h − δ)²/h, without the difference"""
+    h, share = _root_and_share(delta, r)
+    return r / h * r * share * share
+
+
+pseudo_huber = elementwise(
+    lambda delta, r: of_several("pseudo_huber", delta, r),
+    name="pseudo_huber",
+    ddelta=_pseudo_huber_ddelta,
+    dr=lambda delta, r: r * (delta / _root_and_share(delta, r)[0]),
+    doc="""y = δ (h − δ), h = √(δ² + r²) ;  ∂y/∂r = δ r/h, ∂y/∂δ = (h − δ)²/h
+
+    A smooth function between r²/2 for r far below δ and δ |r|; ∞ for δ < 0.
     """,
 )
 

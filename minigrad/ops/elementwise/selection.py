@@ -94,6 +94,13 @@ def keep_dx(g, condition):
     return keep(g, condition)
 
 
+def zero_wins(a: Any, b: Any) -> Any:
+    """a · b, where 0 · ∞ is 0: of a cotangent and a derivative, what is behind a branch not taken
+    or a constant stays 0."""
+    a_counts, b_counts = (b != 0) | (np.abs(a) != np.inf), (a != 0) | (np.abs(b) != np.inf)
+    return keep(a, a_counts) * keep(b, b_counts)
+
+
 @primitive(kind="elementwise", constants=["condition"])
 def where(condition, a, b):
     """y = a where the condition holds, else b ;  g goes to the chosen side, exactly 0 to the other

@@ -10,6 +10,7 @@ from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
 from .. import logistic, normal
 from ..in_place import filled_by
+from .complex_polygamma import complex_polygamma
 from .selection import keep
 from .support import exp_as_quotient, in_float32, special_function, zero
 
@@ -164,6 +165,8 @@ def zeta(x: float, q: Any = 1.0) -> Any:
 @in_float32
 def polygamma_of(x, order=1):
     """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
+    if x.dtype.kind == "c":
+        return complex_polygamma(x, order).astype(x.dtype)
     y = (-1) ** (order + 1) * math.factorial(order) * _zeta(float(order + 1), x)
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y  # SciPy answers in float64
 
@@ -193,6 +196,15 @@ lgamma = elementwise(
     dx=lambda x: digamma(x),
     doc="y = log |Γ(x)| ;  dy/dx = digamma(x)",
 )
+loggamma = elementwise(
+    in_float32(special_function("loggamma")),
+    name="loggamma",
+    dx=lambda x: digamma(x),
+    doc="""y = log Γ(x), NaN for real x < 0 ;  dy/dx = digamma(x)
+
+    Of complex x the branch that is real above 0, with one cut along the negative axis.
+    """,
+)
 gamma = elementwise(
     in_float32(special_function("gamma")),
     name="gamma",
@@ -204,10 +216,13 @@ gamma = elementwise(
 def _rgamma_dx(x: Any) -> Any:
     """−ψ(x)/Γ(x), in three forms of which each is accurate, and differentiable, where it is used.
 
-    By Γ(x + 1) = x Γ(x) near 0, by Γ(x) Γ(−x) = −π/(x sin πx) below: −ψ(x)/Γ(x) is ∞ · 0 at a pole.
+    By Γ(x + 1) = x Γ(x) near 0, by Γ(x) Γ(−x) = −π/(x sin πx) below: −ψ(x)/Γ(x) is ∞ · 0 at a pole,
+    where that of a complex x is NaN, and at ∞, where it is 0.
     """
-    right, left = x >= 0.5, x <= -0.5
-    a = np.where(right, x, 1)
+    if x.dtype.kind == "c":
+        return -digamma(x) * rgamma(x)
+    right, left, finite = x >= 0.5, x <= -0.5, x != np.inf
+    a = np.where(right & finite, x, 1)
     b = np.where(right | left, 0, x)
     c = np.where(left, x, -1)
     n = np.round(c)
@@ -215,7 +230,8 @@ def _rgamma_dx(x: Any) -> Any:
     sine, cosine = sign * np.sin(turn), sign * np.cos(turn)
     below = gamma(-c) * c * ((digamma(-c) - 1 / c) * sine / math.pi - cosine)
     near = rgamma(1 + b) * (1 - b * digamma(1 + b))
-    return np.where(right, -digamma(a) * rgamma(a), np.where(left, below, near))
+    above = -digamma(a) * keep(rgamma(a), finite)
+    return np.where(right, above, np.where(left, below, near))
 
 
 rgamma = elementwise(

@@ -69,8 +69,10 @@ def _scaled_std(x: Any, options: dict, lost: Any, y: Any) -> Any:
 @std.vjp("x")
 def std_dx(g, x, y, axis, ddof, keepdims, correction):
     n = _degrees(x.shape, axis, ddof if correction is None else correction)
-    g, y = (keep_axes(c, x.shape, axis, keepdims) for c in (g, y))
-    return divided(widen(g) / n, y) * _centred(x, axis)
+    g, y = (widen(keep_axes(c, x.shape, axis, keepdims)) for c in (g, y))
+    constant = y == 0
+    # of (x − mean)/y, which is of the size of √n, nothing overflows, of g/y what is over a tiny y
+    return np.where(constant, 0, g / n) * (_centred(x, axis) / np.where(constant, np.inf, y))
 
 
 def _degrees(shape: tuple, axis: Any, ddof: float) -> float:
@@ -116,7 +118,9 @@ def p_norm_dx(g, x, y, axis, keepdims, p):
     none = np.logical_or(r == 0, y == 0)
     r = np.where(none, 1, r)
     share = (r / np.where(none, 1, y)) ** (p - 1)
-    return np.where(none, 0, g * (x / r) * share)
+    if x.dtype.kind == "c":
+        return np.where(none, 0, g * (x / r) * share)
+    return np.where(none, 0, g * np.copysign(share, x))  # x/|x| of an infinite x would be NaN
 
 
 @composite(numpy=np.linalg.vector_norm)

@@ -184,6 +184,7 @@ for _name, _value, _slope in (("ellipk", np.inf, np.inf), ("ellipe", 1.0, -np.in
         points=[
             Point("0", (0.0,), math.pi / 2, (math.copysign(math.pi / 8, _slope),)),
             Point("1", (1.0,), _value, (_slope,)),
+            Point("−∞", (-np.inf,), 0.0 if _slope > 0 else np.inf, (0.0,)),
         ],
     )
 register_op(

@@ -21,6 +21,23 @@ register_op(
     dtypes=REAL,
     points=[Point("far to the left", (-60.0,), 0.0, (0.0,)), Point("0", (0.0,), 0.5)],
 )
+register_op(
+    "normal_density",
+    unary(),
+    reference=lambda x: np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi),
+    dtypes=REAL,
+    points=[
+        Point("0", (0.0,), 1 / math.sqrt(2 * math.pi), (0.0,)),
+        Point("∞", (np.inf,), 0.0, (0.0,)),
+    ],
+)
+register_op(
+    "standard_score",
+    several((-2, 2), (-2, 2), (0.5, 2)),
+    reference=lambda x, loc, scale: (x - loc) / scale,
+    dtypes=REAL,
+    points=[Point("at loc", (3.0, 3.0, 2.0), 0.0, (0.5, -0.5, 0.0))],
+)
 register_op("ndtri", unary(0.1, 0.9), reference=from_scipy("ndtri"), dtypes=REAL)
 register_op("erfcinv", unary(0.2, 1.8), reference=from_scipy("erfcinv"), dtypes=REAL)
 register_op(
@@ -78,6 +95,30 @@ register_op(
     reference=from_scipy("rel_entr"),
     dtypes=WIDE,
     skips=POSITIVE,
+)
+
+register_op(
+    "huber_function",
+    both(binary((1.1, 2), (-1, 1)), binary((0.2, 0.8), (-3, -1)), binary((0.2, 0.8), (1, 3))),
+    reference=from_scipy("huber"),
+    dtypes=WIDE,
+    points=[
+        Point("at δ", (1.0, 1.0), 0.5, (0.0, 1.0)),
+        Point("far out", (2.0, -1e300), 2e300, (1e300, -2.0)),
+        Point("no bound", (np.inf, 3.0), 4.5, (0.0, 3.0)),
+    ],
+)
+register_op(
+    "pseudo_huber",
+    binary((0.3, 2), (-3, 3)),
+    reference=from_scipy("pseudo_huber"),
+    dtypes=WIDE,
+    points=[
+        Point("3, 4, 5", (3.0, 4.0), 6.0, (0.8, 2.4)),
+        Point("r = 0", (2.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("both 0", (0.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("δ = 0", (0.0, -3.0), 0.0, (3.0, 0.0)),
+    ],
 )
 
 _UNIT = {"K12": "densities: 0 ≤ x ≤ 1 alone, beyond it the logarithms are NaN"}
@@ -160,13 +201,18 @@ for _name, _theirs, _skips in (
         dtypes=WIDE,
         skips=_skips,
     )
-register_op(
-    "betainc",
-    several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8)),
-    reference=from_scipy("betainc"),
-    dtypes=WIDE,
-    skips=POSITIVE,
-)
+for _name, _theirs, _skips in (
+    ("betainc", "betainc", POSITIVE),
+    ("betaincc", "betaincc", {}),
+    ("upper_beta", "betaincc", POSITIVE),
+):
+    register_op(
+        _name,
+        several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8)),
+        reference=from_scipy(_theirs),
+        dtypes=WIDE,
+        skips=_skips,
+    )
 # no reference: SciPy has none; tests/ops/test_incomplete.py has mpmath's
 register_op(
     "gammainc_derivative",

@@ -26,6 +26,12 @@ def _lgamma(x):
     return _log(abs(from_mpmath("gamma")(x)))
 
 
+def _loggamma(x):
+    if x < 0:
+        raise ValueError("NaN below 0")
+    return _lgamma(x)
+
+
 def _erfc(x):
     if 0.5 < x < 1:  # SciPy takes 1 − erf x here, which is right to ULP of 1
         raise ValueError("outside of what 4 ULP can be asked for")
@@ -98,16 +104,24 @@ register_op(
     mp=_lgamma,
 )
 register_op(
+    "loggamma",
+    unary(0.6, 3),
+    reference=from_scipy("loggamma"),
+    dtypes=(*REAL, "complex128", "complex64"),
+    mp=_loggamma,
+)
+register_op(
     "rgamma",
     both(unary(0.6, 3), unary(-3.4, 0.4)),
     reference=from_scipy("rgamma"),
-    dtypes=REAL,
+    dtypes=(*REAL, "complex128"),
     mp=from_mpmath("rgamma"),
     points=[
         Point("0", (0.0,), 0.0, (1.0,)),
         Point("−1", (-1.0,), 0.0, (-1.0,)),
         Point("−2", (-2.0,), 0.0, (2.0,)),
         Point("−5", (-5.0,), 0.0, (-120.0,)),
+        Point("∞", (np.inf,), 0.0, (0.0,)),
     ],
 )
 register_op(
@@ -121,15 +135,24 @@ register_op(
     "digamma",
     unary(0.6, 3),
     reference=from_scipy("digamma"),
-    dtypes=REAL,
+    dtypes=(*REAL, "complex128"),
     mp=from_mpmath("digamma"),
     conditioned="zero between the poles, where SciPy takes π/tan(πx) from digamma(1 − x)",
 )
+
+
+def _polygamma_of(x, order):
+    if x.dtype.kind == "c":
+        psi = from_mpmath("psi")
+        return np.vectorize(lambda z: complex(psi(order, z)), otypes=[x.dtype])(x)
+    return from_scipy("polygamma")(order, x).astype(x.dtype)
+
+
 register_op(
     "polygamma_of",
     both(unary(0.6, 3, order=1), unary(0.6, 3, order=2)),
-    reference=lambda x, order: from_scipy("polygamma")(order, x).astype(x.dtype),
-    dtypes=REAL,
+    reference=_polygamma_of,
+    dtypes=(*REAL, "complex128"),
     skips={
         "K16": "mpmath takes seconds for one value at 320 digits; K16 of digamma checks order 1"
     },

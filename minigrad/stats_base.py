@@ -1,0 +1,69 @@
+"""What the distributions of one number in mg.stats share: location, scale, support, logarithms."""
+
+from typing import Any
+
+import numpy as np
+
+from .core.registry import op
+from .ops.axes import floating_together
+from .ops.elementwise.probability import standard_score
+
+
+def standard(x: Any, loc: Any, scale: Any, *shapes: Any) -> tuple:
+    """z = (x − loc)/scale, then the shape parameters and the scale, all floats; Python numbers are
+    weak."""
+    x, loc, scale, *floats = floating_together(x, loc, scale, *shapes)
+    return (standard_score(x, loc, scale), *floats, scale)
+
+
+def quantile(standard: Any, q: Any, loc: Any, scale: Any, *shapes: Any) -> Any:
+    """standard(q, *shapes) · scale + loc, NaN for shares q beyond 0 to 1."""
+    q, loc, scale, *floats = floating_together(q, loc, scale, *shapes)
+    with np.errstate(divide="ignore"):  # the quantiles of 0 and 1 may be infinite
+        z = standard(op.where((q < 0) | (q > 1), np.nan, q), *floats)
+    return z * scale + loc
+
+
+def log_share(share: Any, rest: Any) -> Any:
+    """log share, where rest = 1 − share: by the smaller of the two, so that near 1, too, it has all
+    its digits. Each is replaced where the other is used, so that no derivative there is NaN, and
+    so is a share of 0: its logarithm is −∞, with gradient 0, like that of a density outside."""
+    near, nothing = share > 0.5, share == 0
+    high = op.log1p(-op.where(near, rest, 0.0))
+    low = op.log(op.where(near | nothing, 1.0, share))
+    return op.where(nothing, -np.inf, op.where(near, high, low))
+
+
+def inside_of(inside: Any, z: Any, log_density: Any) -> Any:
+    """log_density of z where `inside`, else −∞; what lies outside is replaced before it, so that
+    neither its value nor its derivative can be NaN there (log_density takes the safe z). NaN is no
+    number outside: it counts as inside, and so comes back."""
+    return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
+
+
+class Continuous:
+    """Base: pdf is the exponential of logpdf, sf, logcdf and logsf follow from cdf."""
+
+    def pdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The density at x."""
+        return op.exp(self.logpdf(*args, **kwargs))
+
+    def logcdf(self, *args: Any, **kwargs: Any) -> Any:
+        """log cdf(x)"""
+        return log_share(self.cdf(*args, **kwargs), self.sf(*args, **kwargs))
+
+    def sf(self, *args: Any, **kwargs: Any) -> Any:
+        """1 − cdf(x)"""
+        return 1 - self.cdf(*args, **kwargs)
+
+    def logsf(self, *args: Any, **kwargs: Any) -> Any:
+        """log sf(x)"""
+        return log_share(self.sf(*args, **kwargs), self.cdf(*args, **kwargs))
+
+    def logpdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm of the density."""
+        raise NotImplementedError
+
+    def cdf(self, *args: Any, **kwargs: Any) -> Any:
+        """The probability of values up to x."""
+        raise NotImplementedError

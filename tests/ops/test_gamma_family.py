@@ -1,0 +1,68 @@
+"""Gamma's kin in mg.special: complex arguments, and where they end."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.core.registry import op
+from minigrad.testing import gradcheck, gradgradcheck
+
+mpmath = pytest.importorskip("mpmath", reason="mpmath is not installed")
+pytest.importorskip("scipy", reason="SciPy is not installed")
+rng = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("size", [0.1, 1.0, 5.0, 50.0])
+def test_polygamma_of_complex_numbers_is_mpmaths(order, size):
+    z = (rng.normal(size=20) + 1j * rng.normal(size=20)) * size
+    with mpmath.workdps(25):
+        expected = [complex(mpmath.psi(order, mpmath.mpc(v))) for v in z]
+    np.testing.assert_allclose(op.polygamma(order, z), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["loggamma", "digamma", "rgamma"])
+def test_complex_arguments_have_derivatives_on_both_sides_of_the_axis(name):
+    z = np.array([0.7 + 0.4j, -1.6 + 0.5j, -2.3 - 0.8j, 4 - 3j])
+    f = getattr(mg.special, name)
+    assert gradcheck(f, (z,)) and gradgradcheck(f, (z,))
+
+
+def test_loggamma_is_mpmaths_and_nan_for_real_numbers_below_zero():
+    z = np.array([0.3 + 5j, -3.4 + 0.1j, -3.4 - 0.1j, 30 - 20j])
+    expected = [complex(mpmath.loggamma(v)) for v in z]
+    np.testing.assert_allclose(mg.special.loggamma(z), expected, rtol=1e-13)
+    x = mg.special.loggamma(mg.tensor([-0.5, 0.5, 2.5]))
+    np.testing.assert_allclose(x, [np.nan, 0.5723649429247001, 0.2846828704729192], rtol=1e-14)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_one_over_gamma_ends_flat_at_infinity(order):
+    x = mg.tensor(np.inf, requires_grad=True)
+    y = mg.special.rgamma(x)
+    for _ in range(order):
+        y = mg.grad(y, x, create_graph=True)
+        assert y.item() == 0
+
+
+@pytest.mark.parametrize("name", ["ellipk", "ellipe"])
+def test_elliptic_integrals_are_flat_at_minus_infinity(name):
+    x = mg.tensor(-np.inf, requires_grad=True)
+    g = mg.grad(getattr(mg.special, name)(x), x, create_graph=True)
+    assert g.item() == 0 and mg.grad(g, x).item() == 0
+
+
+@pytest.mark.parametrize("name", ["huber", "pseudo_huber"])
+def test_hubers_functions_are_scipys_with_both_derivatives(name):
+    import scipy.special
+
+    delta, r = np.array([0.5, 1.5, 1.0, 2.0]), np.array([-3.0, 0.7, 1e8, 0.0])
+    f = getattr(mg.special, name)
+    np.testing.assert_allclose(f(delta, r), getattr(scipy.special, name)(delta, r), rtol=1e-14)
+    assert gradcheck(f, (delta[:2], r[:2])) and gradgradcheck(f, (delta[:2], r[:2]))
+
+
+def test_the_slope_of_pseudo_huber_in_delta_keeps_its_digits_for_small_residuals():
+    delta = mg.tensor(1.0, requires_grad=True)
+    g = mg.grad(mg.special.pseudo_huber(delta, 1e-5), delta)
+    np.testing.assert_allclose(g.item(), 2.5e-21, rtol=1e-9)  # r⁴/4δ³
