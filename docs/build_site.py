@@ -21,6 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mathml import with_mathml
 
 ROOT = Path(__file__).parents[1]
+# Browsers find no font with what formulas need (how deep an index stands, parentheses that grow)
+# by themselves on every system; these are what systems have.
+FONTS = """math {
+  font-family: "Latin Modern Math", "STIX Two Math", "Cambria Math", "Libertinus Math",
+    "DejaVu Math TeX Gyre", "Noto Sans Math", math;
+}
+"""
 ROOMS = {  # page: (title, modules)
     "tensors": ("Tensors and modes", ["core.create", "core.tensor", "core.modes", "core.events"]),
     "ops": ("The kinds of op", ["core.primitive", "core.custom", "core.extension"]),
@@ -65,6 +72,7 @@ def gather(pages: Path) -> list:
             beside = pages / "tutorials" / notebook.stem / picture  # its page is a folder there
             beside.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / "tutorials" / picture, beside)
+    (pages / "formulas.css").write_text(FONTS, encoding="utf-8")
     (pages / "api").mkdir()
     for name, (title, modules) in ROOMS.items():
         parts = [f"# {title}\n", *[f"::: minigrad.{module}\n" for module in modules]]
@@ -143,6 +151,8 @@ def settings(pages: Path, site: Path, navigation: list) -> dict:
                 {"media": "(prefers-color-scheme: dark)", "scheme": "slate", "primary": "indigo"},
             ],
         },
+        "extra_css": ["formulas.css"],
+        "validation": {"links": {"anchors": "warn", "unrecognized_links": "warn"}},
         "plugins": ["search", {"mkdocs-jupyter": {"execute": False}},
                     {"mkdocstrings": {"handlers": {"python": reader}}}],
         "markdown_extensions": ["tables", "fenced_code", "toc", "pymdownx.highlight",

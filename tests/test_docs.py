@@ -1,5 +1,6 @@
 """docs/ops.md is what the registry says now; every op explains itself; docstring examples run."""
 
+import ast
 import doctest
 import importlib
 import json
@@ -85,6 +86,23 @@ def test_the_site_has_a_page_for_every_link(tmp_path):
         for target in re.findall(r"\]\(([^)\s#]+)[^)]*\)", text):
             assert ":" in target or (page.parent / target).is_file(), (page.name, target)
         assert page.name != "ops.md" or "][" not in text, "Markdown takes x[i][j] for a link"
+
+
+def test_no_docstring_has_what_markdown_takes_for_a_link():
+    for file in Path(minigrad.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                text = re.sub(r"`[^`]*`", "code", ast.get_docstring(node) or "")
+                text = re.sub(r"^ {4}.*$", "", text, flags=re.MULTILINE)  # code too
+                assert "](" not in text, file
+
+
+def test_the_site_names_fonts_for_its_formulas(tmp_path):
+    pytest.importorskip("yaml")
+    site = runpy.run_path(str(ROOT / "docs" / "build_site.py"))
+    navigation = site["gather"](tmp_path)
+    (sheet,) = site["settings"](tmp_path, tmp_path, navigation)["extra_css"]
+    assert "DejaVu Math TeX Gyre" in (tmp_path / sheet).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

@@ -322,10 +322,9 @@ print(report_advice.as_text(report_of(log).findings, 100))
 
 # %% [markdown]
 # One kind of finding is new: an **unused gradient**. The points are given and nobody reads their
-# gradient; yet they were made with `requires_grad=True`, so each step computes it. It is listed
-# twice: made by the backward in the first step, and from then on added to what is there, since
-# nobody clears it either. (The others are the price of what the script wants: there is always a
-# slowest line, only another one.)
+# gradient; yet they were made with `requires_grad=True`, so each step computes it, and
+# adds it to what is there, since nobody clears it either. (The others are the price of what the
+# script wants: there is always a slowest line, only another one.)
 
 # %%
 source = repaired(source, "mg.tensor(points, requires_grad=True)", "mg.tensor(points)")

@@ -131,6 +131,11 @@ def measure_step(
     """Median times of one rank's step without communication: loss() is the forward, rest() what
     follows the backward. Meant for a world of one rank; elsewhere it holds the others back.
     """
+    if not isinstance(model, DataParallel):
+        raise TypeError(
+            f"measure_step: model is a {type(model).__name__}, whose buckets nobody fills; "
+            "wrap it: model = mg.distributed.DataParallel(model)"
+        )
     seen = []
     for _ in range(repeats + 2):
         model.zero_grad()
@@ -142,7 +147,10 @@ def measure_step(
         rest()
         t3 = perf_counter()
         timeline = model.timeline
-        assert timeline is not None
+        if timeline is None:
+            raise ValueError(
+                "measure_step: loss() did not come from model(...), of which it is to be"
+            )
         # the timeline counts from the first complete gradient; its end is the backward's
         first = (t2 - t1) - timeline.done / 1e9
         seen.append((t1 - t0, t2 - t1, t3 - t2, *(first + t / 1e9 for t in timeline.ready)))

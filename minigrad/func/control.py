@@ -118,7 +118,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
 
 
 def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
-    """branches[index](*operands); an index beyond the ends takes the nearest branch.
+    """`branches[index](*operands)`; an index beyond the ends takes the nearest branch.
 
     One branch runs, recorded as usual. Under vmap, where index differs from example to example,
     all branches run that an example takes, in the way of cond.

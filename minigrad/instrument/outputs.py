@@ -89,8 +89,7 @@ class Outputs:
                 if self.out is None:
                     _print(text, name, sys.stderr)
                 else:
-                    path = self._path(name).replace("{n}", str(self.number))
-                    formats.write_whole(path, text + "\n")
+                    formats.write_whole(self._path(name), text + "\n")
             except (OSError, ValueError) as error:
                 if not self._complained:
                     complain(f"the profile could not be written: {error}")
@@ -121,8 +120,12 @@ class Outputs:
                 os.unlink(log.place)
 
     def _path(self, name: str) -> str:
-        """Where one of several formats goes: the path with the format's own ending."""
-        out = self.out or ""
+        """Where one of several formats goes: the path with the format's own ending.
+
+        {n} in it is the number of the table; of the log there is one, the first.
+        """
+        number = 1 if name in FROM_LOG else self.number
+        out = (self.out or "").replace("{n}", str(number))
         if not self.several:
             return out
         own = next((s for s in sorted(SUFFIXES.values(), key=len)[::-1] if out.endswith(s)), "")

@@ -1,6 +1,7 @@
 """minigrad-gradcheck: every check on every op, with a matrix at the end.
 
-Exit code 0: all passed. 1: something failed. 2: wrong usage. 130: interrupted.
+Exit code 0: all passed. 1: something failed. 2: wrong usage. 130: interrupted; what was checked
+until then is told.
 """
 
 import argparse
@@ -10,7 +11,8 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from contextlib import contextmanager
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 
@@ -88,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"minigrad-gradcheck: {where}: {error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("interrupted: no report was written", file=sys.stderr)
+        print("minigrad-gradcheck: interrupted", file=sys.stderr)
         return 130
 
 
@@ -115,14 +117,26 @@ def _run(options: argparse.Namespace) -> int:
         raise _UsageError(f"--report {options.report}: is a folder")
     report = Report(options.level, options.seed)
     start = perf_counter()
-    for outcomes, context in progress(_checked(options, names, checks), len(names), "gradcheck"):
-        report.outcomes += outcomes
-        report.notes |= context.notes
-        for outcome in outcomes:
-            if outcome.status == "fail":
-                print(failure_text(outcome), flush=True)
+    try:
+        for outcomes, context in progress(
+            _checked(options, names, checks), len(names), "gradcheck"
+        ):
+            report.outcomes += outcomes
+            report.notes |= context.notes
+            for outcome in outcomes:
+                if outcome.status == "fail":
+                    print(failure_text(outcome), flush=True)
+    except KeyboardInterrupt:
+        report.cut_off_from = len(names)
     report.seconds = perf_counter() - start
-    _finish(report, options.report)
+    _print_result(report)
+    if report.cut_off_from is not None:
+        unwritten = "; no report was written" if options.report else ""
+        print(f"minigrad-gradcheck: interrupted{unwritten}", file=sys.stderr)
+        return 130
+    if options.report:
+        write(report, options.report)
+        print(f"wrote {options.report}")
     return 1 if report.failed or not report.outcomes else 0
 
 
@@ -164,18 +178,35 @@ def _checked(
     if jobs == 1:
         yield from map(check_one_op, tasks)
         return
+    others = active_children()
     pool = ProcessPoolExecutor(
         jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules,)
     )
     try:
-        yield from pool.map(check_one_op, tasks, chunksize=4)
+        with _unheard(signal.SIGINT):
+            results = pool.map(check_one_op, tasks, chunksize=4)  # starts the processes
+        yield from results
+    except BaseException:  # their checks can take minutes, and nobody will read the results
+        for process in active_children():
+            if process not in others:
+                process.terminate()
+        raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
+@contextmanager
+def _unheard(signum: signal.Signals) -> Iterator[None]:
+    """Hold a signal back; processes started inside never hear it, from their first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _prepare(modules: Sequence[str]) -> None:
-    """A new process knows the same ops; an interrupt is for the first process to answer."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A new process knows the same ops."""
     _import(modules)
     op_names()
 
@@ -189,15 +220,13 @@ def check_one_op(task: tuple[str, list[str], str, int]) -> tuple[list[Outcome], 
     return outcomes, context
 
 
-def _finish(report: Report, path: str | None) -> None:
-    """The matrix, the skips and the last line, on stdout; the report in its file."""
-    _print_matrix(report)
+def _print_result(report: Report) -> None:
+    """The matrix, the skips and the last line, on stdout."""
+    if report.outcomes:
+        _print_matrix(report)
     for (check, reason), count in sorted(report.skips.items()):
         print(f"skipped {check} ×{count}: {reason}")
-    print(report.summary())
-    if path:
-        write(report, path)
-        print(f"wrote {path}")
+    print(report.summary(), flush=True)
 
 
 def _print_matrix(report: Report) -> None:

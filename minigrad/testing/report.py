@@ -20,6 +20,7 @@ class Report:
     outcomes: list[Outcome] = field(default_factory=list)
     notes: set[tuple[str, str, str]] = field(default_factory=set)
     seconds: float = 0.0
+    cut_off_from: int | None = None  # the ops that an interrupted run should have checked
 
     @property
     def failed(self) -> list[Outcome]:
@@ -38,13 +39,16 @@ class Report:
 
     def summary(self) -> str:
         """The last line of a run."""
-        ops = len({outcome.op for outcome in self.outcomes})
+        ops, of = len({outcome.op for outcome in self.outcomes}), self.cut_off_from
         bad = len({outcome.op for outcome in self.failed})
-        text = f"{_counted(ops, 'op')}, {_counted(len(self.outcomes), 'check')}, "
+        text = _counted(ops, "op") if of is None else f"{ops:,} of {_counted(of, 'op')}"
+        text += f", {_counted(len(self.outcomes), 'check')}, "
         text += f"{_counted(self.comparisons, 'comparison')}, "
-        text += f"{_counted(sum(self.skips.values()), 'skip')}, {self.seconds:.1f} s: "
-        wrong = f"{_counted(len(self.failed), 'failure')} in {_counted(bad, 'op')}"
-        return text + (wrong if bad else "all passed")
+        text += f"{_counted(sum(self.skips.values()), 'skip')}, {self.seconds:.1f} s"
+        text += ": " if of is None else ", then interrupted: "
+        if bad:
+            return text + f"{_counted(len(self.failed), 'failure')} in {_counted(bad, 'op')}"
+        return text + ("all passed" if of is None else "nothing had failed")
 
 
 def _counted(n: int, what: str) -> str:

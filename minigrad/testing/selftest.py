@@ -50,14 +50,20 @@ def verdicts(seed: int = 0) -> Iterator[Verdict]:
 
 def run_self_test(seed: int = 0, level: str = "fast") -> int:
     """Print what caught each plant, and the kill rate; 0 where it is 100 %."""
-    start, killed = perf_counter(), 0
-    for verdict in verdicts(seed):
-        killed += verdict.killed
-        caught = ", ".join(verdict.caught_by) or "NOT CAUGHT"
-        print(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}", flush=True)
-        for outcome in verdict.twin_failures:
-            print(f"  but its right twin fails {outcome.check}: {outcome.failures[0][1]}")
-    print(f"planted: {_rate(killed, len(PLANTS))}, {perf_counter() - start:.1f} s", flush=True)
+    start, killed, judged = perf_counter(), 0, 0
+    try:
+        for verdict in verdicts(seed):
+            judged += 1
+            killed += verdict.killed
+            caught = ", ".join(verdict.caught_by) or "NOT CAUGHT"
+            print(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}", flush=True)
+            for outcome in verdict.twin_failures:
+                print(f"  but its right twin fails {outcome.check}: {outcome.failures[0][1]}")
+    finally:  # an interrupt too is told how far it came
+        first = "" if judged == len(PLANTS) else f", the first {judged} of {len(PLANTS)}"
+        print(
+            f"planted{first}: {_rate(killed, judged)}, {perf_counter() - start:.1f} s", flush=True
+        )
     survivors = run_mutants(seed) if level == "full" else 0
     return 0 if killed == len(PLANTS) and not survivors else 1
 
@@ -65,12 +71,15 @@ def run_self_test(seed: int = 0, level: str = "fast") -> int:
 def run_mutants(seed: int) -> int:
     """Print the mutants of the ops' own rules that no check caught; how many they are."""
     start, made, survived = perf_counter(), 0, 0
-    for mutant in mutants(seed=seed):
-        made += mutant.differs
-        if mutant.survived:
-            survived += 1
-            print(f"NOT CAUGHT: {mutant.op}, rule for {mutant.rule}, {mutant.mutation}", flush=True)
-    print(f"mutants: {_rate(made - survived, made)}, {perf_counter() - start:.1f} s")
+    try:
+        for mutant in mutants(seed=seed):
+            made += mutant.differs
+            if mutant.survived:
+                survived += 1
+                place = f"{mutant.op}, rule for {mutant.rule}, {mutant.mutation}"
+                print(f"NOT CAUGHT: {place}", flush=True)
+    finally:
+        print(f"mutants: {_rate(made - survived, made)}, {perf_counter() - start:.1f} s")
     return survived
 
 

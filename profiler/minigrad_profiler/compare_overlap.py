@@ -6,6 +6,7 @@
 The forms take turns, so that what else the machine does disturbs both alike.
 """
 
+import copy
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,8 +52,18 @@ class Overlap:
 def compare_overlap(
     model: distributed.DataParallel, step: Callable[[], Any], repeats: int = 10
 ) -> Overlap:
-    """Run step() (forward and backward of `model`) in both forms by turns, on every rank."""
+    """Run step() (forward and backward of `model`) in both forms by turns, on every rank.
+
+    Parameters and buffers have their values again before each and at the end, so a step that also
+    trains has the same gradients to compute in both forms.
+    """
+    if not isinstance(model, distributed.DataParallel):
+        raise TypeError(
+            f"compare_overlap: model is a {type(model).__name__}, which communicates nothing; "
+            "wrap it: model = mg.distributed.DataParallel(model)"
+        )
     before = model.overlap
+    values = copy.deepcopy(model.state_dict())
     times: dict[bool, list[float]] = {True: [], False: []}
     hidden: list[float] = []
     gradients: dict[bool, list] = {}
@@ -60,6 +71,7 @@ def compare_overlap(
         for _ in range(repeats + 1):  # the first pair warms up
             for form in (True, False):
                 model.overlap = form
+                model.load_state_dict(values)
                 model.zero_grad()
                 distributed.barrier()
                 t0 = perf_counter()
@@ -74,6 +86,9 @@ def compare_overlap(
                 ]
     finally:
         model.overlap = before
+        model.load_state_dict(values)
+    if not hidden:
+        raise ValueError("compare_overlap: step() ran no backward of model(...), as it has to")
     pairs = zip(gradients[True], gradients[False], strict=True)
     same = all(a.tobytes() == b.tobytes() for a, b in pairs)
     share = statistics.median(hidden[1:])

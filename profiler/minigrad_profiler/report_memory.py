@@ -164,24 +164,38 @@ def _unread(columns: Shaped, steps: list[Mark]) -> list[Unread]:
     gradient, ever = _once(columns, "gradient"), np.zeros(len(born), bool)
     for step in steps:
         ever |= gradient & (born < step.t0) & (died > step.t1) & (used < step.t0)
+    first_uses = _first_uses(columns)
     groups: dict[tuple, list[int]] = {}
     for row in np.flatnonzero(ever).tolist():
-        groups.setdefault((columns.owner[row], columns.shapes.get(row, ())), []).append(row)
+        shape = _without_ones(columns.shapes.get(row, ()))
+        # The first gradient of a tensor may be the array of the op that read it, noted there; the
+        # sums that take its place are noted at the backward. What it is of joins them.
+        of = first_uses.get(shape) or columns.owner[row]
+        groups.setdefault((of, shape), []).append(row)
     found = []
-    for (number, shape), rows in groups.items():
-        made_by, place, _ = columns.owners[number]
+    for (of, _), rows in groups.items():
+        made_by, place, _ = columns.owners[columns.owner[rows[-1]]]
         largest = max(columns.bytes[row] for row in rows)
-        first_use = _first_use(columns, shape)
+        first_use = of if isinstance(of, tuple) else ()
+        shape = columns.shapes.get(rows[-1], ())
         found.append(Unread(place, made_by, shape, largest, len(rows), first_use))
     return sorted(found, key=lambda unread: -unread.bytes)
 
 
-def _first_use(columns: Shaped, shape: tuple) -> tuple[str, ...]:
-    """Lines at which arrays of this shape, which no op had made, were first given to an op."""
+def _first_uses(columns: Shaped) -> dict[tuple, tuple[str, ...]]:
+    """By shape, lines at which arrays which no op had made were first given to an op."""
     kinds = CATEGORIES.index("input"), CATEGORIES.index("parameter")
-    rows = [row for row, other in columns.shapes.items() if other == shape]
-    places = [columns.owners[columns.owner[r]][1] for r in rows if columns.first[r] in kinds]
-    return tuple(dict.fromkeys(filter(None, places)))[:3]
+    found: dict[tuple, dict[str, None]] = {}
+    for row, shape in columns.shapes.items():
+        place = columns.owners[columns.owner[row]][1]
+        if place and columns.first[row] in kinds:
+            found.setdefault(_without_ones(shape), {})[place] = None
+    return {shape: tuple(places)[:3] for shape, places in found.items()}
+
+
+def _without_ones(shape: tuple) -> tuple:
+    """A shape as a reshape of the gradient leaves it recognisable."""
+    return tuple(n for n in shape if n != 1)
 
 
 def _growth(columns: Columns, steps: list[Mark], story: Story) -> Growth | None:

@@ -42,7 +42,8 @@ def run_script(
         log = event_log(os.path.abspath(log_path), **given)
         log.__enter__()
     except OSError as error:
-        raise CannotOpen(f"{error.filename}: {error.strerror}") from None
+        where = error.filename or log_path  # a write knows no name
+        raise CannotOpen(f"{where}: {error.strerror}") from None
     except DeviceError as error:
         raise CannotOpen(str(error)) from None
 

@@ -3,6 +3,7 @@
 import xml.etree.ElementTree
 
 import pytest
+from minigrad_profiler.compare_overlap import compare_overlap
 
 import minigrad as mg
 from minigrad import distributed
@@ -75,3 +76,16 @@ def test_a_step_is_measured_in_a_world_of_one(alone):
     assert list(step.ready) == sorted(step.ready) and 0 < step.ready[-1] <= step.backward
     with pytest.raises(ValueError, match="two ranks"):
         measure_link()
+
+
+@pytest.mark.parametrize("measure", [measure_step, compare_overlap])
+def test_a_model_that_is_not_wrapped_is_named(alone, measure):
+    with pytest.raises(TypeError, match=r"model is a Linear.*DataParallel\(model\)"):
+        measure(mg.nn.Linear(2, 1), lambda: mg.tensor(1.0))
+
+
+@pytest.mark.parametrize("measure", [measure_step, compare_overlap])
+def test_a_step_without_the_model_is_an_error(alone, measure):
+    model = distributed.DataParallel(mg.nn.Linear(2, 1))
+    with pytest.raises(ValueError, match=r"model\(\.\.\.\)"):
+        measure(model, lambda: mg.tensor(1.0, requires_grad=True))

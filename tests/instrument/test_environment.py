@@ -102,6 +102,18 @@ def test_tables_of_windows_can_go_to_files_of_their_own(tmp_path):
     assert counts == [10, 8]
 
 
+def test_the_files_made_of_the_one_log_have_the_first_number(tmp_path):
+    run(
+        TRAIN,
+        tmp_path,
+        MINIGRAD_PROFILE_EVERY="10",
+        MINIGRAD_PROFILE_OUT="prof{n}.txt",
+        MINIGRAD_PROFILE_FORMAT="table,events,chrome",
+    )
+    names = ["prof1.jsonl", "prof1.trace.json", "prof1.txt", "prof2.txt"]
+    assert sorted(os.listdir(tmp_path)) == names
+
+
 def test_the_ending_of_the_file_chooses_the_format(tmp_path):
     run(TRAIN, tmp_path, MINIGRAD_PROFILE_OUT="prof.json")
     assert json.loads((tmp_path / "prof.json").read_text())["calls"] == 18

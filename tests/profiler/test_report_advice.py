@@ -54,6 +54,14 @@ def in_the_page(path):
     return json.loads(data.partition("</script>")[0])["advice"]
 
 
+def test_the_gradient_of_one_tensor_is_one_finding(slow, capsys):
+    main(["advice", "--json", str(slow[0])])
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    unread = [f["evidence"] for f in findings if f["kind"] == "unused gradient"]
+    assert len(unread) == 1
+    assert "shape 300×24, 28.1 KiB, was computed 4 times" in unread[0]
+
+
 @pytest.mark.parametrize("kind", FAULTS)
 def test_the_report_and_the_terminal_name_each_planted_fault_and_its_line(slow, capsys, kind):
     log, page = slow

@@ -144,6 +144,13 @@ def test_a_log_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tm
     assert done.stderr.count("\n") == 1 and "no/log.jsonl" in done.stderr
 
 
+def test_a_log_on_a_full_disk_is_one_line_that_names_it(tmp_path):
+    (tmp_path / "script.py").write_text("print('ran')")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "/dev/full", "script.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "minigrad-profile: /dev/full: No space left on device\n"
+
+
 def test_a_report_that_cannot_be_written_is_one_line_and_the_script_does_not_run(tmp_path):
     (tmp_path / "s.py").write_text("print('ran')")
     done = start(tmp_path, "-m", "minigrad_profiler", "run", "--html", "no/r.html", "s.py")

@@ -1,6 +1,7 @@
 """The command minigrad-gradcheck."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import time
 import pytest
 
 import minigrad
-from minigrad.testing import cli
+from minigrad.testing import cli, selftest
 
 OPS = "exp,mul"
 
@@ -112,7 +113,56 @@ def test_an_interrupt_exits_with_130_and_leaves_no_report(tmp_path):
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
+    assert error == "minigrad-gradcheck: interrupted; no report was written\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_run_tells_what_it_has_checked(capsys, monkeypatch):
+    def check(task):
+        if task[0] == "mul":
+            raise KeyboardInterrupt
+        return check_one_op(task)
+
+    check_one_op = cli.check_one_op
+    monkeypatch.setattr(cli, "check_one_op", check)
+    assert cli.main(["--ops", "exp,mul,add"]) == 130
+    *_, row, last = [x for x in capsys.readouterr().out.splitlines() if not x.startswith("skip")]
+    assert row.startswith("exp ")
+    assert last.startswith("1 of 3 ops, ") and last.endswith("interrupted: nothing had failed")
+
+
+def test_an_interrupted_self_test_tells_its_rate_so_far(capsys, monkeypatch):
+    def judge(plant, seed):
+        if plant is selftest.PLANTS[1]:
+            raise KeyboardInterrupt
+        return selftest.Verdict(plant, ("K2",), ())
+
+    monkeypatch.setattr(selftest, "judge", judge)
+    assert cli.main(["--self-test"]) == 130
+    assert ": kill rate 1/1 = 100.0 %" in capsys.readouterr().out
+
+
+def test_an_interrupt_ends_the_processes_at_once_and_in_silence(tmp_path):
+    (tmp_path / "slow_ops.py").write_text(
+        "import multiprocessing, pathlib, time\n"
+        "if multiprocessing.parent_process():  # not in the first process\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "minigrad.testing.cli", "--import", "slow_ops", "-j", "2"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    while not (tmp_path / "started").exists() and process.poll() is None:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (130, "minigrad-gradcheck: interrupted\n")
 
 
 @pytest.mark.parametrize("option", ["-j", "--seed"])

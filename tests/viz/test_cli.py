@@ -209,3 +209,12 @@ def test_a_number_that_makes_no_sense_is_a_wrong_call(option, value, dumps, save
 def test_graphviz_may_be_given_more_time_than_a_clock_can_tell(dumps, save, viz, tmp_path):
     code, _, _ = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", "--time-limit", "1e300")
     assert code == 0
+
+
+def test_a_backward_without_a_step_is_not_taken_for_one_that_was_not_recorded(
+    dumps, save, viz, tmp_path
+):
+    backward = {"engine": "serial", "workers": 1, "steps": [], "released": False}
+    dump = save(dumps.tiny() | {"backward": backward})
+    code, _, err = viz("step", dump, "-o", tmp_path / "o.html")
+    assert code == 2 and "its backward ran no op" in err

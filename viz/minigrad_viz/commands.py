@@ -62,9 +62,12 @@ def step(options: argparse.Namespace) -> int:
     """Writes the page that plays the recorded backward."""
     not_over(options.out, options.dump)
     graph = read(options.dump, options.max_bytes)
-    if graph.backward is None or not graph.backward.steps:
+    name = shown(options.dump, 120, "tail")
+    if graph.backward is not None and not graph.backward.steps:
+        raise ViewerError(f"{name}: its backward ran no op: there is nothing to step through")
+    if graph.backward is None:
         raise ViewerError(
-            f"{shown(options.dump, 120, 'tail')}: holds no recorded backward; record one with "
+            f"{name}: holds no recorded backward; record one with "
             "`with mg.record_backward() as rec: loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
         )
     page = page_text(graph, options.title or _title(options.dump), options.depth, mode="step")

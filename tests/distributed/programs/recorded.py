@@ -24,3 +24,13 @@ with distributed.event_log(sys.argv[1]) as log:
 found = compare_overlap(model, lambda: (model(x) ** 2).mean().backward(), repeats=2)
 assert found.same_bits and len(found.plain) == 2 and 0 <= found.hidden <= 1
 assert "plain / overlapped" in str(found) and model.overlap
+
+
+def train():
+    (model(x) ** 2).mean().backward()
+    optimizer.step()
+
+
+before = [p.numpy().copy() for p in model.parameters()]
+assert compare_overlap(model, train, repeats=2).same_bits
+assert all(np.array_equal(p, q.numpy()) for p, q in zip(before, model.parameters(), strict=True))
