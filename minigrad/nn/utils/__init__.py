@@ -17,6 +17,7 @@ from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
 from . import parametrizations, parametrize, prune, rnn
+from .parametrizations import axis_of_outputs, norm_except
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -129,12 +130,6 @@ class _WeightNorm(_Norm):
         return v * (g / norm_except(v, self.dim))
 
 
-def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
-    axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
-
-
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """weight = g · v / ‖v‖, norms over all axes but dim; learned are weight_g and weight_v
 
@@ -199,7 +194,7 @@ def spectral_norm(
     """
     if n_power_iterations < 1:
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
-    dim = (1 if type(module).__name__.startswith("ConvTranspose") else 0) if dim is None else dim
+    dim = axis_of_outputs(module) if dim is None else dim
     weight = module.get_parameter(name)
     rows = weight.shape[dim]
     setattr(module, f"{name}_orig", Parameter(weight.data))
