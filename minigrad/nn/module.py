@@ -246,7 +246,8 @@ class Module(ModuleHooks, ModuleState):
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
         """Call fn on every module below this one, children first, then on this one itself."""
         order: list[Module] = []
-        seen, stack = set[int](), [(self, False)]
+        seen: set[int] = set()
+        stack: list[tuple[Module, bool]] = [(self, False)]
         while stack:
             module, is_reached = stack.pop()  # all below it has been given then
             if is_reached:

@@ -199,6 +199,9 @@ def _renamed(tensor: str, module: Module, state: dict, prefix: str, *other: Any)
 class _SpectralNorm(Module):
     """weight / σ, σ = uᴴ W v; in training u and v come closer to the singular vectors before."""
 
+    _u: Tensor
+    _v: Tensor
+
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float):
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
         if weight.ndim > 1:
