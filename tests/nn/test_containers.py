@@ -134,3 +134,12 @@ def test_a_parameter_dict_has_the_methods_of_a_dictionary():
     assert list(nn.ParameterDict.fromkeys("xy", np.zeros(1))) == ["x", "y"]
     with pytest.raises(KeyError, match="the ModuleDict is empty"):
         nn.ModuleDict().popitem()
+
+
+def test_a_child_of_two_names_is_one_child_and_is_shown_and_saved_under_both():
+    net = nn.Module()
+    net.a, net.b = nn.Linear(1, 1, bias=False), nn.Tanh()
+    net.c = net.a
+    assert [*net.named_children()] == [("a", net.a), ("b", net.b)]
+    assert [*net.children()] == [net.a, net.b]
+    assert list(net.state_dict()) == ["a.weight", "c.weight"] and "(c): Linear" in repr(net)

@@ -323,15 +323,6 @@ def test_apply_goes_from_the_first_child_to_the_last():
     assert seen == [a, b, net[1], c, net]
 
 
-def test_a_child_of_two_names_is_one_child_and_is_shown_and_saved_under_both():
-    net = nn.Module()
-    net.a, net.b = nn.Linear(1, 1, bias=False), nn.Tanh()
-    net.c = net.a
-    assert [*net.named_children()] == [("a", net.a), ("b", net.b)]
-    assert [*net.children()] == [net.a, net.b]
-    assert list(net.state_dict()) == ["a.weight", "c.weight"] and "(c): Linear" in repr(net)
-
-
 def test_what_is_registered_does_not_take_the_place_of_another_kind():
     layer = nn.BatchNorm1d(2)
     with pytest.raises(KeyError, match="BatchNorm1d.weight is a Parameter now, which a module"):
