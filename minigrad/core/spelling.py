@@ -168,7 +168,8 @@ class Elsewhere:
 
 _PLACES = (
     "linalg", "special", "func", "nn.functional", "nn", "optim", "fft", "data", "amp", "nn.utils",
-    "nn.utils.parametrize", "nn.init", "optim.lr_scheduler", "optim.swa_utils", "distributed",
+    "nn.utils.parametrize", "nn.utils.rnn", "nn.init", "optim.lr_scheduler", "optim.swa_utils",
+    "distributed",
 )  # fmt: skip
 
 

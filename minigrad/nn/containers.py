@@ -133,12 +133,25 @@ class Sequential(_List):
             super().__init__(modules)
 
     def _items(self) -> list[tuple[str, Any]]:
-        return list(self.named_children())
+        return self._held()
 
     def forward(self, x: Any) -> Any:
-        for module in self.children():
+        for module in self._entries():
             x = module(x)
         return x
+
+    def __mul__(self, times: int) -> "Sequential":
+        return self[:].__imul__(times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times: int) -> "Sequential":
+        if not isinstance(times, int) or times < 1:
+            raise ValueError(
+                f"{type(self).__name__} * {times!r}: the modules are repeated 1 or more times, and "
+                "are the same ones each time"
+            )
+        return self.extend(self._entries() * (times - 1))
 
 
 class ModuleList(_List):
@@ -167,7 +180,7 @@ class _Dict(Module):
 
     def update(self, entries: Any) -> None:
         """Set the entries of a dictionary, or of (key, entry) pairs."""
-        for key, entry in entries.items() if isinstance(entries, Mapping) else entries:
+        for key, entry in entries.items() if isinstance(entries, Mapping | _Dict) else entries:
             self[key] = entry
 
     def __getitem__(self, key: str) -> Any:
@@ -211,6 +224,16 @@ class _Dict(Module):
         """The entry under a key, or the default."""
         return self[key] if key in self else default
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._dict())
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take the last entry out; returns (key, entry)."""
+        if not len(self):
+            raise KeyError(f"popitem: the {type(self).__name__} is empty")
+        key = next(reversed(self))
+        return key, self.pop(key)
+
     def clear(self) -> None:
         """Take all entries out."""
         for key in self._dict():
@@ -234,6 +257,28 @@ class ParameterDict(_Dict):
 
     def __setitem__(self, key: str, entry: Any) -> None:
         super().__setitem__(key, entry if isinstance(entry, Parameter) else Parameter(entry))
+
+    def setdefault(self, key: str, default: Any = None) -> Parameter:
+        """The entry under a key, which is the default where there was none."""
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def copy(self) -> "ParameterDict":
+        """A dictionary of the same parameters."""
+        return ParameterDict(self)
+
+    @staticmethod
+    def fromkeys(keys: Iterable[str], default: Any = None) -> "ParameterDict":
+        """A dictionary with the default under each of the keys."""
+        return ParameterDict((key, default) for key in keys)
+
+    def __or__(self, entries: Any) -> "ParameterDict":
+        return self.copy().__ior__(entries)
+
+    def __ior__(self, entries: Any) -> "ParameterDict":
+        self.update(entries)
+        return self
 
     def extra_repr(self) -> str:
         return ", ".join(f"{key}: {p.dtype} {p.shape}" for key, p in self.items())

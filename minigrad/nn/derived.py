@@ -16,6 +16,21 @@ from ..core.tensor import Tensor
 from .module import Module
 
 
+class Derivation:
+    """A rule for module.<name>, computed from tensors of the module with longer names than that."""
+
+    made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
+    _tensor_name = ""
+
+    def assign(self, module: Module, value: Any) -> None:
+        name = self._tensor_name
+        made = ", ".join(name + end for end in self.made)
+        raise AttributeError(
+            f"{type(module).__name__}.{name} is computed from {made}; write into these, or take "
+            "away first what computes it"
+        )
+
+
 class _Values(threading.local):
     """What has been computed inside `cached()`, by module, name and whether it is recorded."""
 

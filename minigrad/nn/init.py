@@ -162,13 +162,13 @@ def kaiming_normal_(
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """Uniform on ±gain·√(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
-    bound = gain * math.sqrt(6 / sum(fans(tensor)))
+    bound = gain * math.sqrt(6 / (sum(fans(tensor)) or 1))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """Normal with standard deviation gain·√(2 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(fans(tensor))), generator)
+    return normal_(tensor, 0.0, gain * math.sqrt(2 / (sum(fans(tensor)) or 1)), generator)
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
@@ -187,7 +187,8 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"mode is 'fan_in' or 'fan_out', got {mode!r}")
     fan = fans(tensor)[mode == "fan_out"]
-    return calculate_gain(nonlinearity, a) / math.sqrt(fan)
+    # no fan, no elements that would need a value
+    return calculate_gain(nonlinearity, a) / math.sqrt(fan or 1)
 
 
 def _write(tensor: Tensor, values: Any) -> Tensor:

@@ -134,11 +134,17 @@ class Module(ModuleHooks, ModuleState):
 
     # -- walks: each thing once, under the first path that leads to it -------------------------
 
+    def _held(self) -> list[tuple[str, "Module"]]:
+        """(name, module) of the modules held directly, one of several names by each of them."""
+        return [(name, value) for name, value in vars(self).items() if isinstance(value, Module)]
+
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
         """(name, module) of the modules held directly."""
-        for name, value in vars(self).items():
-            if isinstance(value, Module):
-                yield name, value
+        seen: set[int] = set()
+        for name, child in self._held():
+            if id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
 
     def children(self) -> Iterator["Module"]:
         """The modules held directly."""
@@ -163,7 +169,7 @@ class Module(ModuleHooks, ModuleState):
                 if memo is not None:
                     memo.add(module)
                 yield path, module
-                below = [(join(path, name), child) for name, child in module.named_children()]
+                below = [(join(path, name), child) for name, child in module._held()]
                 stack.extend([(None, module)] * (not remove_duplicate))
                 stack.extend(reversed(below))
 
@@ -239,7 +245,18 @@ class Module(ModuleHooks, ModuleState):
 
     def apply(self, fn: Callable[["Module"], Any]) -> "Module":
         """Call fn on every module below this one, children first, then on this one itself."""
-        for module in reversed(list(self.modules())):
+        order: list[Module] = []
+        seen: set[int] = set()
+        stack: list[tuple[Module, bool]] = [(self, False)]
+        while stack:
+            module, is_reached = stack.pop()  # all below it has been given then
+            if is_reached:
+                order.append(module)
+            elif id(module) not in seen:
+                seen.add(id(module))
+                stack.append((module, True))
+                stack.extend((child, False) for _, child in reversed(module._held()))
+        for module in order:
             fn(module)
         return self
 
@@ -349,7 +366,7 @@ class Module(ModuleHooks, ModuleState):
                 lines.append(head + "...)")
                 continue
             head += module.extra_repr()
-            children = list(module.named_children())
+            children = module._held()
             lines.append(head if children else head + ")")
             if children:
                 opened[id(module)] = module

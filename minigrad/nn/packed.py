@@ -4,8 +4,8 @@ A packed batch holds the steps of all sequences without the padding, step by ste
 step of every sequence, longest first, then the second of those that have one, and so on.
 """
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -16,24 +16,65 @@ from ..core.tensor import Tensor
 from ..ops.axes import array_like, constant_like, on_host
 
 __all__ = [
-    "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpad_sequence",
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip
 
 
-class PackedSequence(NamedTuple):
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None = None
+    unsorted_indices: Tensor | None = None
+
+
+class PackedSequence(_Fields):
     """What pack_padded_sequence makes, and what RNN, LSTM and GRU take and return.
 
     data              (Σ lengths, …): the steps, step by step
     batch_sizes       (longest,): how many sequences have a first, second … step
     sorted_indices    (N,): the sequences of the batch, longest first; None: they were in order
-    unsorted_indices  (N,): the place of each sequence among the sorted ones
+    unsorted_indices  (N,): the place of each sequence among the sorted ones, by default what
+                      sorted_indices says
     """
 
-    data: Tensor
-    batch_sizes: Tensor
-    sorted_indices: Tensor | None = None
-    unsorted_indices: Tensor | None = None
+    __slots__ = ()
+
+    def __new__(
+        cls, data: Any, batch_sizes: Any, sorted_indices: Any = None, unsorted_indices: Any = None
+    ) -> Self:
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *targets: Any, **kwargs: Any) -> Self:
+        """The same with data.to(dtype), to(device); the numbers are the host's."""
+        return self._replace(data=self.data.to(*targets, **kwargs))
+
+    def float(self) -> Self:
+        """to(float32)"""
+        return self.to(np.float32)
+
+    def double(self) -> Self:
+        """to(float64)"""
+        return self.to(np.float64)
+
+    def half(self) -> Self:
+        """to(float16)"""
+        return self.to(np.float16)
+
+    def cpu(self) -> Self:
+        """to("cpu")"""
+        return self.to("cpu")
+
+    def cuda(self, device: int = 0) -> Self:
+        """to("cuda:0")"""
+        return self.to(f"cuda:{device}")
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the steps are on a GPU."""
+        return self.data.device != "cpu"
 
     def lengths(self) -> np.ndarray:
         """The number of steps of each sequence, in the batch's own order."""
@@ -105,17 +146,31 @@ def pad_packed_sequence(
 
 
 def pad_sequence(
-    sequences: Sequence, batch_first: bool = False, padding_value: float = 0.0
+    sequences: Iterable,
+    batch_first: bool = False,
+    padding_value: float = 0.0,
+    padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (T_i, …) side by side, filled up to the longest: (T, N, …) or (N, T, …)."""
-    if not sequences:
-        raise ValueError("pad_sequence: needs at least one sequence")
+    """Sequences (T_i, …) side by side, filled up to the longest: (T, N, …) or (N, T, …).
+
+    padding_side is where they are filled up: "right", behind the last step, or "left".
+    """
+    if padding_side not in ("right", "left"):
+        raise ValueError(f"pad_sequence: padding_side={padding_side!r}; choose 'right' or 'left'")
     parts = [create.as_tensor(x) for x in sequences]
+    if not parts:
+        raise ValueError("pad_sequence: needs at least one sequence")
+    if not parts[0].ndim or any(x.shape[1:] != parts[0].shape[1:] for x in parts):
+        raise ValueError(
+            f"pad_sequence: sequences (T_i, …) differ in the first axis alone, got the shapes "
+            f"{', '.join(str(x.shape) for x in parts)}"
+        )
     longest = max(len(x) for x in parts)
-    rows = [
-        op.pad(x, [(0, longest - len(x))] + [(0, 0)] * (x.ndim - 1), constant_values=padding_value)
-        for x in parts
-    ]
+    rows = []
+    for x in parts:
+        more = (longest - len(x), 0) if padding_side == "left" else (0, longest - len(x))
+        width = [more] + [(0, 0)] * (x.ndim - 1)
+        rows.append(op.pad(x, width, constant_values=padding_value))
     return op.stack(rows, axis=0 if batch_first else 1)
 
 
@@ -126,7 +181,19 @@ def unpad_sequence(x: Any, lengths: Any, batch_first: bool = False) -> list[Tens
     return [rows[i, : int(n)] for i, n in enumerate(on_host(create.as_tensor(lengths)))]
 
 
-def pack_sequence(sequences: Sequence, enforce_sorted: bool = True) -> PackedSequence:
+def pack_sequence(sequences: Iterable, enforce_sorted: bool = True) -> PackedSequence:
     """pack_padded_sequence of a list of sequences (T_i, …)."""
+    sequences = [create.as_tensor(x) for x in sequences]
+    padded = pad_sequence(sequences)
     lengths = [len(x) for x in sequences]
-    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+    return pack_padded_sequence(padded, lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences of a packed batch, in its own order: the inverse of pack_sequence."""
+    return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), True)
+
+
+def invert_permutation(permutation: Any) -> Tensor | None:
+    """The permutation (N,) that takes this one back; None for None."""
+    return None if permutation is None else Tensor(np.argsort(on_host(permutation)))

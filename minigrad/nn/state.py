@@ -249,6 +249,12 @@ def require_name(module: Any, name: Any, what: str) -> None:
 def require_entry(module: Any, name: Any, value: Any, kind: type, what: str) -> None:
     """An error for a name, or a value, that cannot be registered as one of this kind."""
     require_name(module, name, what)
+    held = vars(module).get(name)
+    if isinstance(held, Tensor | ExtraState) and not isinstance(held, kind):
+        raise KeyError(
+            f"{type(module).__name__}.{name} is a {type(held).__name__} now, which a {what} would "
+            f"take the place of; delete it first: del module.{name}"
+        )
     require_kind(module, name, value, kind, what)
 
 

@@ -107,3 +107,39 @@ def test_parameter_lists_and_dicts_make_parameters():
     (net.rows[0].sum() * net.named["scale"]).sum().backward()
     assert net.named["scale"].grad.item() == 2
     assert list(net.state_dict()) == names(net)
+
+
+def test_a_sequential_times_a_number_repeats_its_modules():
+    a, b = nn.Linear(1, 1), nn.Tanh()
+    row = nn.Sequential(a, b)
+    assert [*(row * 2)] == [*(2 * row)] == [a, b, a, b] and len(row) == 2
+    row *= 3
+    assert [*row] == [a, b] * 3 and [*row.state_dict()][-1] == "4.bias"
+    x = mg.ones((1, 1), dtype="float32")
+    np.testing.assert_array_equal(row(x).detach(), b(a(b(a(b(a(x)))))).detach())
+    for times in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="repeated 1 or more times"):
+            row * times
+
+
+def test_a_parameter_dict_has_the_methods_of_a_dictionary():
+    p = nn.ParameterDict({"a": np.ones(1), "b": np.ones(2)})
+    assert list(reversed(p)) == ["b", "a"] and p.setdefault("a", np.ones(9)) is p["a"]
+    assert isinstance(p.setdefault("c", np.ones(3)), nn.Parameter)
+    both = p | {"d": np.ones(4)}
+    assert isinstance(both, nn.ParameterDict) and list(both) == ["a", "b", "c", "d"]
+    assert both["a"] is p["a"] and list(p.copy()) == ["a", "b", "c"]
+    p |= {"e": np.ones(5)}
+    assert p.popitem()[0] == "e" and list(p) == ["a", "b", "c"]
+    assert list(nn.ParameterDict.fromkeys("xy", np.zeros(1))) == ["x", "y"]
+    with pytest.raises(KeyError, match="the ModuleDict is empty"):
+        nn.ModuleDict().popitem()
+
+
+def test_a_child_of_two_names_is_one_child_and_is_shown_and_saved_under_both():
+    net = nn.Module()
+    net.a, net.b = nn.Linear(1, 1, bias=False), nn.Tanh()
+    net.c = net.a
+    assert [*net.named_children()] == [("a", net.a), ("b", net.b)]
+    assert [*net.children()] == [net.a, net.b]
+    assert list(net.state_dict()) == ["a.weight", "c.weight"] and "(c): Linear" in repr(net)

@@ -107,3 +107,10 @@ def test_gains_equal_pytorchs():
         assert init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
     expected = torch.nn.init.calculate_gain("leaky_relu", 0.3)
     assert init.calculate_gain("leaky_relu", 0.3) == expected
+
+
+@pytest.mark.parametrize("shape", [(3, 0), (0, 3), (2, 0, 3)])
+@pytest.mark.parametrize("kind", ["kaiming_uniform_", "kaiming_normal_", "xavier_normal_"])
+def test_a_weight_without_elements_stays_as_it_is(kind, shape):
+    w = weight(*shape)
+    assert getattr(init, kind)(w) is w and w.shape == shape

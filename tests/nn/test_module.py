@@ -315,6 +315,24 @@ def test_apply_reaches_children_before_their_parents():
     assert seen.index("ReLU") < seen.index("Sequential")
 
 
+def test_apply_goes_from_the_first_child_to_the_last():
+    seen = []
+    a, b, c = nn.Linear(1, 1), nn.Tanh(), nn.ReLU()
+    net = nn.Sequential(a, nn.Sequential(b, a), c)
+    net.apply(seen.append)
+    assert seen == [a, b, net[1], c, net]
+
+
+def test_what_is_registered_does_not_take_the_place_of_another_kind():
+    layer = nn.BatchNorm1d(2)
+    with pytest.raises(KeyError, match="BatchNorm1d.weight is a Parameter now, which a module"):
+        layer.add_module("weight", nn.Tanh())
+    with pytest.raises(KeyError, match="running_mean is a Tensor now, which a parameter would"):
+        layer.register_parameter("running_mean", nn.Parameter(mg.ones(2)))
+    del layer.weight
+    layer.add_module("weight", nn.Tanh())
+
+
 def test_to_a_dtype_keeps_parameters_the_same_objects():
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     parameters = list(net.parameters())

@@ -77,3 +77,53 @@ def test_lengths_that_do_not_fit_are_refused():
     packed = rnn.pack_padded_sequence(X, SORTED)
     with pytest.raises(ValueError, match="total_length=3, but the longest sequence has 5 steps"):
         rnn.pad_packed_sequence(packed, total_length=3)
+
+
+def test_a_packed_batch_is_unpacked_in_its_own_order_and_gradients_go_back():
+    parts = [mg.tensor(X[:n, 0], requires_grad=True) for n in (2, 4, 1)]
+    packed = rnn.pack_sequence(iter(parts), enforce_sorted=False)
+    for part, again in zip(parts, rnn.unpack_sequence(packed), strict=True):
+        np.testing.assert_array_equal(again.detach(), part.detach())
+        (again * 2).sum().backward(retain_graph=True)
+        assert (part.grad == 2).all()
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_sequences_are_padded_on_either_side_as_pytorch_does(side, batch_first):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    parts = [X[:n, 0] for n in (2, 4, 0)]
+    how = {"batch_first": batch_first, "padding_value": 7.0, "padding_side": side}
+    ours = rnn.pad_sequence([mg.tensor(x) for x in parts], **how)
+    theirs = torch.nn.utils.rnn.pad_sequence([torch.tensor(x) for x in parts], **how)
+    np.testing.assert_array_equal(ours, theirs.numpy())
+
+
+def test_the_rows_of_one_tensor_are_sequences_of_one_length():
+    np.testing.assert_array_equal(rnn.pad_sequence(mg.tensor(X), True), X)
+
+
+def test_sequences_that_do_not_lie_side_by_side_are_refused():
+    with pytest.raises(ValueError, match=r"differ in the first axis alone, .* \(2, 3\), \(3, 2\)"):
+        rnn.pad_sequence([mg.ones((2, 3)), mg.ones((3, 2))])
+    with pytest.raises(ValueError, match="needs at least one sequence"):
+        rnn.pack_sequence([])
+    with pytest.raises(ValueError, match="padding_side='up'; choose 'right' or 'left'"):
+        rnn.pad_sequence([mg.ones(2)], padding_side="up")
+
+
+def test_a_permutation_is_inverted_and_a_batch_made_by_hand_inverts_its_own():
+    np.testing.assert_array_equal(rnn.invert_permutation(mg.tensor([2, 0, 1])), [1, 2, 0])
+    assert rnn.invert_permutation(None) is None
+    packed = rnn.pack_padded_sequence(X, MIXED, enforce_sorted=False)
+    by_hand = rnn.PackedSequence(packed.data, packed.batch_sizes, packed.sorted_indices)
+    np.testing.assert_array_equal(by_hand.unsorted_indices, packed.unsorted_indices)
+    np.testing.assert_array_equal(by_hand.lengths(), MIXED)
+
+
+def test_a_packed_batch_takes_another_dtype_and_keeps_its_numbers():
+    packed = rnn.pack_padded_sequence(X, MIXED, enforce_sorted=False)
+    for twice in (packed.to(np.float64), packed.double(), packed.half().to(mg.float64).cpu()):
+        assert isinstance(twice, rnn.PackedSequence) and twice.data.dtype == np.float64
+        assert twice.batch_sizes is packed.batch_sizes and not twice.is_cuda
+    np.testing.assert_array_equal(packed.double().float().data, packed.data)

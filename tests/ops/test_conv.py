@@ -158,6 +158,25 @@ def test_vmap_is_the_loop_over_examples(batched):
         np.testing.assert_allclose(ys.numpy()[k], one, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.parametrize("conv", [mg.conv2d, mg.conv_transpose2d])
+@pytest.mark.parametrize("batched", [(0, None), (None, 0), (0, 0)])
+def test_vmap_over_no_examples_gives_none_and_gradients_of_none(conv, batched):
+    x, w = (mg.ones((0,) * (axis == 0) + (3, 3, 3, 3)) for axis in batched)
+    assert mg.func.vmap(conv, in_axes=batched)(x, w).shape[:3] == (0, 3, 3)
+    gradients = mg.func.grad(lambda x, w: conv(x, w).sum(), argnums=(0, 1))
+    for g in mg.func.vmap(gradients, in_axes=batched)(x, w):
+        assert g.shape == (0, 3, 3, 3, 3)
+
+
+@pytest.mark.parametrize("conv", [mg.conv1d, mg.conv2d, mg.conv3d])
+def test_images_without_channels_get_a_gradient_without_channels(conv):
+    sizes = (5,) * (1 + [mg.conv1d, mg.conv2d, mg.conv3d].index(conv))
+    x, w = leaf(np.ones((2, 0, *sizes))), leaf(np.ones((4, 0, *sizes)))
+    y = conv(x, w, padding=1)
+    y.sum().backward()
+    assert not y.detach().numpy().any() and x.grad.shape == x.shape and w.grad.shape == w.shape
+
+
 def test_forward_mode_moves_with_every_input():
     args = rand(1, 2, 4, 4), rand(3, 2, 3, 3, seed=1), rand(3, seed=2)
     moved = tuple(rand(*x.shape, seed=7) for x in args)

@@ -13,10 +13,11 @@ from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
 from .. import init
-from ..derived import derive, rules_of, underive
+from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from . import parametrizations, parametrize, rnn
+from . import parametrizations, parametrize, prune, rnn
+from .parametrizations import axis_of_outputs, norm_except
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -110,38 +111,23 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Tensor]) -> None:
 # -- weights in another form -------------------------------------------------------------------
 
 
-class _Derived:
+class _Norm(Derivation):
     """The rule of module.<name>, computed from other parameters of it (see nn/derived.py)."""
 
-    made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
-
     def __init__(self, name: str, dim: int | None):
-        self.name = name
+        self._tensor_name = name
         self.dim = dim
 
     def __call__(self, module: Module) -> Tensor:
         raise NotImplementedError
 
-    def assign(self, module: Module, value: Any) -> None:
-        made = ", ".join(self.name + end for end in self.made)
-        raise AttributeError(
-            f"{type(module).__name__}.{self.name} is computed from {made}; write into these, or "
-            "take the norm away first"
-        )
 
-
-class _WeightNorm(_Derived):
+class _WeightNorm(_Norm):
     made = ("_g", "_v")
 
     def __call__(self, module: Module) -> Tensor:
-        g, v = (getattr(module, f"{self.name}_{letter}") for letter in "gv")
+        g, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "gv")
         return v * (g / norm_except(v, self.dim))
-
-
-def norm_except(v: Tensor, dim: int | None) -> Tensor:
-    """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
-    axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
@@ -161,7 +147,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     return _removed("weight_norm", _WeightNorm, module, name)
 
 
-class _SpectralNorm(_Derived):
+class _SpectralNorm(_Norm):
     made = ("_orig", "_u", "_v")
 
     def __init__(self, name: str, dim: int, iterations: int, eps: float):
@@ -170,9 +156,9 @@ class _SpectralNorm(_Derived):
         self.eps = eps
 
     def __call__(self, module: Module) -> Tensor:
-        weight = getattr(module, f"{self.name}_orig")
+        weight = getattr(module, f"{self._tensor_name}_orig")
         matrix = self.matrix(weight)
-        u, v = (getattr(module, f"{self.name}_{letter}") for letter in "uv")
+        u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
         # copies, since the next iteration writes into u and v
         sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
         return weight / sigma
@@ -185,8 +171,8 @@ class _SpectralNorm(_Derived):
         """Bring u and v closer to the singular vectors; a forward pre-hook."""
         if not module.training:
             return
-        matrix = self.matrix(getattr(module, f"{self.name}_orig").detach()).data
-        u, v = (getattr(module, f"{self.name}_{letter}").data for letter in "uv")
+        matrix = self.matrix(getattr(module, f"{self._tensor_name}_orig").detach()).data
+        u, v = (getattr(module, f"{self._tensor_name}_{letter}").data for letter in "uv")
         for _ in range(self.iterations):
             v[...] = self.unit(matrix.T @ u)
             u[...] = self.unit(matrix @ v)
@@ -208,7 +194,7 @@ def spectral_norm(
     """
     if n_power_iterations < 1:
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
-    dim = (1 if type(module).__name__.startswith("ConvTranspose") else 0) if dim is None else dim
+    dim = axis_of_outputs(module) if dim is None else dim
     weight = module.get_parameter(name)
     rows = weight.shape[dim]
     setattr(module, f"{name}_orig", Parameter(weight.data))
@@ -228,7 +214,7 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     return _removed("spectral_norm", _SpectralNorm, module, name)
 
 
-def _removed(norm: str, kind: type[_Derived], module: Module, name: str) -> Module:
+def _removed(norm: str, kind: type[_Norm], module: Module, name: str) -> Module:
     rule = rules_of(module).get(name)
     if not isinstance(rule, kind):
         raise ValueError(f"remove_{norm}: {name!r} of {module!r} has no {norm}")

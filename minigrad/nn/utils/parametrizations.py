@@ -1,5 +1,8 @@
-"""Parametrizations that are often wanted, under PyTorch's path: weights that stay orthogonal."""
+"""Parametrizations that are often wanted, under PyTorch's path: weights that stay orthogonal, and
+weights divided by a norm of theirs.
+"""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,18 +12,24 @@ from ...core import create
 from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
+from ...ops.axes import on_host
+from .. import functional, init
+from ..derived import class_before
 from ..module import Module
-from .parametrize import register_parametrization
+from .parametrize import is_parametrized, register_parametrization
 
-__all__ = ["orthogonal"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+# -- orthogonal ---------------------------------------------------------------------------------
 
 
 class _Orthogonal(Module):
     """Q = B exp(A) of a skew A = X − Xᴴ, whose lower triangle is learned; B is a buffer, `base`.
 
-    With "cayley" it is B (1 − A/2)⁻¹ (1 + A/2). Of a tall X the first columns of Q are shown, of a
-    wide one the transpose. Lezcano-Casado, Trivializations for Gradient-Based Optimization on
-    Manifolds, 2019.
+    With "cayley" it is B (1 − A/2)⁻¹ (1 + A/2), with "householder" B times the reflections along
+    1 + the columns of X below the diagonal, and their signs are in the diagonal. Of a tall X the
+    first columns of Q are shown, of a wide one the transpose. Lezcano-Casado, Trivializations for
+    Gradient-Based Optimization on Manifolds, 2019.
     """
 
     def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool):
@@ -29,27 +38,37 @@ class _Orthogonal(Module):
             self.register_buffer("base", _nearby(_tall(weight)))
 
     def forward(self, x: Tensor) -> Tensor:
-        wide = x.shape[-2] < x.shape[-1]
-        tall = op.tril(_tall(x))
+        wide, tall = x.shape[-2] < x.shape[-1], _tall(x)
+        q = _reflected(tall) if self.orthogonal_map == "householder" else self._turned(tall)
+        if "base" in self._buffers:
+            q = self.base @ q
+        return op.swapaxes(q, -1, -2) if wide else q
+
+    def _turned(self, tall: Tensor) -> Tensor:
+        """exp(A), or its approximation by a quotient, of A = X − Xᴴ: its first columns."""
+        tall = op.tril(tall)
         rows, columns = tall.shape[-2:]
-        side = create.zeros((*tall.shape[:-1], rows - columns), dtype=x.dtype, device=x.device)
+        side = create.zeros(
+            (*tall.shape[:-1], rows - columns), dtype=tall.dtype, device=tall.device
+        )
         square = op.concatenate([tall, side], axis=-1)
         a = square - op.swapaxes(square, -1, -2).conj()
         if self.orthogonal_map == "matrix_exp":
             q = linalg.matrix_exp(a)
         else:
-            one = create.eye(rows, dtype=x.dtype, device=x.device)
+            one = create.eye(rows, dtype=tall.dtype, device=tall.device)
             q = linalg.solve(one - 0.5 * a, one + 0.5 * a)
-        q = q[..., :columns]
-        if "base" in self._buffers:
-            q = self.base @ q
-        return op.swapaxes(q, -1, -2) if wide else q
+        return q[..., :columns]
 
     def right_inverse(self, q: Tensor) -> Tensor:
         if "base" not in self._buffers:
-            raise NotImplementedError
+            if self.orthogonal_map != "householder":
+                raise NotImplementedError
+            reflections = _reflections(_tall(q))
+            return op.swapaxes(reflections, -1, -2) if q.shape[-2] < q.shape[-1] else reflections
         self.base = _nearby(_tall(q))
-        # A = 0, so that Q = base; −1 and not 0 in the diagonal, which A has not, as PyTorch does
+        # A = 0, so that Q = base. Its diagonal counts for reflections alone: one along an axis
+        # turns this over, and −1 turns it back
         rows, columns = q.shape[-2:]
         start = -create.eye(rows, columns, dtype=q.dtype, device=q.device)
         return op.broadcast_to(start, q.shape)
@@ -60,6 +79,33 @@ class _Orthogonal(Module):
 
 def _tall(x: Tensor) -> Tensor:
     return op.swapaxes(x, -1, -2) if x.shape[-2] < x.shape[-1] else x
+
+
+def _reflected(tall: Tensor) -> Tensor:
+    """The first columns of H₁ H₂ …, Hᵢ = 1 − 2 vᵢ vᵢᵀ / ‖vᵢ‖² and vᵢ column i below a 1, each with
+    the sign of the diagonal of X, which is not learned.
+
+    H₁ H₂ … = 1 − V T⁻¹ Vᵀ, T the upper triangle of VᵀV with half its diagonal: Schreiber and
+    Van Loan, A storage-efficient WY representation for products of Householder transformations.
+    """
+    rows, columns = tall.shape[-2:]
+    one = create.eye(rows, columns, dtype=tall.dtype, device=tall.device)
+    v = op.tril(tall, -1) + one
+    products = op.swapaxes(v, -1, -2) @ v
+    t = op.triu(products) - 0.5 * op.triu(op.tril(products))
+    q = one - v @ op.triangular_solve(t, op.swapaxes(v[..., :columns, :], -1, -2), lower=False)
+    signs = op.sign(op.diagonal(tall.detach(), axis1=-2, axis2=-1))
+    return q * op.expand_dims(signs, -2)
+
+
+def _reflections(tall: Tensor) -> Tensor:
+    """X of which _reflected makes the columns of `tall`, where these are orthonormal."""
+    x, tau = np.linalg.qr(on_host(tall.detach()), mode="raw")
+    x = np.swapaxes(x, -1, -2).copy()
+    diagonal = np.einsum("...ii->...i", x[..., : x.shape[-1], :])  # a view
+    diagonal[...] = np.where(diagonal < 0, -1, 1)
+    diagonal[tau == 0] *= -1  # LAPACK has left out a reflection along the axis
+    return create.tensor(x, dtype=tall.dtype, device=tall.device)
 
 
 def _nearby(tall: Tensor) -> Tensor:
@@ -82,13 +128,15 @@ def orthogonal(
     """Let the matrix module.<name> be orthogonal: QᵀQ = 1, or QQᵀ = 1 where it is wide
 
     It begins with the weight made orthogonal, and can be assigned. Further axes in front make a
-    batch of matrices. orthogonal_map is "matrix_exp" (the default) or "cayley"; with
-    use_trivialization=False it begins elsewhere, and cannot be assigned. Returns the module.
+    batch of matrices. orthogonal_map is "matrix_exp" (the default for square and for complex
+    matrices), "cayley" or "householder" (the default for others); with use_trivialization=False the
+    first two begin elsewhere, and cannot be assigned. Returns the module.
     """
     weight: Any = getattr(module, name, None)
-    if orthogonal_map not in (None, "matrix_exp", "cayley"):
+    if orthogonal_map not in (None, "matrix_exp", "cayley", "householder"):
         raise ValueError(
-            f"orthogonal: orthogonal_map is 'matrix_exp' or 'cayley', got {orthogonal_map!r}"
+            "orthogonal: orthogonal_map is 'matrix_exp', 'cayley' or 'householder', got "
+            f"{orthogonal_map!r}"
         )
     if not isinstance(weight, Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no parameter {name!r}")
@@ -97,8 +145,126 @@ def orthogonal(
             f"orthogonal: needs a matrix, or several in axes in front, got shape {weight.shape}; "
             "an axis of one vector can be its norm: nn.utils.weight_norm"
         )
-    made = _Orthogonal(weight, orthogonal_map or "matrix_exp", use_trivialization)
+    is_complex = weight.dtype.kind == "c"
+    if is_complex and orthogonal_map == "householder":
+        raise ValueError(
+            f"orthogonal: 'householder' is for real matrices, and {name} is {weight.dtype}; choose "
+            "'matrix_exp' or 'cayley'"
+        )
+    turned = is_complex or weight.shape[-2] == weight.shape[-1]
+    how = orthogonal_map or ("matrix_exp" if turned else "householder")
+    made = _Orthogonal(weight, how, use_trivialization)
     return register_parametrization(module, name, made, unsafe=True)
+
+
+# -- divided by a norm --------------------------------------------------------------------------
+
+
+class _WeightNorm(Module):
+    def __init__(self, dim: int | None):
+        self.dim = dim
+
+    def forward(self, g: Tensor, v: Tensor) -> Tensor:
+        return v * (g / norm_except(v, self.dim))
+
+    def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        return norm_except(weight, self.dim), weight
+
+
+def norm_except(v: Tensor, dim: int | None) -> Tensor:
+    """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
+    axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
+    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    """weight = g · v / ‖v‖, norms over all axes but dim; learned are original0, g, and original1, v
+
+    Salimans and Kingma, 2016. It can be assigned, and takes the states of nn.utils.weight_norm
+    too. Returns the module.
+    """
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module.register_load_state_dict_pre_hook(partial(_renamed, name))
+    return module
+
+
+def _renamed(tensor: str, module: Module, state: dict, prefix: str, *other: Any) -> None:
+    """The names that nn.utils.weight_norm gives, in a state, as they are here; a hook."""
+    for old, new in (("g", "original0"), ("v", "original1")):
+        if is_parametrized(module, tensor) and f"{prefix}{tensor}_{old}" in state:
+            value = state.pop(f"{prefix}{tensor}_{old}")
+            state[f"{prefix}parametrizations.{tensor}.{new}"] = value
+
+
+class _SpectralNorm(Module):
+    """weight / σ, σ = uᴴ W v; in training u and v come closer to the singular vectors before."""
+
+    _u: Tensor
+    _v: Tensor
+
+    def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float):
+        self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
+        if weight.ndim > 1:
+            matrix = self._matrix(weight.detach())
+            for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
+                x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
+                self.register_buffer(name, create.tensor(self._unit(x.data)))
+            self._iterate(matrix.data, 15)
+
+    def _matrix(self, weight: Tensor) -> Tensor:
+        matrix = op.moveaxis(weight, self.dim, 0)
+        return op.reshape(matrix, shape=(matrix.shape[0], -1))
+
+    def _iterate(self, matrix: Any, times: int) -> None:
+        u, v = self._u.data, self._v.data
+        for _ in range(times):
+            u[...] = self._unit(matrix @ v)
+            v[...] = self._unit(matrix.conj().T @ u)
+
+    def _unit(self, x: Any) -> Any:
+        return x / max(float(np.sqrt((x * x.conj()).real.sum())), self.eps)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if weight.ndim == 1:
+            return functional.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._matrix(weight)
+        if self.training:
+            self._iterate(matrix.detach().data, self.n_power_iterations)
+        # copies, since the next iteration writes into u and v
+        u, v = self._u.data.copy(), self._v.data.copy()
+        return weight / op.sum(u.conj() * op.matmul(matrix, v))
+
+    def right_inverse(self, value: Tensor) -> Tensor:
+        return value  # of a norm other than 1 it is not what is shown then
+
+
+def spectral_norm(
+    module: Module,
+    name: str = "weight",
+    n_power_iterations: int = 1,
+    eps: float = 1e-12,
+    dim: int | None = None,
+) -> Module:
+    """weight / σ, σ the largest singular value of the weight as a matrix with the rows of axis dim
+
+    By power iteration, each time that the weight is read in training; a vector is divided by its
+    norm. dim is 0, or 1 for transposed convolutions. Miyato et al., 2018. Returns the module.
+    """
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
+    if n_power_iterations < 1:
+        raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
+    dim = axis_of_outputs(module) if dim is None else dim
+    if not -weight.ndim <= dim < weight.ndim:
+        raise IndexError(f"spectral_norm: dim={dim} is no axis of {name} {weight.shape}")
+    made = _SpectralNorm(weight, n_power_iterations, dim % weight.ndim, eps)
+    return register_parametrization(module, name, made)
+
+
+def axis_of_outputs(module: Module) -> int:
+    """The axis of the weight of a layer that its outputs have."""
+    return 1 if class_before(module).__name__.startswith("ConvTranspose") else 0
 
 
 __getattr__ = _absences(__name__)

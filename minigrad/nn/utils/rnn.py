@@ -2,14 +2,16 @@
 
 from ..packed import (
     PackedSequence,
+    invert_permutation,
     pack_padded_sequence,
     pack_sequence,
     pad_packed_sequence,
     pad_sequence,
+    unpack_sequence,
     unpad_sequence,
 )
 
 __all__ = [
-    "PackedSequence", "pack_padded_sequence", "pack_sequence", "pad_packed_sequence",
-    "pad_sequence", "unpad_sequence",
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
 ]  # fmt: skip

@@ -91,8 +91,8 @@ def transposed_weight(w, flips: list, groups: int):
     gathered = [3 + i for i, flip in enumerate(flips) if flip]
     scattered = [3 + i for i, flip in enumerate(flips) if not flip]
     w = w.transpose((0, 2, *scattered, 1, *gathered))
-    rows = c * prod(kernel[i - 3] for i in scattered)
-    return w.reshape((groups, rows, -1))
+    rows, columns = (prod(kernel[i - 3] for i in axes) for axes in (scattered, gathered))
+    return w.reshape((groups, c * rows, o * columns))
 
 
 def blocks(x: Any, nbytes: int) -> list[slice]:

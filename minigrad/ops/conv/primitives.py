@@ -261,6 +261,8 @@ def _image_batch(which: Any, x, w, batched, params):
         return apart(which(merged(x), w, **params), x.shape[:2])
     x, w = full([x, w], batched)
     size = x.shape[0]
+    if not size:  # groups cannot be 0: one example, of which nothing is kept
+        return _image_batch(which, _one_more(x), _one_more(w), (True, True), params)[:0]
     groups = params["groups"] * size
     y = which(merged(x, at=1), merged(w), **{**params, "groups": groups})
     return apart(y, (size, y.shape[1] // size), at=1)
@@ -269,6 +271,13 @@ def _image_batch(which: Any, x, w, batched, params):
 @conv_dw.batch
 def conv_dw_batch(op_, xs, batched, params):
     a, x = full(xs, batched)
+    if not a.shape[0]:
+        return conv_dw_batch(op_, [_one_more(a), _one_more(x)], (True, True), params)[:0]
     groups = params["groups"] * a.shape[0]
     y = conv_dw(merged(a, at=1), merged(x, at=1), **{**params, "groups": groups})
     return apart(y, (a.shape[0], y.shape[0] // a.shape[0]))
+
+
+def _one_more(x: Any) -> Any:
+    """x with an example of zeros behind it."""
+    return op.pad(x, pad_width=((0, 1), *((0, 0),) * (x.ndim - 1)))
