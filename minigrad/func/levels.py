@@ -174,7 +174,7 @@ def _lower(x: Any, before: joined.Before) -> None:
         x.__class__ = type(value)
     else:
         x.__class__ = before.kind
-    x.data, x.node, x._grad = value.data, value.node, value._grad
+    x._data, x.node, x._grad = value.data, value.node, value._grad
 
 
 def lowered(y: Any, kind: type[Tensor]) -> Any:
