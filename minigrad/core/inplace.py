@@ -25,7 +25,7 @@ import numpy as np
 from . import hooks, joined, modes, versions
 from .errors import InPlaceError, TransformError, describe, refuse_left_behind
 from .graph import Leaf
-from .methods import Methods, each_of
+from .methods import Methods
 from .registry import op
 
 
@@ -100,9 +100,7 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     """x with x[index] = value: recorded, or in x's memory."""
     if _is_recorded(x, value, what, index):
         value = _with_dtype_of(x, value, what)
-        each = each_of(index) if _level_of(index) else None
-        y = each.write(x, value) if each else op.setitem(x, value, index=index)
-        return _become(x, y)
+        return _become(x, op.setitem(x, value, index=index))
     x._data[_plain(index)] = _plain(value)
     versions.note_write(x._data, f"`{what}`")
     return x
