@@ -54,11 +54,8 @@ def tensor(
     wanted = resolve_dtype(dtype)
     try:
         plain = plain_array(data)
-        if wanted is not None and plain.dtype.kind == "c" != wanted.kind and plain is not data:
-            raise TypeError(
-                f"mg.tensor: dtype={wanted} has no imaginary parts, and these numbers do; give "
-                "dtype=mg.complex128, or the real parts"
-            )
+        if plain is not data:
+            _keep_imaginary("tensor", plain, wanted)
         array = _copied(plain, device, wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
@@ -68,6 +65,15 @@ def tensor(
             f"the short ones or make one tensor of each ({error})"
         ) from None
     return Tensor(of_numbers(array), requires_grad)
+
+
+def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
+    """TypeError for complex numbers that are to be given a real dtype, which would cut them."""
+    if dtype is not None and np.iscomplexobj(numbers) and dtype.kind != "c":
+        raise TypeError(
+            f"mg.{name}: dtype={dtype} has no imaginary parts, and these numbers do; give "
+            "dtype=mg.complex128, or the real parts"
+        )
 
 
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:
@@ -162,7 +168,9 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value; its dtype is the value's where none is given."""
-    array = resolve(device).full(shape, fill_value, dtype=resolve_dtype(dtype))
+    wanted = resolve_dtype(dtype)
+    _keep_imaginary("full", fill_value, wanted)
+    array = resolve(device).full(shape, fill_value, dtype=wanted)
     return Tensor(array, requires_grad)
 
 
@@ -187,7 +195,9 @@ def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
 @teaching
 def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One value in x's shape, dtype and device."""
-    result = op.full_like(as_tensor(x), fill_value=fill_value, dtype=dtype)
+    x = as_tensor(x)
+    _keep_imaginary("full_like", fill_value, x.dtype if dtype is None else resolve_dtype(dtype))
+    result = op.full_like(x, fill_value=fill_value, dtype=dtype)
     return result.requires_grad_(requires_grad)
 
 

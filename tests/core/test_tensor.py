@@ -285,3 +285,10 @@ def test_a_leaf_is_given_no_data_that_has_no_derivative():
 def test_complex_numbers_are_not_cut_to_their_real_parts(data, dtype):
     with pytest.raises(TypeError, match=r"has no imaginary parts"):
         mg.tensor(data, dtype=dtype)
+
+
+def test_a_complex_number_does_not_fill_real_tensors():
+    for fill in (lambda: mg.full(2, 1j, dtype=float), lambda: mg.full_like(mg.ones(2), 1j)):
+        with pytest.raises(TypeError, match=r"mg\.full.*float64 has no imaginary parts"):
+            fill()
+    assert mg.full_like(mg.ones(2), 1j, dtype=complex).tolist() == [1j, 1j]
