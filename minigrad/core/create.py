@@ -47,6 +47,10 @@ def tensor(
             f"the dtype, and got {dtype!r}"
         )
     if isinstance(data, Tensor):
+        if data.level:
+            return op.to(data.detach().copy(), dtype=dtype, device=device).requires_grad_(
+                requires_grad
+            )
         device = device or data.device
         data = data.data
     elif isinstance(data, list | tuple) and _holds_tensor(data):
@@ -85,11 +89,13 @@ def _copied(data: Any, device: str | None, dtype: Any) -> Any:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The data as a tensor, without a copy where possible; a tensor comes back as it is."""
-    if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
-        return data
-    source = data.data if isinstance(data, Tensor) else data
-    array = to_device(plain_array(source), device or device_of(source), resolve_dtype(dtype))
+    """The data as a tensor, without a copy where possible; a tensor comes back as it is, or cast
+    and moved as by x.to.
+    """
+    if isinstance(data, Tensor):
+        same = dtype is None and device in (None, data.device)
+        return data if same else op.to(data, dtype=dtype, device=device)
+    array = to_device(plain_array(data), device or device_of(data), resolve_dtype(dtype))
     return Tensor(of_numbers(array))
 
 
@@ -130,7 +136,7 @@ def _arrays_in(item: Any) -> Any:
         return [_arrays_in(part) for part in item]
     if not isinstance(item, Tensor):
         return item
-    if item.requires_grad or item.device != "cpu":
+    if item.requires_grad or item.level or item.device != "cpu":
         raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
     return item.data
 

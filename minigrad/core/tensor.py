@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .assigned import as_data, gradients_of, require_gradient
+from .assigned import as_data, gradients_of, require_gradient, values_of
 from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
@@ -36,7 +36,7 @@ class Tensor(InPlace, TensorHooks):
     _grad: "Tensor | None"  # what `grad` shows
 
     def __init__(self, data: Any, requires_grad: bool = False):
-        data = data._data if isinstance(data, Tensor) else data
+        data = values_of(data) if isinstance(data, Tensor) else data
         self._data = array_module(data).asarray(data)
         self.node = None
         self._grad = None
