@@ -178,8 +178,8 @@ def _lower(x: Any, before: joined.Before) -> None:
 
 
 def lowered(y: Any, kind: type[Tensor]) -> Any:
-    """y's value one level below; itself if it does not belong to this level."""
-    return y.data if type(y) is kind else y
+    """y's value one level below, a tensor; itself if it does not belong to this level."""
+    return as_result(y.data) if type(y) is kind else y
 
 
 def as_result(y: Any) -> Any:
