@@ -213,3 +213,29 @@ def test_what_holds_one_value_is_not_made_of_one_for_each_example():
     for transform in (func.vmap, func.grad, lambda f: lambda x: func.jvp(f, (x,), (x,))):
         with pytest.raises(TypeError, match=r"drop their history; use mg.stack"):
             transform(lambda x: mg.tensor([x[0], x[1]]))(xs)
+
+
+def own_op(x, w):
+    return OWN_OUTER(x, w)
+
+
+OWN_OUTER = Primitive(np.outer, "outer one by one", ["a", "b"])
+OF_NONE = {
+    "conv2d": (lambda x, w: mg.conv2d(x, w), (2, 3, 5, 5), (4, 3, 2, 2), (2, 4, 4, 4)),
+    "conv2d with a bias": (
+        lambda x, w: mg.conv2d(x, w, w[:, 0, 0, 0]), (2, 3, 5, 5), (4, 3, 2, 2), (2, 4, 4, 4),
+    ),
+    "conv_transpose1d": (lambda x, w: mg.conv_transpose1d(x, w), (2, 3, 5), (3, 4, 2), (2, 4, 6)),
+    "interp": (lambda x, f: np.interp(x, f, f), (4,), (3,), (4,)),
+    "searchsorted": (lambda x, f: np.searchsorted(f, x), (4,), (3,), (4,)),
+    "no batch rule": (own_op, (2,), (3,), (2, 3)),
+    "solve_sylvester": (lambda a, q: mg.linalg.solve_sylvester(a, a, q), (2, 2), (2, 2), (2, 2)),
+    "sqrtm": (lambda a, b: mg.linalg.sqrtm(a), (2, 2), (2, 2), (2, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning")
+@pytest.mark.parametrize("name", OF_NONE)
+def test_ops_that_go_by_example_or_group_take_a_batch_of_none(name):
+    f, *shapes, of_result = OF_NONE[name]
+    assert vmap(f)(*[mg.ones(0, *shape) for shape in shapes]).shape == (0, *of_result)
