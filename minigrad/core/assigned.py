@@ -6,7 +6,7 @@ import numpy as np
 
 from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
-from .errors import describe
+from .errors import TransformError, describe
 from .graph import Leaf
 
 
@@ -17,6 +17,30 @@ def of_numbers(array: Any) -> Any:
     if array.dtype.kind in "OSUMm" or array.dtype.names:
         raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def is_mapped(x: Any) -> bool:
+    """Whether x, a tensor, has a value for each example of a vmap that runs: its arrays have an
+    axis more than it."""
+    while hasattr(x, "level"):
+        if x.shape != x._data.shape:
+            return True
+        x = x._data
+    return False
+
+
+def values_of(x: Any) -> Any:
+    """The array of a tensor of any level that a new tensor is to hold; under vmap there is none."""
+    if is_mapped(x):
+        raise TransformError(
+            f"mg.Tensor(x) and Parameter(x) inside vmap: x, {describe(x)}, has a value for "
+            "each example, which no plain tensor can hold; mg.tensor(x) and x.detach() give "
+            "constants that are mapped, and parameters are made outside (func.functional_call "
+            "maps over them)"
+        )
+    while hasattr(x, "level"):
+        x = x._data
+    return x
 
 
 def as_data(x: Any, value: Any) -> Any:

@@ -75,7 +75,9 @@ class autocast(metaclass=modes.CalledFirst):
 
     policy   op name -> "low" (matrix products, convolution, attention), "float32" (reductions,
              softmax, norms, losses, exp, log, pow); all others run in the widest of their dtypes.
-             A dict of the class: autocast.policy["my_op"] = "low" adds an op
+             A dict of the class: autocast.policy["my_op"] = "low" adds an op. Of a recurrent layer
+             the product with the input is low; its steps, whose roundings add up, are in the dtype
+             of its weights and state, and so is the result
     log      the casts made so far, as CastEvents, most frequent first
     """
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import deterministic, events, modes, session
 from .errors import describe, refuse_left_behind
+from .methods import each_of
 from .tensor import Tensor, raw
 
 
@@ -30,6 +31,9 @@ class Watch:
 # Outside transforms the answer is the same for every call, so two objects serve them all.
 _RECORDED, _UNRECORDED = Watch(True), Watch(False)
 
+# Ops whose index may differ from example to example under vmap: what runs them then (each_of).
+_BY_INDEX = {"getitem": "read", "setitem": "write"}
+
 
 def enter(op: Any, args: tuple, params: dict) -> Watch:
     """How this call runs under the thread's modes; its result, if a transform takes it over."""
@@ -43,6 +47,10 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
     plain = state.plain
     if plain is not None:
         return _RECORDED if plain else _UNRECORDED
+    if state.level and op.name in _BY_INDEX and (each := each_of(params.get("index"))):
+        watch = Watch(True)
+        watch.result = getattr(each, _BY_INDEX[op.name])(*args)
+        return watch
     given = args
     if state.autocast is not None:
         args = state.autocast.cast(op, args)

@@ -20,7 +20,7 @@ from ..backends.device import (
 )
 from ..backends.dtypes import finfo, is_floating, resolve_dtype
 from . import modes
-from .assigned import of_numbers
+from .assigned import is_mapped, of_numbers, values_of
 from .errors import teaching
 from .registry import numpy_table, op
 from .tensor import Tensor
@@ -47,18 +47,19 @@ def tensor(
             f"the dtype, and got {dtype!r}"
         )
     if isinstance(data, Tensor):
+        if is_mapped(data):
+            return op.to(data.detach().copy(), dtype=dtype, device=device).requires_grad_(
+                requires_grad
+            )
         device = device or data.device
-        data = data.data
+        data = values_of(data)
     elif isinstance(data, list | tuple) and _holds_tensor(data):
         data = _arrays_in(data)
     wanted = resolve_dtype(dtype)
     try:
         plain = plain_array(data)
-        if wanted is not None and plain.dtype.kind == "c" != wanted.kind and plain is not data:
-            raise TypeError(
-                f"mg.tensor: dtype={wanted} has no imaginary parts, and these numbers do; give "
-                "dtype=mg.complex128, or the real parts"
-            )
+        if plain is not data:
+            _keep_imaginary("tensor", plain, wanted)
         array = _copied(plain, device, wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
@@ -70,6 +71,15 @@ def tensor(
     return Tensor(of_numbers(array), requires_grad)
 
 
+def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
+    """TypeError for complex numbers that are to be given a real dtype, which would cut them."""
+    if dtype is not None and np.iscomplexobj(numbers) and dtype.kind != "c":
+        raise TypeError(
+            f"mg.{name}: dtype={dtype} has no imaginary parts, and these numbers do; give "
+            "dtype=mg.complex128, or the real parts"
+        )
+
+
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:
     """The data in memory of its own on `device`; what crosses between devices is counted."""
     if device in (None, "cpu"):
@@ -79,11 +89,13 @@ def _copied(data: Any, device: str | None, dtype: Any) -> Any:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The data as a tensor, without a copy where possible; a tensor comes back as it is."""
-    if isinstance(data, Tensor) and dtype is None and device in (None, data.device):
-        return data
-    source = data.data if isinstance(data, Tensor) else data
-    array = to_device(plain_array(source), device or device_of(source), resolve_dtype(dtype))
+    """The data as a tensor, without a copy where possible; a tensor comes back as it is, or cast
+    and moved as by x.to.
+    """
+    if isinstance(data, Tensor):
+        same = dtype is None and device in (None, data.device)
+        return data if same else op.to(data, dtype=dtype, device=device)
+    array = to_device(plain_array(data), device or device_of(data), resolve_dtype(dtype))
     return Tensor(of_numbers(array))
 
 
@@ -124,7 +136,7 @@ def _arrays_in(item: Any) -> Any:
         return [_arrays_in(part) for part in item]
     if not isinstance(item, Tensor):
         return item
-    if item.requires_grad or item.device != "cpu":
+    if item.requires_grad or item.level or item.device != "cpu":
         raise TypeError("mg.tensor of tensors would drop their history; use mg.stack([...])")
     return item.data
 
@@ -162,7 +174,9 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor filled with one value; its dtype is the value's where none is given."""
-    array = resolve(device).full(shape, fill_value, dtype=resolve_dtype(dtype))
+    wanted = resolve_dtype(dtype)
+    _keep_imaginary("full", fill_value, wanted)
+    array = resolve(device).full(shape, fill_value, dtype=wanted)
     return Tensor(array, requires_grad)
 
 
@@ -187,7 +201,9 @@ def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor
 @teaching
 def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """One value in x's shape, dtype and device."""
-    result = op.full_like(as_tensor(x), fill_value=fill_value, dtype=dtype)
+    x = as_tensor(x)
+    _keep_imaginary("full_like", fill_value, x.dtype if dtype is None else resolve_dtype(dtype))
+    result = op.full_like(x, fill_value=fill_value, dtype=dtype)
     return result.requires_grad_(requires_grad)
 
 

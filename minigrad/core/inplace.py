@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 
 from . import hooks, joined, modes, versions
-from .errors import InPlaceError, describe, refuse_left_behind
+from .errors import InPlaceError, TransformError, describe, refuse_left_behind
 from .graph import Leaf
-from .methods import Methods, each_of
+from .methods import Methods
 from .registry import op
 
 
@@ -100,9 +100,7 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     """x with x[index] = value: recorded, or in x's memory."""
     if _is_recorded(x, value, what, index):
         value = _with_dtype_of(x, value, what)
-        each = each_of(index) if _level_of(index) else None
-        y = each.write(x, value) if each else op.setitem(x, value, index=index)
-        return _become(x, y)
+        return _become(x, op.setitem(x, value, index=index))
     x._data[_plain(index)] = _plain(value)
     versions.note_write(x._data, f"`{what}`")
     return x
@@ -256,6 +254,31 @@ def _keep_history(x: Any, y: Any) -> None:
             y.node, y._grad = x.node, x._grad
             x = x._data
         y = y._data
+
+
+def set_values(x: Any, value: Any) -> None:
+    """`x.data = value` inside a transform: a write under no_grad, that of an argument too.
+
+    Under vmap the tensor of the level below, as x.data shows it, has the batch axis in front.
+    """
+    level = getattr(value, "level", 0)
+    if level > x.level:
+        raise TransformError(
+            f"x.data = v: v, {describe(value)}, belongs to a transform and x, {describe(x)}, does "
+            "not, so x cannot hold v without its history or batch; x[...] = v makes x part of it"
+        )
+    if level < x.level and np.shape(value) == x._data.shape != x.shape:
+        whole = x.detach()
+        whole._data, value = value, whole
+    if np.shape(value) != x.shape:
+        raise TransformError(
+            f"x.data = {describe(value)}: inside a transform x keeps its shape, {x.shape}; write "
+            "x = v for another"
+        )
+    with modes.no_grad():
+        y = op.setitem(x, _with_dtype_of(x, value, "x.data = value"), index=...)
+    _keep_history(x, y)
+    x._data = y._data
 
 
 def _level_of(index: Any) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..backends.device import OperandError
 from .axis_methods import AxisMethods
-from .errors import TransformError, teaching
+from .errors import teaching
 from .more_methods import documented
 from .registry import op
 
@@ -154,12 +154,7 @@ class Methods(AxisMethods):
         return op.bitwise_invert(self)
 
     def __getitem__(self, index: Any) -> Any:
-        try:
-            return op.getitem(self, index=index)
-        except TransformError:
-            if each := each_of(index):
-                return each.read(self)
-            raise
+        return op.getitem(self, index=index)
 
     # -- ndarray's methods -------------------------------------------------------------------
 

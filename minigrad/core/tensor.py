@@ -9,11 +9,11 @@ import numpy as np
 from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .assigned import as_data, gradients_of, require_gradient
+from .assigned import as_data, gradients_of, require_gradient, values_of
 from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
-from .inplace import InPlace
+from .inplace import InPlace, set_values
 from .numpy_protocol import array_function, array_ufunc
 from .registry import engine, op
 from .show import tensor_bundle, tensor_html, tensor_text
@@ -36,7 +36,7 @@ class Tensor(InPlace, TensorHooks):
     _grad: "Tensor | None"  # what `grad` shows
 
     def __init__(self, data: Any, requires_grad: bool = False):
-        data = data._data if isinstance(data, Tensor) else data
+        data = values_of(data) if isinstance(data, Tensor) else data
         self._data = array_module(data).asarray(data)
         self.node = None
         self._grad = None
@@ -49,14 +49,17 @@ class Tensor(InPlace, TensorHooks):
         """The array that holds the elements; inside a transform the tensor of the level below.
 
         It may be set, to an array or to a tensor, whose array it then is (`w.data = w.data - step`
-        with a step that is a tensor): without history, as a leaf's new value.
+        with a step that is a tensor): without history, as a leaf's new value. Inside a
+        transform it is written as under no_grad: x keeps its history or tangent, shape and dtype.
         """
         return self._data
 
     @data.setter
     def data(self, value: Any) -> None:
-        plain = isinstance(value, Tensor) and not (value.level or self.level)
-        self._data = as_data(self, value._data if plain else value)
+        if self.level or getattr(value, "level", 0):
+            set_values(self, value)
+        else:
+            self._data = as_data(self, value._data if isinstance(value, Tensor) else value)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
-from ..ops.batching import align
+from ..ops.batching import align, of_none
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, named_after, new_level
@@ -97,6 +97,8 @@ def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
         stacklevel=6,
     )
     size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+    if not size:
+        return of_none(op, xs, batched, params)
     ys = [
         op(*[x[i] if b else x for x, b in zip(xs, batched, strict=True)], **params)
         for i in range(size)

@@ -39,7 +39,6 @@ def jacrev(
     def transformed(*args: Any, **kwargs: Any) -> Any:
         of_chosen, primals = chosen("jacrev", fn, argnums, args, kwargs)
         run = Recorded("jacrev", of_chosen, primals, has_aux, lasting=True)
-        run.warn_of_numbers("jacrev", "Jacobian")
 
         def block(y: Tensor) -> Any:
             def pulled(basis: Any) -> list:
@@ -99,6 +98,10 @@ def jacfwd(
                     for ty, t in zip(pushed, turned, strict=True)
                 ]
             pushed = [ops.moveaxis(ty, source=0, destination=-1) for ty in pushed]
+            pushed = [  # a result of whole numbers has derivative 0, in x's dtype as in jacrev
+                ty if is_differentiable(ty.dtype) else ops.astype(ty, dtype=xs[i].dtype)
+                for ty in pushed
+            ]
             return [ops.reshape(ty, shape=(*ty.shape[:-1], *xs[i].shape)) for ty in pushed]
 
         by_input = [columns(i) for i in range(len(xs))]

@@ -19,7 +19,7 @@ from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
 from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level, require_function
-from .reverse import split_aux
+from .reverse import split_aux, warn_of_numbers
 
 __all__ = ["jvp"]
 
@@ -225,6 +225,7 @@ def pushed_through(what: str, fn: Callable, primals: tuple, ts: list, has_aux: b
     with new_level(Dual) as kind:
         duals = [dual(x, t, kind) for x, t in zip(tree.leaves(primals), ts, strict=True)]
         returned, aux = split_aux(what, fn(*tree.rebuild(primals, duals)), has_aux)
+        warn_of_numbers(what, returned)
         pairs = [_split(y, kind) for y in tree.leaves(returned)]
         aux = tree.tree_map(lambda a: lowered(a, kind), aux)
     values, pushed = ([pair[i] for pair in pairs] for i in (0, 1))

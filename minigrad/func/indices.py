@@ -1,9 +1,11 @@
-"""x[index] and x[index] = v under vmap where whole numbers in the index differ between examples.
+"""x[index] and x[index] = v under vmap where whole numbers in the index, or a mask that is the
+whole index, differ between examples.
 
 An index has one item for each axis: slices, None, and places (whole numbers, arrays of them). The
 axes with places are brought in front and become one, whose entries are rows; the places become
 numbers of rows, which are arguments of take and put_along_axis, and so may differ. The slices and
-None are the same for all examples, and are applied before.
+None are the same for all examples, and are applied before. A write to a mask is mg.where; what it
+would read has another length in each example.
 """
 
 from collections.abc import Sequence
@@ -12,15 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import describe
+from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import raw
 
 __all__ = ["EachIndex", "each_index"]
 
 
-def each_index(index: Any) -> "EachIndex | None":
-    """The index, if it is made of places, slices, None and an Ellipsis alone."""
+def each_index(index: Any) -> "EachIndex | EachMask | None":
+    """The index, if it is a mask, or made of places, slices, None and an Ellipsis alone."""
+    mask: Any = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if hasattr(mask, "dtype") and mask.dtype.kind == "b":
+        return EachMask(mask)
     items = [_as_place(item) for item in (index if isinstance(index, tuple) else (index,))]
     known = all(item is None or isinstance(item, slice | _ELLIPSIS) or _is_place(item)
                 for item in items)  # fmt: skip
@@ -69,6 +74,48 @@ class EachIndex:
         rows = _Rows(x, self.items)
         added = ops.take_dx(rows.fitted(value), rows.places, axis=0, shape=rows.values.shape)
         return x + ops.getitem_dx(rows.back(added), index=rows.basic, shape=x.shape)
+
+
+class EachMask:
+    """A mask that differs from example to example, as the whole index."""
+
+    def __init__(self, mask: Any):
+        self.mask = mask
+
+    def read(self, x: Any) -> Any:
+        raise TransformError(
+            f"x[mask] inside vmap: as many elements as the mask {describe(self.mask)} has places "
+            "that are true, so the results of the examples would differ in shape; "
+            "mg.where(mask, x, other) keeps the shape (0 in a sum, -mg.inf in a maximum), and "
+            "x[mask] = v and mg.setitem can write one v to all these places"
+        )
+
+    def write(self, x: Any, value: Any) -> Any:
+        """A copy of x with x[mask] = value, where value is the same for all places of the mask."""
+        mask, value = self._fitted(x, value)
+        return ops.where(mask, ops.astype(value, dtype=x.dtype, copy=False), x)
+
+    def add(self, x: Any, value: Any) -> Any:
+        """x with value added at x[mask]."""
+        mask, value = self._fitted(x, value)
+        return x + ops.where(mask, value, 0)
+
+    def _fitted(self, x: Any, value: Any) -> tuple:
+        """The mask and the value, as they broadcast against x."""
+        mask, shape, rest = self.mask, np.shape(value), x.shape[self.mask.ndim :]
+        if mask.shape != x.shape[: mask.ndim]:
+            raise IndexError(f"x[mask]: the mask, {describe(mask)}, does not fit x, {describe(x)}")
+        ahead = max(len(shape) - len(rest), 0)
+        if shape[:ahead] != (1,) * ahead:
+            raise TransformError(
+                f"x[mask] = v inside vmap: v, {describe(value)}, has a value for each place of the "
+                "mask, whose number differs from example to example; give one of shape "
+                f"{rest} for all of them, or write x = mg.where(mask, v, x) with a v like x"
+            )
+        if np.iscomplexobj(value) and x.dtype.kind != "c":
+            raise TypeError(f"x[mask] = {describe(value)}: {describe(x)} has no imaginary parts")
+        value = ops.reshape(value, shape=shape[ahead:])
+        return ops.reshape(mask, shape=(*mask.shape, *(1,) * len(rest))), value
 
 
 class _Rows:

@@ -174,12 +174,12 @@ def _lower(x: Any, before: joined.Before) -> None:
         x.__class__ = type(value)
     else:
         x.__class__ = before.kind
-    x.data, x.node, x._grad = value.data, value.node, value._grad
+    x._data, x.node, x._grad = value.data, value.node, value._grad
 
 
 def lowered(y: Any, kind: type[Tensor]) -> Any:
-    """y's value one level below; itself if it does not belong to this level."""
-    return y.data if type(y) is kind else y
+    """y's value one level below, a tensor; itself if it does not belong to this level."""
+    return as_result(y.data) if type(y) is kind else y
 
 
 def as_result(y: Any) -> Any:

@@ -1,6 +1,7 @@
 """grad, value_and_grad, vjp: reverse mode as functions of functions."""
 
 import operator
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -41,7 +42,6 @@ class Recorded:
     inputs     the arguments as variables of the level (a tuple of trees), `xs` their leaves
     returned   what the function returned (a tree), `ys` its leaves, all of the level
     aux        what it returned besides, as lower values
-    unrecorded whether it returned a number of Python's, which no op has made
     """
 
     def __init__(self, what: str, fn: Callable, primals: tuple, has_aux: bool, lasting: bool):
@@ -49,26 +49,16 @@ class Recorded:
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
             returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+            warn_of_numbers(what, returned)
             self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
             self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
         self.kind = kind
-        self.unrecorded = isinstance(returned, int | float | complex)
         self.xs = tree.leaves(self.inputs)
         self.ys = tree.leaves(self.returned)
 
-    def warn_of_numbers(self, what: str, result: str) -> None:
-        """A warning where the function has returned a number of Python's, which no op has made."""
-        if self.unrecorded:
-            warnings.warn(
-                f"{what}: the function returned {describe(self.returned.item())}, a number of "
-                f"Python's, which depends on nothing: its {result} is 0. float(x), x.item() and "
-                "functions of math such as math.sin(x) leave the graph; mg.sin(x) stays in it",
-                stacklevel=4,
-            )
-
     def values(self) -> Any:
         """The result as lower values."""
-        return tree.tree_map(lambda y: as_result(lowered(y, self.kind)), self.returned)
+        return tree.tree_map(lambda y: lowered(y, self.kind), self.returned)
 
     def pull(self, ys: list, gs: list | None, again: bool) -> list:
         """Σ vᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
@@ -87,6 +77,28 @@ class Recorded:
             as_result(np.zeros_like(x.data) if gx is None else gx)
             for x, gx in zip(self.xs, found, strict=True)
         ]
+
+
+def warn_of_numbers(what: str, returned: Any) -> None:
+    """A warning where a function has returned a number of Python's, which no op has made."""
+    if isinstance(returned, int | float | complex):
+        warnings.warn(
+            f"{what}: the function returned {returned!r}, a number of Python's, which depends on "
+            "nothing: its derivative is 0. float(x), x.item() and functions of math such as "
+            "math.sin(x) leave the graph; mg.sin(x) stays in it",
+            stacklevel=_frames_of_the_library(),
+        )
+
+
+def _frames_of_the_library() -> int:
+    """How many frames lie between the caller's caller and the code that uses the library."""
+    frame, count = sys._getframe(2), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(_LIBRARY):
+        frame, count = frame.f_back, count + 1
+    return count
+
+
+_LIBRARY = __name__.partition(".")[0] + "."
 
 
 def split_aux(what: str, returned: Any, has_aux: bool) -> tuple:
@@ -192,7 +204,6 @@ def _differentiated(
             f"{describe(run.returned)}. Return its real part or its absolute value; "
             "mg.func.jacrev and mg.func.vjp take complex results"
         )
-    run.warn_of_numbers("grad", "gradient")
     gs = tree.rebuild(run.inputs, run.pull(run.ys, None, again=False))
     return run.values(), run.aux, gs[0] if isinstance(argnums, int) else gs
 

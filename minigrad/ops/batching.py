@@ -110,3 +110,12 @@ def in_examples(x: Any, shape: tuple) -> tuple:
     if others and size % others == 0 and shape.count(-1) == 1:
         shape = tuple([size // others if n == -1 else n for n in shape])
     return (x.shape[0], *shape)
+
+
+def of_none(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """The result for a batch of no example: an example of zeros tells its shape and dtype."""
+    pairs = zip(xs, batched, strict=True)
+    y = op(*[ops.sum(x, axis=0, dtype=x.dtype) if b else x for x, b in pairs], **params)
+    if isinstance(y, tuple):
+        return tuple([ops.expand_dims(a, axis=0)[:0] for a in y])
+    return ops.expand_dims(y, axis=0)[:0]

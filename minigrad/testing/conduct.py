@@ -44,6 +44,11 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
                 f"{what}: a zero cotangent gives {g[g != 0][0]!r} for {_name(function, i)}"
             )
     _require(function, pull(vs), expected, f"{what}: in a second backward of the same call")
+    ones = [np.ones_like(v) for v in vs]  # the cotangent of a sum
+    for scale, cotangents in ((4096.0, vs), (2.0**-12, vs), (2.0, ones)):  # exact, as powers of 2
+        found = [g / scale for g in pull([scale * v for v in cotangents])]
+        place = f"{what}: for a cotangent {scale:g} times as large"
+        _require(function, found, pull(cotangents), place)
     for i, v in enumerate(vs):
         for name, other in layouts(v):
             found = pull([*vs[:i], other, *vs[i + 1 :]])

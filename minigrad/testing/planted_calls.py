@@ -117,6 +117,30 @@ def _of_first(g, x):
     return g * _first.setdefault(x.shape, np.cos(values))
 
 
+def _two_axes_hidden(x):
+    hidden = 0
+    while hasattr(x, "level"):
+        hidden += getattr(x, "hides_axis", False)
+        x = x._data
+    return hidden > 1
+
+
+def _with_detached_tangents(op):
+    wrong = "wrong" in op.name
+    op.jvp(lambda x_t, x: x_t * np.cos(x.detach() if wrong and hasattr(x, "node") else x))
+    return op
+
+
+def _sine_off(where):
+    """The sine's rule, off by 0.1 % for cotangents that where(g) tells by their values."""
+
+    def rule(g, x):
+        found = isinstance(g, np.ndarray) and g.size > 0 and where(np.abs(g))
+        return g * np.cos(x) * (_OFF if found else 1)
+
+    return {"x": rule}
+
+
 CALLS: list[Plant] = [
     plant(
         "batch rule", "vmap gives one example the result of another", forward=np.sin,
@@ -180,5 +204,26 @@ CALLS: list[Plant] = [
         forward=np.max, right={"x": lambda g, x: g * (x == x.max())},
         wrong={"x": lambda g, x: g * (x == x.max()) * (_OFF if x.size >= 65_536 else 1.0)},
         samples=vectors(5),
+    ),
+    plant(
+        "nested batches", "wrong under a vmap inside a vmap", forward=np.sin, right=_SINE,
+        wrong={"x": lambda g, x: g * np.cos(x) * (_OFF if _two_axes_hidden(x) else 1)},
+        samples=vectors(5),
+    ),
+    plant(
+        "reverse over forward", "the jvp rule is right, and has a wrong derivative",
+        forward=np.sin, wrong=_SINE, right=_SINE, samples=vectors(5), call=_with_detached_tangents,
+    ),
+    plant(
+        "cotangent of ones", "wrong for a cotangent of ones, as a sum brings", forward=np.sin,
+        wrong=_sine_off(lambda g: (g == 1).all()), right=_SINE, samples=vectors(5, 100),
+    ),
+    plant(
+        "large cotangent", "wrong for cotangents above 1,000", forward=np.sin,
+        wrong=_sine_off(lambda g: g.max() > 1000), right=_SINE, samples=vectors(5, 100),
+    ),
+    plant(
+        "small cotangent", "wrong for cotangents below 0.001", forward=np.sin,
+        wrong=_sine_off(lambda g: g.max() < 1e-3), right=_SINE, samples=vectors(5, 100),
     ),
 ]  # fmt: skip

@@ -11,7 +11,7 @@ import minigrad as mg
         (mg.optim, "SparseAdam", "mg.optim.Adam, since gradients are dense"),
         (mg.nn, "DataParallel", "mg.distributed.DataParallel"),
         (mg.nn, "Adam", "mg.optim.Adam"),
-        (mg.nn.utils.parametrizations, "weight_norm", "mg.nn.utils.weight_norm"),
+        (mg.nn, "weight_norm", "mg.nn.utils.weight_norm"),
         (mg.data, "DistributedSampler", "mg.distributed.DistributedSampler"),
         (mg.amp, "custom_fwd", r"with mg.autocast\(enabled=False\): inside forward"),
         (mg, "autograd", "mg.grad, mg.backward, mg.Function and mg.func"),

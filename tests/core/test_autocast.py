@@ -268,3 +268,12 @@ def test_threads_in_one_autocast_keep_their_own_outer_modes():
         left.set()
         thread.join(10)
     assert found == [False]
+
+
+@pytest.mark.parametrize("layer", [mg.nn.RNN, mg.nn.LSTM, mg.nn.GRU])
+def test_the_steps_of_a_recurrent_layer_stay_in_the_dtype_of_its_weights(layer):
+    x, net = mg.randn(40, 2, 3, dtype=mg.float32), layer(3, 4).to(mg.float32)
+    with mg.autocast(mg.bfloat16) as casting:
+        y = net(x)[0]
+    assert y.dtype == np.float32 and {event.op for event in casting.log} >= {"linear"}
+    np.testing.assert_allclose(y.detach().numpy(), net(x)[0].detach().numpy(), atol=0.03)

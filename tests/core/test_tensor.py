@@ -285,3 +285,18 @@ def test_a_leaf_is_given_no_data_that_has_no_derivative():
 def test_complex_numbers_are_not_cut_to_their_real_parts(data, dtype):
     with pytest.raises(TypeError, match=r"has no imaginary parts"):
         mg.tensor(data, dtype=dtype)
+
+
+def test_a_complex_number_does_not_fill_real_tensors():
+    for fill in (lambda: mg.full(2, 1j, dtype=float), lambda: mg.full_like(mg.ones(2), 1j)):
+        with pytest.raises(TypeError, match=r"mg\.full.*float64 has no imaginary parts"):
+            fill()
+    assert mg.full_like(mg.ones(2), 1j, dtype=complex).tolist() == [1j, 1j]
+
+
+def test_as_tensor_of_a_tensor_casts_as_to_does_and_keeps_its_history():
+    x = mg.ones(2, requires_grad=True)
+    assert mg.as_tensor(x) is x
+    y = mg.as_tensor(x, dtype=mg.float32)
+    (3 * y).sum().backward()
+    assert y.dtype == np.float32 and x.grad.tolist() == [3.0, 3.0]

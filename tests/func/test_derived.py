@@ -155,3 +155,11 @@ def test_there_is_no_jacobian_with_respect_to_whole_numbers(jac, x):
 def test_a_jacobian_of_a_number_of_pythons_is_0_with_a_warning():
     with pytest.warns(UserWarning, match="jacrev: the function returned 3.0, a number of Python's"):
         assert mg.func.jacobian(lambda x: 3.0)(1.0).item() == 0
+
+
+def test_a_result_of_whole_numbers_has_a_jacobian_of_zeros_in_the_dtype_of_the_argument():
+    x = mg.ones(3, dtype=mg.float32)
+    for jac in (mg.func.jacfwd, mg.func.jacrev):
+        for f in (mg.argmax, lambda x: x > 0):
+            J = jac(f)(x)
+            assert J.dtype == np.float32 and not J.any()

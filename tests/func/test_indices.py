@@ -88,7 +88,7 @@ def test_places_of_short_integers_do_not_run_over(dtype):
 
 def test_what_is_no_place_is_refused_with_the_way_out():
     x, i = mg.tensor(X), mg.tensor(ONE)
-    for read in (lambda x, i: x[i > 0], lambda x, i: x[i, True], lambda x, i: x[[i, 0]]):
+    for read in (lambda x, i: x[0, i > 0], lambda x, i: x[i, True], lambda x, i: x[[i, 0]]):
         with pytest.raises(TransformError, match=r"use mg\.where\(mask, x, other\)"):
             vmap(read)(x, i)
     with pytest.raises(TransformError, match="call the function on each example in a loop"):
@@ -170,3 +170,55 @@ def test_values_that_are_added_take_the_dtype_of_what_they_are_added_to():
         return mg.index_put(mg.zeros(4, dtype="float32"), (i,), v, accumulate=True)
 
     assert vmap(add)(mg.tensor(ONE), mg.tensor([1.0, 2.0, 3.0])).dtype == np.float32
+
+
+MASKS = [[True, False, True], [False, False, True]]
+
+
+@pytest.mark.parametrize("value", [2.5, [2.5]], ids=np.shape)
+@pytest.mark.parametrize("write", ["x[mask] = v", "setitem", "index_put", "added"])
+def test_one_value_is_written_to_a_mask_of_each_example(write, value):
+    def change(x, mask, v):
+        if write == "setitem":
+            return mg.setitem(x, v, index=mask)
+        if write != "x[mask] = v":
+            return mg.index_put(x, (mask,), v, accumulate=write == "added")
+        y = x.copy()
+        y[mask] = v
+        return y
+
+    x, masks, v = mg.arange(6.0).reshape(2, 3), mg.tensor(MASKS), mg.tensor(value)
+    expected = mg.stack([change(a, m, v) for a, m in zip(x, masks, strict=True)])
+    mapped = vmap(change, in_dims=(0, 0, None))
+    assert mapped(x, masks, v).tolist() == expected.tolist()
+    got = grad(lambda x, v: (mapped(x, masks, v) ** 2).sum(), (0, 1))(x, v)
+    each = grad(lambda x, v: sum((change(x[i], masks[i], v) ** 2).sum() for i in (0, 1)), (0, 1))(
+        x, v
+    )
+    assert [g.tolist() for g in got] == [g.tolist() for g in each]
+
+
+def test_a_row_is_written_to_the_rows_of_a_mask():
+    x, masks = mg.zeros(2, 3, 2), mg.tensor(MASKS)
+    y = vmap(lambda x, m: mg.setitem(x, mg.tensor([1.0, 2.0]), index=m))(x, masks)
+    assert y.tolist() == [[[1.0, 2.0] if m else [0.0, 0.0] for m in row] for row in MASKS]
+
+
+def test_as_many_values_as_a_mask_has_places_are_refused_with_the_way_out():
+    x, masks = mg.zeros(2, 3), mg.tensor(MASKS)
+    with pytest.raises(TransformError, match=r"x\[mask\] inside vmap.*mg\.where\(mask, x, other\)"):
+        vmap(lambda x, m: x[m])(x, masks)
+    with pytest.raises(TransformError, match=r"v, float64 \(2,\), has a value for each place"):
+        vmap(lambda x, m: mg.setitem(x, mg.ones(2), index=m))(x, masks)
+    with pytest.raises(IndexError, match=r"the mask, bool \(3,\), does not fit x, float64 \(2,\)"):
+        vmap(lambda x, m: mg.setitem(x, 1.0, index=m))(mg.zeros(2, 2), masks)
+    with pytest.raises(TypeError, match="has no imaginary parts"):
+        vmap(lambda x, m: mg.setitem(x, 1j, index=m))(x, masks)
+
+
+def test_getitem_and_setitem_as_functions_take_an_index_of_each_example():
+    x, i = mg.arange(6.0).reshape(2, 3), mg.tensor([2, 0])
+    assert vmap(lambda x, i: mg.getitem(x, index=i))(x, i).tolist() == [2.0, 3.0]
+    assert vmap(lambda i: mg.getitem(x.T, i))(i).tolist() == [[2.0, 5.0], [0.0, 3.0]]
+    written = vmap(lambda x, i: mg.setitem(x, 9.0, index=i))(x, i)
+    assert written.tolist() == [[0.0, 1.0, 9.0], [9.0, 4.0, 5.0]]

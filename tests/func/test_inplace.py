@@ -265,3 +265,51 @@ def test_after_an_error_a_tensor_from_outside_is_of_no_transform():
         with pytest.raises(KeyError, match="f's own"):
             transform()
         assert type(seen) is mg.Tensor and seen.shape == (3,)
+
+
+DATA = {"an array": lambda x: np.arange(3.0), "its own level": lambda x: x * 3 + 1}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("value", DATA.values(), ids=DATA)
+def test_data_that_is_set_is_a_write_under_no_grad(name, value):
+    def set_data(x):
+        y = x * x
+        y.data = value(x)
+        return y
+
+    def wrote(x):
+        y = x * x
+        with mg.no_grad():
+            y[...] = value(x)
+        return y
+
+    transform = TRANSFORMS[name]
+    np.testing.assert_array_equal(transform(set_data).numpy(), transform(wrote).numpy())
+
+
+def test_data_of_a_mapped_tensor_is_the_whole_batch_and_may_be_set_to_one():
+    def less(x):
+        x.data = x.data - mg.tensor([[1.0] * 3, [2.0] * 3])
+        return x
+
+    xs = mg.stack([X, X])
+    assert func.vmap(less)(xs).tolist() == [[0.5, 1.0, 2.0], [-0.5, 0.0, 1.0]]
+    assert xs.tolist() == [X.tolist()] * 2
+
+
+def test_data_of_another_shape_or_from_a_transform_that_the_tensor_is_not_in_is_an_error():
+    outside = mg.zeros(3)
+
+    def of_another_shape(x):
+        x.data = mg.zeros(2)
+
+    def from_outside(x):
+        outside.data = x
+
+    for transform in (func.vmap, func.grad):
+        with pytest.raises(TransformError, match=r"inside a transform x keeps its shape, \(\d?,?"):
+            transform(of_another_shape)(mg.ones(3, 3))
+        with pytest.raises(TransformError, match="belongs to a transform and x, float64"):
+            transform(from_outside)(mg.ones(3, 3))
+    assert type(outside) is mg.Tensor and outside.tolist() == [0.0] * 3

@@ -300,3 +300,17 @@ CUT = {
 def test_what_is_detached_is_constant_at_every_level(transformed, expected):
     x = mg.tensor([0.5, -2.0, 3.0])
     np.testing.assert_allclose(transformed(x).data, expected(x.data))
+
+
+@pytest.mark.parametrize("transform", [mg.func.grad, mg.func.hessian], ids=["one", "nested"])
+def test_a_tensor_made_of_an_argument_is_a_leaf_of_its_own(transform):
+    seen = []
+
+    def f(x):
+        leaf = mg.tensor(x, requires_grad=True)
+        (leaf * leaf).sum().backward()
+        seen.append(leaf.grad)
+        return (x * x * x).sum()
+
+    transform(f)(mg.tensor([1.0, 2.0]))
+    np.testing.assert_array_equal(seen[0].numpy(), [2.0, 4.0])

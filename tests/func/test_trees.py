@@ -214,11 +214,38 @@ def test_a_result_that_does_not_depend_has_zeros_even_at_infinity():
     assert jvp(lambda x: mg.tensor([np.inf]), (x,), (x,))[1].tolist() == [0]
 
 
-@pytest.mark.parametrize("transform", [grad, value_and_grad])
+LEAVING = {
+    "grad": lambda f, x: grad(f)(x),
+    "value_and_grad": lambda f, x: value_and_grad(f)(x),
+    "vjp": vjp,
+    "jvp": lambda f, x: jvp(f, (x,), (x,)),
+    "jacfwd": lambda f, x: mg.func.jacfwd(f)(x),
+    "jacrev": lambda f, x: mg.func.jacrev(f)(x),
+    "linearize": lambda f, x: mg.func.linearize(f, x),
+    "hvp": lambda f, x: hvp(f, (x,), (x,)),
+}
+
+
+@pytest.mark.parametrize("name", LEAVING)
 @pytest.mark.parametrize("f", [math.sin, lambda x: 3, lambda x: x.item() ** 2])
-def test_a_loss_that_left_the_graph_as_a_python_number_is_warned_about(transform, f):
-    with pytest.warns(UserWarning, match="a number of Python's, which depends on nothing"):
-        transform(f)(mg.tensor(1.0))
+def test_a_result_that_left_the_graph_as_a_python_number_is_warned_about_where_it_is(name, f):
+    with pytest.warns(UserWarning, match="a number of Python's, which depends on nothing") as seen:
+        LEAVING[name](f, mg.tensor(1.0))
+    assert seen[0].filename == __file__
+
+
+@pytest.mark.parametrize("x", [2.0, np.float64(2), np.array(2.0), mg.tensor(2.0)], ids=type)
+def test_aux_holds_tensors_whatever_the_argument_was(x):
+    f = lambda x: (x * x, {"x": x, "cube": x**3, "text": "none"})
+    for aux in (
+        value_and_grad(f, has_aux=True)(x)[0][1],
+        vjp(f, x, has_aux=True)[2],
+        jvp(f, (x,), (1.0,), has_aux=True)[2],
+        mg.func.linearize(f, x, has_aux=True)[2],
+        mg.func.jacrev(f, has_aux=True)(x)[1],
+    ):
+        assert type(aux["x"]) is type(aux["cube"]) is mg.Tensor
+        assert (aux["x"].item(), aux["cube"].item(), aux["text"]) == (2.0, 8.0, "none")
 
 
 @pytest.mark.parametrize(

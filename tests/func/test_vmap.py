@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad import func
 from minigrad.core.errors import TransformError
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as ops
@@ -178,3 +179,63 @@ def test_derivatives_of_a_model_run_as_one_batch():
         g = vmap(grad(loss))(mg.ones(5, 1, 4, 4))
         j = jacrev(lambda x: layer(x[None]))(mg.ones(1, 4, 4))
     assert g.shape == (5, 1, 4, 4) and j.shape == (1, 3, 1, 4, 4)
+
+
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_a_copy_by_tensor_is_a_constant_of_each_example(dtype):
+    def f(x):
+        y = mg.tensor(x, dtype=dtype)
+        assert y.shape == (3,)
+        return (x * y).sum()
+
+    xs = mg.arange(6.0).reshape(2, 3)
+    assert func.vmap(f)(xs).tolist() == [5.0, 50.0]
+    assert func.vmap(func.grad(f))(xs).tolist() == xs.tolist()
+    assert func.jvp(f, (xs[1],), (xs[0],))[1].item() == 14.0
+    assert func.grad(lambda xs: func.vmap(f)(xs).sum())(xs).tolist() == xs.tolist()
+    assert not func.hessian(f)(xs[1]).any()
+
+
+def test_a_cast_by_as_tensor_is_that_of_each_example_and_keeps_its_derivative():
+    def f(x):
+        return (mg.as_tensor(x, dtype=mg.float32) ** 2).sum()
+
+    xs = mg.arange(6.0).reshape(2, 3)
+    assert func.vmap(f)(xs).tolist() == [5.0, 50.0]
+    assert func.vmap(func.grad(f))(xs).tolist() == (2 * xs).tolist()
+
+
+def test_what_holds_one_value_is_not_made_of_one_for_each_example():
+    xs = mg.ones(2, 3)
+    for make in (mg.Tensor, mg.nn.Parameter):
+        with pytest.raises(TransformError, match=r"float64 \(3,\), has a value for each example"):
+            func.vmap(make)(xs)
+    for transform in (func.vmap, func.grad, lambda f: lambda x: func.jvp(f, (x,), (x,))):
+        with pytest.raises(TypeError, match=r"drop their history; use mg.stack"):
+            transform(lambda x: mg.tensor([x[0], x[1]]))(xs)
+
+
+def own_op(x, w):
+    return OWN_OUTER(x, w)
+
+
+OWN_OUTER = Primitive(np.outer, "outer one by one", ["a", "b"])
+OF_NONE = {
+    "conv2d": (lambda x, w: mg.conv2d(x, w), (2, 3, 5, 5), (4, 3, 2, 2), (2, 4, 4, 4)),
+    "conv2d with a bias": (
+        lambda x, w: mg.conv2d(x, w, w[:, 0, 0, 0]), (2, 3, 5, 5), (4, 3, 2, 2), (2, 4, 4, 4),
+    ),
+    "conv_transpose1d": (lambda x, w: mg.conv_transpose1d(x, w), (2, 3, 5), (3, 4, 2), (2, 4, 6)),
+    "interp": (lambda x, f: np.interp(x, f, f), (4,), (3,), (4,)),
+    "searchsorted": (lambda x, f: np.searchsorted(f, x), (4,), (3,), (4,)),
+    "no batch rule": (own_op, (2,), (3,), (2, 3)),
+    "solve_sylvester": (lambda a, q: mg.linalg.solve_sylvester(a, a, q), (2, 2), (2, 2), (2, 2)),
+    "sqrtm": (lambda a, b: mg.linalg.sqrtm(a), (2, 2), (2, 2), (2, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::minigrad.func.VmapWarning")
+@pytest.mark.parametrize("name", OF_NONE)
+def test_ops_that_go_by_example_or_group_take_a_batch_of_none(name):
+    f, *shapes, of_result = OF_NONE[name]
+    assert vmap(f)(*[mg.ones(0, *shape) for shape in shapes]).shape == (0, *of_result)

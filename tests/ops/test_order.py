@@ -49,3 +49,12 @@ def test_a_quantile_at_a_step_of_the_distribution_is_numpys(method, n):
     x, q = np.random.default_rng(0).permutation(n), np.arange(2 * n + 1) / (2 * n)
     y, expected = mg.quantile(mg.tensor(x), q, method=method), np.quantile(x, q, method=method)
     assert y.dtype == expected.dtype and np.array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian", "quantile", "nanquantile"])
+def test_a_number_has_no_axis_to_take_a_quantile_along(name):
+    q = () if "median" in name else (0.5,)
+    assert getattr(mg, name)(mg.tensor(2.0), *q).item() == 2
+    for axis in (0, -1):
+        with pytest.raises(np.exceptions.AxisError, match=rf"{name}\(x: float64 \(\)"):
+            getattr(mg, name)(mg.tensor(2.0), *q, axis=axis)

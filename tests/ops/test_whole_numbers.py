@@ -96,3 +96,9 @@ def test_fabs_is_a_float_of_numpys_dtype(dtype):
 def test_fabs_refuses_complex_numbers():
     with pytest.raises(TypeError, match="fabs: x must be real"):
         np.fabs(mg.tensor([1j]))
+
+
+def test_powers_of_booleans_are_int64_also_the_square():
+    x = np.array([True, False])
+    for power in (lambda x: x**2, lambda x: np.power(x, 2), lambda x: mg.pow(x, 3)):
+        assert power(mg.tensor(x)).dtype == np.power(x, 2).dtype == np.int64

@@ -390,3 +390,14 @@ def test_a_rule_that_is_wrong_in_single_precision_alone_is_caught(inputs):
 )
 def test_what_single_precision_rounds_away_is_no_wrong_rule(fn, inputs):
     assert gradcheck(fn, inputs)
+
+
+@pytest.mark.parametrize(
+    "where", [lambda g: (g == 1).all(), lambda g: g.max() > 1000, lambda g: g.max() < 1e-3]
+)
+def test_a_rule_that_is_wrong_for_cotangents_of_one_size_alone_is_caught(where):
+    def rule(g, x):
+        return g * np.cos(x) * (1.001 if g.any() and where(np.abs(g)) else 1.0)
+
+    with pytest.raises(GradcheckError, match=r"for a cotangent (4096|2|0\.000244141) times as"):
+        gradcheck(make("sine", np.sin, {"x": rule}, {}), X)

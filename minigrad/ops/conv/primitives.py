@@ -21,7 +21,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
-from ..batching import apart, full, merged
+from ..batching import apart, full, merged, of_none
 from ..blocks import on_threads
 from ..image_layout import empty, in_rows, pays, places_first
 from . import depthwise, gathered, pointwise, scattered, thin, winograd
@@ -245,7 +245,7 @@ def conv_batch(op_, xs, batched, params):
             y = op.expand_dims(conv(x, w, None, **params), axis=0)
         dims = y.ndim - 3
         lead = b[0].shape[:1] if batched[2] else (1,)
-        return y + op.reshape(b[0], shape=(*lead, 1, -1, *(1,) * dims))
+        return y + op.reshape(b[0], shape=(*lead, 1, b[0].shape[-1], *(1,) * dims))
     return _image_batch(conv, x, w, batched, params)
 
 
@@ -261,8 +261,8 @@ def _image_batch(which: Any, x, w, batched, params):
         return apart(which(merged(x), w, **params), x.shape[:2])
     x, w = full([x, w], batched)
     size = x.shape[0]
-    if not size:  # groups cannot be 0: one example, of which nothing is kept
-        return _image_batch(which, _one_more(x), _one_more(w), (True, True), params)[:0]
+    if not size:
+        return of_none(which, [x, w], [True, True], params)
     groups = params["groups"] * size
     y = which(merged(x, at=1), merged(w), **{**params, "groups": groups})
     return apart(y, (size, y.shape[1] // size), at=1)
@@ -271,13 +271,8 @@ def _image_batch(which: Any, x, w, batched, params):
 @conv_dw.batch
 def conv_dw_batch(op_, xs, batched, params):
     a, x = full(xs, batched)
-    if not a.shape[0]:
-        return conv_dw_batch(op_, [_one_more(a), _one_more(x)], (True, True), params)[:0]
+    if not len(a):
+        return of_none(conv_dw, [a, x], [True, True], params)
     groups = params["groups"] * a.shape[0]
     y = conv_dw(merged(a, at=1), merged(x, at=1), **{**params, "groups": groups})
     return apart(y, (a.shape[0], y.shape[0] // a.shape[0]))
-
-
-def _one_more(x: Any) -> Any:
-    """x with an example of zeros behind it."""
-    return op.pad(x, pad_width=((0, 1), *((0, 0),) * (x.ndim - 1)))

@@ -73,8 +73,12 @@ cbrt = elementwise(
 
 
 def _power(a: Any, b: Any) -> Any:
-    """a ** b, which for a Python number b takes NumPy's short cuts (x ** 2 is x * x)."""
-    return a**b if type(b) in _NUMBERS and hasattr(a, "dtype") else np.power(a, b)
+    """a ** b, which for a Python number b takes NumPy's short cuts (x ** 2 is x * x).
+
+    Not of booleans: NumPy's short cut for their square gives int8, its power int64.
+    """
+    short = type(b) in _NUMBERS and hasattr(a, "dtype") and a.dtype != bool
+    return a**b if short else np.power(a, b)
 
 
 def _power_da(g: Any, a: Any, b: Any) -> Any:

@@ -127,10 +127,10 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     alone gets the gradient; with accumulate they add up.
     """
     x, values = array_like(x), array_like(values)
-    if each := each_of(indices):  # under vmap
-        return each.add(x, values.astype(x.dtype)) if accumulate else each.write(x, values)
     if not accumulate:
         return op.setitem(x, values, index=indices)
+    if each := each_of(indices):  # under vmap
+        return each.add(x, values.astype(x.dtype))
     xp = module_of(x)
     shape = xp.empty(x.shape, bool)[plain_key(indices, xp)].shape
     added = op.broadcast_to(values.astype(x.dtype), shape=shape)

@@ -9,7 +9,7 @@ from ...backends.dtypes import bfloat16
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like, axis_of, constant_array
-from ..batching import along, full
+from ..batching import along, full, of_none
 
 __all__ = [
     "argpartition", "argsort", "argwhere", "flatnonzero", "nonzero", "searchsorted", "sort", "topk",
@@ -147,6 +147,8 @@ def searchsorted_batch(op, xs, batched, params):
     if not batched[0]:
         return op(a, v, **params)
     a, v = full(xs, batched)
+    if not len(a):
+        return of_none(op, [a, v], [True, True], params)
     return np.stack([op(row, x, **params) for row, x in zip(a, v)])  # NumPy searches one row
 
 

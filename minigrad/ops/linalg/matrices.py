@@ -70,6 +70,9 @@ def on_stacks(function: Callable, *arrays: Any) -> Any:
     lead = np.broadcast_shapes(*[x.shape[:-2] for x in arrays])
     stacks = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
     ys = [function(*[x[i] for x in stacks]) for i in np.ndindex(*lead)]
+    if not ys:  # no matrices: those of ones tell the shape and dtype of the results
+        y = function(*[np.eye(*x.shape[-2:], dtype=x.dtype) for x in stacks])
+        return np.empty((*lead, *y.shape), y.dtype)
     return np.stack(ys).reshape((*lead, *ys[0].shape))
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
@@ -150,8 +151,8 @@ def fractional_rank(q: Any, n: Any, method: str) -> Any:
 
 
 def rows_over(x: Any, axis: Any) -> Any:
-    """x with the reduced axes as one, at the end."""
-    axes = axes_of(axis, x.ndim)
+    """x with the reduced axes as one, at the end. A 0-d x has no axis, unlike in NumPy's sums."""
+    axes = axes_of(axis, x.ndim) if axis is None else normalize_axis_tuple(axis, x.ndim)
     kept = [i for i in range(x.ndim) if i not in axes]
     moved = op.transpose(x, axes=(*kept, *axes)) if x.ndim > 1 else x
     return moved.reshape((*[x.shape[i] for i in kept], count(x.shape, axis)))

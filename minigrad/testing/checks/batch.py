@@ -9,15 +9,16 @@ import numpy as np
 from ...core.errors import TransformError
 from ...core.tensor import Tensor
 from ..case import Case, primitive_of
-from ..errors import DoesNotApply, GradcheckError
+from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array
 from ..numeric import normal
 from ..spec import Sample
 from .base import check
+from .nearness import agree
+from .nested import under_two
 
 _EXAMPLES = 3
 _STEP = 0.01  # how far each example lies from the one before: inside the same domain
-_AGREE = 1e-10  # relative to the largest entry: sums of a batch may add in another order
 
 
 @check("K23", "under vmap: one example at a time, value and gradient", optional=True)
@@ -25,7 +26,7 @@ def k23(case: Case) -> int:
     """Three examples with all arguments batched, and with each one alone, indices too.
 
     At the fast level all that a gradient is taken by are batched in every sample, the rest is made
-    on the first sample of each kind.
+    on the first sample of each kind, and two transforms at once on the first.
     """
     function, rng = case.function(), case.rng("K23")
     if not function.xs or not function.value(function.xs):
@@ -33,7 +34,13 @@ def k23(case: Case) -> int:
     entry = primitive_of(case.spec)
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
         raise DoesNotApply("random numbers, for which vmap has policies of its own")
-    return under_vmap(function, choices(case, function), rng)
+    count = under_vmap(function, choices(case, function), rng)
+    if case.sample is next(iter(case.context.samples(case.spec, case.dtype))):
+        vs, us = normal(rng, function.value(function.xs)), normal(rng, function.xs)
+        along = dict(zip(function.positions, us, strict=True))
+        examples = [_example(function, function.positions, along, k) for k in range(2)]
+        count += under_two(examples, vs, us)
+    return count
 
 
 def under_vmap(
@@ -104,10 +111,10 @@ def _as_one_by_one(examples: list[Function], batched: tuple[int, ...], vs: list[
     for k, (ys, gs) in enumerate(expected):
         for i, y in enumerate(ys):
             for found in (values, alone):
-                _agree(found[i][k], y, f"result {i} of example {k} {what}")
+                agree(found[i][k], y, f"under vmap result {i} of example {k} {what}")
         for i, g in enumerate(gs):
             name = function.names[function.positions[i]]
-            _agree(gradients[i][k], g, f"the gradient of {name}, example {k}, {what}")
+            agree(gradients[i][k], g, f"under vmap the gradient of {name}, example {k}, {what}")
 
 
 def _under_vmap(
@@ -148,18 +155,3 @@ def _under_vmap(
         except TransformError as error:
             raise DoesNotApply(f"vmap refuses it: {error}") from error
     return [[as_array(x) for x in xs] for xs in (ys, gs, alone)]
-
-
-def _agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        raise GradcheckError(
-            f"under vmap {what} is {found.dtype} {found.shape}, alone {expected.dtype} "
-            f"{expected.shape}"
-        )
-    finite = np.abs(expected[np.isfinite(expected)])
-    close = np.isclose(found, expected, _AGREE, _AGREE * finite.max(initial=0.0), equal_nan=True)
-    if not close.all():
-        where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(close))[0])[: found.ndim]
-        raise GradcheckError(
-            f"under vmap {what} at {list(where)} is {found[where]!r}, alone {expected[where]!r}"
-        )

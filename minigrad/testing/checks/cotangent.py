@@ -22,25 +22,35 @@ def recorded(case: Case) -> tuple[Function, list, list, list]:
 
 @check("K4", "linear in the cotangent; a zero cotangent gives exact zeros")
 def k4(case: Case) -> int:
-    """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding."""
+    """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding.
+
+    Beside a random w: large and small ones alone (a = 0), and all ones, the cotangent of a sum.
+    """
     function, leaves, ys, values = recorded(case)
     vs, ws = normal(case.rng("K4", "v"), values), normal(case.rng("K4", "w"), values)
-    a, b = -1.75, 0.625
+    ones = [np.ones_like(v) for v in values]
 
     def pull(cotangents: list) -> list:
         return pulled_back(leaves, ys, cotangents, retain_graph=True)
 
-    left = pull([a * v + b * w for v, w in zip(vs, ws, strict=True)])
-    right = [(a * g, b * h) for g, h in zip(pull(vs), pull(ws), strict=True)]
-    for i, (both, (one, other)) in enumerate(zip(left, right, strict=True)):
-        terms = np.abs(one) + np.abs(other)
-        slack = 1e-12 * (terms + np.max(terms, initial=0.0))
-        if not (np.abs(both - (one + other)) <= slack).all():
-            raise GradcheckError(f"the gradient of argument {i} is not linear in the cotangent")
+    of_v, of_w, of_ones = pull(vs), pull(ws), pull(ones)
+    for a, b, others, pulled in (
+        (-1.75, 0.625, ws, of_w),
+        (-1.75, 1, ones, of_ones),
+        (0, 4096, ws, of_w),
+        (0, 2**-12, ws, of_w),
+    ):
+        left = pull([a * v + b * w for v, w in zip(vs, others, strict=True)])
+        for i, (both, one, other) in enumerate(zip(left, of_v, pulled, strict=True)):
+            one, other = a * one, b * other
+            terms = np.abs(one) + np.abs(other)
+            slack = 1e-12 * (terms + np.max(terms, initial=0.0))
+            if not (np.abs(both - (one + other)) <= slack).all():
+                raise GradcheckError(f"the gradient of argument {i} is not linear in the cotangent")
     for i, g in enumerate(pull([np.zeros_like(v) for v in values])):
         if g.any():  # NaN counts as true
             raise GradcheckError(f"a zero cotangent gives {g[g != 0][0]!r} for argument {i}")
-    return 2 * len(left)
+    return 2 * len(of_v)
 
 
 @check("K5", "the cotangent's memory layout does not matter")

@@ -8,6 +8,7 @@ from ..errors import GradcheckError
 from ..spec import OpSpec
 
 _EXACT_FAMILIES = {"shape", "index", "indexing"}
+AGREE = 1e-10  # relative to the largest entry: sums of a batch may add in another order
 _EXACT_OPS = {"add", "mul", "sub", "neg", "positive"}
 
 
@@ -64,3 +65,18 @@ def _first_difference(a: np.ndarray, b: np.ndarray) -> str:
         return f"{a.dtype} {a.shape} became {b.dtype} {b.shape}"
     where = tuple(int(k) for k in np.argwhere(np.atleast_1d(~same_bits(a, b)))[0])[: a.ndim]
     return f"{a[where]!r} became {b[where]!r} at {list(where)}"
+
+
+def agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:
+    """What a transform gives, `what`, is what the op gives alone, to rounding."""
+    if found.shape != expected.shape or found.dtype != expected.dtype:
+        raise GradcheckError(
+            f"{what} is {found.dtype} {found.shape}, alone {expected.dtype} {expected.shape}"
+        )
+    finite = np.abs(expected[np.isfinite(expected)])
+    close = np.isclose(found, expected, AGREE, AGREE * finite.max(initial=0.0), equal_nan=True)
+    if not close.all():
+        where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(close))[0])[: found.ndim]
+        raise GradcheckError(
+            f"{what} at {list(where)} is {found[where]!r}, alone {expected[where]!r}"
+        )

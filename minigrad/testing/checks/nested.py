@@ -1,0 +1,81 @@
+"""Two transforms at once, a part of K23: a rule may be right under one and wrong under both."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import RuleError, TransformError
+from ...core.tensor import Tensor
+from ..function import Arrays, Function, as_array
+from .nearness import agree
+
+# which transforms, what they give for all examples, and what there is for each alone
+Compared = Iterator[tuple[str, Any, list[Arrays]]]
+
+
+def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
+    """vmap of vmap, vjp of vmap, vmap of jvp and jvp of vmap, against one example at a time.
+
+    The outer vmap has one example, for which batch rules with a case of their own for one are as
+    wrong as any. For how many comparisons there were; 0 where an example or vmap is refused.
+    """
+    from ... import func
+
+    function = examples[0]
+    try:
+        values = [f.value(f.xs) for f in examples]
+        pulled = [f.vjp(f.xs, vs) for f in examples]
+        pushed = [f.jvp(f.xs, us) for f in examples]
+    except Exception:
+        return 0
+    if any(y.shape != v.shape for ys in values for y, v in zip(ys, vs, strict=True)):
+        return 0  # the shape depends on values
+    n = len(function.xs)
+    xs = [Tensor(np.stack([f.xs[i] for f in examples])) for i in range(n)]
+    gs, ts = ([Tensor(a) for a in arrays] for arrays in (vs, us))
+    mapped = func.vmap(lambda *xs: tuple(function.call(xs)))
+
+    def pull(*xs: Any) -> tuple:
+        ys, pull = func.vjp(lambda *xs: tuple(function.call(xs)), *xs)
+        return ys, pull(tuple(gs))
+
+    def push(*xs: Any) -> tuple:
+        return func.jvp(lambda *xs: tuple(function.call(xs)), xs, tuple(ts))
+
+    def batch(arrays: list) -> tuple:
+        return tuple([Tensor(np.stack([as_array(a)] * len(examples))) for a in arrays])
+
+    def all_pairs() -> Compared:
+        found = func.vmap(func.vmap(pull))(*[x[None] for x in xs])
+        yield "vmap of vmap, value", [y[0] for y in found[0]], values
+        yield "vmap of vmap, gradient", [g[0] for g in found[1]], pulled
+        yield "vjp of vmap, gradient", func.vjp(mapped, *xs)[1](batch(gs)), pulled
+        yield "vmap of jvp, tangent", func.vmap(push)(*xs)[1], pushed
+        yield "jvp of vmap, tangent", func.jvp(mapped, tuple(xs), batch(ts))[1], pushed
+
+    def of_jvp() -> Compared:
+        # <v, J u> = <Jᵀv, u>, and so are their gradients
+        one = [Tensor(x) for x in function.xs]
+        expected = func.vjp(lambda *xs: pull(*xs)[1], *one)[1](tuple(ts))
+        found = func.vjp(lambda *xs: push(*xs)[1], *one)[1](tuple(gs))
+        yield "vjp of jvp, gradient", [g[None] for g in found], [[as_array(g) for g in expected]]
+
+    def none() -> Compared:
+        ys = mapped(*[x[:0] for x in xs])
+        # shapes alone: whether a result is complex (roots, eigenvalues) may depend on values
+        found = [np.zeros((1, *y.shape)) for y in ys]
+        yield "vmap of no example, result", found, [[np.zeros((0, *y.shape)) for y in values[0]]]
+
+    count = 0
+    for comparisons in (all_pairs, of_jvp, none):
+        with warnings.catch_warnings(), suppress(TransformError, RuleError):
+            warnings.simplefilter("ignore", func.VmapWarning)
+            for name, found, expected in comparisons():
+                for k, arrays in enumerate(expected):
+                    for i, (a, b) in enumerate(zip(found, arrays, strict=True)):
+                        agree(as_array(a)[k], b, f"{name} {i} of example {k}")
+                        count += 1
+    return count
