@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import elementwise
 from ...core.registry import op
 from .incomplete import betainc_derivative, gammainc_derivative
@@ -72,8 +73,15 @@ betaincinv = elementwise(
     """,
 )
 
+
+def _betainccinv(a: Any, b: Any, q: Any) -> Any:
+    if array_module(q) is np:
+        return of_several("betainccinv", a, b, q)
+    return 1 - of_several("betaincinv", b, a, q)  # CuPy has no other: a y below ε is lost
+
+
 betainccinv = elementwise(
-    lambda a, b, q: of_several("betainccinv", a, b, q),
+    _betainccinv,
     name="betainccinv",
     da=_beta_da,
     db=_beta_db,
