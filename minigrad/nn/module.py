@@ -73,17 +73,17 @@ class Module(ModuleHooks, ModuleState):
         if isinstance(value, Parameter):
             value.name = name
             self._forget_buffer(name)
+        elif value is not None and isinstance(vars(self).get(name), Parameter):
+            raise TypeError(
+                f"{type(self).__name__}.{name} is a parameter, and a {type(value).__name__} in its "
+                "place would be neither trained nor saved as one; assign nn.Parameter(value), or "
+                f"write the values into it: with mg.no_grad(): module.{name}[...] = value"
+            )
         elif isinstance(value, Module):
             value._scope = name
             self._forget_buffer(name)
             for path, parameter in value.named_parameters():
                 parameter.name = f"{name}.{path}"
-        elif isinstance(value, Tensor | np.ndarray) and isinstance(vars(self).get(name), Parameter):
-            raise TypeError(
-                f"{type(self).__name__}.{name} is a parameter, and a plain array in its place "
-                f"would be neither trained nor saved; assign nn.Parameter(value), or write the "
-                f"values into it: with mg.no_grad(): module.{name}[...] = value"
-            )
         elif isinstance(value, list | tuple) and any(isinstance(v, Module) for v in value):
             raise TypeError(
                 f"{type(self).__name__}.{name}: modules in a plain {type(value).__name__} would "

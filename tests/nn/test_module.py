@@ -132,10 +132,13 @@ def test_modules_in_a_plain_list_are_refused():
         net.layers = [nn.ReLU()]
 
 
-def test_a_plain_tensor_does_not_take_the_place_of_a_parameter():
+def test_what_is_no_parameter_does_not_take_the_place_of_one():
     layer = nn.Linear(2, 2)
-    with pytest.raises(TypeError, match=r"Linear\.weight is a parameter.*nn\.Parameter\(value\)"):
-        layer.weight = layer.weight * 2
+    for value in (layer.weight * 2, np.ones((2, 2)), nn.ReLU(), [1.0], 3.0, "weight"):
+        with pytest.raises(
+            TypeError, match=r"Linear\.weight is a parameter, and a .*nn\.Parameter\(v"
+        ):
+            layer.weight = value
     layer.weight = nn.Parameter(mg.ones(2, 2))
     layer.bias = None
     assert list(layer.state_dict()) == ["weight"]
