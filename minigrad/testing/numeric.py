@@ -24,6 +24,14 @@ def pack(arrays: Iterable[Any]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty(0)
 
 
+def repeated(x: np.ndarray, shape: int | tuple[int, ...]) -> np.ndarray:
+    """np.resize in one step: that joins thousands of copies of a small array one by one."""
+    n = int(np.prod(shape))
+    if not x.size:
+        return np.zeros(shape, x.dtype)
+    return np.tile(x.reshape(-1), -(-n // x.size))[:n].reshape(shape)
+
+
 def _coordinates(a: np.ndarray) -> np.ndarray:
     if a.dtype.kind == "c":
         return np.ascontiguousarray(a, dtype=np.complex128).reshape(-1).view(np.float64)

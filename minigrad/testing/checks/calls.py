@@ -6,7 +6,7 @@ from ..case import Case, Context, differentiated, is_elementwise
 from ..compare import check_calls
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function
-from ..numeric import normal
+from ..numeric import normal, repeated
 from ..spec import OpSpec
 from .base import check
 from .grown import of_grown
@@ -40,7 +40,7 @@ def k25(spec: OpSpec, context: Context) -> int:
     n = max(x.size for x in small if isinstance(x, np.ndarray))
     few, many = (
         Function(spec.call, args, sample.params, differentiated(spec, args))
-        for args in (_repeated(small, n), _repeated(small, _LARGE))
+        for args in (_resized(small, n), _resized(small, _LARGE))
     )
     ys = few.value(few.xs)
     vs = normal(context.rng(spec.name, "K25"), ys)
@@ -48,15 +48,15 @@ def k25(spec: OpSpec, context: Context) -> int:
         *zip(ys, many.value(many.xs), strict=True),
         *zip(
             few.vjp(few.xs, vs),
-            many.vjp(many.xs, [np.resize(v, _LARGE) for v in vs]),
+            many.vjp(many.xs, [repeated(v, _LARGE) for v in vs]),
             strict=True,
         ),
     ]
     for expected, found in pairs:
-        if not np.allclose(found, np.resize(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
+        if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
     return len(pairs)
 
 
-def _repeated(args: tuple, n: int) -> tuple:
-    return tuple(np.resize(x, n) if isinstance(x, np.ndarray) else x for x in args)
+def _resized(args: tuple, n: int) -> tuple:
+    return tuple(repeated(x, n) if isinstance(x, np.ndarray) else x for x in args)

@@ -11,7 +11,7 @@ from ..case import Context, differentiated, is_elementwise
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Function, as_array, as_tensors, results
-from ..numeric import normal
+from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
 
@@ -67,7 +67,7 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
 def resized(sample: Sample, shapes: Iterable[tuple]) -> tuple:
     """The sample's arguments in other sizes: their values repeated or cut."""
     return tuple(
-        np.resize(x, shape) if isinstance(x, np.ndarray) else x
+        repeated(x, shape) if isinstance(x, np.ndarray) else x
         for x, shape in zip(sample.args, shapes, strict=True)
     )
 
