@@ -34,10 +34,10 @@ tutorials: $(DEV)
 	$(PY) tutorials/build.py $(NN)
 
 test: $(DEV)
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest -n 2 --dist worksteal
 
 test-fast: $(DEV)
-	$(PY) -m pytest -n 2 -x --ff
+	$(PY) -m pytest -n 2 --dist worksteal -x --ff
 
 # No virtual environment: CuPy, NumPy, SciPy, pytest and pytest-xdist are those of $(PYTHON).
 test-gpu:

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMAND = "python -m pytest -n 2"
+COMMAND = "python -m pytest -n 2 --dist worksteal"
 
 
 def test_every_session_gives_what_it_shows():
