@@ -251,6 +251,19 @@ def test_numbers_are_not_made_texts_because_others_are(rows):
         list(data.DataLoader(rows, 2))
 
 
+@pytest.mark.parametrize("row", [None, (1, None), {"x": None}])
+def test_a_row_that_was_not_returned_is_refused_before_the_model_sees_it(row):
+    with pytest.raises(TypeError, match="got None, a NoneType: does __getitem__ return its row"):
+        list(data.DataLoader([row, row], 2))
+
+
+def test_objects_make_no_batch_unless_collated():
+    rows = [1, {"a"}]
+    with pytest.raises(TypeError, match=r"texts, .*; got \{'a'\}, a set\. A collate_fn"):
+        list(data.DataLoader(rows, 2))
+    assert list(data.DataLoader(rows, 2, collate_fn=list)) == [rows]
+
+
 def test_rows_of_several_shapes_are_refused_unless_collated():
     rows = [np.zeros(2), np.zeros(3)]
     with pytest.raises(ValueError, match=r"arrays of one shape, got \[\(2,\), \(3,\)\]"):
