@@ -119,10 +119,16 @@ class DataLoader(Checked):
         return BatchSampler(sampler, self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
-        """The number of batches."""
-        if self.batch_sampler is None:
-            raise TypeError("a DataLoader of an IterableDataset does not know its length")
-        return len(self.batch_sampler)
+        """The number of batches; of a stream with a __len__ that of its rows says it."""
+        if not self.streaming:
+            return len(self.batch_sampler)
+        if not hasattr(self.dataset, "__len__"):
+            raise TypeError(
+                f"DataLoader: a {type(self.dataset).__name__}, an IterableDataset without __len__, "
+                "does not say how many rows will come, so the number of batches is not known"
+            )
+        whole, rest = divmod(len(self.dataset), self.batch_size or 1)
+        return whole if self.drop_last or not rest else whole + 1
 
     def __iter__(self) -> Iterator[Any]:
         fetch: Any = _Fetch(self.batch_size is None, self.collate_fn)

@@ -330,3 +330,19 @@ def test_rows_that_are_no_tuples_give_batches_that_are_none():
     (batch,) = data.DataLoader([mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])], 2)
     assert batch.tolist() == [[1, 2], [3, 4]]
     assert [*data.DataLoader(["a", "b", "c"], 2)] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 3), ({"drop_last": True}, 2)])
+def test_a_loader_knows_its_length_where_its_stream_does(options, count):
+    class Known(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(7))
+
+        def __len__(self):
+            return 7
+
+    loader = data.DataLoader(Known(), 3, **options)
+    assert len(loader) == len(list(loader)) == count
+    assert len(data.DataLoader(Known(), None)) == 7
+    with pytest.raises(TypeError, match="a Counting, an IterableDataset without __len__"):
+        len(data.DataLoader(Counting(), 3))
