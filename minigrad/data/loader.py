@@ -69,6 +69,12 @@ class DataLoader(Checked):
                 "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "
                 f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers}, {prefetch_factor}"
             )
+        if (timeout or 0) < 0 or (batch_size is None and drop_last):
+            raise ValueError(
+                "DataLoader: timeout is 0 (none) or more seconds, and drop_last needs a "
+                f"batch_size; got timeout={timeout}, batch_size={batch_size}, "
+                f"drop_last={drop_last}"
+            )
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last

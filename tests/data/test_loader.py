@@ -346,3 +346,9 @@ def test_a_loader_knows_its_length_where_its_stream_does(options, count):
     assert len(data.DataLoader(Known(), None)) == 7
     with pytest.raises(TypeError, match="a Counting, an IterableDataset without __len__"):
         len(data.DataLoader(Counting(), 3))
+
+
+@pytest.mark.parametrize("options", [{"timeout": -1}, {"batch_size": None, "drop_last": True}])
+def test_options_that_could_have_no_effect_or_a_wrong_one_are_refused(options):
+    with pytest.raises(ValueError, match="timeout is 0 .* drop_last needs a batch_size"):
+        data.DataLoader(Squares(), **options)
