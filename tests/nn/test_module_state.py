@@ -217,7 +217,14 @@ def test_assigned_arrays_that_cannot_be_written_into_are_copied(tmp_path):
 
 
 def test_assigned_arrays_of_another_library_become_numpy_s():
-    jnp = pytest.importorskip("jax.numpy", reason="JAX is not installed")
+    class Foreign:
+        """As JAX's: no NumPy array, with a dtype and a shape, that says what is in it."""
+
+        shape, dtype = (2, 3), np.dtype(np.float32)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(self.shape, self.dtype)
+
     layer = nn.Linear(3, 2, bias=False)
-    layer.load_state_dict({"weight": jnp.ones((2, 3))}, assign=True)
+    layer.load_state_dict({"weight": Foreign()}, assign=True)
     assert type(layer.weight.data) is np.ndarray and layer.weight.tolist() == [[1.0] * 3] * 2
