@@ -1,5 +1,6 @@
 """Rows put together into a batch."""
 
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ def stacked(rows: list) -> Any:
     their parts, texts in a list.
 
     ValueError where the shapes of arrays differ: pad them, or give a collate_fn. TypeError where
-    only some rows are text, which NumPy would make of the others too.
+    only some rows are text, which NumPy would make of the others too, and for None or an object,
+    of which it would make an array that nothing can be computed with.
     """
     first = rows[0]
     texts = [isinstance(row, str | bytes) for row in rows]
@@ -34,6 +36,14 @@ def stacked(rows: list) -> Any:
     if texts[0]:
         return rows
     arrays = [np.asarray(row.data if isinstance(row, Tensor) else row) for row in rows]
+    for row, array in zip(rows, arrays, strict=True):
+        if array.dtype.kind == "O":
+            hint = ": does __getitem__ return its row?" if row is None else "."
+            raise TypeError(
+                f"a batch is made of arrays, numbers and texts, in tuples or dictionaries; got "
+                f"{reprlib.repr(row)}, a {type(row).__name__}{hint} A collate_fn given to the "
+                "loader can make batches of anything"
+            )
     shapes = {a.shape for a in arrays}
     if len(shapes) > 1:
         raise ValueError(

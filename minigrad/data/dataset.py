@@ -148,6 +148,10 @@ class ChainDataset(IterableDataset):
         return itertools.chain.from_iterable(self.datasets)
 
     def __len__(self) -> int:
+        if isinstance(self.datasets, Iterator):  # the rows would be gone once they are counted
+            raise TypeError(
+                "ChainDataset: streams that come one by one have no length; give a list"
+            )
         return sum(len(d) for d in self.datasets)
 
 

@@ -69,6 +69,12 @@ class DataLoader(Checked):
                 "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "
                 f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers}, {prefetch_factor}"
             )
+        if (timeout or 0) < 0 or (batch_size is None and drop_last):
+            raise ValueError(
+                "DataLoader: timeout is 0 (none) or more seconds, and drop_last needs a "
+                f"batch_size; got timeout={timeout}, batch_size={batch_size}, "
+                f"drop_last={drop_last}"
+            )
         self.dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -119,10 +125,16 @@ class DataLoader(Checked):
         return BatchSampler(sampler, self.batch_size, self.drop_last)
 
     def __len__(self) -> int:
-        """The number of batches."""
-        if self.batch_sampler is None:
-            raise TypeError("a DataLoader of an IterableDataset does not know its length")
-        return len(self.batch_sampler)
+        """The number of batches; of a stream with a __len__ that of its rows says it."""
+        if not self.streaming:
+            return len(self.batch_sampler)
+        if not hasattr(self.dataset, "__len__"):
+            raise TypeError(
+                f"DataLoader: a {type(self.dataset).__name__}, an IterableDataset without __len__, "
+                "does not say how many rows will come, so the number of batches is not known"
+            )
+        whole, rest = divmod(len(self.dataset), self.batch_size or 1)
+        return whole if self.drop_last or not rest else whole + 1
 
     def __iter__(self) -> Iterator[Any]:
         fetch: Any = _Fetch(self.batch_size is None, self.collate_fn)

@@ -180,6 +180,10 @@ class Softplus(_Activation):
         y = op.softplus(x, self.beta)
         return y if self.threshold is None else op.where(x * self.beta > self.threshold, x, y)
 
+    def extra_repr(self) -> str:
+        text = super().extra_repr()
+        return text if self.threshold is None else f"{text}, threshold={self.threshold!r}"
+
 
 class Threshold(Module):
     """x where x > threshold, else value; a NaN stays, so that it is seen"""

@@ -109,8 +109,11 @@ class _Table(Module):
 
     def extra_repr(self) -> str:
         text = f"{self.num_embeddings}, {self.embedding_dim}"
-        text += f", padding_idx={self.padding_idx}" if self.padding_idx is not None else ""
-        return text + (f", max_norm={self.max_norm}" if self.max_norm is not None else "")
+        defaults = {
+            "padding_idx": None, "max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False,
+        }  # fmt: skip
+        given = {name: getattr(self, name) for name in defaults}
+        return text + "".join(f", {k}={v}" for k, v in given.items() if v != defaults[k])
 
 
 class Embedding(_Table):

@@ -154,7 +154,13 @@ def _call(module: Any, after: list[Hook], args: tuple, kwargs: dict) -> Any:
     hooks = module._hooks
     for hook in [h for h in hooks if h.kind == "forward_pre"]:
         if hook.with_kwargs:
-            args, kwargs = hook.fn(module, args, kwargs) or (args, kwargs)
+            given = hook.fn(module, args, kwargs)
+            if given is not None and not (isinstance(given, tuple) and len(given) == 2):
+                raise HookError(
+                    f"a forward pre hook of {type(module).__name__}, registered with_kwargs, "
+                    f"returned {given!r}; it returns None, or the tuple (args, kwargs)"
+                )
+            args, kwargs = (args, kwargs) if given is None else given
         else:
             given = hook.fn(module, args)
             args = args if given is None else given if isinstance(given, tuple) else (given,)

@@ -195,7 +195,7 @@ class LayerNorm(_Scaled):
     ):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
-        affine = elementwise_affine
+        self.elementwise_affine = affine = elementwise_affine
         self.weight = empty(self.normalized_shape, device, dtype) if affine else None
         self.bias = empty(self.normalized_shape, device, dtype) if affine and bias else None
         self.reset_parameters()
@@ -222,6 +222,7 @@ class RMSNorm(_Scaled):
     ):
         self.normalized_shape = _shape(normalized_shape)
         self.eps = eps
+        self.elementwise_affine = elementwise_affine
         self.weight = empty(self.normalized_shape, device, dtype) if elementwise_affine else None
         self.reset_parameters()
 
@@ -254,6 +255,7 @@ class GroupNorm(_Scaled):
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
+        self.affine = affine
         self.weight = empty(num_channels, device, dtype) if affine else None
         self.bias = empty(num_channels, device, dtype) if affine and bias else None
         self.reset_parameters()

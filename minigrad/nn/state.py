@@ -90,7 +90,8 @@ class ModuleState(ExtraState):
 
         Returns the paths that did not match, as (missing_keys, unexpected_keys). With assign=True
         the parameters and buffers, which stay the same objects, take the arrays of the state as
-        their own, with their dtypes and devices, and have no gradient.
+        their own, with their dtypes and devices, and have no gradient; arrays that nothing can be
+        written into are copied.
 
         A lazy module becomes the layer whose weight has the shape in the state. Missing or
         unexpected paths (unless strict=False) and wrong shapes raise ValueError, which lists all
@@ -211,13 +212,22 @@ def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: 
         if isinstance(x, Tensor):
             value = array_of(given[path])
             if assign:
-                x.grad, x.data = None, value
+                x.grad, x.data = None, _own(value)
             else:
                 x.data[...] = array_module(x.data).asarray(value)
                 note_write(x.data, f"{owner}.load_state_dict")
     for path, module in found.items():
         if not isinstance(module, Tensor):
             module.set_extra_state(given[path])
+
+
+def _own(value: Any) -> Any:
+    """An array as a tensor can keep it: a copy of one that nothing can be written into, such as a
+    memory map that is open for reading, or of another library's.
+    """
+    if array_module(value) is np and not (isinstance(value, np.ndarray) and value.flags.writeable):
+        return np.array(value)
+    return value
 
 
 def at(root: Any, path: str, kind: type, what: str) -> Any:

@@ -128,3 +128,10 @@ def test_streams_follow_one_another():
     both = Count() + Count()
     assert isinstance(both, data.ChainDataset) and len(both) == 6
     assert [i for x in data.DataLoader(both, 4) for i in x.tolist()] == [0, 1, 2] * 2
+
+
+def test_streams_made_on_the_way_are_not_used_up_by_a_loader_that_asks_for_their_length():
+    loader = data.DataLoader(data.ChainDataset(data.ChainDataset([range(2)]) for _ in range(3)), 4)
+    assert [x.tolist() for x in list(loader)] == [[0, 1, 0, 1], [0, 1]]  # list() asks
+    with pytest.raises(TypeError, match="have no length; give a list"):
+        len(loader)

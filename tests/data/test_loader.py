@@ -251,6 +251,19 @@ def test_numbers_are_not_made_texts_because_others_are(rows):
         list(data.DataLoader(rows, 2))
 
 
+@pytest.mark.parametrize("row", [None, (1, None), {"x": None}])
+def test_a_row_that_was_not_returned_is_refused_before_the_model_sees_it(row):
+    with pytest.raises(TypeError, match="got None, a NoneType: does __getitem__ return its row"):
+        list(data.DataLoader([row, row], 2))
+
+
+def test_objects_make_no_batch_unless_collated():
+    rows = [1, {"a"}]
+    with pytest.raises(TypeError, match=r"texts, .*; got \{'a'\}, a set\. A collate_fn"):
+        list(data.DataLoader(rows, 2))
+    assert list(data.DataLoader(rows, 2, collate_fn=list)) == [rows]
+
+
 def test_rows_of_several_shapes_are_refused_unless_collated():
     rows = [np.zeros(2), np.zeros(3)]
     with pytest.raises(ValueError, match=r"arrays of one shape, got \[\(2,\), \(3,\)\]"):
@@ -317,3 +330,25 @@ def test_rows_that_are_no_tuples_give_batches_that_are_none():
     (batch,) = data.DataLoader([mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])], 2)
     assert batch.tolist() == [[1, 2], [3, 4]]
     assert [*data.DataLoader(["a", "b", "c"], 2)] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize(("options", "count"), [({}, 3), ({"drop_last": True}, 2)])
+def test_a_loader_knows_its_length_where_its_stream_does(options, count):
+    class Known(data.IterableDataset):
+        def __iter__(self):
+            return iter(range(7))
+
+        def __len__(self):
+            return 7
+
+    loader = data.DataLoader(Known(), 3, **options)
+    assert len(loader) == len(list(loader)) == count
+    assert len(data.DataLoader(Known(), None)) == 7
+    with pytest.raises(TypeError, match="a Counting, an IterableDataset without __len__"):
+        len(data.DataLoader(Counting(), 3))
+
+
+@pytest.mark.parametrize("options", [{"timeout": -1}, {"batch_size": None, "drop_last": True}])
+def test_options_that_could_have_no_effect_or_a_wrong_one_are_refused(options):
+    with pytest.raises(ValueError, match="timeout is 0 .* drop_last needs a batch_size"):
+        data.DataLoader(Squares(), **options)

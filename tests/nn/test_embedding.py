@@ -170,3 +170,11 @@ def test_a_bags_rows_are_divided_by_their_own_counts_in_any_order_of_indices():
     bag = nn.EmbeddingBag(4, 1, mode="sum", scale_grad_by_freq=True)
     bag(mg.tensor([2, 0, 2, 3]), mg.tensor([0, 1])).sum().backward()
     assert bag.weight.grad.tolist() == [[1], [0], [1], [1]]
+
+
+def test_a_table_shows_the_options_it_was_given():
+    shown = repr(nn.Embedding(3, 2, 1, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True))
+    assert shown == (
+        "Embedding(3, 2, padding_idx=1, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)"
+    )
+    assert repr(nn.Embedding(3, 2)) == "Embedding(3, 2)"

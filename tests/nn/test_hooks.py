@@ -158,3 +158,11 @@ def test_a_copy_has_hooks_of_its_own():
     handle.remove()
     twin(mg.ones(1, 2)), net(mg.ones(1, 2))
     assert heard == [twin]
+
+
+@pytest.mark.parametrize("given", [5, (1, 2, 3), (), {}])
+def test_a_pre_hook_with_kwargs_that_returns_something_else_is_named(given):
+    net = layer()
+    net.register_forward_pre_hook(lambda m, args, kwargs: given, with_kwargs=True)
+    with pytest.raises(HookError, match=r"pre hook of Linear, .* returns None, or the tuple"):
+        net(mg.ones(1, 2))

@@ -284,3 +284,8 @@ def test_the_samples_of_a_fractional_pool_are_saved_and_loaded_as_pytorchs(name)
     x = np.random.default_rng(2).random((3, *[6] * dims))  # without a batch
     np.testing.assert_array_equal(ours(mg.tensor(x)).numpy(), theirs(torch.tensor(x)).numpy())
     assert not getattr(nn, name)(2, 2).state_dict()
+
+
+def test_a_softplus_shows_the_threshold_it_was_given():
+    assert repr(nn.Softplus(2.0, 1.0)) == "Softplus(beta=2.0, threshold=1.0)"
+    assert repr(nn.Softplus()) == "Softplus(beta=1.0)"

@@ -202,3 +202,29 @@ def test_what_is_used_in_two_places_comes_by_both_paths_where_that_is_asked_for(
     assert len(names(net.named_buffers())) == 3
     everything = {*names(net.named_buffers(remove_duplicate=False))} | both
     assert everything == {*net.state_dict()}
+
+
+def test_assigned_arrays_that_cannot_be_written_into_are_copied(tmp_path):
+    np.save(tmp_path / "weight.npy", np.ones((2, 3), np.float32))
+    weight = np.load(tmp_path / "weight.npy", mmap_mode="r")
+    layer = nn.Linear(3, 2)
+    bias = np.broadcast_to(np.float32(1), 2)
+    layer.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+    layer(mg.ones(1, 3, dtype=mg.float32)).sum().backward()
+    mg.optim.SGD(layer.parameters(), lr=0.5).step()
+    assert layer.weight.tolist() == [[0.5] * 3] * 2 and layer.bias.tolist() == [0.5, 0.5]
+    assert (weight == 1).all()
+
+
+def test_assigned_arrays_of_another_library_become_numpy_s():
+    class Foreign:
+        """As JAX's: no NumPy array, with a dtype and a shape, that says what is in it."""
+
+        shape, dtype = (2, 3), np.dtype(np.float32)
+
+        def __array__(self, dtype=None, copy=None):
+            return np.ones(self.shape, self.dtype)
+
+    layer = nn.Linear(3, 2, bias=False)
+    layer.load_state_dict({"weight": Foreign()}, assign=True)
+    assert type(layer.weight.data) is np.ndarray and layer.weight.tolist() == [[1.0] * 3] * 2

@@ -97,3 +97,11 @@ def test_an_empty_batch_leaves_the_running_statistics():
 @pytest.mark.parametrize("shape", [(0, 6, 3), (2, 0, 3), (0, 4, 3, 3)])
 def test_local_response_norm_of_nothing_is_nothing(shape):
     assert nn.LocalResponseNorm(2)(mg.zeros(*shape)).shape == shape
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_each_norm_says_whether_it_learns_under_pytorch_s_name(affine):
+    for layer in (nn.LayerNorm(4, 1e-5, affine), nn.RMSNorm(4, None, affine)):
+        assert layer.elementwise_affine is affine
+    for layer in (nn.GroupNorm(2, 4, 1e-5, affine), nn.BatchNorm1d(4, affine=affine)):
+        assert layer.affine is affine
