@@ -19,6 +19,8 @@ BAD = {
     "unknown edge": lambda d: d.tiny() | {"roots": [77]},
 }
 
+RECORDED = ("time", "norm", "slack")  # what --heat takes from the backward
+
 
 @pytest.mark.parametrize("ending", ["svg", "html", "png"])
 @pytest.mark.parametrize("case", BAD)
@@ -211,10 +213,13 @@ def test_graphviz_may_be_given_more_time_than_a_clock_can_tell(dumps, save, viz,
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    "command", [["step"], ["render", "--critical"], *(["render", "--heat", by] for by in RECORDED)]
+)
 def test_a_backward_without_a_step_is_not_taken_for_one_that_was_not_recorded(
-    dumps, save, viz, tmp_path
+    command, dumps, save, viz, tmp_path
 ):
     backward = {"engine": "serial", "workers": 1, "steps": [], "released": False}
     dump = save(dumps.tiny() | {"backward": backward})
-    code, _, err = viz("step", dump, "-o", tmp_path / "o.html")
-    assert code == 2 and "its backward ran no op" in err
+    code, _, err = viz(*command, dump, "-o", tmp_path / "o.html")
+    assert code == 2 and "backward ran no op" in err and err.count("\n") == 1

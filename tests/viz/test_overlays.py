@@ -192,3 +192,11 @@ def test_the_page_marks_the_critical_path_and_tells_slack(open_page, dumps):
     assert "slack\n90 µs" in page.locator("#panel").inner_text()
     page.keyboard.press("p")
     assert page.locator("path.link.critical").count() == 0
+
+
+def test_gradients_without_a_finite_norm_are_said_to_be_so(dumps, save, viz, tmp_path):
+    document = timed(dumps)
+    for step in document["backward"]["steps"]:
+        step.update(grad_norm=None, nonfinite="nan")
+    code, _, err = viz(save(document), "-o", tmp_path / "o.svg", "--heat", "norm")
+    assert code == 2 and "no gradient of the recorded backward has a finite norm" in err

@@ -7,7 +7,7 @@ import os.path
 from collections.abc import Sequence
 
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Array, Node
+from minigrad_viz.graph import Array, Graph, Node
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -79,6 +79,16 @@ def count_of(value: float) -> str:
         if value >= limit:
             return f"{value / limit:.3g} {sign}"
     return f"{value:.3g} "
+
+
+def no_steps_text(graph: Graph) -> str:
+    """Why there are no steps of a backward to show, and what to do."""
+    if graph.backward is not None:  # of a loss that is itself a leaf
+        return "the recorded backward ran no op: there is nothing to show of it"
+    return (
+        "the dump holds no recorded backward; record one with `with mg.record_backward() as rec: "
+        "loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
+    )
 
 
 _KIND_WORDS = {"op": "op", "parameter": "parameter", "leaf": "input"}
