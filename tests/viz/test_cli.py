@@ -223,3 +223,13 @@ def test_a_backward_without_a_step_is_not_taken_for_one_that_was_not_recorded(
     dump = save(dumps.tiny() | {"backward": backward})
     code, _, err = viz(*command, dump, "-o", tmp_path / "o.html")
     assert code == 2 and "backward ran no op" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("work", ["NaN", "Infinity", "1e308"])
+def test_info_is_json_whatever_numbers_a_dump_holds(work, dumps, save, viz):
+    document = dumps.tiny()
+    for node in document["nodes"]:
+        node.update(flops="WORK", backward_flops="WORK")
+    path = save(json.dumps(document).replace('"WORK"', work))
+    code, out, _ = viz("info", path, "--json")
+    assert code == 0 and json.loads(out, parse_constant=pytest.fail)["flops"] == 0
