@@ -60,7 +60,8 @@ def number_text(value: float | str) -> str:
         return str(value).replace("-", "−")
     size = abs(value)
     if size == 0 or 1e-3 <= size < 1e5:
-        return f"{value:.4g}".replace("-", "−")
+        rounded = float(f"{value:.4g}")  # 8.064e+04, as Python writes it
+        return f"{rounded:.6g}".replace("-", "−")
     mantissa, _, power = f"{value:.2e}".partition("e")
     return f"{mantissa}e{int(power)}".replace("-", "−")
 
