@@ -233,3 +233,22 @@ def test_info_is_json_whatever_numbers_a_dump_holds(work, dumps, save, viz):
     path = save(json.dumps(document).replace('"WORK"', work))
     code, out, _ = viz("info", path, "--json")
     assert code == 0 and json.loads(out, parse_constant=pytest.fail)["flops"] == 0
+
+
+def test_an_interrupt_while_the_command_loads_is_one_line_too():
+    interrupted = (
+        "import runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'minigrad_viz.reader': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "runpy.run_module('minigrad_viz', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 130
+    assert done.stderr == "minigrad-viz: interrupted, nothing was written\n"
