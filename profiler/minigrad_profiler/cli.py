@@ -41,10 +41,10 @@ _EXAMPLES = """examples:
   minigrad-profile run --html report.html train.py   everything in one page for a browser
   minigrad-profile advice minigrad-profile.jsonl     what stands out, with its line
 """
-_WRITERS: dict[str, str] = {
+_WRITERS: dict[str, str] = {  # the one that needs more of a log than the others do comes first
+    "bytes": "speedscope file: bytes that were alive at the peak, by stack",
     "chrome": "Chrome trace, for Perfetto",
     "speedscope": "speedscope file: time",
-    "bytes": "speedscope file: bytes that were alive at the peak, by stack",
     "folded": "folded stacks, for flame graphs",
     "html": "report, in one file that needs no network",
 }

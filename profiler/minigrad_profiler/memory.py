@@ -17,7 +17,7 @@ from minigrad.instrument.records import CATEGORIES, Allocation, Category, Held, 
 from minigrad.instrument.speedscope import write_sampled
 from minigrad.instrument.table import duration, size, text_table
 
-from .names import fitted, place_of, wrapped
+from .names import fitted, place_of, sentence, wrapped
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDE = 110  # columns of a terminal from which a table has more of its own
@@ -78,12 +78,20 @@ class Story:
         waiting = sum(owner.waiting for owner in self.owners)
         needless = sum(owner.needless for owner in self.owners)
         parts = [
-            f"peak {size(self.peak)} at {duration(self.peak_ns)}, {size(self.at_end)} alive at "
-            f"the end; {self.allocations:,} arrays came, {self.releases:,} went",
+            *sentence(
+                f"peak {size(self.peak)} at {duration(self.peak_ns)}, {size(self.at_end)} alive at "
+                f"the end; {self.allocations:,} arrays came, {self.releases:,} went",
+                width,
+            ),
             *wrapped("at the peak: ", [f"{size(n)} {k}" for k, n in self.at_peak.items()], width),
-            f"{size(waiting)} of it only waited for the backward; {size(needless)} would never be "
-            "read again",
-            f"if every array went after its last use the peak were {size(self.possible)}",
+            *sentence(
+                f"{size(waiting)} of it only waited for the backward; {size(needless)} would never "
+                "be read again",
+                width,
+            ),
+            *sentence(
+                f"if every array went after its last use the peak were {size(self.possible)}", width
+            ),
             "",
             _table(self.owners[:top], width),
         ]

@@ -44,3 +44,8 @@ def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> li
         else:
             lines[-1] += (" " if lines[-1].strip() and not lines[-1].endswith(" ") else "") + item
     return lines
+
+
+def sentence(text: str, width: int) -> list[str]:
+    """A sentence on as many lines as it needs."""
+    return wrapped("", text.split(), width, " ")

@@ -19,7 +19,7 @@ from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import duration, text_table
 
-from .names import fitted, wrapped
+from .names import fitted, sentence, wrapped
 from .view import BY
 
 OVERHEAD = (
@@ -146,7 +146,7 @@ class Roofline:
         columns = ["<op" if self.by == "op" else f"<{self.by}", "<phase", "calls", "self",
                    "FLOP/s", "B/s", "FLOP/B", "of roof", "<bound"]  # fmt: skip
         rows = [_cells(point) for point in self.points[:top]]
-        parts = [title, text_table(columns, rows, width, fitted)]
+        parts = [*sentence(title, width), text_table(columns, rows, width, fitted)]
         if rest := self.points[top:]:
             parts.append(f"({len(rest)} more rows, {duration(sum(p.self_ns for p in rest))})")
         return "\n".join([*parts, "", *self.picture(width)])

@@ -8,7 +8,7 @@ from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.table import duration, shares, size, text_table
 
-from .names import fitted, place_of
+from .names import fitted, place_of, sentence
 
 _WIDE = 110  # columns of a terminal from which a table has more of its own
 _MOST_PROMOTIONS = 10
@@ -128,25 +128,28 @@ class Summary:
         columns = [f"<{self.by}", "calls", "forward", "backward", "self"]
         columns += ["total", "per call", "FLOP", "moved"] if wide else []
         columns += ["output", "share"]
-        parts = [self._title(), text_table(columns, lines, width, fitted), *self._notes()]
+        parts = [self._title(), text_table(columns, lines, width, fitted), *self._notes(width)]
         return "\n".join(parts)
 
     def _title(self) -> str:
         lost = f", {self.dropped:,} dropped" if self.dropped else ""
         return f"{self.events:,} events{lost}"
 
-    def _notes(self) -> list[str]:
+    def _notes(self, width: int) -> list[str]:
         notes = []
         wall, own = self.end.get("wall_ns"), self.end.get("recording_ns")
         if wall and own is not None:
-            notes.append(
+            notes += sentence(
                 f"recording took about {duration(own)} of {duration(wall)} ({own / wall:.1%}); "
-                "nothing is subtracted"
+                "nothing is subtracted",
+                width,
             )
         if self.promotions:
-            notes.append("float64 was made of narrower floats, which doubles what they move, in:")
+            notes += sentence(
+                "float64 was made of narrower floats, which doubles what they move, in:", width
+            )
             for place, count in list(self.promotions.items())[:_MOST_PROMOTIONS]:
-                notes.append(f"  {fitted(place, 60)} ({count:,} times)")
+                notes.append(f"  {fitted(place, min(60, max(12, width - 16)))} ({count:,} times)")
         return notes
 
     def marks_table(self, width: int = 80) -> str:

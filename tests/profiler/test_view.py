@@ -281,3 +281,25 @@ def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
     odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
     assert main(["merge", str(odd), log]) == 0
     assert "² of 4" in capsys.readouterr().out
+
+
+def test_an_export_of_which_one_file_cannot_be_made_writes_none(log, tmp_path, capsys):
+    chrome, alive = tmp_path / "trace.json", tmp_path / "bytes.json"
+    assert main(["export", log, "--chrome", str(chrome), "--bytes", str(alive)]) == 2
+    said = capsys.readouterr().err
+    assert "recorded without memory" in said and said.count("\n") == 1
+    assert not chrome.exists() and not alive.exists()
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_sentences_beside_a_table_keep_to_the_width(width, tmp_path, capsys):
+    path = str(tmp_path / "run.jsonl")
+    with event_log(path, memory=True):
+        x = mg.tensor(np.ones((64, 64), np.float32), requires_grad=True)
+        (mg.tanh(x @ x) * np.float64(2)).sum().backward()
+    assert main(["view", path, "--width", str(width)]) == 0
+    said = capsys.readouterr().out
+    assert main(["memory", path, "--width", str(width)]) == 0
+    said += capsys.readouterr().out
+    sentences = [line for line in said.splitlines() if "  " not in line.lstrip()]
+    assert len(sentences) > 5 and max(map(len, sentences)) <= width

@@ -19,6 +19,8 @@ BAD = {
     "unknown edge": lambda d: d.tiny() | {"roots": [77]},
 }
 
+RECORDED = ("time", "norm", "slack")  # what --heat takes from the backward
+
 
 @pytest.mark.parametrize("ending", ["svg", "html", "png"])
 @pytest.mark.parametrize("case", BAD)
@@ -211,10 +213,42 @@ def test_graphviz_may_be_given_more_time_than_a_clock_can_tell(dumps, save, viz,
     assert code == 0
 
 
+@pytest.mark.parametrize(
+    "command", [["step"], ["render", "--critical"], *(["render", "--heat", by] for by in RECORDED)]
+)
 def test_a_backward_without_a_step_is_not_taken_for_one_that_was_not_recorded(
-    dumps, save, viz, tmp_path
+    command, dumps, save, viz, tmp_path
 ):
     backward = {"engine": "serial", "workers": 1, "steps": [], "released": False}
     dump = save(dumps.tiny() | {"backward": backward})
-    code, _, err = viz("step", dump, "-o", tmp_path / "o.html")
-    assert code == 2 and "its backward ran no op" in err
+    code, _, err = viz(*command, dump, "-o", tmp_path / "o.html")
+    assert code == 2 and "backward ran no op" in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("work", ["NaN", "Infinity", "1e308"])
+def test_info_is_json_whatever_numbers_a_dump_holds(work, dumps, save, viz):
+    document = dumps.tiny()
+    for node in document["nodes"]:
+        node.update(flops="WORK", backward_flops="WORK")
+    path = save(json.dumps(document).replace('"WORK"', work))
+    code, out, _ = viz("info", path, "--json")
+    assert code == 0 and json.loads(out, parse_constant=pytest.fail)["flops"] == 0
+
+
+def test_an_interrupt_while_the_command_loads_is_one_line_too():
+    interrupted = (
+        "import runpy, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'minigrad_viz.reader': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "runpy.run_module('minigrad_viz', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 130
+    assert done.stderr == "minigrad-viz: interrupted, nothing was written\n"

@@ -11,6 +11,7 @@ from minigrad_viz.critical import critical_path
 from minigrad_viz.heat import heat_of, share_of
 from minigrad_viz.picture import Overlay, picture_of
 from minigrad_viz.reader import graph_from
+from minigrad_viz.wording import number_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -192,3 +193,18 @@ def test_the_page_marks_the_critical_path_and_tells_slack(open_page, dumps):
     assert "slack\n90 µs" in page.locator("#panel").inner_text()
     page.keyboard.press("p")
     assert page.locator("path.link.critical").count() == 0
+
+
+def test_gradients_without_a_finite_norm_are_said_to_be_so(dumps, save, viz, tmp_path):
+    document = timed(dumps)
+    for step in document["backward"]["steps"]:
+        step.update(grad_norm=None, nonfinite="nan")
+    code, _, err = viz(save(document), "-o", tmp_path / "o.svg", "--heat", "norm")
+    assert code == 2 and "no gradient of the recorded backward has a finite norm" in err
+
+
+@pytest.mark.parametrize("value", [80640.0, 12345.6, 99999.4, 99996.0, 1234.56, -54321.0, 0.00123])
+def test_numbers_read_alike_in_a_picture_and_on_the_page(value, open_page, dumps):
+    words = number_text(value)
+    assert "+" not in words
+    assert open_page(dumps.tiny()).evaluate("v => numberText(v)", value) == words

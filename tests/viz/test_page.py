@@ -150,3 +150,13 @@ def test_numbered_scopes_are_listed_by_their_numbers(open_page, dumps):
         last = dump.op("tanh", (2,), last, scope=f"block{number}")
     listed = open_page(dump.done(last)).locator("#panel").inner_text().split("SCOPES")[1]
     assert listed.index("block2") < listed.index("block10")
+
+
+def test_beside_a_long_scope_its_count_stands_whole(open_page, dumps):
+    dump = dumps.Dump()
+    first = dump.leaf((2,))
+    long = "VeryLongScopeNameIndeed" * 6
+    page = open_page(dump.done(dump.op("exp", (2,), dump.op("sin", (2,), first, scope=long))))
+    count = page.locator("#panel button span", has_text="node").last
+    assert count.inner_text() == "1 node"
+    assert count.evaluate("e => e.scrollWidth <= e.clientWidth")

@@ -21,7 +21,7 @@ from minigrad_viz.reader import read
 from minigrad_viz.render import USUAL_LIMIT, Drawing, Options, draw_picture, format_of, render
 from minigrad_viz.stats import statistics, statistics_text
 from minigrad_viz.structure import structural_hash
-from minigrad_viz.wording import count_text
+from minigrad_viz.wording import count_text, no_steps_text
 
 NO_CHECKS = (
     "no node was checked against finite differences; record with mg.record_backward(check=True), "
@@ -63,13 +63,8 @@ def step(options: argparse.Namespace) -> int:
     not_over(options.out, options.dump)
     graph = read(options.dump, options.max_bytes)
     name = shown(options.dump, 120, "tail")
-    if graph.backward is not None and not graph.backward.steps:
-        raise ViewerError(f"{name}: its backward ran no op: there is nothing to step through")
-    if graph.backward is None:
-        raise ViewerError(
-            f"{name}: holds no recorded backward; record one with "
-            "`with mg.record_backward() as rec: loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
-        )
+    if graph.backward is None or not graph.backward.steps:
+        raise ViewerError(f"{name}: {no_steps_text(graph)}")
     page = page_text(graph, options.title or _title(options.dump), options.depth, mode="step")
     write_whole(options.out, page.encode("utf-8"))
     return 0

@@ -13,7 +13,13 @@ from minigrad_viz.collapse import Group
 from minigrad_viz.critical import critical_path
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.graph import Graph
-from minigrad_viz.wording import byte_text, count_of, nanoseconds_text, number_text
+from minigrad_viz.wording import (
+    byte_text,
+    count_of,
+    nanoseconds_text,
+    no_steps_text,
+    number_text,
+)
 
 HEATS = ("time", "bytes", "saved", "norm", "flops", "slack")
 DECADES = 3.0  # from the hottest down to none
@@ -31,9 +37,7 @@ class Heat:
 
 def heat_of(graph: Graph, groups: list[Group], by: str) -> Heat:
     """The heat of each group; a ViewerError where the dump does not hold it."""
-    values = _node_values(graph, by)
-    if not any(value is not None for value in values):
-        raise ViewerError(f"--heat {by}: {_WHY[by]}")
+    values = heat_values(graph, by)
     if by == "slack":
         return _by_slack(values, groups)
     sums = [_together([values[at] for at in group.members], by) for group in groups]
@@ -41,6 +45,19 @@ def heat_of(graph: Graph, groups: list[Group], by: str) -> Heat:
     shares = [None if value is None else share_of(value, most) for value in sums]
     words = ["" if value is None else _WORDS[by](value) for value in sums]
     return Heat(by, shares, words, _WORDS[by](most))
+
+
+def heat_values(graph: Graph, by: str) -> list[float | None]:
+    """What `by` tells of each node; a ViewerError where it tells nothing of any."""
+    values = _node_values(graph, by)
+    if all(value is None for value in values):
+        raise ViewerError(f"--heat {by}: {_why_none(graph, by)}")
+    return values
+
+
+def _why_none(graph: Graph, by: str) -> str:
+    stepped = graph.backward is not None and graph.backward.steps
+    return _WHY[by] if stepped or by not in _FROM_STEPS else no_steps_text(graph)
 
 
 def _by_slack(values: list[float | None], groups: list[Group]) -> Heat:
@@ -105,12 +122,10 @@ _WORDS: dict[str, Callable[[float], str]] = {
     "flops": lambda value: f"{count_of(value)}FLOP",
     "slack": lambda value: f"slack {nanoseconds_text(round(value))}" if value else "no slack",
 }
-_NOT_RECORDED = "the dump holds no recorded backward; record one with mg.record_backward()"
+_FROM_STEPS = ("time", "norm", "slack")
 _WHY = {
-    "time": _NOT_RECORDED,
-    "norm": _NOT_RECORDED,
+    "norm": "no gradient of the recorded backward has a finite norm",
     "bytes": "the dump holds no nodes",
     "saved": "no node of the dump saves an array",
     "flops": "the dump tells no FLOPs",
-    "slack": _NOT_RECORDED,
 }

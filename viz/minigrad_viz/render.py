@@ -15,14 +15,14 @@ from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
 from minigrad_viz.focus import focused
 from minigrad_viz.graph import Graph
-from minigrad_viz.heat import heat_of
+from minigrad_viz.heat import heat_of, heat_values
 from minigrad_viz.layout import Layout
 from minigrad_viz.mermaid import EDGE_LIMIT, mermaid_text
 from minigrad_viz.page import page_text
 from minigrad_viz.picture import Overlay, Picture, box_size, picture_of
 from minigrad_viz.repeats import find_repeats
 from minigrad_viz.svg import svg_text
-from minigrad_viz.wording import count_text
+from minigrad_viz.wording import count_text, no_steps_text
 
 FORMATS = ("svg", "png", "pdf", "dot", "html", "json", "mmd")
 # Boxes drawn unless --max-nodes says otherwise (0: all). More in a still picture nobody can read.
@@ -74,6 +74,8 @@ def render(graph: Graph, options: Options) -> Drawing:
 
 def _page(graph: Graph, options: Options) -> Drawing:
     repeats = find_repeats(graph) if options.fold_repeats else ()
+    if options.heat:
+        heat_values(graph, options.heat)  # or a ViewerError, as for a still picture
     path = options.critical and _critical(graph) is not None
     page = page_text(
         graph, options.title, options.depth, options.collapse, repeats, heat=options.heat, path=path
@@ -110,7 +112,7 @@ def draw_picture(picture: Picture, options: Options) -> Drawing:
 def _critical(graph: Graph) -> Critical:
     found = critical_path(graph)
     if found is None:
-        raise ViewerError("--critical: the dump holds no recorded backward to find the path in")
+        raise ViewerError(f"--critical: {no_steps_text(graph)}")
     return found
 
 

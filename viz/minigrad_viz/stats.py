@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from minigrad_viz.checks import check_counts
 from minigrad_viz.collapse import census
 from minigrad_viz.critical import critical_path
-from minigrad_viz.escape import shown
+from minigrad_viz.escape import finite, shown
 from minigrad_viz.graph import Graph, Step, topological_order
 from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import (
@@ -36,8 +37,8 @@ def statistics(graph: Graph) -> dict[str, Any]:
         "saved_bytes": sum(array.bytes for n in nodes for array in n.saved),
         "ops": dict(Counter(n.op for n in nodes if n.kind == "op").most_common()),
         "scopes": dict(Counter(n.scope for n in nodes if n.scope).most_common()),
-        "flops": sum(n.flops or 0 for n in nodes),
-        "backward_flops": sum(n.backward_flops or 0 for n in nodes),
+        "flops": _finite_sum(n.flops for n in nodes),
+        "backward_flops": _finite_sum(n.backward_flops for n in nodes),
         "checks": check_counts(graph),
         "hash": structural_hash(graph),
         "backward": None,
@@ -56,6 +57,11 @@ def statistics(graph: Graph) -> dict[str, Any]:
         if path is not None:
             result["backward"] |= {"span_ns": path.span, "path": len(path.path)}
     return result
+
+
+def _finite_sum(values: Iterable[float | None]) -> float:
+    """The sum of what JSON has a word for: a dump may hold NaN, or a sum be infinite."""
+    return finite(sum(filter(None, map(finite, values)))) or 0
 
 
 def elapsed(steps: list[Step]) -> int:

@@ -7,7 +7,7 @@ import os.path
 from collections.abc import Sequence
 
 from minigrad_viz.escape import shown
-from minigrad_viz.graph import Array, Node
+from minigrad_viz.graph import Array, Graph, Node
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
@@ -60,7 +60,8 @@ def number_text(value: float | str) -> str:
         return str(value).replace("-", "−")
     size = abs(value)
     if size == 0 or 1e-3 <= size < 1e5:
-        return f"{value:.4g}".replace("-", "−")
+        rounded = float(f"{value:.4g}")  # 8.064e+04, as Python writes it
+        return f"{rounded:.6g}".replace("-", "−")
     mantissa, _, power = f"{value:.2e}".partition("e")
     return f"{mantissa}e{int(power)}".replace("-", "−")
 
@@ -79,6 +80,16 @@ def count_of(value: float) -> str:
         if value >= limit:
             return f"{value / limit:.3g} {sign}"
     return f"{value:.3g} "
+
+
+def no_steps_text(graph: Graph) -> str:
+    """Why there are no steps of a backward to show, and what to do."""
+    if graph.backward is not None:  # of a loss that is itself a leaf
+        return "the recorded backward ran no op: there is nothing to show of it"
+    return (
+        "the dump holds no recorded backward; record one with `with mg.record_backward() as rec: "
+        "loss.backward()`, or MINIGRAD_GRAPH_OUT=graph.json"
+    )
 
 
 _KIND_WORDS = {"op": "op", "parameter": "parameter", "leaf": "input"}
