@@ -39,7 +39,7 @@ def k18(spec: OpSpec, context: Context) -> int:
     sample = first_sample(spec, context)
     count = len(sample.args)
     if count < 2:
-        raise DoesNotApply("not an op of several arguments")
+        raise DoesNotApply("no other argument to broadcast against")
     made = 0
     for a, b in product(BROADCASTS, repeat=2):
         args = resized(sample, [a, b, *[()] * (count - 2)])
@@ -100,7 +100,7 @@ def axes_of_one(spec: OpSpec, context: Context) -> int:
             for what, args in variants(sample, differentiated(spec, sample.args)):
                 count += taken(spec, context, args, sample, what)
     if not count:
-        raise DoesNotApply("no argument broadcasts")
+        raise DoesNotApply("no other argument to broadcast against")
     return count
 
 
