@@ -60,35 +60,49 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             _require(function, found, expected, place)
     _require(function, one_argument_alone(function, vs), expected,
              f"{what}: when no other argument needs a gradient")  # fmt: skip
-    for i, found, full in each_result_alone(function, vs):
-        _require(function, found, full, f"{what}: when no result but number {i} is used")
+    for used, found, full in some_results(function, vs):
+        _require(function, found, full, f"{what}: when no result but {[*used]} is used")
     _check_tied(function, rng, what)
 
 
 def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
     """The gradient of each argument with the others constant."""
-    found = []
-    for i, x in enumerate(function.xs):
-        leaf = Tensor(x, requires_grad=True)
-        ys = function.call([leaf if k == i else Tensor(o) for k, o in enumerate(function.xs)])
-        found += pulled_back([leaf], ys, vs)
-    return found
+    return [some_arguments(function, vs, [i])[0] for i in range(len(function.xs))]
 
 
-def each_result_alone(
+def all_arguments_but_one(function: Function, vs: Sequence[Any]) -> Iterator[tuple[int, Arrays]]:
+    """(which is constant, the gradients of the others), for three arguments or more."""
+    n = len(function.xs)
+    for i in range(n) if n > 2 else ():
+        yield i, some_arguments(function, vs, [k for k in range(n) if k != i])
+
+
+def some_arguments(function: Function, vs: Sequence[Any], wanted: Sequence[int]) -> Arrays:
+    """The gradients of these arguments with the others constant."""
+    tensors = [Tensor(x, requires_grad=i in wanted) for i, x in enumerate(function.xs)]
+    return pulled_back([tensors[i] for i in wanted], function.call(tensors), vs)
+
+
+def some_results(
     function: Function, vs: Sequence[Any]
-) -> Iterator[tuple[int, Arrays, Arrays]]:
-    """(result, gradients where it alone was used, gradients where the others got zeros).
+) -> Iterator[tuple[tuple[int, ...], Arrays, Arrays]]:
+    """(results, gradients where these alone were used, gradients where the others got zeros).
 
-    A result that was not used has no cotangent: rules are given None for it.
+    Each alone and, of three or more, all but each. A result that was not used has no cotangent:
+    rules are given None for it. By numbers, and with a graph of the backward.
     """
-    if len(vs) < 2:
+    n = len(vs)
+    if n < 2:
         return
     leaves, ys = function.record(function.xs)
-    for i, v in enumerate(vs):
-        padded = [v if k == i else np.zeros_like(other) for k, other in enumerate(vs)]
-        found = pulled_back(leaves, [ys[i]], [v], retain_graph=True)
-        yield i, found, pulled_back(leaves, ys, padded, retain_graph=True)
+    choices = [(i,) for i in range(n)]
+    choices += [tuple(k for k in range(n) if k != i) for i in range(n)] if n > 2 else []
+    for used in choices:
+        padded = [v if k in used else np.zeros_like(v) for k, v in enumerate(vs)]
+        some = [ys[k] for k in used], [vs[k] for k in used]
+        expected = pulled_back(leaves, ys, padded, retain_graph=True)
+        for options in ({"retain_graph": True}, {"create_graph": True}):
+            yield used, pulled_back(leaves, *some, **options), expected
 
 
 def tied_pairs(function: Function) -> list[tuple[int, int]]:

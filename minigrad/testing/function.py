@@ -67,7 +67,7 @@ class Function:
         primals = tuple(Tensor(x) for x in xs)
         tangents = tuple(Tensor(u) for u in us)
         ys, tys = forward_mode(lambda *ts: tuple(self.call(ts)), primals, tangents)
-        return [np.zeros_like(as_array(y)) if t is None else as_array(t) for y, t in zip(ys, tys)]
+        return [tangent_of(i, y, t) for i, (y, t) in enumerate(zip(ys, tys, strict=True))]
 
 
 class Pullback(Function):
@@ -159,6 +159,18 @@ def pulled_back(
             )
         arrays.append(as_array(g))
     return arrays
+
+
+def tangent_of(i: int, y: Any, t: Any) -> np.ndarray:
+    """The tangent t of result i, of exactly y's shape and dtype; None counts as zeros."""
+    if t is None:
+        return np.zeros_like(as_array(y))
+    if t.shape != y.shape or t.dtype != y.dtype:
+        raise GradcheckError(
+            f"forward mode: the tangent of result {i} is {t.dtype} {t.shape}, the result is "
+            f"{y.dtype} {y.shape}"
+        )
+    return as_array(t)
 
 
 def find_jvp() -> Callable:

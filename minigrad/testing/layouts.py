@@ -6,20 +6,28 @@ import numpy as np
 
 
 def layouts(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
-    """The same values in other memory: Fortran order, sliced, reversed strides, read-only."""
+    """The same values in other memory: Fortran order, rows of wider ones, sliced, reversed strides,
+    and read-only at an odd address (as a file that was mapped into memory has them)."""
     if a.ndim > 1:
         yield "Fortran order", np.asfortranarray(a)
+        padded = np.full((*a.shape[:-1], a.shape[-1] + 1), -7, a.dtype)
+        padded[..., :-1] = a
+        yield "in rows of a wider array", padded[..., :-1]
     if a.ndim:
         wide = np.full((*a.shape[:-1], 2 * a.shape[-1]), -7, a.dtype)
         wide[..., ::2] = a
         yield "sliced", wide[..., ::2]
         back = (slice(None, None, -1),) * a.ndim
         yield "reversed strides", a[back].copy()[back]
-    frozen = a.copy()
-    frozen.flags.writeable = False
-    yield "read-only", frozen
+    odd = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)
+    odd[...] = a
+    odd.flags.writeable = False
+    yield "read-only at an odd address", odd
 
 
-def repeated(a: np.ndarray) -> np.ndarray:
-    """One value in every place, all of them the same memory (stride 0)."""
-    return np.broadcast_to(a.reshape(-1)[0], a.shape)
+def repeated(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """One value in every place, or one row in every row: the same memory (stride 0)."""
+    if a.size:
+        yield "stride 0", np.broadcast_to(a.reshape(-1)[0], a.shape)
+        if a.ndim > 1:
+            yield "stride 0 along its first axis", np.broadcast_to(a[:1], a.shape)

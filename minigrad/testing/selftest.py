@@ -14,10 +14,11 @@ from .planted import NAMED
 from .planted_calls import CALLS
 from .planted_conditional import CONDITIONAL
 from .planted_more import MORE
+from .planted_rare import RARE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS)
+PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE)
 
 
 @dataclass(frozen=True)

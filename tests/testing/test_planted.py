@@ -42,6 +42,13 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("last call", "K24"), ("first call", "K24"), ("beyond a size", "K25"), ("long axis", "K25"),
         ("many candidates", "K25"), ("middle axis", "K26"), ("batched axis", "K26"),
         ("large", "K27"), ("negative sum", "K27"), ("at zero", "K27"), ("equal elements", "K27"),
+        ("wide rows", "K5"), ("input in wide rows", "K6"), ("repeated row", "K5"),
+        ("odd address", "K5"), ("NaN swallowed", "K4"), ("cut", "K4"), ("other thread", "K13"),
+        ("axis None", "K26"), ("several axes", "K26"), ("axes kept", "K26"),
+        ("tangent's axis", "K26"), ("empty tangent", "K17"), ("tangent's dtype", "K15"),
+        ("tangent cut", "K4"), ("tied tangents", "K19"), ("middle of the broadcast", "K18"),
+        ("mixed dtypes", "K15"), ("one of three unused", "K20"), ("unused beside a graph", "K20"),
+        ("two of three", "K20"), ("graph of three axes", "K17"), ("kept result", "K22"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

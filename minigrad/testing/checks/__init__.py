@@ -21,6 +21,7 @@ from . import (
     second,
     sizes,
     special,
+    spread,
     tied,
 )
 from .base import Check
@@ -43,7 +44,7 @@ CHECKS: tuple[Check, ...] = (
     precision.k15,
     precision.k16,
     sizes.k17,
-    sizes.k18,
+    spread.k18,
     tied.k19,
     conditions.k20,
     messages.k21,

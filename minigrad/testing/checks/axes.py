@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context, differentiated
+from ..case import Context, differentiated, primitive_of
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function
 from ..spec import OpSpec, Sample
@@ -15,6 +15,7 @@ from .batch import under_vmap
 from .sizes import along_a_direction, as_reference_or_error, resized
 
 _NAMES = ("axis", "axes", "dim", "dims")
+_KINDS = (None, (1,), (2, -3), (1, 2, 0))  # of naming axes, for three of them
 _SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
 
 
@@ -37,6 +38,8 @@ def k26(spec: OpSpec, context: Context) -> int:
                 along_a_direction(spec, context, args, params, what)
                 if first and args is not sample.args:
                     in_a_batch(spec, context, args, params, what)
+            if first and args is not sample.args:
+                count += other_kinds(spec, context, args, sample.params, name)
     if not count:
         raise DoesNotApply("no sample gives an axis, or there is no reference")
     return count
@@ -56,6 +59,27 @@ def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: 
         return
     except GradcheckError as error:
         raise GradcheckError(f"{what}: {error}") from error
+
+
+def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name: str) -> int:
+    """For how many ways of naming axes that are in no sample, where the op takes them, gradients
+    were compared: none, one in a tuple, several out of order, and keepdims the other way round."""
+    axes = [params[name], *[axis for axis in _KINDS if axis != params[name]]]
+    choices = [{**params, name: axis} for axis in axes[1:]]
+    primitive = primitive_of(spec)
+    if "keepdims" in params or (primitive is not None and "keepdims" in primitive.defaults):
+        kept = not params.get("keepdims", False)
+        choices += [{**params, name: axis, "keepdims": kept} for axis in axes]
+    count = 0
+    for chosen in choices:
+        try:
+            spec.call(*args, **chosen)
+        except Exception:
+            continue  # the op refuses it
+        what = ", ".join(f"{key}={chosen[key]}" for key in (name, "keepdims") if key in chosen)
+        along_a_direction(spec, context, args, chosen, f"{what} for {[np.shape(x) for x in args]}")
+        count += 1
+    return count
 
 
 def with_axes(spec: OpSpec, context: Context) -> Iterator[tuple[str, Sample, bool]]:

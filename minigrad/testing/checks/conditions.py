@@ -9,7 +9,7 @@ import numpy as np
 from ...core.modes import enable_grad, no_grad
 from ...core.tensor import Tensor
 from ..case import Case
-from ..conduct import each_result_alone, one_argument_alone
+from ..conduct import all_arguments_but_one, one_argument_alone, some_results
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, floating_results, pulled_back
 from ..numeric import normal
@@ -31,6 +31,11 @@ def k20(case: Case) -> int:
         found = way(case, function, values, vs)
         for i, (a, b) in enumerate(zip(expected, found or [], strict=bool(found))):
             require_same_bits(a, b, f"gradient of argument {i}, {way.__name__.replace('_', ' ')}")
+            count += 1
+    for constant, found in all_arguments_but_one(function, vs):
+        rest = [g for i, g in enumerate(expected) if i != constant]
+        for a, b in zip(rest, found, strict=True):
+            require_same_bits(a, b, f"a gradient where argument {constant} alone needs none")
             count += 1
     return count + unused_results(function, vs)
 
@@ -58,11 +63,11 @@ def one_alone(case: Case, function: Function, values: list, vs: list) -> list | 
 def unused_results(function: Function, vs: list) -> int:
     """A result that was not used sends None to a rule, which is the same as zeros."""
     count = 0
-    for i, found, expected in each_result_alone(function, vs):
+    for used, found, expected in some_results(function, vs):
         for k, (a, b) in enumerate(zip(expected, found, strict=True)):
             if not np.allclose(a, b, rtol=1e-13, atol=1e-13 * np.max(np.abs(a), initial=0.0)):
                 raise GradcheckError(
-                    f"the gradient of argument {k} is another when no result but number {i} is "
+                    f"the gradient of argument {k} is another when no result but {[*used]} is "
                     "used than when the others' cotangents are zero"
                 )
             count += 1

@@ -1,5 +1,7 @@
 """K4 and K5: what a rule may do with the cotangent: multiply it, and not look at its memory."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..case import Case
@@ -9,6 +11,7 @@ from ..layouts import layouts, repeated
 from ..numeric import normal
 from .base import check
 from .nearness import require_near
+from .pushed import require_linear_in_tangent
 
 
 def recorded(case: Case) -> tuple[Function, list, list, list]:
@@ -20,7 +23,7 @@ def recorded(case: Case) -> tuple[Function, list, list, list]:
     return function, leaves, ys, [y.data if hasattr(y, "node") else y for y in ys]
 
 
-@check("K4", "linear in the cotangent; a zero cotangent gives exact zeros")
+@check("K4", "linear in the cotangent and the tangent; a zero cotangent gives exact zeros")
 def k4(case: Case) -> int:
     """vjp(a v + b w) = a vjp(v) + b vjp(w) with a < 0, to rounding.
 
@@ -37,8 +40,8 @@ def k4(case: Case) -> int:
     for a, b, others, pulled in (
         (-1.75, 0.625, ws, of_w),
         (-1.75, 1, ones, of_ones),
-        (0, 4096, ws, of_w),
-        (0, 2**-12, ws, of_w),
+        (0, 2.0**100, ws, of_w),
+        (0, 2.0**-100, ws, of_w),
     ):
         left = pull([a * v + b * w for v, w in zip(vs, others, strict=True)])
         for i, (both, one, other) in enumerate(zip(left, of_v, pulled, strict=True)):
@@ -50,22 +53,39 @@ def k4(case: Case) -> int:
     for i, g in enumerate(pull([np.zeros_like(v) for v in values])):
         if g.any():  # NaN counts as true
             raise GradcheckError(f"a zero cotangent gives {g[g != 0][0]!r} for argument {i}")
+    for value in (np.nan, np.inf):
+        not_swallowed(value, lambda value=value: pull([v * value for v in ones]), of_v)
+    require_linear_in_tangent(case.spec, function, normal(case.rng("K4", "u"), function.xs))
     return 2 * len(of_v)
+
+
+def not_swallowed(value: float, pull: Callable[[], list], of_v: list) -> None:
+    """Where a cotangent has a say, one that is no number shows; an error shows it as well."""
+    try:
+        found = pull()
+    except np.linalg.LinAlgError:
+        return
+    for i, (g, one) in enumerate(zip(found, of_v, strict=True)):
+        has_a_say = np.abs(one) > 1e-12 * np.max(np.abs(one), initial=0.0)
+        if (np.isfinite(g) & has_a_say).any():
+            raise GradcheckError(
+                f"a cotangent of {value} gives a finite gradient of argument {i}: a loss that is "
+                "no number would go unnoticed"
+            )
 
 
 @check("K5", "the cotangent's memory layout does not matter")
 def k5(case: Case) -> int:
-    """C order against Fortran, sliced, reversed, read-only and stride-0 cotangents."""
+    """C order against every layout there is, and repeated numbers against their copy."""
     function, leaves, ys, values = recorded(case)
     vs = normal(case.rng("K5"), values)
     sizes = [max(y.size for y in values), *[np.size(x) for x in case.sample.args]]
     pairs = []
     for i, v in enumerate(vs):
         pairs += [(name, [*vs[:i], other, *vs[i + 1 :]], vs) for name, other in layouts(v)]
-        if v.size:
-            flat = repeated(v)
+        for name, flat in repeated(v):
             plain = [*vs[:i], flat.copy(), *vs[i + 1 :]]
-            pairs.append(("stride 0", [*vs[:i], flat, *vs[i + 1 :]], plain))
+            pairs.append((name, [*vs[:i], flat, *vs[i + 1 :]], plain))
     for name, cotangents, plain in pairs:
         found = pulled_back(leaves, ys, cotangents, retain_graph=True)
         expected = pulled_back(leaves, ys, plain, retain_graph=True)

@@ -10,6 +10,7 @@ from ..layouts import layouts
 from ..numeric import normal
 from .base import check
 from .nearness import require_near, require_same_bits
+from .pushed import has_jvp_rule
 
 
 @check("K6", "the inputs' memory layout does not matter", per="every", gradient=False)
@@ -37,10 +38,13 @@ def k6(case: Case) -> int:
 
 
 def all_of(case: Case, args: tuple) -> list[Any]:
-    """Every result of the op, then every gradient for a fixed cotangent."""
+    """Every result of the op, then every gradient for a fixed cotangent; tangents of a jvp rule."""
     ys = [as_array(y) for y in case.call(*as_tensors(args))]
     function = Function(case.spec.call, args, case.sample.params, differentiated(case.spec, args))
     if not function.xs:
         return ys
     smooth = [y for y in ys if is_smooth_array(y)]
-    return [*ys, *function.vjp(function.xs, normal(case.rng("K6"), smooth))]
+    found = [*ys, *function.vjp(function.xs, normal(case.rng("K6"), smooth))]
+    if has_jvp_rule(case.spec) and smooth:
+        found += function.jvp(function.xs, normal(case.rng("K6", "jvp"), function.xs))
+    return found

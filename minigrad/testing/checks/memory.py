@@ -67,6 +67,8 @@ def freed_with_results(case: Case) -> int:
     found = gradients(leaves, ys, vs, create_graph=True)
     roots = [x.node for x in [*ys, *found] if x is not None and x.requires_grad]
     nodes = [weakref.ref(node) for node in reachable(roots)]
+    held = {id(x) for y in [*function.xs, *arrays_in(case)] for x in with_bases(y)}
+    arrays = [weakref.ref(y) for y in values if id(y) not in held]
     del leaves, ys, found, roots, values
     for node in nodes:
         alive = node()
@@ -74,4 +76,6 @@ def freed_with_results(case: Case) -> int:
             raise GradcheckError(
                 f"{alive!r} is alive though nothing refers to its results: a reference cycle"
             )
+    if any(array() is not None for array in arrays):
+        raise GradcheckError("a result's array is alive though nothing refers to the result")
     return len(nodes)

@@ -12,6 +12,7 @@ from ..function import Function, is_smooth_array
 from ..spec import OpSpec
 from .base import check
 from .forward import widened
+from .spread import summed_to
 
 _SHARE = 0.05  # of a gradient, in its own direction: a wrong factor shows there, roundings cancel
 
@@ -40,7 +41,7 @@ def k15(case: Case) -> int:
     for i, (g, d) in enumerate(zip(narrow, exact, strict=True)):
         ulps = 8 if any(x.dtype.kind == "c" for x in (d, *wide_vs)) else 4
         eps = ulps * _coarsest(case)
-        allowed = eps * np.maximum(np.abs(d), 1) * np.sqrt(summed(case, g, vs))
+        allowed = eps * size_of_terms(case, wide, wide_vs, i, d)
         wrong = ~(np.abs(widened(g) - d) <= allowed)
         if wrong.any():
             where = tuple(int(k) for k in np.argwhere(np.atleast_1d(wrong))[0])[: g.ndim]
@@ -52,7 +53,45 @@ def k15(case: Case) -> int:
         along_itself(g, d, eps * terms**0.5, f"the gradient of argument {i}")
     if case.primitive is not None and case.primitive.jvp_rule is not None:
         forward_mode(case, function, wide)
+    if case.dtype == "float32" and len(function.xs) > 1:
+        one_narrow_argument(case, wide, wide_vs)
     return sum(g.size for g in narrow)
+
+
+def one_narrow_argument(case: Case, wide: Function, vs: list) -> None:
+    """Each argument in float32 beside others in float64: gradients of their arguments' dtypes, as
+    near to those in double precision as float32 is. Ops may refuse the mixture."""
+    exact = wide.vjp(wide.xs, vs)
+    for i, x in enumerate(wide.xs):
+        xs = [*wide.xs[:i], x.astype(np.float32), *wide.xs[i + 1 :]]
+        try:
+            narrow_vs = [v.astype(y.dtype) for v, y in zip(vs, wide.value(xs), strict=True)]
+        except Exception:
+            continue
+        for k, (g, d) in enumerate(zip(wide.vjp(xs, narrow_vs), exact, strict=True)):
+            what = f"the gradient of argument {k}, where argument {i} alone is in float32,"
+            allowed = 4 * _coarsest(case) * size_of_terms(case, wide, vs, k, d)
+            if not (np.abs(g - d) <= allowed).all():
+                raise GradcheckError(
+                    f"{what} is off by {float(np.max(np.abs(g - d))):.3g} from that in float64"
+                )
+            along_itself(g, d, 4 * _coarsest(case), what)
+
+
+def size_of_terms(case: Case, wide: Function, vs: list, i: int, d: np.ndarray) -> np.ndarray:
+    """max(|d|, 1) times √n of the n terms that may be summed into each entry of d.
+
+    Where an elementwise op broadcast, the terms are known: theirs are the roundings, which may be
+    far larger than those of a sum in which they cancelled.
+    """
+    if not is_elementwise(case.spec) or d.size == vs[0].size:
+        return np.maximum(np.abs(d), 1) * np.sqrt(summed(case, d, vs))
+    arrays = np.broadcast_arrays(*[x for x in wide.args if isinstance(x, np.ndarray)])
+    rest = iter(arrays)
+    args = [next(rest) if isinstance(x, np.ndarray) else x for x in wide.args]
+    full = Function(wide.fn, args, wide.params, wide.positions)
+    terms = np.maximum(np.abs(full.vjp(full.xs, vs)[i]), 1)
+    return np.sqrt(summed_to(terms**2, d.shape))
 
 
 def forward_mode(case: Case, function: Function, wide: Function) -> None:

@@ -9,9 +9,9 @@ from ..errors import DoesNotApply, GradcheckError, Skipped
 from ..function import Function, Pullback
 from ..numeric import normal, pack
 from .base import check
+from .pushed import equal_sums
 
 _THIRD = 40  # coordinates of (x, v) up to which the third order is looked at
-_AGREE = 1e-12  # relative to the size of the terms: no finite differences in it
 
 
 @check("K10", "second order: the vjp by x and v; forward against reverse; symmetry")
@@ -58,7 +58,7 @@ def symmetric(pullback: Pullback, xs: list, vs: list, us: list, ws: list) -> Non
     u, w = pack(us), pack(ws)
     hu = pack(pullback.vjp(point, us)[:n])
     hw = pack(pullback.vjp(point, ws)[:n])
-    _agree(u * hw, w * hu, "⟨u, Hw⟩ and ⟨w, Hu⟩ (the Hessian is not symmetric)")
+    equal_sums(u * hw, w * hu, "⟨u, Hw⟩ and ⟨w, Hu⟩ (the Hessian is not symmetric)")
 
 
 def forward_against_reverse(function: Function, us: list, vs: list) -> None:
@@ -68,12 +68,12 @@ def forward_against_reverse(function: Function, us: list, vs: list) -> None:
     except Skipped:
         return
     pulled = function.vjp(function.xs, vs)
-    _agree(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
+    equal_sums(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
     if len(us) > 1:
         for i, (x, u, g) in enumerate(zip(function.xs, us, pulled, strict=True)):
             alone = Function(function.fn, function.args, function.params, [function.positions[i]])
             what = f"⟨v, Ju⟩ and ⟨Jᵀv, u⟩ where only {function.names[alone.positions[0]]} moves"
-            _agree(pack(vs) * pack(alone.jvp([x], [u])), pack([g]) * pack([u]), what)
+            equal_sums(pack(vs) * pack(alone.jvp([x], [u])), pack([g]) * pack([u]), what)
 
 
 def forward_over_reverse(
@@ -90,12 +90,6 @@ def forward_over_reverse(
     primals, tangents = ([Tensor(a) for a in arrays] for arrays in (function.xs, us))
     hu = [t.data for t in func.jvp(pulled, tuple(primals), tuple(tangents))[1]]
     hw = pullback.vjp([*function.xs, *vs], ws)[: len(us)]
-    _agree(pack(hu) * pack(ws), pack(hw) * pack(us), "⟨w, Hu⟩ by forward over reverse and ⟨u, Hw⟩")
-
-
-def _agree(a: np.ndarray, b: np.ndarray, what: str) -> None:
-    """Two sums of products are equal, relative to the size of their terms."""
-    left, right = float(np.sum(a)), float(np.sum(b))
-    size = float(np.sum(np.abs(a)) + np.sum(np.abs(b)))
-    if not abs(left - right) <= _AGREE * size:
-        raise GradcheckError(f"{what} differ: {left!r} and {right!r}, terms of size {size:.3g}")
+    equal_sums(
+        pack(hu) * pack(ws), pack(hw) * pack(us), "⟨w, Hu⟩ by forward over reverse and ⟨u, Hw⟩"
+    )

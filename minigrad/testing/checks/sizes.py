@@ -1,8 +1,7 @@
-"""K17 and K18: every size of argument, every pair of broadcast shapes."""
+"""K17: every size of argument."""
 
 from collections.abc import Iterable, Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -10,16 +9,14 @@ from ...core.tensor import Tensor
 from ..case import Context, differentiated, is_elementwise
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
-from ..function import Function, as_array, as_tensors, results
+from ..function import Function, Pullback, as_array, as_tensors, pulled_back, results
 from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
+from .pushed import require_modes_agree
 
 _STEP = 0.01  # how far a value is moved, as a share of it
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
-BROADCASTS = (
-    (), (1,), (3,), (0,), (1, 1), (1, 3), (2, 1), (2, 3), (4, 1, 1), (4, 2, 1), (4, 2, 3), (2, 0),
-)  # fmt: skip
 
 
 @check("K17", "size matrix: 0-d, empty, one element, three axes", per="op", gradient=False,
@@ -110,11 +107,33 @@ def gradient_shapes(spec: OpSpec, context: Context, args: tuple, params: dict, w
         gs = function.vjp(function.xs, [np.ones_like(y.data) for y in ys])
     except Exception as error:
         raise GradcheckError(f"{what}: the backward raises {error!r}") from error
+    with_a_graph(function, normal(context.rng(spec.name, what), [y.data for y in ys]), what)
     if not is_elementwise(spec):
         along_a_direction(spec, context, args, params, what)
     elif len({np.shape(x) for x in args}) == 1:
         as_vectors(spec, args, params, gs, what)
+        us = [np.ones_like(x) for x in function.xs]
+        vs = [np.ones_like(y.data) for y in ys]
+        require_modes_agree(spec, function, function.xs, us, vs, what)
     return len(leaves)
+
+
+def with_a_graph(function: Function, vs: list, what: str) -> None:
+    """The gradient with create_graph is the same at this size, and has a gradient in its turn."""
+    xs, gs = function.xs, function.vjp(function.xs, vs)
+    try:
+        leaves, found = Pullback(function).record([*xs, *vs])
+        pulled_back(leaves, found, [np.ones_like(g) for g in gs])
+    except GradcheckError:
+        raise
+    except Exception as error:
+        raise GradcheckError(f"{what}: the backward of the backward raises {error!r}") from error
+    for i, (g, recorded) in enumerate(zip(gs, found, strict=True)):
+        scale = np.max(np.abs(g), initial=0.0, where=np.isfinite(g))
+        if not np.allclose(recorded.data, g, rtol=1e-12, atol=1e-12 * scale, equal_nan=True):
+            raise GradcheckError(
+                f"{what}: the gradient of argument {i} is another with create_graph=True"
+            )
 
 
 def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
@@ -134,6 +153,7 @@ def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict,
         raise
     except Exception:
         return  # values that the op refuses when they move
+    require_modes_agree(spec, function, xs, us, vs, what)
 
 
 def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> None:
@@ -143,58 +163,3 @@ def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> 
     for i, (g, expected) in enumerate(zip(gs, flat.vjp(flat.xs, vs), strict=True)):
         if not np.allclose(g.reshape(-1), expected, rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"{what}: the gradient of argument {i} is not that of the vector")
-
-
-@check("K18", "broadcasting: all pairs of 12 shapes", per="op", gradient=False, optional=True)
-def k18(spec: OpSpec, context: Context) -> int:
-    """Values as the reference's, and the gradient is that of the broadcast arguments, summed.
-
-    The second is an oracle without finite differences: broadcasting first and summing the
-    gradient afterwards is what broadcasting means. Further arguments are 0-d.
-    """
-    sample = first_sample(spec, context)
-    count = len(sample.args)
-    if not is_elementwise(spec) or count < 2:
-        raise DoesNotApply("not an elementwise op of several arguments")
-    made = 0
-    for a, b in product(BROADCASTS, repeat=2):
-        args = resized(sample, [a, b, *[()] * (count - 2)])
-        made += as_reference_or_error(spec, args, sample.params, f"shapes {a}, {b}")
-        if compatible(a, b):
-            made += summed_gradient(spec, context, args, sample.params, f"shapes {a}, {b}")
-    return made
-
-
-def compatible(a: tuple, b: tuple) -> bool:
-    try:
-        np.broadcast_shapes(a, b)
-    except ValueError:
-        return False
-    return True
-
-
-def summed_gradient(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> int:
-    positions = differentiated(spec, args)
-    narrow = Function(spec.call, args, params, positions)
-    shape = np.broadcast_shapes(*[np.shape(x) for x in args])
-    wide = Function(spec.call, np.broadcast_arrays(*args), params, positions)
-    ys = narrow.value(narrow.xs)
-    if not ys or not positions:
-        return 0
-    vs = normal(context.rng(spec.name, what), ys)
-    found, expected = narrow.vjp(narrow.xs, vs), wide.vjp(wide.xs, vs)
-    for i, (g, full) in enumerate(zip(found, expected, strict=True)):
-        total = summed_to(full, g.shape)
-        terms = summed_to(np.abs(full), g.shape)
-        if not (np.abs(g - total) <= 1e-13 * (1 + np.sqrt(np.prod(shape))) * terms).all():
-            raise GradcheckError(
-                f"{what}: the gradient of argument {i} is not the sum over the broadcast axes"
-            )
-    return len(found)
-
-
-def summed_to(a: np.ndarray, shape: tuple) -> Any:
-    """a summed over the axes along which `shape` was broadcast to a.shape."""
-    extra = a.ndim - len(shape)
-    axes = [i for i in range(a.ndim) if i < extra or shape[i - extra] != a.shape[i]]
-    return a.sum(axis=tuple(axes), keepdims=True).reshape(shape)

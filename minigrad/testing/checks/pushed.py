@@ -1,0 +1,75 @@
+"""Forward mode wherever the reverse rules are looked at, for ops with a jvp rule of their own.
+
+Others are pushed forward by the rules that are pulled back, so there is nothing to compare.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..case import primitive_of
+from ..errors import GradcheckError, Skipped
+from ..function import Arrays, Function
+from ..layouts import layouts
+from ..numeric import pack
+from ..spec import OpSpec
+
+_AGREE = 1e-12  # relative to the size of the terms: no finite differences in it
+
+
+def has_jvp_rule(spec: OpSpec) -> bool:
+    primitive = primitive_of(spec)
+    return primitive is not None and primitive.jvp_rule is not None
+
+
+def require_modes_agree(
+    spec: OpSpec, function: Function, xs: Arrays, us: Arrays, vs: Arrays, what: str
+) -> None:
+    """⟨v, Ju⟩ = ⟨Jᵀv, u⟩, of arrays without elements too: there a rule must not fail."""
+    if not has_jvp_rule(spec):
+        return
+    try:
+        tangents = function.jvp(xs, us)
+    except (GradcheckError, Skipped):
+        raise
+    except Exception as error:
+        raise GradcheckError(f"{what}: forward mode raises {error!r}") from error
+    equal_sums(pack(vs) * pack(tangents), pack(function.vjp(xs, vs)) * pack(us),
+               f"{what}: ⟨v, Ju⟩ and ⟨Jᵀv, u⟩")  # fmt: skip
+
+
+def equal_sums(a: np.ndarray, b: np.ndarray, what: str) -> None:
+    """Two sums of products are equal, relative to the size of their terms."""
+    left, right = float(np.sum(a)), float(np.sum(b))
+    size = float(np.sum(np.abs(a)) + np.sum(np.abs(b)))
+    if not abs(left - right) <= _AGREE * size:
+        raise GradcheckError(f"{what} differ: {left!r} and {right!r}, terms of size {size:.3g}")
+
+
+def require_linear_in_tangent(spec: OpSpec, function: Function, us: Arrays) -> None:
+    """What K4 asks of a rule and its cotangent, and K5 of its memory."""
+    if not has_jvp_rule(spec):
+        return
+    xs, ones = function.xs, [np.ones_like(u) for u in us]
+    of_us, of_ones = function.jvp(xs, us), function.jvp(xs, ones)
+    for a, b in ((-1.75, 1.0), (2.0**100, 0.0), (2.0**-100, 0.0), (0.0, 0.0)):
+        found = function.jvp(xs, [a * u + b for u in us])
+        expected = [a * t + b * s for t, s in zip(of_us, of_ones, strict=True)]
+        sizes = [abs(a) * np.abs(t) + b * np.abs(s) for t, s in zip(of_us, of_ones, strict=True)]
+        _require_near(found, expected, sizes, "is not linear in the tangent")
+    for name, moved in _laid_out(us):
+        _require_near(function.jvp(xs, moved), of_us, [np.abs(t) for t in of_us],
+                      f"is another for a tangent in memory {name}")  # fmt: skip
+
+
+def _laid_out(us: Arrays) -> Iterator[tuple[str, Arrays]]:
+    for i, u in enumerate(us):
+        for name, other in layouts(u):
+            yield name, [*us[:i], other, *us[i + 1 :]]
+
+
+def _require_near(found: Arrays, expected: Arrays, sizes: Arrays, what: str) -> None:
+    for i, (t, exact, size) in enumerate(zip(found, expected, sizes, strict=True)):
+        slack = _AGREE * (size + np.max(size, initial=0.0))
+        if not (np.abs(t - exact) <= slack).all():
+            raise GradcheckError(f"forward mode: the tangent of result {i} {what}")
