@@ -27,6 +27,22 @@ def test_a_whole_number_times_a_logarithm_keeps_its_fraction(name):
     np.testing.assert_allclose(f(mg.tensor(x), mg.tensor(x)).numpy(), f(x * 1.0, x * 1.0))
 
 
+BESIDE_FRACTIONS = "arctan2 pow xlogy xlog1py boxcox boxcox1p powm1 rel_entr gammainc gammaincc"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("name", BESIDE_FRACTIONS.split())
+def test_the_dtype_of_whole_numbers_beside_fractions_changes_no_digit(name, dtype):
+    f, whole = getattr(mg, name, None) or getattr(mg.special, name), np.array([2.0, 3.0, 5.0])
+    x = mg.tensor([0.3, 0.7, 3.1])
+    turned = (lambda a: lambda x: f(x, a).sum()) if "xlog" in name else (
+        lambda a: lambda x: f(a, x).sum())  # fmt: skip
+    value, gradient = mg.func.value_and_grad(turned(whole.astype(dtype)))(x)
+    expected, slope = mg.func.value_and_grad(turned(whole))(x)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-14)
+
+
 def test_a_constant_argument_that_requires_a_gradient_is_refused():
     x, q = mg.tensor([1.0, 2.0, 4.0]), mg.tensor(0.5, requires_grad=True)
     lower = lambda x, q: mg.quantile(x, q, method="lower")

@@ -149,7 +149,7 @@ rel_entr = elementwise(
     lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
     da=lambda a, b: np.log(widen(a) / b) + 1,  # a/b may be beyond float16, its logarithm is not
-    db=lambda a, b: -a / b,
+    db=lambda a, b: -(a / b),
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 
     The terms of the relative entropy (Kullback and Leibler 1951).
