@@ -118,3 +118,27 @@ def test_powers_of_booleans_are_int64_also_the_square():
     x = np.array([True, False])
     for power in (lambda x: x**2, lambda x: np.power(x, 2), lambda x: mg.pow(x, 3)):
         assert power(mg.tensor(x)).dtype == np.power(x, 2).dtype == np.int64
+
+
+COUNTS = {
+    "groups of conv2d": lambda n: mg.conv2d(mg.ones(1, 4, 3, 3), mg.ones(2, 2, 2, 2), groups=n),
+    "groups of conv_transpose1d": lambda n: mg.conv_transpose1d(
+        mg.ones(1, 4, 3), mg.ones(4, 1, 2), groups=n
+    ),
+    "kernel_size of im2col": lambda n: mg.im2col(mg.ones(1, 1, 4, 4), n),
+    "output_size of col2im": lambda n: mg.col2im(mg.ones(1, 1, 4), n, 1),
+    "order of polygamma": lambda n: mg.polygamma(n, mg.tensor([0.5, 2.0])),
+    "dimension of multigammaln": lambda n: mg.special.multigammaln(mg.tensor([2.5, 9.0]), n),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_may_be_a_number_of_numpys(name, dtype):
+    np.testing.assert_array_equal(COUNTS[name](dtype(2)), COUNTS[name](2))
+
+
+@pytest.mark.parametrize("order", [1.5, np.array([1, 2])])
+def test_polygamma_says_that_it_takes_one_whole_order(order):
+    with pytest.raises(TypeError, match="polygamma: the order n must be one whole number, got"):
+        mg.polygamma(order, 2.0)
