@@ -8,6 +8,7 @@ opposite `norm`.
 """
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,9 @@ def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, 
     axes = tuple([axis_of(axis, x.ndim) for axis in axes])
     if s is not None and not all(n is None or hasattr(n, "__index__") for n in s):
         raise TypeError(f"fft: the lengths n or s must be integers, got {s}")
-    lengths = [None] * len(axes) if s is None else [None if n == -1 else n for n in s]
+    # as Python's numbers: 6 - 200 of a uint8 wraps round
+    given = [None] * len(axes) if s is None else [None if n is None else index(n) for n in s]
+    lengths = [None if n == -1 else n for n in given]
     if len(lengths) != len(axes):
         raise ValueError(f"fft: {len(lengths)} lengths s={s} for {len(axes)} axes {axes}")
     norm = norm or "backward"
@@ -111,7 +114,7 @@ def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, 
 
 def _resized(x: Any, axes: Sequence[int], lengths: Sequence[int | None]) -> Any:
     """x cut off, or continued with zeros, to these lengths; None leaves an axis as it is."""
-    index, widths = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
+    kept, widths = [slice(None)] * x.ndim, [(0, 0)] * x.ndim
     for axis, given in zip(axes, lengths, strict=True):
         n = x.shape[axis] if given is None else given
         if n < 1:
@@ -119,10 +122,10 @@ def _resized(x: Any, axes: Sequence[int], lengths: Sequence[int | None]) -> Any:
                 f"fft: {n} data points along axis {axis} of an array of shape {x.shape}; a "
                 "transform needs at least one"
             )
-        index[axis] = slice(n)
+        kept[axis] = slice(n)
         widths[axis] = (0, max(n - x.shape[axis], 0))
-    if any(s.stop is not None and s.stop < n for s, n in zip(index, x.shape, strict=True)):
-        x = x[tuple(index)]
+    if any(s.stop is not None and s.stop < n for s, n in zip(kept, x.shape, strict=True)):
+        x = x[tuple(kept)]
     return op.pad_zeros(x, widths=tuple(widths)) if any(after for _, after in widths) else x
 
 

@@ -6,6 +6,8 @@ mg.unfold is the other meaning of the word, NumPy's sliding windows along one ax
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..backends.dtypes import accumulator
 from ..core.primitive import composite, linear
 from ..core.registry import op
@@ -77,7 +79,7 @@ def im2col(x: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride
     for each of 1, 2 or 3 spatial axes. gx = col2im(g).
     """
     x = array_like(x)
-    dims = 2 if isinstance(kernel_size, int) else len(kernel_size)
+    dims = len(kernel_size) if np.ndim(kernel_size) else 2
     if x.ndim not in (dims + 1, dims + 2):
         raise ValueError(
             f"im2col: x must have {dims + 2} axes (N, C, *size) or {dims + 1} for kernel_size "
@@ -105,7 +107,7 @@ def col2im(
     im2col and not its inverse: places in several windows get the sum. gx = im2col(g).
     """
     x = array_like(x)
-    dims = 2 if isinstance(output_size, int) else len(output_size)
+    dims = len(output_size) if np.ndim(output_size) else 2
     size = per_axis("col2im", "output_size", output_size, dims, least=1)
     how = _how("col2im", dims, kernel_size, dilation, padding, stride)
     count, places = prod(how.count("col2im", size)), prod(how.kernel)

@@ -13,7 +13,15 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from ..core.registry import numpy_table, op
 from ..core.tensor import Tensor, raw, wrap
-from .axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from .axes import (
+    array_beside,
+    array_like,
+    axes_of,
+    axis_of,
+    constant_array,
+    constant_like,
+    on_host,
+)
 from .elementwise.support import ordered
 from .index.scattering import along_key
 
@@ -141,12 +149,20 @@ def _unique_values(x: Any) -> Any:
 
 
 @_numpy(np.trim_zeros)
-def _trim_zeros(filt: Any, trim: str = "fb") -> Any:
-    places = np.flatnonzero(on_host(constant_array(filt)))
-    if not places.size:
-        return filt[:0]
-    first = places[0] if "f" in trim.lower() else 0
-    return filt[first : places[-1] + 1 if "b" in trim.lower() else None]
+def _trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+    """The smallest box that holds all that is not 0, on the sides and axes that may be cut."""
+    sides = set(trim.lower())
+    if not sides or sides - {"f", "b"}:
+        raise ValueError(f"np.trim_zeros: trim must be 'f', 'b' or 'fb', got {trim!r}")
+    places = np.nonzero(on_host(constant_array(filt))) if filt.ndim else ()  # 0-d as it is
+    box = [slice(None)] * filt.ndim
+    for i in axes_of(axis, filt.ndim):
+        if not places[i].size:
+            box[i] = slice(0)
+            continue
+        first = places[i].min() if "f" in sides else None
+        box[i] = slice(first, places[i].max() + 1 if "b" in sides else None)
+    return filt[tuple(box)]
 
 
 @_numpy(np.real_if_close)

@@ -7,7 +7,17 @@ import numpy as np
 
 from .errors import DoesNotApply, Entry, GradcheckError, Inconclusive
 from .function import Function, pulled_back
-from .numeric import ROUNDING, Slope, coordinate, length, normal, pack, slope, unpack
+from .numeric import (
+    ROUNDING,
+    Slope,
+    coordinate,
+    length,
+    normal,
+    of_numbers,
+    pack,
+    slope,
+    unpack,
+)
 
 RTOL = 1e-7  # of ‖v∘Ju‖; far above the stencil's error, far below any wrong rule that matters
 NOISE = 1e-4  # noise above this share of the scale decides nothing
@@ -126,7 +136,8 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
     if not np.isfinite(numeric).all():
         raise Inconclusive(f"{what}: the function is not finite near the sample")
     reach = np.abs(numeric) @ np.abs(finite(x))  # how rounding of x shows in each result
-    rounding = ROUNDING * (size + reach)[:, None]
+    results = function.value(xs)
+    rounding = ROUNDING * of_numbers(size + reach, results)[:, None]
     scale = float(np.max(np.abs(numeric)))
     noise = 10 * np.abs(change)
     if not (noise <= NOISE * scale + rounding).all():
@@ -135,7 +146,6 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
     excess[np.isnan(excess)] = np.inf
     if (excess > 0).any():
         row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        results = function.value(xs)
         which, index, part = coordinate(int(row), results)
         place = f"result {which}{list(index)}" + (f" ({part} part)" if part else "")
         count = int((excess > 0).sum())

@@ -51,6 +51,21 @@ def unpack(vector: np.ndarray, like: Sequence[Any]) -> list[np.ndarray]:
     return arrays
 
 
+def of_numbers(vector: np.ndarray, like: Sequence[Any]) -> np.ndarray:
+    """Packed sizes, those of both parts of a complex number the larger one of the two.
+
+    A complex number is rounded by its modulus, so that the imaginary part of a real eigenvalue,
+    which is 0, has rounding too.
+    """
+    sizes, start = [], 0
+    for a in like:
+        parts = 2 if a.dtype.kind == "c" else 1
+        pairs = vector[start : start + a.size * parts].reshape(a.size, parts)
+        sizes.append(np.repeat(pairs.max(axis=1), parts))
+        start += a.size * parts
+    return np.concatenate(sizes) if sizes else np.empty(0)
+
+
 def coordinate(j: int, like: Sequence[Any]) -> tuple[int, tuple[int, ...], str]:
     """(which array, index in it, "real" | "imaginary" | "") of packed coordinate j."""
     for position, a in enumerate(like):

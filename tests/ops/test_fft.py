@@ -137,3 +137,10 @@ def test_frequencies_are_numpys(name):
 def test_every_public_name_is_there():
     assert set(np.fft.__all__) <= {*mg.fft.__all__, "set_backend"}
     assert all(callable(getattr(mg.fft, name)) for name in mg.fft.__all__)
+
+
+def test_a_length_may_be_a_small_unsigned_number():
+    x = mg.tensor(rng.standard_normal((3, 300)))
+    lengths = np.array([2, 200], np.uint8)
+    np.testing.assert_array_equal(np.fft.fftn(x, lengths), np.fft.fftn(x, [2, 200]))
+    np.testing.assert_array_equal(np.fft.irfft(x, lengths[1]), np.fft.irfft(x, 200))

@@ -50,6 +50,15 @@ def test_values_are_numpys(name):
     assert same(getattr(np, name)(*map(as_tensors, args)), getattr(np, name)(*args))
 
 
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
+@pytest.mark.parametrize("trim", ["fb", "f", "B"])
+def test_trim_zeros_cuts_every_axis_that_numpy_cuts(trim, axis):
+    x = np.zeros((4, 5))
+    assert same(np.trim_zeros(mg.tensor(x), trim, axis), np.trim_zeros(x, trim, axis))
+    x[1, 2:4] = 3.0
+    assert same(np.trim_zeros(mg.tensor(x), trim, axis), np.trim_zeros(x, trim, axis))
+
+
 @pytest.mark.parametrize(
     "f",
     [

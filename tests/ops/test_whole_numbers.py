@@ -27,6 +27,22 @@ def test_a_whole_number_times_a_logarithm_keeps_its_fraction(name):
     np.testing.assert_allclose(f(mg.tensor(x), mg.tensor(x)).numpy(), f(x * 1.0, x * 1.0))
 
 
+BESIDE_FRACTIONS = "arctan2 pow xlogy xlog1py boxcox boxcox1p powm1 rel_entr gammainc gammaincc"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("name", BESIDE_FRACTIONS.split())
+def test_the_dtype_of_whole_numbers_beside_fractions_changes_no_digit(name, dtype):
+    f, whole = getattr(mg, name, None) or getattr(mg.special, name), np.array([2.0, 3.0, 5.0])
+    x = mg.tensor([0.3, 0.7, 3.1])
+    turned = (lambda a: lambda x: f(x, a).sum()) if "xlog" in name else (
+        lambda a: lambda x: f(a, x).sum())  # fmt: skip
+    value, gradient = mg.func.value_and_grad(turned(whole.astype(dtype)))(x)
+    expected, slope = mg.func.value_and_grad(turned(whole))(x)
+    np.testing.assert_allclose(value, expected, rtol=1e-14)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-14)
+
+
 def test_a_constant_argument_that_requires_a_gradient_is_refused():
     x, q = mg.tensor([1.0, 2.0, 4.0]), mg.tensor(0.5, requires_grad=True)
     lower = lambda x, q: mg.quantile(x, q, method="lower")
@@ -102,3 +118,27 @@ def test_powers_of_booleans_are_int64_also_the_square():
     x = np.array([True, False])
     for power in (lambda x: x**2, lambda x: np.power(x, 2), lambda x: mg.pow(x, 3)):
         assert power(mg.tensor(x)).dtype == np.power(x, 2).dtype == np.int64
+
+
+COUNTS = {
+    "groups of conv2d": lambda n: mg.conv2d(mg.ones(1, 4, 3, 3), mg.ones(2, 2, 2, 2), groups=n),
+    "groups of conv_transpose1d": lambda n: mg.conv_transpose1d(
+        mg.ones(1, 4, 3), mg.ones(4, 1, 2), groups=n
+    ),
+    "kernel_size of im2col": lambda n: mg.im2col(mg.ones(1, 1, 4, 4), n),
+    "output_size of col2im": lambda n: mg.col2im(mg.ones(1, 1, 4), n, 1),
+    "order of polygamma": lambda n: mg.polygamma(n, mg.tensor([0.5, 2.0])),
+    "dimension of multigammaln": lambda n: mg.special.multigammaln(mg.tensor([2.5, 9.0]), n),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_may_be_a_number_of_numpys(name, dtype):
+    np.testing.assert_array_equal(COUNTS[name](dtype(2)), COUNTS[name](2))
+
+
+@pytest.mark.parametrize("order", [1.5, np.array([1, 2])])
+def test_polygamma_says_that_it_takes_one_whole_order(order):
+    with pytest.raises(TypeError, match="polygamma: the order n must be one whole number, got"):
+        mg.polygamma(order, 2.0)

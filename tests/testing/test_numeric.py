@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import minigrad as mg
+from minigrad.testing import gradcheck
 from minigrad.testing import strategies as mst
-from minigrad.testing.numeric import coordinate, one_sided, pack, slope, unpack
+from minigrad.testing.numeric import coordinate, of_numbers, one_sided, pack, slope, unpack
 
 
 @given(mst.arrays(mst.shapes(), mst.dtypes(complex=True)))
@@ -48,3 +50,13 @@ def test_the_two_steps_disagree_across_a_kink():
 def test_one_sided_derivatives_of_the_absolute_value():
     left, right = one_sided(abs)
     assert (left, right) == pytest.approx((-1, 1))
+
+
+def test_a_complex_number_is_rounded_by_its_modulus():
+    like = [np.zeros(1), np.zeros(2, dtype=complex)]
+    assert of_numbers(np.array([1.0, 5.0, 0.0, 2.0, 3.0]), like).tolist() == [1, 5, 5, 3, 3]
+
+
+def test_the_imaginary_part_of_a_real_eigenvalue_may_have_rounding_for_a_gradient():
+    matrix = np.random.default_rng(0).standard_normal((4, 4))  # two real ones and a pair
+    assert gradcheck(mg.linalg.eigvals, matrix)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from ...core.primitive import composite
 from ...core.registry import op
 from ..axes import array_like
@@ -13,9 +15,10 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _check_groups(name, groups):
-    if not isinstance(groups, int) or groups < 1:
+def _whole_groups(name, groups):
+    if not isinstance(groups, int | np.integer) or groups < 1:
         raise ValueError(f"{name}: groups must be an int ≥ 1, got {groups!r}")
+    return int(groups)
 
 
 def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
@@ -26,7 +29,7 @@ def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
             f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "
             f"(O, C/groups, *kernel); got x {x.shape}, w {w.shape}"
         )
-    _check_groups(name, groups)
+    groups = _whole_groups(name, groups)
     channels = x.shape[-dims - 1]
     if channels != w.shape[1] * groups or w.shape[0] % groups:
         raise ValueError(
@@ -77,7 +80,7 @@ def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, di
             f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "
             f"(C, O/groups, *kernel); got x {x.shape}, w {w.shape}"
         )
-    _check_groups(name, groups)
+    groups = _whole_groups(name, groups)
     if x.shape[-dims - 1] != w.shape[0] or w.shape[0] % groups:
         raise ValueError(
             f"{name}: with groups={groups}, x {x.shape} needs w of shape (C, O/groups, *kernel) "

@@ -8,7 +8,7 @@ import numpy as np
 from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
 from .selection import keep
-from .support import zero
+from .support import with_fractions, zero
 
 __all__ = [
     "add", "arctan2", "atan2", "cbrt", "copysign", "deg2rad", "degrees", "div", "divide", "divmod",
@@ -94,6 +94,7 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:
     """aᵇ log a, with the limit 0 where a = 0; NaN for a negative base where y is real."""
+    a = with_fractions(a)
     if y.dtype.kind == "c":  # so is the logarithm then, also that of a real base
         a = a + 0j
     if type(a) in _NUMBERS:
@@ -217,7 +218,7 @@ def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
 arctan2 = elementwise(
     np.arctan2,
     da=lambda a, b: _over_squared_length(b, a, b),
-    db=lambda a, b: _over_squared_length(-a, a, b),
+    db=lambda a, b: _over_squared_length(-with_fractions(a), a, b),
     doc="y = the angle of (b, a) ;  ∂y/∂a = b/(a² + b²), ∂y/∂b = −a/(a² + b²), both 0 at (0, 0)",
 )
 deg2rad = elementwise(

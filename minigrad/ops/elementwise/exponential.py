@@ -10,6 +10,7 @@ from ...core.piecewise import BLOCK, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
 from .near_one import log_of_1_plus
+from .support import with_fractions
 
 __all__ = [
     "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
@@ -94,7 +95,7 @@ def product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
         b = np.asarray(b, np.result_type(a, b))  # np.where does not take a Python number as weak
     zero = (a == 0) & ~np.isnan(b)
     with np.errstate(divide="ignore", invalid="ignore"):  # as scipy.special: −∞ and NaN say it
-        y = np.where(zero, 0, a * logarithm(np.where(zero, one, b)))
+        y = np.where(zero, 0, a * logarithm(np.where(zero, one, with_fractions(b))))
     dtype = np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")])
     return y.astype(dtype, copy=False) if is_differentiable(dtype) else y  # log of ints: floats
 
@@ -107,7 +108,7 @@ def _origin(a: Any, b: Any, singular: float) -> Any:
 xlogy = elementwise(
     lambda a, b: product_with_log(a, b, np.log, 1),
     name="xlogy",
-    da=lambda a, b: np.log(np.where(_origin(a, b, 0), 1, b)),
+    da=lambda a, b: np.log(np.where(_origin(a, b, 0), 1, with_fractions(b))),
     db=lambda a, b: a / np.where(_origin(a, b, 0), 1, b),
     doc="""y = a log b, 0 where a = 0 ;  ∂y/∂a = log b, ∂y/∂b = a/b
 
@@ -117,7 +118,7 @@ xlogy = elementwise(
 xlog1py = elementwise(
     lambda a, b: product_with_log(a, b, np.log1p, 0),
     name="xlog1py",
-    da=lambda a, b: np.log1p(np.where(_origin(a, b, -1), 0, b)),
+    da=lambda a, b: np.log1p(np.where(_origin(a, b, -1), 0, with_fractions(b))),
     db=lambda a, b: a / (1 + np.where(_origin(a, b, -1), 0, b)),
     doc="""y = a log(1 + b), 0 where a = 0 ;  ∂y/∂a = log(1 + b), ∂y/∂b = a/(1 + b)
 

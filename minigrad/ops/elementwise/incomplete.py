@@ -21,7 +21,7 @@ from . import power_series as series
 from .probability import betaln
 from .selection import zero_wins
 from .special import digamma, lgamma, polygamma_of
-from .support import of_several
+from .support import of_several, with_fractions
 
 __all__: list[str] = []  # see mg.special
 
@@ -124,7 +124,7 @@ def gammainc_da(g, a, x):
 @gammainc.vjp("x")
 def gammainc_dx(g, a, x):
     far = x == np.inf  # 0 there: log ∞ − ∞ would be NaN
-    x = np.where(far, 1, x)
+    a, x = with_fractions(a), np.where(far, 1, x)
     return np.where(far, 0, zero_wins(g, np.exp(op.xlogy(a - 1, x) - x - lgamma(a))))
 
 

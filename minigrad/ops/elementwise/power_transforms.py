@@ -12,34 +12,36 @@ import numpy as np
 from ...core.primitive import elementwise
 from ..axes import widen
 from .hypergeometric import hypergeometric
-from .support import in_float32, of_several, special_function
+from .support import in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 
 
-def _boxcox_dp(log: Any, end: Any, p: Any) -> Any:
-    """l² ((t − 1) eᵗ + 1)/t², l = log x, t = p l: the derivative of (eᵗ − 1)/t is the quotient.
+def _boxcox_dp(log: Any, x: Any, end: int, p: Any) -> Any:
+    """l² ((t − 1) eᵗ + 1)/t², l = log(x), t = p l: the derivative of (eᵗ − 1)/t is the quotient.
 
-    At the end, x = 0, where l is −∞, that is 1/p² for p > 0, else ∞.
+    At the end of x, where l is −∞, that is 1/p² for p > 0, else ∞.
     """
+    at = x == end
+    log = log(np.where(at, end + 1, with_fractions(widen(x))))
     inside = 0.5 * np.square(log) * hypergeometric(widen(p * log), above=(2.0,), below=(3.0,))
-    falls = end & (p > 0)
+    falls = at & (p > 0)
     at_end = np.where(falls, 1 / np.square(np.where(falls, p, 1)), np.inf)
-    return np.where(end, at_end, inside)
+    return np.where(at, at_end, inside)
 
 
 boxcox = elementwise(
     lambda x, p: of_several("boxcox", x, p),
     name="boxcox",
     dx=lambda x, p: np.power(x, p - 1),
-    dp=lambda x, p: _boxcox_dp(np.log(np.where(x == 0, 1, widen(x))), x == 0, p),
+    dp=lambda x, p: _boxcox_dp(np.log, x, 0, p),
     doc="y = (xᵖ − 1)/p, log x at p = 0, x ≥ 0 ;  ∂y/∂x = xᵖ⁻¹, ∂y/∂p = (xᵖ log x − y)/p",
 )
 boxcox1p = elementwise(
     lambda x, p: of_several("boxcox1p", x, p),
     name="boxcox1p",
     dx=lambda x, p: np.power(1 + widen(x), p - 1),
-    dp=lambda x, p: _boxcox_dp(np.log1p(np.where(x == -1, 0, widen(x))), x == -1, p),
+    dp=lambda x, p: _boxcox_dp(np.log1p, x, -1, p),
     doc="y = ((1 + x)ᵖ − 1)/p, log(1 + x) at p = 0, x ≥ −1 ;  ∂y/∂x = (1 + x)ᵖ⁻¹",
 )
 
@@ -87,7 +89,7 @@ powm1 = elementwise(
     lambda x, p: of_several("powm1", x, p),
     name="powm1",
     dx=lambda x, p: p * np.power(x, p - 1),
-    dp=lambda x, y: (1 + widen(y)) * np.log(np.where((x == 0) & (y == -1), 1, x)),
+    dp=lambda x, y: (1 + widen(y)) * np.log(np.where((x == 0) & (y == -1), 1, with_fractions(x))),
     doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, 0 at x = 0",
 )
 exp10 = elementwise(

@@ -149,7 +149,7 @@ rel_entr = elementwise(
     lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
     da=lambda a, b: np.log(widen(a) / b) + 1,  # a/b may be beyond float16, its logarithm is not
-    db=lambda a, b: -a / b,
+    db=lambda a, b: -(a / b),
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 
     The terms of the relative entropy (Kullback and Leibler 1951).
@@ -308,8 +308,9 @@ def power_product_batch(op, xs, batched, params):
 @composite
 def multigammaln(a: Any, d: int) -> Any:
     """y = log Γ_d(a) = d(d − 1)/4 log π + Σⱼ₌₁ᵈ log Γ(a + (1 − j)/2);  d = 1, 2 ..."""
-    if not isinstance(d, int) or d < 1:
+    if not isinstance(d, int | np.integer) or d < 1:
         raise ValueError(f"multigammaln: the dimension d must be 1, 2 ..., got {d!r}")
+    d = int(d)  # of int8, d (d − 1) wraps round
     y = lgamma(a) + d * (d - 1) / 4 * math.log(math.pi)
     for j in range(2, d + 1):
         y = y + lgamma(a + (1 - j) / 2)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,10 @@ def polygamma_of_dx(g, x, order):
 @composite
 def polygamma(n: int, x: Any) -> Any:
     """y = dⁿ/dxⁿ digamma(x), n = 0, 1, 2 ... ;  dy/dx = polygamma(n + 1, x)"""
+    try:
+        n = index(n)
+    except TypeError:
+        raise TypeError(f"polygamma: the order n must be one whole number, got {n!r}") from None
     if n < 0:
         raise ValueError(f"polygamma: the order n must be 0 or more, got {n}")
     return polygamma_of(x, order=n) if n else digamma(x)

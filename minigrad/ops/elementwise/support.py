@@ -112,6 +112,12 @@ def in_dtype_of(x: Any, y: Any) -> Any:
     return y.astype(x.dtype, copy=False) if is_differentiable(x.dtype) else y
 
 
+def with_fractions(x: Any) -> Any:
+    """x, whole numbers as float64: −x of unsigned ones wraps round, and the logarithm of int8 is a
+    float16, beside whatever float64 it stands."""
+    return x.astype(np.float64) if hasattr(x, "dtype") and x.dtype.kind in "biu" else x
+
+
 def of_several(name: str, *xs: Any) -> Any:
     """A function of several arrays, 16-bit floats in float32, rounded once.
 
