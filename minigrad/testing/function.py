@@ -53,8 +53,12 @@ class Function:
 
     def record(self, xs: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
         """(leaves, results) of a recorded call."""
-        leaves = [Tensor(x, requires_grad=True) for x in xs]
+        leaves = self.leaves(xs)
         return leaves, self.call(leaves)
+
+    @staticmethod
+    def leaves(xs: Sequence[Any]) -> list[Tensor]:
+        return [Tensor(x, requires_grad=True) for x in xs]
 
     def vjp(self, xs: Sequence[Any], vs: Sequence[Any]) -> Arrays:
         """Jᵀv: the gradient of Re Σ conj(v)·f, by one backward."""

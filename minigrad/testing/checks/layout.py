@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, differentiated
-from ..function import Function, as_array, as_tensors, is_smooth_array
+from ..function import Function, as_array, as_tensors, is_smooth_array, pulled_back
 from ..layouts import layouts
 from ..numeric import normal
 from .base import check
@@ -39,12 +39,16 @@ def k6(case: Case) -> int:
 
 def all_of(case: Case, args: tuple) -> list[Any]:
     """Every result of the op, then every gradient for a fixed cotangent; tangents of a jvp rule."""
-    ys = [as_array(y) for y in case.call(*as_tensors(args))]
     function = Function(case.spec.call, args, case.sample.params, differentiated(case.spec, args))
     if not function.xs:
-        return ys
+        return [as_array(y) for y in case.call(*as_tensors(args))]
+    given, leaves = list(args), function.leaves(function.xs)
+    for position, leaf in zip(function.positions, leaves, strict=True):
+        given[position] = leaf
+    ys = case.call(*given)
     smooth = [y for y in ys if is_smooth_array(y)]
-    found = [*ys, *function.vjp(function.xs, normal(case.rng("K6"), smooth))]
+    gradients = pulled_back(leaves, smooth, normal(case.rng("K6"), smooth))
+    found = [*map(as_array, ys), *gradients]
     if has_jvp_rule(case.spec) and smooth:
         found += function.jvp(function.xs, normal(case.rng("K6", "jvp"), function.xs))
     return found
