@@ -85,7 +85,8 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS:
         return g * (b * a ** (b - 1)) if b != 0 else np.zeros_like(g)
-    b = with_fractions(b)
+    if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
+        b = b.astype(np.result_type(b.dtype, np.int8))
     # Only where b = 0 and a is 0 or subnormal is 0·aᵇ⁻¹ not the right zero. The exponent is raised
     # by 1 there alone, and stays a function of b, so that the mixed second derivative is right at
     # b = 0 too.
