@@ -13,6 +13,7 @@ except ImportError:  # the extra `full` brings it
 
 _NUMBERS = (float, int, complex, bool)
 WITHOUT_DTYPE = {*_NUMBERS, type(None)}
+_WHOLE = {np.dtype(code).type for code in "bhilqBHILQ"}
 
 
 def is_floating(dtype: Any) -> bool:
@@ -46,6 +47,25 @@ def weak_scalars(values: list) -> list:
         return values
     number: Any = bfloat16.type  # type: ignore[union-attr]  # an array has it, so it is there
     return [number(x) if type(x) in _NUMBERS and type(x) is not complex else x for x in values]
+
+
+def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
+    """Static parameters with Python's whole numbers for NumPy's, also those in a tuple.
+
+    A rule that negates or adds them must not wrap round: -np.uint8(1) is 255.
+    """
+    for value in params.values():
+        if type(value) in _WHOLE or (
+            type(value) is tuple and not _WHOLE.isdisjoint(map(type, value))
+        ):
+            return {name: _plain(value) for name, value in params.items()}
+    return params
+
+
+def _plain(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple(map(_plain, value))
+    return int(value) if type(value) in _WHOLE else value
 
 
 def finfo(dtype: Any) -> Any:

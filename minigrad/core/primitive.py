@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import WITHOUT_DTYPE, weak_scalars
+from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
 from .careful import enter, tell_forward, without_tensors
 from .errors import RuleError, explain, operand, taught, teaching
@@ -120,6 +120,8 @@ class Primitive(Extensible):
         forward, kind, watch, listeners = self.forward, Tensor, None, ()
         if len(args) != self.arity:
             args, params = self._bind(args, params)
+        if params:
+            params = plain_numbers(params)
         if modes.active:
             state, listeners = modes.state, events.listeners  # who wants to know afterwards
             if modes.checked or not state.plain:
@@ -370,12 +372,7 @@ def multilinear(fn: Callable | None = None, **options: Any) -> Any:
 
 
 def elementwise(
-    forward: Callable,
-    *,
-    name: str = "",
-    doc: str = "",
-    numpy: Callable | tuple = (),
-    **partials: Any,
+    forward: Callable, *, name: str = "", doc: str = "", numpy: Any = (), **partials: Any
 ) -> Primitive:
     """An op from a NumPy ufunc and its partial derivatives: dx= for x; da=, db= for a and b.
 

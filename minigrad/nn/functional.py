@@ -198,7 +198,7 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
     seen = on_host(x)  # under vmap the numbers of all examples
     if seen.dtype.kind not in "iu":
         raise TypeError(f"one_hot: x must hold class numbers, got {seen.dtype}")
-    classes = int(seen.max()) + 1 if num_classes < 0 and seen.size else num_classes
+    classes = int(seen.max()) + 1 if num_classes < 0 and seen.size else int(num_classes)
     if seen.size and not (0 <= seen.min() and seen.max() < classes):
         raise ValueError(
             f"one_hot: class numbers from {seen.min()} to {seen.max()} do not lie in "

@@ -19,6 +19,7 @@ from .axes import (
     sum_to,
 )
 from .batching import align, behind, full
+from .elementwise.support import with_fractions
 
 __all__ = [
     "convolve", "correlate", "cross", "diff", "gradient", "interp", "polyval",
@@ -167,8 +168,8 @@ def interp(
 
     Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
     """
-    xp, fp = array_like(xp), array_like(fp)
-    x = array_beside(x, xp)
+    xp, fp = with_fractions(array_like(xp)), with_fractions(array_like(fp))
+    x = with_fractions(array_beside(x, xp))
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
     if period is not None:
@@ -226,13 +227,14 @@ def polyval(p, x):
 
 @polyval.vjp("p")
 def polyval_dp(g, x, p_shape, xp):
+    x = with_fractions(x)
     powers = xp.arange(p_shape[0] - 1, -1, -1).astype(x.dtype)
     return op.matmul(g.reshape(-1), x.conj().reshape((-1, 1)) ** powers)
 
 
 @polyval.vjp("x")
 def polyval_dx(g, p, x, xp):
-    n = p.shape[0]
+    n, p = p.shape[0], with_fractions(p)
     if n < 2:
         return np.zeros_like(g)
     slopes = p[:-1] * xp.arange(n - 1, 0, -1).astype(p.dtype)

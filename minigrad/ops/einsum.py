@@ -86,6 +86,9 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
             raise TypeError(f"einsum: the subscripts come first: einsum({operands[0]!r}, x, ...)")
         subscripts, operands = _from_lists((subscripts, *operands))
     xs = [array_like(x) for x in operands]
+    if len({x.dtype for x in xs}) > 1:  # sums over one operand alone, too, are of the result's
+        dtype = np.result_type(*[x.dtype for x in xs])
+        xs = [x if x.dtype.kind not in "biu" else x.astype(dtype) for x in xs]
     terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))
     parts = [
         _single(x, term, y_labels, terms[:i] + terms[i + 1 :], size)

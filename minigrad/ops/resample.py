@@ -245,7 +245,7 @@ def upsample(
                 f"upsample: scale_factor must be a positive number, or {axes} of them for x "
                 f"{x.shape}; got {scale_factor!r}"
             )
-        size = tuple(int(n * s) for n, s in zip(x.shape[2:], scales, strict=True))
+        size = tuple(int(n * float(s)) for n, s in zip(x.shape[2:], scales, strict=True))
         steps = None if recompute_scale_factor else [1 / s for s in scales]
     x, size = _checked("upsample", x, size, axes)
     if mode not in _MODES:

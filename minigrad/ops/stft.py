@@ -34,7 +34,7 @@ def stft(
     x[m hop_length], so x is continued by n_fft//2 on both sides as pad_mode says: 'reflect',
     'constant' (zeros), 'replicate' or 'circular'. normalized: times 1/√n_fft.
     """
-    x = as_floating(array_like(x))
+    x, n_fft = as_floating(array_like(x)), operator.index(n_fft)
     hop, w = _window("stft", x, n_fft, hop_length, win_length, window)
     if not return_complex:
         raise ValueError("stft: the result is complex; y.real and y.imag are its parts")
@@ -67,7 +67,7 @@ def istft(
     result: what lies there is lost. return_complex needs all frequencies; a real result is made
     from the first half of them, as the others are its conjugates.
     """
-    x = array_like(x)
+    x, n_fft = array_like(x), operator.index(n_fft)
     hop, w = _window("istft", x, n_fft, hop_length, win_length, window)
     onesided = _half_spectrum(x, n_fft, onesided)
     if return_complex and onesided:
@@ -97,9 +97,9 @@ def _window(
     name: str, x: Any, n_fft: int, hop: int | None, win_length: int | None, window: Any
 ) -> tuple[int, Any]:
     """The checked hop_length, and the window function with zeros up to n_fft."""
-    hop = n_fft // 4 if hop is None else hop
-    size = n_fft if win_length is None else win_length
-    if not (operator.index(n_fft) > 0 and operator.index(hop) > 0 and 0 < size <= n_fft):
+    hop = n_fft // 4 if hop is None else operator.index(hop)
+    size = n_fft if win_length is None else operator.index(win_length)
+    if not (n_fft > 0 and hop > 0 and 0 < size <= n_fft):
         raise ValueError(
             f"{name}: needs n_fft > 0, hop_length > 0 and 0 < win_length <= n_fft; got "
             f"n_fft={n_fft}, hop_length={hop}, win_length={size}"

@@ -142,3 +142,65 @@ def test_a_count_may_be_a_number_of_numpys(name, dtype):
 def test_polygamma_says_that_it_takes_one_whole_order(order):
     with pytest.raises(TypeError, match="polygamma: the order n must be one whole number, got"):
         mg.polygamma(order, 2.0)
+
+
+BESIDE_WHOLE = {
+    "lerp": lambda x, n: mg.lerp(x, 2 * x, n),
+    "a power that may be 0": lambda x, n: x**n,
+    "float_power": lambda x, n: np.float_power(x, n),
+    "boxcox": lambda x, n: mg.special.boxcox(x, n),
+    "boxcox1p": lambda x, n: mg.special.boxcox1p(x, n),
+    "powm1": lambda x, n: mg.special.powm1(x, n),
+    "inv_boxcox": lambda x, n: mg.special.inv_boxcox(n, x),
+    "inv_boxcox1p": lambda x, n: mg.special.inv_boxcox1p(n, x),
+    "gammaincinv": lambda x, n: mg.special.gammaincinv(n + n.dtype.type(1), x / 4),
+    "points of polyval": lambda x, n: np.polyval(x, n * n.dtype.type(30)),
+    "coefficients of polyval": lambda x, n: np.polyval(n * n.dtype.type(40), x),
+    "interp": lambda x, n: np.interp(x, np.array([0.0, 1.0, 4.0]), n[::-1]),
+    "einsum": lambda x, n: np.einsum("ij,j->", np.stack([n, n]) * n.dtype.type(30), x),
+    "poisson_nll": lambda x, n: mg.poisson_nll(x, n, full=True),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64])
+@pytest.mark.parametrize("name", BESIDE_WHOLE)
+def test_values_and_gradients_are_those_beside_the_same_numbers_as_fractions(name, dtype):
+    x, whole = mg.tensor([0.3, 0.7, 3.1]), np.array([0, 2, 3], dtype)
+    total = lambda n: mg.func.value_and_grad(lambda x: BESIDE_WHOLE[name](x, n).sum())(x)
+    for found, expected in zip(total(whole), total(whole.astype(np.float64)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+PARAMETERS = {
+    "shift of roll": lambda x, n: np.roll(x, n(1)),
+    "shifts of roll": lambda x, n: np.roll(x, (n(1), n(2)), axis=(0, 1)),
+    "offset of diagonal": lambda x, n: np.diagonal(x, n(1)),
+    "offset of diag_embed": lambda x, n: mg.diag_embed(x, n(1)),
+    "offset of tril": lambda x, n: np.tril(x, n(1)),
+    "lambd of softshrink": lambda x, n: mg.softshrink(x, n(2)),
+    "delta of huber": lambda x, n: mg.huber(x, 0 * x, delta=n(2)),
+    "beta of smooth_l1_loss": lambda x, n: mg.nn.functional.smooth_l1_loss(x, 0 * x, beta=n(2)),
+    "parts of split": lambda x, n: np.split(mg.tile(x, (1, 100)), n(100), axis=1)[7],
+    "parts of array_split": lambda x, n: np.array_split(mg.tile(x, (1, 99)), n(7), axis=1)[3],
+    "chunks": lambda x, n: mg.chunk(mg.tile(x, (1, 100)), n(100), axis=1)[7],
+    "start and length of narrow": lambda x, n: mg.narrow(mg.tile(x, (1, 99)), 1, n(99), n(99)),
+    "reps of tile": lambda x, n: np.tile(x, n(100)),
+    "size of unfold": lambda x, n: mg.tile(x, (1, 99)).unfold(1, n(99), n(50)),
+    "window of sliding_window_view": lambda x, n: np.lib.stride_tricks.sliding_window_view(
+        mg.tile(x, (1, 99)), n(99), axis=1
+    ),
+    "new shape of resize": lambda x, n: np.resize(x, (n(100), n(100))),
+    "length of resize": lambda x, n: np.resize(x, n(100)),
+    "scale of upsample": lambda x, n: mg.upsample(x[None], scale_factor=n(90)),
+    "widths of pad": lambda x, n: np.pad(x, ((n(100), 0), (0, n(100)))),
+    "n_fft of stft": lambda x, n: abs(mg.stft(mg.tile(x, (1, 99)), n(64), n(16), n(64))),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_parameter_may_be_a_whole_number_of_numpys(name, dtype):
+    x = mg.tensor(np.arange(12.0).reshape(3, 4) - 5.5)
+    g = lambda n: mg.func.value_and_grad(lambda x: np.square(PARAMETERS[name](x, n)).sum())(x)
+    for found, expected in zip(g(dtype), g(int), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -85,6 +85,8 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS:
         return g * (b * a ** (b - 1)) if b != 0 else np.zeros_like(g)
+    if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
+        b = b.astype(np.result_type(b.dtype, np.int8))
     # Only where b = 0 and a is 0 or subnormal is 0·aᵇ⁻¹ not the right zero. The exponent is raised
     # by 1 there alone, and stays a function of b, so that the mixed second derivative is right at
     # b = 0 too.
@@ -244,7 +246,7 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 lerp = elementwise(
     lambda a, b, weight: a + weight * (b - a),
     name="lerp",
-    da=lambda weight: 1 - weight,
+    da=lambda weight: 1 - with_fractions(weight),
     db=lambda weight: weight,
     dweight=lambda a, b: b - a,
     doc="y = a + weight (b − a) ;  ∂y/∂a = 1 − weight, ∂y/∂b = weight, ∂y/∂weight = b − a",

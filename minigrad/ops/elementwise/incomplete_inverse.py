@@ -15,13 +15,14 @@ from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
 from .selection import zero_wins
 from .special import lgamma
-from .support import of_several
+from .support import of_several, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 
 
 def _gamma_spread(a: Any, y: Any) -> Any:
     """1/p = Γ(a) y¹⁻ᵃ eʸ"""
+    a = with_fractions(a)
     return np.exp(y + lgamma(a) - op.xlogy(a - 1, y))
 
 

@@ -33,14 +33,14 @@ def _boxcox_dp(log: Any, x: Any, end: int, p: Any) -> Any:
 boxcox = elementwise(
     lambda x, p: of_several("boxcox", x, p),
     name="boxcox",
-    dx=lambda x, p: np.power(x, p - 1),
+    dx=lambda x, p: np.power(x, with_fractions(p) - 1),
     dp=lambda x, p: _boxcox_dp(np.log, x, 0, p),
     doc="y = (xᵖ − 1)/p, log x at p = 0, x ≥ 0 ;  ∂y/∂x = xᵖ⁻¹, ∂y/∂p = (xᵖ log x − y)/p",
 )
 boxcox1p = elementwise(
     lambda x, p: of_several("boxcox1p", x, p),
     name="boxcox1p",
-    dx=lambda x, p: np.power(1 + widen(x), p - 1),
+    dx=lambda x, p: np.power(1 + widen(x), with_fractions(p) - 1),
     dp=lambda x, p: _boxcox_dp(np.log1p, x, -1, p),
     doc="y = ((1 + x)ᵖ − 1)/p, log(1 + x) at p = 0, x ≥ −1 ;  ∂y/∂x = (1 + x)ᵖ⁻¹",
 )
@@ -48,7 +48,7 @@ boxcox1p = elementwise(
 
 def _inv_boxcox_dp(x: Any, p: Any) -> Any:
     """y d/dp log(1 + px)/p = y x² (t/(1 + t) − log(1 + t))/t², t = px, which cancels near 0."""
-    x = widen(x)
+    x = with_fractions(widen(x))
     t = x * p
     near = np.abs(t) < 0.5
     far = np.where(near, 1, t)
@@ -58,7 +58,7 @@ def _inv_boxcox_dp(x: Any, p: Any) -> Any:
 
 
 def _inv_boxcox_dx(x: Any, p: Any) -> Any:
-    x = widen(x)
+    x = with_fractions(widen(x))
     return (1 + inv_boxcox1p(x, p)) / (1 + x * p)
 
 
@@ -88,7 +88,7 @@ cosm1 = elementwise(
 powm1 = elementwise(
     lambda x, p: of_several("powm1", x, p),
     name="powm1",
-    dx=lambda x, p: p * np.power(x, p - 1),
+    dx=lambda x, p: p * np.power(x, with_fractions(p) - 1),
     dp=lambda x, y: (1 + widen(y)) * np.log(np.where((x == 0) & (y == -1), 1, with_fractions(x))),
     doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, 0 at x = 0",
 )

@@ -1,5 +1,6 @@
 """Triangles and diagonals of matrices; stacks of matrices in the last two axes."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def diag_embed(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any
     Rows are along axis1 of the result, columns along axis2, as in diagonal, which is the way back.
     """
     x = array_like(x)
-    n = x.shape[-1] + abs(offset)
+    n = x.shape[-1] + abs(operator.index(offset))
     y = op.diagonal_dx(x, offset=offset, axis1=-2, axis2=-1, shape=(*x.shape[:-1], n, n))
     if (axis1, axis2) == (-2, -1):
         return y

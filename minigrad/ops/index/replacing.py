@@ -1,5 +1,6 @@
 """Changed copies by place: entries put in, taken out or chosen. Places are constants."""
 
+import operator
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
@@ -120,7 +121,8 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 def resize(x: Any, new_shape: Any) -> Any:
     """x's entries in order, over and over, in the new shape."""
     x = op.reshape(array_like(x), shape=-1)
-    shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
+    sizes = new_shape if np.iterable(new_shape) else (new_shape,)
+    shape = tuple(map(operator.index, sizes))
     if not x.size and prod(shape):
         raise ValueError(f"resize: x is empty, and the new shape {shape} is not")
     places = np.arange(prod(shape)) % max(x.size, 1)

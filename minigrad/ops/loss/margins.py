@@ -163,7 +163,8 @@ def poisson_nll(
     x, target = as_floating(array_like(x)), array_like(target)
     y = op.exp(x) - target * x if log_input else x - target * op.log(x + eps)
     if full:
-        large = op.where(target > 1, target, 1)
+        whole = target.dtype.kind in "biu"  # the logarithm of a uint8 would be a float16
+        large = op.where(target > 1, target.astype(x.dtype) if whole else target, 1)
         rest = large * op.log(large) - large + 0.5 * op.log(2 * pi * large)
         y = y + op.where(target > 1, rest, 0)
     return reduced("poisson_nll", y, reduction)

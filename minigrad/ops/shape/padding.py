@@ -221,9 +221,10 @@ def _pairs(widths: Any, ndim: int) -> tuple[tuple[int, int], ...]:
         given = {axis % ndim: np.broadcast_to(pair, (2,)).tolist() for axis, pair in widths.items()}
         pairs = [given.get(axis, [0, 0]) for axis in range(ndim)]
     else:
-        pairs = np.broadcast_to(widths, (ndim, 2)).tolist()
-    if any(not isinstance(n, int) for pair in pairs for n in pair):
+        # as objects: uint64 beside int64 would be float64
+        pairs = np.broadcast_to(np.asarray(widths, object), (ndim, 2)).tolist()
+    if any(not isinstance(n, int | np.integer) for pair in pairs for n in pair):
         raise TypeError(f"pad: pad_width must hold integers, got {widths!r}")
     if any(n < 0 for pair in pairs for n in pair):
         raise ValueError(f"pad: pad_width must not be negative, got {widths!r}; slice x instead")
-    return tuple([(before, after) for before, after in pairs])
+    return tuple([(int(before), int(after)) for before, after in pairs])

@@ -1,5 +1,6 @@
 """The same elements elsewhere, or several times: flip, roll, tile, repeat."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ def roll_batch(op, xs, batched, params):
 def tile(x: Any, reps: Any) -> Any:
     """x laid side by side reps[i] times along axis i; missing axes of x or reps count as 1."""
     x = array_like(x)
-    reps = tuple(reps) if np.iterable(reps) else (reps,)
+    reps = tuple(map(operator.index, reps)) if np.iterable(reps) else (operator.index(reps),)
     ndim = max(x.ndim, len(reps))
     shape = (1,) * (ndim - x.ndim) + x.shape
     reps = (1,) * (ndim - len(reps)) + reps

@@ -1,5 +1,6 @@
 """Arrays taken apart into views: each piece shares memory with x."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Any:
     """x[start : start+length] along one axis, a view; IndexError beyond its end."""
     x = array_like(x)
     axis = axis_of(axis, x.ndim)
-    n = x.shape[axis]
+    n, start, length = x.shape[axis], operator.index(start), operator.index(length)
     first = start + n if start < 0 else start
     if length < 0 or first < 0 or first + length > n:
         raise IndexError(
@@ -92,7 +93,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     """
     x = array_like(x)
     if not np.iterable(indices_or_sections):
-        n = x.shape[axis_of(axis, x.ndim)]
+        n, indices_or_sections = x.shape[axis_of(axis, x.ndim)], operator.index(indices_or_sections)
         if indices_or_sections > 0 and n % indices_or_sections:
             raise ValueError(
                 f"split: axis {axis} of shape {x.shape} does not divide into "
@@ -109,11 +110,11 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list:
     n = x.shape[axis]
     if np.iterable(indices_or_sections):
         cuts = [0, *indices_or_sections, n]
-    elif indices_or_sections < 1:
-        raise ValueError(f"split: needs at least 1 part, got {indices_or_sections}")
+    elif (parts := operator.index(indices_or_sections)) < 1:
+        raise ValueError(f"split: needs at least 1 part, got {parts}")
     else:
-        size, longer = divmod(n, indices_or_sections)
-        cuts = [i * size + min(i, longer) for i in range(indices_or_sections + 1)]
+        size, longer = divmod(n, parts)
+        cuts = [i * size + min(i, longer) for i in range(parts + 1)]
     return _parts(x, [slice(a, b).indices(n)[:2] for a, b in zip(cuts, cuts[1:])], axis)
 
 
@@ -127,7 +128,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list:
     axis = axis_of(axis, x.ndim)
     if chunks < 1:
         raise ValueError(f"chunk: needs at least 1 chunk, got {chunks}")
-    n = x.shape[axis]
+    n, chunks = x.shape[axis], operator.index(chunks)
     if n == 0:
         return _parts(x, [(0, 0)] * chunks, axis)
     size = -(-n // chunks)
