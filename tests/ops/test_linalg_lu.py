@@ -99,3 +99,11 @@ def test_vmap_takes_the_examples_as_a_stack():
     mapped = vmap(grad(f))(xs).numpy()
     for x, found in zip(xs, mapped, strict=True):
         np.testing.assert_allclose(found, grad(f)(x).numpy(), rtol=1e-9)
+
+
+def test_a_matrix_at_an_odd_address_is_factored():
+    x = np.random.default_rng(0).standard_normal((3, 3))
+    odd = np.zeros(x.nbytes + 1, np.uint8)[1:].view(x.dtype).reshape(x.shape)
+    odd[...] = x
+    for found, expected in zip(mg.linalg.lu(odd), mg.linalg.lu(x), strict=True):
+        np.testing.assert_array_equal(found, expected)

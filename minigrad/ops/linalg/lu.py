@@ -40,6 +40,8 @@ def lu_factors(x):
         raise np.linalg.LinAlgError(f"x must be (…, m, n), got shape {x.shape}")
     if x.size == 0:
         return _of_nothing(lapack(x))
+    if not getattr(x.flags, "aligned", True):  # of a file that was mapped: SciPy 1.18 refuses it
+        x = x.copy()
     p, l, u = scipy_function("lu", x)(lapack(x), check_finite=False)
     return p.real, l, u  # SciPy gives a complex p for order 1
 
