@@ -92,10 +92,11 @@ def _fraction(first: Any, step: Callable) -> Any:
         c = b + series.over(a, c)
         turn = series.times(c, d)
         y = series.times(y, turn)
-        # the coefficients of c d cancel to 0: their rounding is that of the parts
-        parts = np.abs(c * d[0, 0]) + np.abs(c[0, 0] * d) + np.abs(y / y[0, 0])
-        if k % 4 == 0 and not (np.abs(series.plus(turn, -1)) > 2 * _EPS * parts).any():
-            return y
+        if k % 4 == 0:
+            # the coefficients of c d cancel to 0: their rounding is that of the parts
+            parts = np.abs(c * d[0, 0]) + np.abs(c[0, 0] * d) + np.abs(y / y[0, 0])
+            if not (np.abs(series.plus(turn, -1)) > 2 * _EPS * parts).any():
+                return y
 
 
 def _degrees(p: Any) -> tuple[int, int]:
@@ -312,16 +313,18 @@ def _beta(a, b, x, order):
     in_a, in_b = (series.variable(p, order, along) for along, p in enumerate((a, b)))
     first, second = np.where(low, in_a, in_b), np.where(low, in_b, in_a)
     one, both, z = series.constant(np.ones_like(a), order), in_a + in_b, np.where(low, x, 1 - x)
+    squared, product = series.times(first, first), series.times(first, both)
 
     def step(k):
         m = k // 2
         if k == 1:
             return series.over(-z * both, series.plus(first, 1)), one
-        if k % 2:
-            above = -z * series.times(series.plus(first, m), series.plus(both, m))
+        if k % 2:  # −z (first + m) (both + m)
+            above = -z * series.plus(product + m * (first + both), m**2)
         else:
             above = m * z * series.plus(second, -m)
-        below = series.times(series.plus(first, k - 1), series.plus(first, k))
+        # (first + k − 1) (first + k)
+        below = series.plus(squared + (2 * k - 1) * first, (k - 1) * k)
         return series.over(above, below), one
 
     log, log_rest = np.log(x), np.log1p(-x)
