@@ -58,13 +58,14 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
         if type(value) in _WHOLE or (
             type(value) is tuple and not _WHOLE.isdisjoint(map(type, value))
         ):
-            return {name: _plain(value) for name, value in params.items()}
+            return {name: plain_number(value) for name, value in params.items()}
     return params
 
 
-def _plain(value: Any) -> Any:
+def plain_number(value: Any) -> Any:
+    """Python's whole number for one of NumPy's, also in a tuple; anything else as it is."""
     if type(value) is tuple:
-        return tuple(map(_plain, value))
+        return tuple(map(plain_number, value))
     return int(value) if type(value) in _WHOLE else value
 
 

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import Context, copy_context
+from numbers import Integral
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any
@@ -62,9 +63,14 @@ def set_num_threads(n: int) -> None:
     BLAS has threads of its own (OMP_NUM_THREADS, threadpoolctl). ValueError unless n ≥ 1.
     """
     global _count
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+    if not is_count(n):
         raise ValueError(f"set_num_threads: n must be a whole number ≥ 1, got {n!r}")
-    _count = n
+    _count = int(n)
+
+
+def is_count(n: Any) -> bool:
+    """Whether n can be a number of threads: Python's or NumPy's whole numbers from 1 on."""
+    return isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1
 
 
 # -- the helpers ---------------------------------------------------------------------------------

@@ -25,16 +25,14 @@ __all__ = [
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Uniform on [0, 1), of x's shape, dtype and device."""
     x = as_tensor(x)
-    y = rand(*x.shape, dtype=dtype or x.dtype, device=x.device)
-    return y.requires_grad_() if requires_grad else y
+    return rand(*x.shape, dtype=dtype or x.dtype, device=x.device, requires_grad=requires_grad)
 
 
 @teaching
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """Standard normal, of x's shape, dtype and device."""
     x = as_tensor(x)
-    y = randn(*x.shape, dtype=dtype or x.dtype, device=x.device)
-    return y.requires_grad_() if requires_grad else y
+    return randn(*x.shape, dtype=dtype or x.dtype, device=x.device, requires_grad=requires_grad)
 
 
 @teaching

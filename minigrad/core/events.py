@@ -13,8 +13,8 @@ for an input that gets no gradient), tuples to be read for shape and dtype at on
 
 A listener may also have `graph_ready(order, roots)`, called as a backward starts (saved arrays are
 still there), `graph_done(error)`, called when it has ended, and `marked(what, name, t0, t1,
-subject)`, called after what is no op: the "scope", the user's "hook" or the "optimizer" step that
-this thread has been in from t0 to t1.
+subject)`, called after what is no op: the "scope", the user's "hook", the "optimizer" step or the
+"waiting" for another rank that this thread has been in from t0 to t1.
 
 While nobody listens an op pays for one global word (see `modes.active`).
 """

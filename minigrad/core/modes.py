@@ -47,7 +47,7 @@ class _State(threading.local):
     randomness: Any = None  # what the innermost vmap makes of a random draw
     muted = False  # True inside the forward of a Function: listeners hear of the Function alone
     scope = ""  # "model/conv1" while a listener wants scopes
-    plain: bool | None = True  # recording, where no transform, `saving` or tape has a say
+    plain: bool | None = True  # recording; None while a transform, autocast, `saving` or tape is on
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute, and `plain` after it: an op then reads this one thread-local alone."""

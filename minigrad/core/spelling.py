@@ -30,7 +30,7 @@ _NAMES = {
     "repeat_interleave": "repeat", "reshape_as": "reshape(y.shape)", "rsub": "b - a",
     "scalar_tensor": "mg.tensor", "set_default_dtype": "dtype= of each call", "sgn": "mg.sign",
     "split_with_sizes": "mg.split, at mg.cumsum of the sizes", "swapdims": "swapaxes",
-    "take_along_dim": "take_along_axis", "tensor_split": "mg.array_split",
+    "take_along_dim": "mg.take_along_axis", "tensor_split": "mg.array_split",
     "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",

@@ -42,7 +42,7 @@ def backward(
     engine        "serial", or another of the same bits: "parallel" runs independent nodes at once
                   (with BLAS held to one thread), "tape" (or the mg.Tape itself) reads the order
                   from the tape that recorded the forward
-    workers       for "parallel": how many threads take part (None: one for each core)
+    workers       for "parallel": how many threads take part (None: mg.get_num_threads())
     min_work      for "parallel": the estimated microseconds from which a node may go to another
                   thread (None: a measured default; 0: every node may)
 

@@ -41,7 +41,7 @@ from .work import MIN_WORK, Estimate, learning, trial_of
 
 def walk(work: Pass) -> None:
     """Run one backward, in parallel where that is possible and worth it."""
-    workers = pool.get_num_threads() if work.workers is None else work.workers
+    workers = pool.get_num_threads() if work.workers is None else int(work.workers)
     forced, min_work = work.min_work == 0, MIN_WORK if work.min_work is None else work.min_work
     trial = None if forced else trial_of(work.order, workers, min_work)
     if trial is not None and trial.settled:  # the short way, for graphs that gain nothing

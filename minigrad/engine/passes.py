@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..backends.pool import is_count
 from ..core.graph import backward_order
 
 engines: dict[str, Callable[["Pass"], None]] = {}
@@ -36,7 +37,7 @@ class Pass:
     deposits      `reach` updates `.grad`
     pull          (node, g) -> contributions aligned with node.parents; listeners are told inside
     hooks         what stands at the places (hooked.Hooks), None where nothing does
-    workers       how many threads may take part (None: as many as there are cores)
+    workers       how many threads may take part (None: mg.get_num_threads())
     min_work      estimated microseconds from which a node may go to another thread (None: measured
                   default)
     """
@@ -59,7 +60,7 @@ def require_engine(name: Any, workers: Any, min_work: Any) -> None:
     """Refuse an engine that is not there, and options that no engine can use."""
     if name not in engines if isinstance(name, str) else not hasattr(name, "walk"):
         raise ValueError(f"there is no engine {name!r}; choose one of {sorted(engines)}, or a tape")
-    if workers is not None and (type(workers) is not int or workers < 1):
+    if workers is not None and not is_count(workers):
         raise ValueError(f"workers is a number of threads, at least 1, got {workers!r}")
     if min_work is not None and not min_work >= 0:
         raise ValueError(f"min_work is a time in microseconds, at least 0, got {min_work!r}")

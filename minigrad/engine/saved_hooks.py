@@ -20,8 +20,11 @@ class saved_tensors_hooks(Saver):
     """with saved_tensors_hooks(pack, unpack): what nodes save inside is kept as pack(tensor).
 
     pack(tensor) returns any object; unpack(object) gives back a tensor of the same shape and dtype
-    when a backward needs it, each time it does. Of nested ones the innermost is used. Half the
-    memory: pack=lambda x: x.astype("float16"), unpack=lambda x: x.astype("float32").
+    when a backward needs it, each time it does. Of nested ones the innermost is used. What is saved
+    may be a mask or an index too. Half the memory of float32 numbers, the others as they are:
+
+        pack=lambda x: (x.dtype, x.astype("float16") if x.dtype == "float32" else x)
+        unpack=lambda kept: kept[1].astype(kept[0])
     """
 
     def __init__(self, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]):

@@ -72,10 +72,10 @@ def backward_text(tape: Record, tensors: Tensor | Sequence[Tensor], limit: int) 
     for i, place in enumerate(order):
         if i in shown:
             lines += _steps(tape, place, arrived)
-        elif place.__class__ is not Leaf:
-            arrived.update(_gradient(tape, parent) for parent in place.parents)
-            if i == limit // 2:
-                lines.append(f"  … {len(order) - len(shown) + 1:,} more places …")
+            continue
+        if i == limit // 2:
+            lines.append(f"  … {len(order) - 2 * (limit // 2):,} more places …")
+        arrived.update(_gradient(tape, parent) for parent in place.parents)
     return "\n".join([f"backward over {len(order):,} places", *lines])
 
 

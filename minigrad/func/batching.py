@@ -46,11 +46,6 @@ class Batched(NoLeaf, Tensor):
     def size(self) -> int:
         return prod(self._data.shape[1:])
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
-
     def __bool__(self) -> bool:
         raise TransformError(
             "inside vmap the truth of a tensor differs from example to example; write "

@@ -18,7 +18,7 @@ from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.primitive import Primitive
 from ..core.registry import op as ops
-from ..core.tensor import Tensor, raw
+from ..core.tensor import Tensor
 from ..ops.axes import on_host
 from ..ops.batching import align
 from . import tree
@@ -67,6 +67,11 @@ def _differs(condition: Any) -> bool:
     return False
 
 
+def _truths(condition: Any) -> np.ndarray:
+    """The condition of each example, for Python to look at."""
+    return on_host(condition).astype(bool)
+
+
 def _condition(what: str, value: Any) -> Any:
     if getattr(value, "shape", ()) != ():
         raise TransformError(
@@ -108,7 +113,7 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, *operands: Any) -> An
     pred = _condition("cond", pred)
     if not _differs(pred):
         return (true_fn if pred else false_fn)(*operands)
-    truth = np.asarray(raw(pred)).astype(bool)
+    truth = _truths(pred)
     if truth.all() or not truth.any():
         return (true_fn if truth.all() else false_fn)(*operands)
     pred = ops.astype(pred, dtype=bool)
@@ -132,7 +137,7 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
     if not _differs(index):
         return branches[min(max(int(index), 0), last)](*operands)
     index = ops.clip(ops.astype(index, dtype=np.intp), 0, last)
-    first, *others = np.unique(on_host(raw(index))).tolist() or [0]
+    first, *others = np.unique(on_host(index)).tolist() or [0]
     if not others:
         return branches[first](*operands)
     result = branches[first](*_only(index == first, operands))
@@ -157,7 +162,7 @@ def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
                 return state
             state = body_fn(state)
             continue
-        truth = np.asarray(raw(going)).astype(bool)
+        truth = _truths(going)
         if not truth.any():
             return state
         if truth.all():
@@ -177,7 +182,8 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
         for i in range(operator.index(lower), operator.index(upper)):
             state = body_fn(i, state)
         return state
-    start = as_tensor(lower), init
+    device = next(bound.device for bound in (lower, upper) if isinstance(bound, Tensor))
+    start = as_tensor(lower, device=device), init
 
     def step(state: tuple) -> tuple:
         i, inner = state

@@ -17,6 +17,7 @@ import numpy as np
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import raw
+from ..ops.axes import constant_like
 
 __all__ = ["EachIndex", "each_index"]
 
@@ -61,7 +62,7 @@ class EachIndex:
 
     def write(self, x: Any, value: Any) -> Any:
         """A copy of x with x[index] = value; of two writes to one place the last wins."""
-        rows = _Rows(x, self.items)
+        rows, value = _Rows(x, self.items), _there(value, x)
         shape = rows.values.shape
         count = prod(rows.places.shape)
         places = ops.reshape(rows.places, shape=(count, *(1,) * (len(shape) - 1)))
@@ -92,7 +93,7 @@ class EachMask:
 
     def write(self, x: Any, value: Any) -> Any:
         """A copy of x with x[mask] = value, where value is the same for all places of the mask."""
-        mask, value = self._fitted(x, value)
+        mask, value = self._fitted(x, _there(value, x))
         return ops.where(mask, ops.astype(value, dtype=x.dtype, copy=False), x)
 
     def add(self, x: Any, value: Any) -> Any:
@@ -116,6 +117,11 @@ class EachMask:
             raise TypeError(f"x[mask] = {describe(value)}: {describe(x)} has no imaginary parts")
         value = ops.reshape(value, shape=shape[ahead:])
         return ops.reshape(mask, shape=(*mask.shape, *(1,) * len(rest))), value
+
+
+def _there(value: Any, x: Any) -> Any:
+    """A value that is no array, such as the 0 of x[i] = 0, as one where x is."""
+    return value if hasattr(value, "dtype") else constant_like(np.asarray(value), x)
 
 
 class _Rows:

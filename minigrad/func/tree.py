@@ -6,6 +6,7 @@ What is none of these is a leaf. None is an empty tree: it has no leaves and sta
 import copy
 import dataclasses
 from collections.abc import Callable, Iterable
+from numbers import Integral
 from typing import Any
 
 from ..core.errors import TransformError
@@ -128,7 +129,7 @@ def spread(prefix: Any, tree: Any, what: str) -> list:
     stack = [(prefix, tree)]
     while stack:
         axis, branch = stack.pop()
-        if axis is None or isinstance(axis, int):
+        if axis is None or isinstance(axis, Integral):
             found += [axis] * len(leaves(branch))
             continue
         mine, theirs = _children(axis), _children(branch)

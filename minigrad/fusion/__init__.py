@@ -3,6 +3,7 @@
 trace.py     symbols that record what a function does to one element
 cuda.py      a recorded program as the source of one CUDA kernel
 row_kernels.py, column_kernels.py    programs with sums along rows, and down columns
+writes.py    code that writes into arrays (an optimizer's step) as one kernel
 launch.py    compiled kernels, kept and run
 rules.py     the rules of the calculus table as kernels, in a backward on a GPU
 blocks.py    a recorded program on the host, block by block, on all cores

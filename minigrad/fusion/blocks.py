@@ -78,7 +78,7 @@ class Blocks:
                     free.append(k)
 
     def __call__(self, arrays: Sequence[np.ndarray], kinds: Sequence[str], shape: tuple) -> list:
-        """The outputs, for arrays read as `kinds` says (see cuda.py)."""
+        """The outputs, for arrays read as `kinds` says (see fuse._block_kind)."""
         by_rows = any(k in ("row", "line") for k in kinds) or any(
             is_row for _, is_row in self.slots
         )

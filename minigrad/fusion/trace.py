@@ -73,7 +73,11 @@ class Program:
 
 
 class Symbol:
-    """One value of the program. `op` is "input", a ufunc's name, "where", "cast" or a row's sum."""
+    """One value of the program, and the step that makes it.
+
+    op   "input"; a ufunc's name, "where" or "cast"; "sum", "max" or "min" of a row; "constant",
+         "length" (of a row) and "place" (in it)
+    """
 
     __slots__ = ("args", "dtype", "is_row", "number", "op", "program", "shape")
     __array_priority__ = 1000

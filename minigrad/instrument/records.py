@@ -6,7 +6,6 @@ from typing import Any
 CATEGORIES = (
     "parameter", "gradient", "saved", "temporary", "input", "optimizer state", "other",
 )  # fmt: skip
-MARKS = ("scope", "step", "optimizer", "hook")
 MAX_NAME = 1000  # characters of a name
 MAX_FRAMES = 100  # of a stack
 MAX_ARRAYS = 1000  # inputs, and outputs, described of one call

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import plain_number
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.windows import per_axis, windows
@@ -18,8 +19,9 @@ _PAD_MODES = {"zeros": "", "reflect": "reflect", "replicate": "edge", "circular"
 
 
 def as_tuple(value: Sizes, dims: int) -> tuple[int, ...]:
-    """One int for each of `dims` axes."""
-    return (value,) * dims if isinstance(value, int) else tuple(value)
+    """One int for each of `dims` axes; Python's, also where it is NumPy's that are given."""
+    values: Any = value if np.ndim(value) else (value,) * dims
+    return plain_number(tuple(values))
 
 
 class _Conv(Module):

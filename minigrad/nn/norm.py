@@ -9,6 +9,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from . import init
+from .conv import as_tuple
 from .linear import empty
 from .module import Module
 from .parameter import Parameter
@@ -193,7 +194,7 @@ class LayerNorm(_Scaled):
         device: str | None = None,
         dtype: Any = np.float32,
     ):
-        self.normalized_shape = _shape(normalized_shape)
+        self.normalized_shape = as_tuple(normalized_shape, 1)
         self.eps = eps
         self.elementwise_affine = affine = elementwise_affine
         self.weight = empty(self.normalized_shape, device, dtype) if affine else None
@@ -220,7 +221,7 @@ class RMSNorm(_Scaled):
         device: str | None = None,
         dtype: Any = np.float32,
     ):
-        self.normalized_shape = _shape(normalized_shape)
+        self.normalized_shape = as_tuple(normalized_shape, 1)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         self.weight = empty(self.normalized_shape, device, dtype) if elementwise_affine else None
@@ -301,8 +302,3 @@ class LocalResponseNorm(Module):
 def _without_bias(norm: Any) -> str:
     """What repr says of a norm that scales and does not shift."""
     return ", bias=False" if norm.weight is not None and norm.bias is None else ""
-
-
-def _shape(normalized_shape: int | tuple[int, ...]) -> tuple[int, ...]:
-    one = isinstance(normalized_shape, int)
-    return (normalized_shape,) if one else tuple(normalized_shape)  # type: ignore[return-value]

@@ -5,7 +5,7 @@ from typing import Any
 from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .conv import Sizes
+from .conv import Sizes, as_tuple
 from .module import Module
 
 __all__ = [
@@ -126,8 +126,7 @@ class _AdaptivePool(Module):
         self.output_size = output_size
 
     def size_for(self, x: Tensor) -> tuple[int, ...]:
-        asked = self.output_size
-        sizes = (asked,) * self.dims if isinstance(asked, int | None) else tuple(asked)
+        sizes = as_tuple(self.output_size, self.dims)
         pairs = zip(sizes, x.shape[-self.dims :], strict=True)
         return tuple(n if size is None else size for size, n in pairs)
 

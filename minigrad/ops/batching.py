@@ -44,6 +44,12 @@ def along(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return op(x, **{**params, "axis": behind(axis, x.ndim - 1)})
 
 
+def both_along(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """Two arrays of one shape and one `axis` of theirs: linear_recurrence, weighted_logsumexp."""
+    a, b = full(xs, batched)
+    return op(a, b, **{**params, "axis": behind(params["axis"], a.ndim - 1)})
+
+
 def needs_axes(op: Any, xs: list, batched: list[bool], *least: int) -> None:
     """ValueError where an example has fewer axes than `least` says, one number for each input.
 

@@ -100,7 +100,7 @@ class LBFGS(Optimizer):
         memory, (loss, g) = self._memory, f()
         memory.setdefault("n_iter", 0)
         used = 1
-        if np.abs(g).max(initial=0) <= group["tolerance_grad"]:
+        if (np.abs(g) <= group["tolerance_grad"]).all():
             return
         for i in range(group["max_iter"]):
             memory["n_iter"] += 1

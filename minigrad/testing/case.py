@@ -1,7 +1,7 @@
 """What a check is given: an op's spec, one of its samples, and numbers that repeat."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,6 +186,3 @@ def is_elementwise(spec: OpSpec) -> bool:
     """Whether the op is a row of the table: broadcasts its arguments, one result per element."""
     primitive = primitive_of(spec)
     return primitive is not None and primitive.kind == "elementwise"
-
-
-Body = Callable[[Case], int]

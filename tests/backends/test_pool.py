@@ -110,6 +110,14 @@ def test_a_number_of_threads_that_is_none_is_refused(n):
         mg.set_num_threads(n)
 
 
+def test_a_number_of_threads_may_be_numpys():
+    mg.set_num_threads(np.int64(3))
+    assert type(mg.get_num_threads()) is int and mg.get_num_threads() == 3
+    x = mg.ones(3, requires_grad=True)
+    (x * x).sum().backward(engine="parallel", workers=np.int64(2), min_work=0)
+    assert type(mg.engine.last_report().workers) is int and mg.engine.last_report().workers == 2
+
+
 def test_the_environment_sets_the_number_of_threads():
     code = "import minigrad as mg; print(mg.get_num_threads())"
     assert in_python(code, MINIGRAD_NUM_THREADS="3", OMP_NUM_THREADS="5") == "3"

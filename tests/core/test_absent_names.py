@@ -24,6 +24,11 @@ def test_a_name_of_pytorchs_modules_is_answered_with_ours(module, name, here):
         getattr(module, name)
 
 
+def test_a_function_that_is_no_method_here_is_named_as_one():
+    with pytest.raises(AttributeError, match="here it is mg.take_along_axis"):
+        mg.ones(2).take_along_dim  # noqa: B018
+
+
 @pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils])
 def test_a_name_that_is_nowhere_has_no_hint(module):
     for name in ("clip_grads_", "__wrapped__"):

@@ -125,3 +125,21 @@ def test_whole_matrices_are_stepped_where_they_are_without_a_kernel_of_their_own
     for a, b in zip(stepped("cuda"), stepped("cpu"), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
     assert len(programs) == 0
+
+
+@pytest.mark.parametrize("line_search_fn", [None, "strong_wolfe"])
+def test_lbfgs_takes_the_steps_of_the_host(line_search_fn, fake):
+    found = []
+    for device in ("cpu", "cuda"):
+        p = mg.tensor([3.0, -1.0, 0.5], device=device, requires_grad=True)
+        optimizer = optim.LBFGS([p], lr=0.1, line_search_fn=line_search_fn)
+
+        def closure(p=p, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = (p**4).sum()
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        found.append(p.to("cpu").detach().numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)

@@ -40,12 +40,17 @@ def test_what_is_saved_is_packed_once_and_unpacked_when_needed():
 
 
 def test_activations_may_be_kept_as_float16():
+    """In the words of the docstring; masks and indices are kept as they are."""
+
+    def pack(x):
+        return x.dtype, x.astype("float16") if x.dtype == "float32" else x
+
     x = mg.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
-    with saved_tensors_hooks(lambda t: t.astype("float16"), lambda t: t.astype("float32")):
-        y = x * x * x
+    with saved_tensors_hooks(pack, lambda kept: kept[1].astype(kept[0])):
+        y = mg.where(x > 1, x * x * x, x)[np.array([0, 1])]
     y.sum().backward()
     assert x.grad.dtype == np.float32
-    np.testing.assert_allclose(x.grad.data, [3, 12], rtol=1e-3)
+    np.testing.assert_allclose(x.grad.data, [1, 12], rtol=1e-3)
 
 
 def test_second_order_works_on_what_is_unpacked():

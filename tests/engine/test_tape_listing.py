@@ -1,6 +1,7 @@
 """A tape can be read: one line an op, and one line a contribution on the way back."""
 
 import numpy as np
+import pytest
 
 import minigrad as mg
 from minigrad.engine.tape_listing import rule_text
@@ -21,7 +22,7 @@ def words(text):
 
 def test_each_op_has_a_line_with_arguments_shape_and_source():
     tape, _ = small()
-    site = "test_tape_listing.py:14"
+    site = "test_tape_listing.py:15"
     assert words(str(tape)) == [
         "tape of 6 ops".split(),
         "w0 = leaf float32[2,2]".split(),
@@ -94,3 +95,14 @@ def test_a_rule_without_source_is_shown_as_a_call():
     made = eval("lambda g, a: g * a")  # no file to read it from
     rule = mg.core.plan.Rule(made, ("g", "a"))
     assert rule_text(rule, {"g": "g3", "a": "%1"}.get) == "<lambda>(g3, %1)"
+
+
+@pytest.mark.parametrize("limit", range(2, 12))
+def test_a_long_way_back_says_how_many_places_it_leaves_out(limit):
+    """Also where the first of them is a leaf."""
+    leaves = [mg.ones(3, requires_grad=True) for _ in range(8)]
+    with mg.Tape() as tape:
+        y = np.prod(leaves[0]) + sum(x.sum() for x in leaves[1:])
+    lines = tape.backward_listing(y, limit=limit).splitlines()
+    places = len(tape.order({y.node: None}))
+    assert f"  … {places - 2 * (limit // 2)} more places …" in lines

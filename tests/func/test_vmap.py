@@ -239,3 +239,9 @@ OF_NONE = {
 def test_ops_that_go_by_example_or_group_take_a_batch_of_none(name):
     f, *shapes, of_result = OF_NONE[name]
     assert vmap(f)(*[mg.ones(0, *shape) for shape in shapes]).shape == (0, *of_result)
+
+
+def test_axes_may_be_whole_numbers_of_numpys():
+    x = mg.ones((2, 3))
+    y = vmap(lambda x: 2 * x, in_dims=(np.int64(1),), out_dims=np.int64(1))(x)
+    assert y.shape == (2, 3)

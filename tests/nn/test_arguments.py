@@ -174,3 +174,21 @@ def test_the_looks_of_a_cell_say_its_nonlinearity():
 def test_a_function_among_modules_is_answered_with_what_calls_it():
     said = message(lambda: nn.Sequential(nn.Linear(2, 2), mg.relu))
     assert "argument 1 is a Primitive; relu is a function, which a layer such as nn.ReLU()" in said
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: nn.Conv2d(1, 2, n(3), stride=n(2), padding=n(1), dilation=n(1)),
+        lambda n: nn.Conv2d(1, 2, (n(3), n(2))),
+        lambda n: nn.ConvTranspose2d(1, 2, n(3), n(2), n(1), n(1)),
+        lambda n: nn.ZeroPad2d(n(2)),
+        lambda n: nn.AdaptiveAvgPool2d(n(2)),
+        lambda n: nn.LayerNorm(n(4)),
+        lambda n: nn.RMSNorm(n(4)),
+    ],
+)
+def test_whole_numbers_of_numpys_are_sizes_as_pythons_are(make):
+    x = mg.ones((2, 1, 4, 4))
+    layer, same = make(np.int64), make(int)
+    assert repr(layer) == repr(same) and layer(x).shape == same(x).shape

@@ -44,7 +44,7 @@ def scaled_dot_product_attention(
     q, k, v = (array_like(x) for x in (q, k, v))
     mask = None if attn_mask is None else array_like(attn_mask)
     scores = _check(q, k, v, mask, is_causal)
-    if block_size is not None and not (isinstance(block_size, int) and block_size > 0):
+    if block_size is not None and not (isinstance(block_size, int | np.integer) and block_size > 0):
         raise ValueError(
             "scaled_dot_product_attention: block_size must be an int ≥ 1, or None; got "
             f"{block_size!r}"

@@ -10,7 +10,7 @@ from ...backends.dtypes import accumulator
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import accumulate, axis_of, module_of, widen
-from ..batching import along, behind, full
+from ..batching import along, both_along
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "linear_recurrence"]
 
@@ -142,12 +142,6 @@ def linear_recurrence_dx(g, a, y, axis, reverse, needs):
     return (r * before if needs[0] else None), r
 
 
-@linear_recurrence.batch
-def linear_recurrence_batch(op, xs, batched, params):
-    a, b = full(xs, batched)
-    return op(a, b, **{**params, "axis": behind(params["axis"], a.ndim - 1)})
-
-
 def _shifted(y: Any, axis: int, reverse: bool, fill_like: Any) -> Any:
     """y moved one place along, y_{k−1} in place k (y_{k+1} with reverse); the free end filled."""
     axis = axis_of(axis, y.ndim)
@@ -183,6 +177,7 @@ def cumprod_dx(g, x, y, axis):
 
 cumsum.batch(along)
 cumprod.batch(along)
+linear_recurrence.batch(both_along)
 
 
 def product_before(x: Any, axis: int, reverse: bool = False) -> Any:

@@ -7,7 +7,7 @@ from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
-from ..batching import along, behind, full, reduction
+from ..batching import along, both_along, reduction
 
 __all__ = ["logcumsumexp", "logsumexp"]  # with weights: mg.special.logsumexp
 
@@ -146,12 +146,7 @@ def _running_sums(x, top, axis):
     return e, fade, op.linear_recurrence(fade, e, axis=axis)
 
 
-def _weighted_batch(op, xs, batched, params):
-    a, b = full(xs, batched)
-    return op(a, b, **{**params, "axis": behind(params["axis"], a.ndim - 1)})
-
-
-weighted_logsumexp.batch(_weighted_batch)
-weighted_sign.batch(_weighted_batch)
+weighted_logsumexp.batch(both_along)
+weighted_sign.batch(both_along)
 logsumexp.batch(reduction)
 logcumsumexp.batch(along)

@@ -54,7 +54,6 @@ AXES = [
 ]
 RUNNING = [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1}), ((3, 2), {})]
 EMPTY_ROW = (np.array([[NAN, NAN], [1.0, 3.0]]),)
-NO_GRADIENT = np.array([[0.0, 0.0], [0.5, 0.5]])
 
 
 def register(name, forms, make=distinct, **options):
