@@ -4,6 +4,7 @@ from typing import Any
 
 from .backends.device import resolve
 from .backends.dtypes import resolve_dtype
+from .core.spelling import absences as _absences
 from .core.tensor import Tensor
 from .ops.fft import (
     fft,
@@ -43,3 +44,6 @@ def rfftfreq(n: int, d: float = 1.0, dtype: Any = None, device: str | None = Non
 def _made(name: str, n: int, d: float, dtype: Any, device: str | None) -> Tensor:
     frequencies = getattr(resolve(device).fft, name)(n, d)
     return Tensor(frequencies if dtype is None else frequencies.astype(resolve_dtype(dtype)))
+
+
+__getattr__ = _absences(__name__)

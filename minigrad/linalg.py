@@ -10,6 +10,7 @@ import numpy as np
 
 from .core.errors import teaching
 from .core.registry import numpy_table, op
+from .core.spelling import absences as _absences
 from .ops.calculus import cross
 from .ops.einsum import multi_dot
 from .ops.linalg import (
@@ -96,3 +97,5 @@ numpy_table |= {
     np.linalg.diagonal: diagonal, np.linalg.trace: trace, np.linalg.matmul: matmul,
     np.linalg.outer: op.outer, np.linalg.tensordot: op.tensordot, np.linalg.vecdot: op.vecdot,
 }  # fmt: skip
+
+__getattr__ = _absences(__name__)

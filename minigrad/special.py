@@ -12,6 +12,7 @@ from typing import Any
 
 from .core.errors import teaching
 from .core.registry import op, scipy_table
+from .core.spelling import absences as _absences
 from .ops import (
     cbrt,
     digamma,
@@ -171,3 +172,5 @@ def logsumexp(
 
 _names: dict[str, Any] = {name: globals()[name] for name in __all__}
 scipy_table.update(_names)
+
+__getattr__ = _absences(__name__)

@@ -101,9 +101,7 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     if _is_recorded(x, value, what, index):
         value = _with_dtype_of(x, value, what)
         return _become(x, op.setitem(x, value, index=index))
-    x._data[_plain(index)] = _plain(value)
-    versions.note_write(x._data, f"`{what}`")
-    return x
+    return _store(x, _plain(index), _plain(value), what)
 
 
 def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
@@ -121,7 +119,20 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
         return y
     if recorded:
         return _become(x, y)
-    x._data[...] = y._data
+    return _store(x, ..., y._data, what)
+
+
+def _store(x: Any, index: Any, value: Any, what: str) -> Any:
+    """x, after the write into its memory."""
+    try:
+        x._data[index] = value
+    except ValueError:
+        if getattr(getattr(x._data, "flags", None), "writeable", True):
+            raise
+        raise ValueError(
+            f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
+            "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
+        ) from None
     versions.note_write(x._data, f"`{what}`")
     return x
 

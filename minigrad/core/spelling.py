@@ -66,6 +66,31 @@ _OF_MODULES = {
     "utils": "mg.data, mg.nn.utils and mg.checkpoint",
     "compile": "mg.fuse, for elementwise functions, and mg.accelerate()",
     "Generator": "np.random.default_rng(seed), as generator=",
+    "upsample": "mg.nn.functional.interpolate",
+    "multi_head_attention_forward": "mg.nn.MultiheadAttention, or scaled_dot_product_attention",
+    "feature_alpha_dropout": "alpha_dropout, which drops single elements, not whole channels",
+    "inv_ex": "mg.linalg.inv, which raises LinAlgError where there is no inverse",
+    "solve_ex": "mg.linalg.solve, which raises LinAlgError where there is no solution",
+    "cholesky_ex": "mg.linalg.cholesky, which raises LinAlgError where there is no factor",
+    "lu_factor_ex": "mg.linalg.lu_factor",
+    "ldl_factor": "mg.linalg.lu_factor", "ldl_solve": "mg.linalg.lu_solve",
+    "hfft2": 'mg.fft.irfft2(mg.conj(x), norm="forward")',
+    "hfftn": 'mg.fft.irfftn(mg.conj(x), norm="forward")',
+    "ihfft2": 'mg.conj(mg.fft.rfft2(x, norm="forward"))',
+    "ihfftn": 'mg.conj(mg.fft.rfftn(x, norm="forward"))',
+    "airy_ai": "mg.special.airy(x)[0]",
+    "bessel_j0": "mg.special.j0", "bessel_j1": "mg.special.j1",
+    "bessel_y0": "mg.special.y0", "bessel_y1": "mg.special.y1",
+    "modified_bessel_i0": "mg.special.i0", "modified_bessel_i1": "mg.special.i1",
+    "modified_bessel_k0": "mg.special.k0", "modified_bessel_k1": "mg.special.k1",
+    "scaled_modified_bessel_k0": "mg.special.k0e", "scaled_modified_bessel_k1": "mg.special.k1e",
+    "spherical_bessel_j0": "mg.special.spherical_jn(0, x)",
+    "chebyshev_polynomial_t": "mg.special.eval_chebyt(n, x)",
+    "chebyshev_polynomial_u": "mg.special.eval_chebyu(n, x)",
+    "hermite_polynomial_h": "mg.special.eval_hermite(n, x)",
+    "hermite_polynomial_he": "mg.special.eval_hermitenorm(n, x)",
+    "laguerre_polynomial_l": "mg.special.eval_laguerre(n, x)",
+    "legendre_polynomial_p": "mg.special.eval_legendre(n, x)",
 }  # fmt: skip
 _IN_PLACE = (
     "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
@@ -118,6 +143,8 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
     of_tensors = owner in ("a tensor", "minigrad")
     if hint is None and of_tensors and name.endswith("_") and not name.startswith("_"):
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
+    elif hint is None and name.endswith("_") and callable(vars(room or object).get(name[:-1])):
+        hint = f"x = {name[:-1]}(x)"
     tail = f"; here it is {hint}" if hint else ""
     error = AttributeError(f"{owner} has no attribute {name!r}{tail}", name=name)
     if not hint:

@@ -51,6 +51,7 @@ class MultiheadAttention(Module):
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn

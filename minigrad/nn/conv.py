@@ -47,6 +47,7 @@ class _Conv(Module):
         self.stride = as_tuple(stride, self.dims)
         self.padding = padding if isinstance(padding, str) else as_tuple(padding, self.dims)
         self.dilation = as_tuple(dilation, self.dims)
+        self.output_padding = (0,) * self.dims
         per_axis(name, "kernel_size", self.kernel_size, self.dims, least=1)
         windows(name, self.kernel_size, self.stride, self.padding, self.dilation)  # or an error
         self.groups = groups
@@ -67,8 +68,7 @@ class _Conv(Module):
         text += f", stride={self.stride}"
         text += f", padding={self.padding}" if self.padding != none else ""
         text += f", dilation={self.dilation}" if self.dilation != (1,) * self.dims else ""
-        output_padding = getattr(self, "output_padding", none)
-        text += f", output_padding={output_padding}" if output_padding != none else ""
+        text += f", output_padding={self.output_padding}" if self.output_padding != none else ""
         text += f", groups={self.groups}" if self.groups != 1 else ""
         text += ", bias=False" if self.bias is None else ""
         return text + (f", padding_mode={self.padding_mode}" * (self.padding_mode != "zeros"))

@@ -14,6 +14,7 @@ import numpy as np
 from ..core import create, draws
 from ..core.errors import teaching
 from ..core.registry import op
+from ..core.spelling import absences as _absences
 from ..core.tensor import Tensor
 from ..ops import (
     adaptive_avg_pool1d,
@@ -335,3 +336,5 @@ def embedding_bag(
 for _name in __all__:  # written here: PyTorch's other names of arguments say what to write
     if globals()[_name].__module__ == __name__:
         globals()[_name] = teaching(globals()[_name])
+
+__getattr__ = _absences(__name__)

@@ -197,3 +197,14 @@ def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
 def invert_permutation(permutation: Any) -> Tensor | None:
     """The permutation (N,) that takes this one back; None for None."""
     return None if permutation is None else Tensor(np.argsort(on_host(permutation)))
+
+
+def living(lengths: Any, x: Tensor, name: str) -> Any:
+    """(T, N, 1), True where a sequence has a step; None when lengths were left out."""
+    if lengths is None:
+        return None
+    lengths = np.asarray(create.as_tensor(lengths).data)
+    steps, n = x.shape[:2]
+    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
+        raise ValueError(f"{name}: lengths must be {n} numbers from 1 to {steps}, got {lengths}")
+    return constant_like((np.arange(steps)[:, None] < lengths)[:, :, None], x)

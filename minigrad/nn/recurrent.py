@@ -13,11 +13,10 @@ from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.axes import constant_like
 from ..ops.shape.splitting import unbind
 from .linear import draw_evenly, empty
 from .module import Module
-from .packed import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from .packed import PackedSequence, living, pack_padded_sequence, pad_packed_sequence
 
 State = tuple[Tensor, ...]
 
@@ -160,11 +159,30 @@ class _Recurrent(Module):
         """Draw new initial values."""
         draw_evenly(self.hidden_size, *self.parameters(recurse=False))
 
+    @property
+    def mode(self) -> str:
+        """Which recurrence it is: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU"."""
+        return self._step().__name__.upper()
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of each layer and direction: weight_ih, weight_hh, bias_ih ..."""
+        suffixes = [suffix for n in range(self.num_layers) for suffix in self._suffixes(n)]
+        return [[w for w in self._weights(suffix) if w is not None] for suffix in suffixes]
+
+    def flatten_parameters(self) -> None:
+        """Nothing; PyTorch's scripts call it to lay parameters out for cuDNN."""
+
     def _step(self) -> Callable:
         return type(self).step
 
     def _suffixes(self, layer: int) -> list[str]:
         return [f"_l{layer}", f"_l{layer}_reverse"][: 1 + self.bidirectional]
+
+    def _weights(self, suffix: str) -> tuple:
+        kinds = ["weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr"]
+        kinds = kinds if self.proj_size else kinds[:-1]
+        return tuple(getattr(self, kind + suffix, None) for kind in kinds)
 
     def forward(self, x: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:
         """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
@@ -190,7 +208,7 @@ class _Recurrent(Module):
         if not x.shape[0]:
             raise ValueError(f"{name}: a sequence needs at least one step, got {describe(x)}")
         first = self._first_state(x, hx, single)
-        y, last = self._layers(x, first, _living(lengths, x, name))
+        y, last = self._layers(x, first, living(lengths, x, name))
         if single:
             y, last = op.squeeze(y, axis=1), [op.squeeze(s, axis=1) for s in last]
         elif self.batch_first:
@@ -211,10 +229,7 @@ class _Recurrent(Module):
                 x = op.dropout(x, self.dropout, self.training)
             sides = []
             for suffix in self._suffixes(layer):
-                names = ["weight_ih", "weight_hh", "bias_ih", "bias_hh"]
-                names += ["weight_hr"] if self.proj_size else []
-                weights = tuple(getattr(self, name + suffix, None) for name in names)
-                reverse = suffix.endswith("reverse")
+                weights, reverse = self._weights(suffix), suffix.endswith("reverse")
                 y, state = scan(self._step(), x, first[len(last)], weights, live, reverse)
                 sides.append(y)
                 last.append(state)
@@ -247,17 +262,6 @@ class _Recurrent(Module):
         text += f", dropout={self.dropout}" if self.dropout else ""
         text += f", proj_size={self.proj_size}" if self.proj_size else ""
         return text + (", bidirectional=True" if self.bidirectional else "")
-
-
-def _living(lengths: Any, x: Tensor, name: str) -> Any:
-    """(T, N, 1), True where a sequence has a step; None when lengths were left out."""
-    if lengths is None:
-        return None
-    lengths = np.asarray(create.as_tensor(lengths).data)
-    steps, n = x.shape[:2]
-    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
-        raise ValueError(f"{name}: lengths must be {n} numbers from 1 to {steps}, got {lengths}")
-    return constant_like((np.arange(steps)[:, None] < lengths)[:, :, None], x)
 
 
 class RNN(_Recurrent):
@@ -317,6 +321,7 @@ class _Cell(Module):
     ):
         self.input_size = input_size
         self.hidden_size = hidden_size
+        self.bias = bias
         gates = _SIZES[self._step()][0] * hidden_size
         self.weight_ih = empty((gates, input_size), device, dtype)
         self.weight_hh = empty((gates, hidden_size), device, dtype)

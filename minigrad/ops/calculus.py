@@ -170,6 +170,12 @@ def interp(
     """
     xp, fp = with_fractions(array_like(xp)), with_fractions(array_like(fp))
     x = with_fractions(array_beside(x, xp))
+    if x.dtype.kind == "c" or xp.dtype.kind == "c":
+        raise TypeError(f"interp: x {x.dtype} and xp {xp.dtype} must be real; fp may be complex")
+    # One width before anything is computed: a step of float16 is rounded, beside float64 too.
+    fp = op.astype(fp, np.result_type(x.dtype, xp.dtype, fp.dtype), copy=False)
+    real = np.empty(0, fp.dtype).real.dtype
+    x, xp = op.astype(x, real, copy=False), op.astype(xp, real, copy=False)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
     if period is not None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..core.primitive import primitive
+from .axes import constant_array
 
 __all__: list[str] = []  # mg.zeros_like and its kin, with requires_grad=, are in core/create.py
 
@@ -28,4 +29,5 @@ def empty_like(x, dtype=None, shape=None):
 @primitive(numpy=np.full_like, differentiable=False)
 def full_like(x, fill_value=0, dtype=None, shape=None):
     """One value in x's shape, or in `shape`, on its device."""
+    fill_value = constant_array(fill_value, "fill_value")
     return np.full_like(x, fill_value, dtype=dtype, shape=shape)

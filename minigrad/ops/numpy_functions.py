@@ -130,7 +130,8 @@ def _members(a: Any, b: Any, wanted: bool) -> Any:
 
 @_numpy(np.intersect1d)
 def _intersect1d(a: Any, b: Any) -> Any:
-    return _members(a, b, True)
+    a, b = array_beside(a, b), array_beside(b, a)
+    return op.astype(_members(a, b, True), np.result_type(a.dtype, b.dtype), copy=False)
 
 
 @_numpy(np.setdiff1d)

@@ -48,6 +48,11 @@ class ReduceLROnPlateau:
         self.cooldown_counter = 0
         self.last_epoch = 0
 
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether bad metrics are not counted yet, since a reduction is so recent."""
+        return self.cooldown_counter > 0
+
     def is_better(self, value: float) -> bool:
         """Whether a metric counts as an improvement on the best so far."""
         sign = 1 if self.mode == "min" else -1
@@ -68,7 +73,7 @@ class ReduceLROnPlateau:
             self.num_bad_epochs = 0
         else:
             self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
+        if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:

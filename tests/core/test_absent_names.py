@@ -17,6 +17,14 @@ import minigrad as mg
         (mg, "autograd", "mg.grad, mg.backward, mg.Function and mg.func"),
         (mg, "utils", "mg.data, mg.nn.utils and mg.checkpoint"),
         (mg, "is_autocast_enabled", "mg.amp.is_autocast_enabled"),
+        (mg.nn.functional, "pdist", "mg.pdist"),
+        (mg.nn.functional, "relu_", r"x = relu\(x\)"),
+        (mg.nn.functional, "upsample", "mg.nn.functional.interpolate"),
+        (mg.special, "bessel_j0", "mg.special.j0"),
+        (mg.special, "chebyshev_polynomial_t", r"mg.special.eval_chebyt\(n, x\)"),
+        (mg.linalg, "inv_ex", "mg.linalg.inv, which raises LinAlgError"),
+        (mg.linalg, "vander", "mg.vander"),
+        (mg.fft, "hfft2", r"mg.fft.irfft2\(mg.conj\(x\)"),
     ],
 )
 def test_a_name_of_pytorchs_modules_is_answered_with_ours(module, name, here):
@@ -29,7 +37,7 @@ def test_a_function_that_is_no_method_here_is_named_as_one():
         mg.ones(2).take_along_dim  # noqa: B018
 
 
-@pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils])
+@pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils, mg.fft])
 def test_a_name_that_is_nowhere_has_no_hint(module):
     for name in ("clip_grads_", "__wrapped__"):
         assert not hasattr(module, name)

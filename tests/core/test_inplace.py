@@ -285,3 +285,12 @@ def test_second_order_passes_through_an_assignment():
     h[0] = 0.0
     (g,) = mg.grad(h.sum(), [x], create_graph=True)
     assert mg.grad(g.sum(), x).tolist() == [0, 12]
+
+
+@pytest.mark.parametrize(
+    "write", [lambda x: x.fill_(1.0), lambda x: x.__setitem__(0, 1.0), lambda x: x.__iadd__(1.0)]
+)
+def test_a_write_into_a_read_only_view_says_what_to_do(write):
+    for view in (mg.diagonal(mg.ones((3, 3))), mg.broadcast_to(mg.ones(3), (2, 3))):
+        with pytest.raises(ValueError, match=r"is a read-only view.*begin with x = x.copy\(\)"):
+            write(view)

@@ -135,6 +135,13 @@ def test_creation_functions_follow_numpy():
     assert mg.full_like(mg.zeros(2), 3.0, requires_grad=True).requires_grad
 
 
+def test_full_like_takes_a_tensor_as_its_value_unless_that_has_a_history():
+    assert mg.full_like(mg.zeros(2), mg.tensor(3.0)).tolist() == [3, 3]
+    assert np.full_like(mg.zeros(2), mg.tensor([3.0, 4.0])).tolist() == [3, 4]
+    with pytest.raises(TypeError, match=r"requires a gradient .* pass fill_value\.detach\(\)"):
+        mg.full_like(mg.zeros(2), mg.tensor(3.0, requires_grad=True))
+
+
 def test_a_seed_makes_random_tensors_repeat():
     mg.manual_seed(3)
     first = mg.randn(4).tolist(), mg.rand(2).tolist(), mg.randint(10, size=3).tolist()

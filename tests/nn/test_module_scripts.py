@@ -69,3 +69,19 @@ def test_a_subclass_may_pass_what_it_is_given_on_to_state_dict():
 def test_keep_vars_gives_the_live_tensors():
     net = nn.Linear(2, 1)
     assert net.state_dict(keep_vars=True)["weight"] is net.weight
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_list_their_weights_layer_by_layer_as_pytorchs(kind):
+    layer = getattr(nn, kind)(3, 4, num_layers=2, bidirectional=True)
+    assert [len(row) for row in layer.all_weights] == [4] * 4
+    assert layer.all_weights[3][0] is layer.weight_ih_l1_reverse
+    assert layer.mode == {"RNN": "RNN_TANH"}.get(kind, kind)
+    assert layer.flatten_parameters() is None
+
+
+def test_layers_have_the_attributes_that_scripts_of_pytorchs_read():
+    assert nn.LSTMCell(2, 3, bias=False).bias is False
+    assert nn.MultiheadAttention(8, 2).head_dim == 4
+    assert nn.Conv2d(1, 2, 3).output_padding == (0, 0)
+    assert nn.ConvTranspose2d(1, 2, 3, stride=2, output_padding=1).output_padding == (1, 1)

@@ -53,6 +53,18 @@ def test_interp_has_gradients_in_all_three_arguments():
     assert gradgradcheck(mg.interp, (x, xp, RNG.standard_normal(4)))
 
 
+@pytest.mark.parametrize("narrow", [(0, 2), (1, 2), (0, 1)])
+def test_interp_of_float16_beside_float64_is_numpys_to_the_last_digits(narrow):
+    args = [np.array([0.1, 0.7, 1.3]), np.array([0.0, 0.9, 2.0]), np.array([3.1, 40.3, 7.7])]
+    args = [a.astype(np.float16) if i in narrow else a for i, a in enumerate(args)]
+    np.testing.assert_allclose(mg.interp(*map(mg.tensor, args)), np.interp(*args), rtol=1e-14)
+
+
+def test_interp_refuses_complex_places_as_numpy_does():
+    with pytest.raises(TypeError, match="x complex128 and xp float64 must be real"):
+        mg.interp(np.array([1j]), [0.0, 1.0], [0.0, 1.0])
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_trapezoid_is_numpys_and_differentiable_in_x(axis):
     y, x = RNG.standard_normal((3, 4)), np.cumsum(RNG.uniform(0.1, 1, (3, 4)[axis]))

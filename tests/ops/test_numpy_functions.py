@@ -50,6 +50,11 @@ def test_values_are_numpys(name):
     assert same(getattr(np, name)(*map(as_tensors, args)), getattr(np, name)(*args))
 
 
+def test_intersect1d_has_the_common_dtype_of_both():
+    both = np.intersect1d(mg.tensor([1, 2, 3]), mg.tensor([2.0, 3.0]))
+    assert both.dtype == np.float64 and both.tolist() == [2, 3]
+
+
 @pytest.mark.parametrize("axis", [None, 0, -1, (0, 1)])
 @pytest.mark.parametrize("trim", ["fb", "f", "B"])
 def test_trim_zeros_cuts_every_axis_that_numpy_cuts(trim, axis):

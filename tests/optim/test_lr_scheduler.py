@@ -270,3 +270,13 @@ def test_a_plateau_counts_on_from_the_epoch_that_it_is_told(both):
 def test_a_length_that_no_schedule_can_have_is_named(make, said):
     with pytest.raises((TypeError, ValueError), match=said):
         make(optimizer())
+
+
+def test_a_plateau_schedule_says_whether_it_cools_down():
+    optimizer = mg.optim.SGD([mg.zeros(1, requires_grad=True)], lr=1.0)
+    schedule = mg.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, cooldown=1)
+    seen = []
+    for metric in (1.0, 1.0, 1.0):
+        schedule.step(metric)
+        seen.append(schedule.in_cooldown)
+    assert seen == [False, True, False]
