@@ -22,7 +22,7 @@ from minigrad.instrument.terminal import columns, reader_left, require_stderr, r
 from . import __version__, compare_cli, memory, report_cli, roofline
 from .arguments import columns_wide, count, microseconds, not_over, percent, read_again
 from .diff import difference
-from .live import NoTerminal, live
+from .live import NoTerminal, live, require_rich
 from .merge import merged
 from .run import CannotOpen, run_script
 from .view import BY, SORT, summary
@@ -225,7 +225,9 @@ def _run(options: argparse.Namespace) -> int:
         not_over(options.html, options.script, options.out)
         if options.html and not os.path.isdir(os.path.dirname(os.path.abspath(options.html))):
             raise ValueError(f"{options.html}: there is no such folder to write it into")
-    except ValueError as error:
+        if options.live:
+            require_rich()  # before a new log takes the place of an old one
+    except (ValueError, NoTerminal) as error:
         return _refuse(str(error))
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     aim = os.path.realpath(log)
@@ -259,7 +261,7 @@ def _run(options: argparse.Namespace) -> int:
             memory=options.memory or bool(options.html), sync=options.sync,
             device=options.device,
         )  # fmt: skip
-    except (CannotOpen, NoTerminal) as error:
+    except CannotOpen as error:
         return _refuse(str(error))
     return 0
 

@@ -158,6 +158,15 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_script_does_not_run
     assert done.stderr == "minigrad-profile: no/r.html: there is no such folder to write it into\n"
 
 
+def test_a_live_view_without_rich_is_one_line_and_an_earlier_log_stays(tmp_path):
+    (tmp_path / "s.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "minigrad-profile.jsonl").write_text("an earlier log")
+    (tmp_path / "rich.py").write_text("raise ImportError")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "--live", "s.py")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "rich" in done.stderr
+    assert (tmp_path / "minigrad-profile.jsonl").read_text() == "an earlier log"
+
+
 def test_device_times_without_a_device_are_one_line_and_the_script_does_not_run(tmp_path):
     if mg.cuda.is_available():
         pytest.skip("there is a GPU here")
