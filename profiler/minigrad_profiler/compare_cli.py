@@ -71,7 +71,8 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
     else:
-        print(text(found, max(60, options.width), sys.stdout.isatty()), end="")
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(text(found, max(60, options.width), colour), end="")
     for path in options.save:
         found.save(path)
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)
