@@ -237,12 +237,12 @@ def _run(options: argparse.Namespace) -> int:
         """`place`: where the log is; the script may have gone to another folder."""
         made = log if place == aim else place
         if html:
-            with _complaining():
+            with _complaining(options.html):
                 _write("html", place, html)
                 if not options.quiet:
                     print(f"minigrad-profile: wrote {options.html}", file=sys.stderr)
         if options.format != "events":
-            with _complaining():
+            with _complaining(options.out):
                 _write(options.format, place, out)
                 made = options.out
                 os.unlink(place)
@@ -274,9 +274,12 @@ def _live(options: argparse.Namespace) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _complaining() -> Iterator[None]:
+def _complaining(wanted: str) -> Iterator[None]:
+    """Say in one line why a file was not written after the script."""
     try:
         yield
+    except KeyboardInterrupt:  # the script has ended, and with it the one to pass it on to
+        _refuse(f"interrupted, {wanted} was not written")
     except OSError as error:
         _refuse(_reason(error))
     except ValueError as error:
