@@ -20,7 +20,7 @@ from minigrad.instrument.table import show
 from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, compare_cli, memory, report_cli, roofline
-from .arguments import columns_wide, count, microseconds, not_over, percent, read_again
+from .arguments import columns_wide, count, in_a_folder, microseconds, not_over, percent, read_again
 from .diff import difference
 from .live import NoTerminal, live, require_rich
 from .merge import merged
@@ -223,8 +223,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
-        if options.html and not os.path.isdir(os.path.dirname(os.path.abspath(options.html))):
-            raise ValueError(f"{options.html}: there is no such folder to write it into")
+        in_a_folder(options.html)
         if options.live:
             require_rich()  # before a new log takes the place of an old one
     except (ValueError, NoTerminal) as error:
@@ -340,10 +339,11 @@ def _export(options: argparse.Namespace) -> int:
     wanted = {name: getattr(options, name) for name in _WRITERS if getattr(options, name)}
     if not wanted:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
-    for path in wanted.values():
-        not_over(path, options.log)
     if len(wanted) > 1:
         read_again(options.log, "it is read for each file that is written")
+    paths = list(wanted.values())
+    for i, path in enumerate(paths):
+        not_over(path, options.log, *paths[:i])
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

@@ -184,6 +184,12 @@ def test_help_ends_with_0_and_a_wrong_call_with_2(capsys):
     assert main([]) == 2
 
 
+def test_no_export_is_replaced_by_another(log, capsys, tmp_path):
+    out = str(tmp_path / "out.json")
+    assert main(["export", log, "--chrome", out, "--folded", out]) == 2
+    assert "would replace" in capsys.readouterr().err and not (tmp_path / "out.json").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     ["export LOG --chrome OUT", "export LOG --html OUT", "merge LOG --chrome OUT",
