@@ -12,7 +12,7 @@ from typing import Any
 
 from minigrad.instrument.terminal import columns
 
-from .arguments import columns_wide
+from .arguments import columns_wide, in_a_folder
 
 _MOST_WORKERS = 1_024  # each is a thread
 
@@ -58,6 +58,7 @@ def _compare(options: argparse.Namespace) -> int:
     for path in options.save:
         if not path.endswith((".html", ".svg", ".json")):
             raise ValueError(f"--save {path}: name the file .html, .svg or .json")
+        in_a_folder(path)
     counts = _counts(options.workers)
     try:
         found = compare_script(

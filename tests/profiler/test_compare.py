@@ -210,3 +210,12 @@ def test_wrong_calls_are_one_line(tmp_path, capsys):
         assert cli.main(["compare", *arguments]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+def test_a_comparison_that_has_no_folder_to_lie_in_is_refused_before_the_script_runs(
+    tmp_path, capsys
+):
+    (tmp_path / "s.py").write_text("raise SystemExit('it ran')")
+    out = str(tmp_path / "no" / "c.json")
+    assert cli.main(["compare", "--save", out, str(tmp_path / "s.py")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err
