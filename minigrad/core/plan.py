@@ -111,6 +111,7 @@ report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, 
 
 
 def _compiled(name: str, lines: list[str], known: dict[str, Any]) -> Callable:
+    known["__name__"] = __name__  # its frames are the library's: ops it calls are on a user's line
     exec("\n".join(lines), known)
     return known[name]
 

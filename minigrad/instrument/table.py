@@ -1,7 +1,9 @@
 """Tables as plain aligned text, and the numbers in them as people read them."""
 
 import os
+import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, TextIO
 
 _UNITS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"))
@@ -42,13 +44,33 @@ def shares(values: Sequence[int]) -> list[float]:
     return [count / 10 for count in tenths]
 
 
+def cells(text: str) -> int:
+    """How many columns of a terminal a text fills: Chinese takes two each, an accent none."""
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def beginning(text: str, width: int) -> str:
+    """As much of a text's beginning as fits into `width` columns."""
+    ends = accumulate(map(_columns_of, text))
+    return text[: sum(end <= width for end in ends)]
+
+
 def shortened(text: str, width: int) -> str:
-    """At most `width` characters; what is cut out in the middle leaves "…"."""
+    """At most `width` columns; what is cut out in the middle leaves "…"."""
     text = "".join(c if c.isprintable() else "?" for c in text)
-    if len(text) <= width:
+    if cells(text) <= width:
         return text
-    head = (width - 1) // 3
-    return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
+    head = beginning(text, (width - 1) // 3)
+    tail = beginning(text[::-1], width - 1 - cells(head))[::-1]
+    while not _columns_of(tail[:1] or "x"):  # an accent whose letter was cut off
+        tail = tail[1:]
+    return f"{head}…{tail}"
 
 
 def text_table(
@@ -64,15 +86,16 @@ def text_table(
     left = [title.startswith("<") for title in columns]
     titles = [title.removeprefix("<") for title in columns]
     others = sum(
-        2 + max(map(len, column)) for column in zip(titles[1:], *[row[1:] for row in rows])
+        2 + max(map(cells, column)) for column in zip(titles[1:], *[row[1:] for row in rows])
     )
     rows = [[shorten(row[0], max(12, width - others)), *row[1:]] for row in rows]
-    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    widths = [max(map(cells, column)) for column in zip(titles, *rows, strict=True)]
     lines = []
-    for cells in (titles, *rows):
+    for row in (titles, *rows):
+        gaps = [" " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True)]
         fitted = [
-            cell.ljust(width) if to_left else cell.rjust(width)
-            for cell, width, to_left in zip(cells, widths, left, strict=True)
+            cell + gap if to_left else gap + cell
+            for cell, gap, to_left in zip(row, gaps, left, strict=True)
         ]
         lines.append("  ".join(fitted).rstrip())
     return "\n".join(lines)

@@ -38,10 +38,16 @@ def percent(text: str) -> float:
 
 
 def not_over(out: str | None, *sources: str) -> None:
-    """ValueError where a result would replace what it is made of, whatever name leads there."""
+    """ValueError where a result would replace its source or another, whatever name leads there."""
     for source in sources if out else ():
         if os.path.realpath(out or "") == os.path.realpath(source):
             raise ValueError(f"{out}: would replace {source} itself; name another file")
+
+
+def in_a_folder(out: str | None) -> None:
+    """ValueError where a result has no folder to lie in, before a long run is made for it."""
+    if out and not os.path.isdir(os.path.dirname(os.path.abspath(out))):
+        raise ValueError(f"{out}: there is no such folder to write it into")
 
 
 def read_again(log: str, why: str) -> None:

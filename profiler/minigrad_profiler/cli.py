@@ -20,9 +20,9 @@ from minigrad.instrument.table import show
 from minigrad.instrument.terminal import columns, reader_left, require_stderr, require_stdout
 
 from . import __version__, compare_cli, memory, report_cli, roofline
-from .arguments import columns_wide, count, microseconds, not_over, percent, read_again
+from .arguments import columns_wide, count, in_a_folder, microseconds, not_over, percent, read_again
 from .diff import difference
-from .live import NoTerminal, live
+from .live import NoTerminal, live, require_rich
 from .merge import merged
 from .run import CannotOpen, run_script
 from .view import BY, SORT, summary
@@ -223,9 +223,10 @@ def _run(options: argparse.Namespace) -> int:
     try:
         not_over(options.out, options.script)
         not_over(options.html, options.script, options.out)
-        if options.html and not os.path.isdir(os.path.dirname(os.path.abspath(options.html))):
-            raise ValueError(f"{options.html}: there is no such folder to write it into")
-    except ValueError as error:
+        in_a_folder(options.html)
+        if options.live:
+            require_rich()  # before a new log takes the place of an old one
+    except (ValueError, NoTerminal) as error:
         return _refuse(str(error))
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     aim = os.path.realpath(log)
@@ -235,12 +236,12 @@ def _run(options: argparse.Namespace) -> int:
         """`place`: where the log is; the script may have gone to another folder."""
         made = log if place == aim else place
         if html:
-            with _complaining():
+            with _complaining(options.html):
                 _write("html", place, html)
                 if not options.quiet:
                     print(f"minigrad-profile: wrote {options.html}", file=sys.stderr)
         if options.format != "events":
-            with _complaining():
+            with _complaining(options.out):
                 _write(options.format, place, out)
                 made = options.out
                 os.unlink(place)
@@ -259,7 +260,7 @@ def _run(options: argparse.Namespace) -> int:
             memory=options.memory or bool(options.html), sync=options.sync,
             device=options.device,
         )  # fmt: skip
-    except (CannotOpen, NoTerminal) as error:
+    except CannotOpen as error:
         return _refuse(str(error))
     return 0
 
@@ -272,9 +273,12 @@ def _live(options: argparse.Namespace) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _complaining() -> Iterator[None]:
+def _complaining(wanted: str) -> Iterator[None]:
+    """Say in one line why a file was not written after the script."""
     try:
         yield
+    except KeyboardInterrupt:  # the script has ended, and with it the one to pass it on to
+        _refuse(f"interrupted, {wanted} was not written")
     except OSError as error:
         _refuse(_reason(error))
     except ValueError as error:
@@ -335,10 +339,11 @@ def _export(options: argparse.Namespace) -> int:
     wanted = {name: getattr(options, name) for name in _WRITERS if getattr(options, name)}
     if not wanted:
         return _refuse(f"say what to write: {', '.join(f'--{name}' for name in _WRITERS)} FILE")
-    for path in wanted.values():
-        not_over(path, options.log)
     if len(wanted) > 1:
         read_again(options.log, "it is read for each file that is written")
+    paths = list(wanted.values())
+    for i, path in enumerate(paths):
+        not_over(path, options.log, *paths[:i])
     for name, path in wanted.items():
         _noted(_write(name, options.log, path))
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

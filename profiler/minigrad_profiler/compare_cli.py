@@ -12,7 +12,7 @@ from typing import Any
 
 from minigrad.instrument.terminal import columns
 
-from .arguments import columns_wide
+from .arguments import columns_wide, in_a_folder
 
 _MOST_WORKERS = 1_024  # each is a thread
 
@@ -58,6 +58,7 @@ def _compare(options: argparse.Namespace) -> int:
     for path in options.save:
         if not path.endswith((".html", ".svg", ".json")):
             raise ValueError(f"--save {path}: name the file .html, .svg or .json")
+        in_a_folder(path)
     counts = _counts(options.workers)
     try:
         found = compare_script(
@@ -71,7 +72,8 @@ def _compare(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
     else:
-        print(text(found, max(60, options.width), sys.stdout.isatty()), end="")
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        print(text(found, max(60, options.width), colour), end="")
     for path in options.save:
         found.save(path)
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)

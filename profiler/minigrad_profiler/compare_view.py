@@ -3,48 +3,35 @@
 import json
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from minigrad.instrument.formats import write_whole
+from minigrad.instrument.table import shortened, text_table
 
 from . import gantt
 
 
 def text(found: Any, width: int = 80, colour: bool = False) -> str:
     """The tables and the Gantt chart for a terminal of this width."""
-    try:
-        from rich.console import Console
-    except ImportError:
-        raise ImportError(
-            "the text of a comparison needs rich: pip install '/path/to/the/checkout[profile]'; "
-            ".to_dict() and .save('x.json') need nothing"
-        ) from None
-    system = "truecolor" if colour else None
-    console = Console(width=width, force_terminal=colour, color_system=system, highlight=False)
-    with console.capture() as capture:
-        for title, columns, lines in tables(found):
-            console.print(title, markup=False, style="italic")
-            console.print(_table(columns, lines))
-        console.print(gantt.terminal(_shown(found), width))
-        for note in notes(found):
-            console.print(note, markup=False)
-    return capture.get()
+    lines: list[str] = []
+    for title, columns, rows in tables(found):
+        titles = ["<" + columns[0], *columns[1:]]
+        lines += [*wrap(title, width), text_table(titles, rows, width, _named)]
+    lines += gantt.terminal(_shown(found), width, colour)
+    for note in notes(found):
+        lines += wrap(note, width)
+    return "\n".join(lines) + "\n"
+
+
+def _named(name: str, width: int) -> str:
+    """A name of at most `width` characters; "parallel" goes before the number of workers does."""
+    return name if len(name) <= width else shortened(name.removeprefix("parallel, "), width)
 
 
 def _shown(found: Any) -> list:
     """The serial run and the parallel one with the most workers."""
     return [found.runs[0], max(found.runs[1:] or found.runs, key=lambda run: run.workers)]
-
-
-def _table(columns: list[str], lines: list[list[str]]) -> Any:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left", overflow="fold")
-    for line in lines:
-        table.add_row(*line)
-    return table
 
 
 def tables(found: Any) -> list[tuple[str, list[str], list[list[str]]]]:
@@ -82,12 +69,14 @@ def _bounds(found: Any) -> tuple[str, list[str], list[list[str]]]:
 
 
 def _losses(found: Any) -> tuple[str, list[str], list[list[str]]]:
-    names = list(found.runs[0].losses)
-    lines = []
-    for run in found.runs:
-        total = run.workers * run.length
-        lines.append([run.name, *[f"{max(0.0, run.losses[n]) / total:.0%}" for n in names]])
-    return "Where the workers' time went (shares of p × Tp)", ["run", *names], lines
+    totals = [run.workers * run.length for run in found.runs]
+    lines = [
+        [name, *[f"{max(0.0, run.losses[name]) / total:.0%}"
+                 for run, total in zip(found.runs, totals, strict=True)]]
+        for name in found.runs[0].losses
+    ]  # fmt: skip
+    runs = [found.runs[0].name, *[f"p = {run.workers}" for run in found.runs[1:]]]
+    return "Where the workers' time went (shares of p × Tp)", ["part", *runs], lines
 
 
 def _nodes(found: Any) -> tuple[str, list[str], list[list[str]]]:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from minigrad.instrument.table import shortened
+
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bb8844", "#777777")
 _OTHER = len(_COLOURS) - 1  # the last colour stands for all ops that have none of their own
 
@@ -46,46 +48,56 @@ def _busiest(ops: dict[str, float], width: float) -> str:
     return max(ops, key=lambda op: ops[op]) if sum(ops.values()) >= width / 2 else ""
 
 
-def terminal(runs: Sequence[Any], width: int = 80) -> Any:
-    """A rich renderable: a line for each worker of each run, all on one axis; · is waiting."""
-    from rich.console import Group
-    from rich.text import Text
-
+def terminal(runs: Sequence[Any], width: int = 80, colour: bool = False) -> list[str]:
+    """A line for each worker of each run, all on one axis; · is waiting."""
     label = 6
     cells = max(20, width - label - 2)
     length = max(run.length for run in runs)
     colours = palette(runs)
     marks = letters(list(colours))
-    lines: list[Any] = []
+    inks = {op: _ink(_COLOURS[number]) if colour else "" for op, number in colours.items()}
+    dim = "\x1b[2m" if colour else ""
+    lines = []
     for run in runs:
-        lines.append(Text(f"{run.name}: {run.length:.2f} ms", style="bold"))
+        lines.append(_painted(f"{run.name}: {run.length:.2f} ms", "\x1b[1m" if colour else ""))
         for lane, row in enumerate(rows(run, cells, length)):
-            line = Text(f"{'w' + str(lane):<{label - 1}} ")
             end = int(run.length / length * cells)
+            line = f"{'w' + str(lane):<{label - 1}} "
             for cell, op in enumerate(row):
-                if op:
-                    style = f"white on {_COLOURS[colours[op]]}"
-                    line.append(marks[op], style=style)
-                else:
-                    line.append("·" if cell < end else " ", style="dim")
-            lines.append(line)
-    ruler = f"{'':{label}}0{f'{length:.2f} ms':>{cells - 1}}"
-    lines += [Text(ruler, style="dim"), _legend(colours, marks, width)]
-    return Group(*lines)
+                empty = _painted("·", dim) if cell < end else " "
+                line += _painted(marks[op], inks[op]) if op else empty
+            lines.append(line.rstrip())
+    lines.append(_painted(f"{'':{label}}0{f'{length:.2f} ms':>{cells - 1}}", dim))
+    return lines + _legend(colours, marks, inks, width)
 
 
-def _legend(colours: dict[str, int], marks: dict[str, str], width: int) -> Any:
-    from rich.text import Text
-
-    legend = Text()
-    for op, colour in list(colours.items())[:_OTHER]:
-        legend.append(marks[op], style=f"white on {_COLOURS[colour]}")
-        legend.append(f" {op}  ")
+def _legend(
+    colours: dict[str, int], marks: dict[str, str], inks: dict[str, str], width: int
+) -> list[str]:
+    """What the letters mean, in lines of this width."""
+    shown = list(colours)[:_OTHER]
+    words = [(marks[op], f" {shortened(op, width - 2)}", inks[op]) for op in shown]
     if len(colours) > _OTHER:
-        legend.append(f"and {len(colours) - _OTHER} more  ")
-    legend.append("· no node")
-    legend.truncate(max(width, 20) * 3)
-    return legend
+        words.append(("", f"and {len(colours) - _OTHER} more", ""))
+    words.append(("·", " no node", ""))
+    lines, used = [""], 0
+    for mark, word, ink in words:
+        size = len(mark) + len(word)
+        if used and used + 2 + size > width:
+            lines, used = [*lines, ""], 0
+        lines[-1] += "  " * bool(used) + _painted(mark, ink) + word
+        used += 2 * bool(used) + size
+    return lines
+
+
+def _ink(background: str) -> str:
+    """The escape sequence for white letters on a colour."""
+    red, green, blue = bytes.fromhex(background[1:])
+    return f"\x1b[97;48;2;{red};{green};{blue}m"
+
+
+def _painted(text: str, ink: str) -> str:
+    return f"{ink}{text}\x1b[0m" if ink and text else text
 
 
 def svg(runs: Sequence[Any], width: int = 1000) -> str:

@@ -14,20 +14,27 @@ class NoTerminal(Exception):
     """The live view cannot be shown; said in one line."""
 
 
+def require_rich() -> None:
+    """Raise NoTerminal where rich is not installed."""
+    try:
+        import rich.live  # noqa: F401
+    except ImportError:
+        raise NoTerminal(
+            "the live view needs rich: pip install '/path/to/the/checkout[profile]', or leave out "
+            "--live"
+        ) from None
+
+
 @contextmanager
 def live(prof: profile, seconds: float = 0.5, stream: TextIO | None = None) -> Iterator[None]:
     """Show a profile, which is entered elsewhere, while the block runs.
 
     It is drawn on stderr, so that what the program prints stays its own.
     """
-    try:
-        from rich.console import Console
-        from rich.live import Live
-    except ImportError:
-        raise NoTerminal(
-            "the live view needs rich: pip install '/path/to/the/checkout[profile]', or leave out "
-            "--live"
-        ) from None
+    require_rich()
+    from rich.console import Console
+    from rich.live import Live
+
     console = Console(file=stream or sys.stderr)
     done = threading.Event()
     with Live(console=console, auto_refresh=False, redirect_stdout=False) as display:

@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from minigrad.instrument.table import beginning, cells
+
 
 def place_of(site: dict[str, Any] | None) -> str:
     """file:line of a site, or "" for none."""
@@ -19,19 +21,19 @@ def relative(name: str) -> str:
 
 
 def fitted(name: str, width: int) -> str:
-    """A name that begins with a path, in at most `width` characters: leading folders go first.
+    """A name that begins with a path, in at most `width` columns: leading folders go first.
 
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
     """
     name = "".join(c if c.isprintable() else "?" for c in relative(name))
     path, space, rest = name.partition(" ")
-    while len(path) + len(space) + len(rest) > width:
+    while cells(path) + cells(space) + cells(rest) > width:
         _, found, behind = path.removeprefix("…/").partition("/")
         if not found:
             break
         path = f"…/{behind}"
     name = f"{path}{space}{rest}"
-    return name if len(name) <= width else f"{name[: width - 1]}…"
+    return name if cells(name) <= width else f"{beginning(name, width - 1)}…"
 
 
 def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> list[str]:
@@ -39,7 +41,7 @@ def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> li
     lines = [title]
     for i, item in enumerate(items):
         item += between.rstrip() if i < len(items) - 1 else ""
-        if len(lines[-1]) + 1 + len(item) > width and lines[-1].strip():
+        if cells(lines[-1]) + 1 + cells(item) > width and lines[-1].strip():
             lines.append("  " + item)
         else:
             lines[-1] += (" " if lines[-1].strip() and not lines[-1].endswith(" ") else "") + item

@@ -6,7 +6,7 @@ from typing import Any
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.table import duration, shares, size, text_table
+from minigrad.instrument.table import duration, shares, shortened, size, text_table
 
 from .names import fitted, place_of, sentence
 
@@ -155,9 +155,10 @@ class Summary:
     def marks_table(self, width: int = 80) -> str:
         """Scopes, steps, optimizer steps and hooks."""
         rows = [
-            [name or "(none)", what, f"{count:,}", duration(spent), duration(spent / count)]
+            [name or "(none)", shortened(what, 20), f"{count:,}", duration(spent),
+             duration(spent / count)]
             for (what, name), (count, spent) in self.marks.items()
-        ]
+        ]  # fmt: skip
         return text_table(["<name", "<what", "count", "total", "each"], rows, width)
 
 

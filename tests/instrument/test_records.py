@@ -109,6 +109,17 @@ def test_the_stack_leads_from_the_op_to_its_callers(path):
             assert event.site == event.stack[0]
 
 
+def test_ops_and_arrays_of_a_rule_are_on_the_users_line(path):
+    def twice(step):
+        x = leaf(3)
+        g = mg.grad((x**3).sum(), x, create_graph=True)
+        mg.grad(g.sum(), x)
+
+    found, _ = records(path, twice, stack=2, memory=True)
+    sites = [site for e in found for site in [getattr(e, "site", None), *getattr(e, "stack", ())]]
+    assert {site["file"] for site in sites if site} == {__file__}
+
+
 def test_a_schedule_records_only_its_active_steps(path):
     def run(step):
         for i in range(8):

@@ -5,7 +5,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.instrument.table import duration, shares, shortened, show, size, text_table
+from minigrad.instrument.table import cells, duration, shares, shortened, show, size, text_table
 
 
 def test_a_duration_has_three_digits_and_a_unit():
@@ -70,3 +70,15 @@ def test_a_terminal_shows_the_same_words(monkeypatch):
     stream = Terminal()
     show("title\na  b\n1  2", stream)
     assert stream.getvalue() == "title\na  b\n1  2\n"
+
+
+def test_columns_stand_below_each_other_beside_wide_and_combining_characters():
+    rows = [["模型/注意力", "1"], ["e\u0301te\u0301", "2"], ["plain", "3"]]
+    lines = text_table(["<name", "n"], rows).split("\n")
+    assert {cells(line) for line in lines} == {2 * 5 + 1 + 2 + 1}
+
+
+@given(st.text("模型é\u0301ab", max_size=40), st.integers(4, 30))
+def test_a_shortened_text_fits_whatever_its_characters(text, width):
+    short = shortened(text, width)
+    assert cells(short) <= width and (short == text or "…" in short)

@@ -1,6 +1,7 @@
 """compare measures every engine on one graph, and its figures agree with each other."""
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -114,14 +115,25 @@ def test_each_node_has_one_bar_in_each_run_and_bars_of_a_worker_do_not_overlap(f
             assert all(a[1] <= b[0] for a, b in zip(bars, bars[1:], strict=False))
 
 
-@pytest.mark.parametrize("width", [80, 200])
+@pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_text_keeps_to_the_width_and_needs_no_colour(found, width):
-    pytest.importorskip("rich")
     text = compare_view.text(found, width)
     assert max(map(len, text.splitlines())) <= width and "\x1b" not in text
     for part in ("parallelism", "slack", "w1", "matmul", "quartiles", "T∞"):
         assert part in text
     assert found.verdict() in " ".join(text.split())
+
+
+def test_colour_changes_nothing_but_colour(found):
+    coloured = compare_view.text(found, colour=True)
+    assert "\x1b[97;48;2;68;119;170m" in coloured  # the dearest op's, #4477aa
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == compare_view.text(found)
+
+
+def test_the_text_needs_numpy_alone(found, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich", None)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    assert "quartiles" in compare_view.text(found)
 
 
 def test_json_svg_and_html_are_whole(found, tmp_path):
@@ -198,3 +210,12 @@ def test_wrong_calls_are_one_line(tmp_path, capsys):
         assert cli.main(["compare", *arguments]) == 2
         error = capsys.readouterr().err
         assert said in error and error.count("\n") == 1
+
+
+def test_a_comparison_that_has_no_folder_to_lie_in_is_refused_before_the_script_runs(
+    tmp_path, capsys
+):
+    (tmp_path / "s.py").write_text("raise SystemExit('it ran')")
+    out = str(tmp_path / "no" / "c.json")
+    assert cli.main(["compare", "--save", out, str(tmp_path / "s.py")]) == 2
+    assert "there is no such folder" in capsys.readouterr().err

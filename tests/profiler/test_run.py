@@ -105,6 +105,23 @@ def test_ctrl_c_ends_it_as_it_ends_python_and_the_log_is_whole(tmp_path):
     assert profiled.returncode == -signal.SIGINT and len(events(tmp_path)) == 7
 
 
+@pytest.mark.parametrize("options", [["--html", "r.html"], ["--format", "chrome", "-o", "r.html"]])
+def test_ctrl_c_while_a_file_is_made_of_the_log_is_one_line_and_the_log_stays(tmp_path, options):
+    (tmp_path / "script.py").write_text(
+        "import minigrad as mg\n"
+        "from minigrad.instrument import formats\n"
+        "def interrupted(self): raise KeyboardInterrupt\n"
+        "formats.EventReader.records = interrupted\n"
+        "mg.ones(3).sum()\n"
+    )
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", *options, "script.py")
+    lines = done.stderr.splitlines()
+    assert lines[0] == "minigrad-profile: interrupted, r.html was not written"
+    logs = list(tmp_path.glob("*.jsonl"))
+    assert len(logs) == 1 and logs[0].name in lines[-1] and not (tmp_path / "r.html").exists()
+    assert "Traceback" not in done.stderr
+
+
 def test_threads_and_exit_handlers_that_outlive_the_script_are_in_the_log(tmp_path):
     code = TRAIN + (
         "import atexit, threading, time\n"
@@ -156,6 +173,15 @@ def test_a_report_that_cannot_be_written_is_one_line_and_the_script_does_not_run
     done = start(tmp_path, "-m", "minigrad_profiler", "run", "--html", "no/r.html", "s.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "minigrad-profile: no/r.html: there is no such folder to write it into\n"
+
+
+def test_a_live_view_without_rich_is_one_line_and_an_earlier_log_stays(tmp_path):
+    (tmp_path / "s.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "minigrad-profile.jsonl").write_text("an earlier log")
+    (tmp_path / "rich.py").write_text("raise ImportError")
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "--live", "s.py")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "rich" in done.stderr
+    assert (tmp_path / "minigrad-profile.jsonl").read_text() == "an earlier log"
 
 
 def test_device_times_without_a_device_are_one_line_and_the_script_does_not_run(tmp_path):

@@ -184,6 +184,23 @@ def test_help_ends_with_0_and_a_wrong_call_with_2(capsys):
     assert main([]) == 2
 
 
+def test_a_kind_of_mark_from_anywhere_does_not_widen_the_table(tmp_path, capsys):
+    path = tmp_path / "run.jsonl"
+    with mg.event_log(str(path)), mg.scope("a"):
+        mg.ones(3).sum()
+    old, new = '"kind":"mark","what":"scope"', f'"kind":"mark","what":"{5_000 * "k"}"'
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    assert main(["view", str(path), "--marks"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_no_export_is_replaced_by_another(log, capsys, tmp_path):
+    out = str(tmp_path / "out.json")
+    assert main(["export", log, "--chrome", out, "--folded", out]) == 2
+    assert "would replace" in capsys.readouterr().err and not (tmp_path / "out.json").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     ["export LOG --chrome OUT", "export LOG --html OUT", "merge LOG --chrome OUT",
