@@ -93,6 +93,14 @@ def test_k16_allows_what_one_ulp_of_x_is_worth_where_the_spec_says_why(condition
     assert outcome.status == status
 
 
+@pytest.mark.parametrize("conditioned, status", [("", "fail"), ("ends in digits of x", "pass")])
+def test_k16_allows_derivatives_what_one_ulp_of_x_is_worth_to_them(conditioned, status):
+    mpmath = pytest.importorskip("mpmath")
+    slope_at_the_next_number = {"x": lambda g, x: g * np.cos(np.nextafter(x, np.inf))}
+    fields = {"kind": "elementwise", "mp": mpmath.sin, "conditioned": conditioned}
+    assert outcome_of("K16", np.sin, slope_at_the_next_number, **fields).status == status
+
+
 def test_a_gradient_stated_to_be_zero_passes():
     stairs = {"x": lambda g, x: g * np.zeros_like(x)}
     assert outcome_of("K3", np.floor, stairs, zero_gradient=True).status == "pass"
