@@ -10,6 +10,7 @@ from .function import Function, pulled_back
 from .numeric import (
     ROUNDING,
     Slope,
+    bend,
     coordinate,
     length,
     normal,
@@ -21,6 +22,7 @@ from .numeric import (
 
 RTOL = 1e-7  # of ‖v∘Ju‖; far above the stencil's error, far below any wrong rule that matters
 NOISE = 1e-4  # noise above this share of the scale decides nothing
+_EXPLAINS = 0.25  # of an error: a kink bends f by as much as it moves a stencil, a half at least
 
 
 def as_vectors(function: Function, xs: Sequence[Any]) -> Callable[[np.ndarray], np.ndarray]:
@@ -34,7 +36,8 @@ def check_direction(
     """v·(J u) by finite differences against (Jᵀv)·u by the engine; returns Jᵀv, packed.
 
     Accepts an error of 1e-7 ‖v∘Ju‖ + 10 ‖v∘(Ju_h − Ju_h/2)‖ + rounding. There is no absolute
-    floor: a function of size 1e-7 is held to the same digits as one of size 1.
+    floor: a function of size 1e-7 is held to the same digits as one of size 1. Where both steps are
+    off by the same, since a kink lies between them, the bend of f along u tells.
     """
     x, u, v = pack(xs), pack(us), pack(vs)
     g = pack(function.vjp(xs, vs))
@@ -48,7 +51,11 @@ def check_direction(
     if not noise <= NOISE * larger + rounding or larger > rounding > NOISE * larger:
         raise inconclusive(what, noise + rounding, larger)
     tolerance = _rtol(g) * scale + noise + rounding
-    if not abs(numeric - analytic) <= tolerance:  # NaN is wrong
+    error = abs(numeric - analytic)
+    if not error <= tolerance:  # NaN is wrong
+        kink = bend(lambda t: float(v @ as_vectors(function, xs)(x + t * u))) - rounding
+        if kink >= _EXPLAINS * error:
+            raise inconclusive(what, 10 * kink, larger)
         raise GradcheckError(
             f"{what}: along a random direction u and for a random cotangent v, (Jᵀv)·u is "
             f"{analytic!r} but finite differences give v·(Ju) = {numeric!r} "

@@ -105,48 +105,53 @@ def some_results(
             yield used, pulled_back(leaves, *some, **options), expected
 
 
-def tied_pairs(function: Function) -> list[tuple[int, int]]:
-    """Which two differentiated arguments could be the same tensor."""
-    alike = [(x.shape, x.dtype) for x in function.xs]
-    return [(i, j) for i, j in combinations(range(len(alike)), 2) if alike[i] == alike[j]]
+def ties(function: Function) -> list[tuple[int, ...]]:
+    """Which differentiated arguments could be the same tensor: two, or all three or more alike."""
+    alike: dict[Any, list[int]] = {}
+    for i, x in enumerate(function.xs):
+        alike.setdefault((x.shape, x.dtype), []).append(i)
+    pairs = [pair for places in alike.values() for pair in combinations(places, 2)]
+    return sorted(pairs) + [tuple(places) for places in alike.values() if len(places) > 2]
 
 
 def tied_gradients(
-    function: Function, i: int, j: int, cotangents: Callable[[Arrays], Arrays]
-) -> tuple[Any, Any, Any] | None:
-    """(the gradient of f(x, x), that by its first x, that by its second) at x = xs[i].
+    function: Function, tied: Sequence[int], cotangents: Callable[[Arrays], Arrays]
+) -> tuple[Any, list] | None:
+    """(the gradient of f(x, x), those by its first x, by its second ...) at x = xs[tied[0]].
 
     None where f(x, x) is not finite, as x log x of a negative x.
     """
-    values = [function.xs[i].copy() if k == j else x for k, x in enumerate(function.xs)]
+    i, *others = tied
+    values = [function.xs[i].copy() if k in others else x for k, x in enumerate(function.xs)]
     ys = function.value(values)
     if not all(np.isfinite(y).all() for y in ys):
         return None
     vs = cotangents(ys)
     separate = function.vjp(values, vs)
     leaves = [Tensor(x, requires_grad=True) for x in values]
-    leaves[j] = leaves[i]
+    for j in others:
+        leaves[j] = leaves[i]
     ys = function.call(leaves)
-    return pulled_back([leaves[i]], ys, vs)[0], separate[i], separate[j]
+    return pulled_back([leaves[i]], ys, vs)[0], [separate[k] for k in tied]
 
 
 def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None:
-    for i, j in tied_pairs(function):
+    for tied in ties(function):
         try:
             with np.errstate(all="ignore"):
-                found = tied_gradients(function, i, j, lambda ys: normal(rng, ys))
+                found = tied_gradients(function, tied, lambda ys: normal(rng, ys))
         except GradcheckError:
             raise
         except Exception:
             continue  # fn has no value there
         if found is None:
             continue
-        tied, one, other = found
-        terms = np.abs(one) + np.abs(other)
-        if np.isfinite(terms).all() and not _near(tied, one + other, terms):
+        g, separate = found
+        terms = sum(map(np.abs, separate))
+        if np.isfinite(terms).all() and not _near(g, sum(separate), terms):
+            names = " and ".join([_name(function, i) for i in tied])
             raise GradcheckError(
-                f"{what}: where {_name(function, i)} and {_name(function, j)} are the same tensor, "
-                "its gradient is not the sum of both"
+                f"{what}: where {names} are the same tensor, its gradient is not the sum of theirs"
             )
 
 

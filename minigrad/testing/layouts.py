@@ -15,8 +15,10 @@ def layouts(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
         yield "in rows of a wider array", padded[..., :-1]
     if a.ndim:
         wide = np.full((*a.shape[:-1], 2 * a.shape[-1]), -7, a.dtype)
+        if a.ndim > 2:  # in memory the second axis is the first: neither C nor Fortran order
+            wide = wide.swapaxes(0, 1).copy().swapaxes(0, 1)
         wide[..., ::2] = a
-        yield "sliced", wide[..., ::2]
+        yield "sliced" if a.ndim < 3 else "sliced and permuted", wide[..., ::2]
         back = (slice(None, None, -1),) * a.ndim
         yield "reversed strides", a[back].copy()[back]
     odd = np.zeros(a.nbytes + 1, np.uint8)[1:].view(a.dtype).reshape(a.shape)

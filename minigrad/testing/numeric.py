@@ -120,6 +120,16 @@ def slope(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, u: np.ndarray) -
     return Slope(fine, fine - coarse, size)
 
 
+def bend(f: Callable[[float], float]) -> float:
+    """The largest fourth difference of f: ℝ → ℝ within the stencil's reach, as a slope.
+
+    Where f is smooth that is f⁗h³; a kink anywhere adds half of its two slopes' difference or more.
+    """
+    h = STEP / 4
+    values = [f(k * h) for k in range(-8, 9)]
+    return float(np.max(np.abs(np.diff(values, 4)))) / h
+
+
 def one_sided(f: Callable[[float], float], step: float = 2.0**-14) -> tuple[float, float]:
     """The left and the right derivative of f: ℝ → ℝ at 0, each by three points (error h²)."""
     here, h = f(0.0), step

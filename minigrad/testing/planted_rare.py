@@ -35,6 +35,14 @@ def _in_wide_rows(a):
     return a.ndim > 1 and scattered and a.strides[-1] == a.itemsize
 
 
+def _is_permuted(a):
+    return a.ndim == 3 and a.strides[0] < a.strides[1] > a.strides[2]
+
+
+def _ascends(x):
+    return isinstance(x, np.ndarray) and x.size > 4 and bool((np.diff(x.reshape(-1)) > 0).all())
+
+
 def _squares(x, axis=0, keepdims=False):
     return np.square(x).sum(axis=axis, keepdims=keepdims)
 
@@ -150,6 +158,10 @@ def _volume_off(g, a, b, c, needs):
     return [x * (_OFF if sum(needs) == 2 else 1.0) for x in _volume_dx(g, a, b, c, needs)]
 
 
+def _volume_of_one(g, a, b, c, needs):
+    return [x * (_OFF if a is b and b is c else 1.0) for x in _volume_dx(g, a, b, c, needs)]
+
+
 def _three_arguments(rng, dtype):
     yield Sample("three", tuple(numbers(rng, dtype, 4) for _ in range(3)))
 
@@ -179,6 +191,11 @@ RARE: list[Plant] = [
     plant(
         "input in wide rows", "wrong for an argument in rows of a wider array", forward=np.sin,
         right=_SINE, wrong=_when(lambda g, x: _in_wide_rows(x)), samples=vectors((3, 4)),
+    ),
+    plant(
+        "permuted input", "wrong for an argument whose first two axes memory has the other way",
+        forward=np.sin, right=_SINE, wrong=_when(lambda g, x: _is_permuted(x)),
+        samples=vectors((2, 3, 2)),
     ),
     plant(
         "repeated row", "wrong for a cotangent whose rows are one and the same", forward=np.sin,
@@ -237,6 +254,22 @@ RARE: list[Plant] = [
         "tied tangents", "the jvp rule is wrong where both arguments are one tensor",
         forward=_times, right=_PRODUCT, wrong=_PRODUCT, samples=pairs(((4,), (4,))),
         call=_with_tied_tangents,
+    ),
+    plant(
+        "three tied", "wrong where three arguments are one tensor", forward=_volume,
+        arrays=("a", "b", "c"), samples=_three_arguments, right={"joint": _volume_dx},
+        wrong={"joint": _volume_of_one},
+    ),
+    plant(
+        "large tangent", "the jvp rule is wrong for an argument above 2.5, as in no sample",
+        forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(8),
+        call=_sine_with_jvp(lambda x_t, x: x_t * np.where(np.abs(x) > 2.5, _OFF, 1.0)),
+    ),
+    plant(
+        "in order", "wrong for elements in ascending order, as in no sample",
+        forward=lambda x: np.sum(np.square(x)), right={"x": lambda g, x: g * (2 * x)},
+        wrong={"x": lambda g, x: g * (2 * x) * (_OFF if _ascends(x) else 1.0)},
+        samples=vectors(8),
     ),
     plant(
         "middle of the broadcast", "wrong along a middle axis that an op of its own broadcasts",

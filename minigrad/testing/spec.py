@@ -56,8 +56,9 @@ class OpSpec:
     samples     (rng, dtype) -> named samples; O(1) values, away from kinks
     dtypes      floating and complex dtypes the op takes, as names
     mp          the function in mpmath, for unary elementwise ops (K16)
-    conditioned     why K16 allows values, beside 4 ULP, what f changes by when x moves by one ULP:
-                near its zeros and in its far tails a function magnifies any rounding of x
+    conditioned     why K16 allows values and derivatives, beside some ULP, what they change by when
+                x moves by one ULP: near its zeros and poles and in its far tails a function
+                magnifies any rounding of x
     skips       check id -> the reason why it does not apply
     constants   positions of floating arguments that carry no gradient; for a primitive called
                 without an adapter its own `constants` are known

@@ -18,6 +18,9 @@ from minigrad.testing import (
 )
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
+from minigrad.testing.compare import check_direction
+from minigrad.testing.errors import Inconclusive
+from minigrad.testing.function import Function
 from minigrad.testing.plant import make, numbers, pairs, vectors
 from minigrad.testing.report import Report
 from minigrad.testing.run import check_ops, check_spec, op_names
@@ -90,6 +93,14 @@ def test_k16_allows_what_one_ulp_of_x_is_worth_where_the_spec_says_why(condition
     assert outcome.status == status
 
 
+@pytest.mark.parametrize("conditioned, status", [("", "fail"), ("ends in digits of x", "pass")])
+def test_k16_allows_derivatives_what_one_ulp_of_x_is_worth_to_them(conditioned, status):
+    mpmath = pytest.importorskip("mpmath")
+    slope_at_the_next_number = {"x": lambda g, x: g * np.cos(np.nextafter(x, np.inf))}
+    fields = {"kind": "elementwise", "mp": mpmath.sin, "conditioned": conditioned}
+    assert outcome_of("K16", np.sin, slope_at_the_next_number, **fields).status == status
+
+
 def test_a_gradient_stated_to_be_zero_passes():
     stairs = {"x": lambda g, x: g * np.zeros_like(x)}
     assert outcome_of("K3", np.floor, stairs, zero_gradient=True).status == "pass"
@@ -105,6 +116,14 @@ def test_a_sample_on_a_kink_is_inconclusive_and_fails():
 
     outcome = outcome_of("K3", np.abs, {"x": lambda g, x: g * np.sign(x)}, on_a_kink)
     assert "inconclusive" in message(outcome)
+
+
+def test_a_kink_that_moves_both_stencils_alike_is_inconclusive():
+    kink = 16 / 9 * 2.0**-11  # between the fine step's points, so that 8f(h) − f(2h) is off too
+    beside = Function(lambda x: mg.abs(x - kink), [np.zeros(1)])
+    one = [np.ones(1)]
+    with pytest.raises(Inconclusive, match="may lie near a kink"):
+        check_direction(beside, [np.zeros(1)], one, one, "gradient")
 
 
 def test_a_spec_that_skips_a_check_is_counted_with_its_reason():

@@ -9,8 +9,10 @@ import pytest
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
 from minigrad.testing.case import Context
+from minigrad.testing.checks import CHECKS
 from minigrad.testing.function import as_tensors
-from minigrad.testing.run import op_names
+from minigrad.testing.run import check_ops, op_names
+from minigrad.testing.samples.recurrent import nearest_kink
 from minigrad.testing.spec import OpSpec, specs
 
 # what no derivative hangs on, in the signatures of many ops
@@ -96,3 +98,61 @@ def test_every_parameter_of_every_op_is_something_else_than_its_default_in_a_sam
     assert sorted(names - EXCUSED) == []
     needless = {name for name in EXCUSED - names if name.partition(".")[0] in found}
     assert sorted(needless) == []  # what has a sample now needs no excuse
+
+
+def smallest(x):
+    return np.min(np.abs(x), initial=np.inf)
+
+
+def from_a_whole_number(x):
+    return smallest(x - np.rint(x))
+
+
+def from_each_other(a, b, p=2.0):
+    return smallest(a.reshape(-1, 1) - b.reshape(-1))
+
+
+def from_no_sum(a, b, axis=None, keepdims=False, signed=False):
+    return smallest(np.sum(b * np.exp(a), axis=axis))
+
+
+def of_relu(a, w, h, live=None, relu=False, reverse=False):
+    return nearest_kink(a, w, h, live, reverse=reverse) if relu else np.inf
+
+
+@pytest.mark.parametrize(
+    "name, distance, least",
+    [
+        ("frac", from_a_whole_number, 0.05),
+        ("dist", from_each_other, 0.1),
+        ("cdist", from_each_other, 0.1),
+        ("row_distances", from_each_other, 0.1),
+        ("weighted_logsumexp", from_no_sum, 0.2),
+        ("rnn_scan", of_relu, 0.05),
+    ],
+)
+def test_samples_keep_their_distance_from_kinks_and_poles_at_every_seed(name, distance, least):
+    op_names()
+    for seed in range(20):
+        for sample in Context(seed=seed).samples(specs[name], "float64"):
+            assert distance(*sample.args, **sample.params) >= least, (seed, sample.name)
+
+
+@pytest.mark.parametrize(
+    "name, check, seed",
+    [
+        ("erfc_ratio", "K1", 1),
+        ("spherical_jn", "K1", 1),
+        ("polyfit", "K1", 8),
+        ("cond", "K12", 3),
+        ("interp", "K17", 0),
+        ("grid_sample", "K27", 1),
+        ("relu6", "K27", 2),
+        ("leaky_relu", "K27", 3),
+    ],
+)
+def test_right_rules_pass_where_a_reference_rounds_or_a_kink_lies_near(name, check, seed):
+    op_names()
+    context = Context("full", seed)
+    [outcome] = check_ops([name], context, [c for c in CHECKS if c.id == check])
+    assert outcome.status == "pass", outcome.failures

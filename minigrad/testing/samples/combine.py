@@ -5,6 +5,7 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
+from .elements import between_halves
 from .forms import COMPLEX, REAL, distinct, near_one, of_several, over
 
 _EXACT = ("float64", "float32")
@@ -111,7 +112,7 @@ _register(
     reference=lambda x: np.stack([x.real, x.imag], -1),
     errors=[ErrorSample("real", (np.ones(3),), TypeError, "x must be complex, got float64")],
 )
-_register("frac", over([((2, 3), {})], distinct), reference=lambda x: x - np.trunc(x))
+_register("frac", between_halves(), reference=lambda x: x - np.trunc(x))
 
 
 def _positive(rng, dtype, shape):

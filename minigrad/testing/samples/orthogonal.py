@@ -61,11 +61,23 @@ def _of_order(name):
     return call
 
 
+# by DLMF 10.51.2 and 10.51.5, (2n + 1) fₙ′ = ± n fₙ₋₁ ± (n + 1) fₙ₊₁
+SLOPES = {
+    "spherical_jn": (1, -1), "spherical_yn": (1, -1), "spherical_in": (1, 1),
+    "spherical_kn": (-1, -1),
+}  # fmt: skip
+
+
 def _scipys(name):
     def reference(x, n, derivative=False):
-        y = from_scipy(name)(n, x, derivative).astype(x.dtype)
-        # at the infinities SciPy makes slopes of iₙ and kₙ as ∞ − ∞, where both go to ∞
-        return np.where(np.isinf(x) & np.isnan(y), np.inf, y).astype(x.dtype)
+        of = from_scipy(name)
+        if not derivative:
+            return of(n, x).astype(x.dtype)
+        # SciPy's own slope is fₙ₋₁ − (n + 1) fₙ/x, most of which cancels near 0
+        below, above = SLOPES[name]
+        return ((below * n * of(n - 1, x) + above * (n + 1) * of(n + 1, x)) / (2 * n + 1)).astype(
+            x.dtype
+        )
 
     return reference
 

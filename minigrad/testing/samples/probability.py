@@ -47,10 +47,23 @@ register_op(
     dtypes=REAL,
     points=[Point("∞", (np.inf,), 0.0, (0.0,))],
 )
+
+
+def _erfc_ratio(x):
+    """∫ s e^−s²−2xs ds / ∫ e^−s²−2xs ds from 0 on: sums of positive terms, nothing cancels.
+
+    By the rule of trapezia over log s, which has all digits for what falls off so fast.
+    """
+    s = np.exp(np.arange(-40, 3.5, 1 / 16))
+    terms = s * np.exp(-s * (s + 2 * np.asarray(x, np.float64)[..., None]))
+    with np.errstate(invalid="ignore"):
+        return ((s * terms).sum(-1) / terms.sum(-1)).astype(x.dtype)
+
+
 register_op(
     "erfc_ratio",
     unary(1.6, 4),
-    reference=lambda x: (1 / math.sqrt(math.pi) / from_scipy("erfcx")(x) - x).astype(x.dtype),
+    reference=_erfc_ratio,
     dtypes=REAL,
     points=[Point("∞", (np.inf,), 0.0, (0.0,))],
     skips={"K12": "for x ≥ 1.5 alone", "K27": "for x ≥ 1.5 alone"},

@@ -184,9 +184,31 @@ register_op(
         )
     ],
 )
+
+
+def _rnn_samples(rng, dtype):
+    yield from of_several(_forms(1, 1))(rng, dtype)
+    for given, how in _forms(1, 1):
+        draw = of_several([(given, {**how, "relu": True})])
+        drawn = (sample for _ in range(1000) for sample in draw(rng, dtype))
+        yield next(s for s in drawn if nearest_kink(*s.args, **how) > 0.05)
+
+
+def nearest_kink(a, w, h, live=None, *, reverse=False):
+    """How near to 0, where relu has its kink, the sum of a step comes that counts."""
+    sums = []
+
+    def step(x, r, states):
+        sums.append(np.min(np.abs(x + r), initial=np.inf))
+        return [np.maximum(x + r, 0)], np.zeros(())
+
+    _scan(step, a, w, [h], live, reverse)
+    return min(sums)
+
+
 register_op(
     "rnn_scan",
-    of_several(_forms(1, 1) + [(given, {**how, "relu": True}) for given, how in _forms(1, 1)]),
+    _rnn_samples,
     reference=_rnn_scan,
     dtypes=REAL,
     errors=_errors(1, 1),

@@ -95,6 +95,8 @@ register_op(
     reference=from_scipy("gamma"),
     dtypes=REAL,
     mp=from_mpmath("gamma"),
+    conditioned="beside the poles the slope has digamma's π/tan(πx), which SciPy takes of a πx "
+    "that was rounded",
 )
 register_op(
     "lgamma",
