@@ -80,7 +80,7 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
         for x in changed:
             if x.size and what == "with a tie":
                 x.flat[x.size // 2] = x.flat[0]
-            elif x.size:
+            elif x.size > 1:  # a matrix of nothing but a zero is singular
                 x[...] = np.sort(x, axis=None).reshape(x.shape)
                 x.flat[int(np.argmin(np.abs(x)))] = 0
         yield what, changed
