@@ -21,6 +21,7 @@ from .names import fitted, place_of, sentence, wrapped
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _WIDE = 110  # columns of a terminal from which a table has more of its own
+_KEPT = [CATEGORIES.index(kind) for kind in ("parameter", "optimizer state")]
 FOREVER = np.iinfo(np.int64).max
 
 
@@ -29,7 +30,8 @@ class Owner:
     """Memory of one category from one op on one line, as it stood at the peak.
 
     waiting      bytes that no op of a forward reads any more: they wait for a backward alone
-    needless     bytes that no op at all reads any more, and that are still held
+    needless     bytes that no op at all reads any more, and that are still held; but parameters and
+                 what an optimizer keeps are for the next step, before which a log may end
     earliest_ns  after the log's start, when the last op had read them
     released_ns  when the last of them went; None: it never did
     """
@@ -301,7 +303,11 @@ def _owners(columns: Columns, rows: np.ndarray, category: np.ndarray, t: int, ba
                     for row in members
                     if kind == saved and columns.used_forward[row] <= t < columns.used[row]
                 ),
-                needless=sum(columns.bytes[row] for row in members if columns.used[row] <= t),
+                needless=sum(
+                    columns.bytes[row]
+                    for row in members
+                    if kind not in _KEPT and columns.used[row] <= t
+                ),
                 earliest_ns=max((max(used) if used else t) - base, 0),
                 released_ns=None if died == FOREVER else died - base,
             )

@@ -15,8 +15,8 @@ from .report_log import NO_LINE, Measured, inert, inert_place
 from .report_memory import Memory
 from .report_tables import Line
 
-_LEAST_BYTES = 0.05  # of the peak
-_TINY_NS = 50_000  # an op below this spends most of its time on being called
+_LEAST_BYTES = 1 << 16  # less memory than that is nobody's question
+_TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
 _LOOP = 16  # calls on a line for each backward: so many come from a loop
 _TRANSFERS = ("device_copy",)
@@ -92,10 +92,11 @@ def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
     rounds = max(1, _passes(measured))
     part = spent / total
     forward, backward = (line.points[phase].self_ns for phase in ("forward", "backward"))
+    often = "1 forward call" if calls == 1 else f"{calls:,} forward calls"
     evidence = (
         f"{duration(spent)} of the {duration(total)} in ops ({part:.0%}): {duration(forward)} "
-        f"forward, {duration(backward)} backward, most of it in {op} ({calls:,} forward calls, "
-        f"{calls / rounds:,.0f} for each backward)"
+        f"forward, {duration(backward)} backward, most of it in {op} ({often}, "
+        f"{calls / rounds:,.3g} for each backward)"
     )
     bound = line.bound("backward" if backward > forward else "forward")
     return [
@@ -228,7 +229,7 @@ def _recording(measured: Measured) -> list[Finding]:
 def _hogs(memory: Memory) -> list[Finding]:
     found = []
     for waiting in memory.waiting[:1]:
-        if waiting.bytes < _LEAST_BYTES * memory.story.peak:
+        if waiting.bytes < max(0.05 * memory.story.peak, _LEAST_BYTES):
             continue
         arrays = "1 array" if waiting.count == 1 else f"{waiting.count:,} arrays"
         evidence = (
@@ -247,7 +248,7 @@ def _hogs(memory: Memory) -> list[Finding]:
 
 def _needless(memory: Memory) -> list[Finding]:
     held = [o for o in memory.story.owners if o.place and o.category != "gradient"]
-    held = [o for o in held if o.needless > max(0.1 * memory.story.peak, 1 << 16)]
+    held = [o for o in held if o.needless > max(0.1 * memory.story.peak, _LEAST_BYTES)]
     found = []
     for owner in sorted(held, key=lambda owner: -owner.needless)[:2]:
         gone = "never" if owner.released_ns is None else f"at {duration(owner.released_ns)}"

@@ -14,6 +14,7 @@ from minigrad.instrument.formats import EventReader, json_text
 from minigrad.instrument.records import CATEGORIES, Allocation, Release
 
 N = 1000
+KEPT = ("parameter", "optimizer state")
 
 
 def recorded(tmp_path, fn, **options):
@@ -102,6 +103,20 @@ def test_what_is_held_for_nothing_is_named_with_its_line(tmp_path):
     hog = next(owner for owner in found.owners if owner.needless and owner.op == "mul")
     assert hog.needless == hog.bytes == 4 * 8 * N and hog.earliest_ns < found.peak_ns
     assert found.possible < found.peak
+
+
+def test_what_training_keeps_for_its_next_step_is_not_held_for_nothing(tmp_path):
+    def run():
+        model = mg.nn.Linear(100, 50)
+        optimizer = mg.optim.Adam(model.parameters())
+        model(mg.ones(4, 100)).sum().backward()
+        optimizer.step()
+        big = mg.ones(50 * N) * 2  # the peak comes here: the log knows of no step behind it
+        del big, optimizer
+
+    kept = [o for o in story(recorded(tmp_path, run)).owners if o.category in KEPT]
+    assert {owner.category for owner in kept} == set(KEPT)
+    assert all(owner.bytes and not owner.needless for owner in kept)
 
 
 def test_views_count_once(tmp_path):

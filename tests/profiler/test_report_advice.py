@@ -134,6 +134,14 @@ def test_an_array_kept_long_after_its_last_use_is_named(tmp_path):
     assert found["held"].place.endswith(f":{_line_with('# the one that is ' + 'kept')}")
 
 
+def test_a_few_bytes_that_wait_for_the_backward_are_no_finding(tmp_path):
+    def program():
+        x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+        (x * x).sum().backward()
+
+    assert "memory" not in advised(tmp_path, program)
+
+
 def test_repeated_copies_between_devices_are_named(tmp_path):
     path = tmp_path / "copies.jsonl"
     with mg.event_log(path):
