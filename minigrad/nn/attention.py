@@ -51,7 +51,6 @@ class MultiheadAttention(Module):
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
         self.dropout = dropout
         self.batch_first = batch_first
         self.add_zero_attn = add_zero_attn
@@ -72,6 +71,11 @@ class MultiheadAttention(Module):
             init.zeros_(self.out_proj.bias)  # type: ignore[arg-type]
         self.bias_k = drawn((1, 1, embed_dim), init.xavier_normal_) if add_bias_kv else None
         self.bias_v = drawn((1, 1, embed_dim), init.xavier_normal_) if add_bias_kv else None
+
+    @property
+    def head_dim(self) -> int:
+        """The width of a query, a key and a value of one head."""
+        return self.embed_dim // self.num_heads
 
     def forward(
         self,
@@ -99,7 +103,7 @@ class MultiheadAttention(Module):
         x = self._packed(query, key, value, single)
         plain = attn_mask is None and key_padding_mask is None and not (need_weights or p)
         if plain and x is not None and self._in_one_op(x, time):
-            how = {"scale": (self.embed_dim // self.num_heads) ** -0.5, "is_causal": is_causal}
+            how = {"scale": self.head_dim**-0.5, "is_causal": is_causal}
             y = op.self_attention(x, heads=self.num_heads, time=time, **how)
             return self.out_proj(y[:, 0] if single else y), None
         q, k, v = self._in_heads(x, query, key, value, time, single)
@@ -195,7 +199,7 @@ class MultiheadAttention(Module):
 
     def _heads(self, x: Tensor, time: int, single: bool) -> Tensor:
         """(N, heads, L, d)"""
-        x = op.reshape(x, shape=(*x.shape[:-1], self.num_heads, self.embed_dim // self.num_heads))
+        x = op.reshape(x, shape=(*x.shape[:-1], self.num_heads, self.head_dim))
         if single:
             return op.expand_dims(op.swapaxes(x, axis1=0, axis2=1), axis=0)
         return op.transpose(x, axes=(1 - time, 2, time, 3))
