@@ -231,7 +231,8 @@ def gated_sum_vjp(g, a, y, needs):
 #   a default (`axis=-1`) are static parameters.
 # - `@gated_sum.vjp("x")` would give a rule for one input. Bare, it is one **joint** rule for all;
 #   it gets `needs`, returns one gradient for each input, and `None` where none is needed. Here both
-#   share $\lambda$.
+#   share $\lambda$. `@conv.vjp("x", "w")` is a **shortcut** beside the rules of each: it is asked
+#   where both need gradients, and may decline with `None`.
 # - A rule asks by name for inputs, for the result `y`, for the cotangent `g`, for parameters,
 #   `x_shape`, or the array module `xp`. Only these are saved.
 # - A rule uses **NumPy's words**, without `out=`, without writing in place: then it runs on arrays

@@ -55,13 +55,16 @@ class Plan:
         self.op = op
         self.joint = op.joint is not None
         self.slots = [] if op.variadic else [i for i in range(op.arity) if pattern >> i & 1]
-        rules = [op.joint] if self.joint else [op.rule_for(op.arrays[i]) for i in self.slots]
-        names = dict.fromkeys(name for rule in rules for name in rule.names if name != "g")
+        inputs = [op.arrays[i] for i in self.slots]
+        rules = [op.joint] if self.joint else [op.rule_for(name) for name in inputs]
+        shortcut = _shortcut(op, inputs)
+        asked = rules if shortcut is None else [*rules, shortcut[1]]
+        names = dict.fromkeys(name for rule in asked for name in rule.names if name != "g")
         if self.joint:
             names["needs"] = None
         self.names = tuple(names)
         self.save = _save_written_out(op, self.slots, self.names) if names else None
-        self.pull, self.pull_large = _pull_written_out(op, rules, self.names)
+        self.pull, self.pull_large = _pull_written_out(op, rules, shortcut, self.names)
 
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
@@ -150,8 +153,16 @@ def _save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Call
     return _compiled("save", lines, known)
 
 
+def _shortcut(op: Any, inputs: list[str]) -> tuple[list[int], Rule] | None:
+    """The op's first rule for several of these inputs together, and which of them those are."""
+    for several, rule in op.shortcuts.items():
+        if {*several} <= {*inputs}:
+            return [inputs.index(name) for name in several], rule
+    return None
+
+
 def _pull_written_out(
-    op: Any, rules: list[Rule], names: tuple[str, ...]
+    op: Any, rules: list[Rule], shortcut: tuple | None, names: tuple[str, ...]
 ) -> tuple[Callable, Callable | None]:
     """`pull` of a plan, as Python would be written for this op alone, and compiled; `pull_large`.
 
@@ -166,7 +177,13 @@ def _pull_written_out(
                 return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
 
-    and for a rule that computes something, rule0(v0, …) stands in place of v0.
+    and for a rule that computes something, rule0(v0, …) stands in place of v0. A shortcut for the
+    inputs 0 and 1 comes before the last line, as
+
+            several = shortcut(g, v0, v1)
+            if several is not None:
+                [c0, c1] = several
+                return [c0, c1]
 
     The rows of the table give p·g; the gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
     each row is read once for real and complex numbers alike. A backward calls `pull` once a node:
@@ -175,7 +192,8 @@ def _pull_written_out(
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": _needed}
     saved = [value[name] for name in names]
-    pull_large, calls = None, []
+    pull_large = None
+    calls: list[str] = []
     for i, rule in enumerate(rules):
         known[f"rule{i}"] = rule.fn
         given = [value[name] for name in rule.names]
@@ -196,6 +214,15 @@ def _pull_written_out(
                 known |= {"LARGE": LARGE, "pull_large": pull_large}
                 lines.append(" if g.size >= LARGE:")
                 lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
+        if shortcut is not None:
+            places, rule = shortcut
+            known["shortcut"] = rule.fn
+            given = ", ".join([value[name] for name in rule.names])
+            found = {i: f"c{i}" for i in places}
+            lines.append(f" several = shortcut({given})")
+            lines.append(" if several is not None:")
+            lines.append(f"  [{', '.join(found.values())}] = several")
+            lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
     return _compiled("pull", lines, known), pull_large
 

@@ -96,12 +96,12 @@ class Primitive(Extensible):
         )
         self.rules: dict[str, Rule] = {}
         self.joint: Rule | None = None
+        self.shortcuts: dict[tuple, Rule] = {}  # names of inputs: a rule for them together
         self.jvp_rule: Rule | None = None
         self.batch_rule: Callable | None = None
         self.plans: dict[int, Plan] = {}
         self.tracked = self._tracked(differentiable)
-        reserved = _RESERVED & {*self.arrays, *self.defaults}
-        if reserved:
+        if reserved := _RESERVED & {*self.arrays, *self.defaults}:
             raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
 
     def _tracked(self, differentiable: bool) -> int:
@@ -248,19 +248,24 @@ class Primitive(Extensible):
 
     # -- the rules ---------------------------------------------------------------------------
 
-    def vjp(self, name: str | Callable | None = None) -> Callable:
-        """Decorator: the rule for one input by name, or, used bare, one joint rule for all."""
-        if callable(name):
-            self.joint = self._rule(name)
-            return name
+    def vjp(self, *names: str | Callable) -> Callable:
+        """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
+
+        With several names a shortcut, asked first where each of these inputs needs a gradient: it
+        returns all of theirs, or None, where the rule of each is to be taken.
+        """
+        if len(names) == 1 and callable(names[0]):
+            self.joint = self._rule(names[0])
+            return names[0]
+        if unknown := [name for name in names if name not in self.arrays]:
+            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
 
         def add(fn: Callable) -> Callable:
-            if name not in self.arrays:
-                raise ValueError(f"{self.name} has no input {name!r}; it has {list(self.arrays)}")
-            self.rules[name] = self._rule(fn)
+            rules: Any = self.rules if len(names) == 1 else self.shortcuts
+            rules[names[0] if len(names) == 1 else names] = self._rule(fn)
             return fn
 
-        return add
+        return add if names else self.vjp
 
     def jvp(self, fn: Callable) -> Callable:
         """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
@@ -276,8 +281,7 @@ class Primitive(Extensible):
         names = argument_names(fn)
         known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
         known |= {f"{name}_shape" for name in self.arrays}
-        unknown = [name for name in names if name not in known]
-        if unknown:
+        if unknown := [name for name in names if name not in known]:
             raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
         self.plans.clear()  # made with the rules so far
         self.__dict__.pop("with_residuals", None)
@@ -381,11 +385,10 @@ def elementwise(
     the same partial. One that names `g` gives the product itself. None: that input is a constant.
     """
     arrays = [partial.removeprefix("d") for partial in partials]
-    check_partials(name or forward.__name__, forward, partials)
+    name = name or forward.__name__
+    check_partials(name, forward, partials)
     constants = [array for array, p in zip(arrays, partials.values(), strict=True) if p is None]
-    entry = Primitive(
-        forward, name or forward.__name__, arrays, constants=constants, kind="elementwise"
-    )
+    entry = Primitive(forward, name, arrays, constants=constants, kind="elementwise")
     entry.__doc__ = doc
     for array, partial in zip(arrays, partials.values(), strict=True):
         if partial is not None:

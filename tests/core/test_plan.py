@@ -6,6 +6,7 @@ import pytest
 import minigrad as mg
 from minigrad.core.errors import RuleError
 from minigrad.core.primitive import Primitive
+from minigrad.testing import gradcheck, gradgradcheck
 
 
 def planned(op, *args, **params):
@@ -78,3 +79,54 @@ def test_a_rule_added_later_is_used_by_the_next_call():
     op.vjp("x")(lambda g: 3 * g)
     op(x).backward()
     assert x.grad.tolist() == [3.0]
+
+
+# -- shortcuts: a rule for several inputs at once --------------------------------------------------
+
+
+@pytest.fixture
+def product():
+    """a · b · c with a shortcut for a and b, which is not for arrays of one element or tensors."""
+    op = Primitive(lambda a, b, c: a * b * c, "product_of_three", ["a", "b", "c"])
+    op.vjp("a")(lambda g, b, c: g * b * c)
+    op.vjp("b")(lambda g, a, c: g * a * c)
+    op.vjp("c")(lambda g, a, b: g * a * b)
+    op.calls = []
+
+    @op.vjp("a", "b")
+    def together(g, a, b, c):
+        if type(g) is not np.ndarray or g.size == 1:
+            return None
+        op.calls.append(g.size)
+        return g * b * c, g * a * c
+
+    return op
+
+
+@pytest.mark.parametrize("wanted, uses", [("ab", 1), ("abc", 1), ("ac", 0), ("bc", 0), ("a", 0)])
+def test_a_shortcut_is_taken_where_all_its_inputs_need_gradients(product, wanted, uses):
+    a, b, c = (
+        mg.tensor([k, 2 * k], requires_grad=n in wanted) for n, k in zip("abc", [2.0, 3.0, 5.0])
+    )
+    product(a, b, c).sum().backward()
+    right = {"a": [15.0, 60.0], "b": [10.0, 40.0], "c": [6.0, 24.0]}
+    for name, x in zip("abc", (a, b, c), strict=True):
+        assert (x.grad.tolist() if x.requires_grad else right[name]) == right[name]
+    assert product.calls == [2] * uses
+
+
+def test_a_shortcut_that_returns_none_leaves_it_to_the_rules(product):
+    a, b, c = leaf([2.0]), leaf([3.0]), mg.tensor([5.0])
+    product(a, b, c).backward()
+    assert product.calls == [] and (a.grad.tolist(), b.grad.tolist()) == ([15.0], [10.0])
+
+
+def test_derivatives_of_an_op_with_a_shortcut_agree_with_finite_differences(product):
+    xs = [np.array([1.5, -2.0]), np.array([0.5, 3.0]), np.array([2.0, 1.0])]
+    assert gradcheck(product, xs) and gradgradcheck(product, xs)
+    assert product.calls
+
+
+def test_a_shortcut_for_an_unknown_input_is_refused(product):
+    with pytest.raises(ValueError, match="has no input 'd'; it has"):
+        product.vjp("a", "d")

@@ -48,13 +48,14 @@ def direct() -> Iterator[None]:
 
 @contextmanager
 def counted() -> Iterator[list]:
-    """The names of Winograd's functions as they are called."""
+    """Which of the three convolutions Winograd's functions are called for."""
     calls = []
+    of = {name: [name] for name in ("forward", "transposed", "of_weight")}
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("forward", "transposed", "of_weight"):
+        for name, convolutions in (of | {"both": ["transposed", "of_weight"]}).items():
 
-            def noted(*args, name=name, fn=getattr(winograd, name)):
-                calls.append(name)
+            def noted(*args, convolutions=convolutions, fn=getattr(winograd, name)):
+                calls.extend(convolutions)
                 return fn(*args)
 
             patch.setattr(winograd, name, noted)
@@ -223,6 +224,35 @@ def two_layers(x, v, w):
 def layers(seed):
     shapes = (6, 3, 10, 10), (4, 3, 3, 3), (5, 4, 3, 3)
     return [rand(*s, seed=seed + k, dtype="f") for k, s in enumerate(shapes)]
+
+
+def gradients(x, w, g, padding, wanted):
+    """Those of the wanted ones of x and w, which alone need any."""
+    xs = [mg.tensor(v, requires_grad=name in wanted) for name, v in (("x", x), ("w", w))]
+    y = CONVOLUTIONS[w.ndim - 3](*xs, padding=tuple(padding))
+    mg.backward(y, mg.tensor(g[tuple(map(slice, y.shape))]))
+    return [v.grad.numpy().tobytes() for v in xs if v.requires_grad]
+
+
+@given(convolutions(), st.sampled_from([1, 1 << 21]))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_bit_of_a_gradient_depends_on_which_others_are_wanted(case, block_bytes):
+    x, w, _, g, padding = case
+    with small(BLOCK_BYTES=block_bytes, RUN=8):
+        gx, gw = gradients(x, w, g, padding, "xw")
+        assert gradients(x, w, g, padding, "x") == [gx]
+        assert gradients(x, w, g, padding, "w") == [gw]
+
+
+def test_both_gradients_are_made_at_once_where_images_lie_places_first(order, monkeypatch):
+    calls = []
+    both = winograd.both
+    monkeypatch.setattr(winograd, "both", lambda *args: calls.append(1) or both(*args))
+    x, w, g = rand(6, 4, 10, 10), rand(5, 4, 3, 3), rand(6, 5, 8, 8)
+    with small():
+        for wanted in ("xw", "x", "w"):
+            gradients(x, w, g, [0, 0], wanted)
+    assert len(calls) == (order == "places first")
 
 
 def test_the_parallel_engine_gives_the_serial_bits(threads):

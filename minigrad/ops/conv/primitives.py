@@ -76,6 +76,11 @@ def _before_winograd(x: Any, w: Any, shape: tuple) -> tuple:
     return x, np.empty(shape, x.dtype)
 
 
+def _tiled(a: Any, w: Any, size: tuple) -> tuple:
+    """Of which size Winograd's form of conv_dx has tiles: a's, where images lie places first."""
+    return a.shape[2:] if pays(len(a), *w.shape[:2]) else size
+
+
 def _beside(b: Any, out: tuple) -> Any:
     """A bias (O,) that broadcasts against images with O channels."""
     return None if b is None else b.reshape((-1, *(1,) * len(out)))
@@ -93,6 +98,25 @@ def _direct(x: Any, w: Any, b: Any, how: Any, groups: int, y: Any, left: list) -
             y[block] += bias
 
     on_threads(work, left, x)
+
+
+@conv.vjp("x", "w")
+def conv_gx_and_gw(g, x, w, how, groups):
+    """Both at once, where what they share is worth it; None: each by its own rule."""
+    if not _both_pay(g, x, w, how, groups):
+        return None
+    g, x, gx = places_first(g), places_first(x), empty(x.shape, x.dtype)
+    gw = winograd.both(g, x, w, how, gx)
+    return None if gw is None else (gx, gw)
+
+
+def _both_pay(g: Any, x: Any, w: Any, how: Any, groups: int) -> bool:
+    """Whether conv_dx and conv_dw of these would both be Winograd's, of images places first."""
+    return (
+        winograd.suits(how, g.shape[2:], groups, x, w.shape[:2], w, g)
+        and x.dtype == w.dtype == g.dtype
+        and pays(len(x), *w.shape[:2])
+    )
 
 
 @conv.vjp("x")
@@ -136,7 +160,7 @@ def conv_dx(a, w, *, size, how, groups=1):
     if depthwise.is_depthwise(a, channels, a.shape[1], groups):
         y = array_module(a).empty(shape, a.dtype)
         depthwise.transposed(in_rows(a), w, how, y)
-    elif winograd.suits(how, size, groups, a, w.shape[:2], w):
+    elif winograd.suits(how, _tiled(a, w, size), groups, a, w.shape[:2], w):
         a, y = _before_winograd(a, w, shape)
         left = winograd.transposed(a, w, how, y)
         y = in_rows(y) if left else y

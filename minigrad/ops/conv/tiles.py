@@ -70,8 +70,8 @@ def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Pi
     ]
 
 
-def _at(axis: int, index: Any) -> tuple:
-    """x[_at(axis, index)] indexes one axis."""
+def at_axis(axis: int, index: Any) -> tuple:
+    """x[at_axis(axis, index)] indexes one axis."""
     return (*(slice(None),) * axis, index)
 
 
@@ -105,7 +105,7 @@ def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: St
     *lead, last = inside
     for odd in range(2):
         skipped = (odd - last.start) % 2
-        places = x[_at(len(lead), slice(skipped, None, 2))]
+        places = x[at_axis(len(lead), slice(skipped, None, 2))]
         half = (last.start + skipped) // 2
         into = y[(*lead, odd, slice(half, half + places.shape[len(lead)]))]
         steps.append((np.copyto, (into, places)))
@@ -125,8 +125,8 @@ def _transformed(
         """What tiles see along axis i of x, whose first i axes are transformed."""
         if split and i == len(tiles) - 1:
             halves = [slice(k // 2, k // 2 + tiles[i]) for k in range(seen)]
-            return [x[(*_at(2 * i, k % 2), half)] for k, half in enumerate(halves)]
-        return [x[_at(2 * i, every(k, 2, tiles[i]))] for k in range(seen)]
+            return [x[(*at_axis(2 * i, k % 2), half)] for k, half in enumerate(halves)]
+        return [x[at_axis(2 * i, every(k, 2, tiles[i]))] for k in range(seen)]
 
     def into(x: Any, i: int) -> Any:
         rest = x.shape[2 * i + 1 + (split and i == len(tiles) - 1) :]
@@ -137,7 +137,7 @@ def _transformed(
         later: Steps = []
         for i in range(1, len(tiles)):
             before, y = y, into(y, i)
-            later += along(of(before, i), [y[_at(i, k)] for k in range(4)])
+            later += along(of(before, i), [y[at_axis(i, k)] for k in range(4)])
         return [*first], y, later
 
     first, y, later = scratch.written((name, tiles, x.shape, x.dtype, split), write)
@@ -199,10 +199,10 @@ def _results(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) -> Callable[[],
     values = values[tuple([slice(count) for count in place.shape[:-2]])]
 
     def finish() -> bool:
-        finite = _finite(memory)
-        if finite:
-            place[...] = values
-        return finite
+        if not finite(memory):
+            return False
+        place[...] = values
+        return True
 
     return finish
 
@@ -232,7 +232,7 @@ def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Ste
         for axis, (part, first, count) in enumerate(zip(inside, firsts, size, strict=True)):
             for outside in (slice(0, part.start - first), slice(max(0, part.stop - first), count)):
                 if outside.start < outside.stop:
-                    fills.append((y[_at(axis, outside)].fill, (0,)))
+                    fills.append((y[at_axis(axis, outside)].fill, (0,)))
         index = [slice(p.start - f, p.stop - f) for p, f in zip(inside, firsts, strict=True)]
         return tuple(inside), y, y[tuple(index)], fills
 
@@ -268,7 +268,7 @@ def _results_places_first(m: Any, b: Any, piece: Piece, y: Any, steps: Steps) ->
         _sums_of_products(m, values, steps)
         values = values[tuple([slice(count) for count in place.shape[:-2]])]
         steps.append((np.copyto, (place, values.reshape(place.shape))))
-    return lambda: _finite(place)
+    return lambda: finite(place)
 
 
 # -- of products ---------------------------------------------------------------------------------
@@ -305,16 +305,16 @@ def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
     def write() -> tuple:
         x, early = m, []
         for i in range(axes - 1):
-            terms, x = [x[_at(i, k)] for k in range(4)], x[_at(i, slice(0, 2))]
-            early += _pair(terms, x[_at(i, 0)], x[_at(i, 1)])
-        return early, [x[_at(axes - 1, k)] for k in range(4)]
+            terms, x = [x[at_axis(i, k)] for k in range(4)], x[at_axis(i, slice(0, 2))]
+            early += _pair(terms, x[at_axis(i, 0)], x[at_axis(i, 1)])
+        return early, [x[at_axis(axes - 1, k)] for k in range(4)]
 
     kept = scratch.keeps(m)
     early, terms = scratch.written(("pairs", m.shape, m.dtype), write) if kept else write()
     y = y.reshape((*(n for count in tiles for n in (count, 2)), run))
     pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
     steps += early
-    steps += _pair(terms, pairs[_at(axes - 1, 0)], pairs[_at(axes - 1, 1)])
+    steps += _pair(terms, pairs[at_axis(axes - 1, 0)], pairs[at_axis(axes - 1, 1)])
 
 
 def _pair(m: list, first: Any, second: Any) -> Steps:
@@ -327,7 +327,7 @@ def _pair(m: list, first: Any, second: Any) -> Steps:
     ]
 
 
-def _finite(y: Any) -> bool:
+def finite(y: Any) -> bool:
     """Whether all of y is. By BLAS's Σ y², a third of the time of y.sum(); where that is too large
     for the dtype y counts as not finite, and the direct form is right all the same.
     """

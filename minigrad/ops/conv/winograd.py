@@ -10,9 +10,10 @@ products, where the sums themselves have six:
 Along several axes each transform is taken along one after the other: a tile of 2×2 results costs 16
 products a pair of channels, not 36. The sum over channels is done between the transforms, so the
 products are 4×4 matrix products (tiles × channels)(channels × outputs), and transforms are shared
-by all channels. The gradient in w is the transpose of the same identity:
+by all channels. The gradients are the transposes of the same identity:
 
     gw = Gᵀ [ Σ (A g) ⊙ (Bᵀ d) ]     over the tiles of all images
+    gd = B [ (G w) ⊙ (A g) ]         which tiles add up where they overlap
 
 Channels and images come last here, so a transform is a few sums of long runs. A tile that reaches
 over the end of the result is filled up with zeros, and cropped.
@@ -34,8 +35,10 @@ from typing import Any
 import numpy as np
 
 from ..blocks import Steps, on_threads, scratch, take_steps
+from ..image_layout import lies_places_first
 from ..windows import Windows
 from .images import lanes
+from .overlaps import Overlaps
 from .tiles import Piece, pieces, tiles_of, transforms
 
 # Where it pays, as the direct form's time: 16 channels take 0.7 to 1.0, 8 → 32 1.4, 3 → 32 2.8; 64
@@ -81,28 +84,56 @@ def suits(how: Windows, out: tuple, groups: int, x: Any, channels: tuple, *other
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> list[slice]:
     """y = conv(x, w, b), where that is finite. Returns the images that are left to do."""
-    return _correlate(x, w, b, tuple([pad for pad, _ in how.padding]), y)
+    return _correlate(x, _weights(w, OF_WEIGHT).swapaxes(1, 2), b, _before(how), y)
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> list[slice]:
-    """y = conv_dx(a, w), likewise: conv with the kernel mirrored and its channels exchanged.
+    """y = conv_dx(a, w), likewise.
 
-    Padding of more than 2 becomes a negative one: places that no tile sees.
+    Images places first: by the transpose of the same identity. Others: as conv with the kernel
+    mirrored and its channels exchanged, where padding of more than 2 becomes a negative one, places
+    that no tile sees.
     """
-    mirrored = w.swapaxes(0, 1)[(..., *(slice(None, None, -1),) * len(how.kernel))]
-    return _correlate(a, mirrored, None, tuple([2 - pad for pad, _ in how.padding]), y)
+    if lies_places_first(a) and lies_places_first(y):
+        return _pull(a, None, w, how, y)[0]
+    mirrored = [transform[:, ::-1] for transform in OF_WEIGHT]
+    return _correlate(a, _weights(w, mirrored), None, tuple([2 - pad for pad in _before(how)]), y)
 
 
-def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
+def of_weight(a: Any, x: Any, how: Windows) -> Any:
+    """y = conv_dw(a, x); None where that is not finite."""
+    return _pull(a, x, None, how, None)[1]
+
+
+def both(a: Any, x: Any, w: Any, how: Windows, y: Any) -> Any:
+    """y = conv_dx(a, w), and conv_dw(a, x) as the result, in one go, all images places first; None
+    where one of the two is not finite. No bit differs from those of `transposed` and `of_weight`.
+    """
+    left, gw = _pull(a, x, w, how, y)
+    return None if left else gw
+
+
+def _before(how: Windows) -> tuple:
+    """How many places before an image's first the first tile sees."""
+    return tuple([pad for pad, _ in how.padding])
+
+
+def _weights(w: Any, transform: list) -> Any:
+    """The transform (for as many axes as w has) of w (O, C, 3, ...) as (4ᵃ, O, C)."""
+    outputs, inputs, *kernel = w.shape
+    matrix = transform[len(kernel) - 1].astype(w.dtype)
+    with np.errstate(all="ignore"):
+        y = np.matmul(matrix, w.reshape((outputs * inputs, prod(kernel))).T)
+    return y.reshape((len(matrix), outputs, inputs))
+
+
+def _correlate(x: Any, weight: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     """y[n,o,i] = Σ_{c,k} w[o,c,k] x[n,c, i + k − before] + b[o], where that is finite.
 
-    x (N, C, *size), w (O, C, 3, ...), y (N, O, *out). Returns the images that are left to do.
+    x (N, C, *size), weight (4ᵃ, C, O), the transform of w, y (N, O, *out). Returns the images that
+    are left to do.
     """
-    axes, (outputs, inputs) = len(before), w.shape[:2]
-    weight = np.empty((4**axes, inputs, outputs), w.dtype)
-    kernels = w.reshape((outputs, inputs, -1)).transpose((1, 2, 0))
-    with np.errstate(all="ignore"):
-        np.matmul(OF_WEIGHT[axes - 1].astype(w.dtype), kernels, out=weight.swapaxes(0, 1))
+    axes, outputs = len(before), y.shape[1]
     left: dict[int, slice] = {}
     by = transforms(x, y)
     biases = None if b is None else np.tile(b, len(x))
@@ -122,24 +153,48 @@ def _correlate(x: Any, w: Any, b: Any, before: tuple, y: Any) -> list[slice]:
     return list(left.values())
 
 
-def of_weight(a: Any, x: Any, how: Windows) -> Any:
-    """y = conv_dw(a, x); None where that is not finite."""
-    axes, outputs, inputs = len(how.kernel), a.shape[1], x.shape[1]
-    before, by = tuple([pad for pad, _ in how.padding]), transforms(a, x)
-    shares = lanes(pieces(x, a.shape[2:], outputs, by.block_bytes))
-    sums = np.zeros((len(shares), 4**axes, outputs, inputs), x.dtype)
+def _pull(a: Any, x: Any, w: Any, how: Windows, y: Any) -> tuple[list[slice], Any]:
+    """The gradients that are wanted, in one walk over pieces of the images: in x where w and y are
+    given, written to y, all places first; in w where x is given. (Images of y left to do, as they
+    are not finite; the gradient in w, or None.)
+    """
+    axes, (outputs, inputs) = len(how.kernel), (a.shape[1], (y if x is None else x).shape[1])
+    before, by = _before(how), transforms(a, y if x is None else x)
+    shares = lanes(pieces(y if x is None else x, a.shape[2:], outputs, by.block_bytes))
+    sums = np.zeros((len(shares), 4**axes, outputs, inputs), a.dtype)
+    weight = None if y is None else _weights(w, OF_GRADIENT)
+    overlaps = None if y is None else Overlaps(y, a.shape[2:], before)
+    bad: list[Piece] = []
 
     def work(lane: int) -> None:
         total = sums[lane]
         for piece in shares[lane]:
             steps: Steps = []
-            v, g = by.seen(x, piece, before, steps), by.given(a, piece, steps)
-            part = scratch.empty("product", total.shape, v)
-            steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
+            g = by.given(a, piece, steps)
+            if x is not None:
+                v = by.seen(x, piece, before, steps)
+                part = scratch.empty("product", total.shape, v)
+                steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
+            if overlaps is not None:
+                m = scratch.empty(f"axis {axes - 1}", (*g.shape[:2], inputs), g)
+                steps.append((np.matmul, (g, weight, m)))
+                is_finite = overlaps.add(m, piece, steps)
             take_steps(steps)
+            if overlaps is not None and not is_finite():
+                bad.append(piece)
 
     with np.errstate(all="ignore"):
-        on_threads(work, list(range(len(shares))), x)
-        transform = OF_GRADIENT[axes - 1].astype(x.dtype)
-        y = sums.sum(0).reshape((4**axes, -1)).T @ transform
-    return y.reshape((outputs, inputs, *how.kernel)) if np.isfinite(y).all() else None
+        on_threads(work, list(range(len(shares))), a)
+        if overlaps is not None:
+            bad += overlaps.finish()
+        gw = None if x is None else _of_sums(sums, how.kernel)
+    left = {piece.images.start: piece.images for piece in bad}
+    return list(left.values()), gw
+
+
+def _of_sums(sums: Any, kernel: tuple) -> Any:
+    """Gᵀ Σ of the lanes' sums (…, 4ᵃ, O, C), as (O, C, *kernel); None where it is not finite."""
+    axes, (outputs, inputs) = len(kernel), sums.shape[2:]
+    transform = OF_GRADIENT[axes - 1].astype(sums.dtype)
+    y = sums.sum(0).reshape((4**axes, -1)).T @ transform
+    return y.reshape((outputs, inputs, *kernel)) if np.isfinite(y).all() else None
