@@ -16,7 +16,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
 from ..core.primitive import composite, linear, primitive
 from ..core.registry import op
-from . import image_layout, pool_axes
+from . import image_layout, pool_axes, pool_tiles
 from .axes import array_like, as_floating
 from .batching import full
 from .blocks import BLOCK, over_leading
@@ -98,7 +98,7 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
     dims = len(how.kernel)
     shifts = placed(how, x, x.shape[-dims:], y_max.shape[-dims:])
 
-    def fill(y: Any, a: Any, x: Any, y_max: Any) -> None:
+    def by_place(y: Any, a: Any, x: Any, y_max: Any) -> None:
         hits, ties = _hits(x, y_max, shifts)
         shares = np.divide(
             shifts.spread(a, "block 1"), ties, out=ties if a.dtype == x.dtype else None
@@ -106,6 +106,7 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
         shares = shares.astype(accumulator(a.dtype) or a.dtype, copy=False)
         shifts.put(_kept(shares, hits), y, shares)
 
+    fill = partial(pool_tiles.shares, how) if pool_tiles.suits(how, x, a) else by_place
     return _images(fill, how, x, x.shape[-dims:], a, x, y_max)
 
 
