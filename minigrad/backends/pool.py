@@ -81,15 +81,16 @@ class _Job:
 
     def __init__(self, loop: Callable[[], Any]):
         self.loop: Any = loop
+        self.lock = threading.Lock()  # for the next two
         self.running = 0
         self.closed = False
-        self.changed = threading.Condition()
+        self.left: SimpleQueue = SimpleQueue()  # an entry from each helper that is done
         self.error: BaseException | None = None
         self.device = _device_here()
 
     def help(self, context: Context) -> None:
         """A helper's part, unless the caller has finished without it."""
-        with self.changed:
+        with self.lock:
             if self.closed:
                 return
             self.running += 1
@@ -98,9 +99,9 @@ class _Job:
                 context.run(self.loop)
         except BaseException as error:
             self.error = self.error or error
-        with self.changed:
+        with self.lock:
             self.running -= 1
-            self.changed.notify()
+        self.left.put(None)
 
     def close(self) -> None:
         """Wait for those who have begun; nobody begins any more.
@@ -116,10 +117,10 @@ class _Job:
             self.loop = None  # a helper may find this job late: it keeps no array alive until then
 
     def _wait(self) -> None:
-        with self.changed:
+        with self.lock:
             self.closed = True
-            while self.running > 0:
-                self.changed.wait()
+        while self.running > 0:  # one that is counted here has its entry still to come
+            self.left.get()
 
 
 class _Helpers:
@@ -179,7 +180,7 @@ def _forget() -> None:
     """In a forked child: the parent's helpers do not exist here, and no job waits for them."""
     global _helpers
     for job in _helpers.open:
-        job.changed, job.running = threading.Condition(), 0
+        job.lock, job.running = threading.Lock(), 0
     _helpers = _Helpers()
     _local.sharing = False
 
@@ -229,10 +230,11 @@ def together(loop: Callable[[], Any], count: int, apart: bool = False) -> None:
     try:
         size = helpers.grow(count - 1)
         if apart:
-            allowed = helpers.places.part(helpers.threads)  # any idle one may take the job
+            here = helpers.places.part(helpers.threads)  # any idle one may take the job
         else:
-            helpers.places.gather(helpers.threads)
-        helpers.call(size, job)
+            here = helpers.places.gather(helpers.threads)
+        helpers.call(size, job)  # who wakes up while this thread does the rest
+        allowed = helpers.places.stay(here)
         loop()
     finally:
         _local.sharing = False

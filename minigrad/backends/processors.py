@@ -32,10 +32,10 @@ class Places:
     def __init__(self) -> None:
         self.given: dict[int, set[int]] = {}  # thread id of the system: processors
 
-    def part(self, helpers: Iterable[Thread]) -> set[int] | None:
-        """Keep this thread where it is and the helpers elsewhere.
+    def part(self, helpers: Iterable[Thread]) -> int | None:
+        """Keep the helpers off this thread's processor, which is the result.
 
-        Returns what `free` wants back; None where there is one processor, or no way to ask for it.
+        None where there is one processor, or no way to ask for it.
         """
         if _processor_number is None:
             return None
@@ -44,8 +44,18 @@ class Places:
             return None
         try:
             self._send(helpers, allowed - {here})
-            os.sched_setaffinity(0, {here})
         except OSError:  # not permitted, or a processor has gone: the system knows better
+            return None
+        return here
+
+    def stay(self, here: int | None) -> set[int] | None:
+        """Keep this thread on the processor that `part` gave. Returns what `free` wants back."""
+        if here is None:
+            return None
+        allowed = os.sched_getaffinity(0)
+        try:
+            os.sched_setaffinity(0, {here})
+        except OSError:
             return None
         return allowed
 
