@@ -34,12 +34,13 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import Steps, on_threads, scratch, take_steps
+from ..blocks import Steps, on_threads, scratch, spans, take_steps
 from ..image_layout import lies_places_first
+from ..matmul import FEW
 from ..windows import Windows
 from .images import lanes
 from .overlaps import Overlaps
-from .tiles import Piece, pieces, tiles_of, transforms
+from .tiles import Piece, finite, pieces, tiles_of, transforms
 
 # Where it pays, as the direct form's time: 16 channels take 0.7 to 1.0, 8 → 32 1.4, 3 → 32 2.8; 64
 # channels of 64 tiles 0.9 to 1.05, of 128 tiles 0.66 to 0.8; 16 channels of 256 tiles 1.0, of 512
@@ -122,9 +123,18 @@ def _weights(w: Any, transform: list) -> Any:
     """The transform (for as many axes as w has) of w (O, C, 3, ...) as (4ᵃ, O, C)."""
     outputs, inputs, *kernel = w.shape
     matrix = transform[len(kernel) - 1].astype(w.dtype)
+    y = np.empty((len(matrix), outputs, inputs), w.dtype)
     with np.errstate(all="ignore"):
-        y = np.matmul(matrix, w.reshape((outputs * inputs, prod(kernel))).T)
-    return y.reshape((len(matrix), outputs, inputs))
+        _tall(w.reshape((outputs * inputs, prod(kernel))), matrix.T, y.reshape((len(y), -1)).T)
+    return y
+
+
+def _tall(a: Any, b: Any, y: Any) -> None:
+    """y = a b for many rows of a, by products that BLAS does on one thread: a second one of its own
+    would go on spinning beside the threads that share a convolution (ops/matmul.py).
+    """
+    for rows in spans(len(a), max(1, FEW // b.size)):
+        np.matmul(a[rows], b, out=y[rows])
 
 
 def _correlate(x: Any, weight: Any, b: Any, before: tuple, y: Any) -> list[slice]:
@@ -161,20 +171,22 @@ def _pull(a: Any, x: Any, w: Any, how: Windows, y: Any) -> tuple[list[slice], An
     axes, (outputs, inputs) = len(how.kernel), (a.shape[1], (y if x is None else x).shape[1])
     before, by = _before(how), transforms(a, y if x is None else x)
     shares = lanes(pieces(y if x is None else x, a.shape[2:], outputs, by.block_bytes))
-    sums = np.zeros((len(shares), 4**axes, outputs, inputs), a.dtype)
+    sums = np.empty((len(shares), 4**axes, outputs, inputs), a.dtype)
     weight = None if y is None else _weights(w, OF_GRADIENT)
     overlaps = None if y is None else Overlaps(y, a.shape[2:], before)
     bad: list[Piece] = []
 
     def work(lane: int) -> None:
         total = sums[lane]
-        for piece in shares[lane]:
+        for i, piece in enumerate(shares[lane]):
             steps: Steps = []
             g = by.given(a, piece, steps)
             if x is not None:
                 v = by.seen(x, piece, before, steps)
-                part = scratch.empty("product", total.shape, v)
-                steps += [(np.matmul, (g.swapaxes(1, 2), v, part)), (np.add, (total, part, total))]
+                product = scratch.empty("product", total.shape, v) if i else total
+                steps.append((np.matmul, (g.swapaxes(1, 2), v, product)))
+                if i:
+                    steps.append((np.add, (total, product, total)))
             if overlaps is not None:
                 m = scratch.empty(f"axis {axes - 1}", (*g.shape[:2], inputs), g)
                 steps.append((np.matmul, (g, weight, m)))
@@ -194,7 +206,9 @@ def _pull(a: Any, x: Any, w: Any, how: Windows, y: Any) -> tuple[list[slice], An
 
 def _of_sums(sums: Any, kernel: tuple) -> Any:
     """Gᵀ Σ of the lanes' sums (…, 4ᵃ, O, C), as (O, C, *kernel); None where it is not finite."""
-    axes, (outputs, inputs) = len(kernel), sums.shape[2:]
-    transform = OF_GRADIENT[axes - 1].astype(sums.dtype)
-    y = sums.sum(0).reshape((4**axes, -1)).T @ transform
-    return y.reshape((outputs, inputs, *kernel)) if np.isfinite(y).all() else None
+    outputs, inputs = sums.shape[2:]
+    transform = OF_GRADIENT[len(kernel) - 1].astype(sums.dtype)
+    total = sums.sum(0).reshape((len(transform), -1)).T
+    y = np.empty((outputs, inputs, *kernel), sums.dtype)
+    _tall(total, transform, y.reshape((len(total), -1)))
+    return y if finite(y) else None
