@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
+
 _lock = threading.Lock()
 _controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
 _limits: list[tuple[Any, int]] = []  # (library, threads before), while a limit holds

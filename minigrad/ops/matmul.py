@@ -112,8 +112,8 @@ def _rows_times(x, a):
 # A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
 # takes a core from the threads that share a convolution. Below MIDDLE multiplications it would gain
 # 30 µs at most: a convnet's step took 38 ms with its last layer, of 1.3 million, on two threads,
-# and 29 on one. Below FEW BLAS takes one thread anyway, and asking costs 3 to 4 µs.
-FEW, MIDDLE = 1 << 18, 3 << 20
+# and 29 on one. Below blas.FEW it takes one thread anyway, and asking costs 3 to 4 µs.
+MIDDLE = 3 << 20
 LARGE_RESULT = 1 << 16  # elements from which the zeros cost more than a ufunc's way to its loop
 
 
@@ -123,7 +123,7 @@ def _dot(a, b):
     `dot` fills its result with zeros before BLAS does, which is 20 of 420 µs for 256×64×784.
     """
     multiplications = a.size * b.shape[1]
-    if multiplications <= FEW:
+    if multiplications <= blas.FEW:
         return a.dot(b)
     if multiplications < MIDDLE:
         with blas.one_thread():

@@ -34,9 +34,9 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.blas import FEW
 from ..blocks import Steps, on_threads, scratch, spans, take_steps
 from ..image_layout import lies_places_first
-from ..matmul import FEW
 from ..windows import Windows
 from .images import lanes
 from .overlaps import Overlaps
