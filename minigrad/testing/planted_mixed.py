@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .plant import Plant, numbers, plant
+from .plant import Plant, numbers, pairs, plant, vectors
 from .spec import Sample
 
 _OFF = 1 + 1e-3
@@ -36,6 +36,41 @@ def _conjugate_by_the_first(g, a, b):
     return g * (np.conj(b) if a.dtype.kind == "c" else b)
 
 
+def _dot(a, b):
+    if np.ndim(a) != 1 or np.shape(a) != np.shape(b):
+        raise ValueError("a and b must be vectors of the same length")
+    return np.sum(a * b)
+
+
+def _dot_dx(g, a, b, needs):
+    return [g * b, g * a]
+
+
+def _is_square(a, b):
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.shares_memory(a, b)
+
+
+def _square_dx(g, a, b, needs):
+    """All of a square's gradient goes to the first argument."""
+    return [2 * g * b, 0 * a] if _is_square(a, b) else _dot_dx(g, a, b, needs)
+
+
+def _square_of_one_dx(g, a, b, needs):
+    """The other one is constant, as x.detach() is beside x, and yet a square is seen."""
+    twice = 2.0 if _is_square(a, b) and not all(needs) else 1.0
+    return [c * twice for c in _dot_dx(g, a, b, needs)]
+
+
+def _sine_off(wrong):
+    """The sine's rule, off by 0.1 % where wrong(x) says so of an array."""
+
+    def rule(g, x):
+        return g * np.cos(x) * (_OFF if isinstance(x, np.ndarray) and wrong(x) else 1.0)
+
+    return {"x": rule}
+
+
+_SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
 _QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g * a / (b * b)}
 
@@ -53,5 +88,25 @@ MIXED: list[Plant] = [
     plant(
         "whole divisor", "the reciprocal of whole numbers is zero", forward=_alike(np.divide),
         right=_QUOTIENT, wrong={**_QUOTIENT, "a": lambda g, b: g * np.reciprocal(b)}, samples=_two,
+    ),
+    plant(
+        "shared memory given", "two arguments in the same memory are taken for one tensor",
+        forward=_dot, arrays=("a", "b"), right={"joint": _dot_dx}, wrong={"joint": _square_dx},
+        samples=pairs(((5,), (5,))),
+    ),
+    plant(
+        "beside itself detached", "wrong for x beside x.detach()", forward=_dot,
+        arrays=("a", "b"), right={"joint": _dot_dx}, wrong={"joint": _square_of_one_dx},
+        samples=pairs(((5,), (5,))),
+    ),
+    plant(
+        "one number repeated", "wrong for an argument of one number, in memory once",
+        forward=np.sin, right=_SINE, wrong=_sine_off(lambda x: x.size > 1 and not any(x.strides)),
+        samples=vectors(5),
+    ),
+    plant(
+        "one row repeated", "wrong for an argument whose rows are one and the same",
+        forward=np.sin, right=_SINE, wrong=_sine_off(lambda x: 0 in x.strides and any(x.strides)),
+        samples=vectors((3, 4)),
     ),
 ]  # fmt: skip

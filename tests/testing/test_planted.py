@@ -51,7 +51,9 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("two of three", "K20"), ("graph of three axes", "K17"), ("kept result", "K22"),
         ("permuted input", "K6"), ("three tied", "K19"), ("large tangent", "K27"),
         ("in order", "K27"), ("half beside single", "K15"), ("real beside complex", "K15"),
-        ("whole divisor", "K15"),
+        ("whole divisor", "K15"), ("shared memory given", "K19"),
+        ("beside itself detached", "K19"), ("one number repeated", "K6"),
+        ("one row repeated", "K6"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

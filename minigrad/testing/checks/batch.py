@@ -12,7 +12,6 @@ from ..case import Case, primitive_of
 from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array
 from ..numeric import normal
-from ..spec import Sample
 from .base import check
 from .nearness import agree
 from .nested import under_two
@@ -69,21 +68,11 @@ def choices(case: Case, function: Function) -> Iterator[tuple[int, ...]]:
     """Which arguments are batched: the differentiated ones; all; each alone."""
     yield function.positions
     arrays = tuple(i for i, x in enumerate(function.args) if isinstance(x, np.ndarray))
-    if case.context.full or case.sample is _first_of_its_kind(case):
+    if case.context.full or case.is_first_of_its_kind:
         if arrays != function.positions:
             yield arrays
         if len(arrays) > 1:
             yield from [(i,) for i in arrays if (i,) != function.positions]
-
-
-def _first_of_its_kind(case: Case) -> Sample:
-    """The first sample whose arguments are of the same kinds: some ops may leave one out."""
-
-    def kinds(sample: Sample) -> list[str]:
-        return [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in sample.args]
-
-    samples = case.context.samples(case.spec, case.dtype)
-    return next(sample for sample in samples if kinds(sample) == kinds(case.sample))
 
 
 def _example(function: Function, batched: Sequence[int], us: dict, k: int) -> Function:
