@@ -70,6 +70,16 @@ def _sine_off(wrong):
     return {"x": rule}
 
 
+def _off_with_graph(dtype):
+    """The sine's rule, whose derivative lacks its part by x with create_graph in this dtype."""
+
+    def rule(g, x):
+        detached = hasattr(x, "node") and x.dtype == dtype
+        return g * np.cos(x.detach() if detached else x)
+
+    return {"x": rule}
+
+
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
 _QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g * a / (b * b)}
@@ -108,5 +118,15 @@ MIXED: list[Plant] = [
         "one row repeated", "wrong for an argument whose rows are one and the same",
         forward=np.sin, right=_SINE, wrong=_sine_off(lambda x: 0 in x.strides and any(x.strides)),
         samples=vectors((3, 4)),
+    ),
+    plant(
+        "detached in single", "the second derivative is wrong in float32 alone", forward=np.sin,
+        right=_SINE, wrong=_off_with_graph(np.float32), samples=vectors(5),
+        dtypes=("float64", "float32"),
+    ),
+    plant(
+        "detached in half", "the second derivative is wrong in float16 alone", forward=np.sin,
+        right=_SINE, wrong=_off_with_graph(np.float16), samples=vectors(5),
+        dtypes=("float64", "float16"),
     ),
 ]  # fmt: skip

@@ -7,7 +7,8 @@ import numpy as np
 
 from ..case import DOUBLE, Case, Context, is_elementwise, primitive_of
 from ..errors import DoesNotApply, GradcheckError, Skipped
-from ..function import Function
+from ..function import Arrays, Function, Pullback
+from ..numeric import length, normal, pack
 from ..spec import OpSpec
 from .base import check
 from .forward import widened
@@ -17,6 +18,8 @@ from .roundings import along_itself, coarsest, size_of_terms, summed
 # mpmath differentiates by differences at twice the digits: of expm1(−600) = −1 + 10⁻²⁶¹, 50 digits
 # would leave nothing
 _DIGITS = 320
+_SECOND = 400  # ε of a second derivative's length; right rules are off by 40 at most
+_SMALL = 0.02  # of all second derivatives together, or of the direction: less may be rounding
 
 
 @check("K15", "rules in narrow and mixed dtypes against the double-precision rule", per="every",
@@ -58,6 +61,8 @@ def k15(case: Case) -> int:
         along_itself(g, d, eps * terms**0.5, f"the gradient of argument {i}")
     if case.primitive is not None and case.primitive.jvp_rule is not None:
         forward_mode(case, function, wide)
+    if case.context.full or case.is_first_of_its_kind:
+        count += second_order(case, function, wide, values)
     return count + sum(g.size for g in narrow)
 
 
@@ -74,6 +79,30 @@ def forward_mode(case: Case, function: Function, wide: Function) -> None:
                 f"{float(np.max(np.abs(widened(t) - d))):.3g} from that in double precision"
             )
         along_itself(t, d, 8 * coarsest(case), f"forward mode: the tangent of result {i}")
+
+
+def second_order(case: Case, function: Function, wide: Function, values: Arrays) -> int:
+    """The gradient of the gradient, by x and by the cotangent, as a whole for each; how many.
+
+    Of parts far smaller than all together, or than the direction, the rounding may be all there
+    is: those are held to a share of the larger one.
+    """
+    rng = case.rng("K15", "second order")
+    point, ws = [*function.xs, *normal(rng, values)], normal(rng, function.xs)
+    found = Pullback(function).vjp(point, ws)
+    exact = Pullback(wide).vjp([widened(x) for x in point], [widened(w) for w in ws])
+    sizes = [length(np.abs(d)) for d in exact]
+    least = _SMALL * max(length(np.array(sizes)), length(pack(ws)))
+    for i, (g, d, size) in enumerate(zip(found, exact, sizes, strict=True)):
+        allowed = _SECOND * coarsest(case) * max(size, least)
+        error = length(np.abs(widened(g) - d))
+        if not error <= allowed:
+            names = Pullback(function).names
+            raise GradcheckError(
+                f"the second derivative by {names[min(i, len(names) - 1)]} in {g.dtype} is off by "
+                f"{error:.3g} from that in double precision, which is of length {size:.3g}"
+            )
+    return len(found)
 
 
 # Where the derivative is to be accurate relative to itself in the tails as well.
