@@ -80,6 +80,31 @@ def _off_with_graph(dtype):
     return {"x": rule}
 
 
+def _with_batch_rule(batched):
+    """vmap runs the sine as the wrong one's batched(op, x) says, the right one's on all at once."""
+
+    def adapt(entry):
+        def rule(op, xs, where, params):
+            return batched(op, xs[0]) if "wrong" in entry.name else op(xs[0])
+
+        entry.batch(rule)
+        return entry
+
+    return adapt
+
+
+def _off_in_single(op, x):
+    return op(x) * (_OFF if x.dtype == np.float32 else 1.0)
+
+
+def _in_fours(op, x):
+    """What four leave over is taken from the end, of whose four the wrong ones are kept."""
+    whole, rest = x.shape[0] // 4 * 4, x.shape[0] % 4
+    parts = [op(x[i : i + 4]) for i in range(0, whole, 4)]
+    last = [op(x[-4:])[:rest]] if whole and rest else [op(x)] if rest else []
+    return np.concatenate(parts + last)
+
+
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
 _QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g * a / (b * b)}
@@ -128,5 +153,15 @@ MIXED: list[Plant] = [
         "detached in half", "the second derivative is wrong in float16 alone", forward=np.sin,
         right=_SINE, wrong=_off_with_graph(np.float16), samples=vectors(5),
         dtypes=("float64", "float16"),
+    ),
+    plant(
+        "batch in single", "vmap is wrong in float32 alone", forward=np.sin, right=_SINE,
+        wrong=_SINE, samples=vectors(5), call=_with_batch_rule(_off_in_single),
+        dtypes=("float64", "float32"),
+    ),
+    plant(
+        "batch in fours", "vmap is wrong for the examples beyond a multiple of four",
+        forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(5),
+        call=_with_batch_rule(_in_fours),
     ),
 ]  # fmt: skip

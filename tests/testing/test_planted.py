@@ -54,6 +54,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("whole divisor", "K15"), ("shared memory given", "K19"),
         ("beside itself detached", "K19"), ("one number repeated", "K6"),
         ("one row repeated", "K6"), ("detached in single", "K15"), ("detached in half", "K15"),
+        ("batch in single", "K23"), ("batch in fours", "K23"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):
