@@ -105,6 +105,21 @@ def _in_fours(op, x):
     return np.concatenate(parts + last)
 
 
+def _weighted(x, w=None):
+    if w is not None and np.shape(w) != np.shape(x):
+        raise ValueError("x and w must have the same shape")
+    return np.sin(x) if w is None else np.sin(x) * w
+
+
+def _weighted_dx(g, x, w):
+    return g * np.cos(x) if w is None else g * np.cos(x) * w
+
+
+def _off_without_weight(g, x, w):
+    return _weighted_dx(g, x, w) * (_OFF if w is None else 1.0)
+
+
+_WEIGHTED = {"x": _weighted_dx, "w": lambda g, x: g * np.sin(x)}
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
 _QUOTIENT = {"a": lambda g, b: g / b, "b": lambda g, a, b: -g * a / (b * b)}
@@ -163,5 +178,19 @@ MIXED: list[Plant] = [
         "batch in fours", "vmap is wrong for the examples beyond a multiple of four",
         forward=np.sin, right=_SINE, wrong=_SINE, samples=vectors(5),
         call=_with_batch_rule(_in_fours),
+    ),
+    plant(
+        "weight left out", "wrong without an argument that every sample gives", forward=_weighted,
+        arrays=("x", "w"), optional=("w",), right=_WEIGHTED, samples=_two,
+        wrong={**_WEIGHTED, "x": _off_without_weight},
+    ),
+    plant(
+        "four axes", "wrong for four axes, as in no sample", forward=np.sin, right=_SINE,
+        wrong=_sine_off(lambda x: x.ndim == 4), samples=vectors(5),
+    ),
+    plant(
+        "four axes of elements", "a row of the table is wrong for four axes, as in no sample",
+        forward=np.sin, right=_SINE, wrong=_sine_off(lambda x: x.ndim == 4), samples=vectors(5),
+        kind="elementwise",
     ),
 ]  # fmt: skip

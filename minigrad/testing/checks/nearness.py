@@ -77,8 +77,12 @@ def agree(found: np.ndarray, expected: np.ndarray, what: str) -> None:
         raise GradcheckError(
             f"{what} is {found.dtype} {found.shape}, alone {expected.dtype} {expected.shape}"
         )
-    finite = np.abs(expected[np.isfinite(expected)])
     part = AGREE[np.real(found).itemsize] if is_differentiable(found.dtype) else 0.0
+    if part and expected.size:
+        room = part * np.abs(expected).max()
+        if room < np.inf and (np.abs(found - expected) <= room).all():  # as nearly always, and fast
+            return
+    finite = np.abs(expected[np.isfinite(expected)])
     close = np.isclose(found, expected, part, part * finite.max(initial=0.0), equal_nan=True)
     if not close.all():
         where = tuple(int(i) for i in np.argwhere(~np.atleast_1d(close))[0])[: found.ndim]
