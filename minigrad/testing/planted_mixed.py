@@ -119,6 +119,14 @@ def _off_without_weight(g, x, w):
     return _weighted_dx(g, x, w) * (_OFF if w is None else 1.0)
 
 
+def _with_step_at_zero(entry):
+    """Forward mode of max(x, 0): at zero 0 as in reverse mode, 1 of the wrong one."""
+    wrong = "wrong" in entry.name
+    entry.jvp(lambda x_t, x: x_t * (x >= 0 if wrong else x > 0))
+    return entry
+
+
+_RELU = {"x": lambda g, x: g * (x > 0)}
 _WEIGHTED = {"x": _weighted_dx, "w": lambda g, x: g * np.sin(x)}
 _SINE = {"x": lambda g, x: g * np.cos(x)}
 _PRODUCT = {"a": lambda g, b: g * np.conj(b), "b": lambda g, a: g * np.conj(a)}
@@ -192,5 +200,10 @@ MIXED: list[Plant] = [
         "four axes of elements", "a row of the table is wrong for four axes, as in no sample",
         forward=np.sin, right=_SINE, wrong=_sine_off(lambda x: x.ndim == 4), samples=vectors(5),
         kind="elementwise",
+    ),
+    plant(
+        "tangent at a kink", "forward mode has another convention at zero than reverse mode",
+        forward=lambda x: np.maximum(x, 0.0), right=_RELU, wrong=_RELU, samples=vectors(5),
+        call=_with_step_at_zero,
     ),
 ]  # fmt: skip
