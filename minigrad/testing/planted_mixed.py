@@ -126,6 +126,10 @@ def _with_step_at_zero(entry):
     return entry
 
 
+def _off_in_the_tails(g, x):
+    return g * np.cos(x) * np.where(np.abs(x) > 50, _OFF, 1.0)
+
+
 _RELU = {"x": lambda g, x: g * (x > 0)}
 _WEIGHTED = {"x": _weighted_dx, "w": lambda g, x: g * np.sin(x)}
 _SINE = {"x": lambda g, x: g * np.cos(x)}
@@ -205,5 +209,9 @@ MIXED: list[Plant] = [
         "tangent at a kink", "forward mode has another convention at zero than reverse mode",
         forward=lambda x: np.maximum(x, 0.0), right=_RELU, wrong=_RELU, samples=vectors(5),
         call=_with_step_at_zero,
+    ),
+    plant(
+        "in the tails", "wrong for elements beyond 50, as in no sample", forward=np.sin,
+        right=_SINE, wrong={"x": _off_in_the_tails}, samples=vectors(5), kind="elementwise",
     ),
 ]  # fmt: skip

@@ -56,7 +56,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("one row repeated", "K6"), ("detached in single", "K15"), ("detached in half", "K15"),
         ("batch in single", "K23"), ("batch in fours", "K23"),
         ("weight left out", "K17"), ("four axes", "K17"), ("four axes of elements", "K17"),
-        ("tangent at a kink", "K27"),
+        ("tangent at a kink", "K27"), ("in the tails", "K27"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -15,6 +15,7 @@ from .nearness import moves_values
 from .pushed import require_modes_agree
 
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
+_FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
 _WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
 _APART = 0.017  # what tells two arguments' values from one another: ties are kinks
 _FACTORS = (-1.0, 3.0, 0.2)
@@ -93,8 +94,9 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
 def on_grid(spec: OpSpec, sample: Sample) -> int:
     """How many partials at the points of a grid were compared."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
+    values = (*_VALUES, *_FAR) if len(places) < 3 else _VALUES  # all combinations are many
     rows = [
-        [s * (v + _APART * k) for v in _VALUES for s in (1, -1)] + list(_WHOLE)
+        [s * (v + _APART * k) for v in values for s in (1, -1)] + list(_WHOLE)
         for k in range(len(places))
     ]
     grid = [x.reshape(-1) for x in np.meshgrid(*rows, indexing="ij")]
