@@ -16,7 +16,7 @@ from .nearness import agree
 from .pushed import has_jvp_rule
 
 
-@check("K19", "tied arguments: the gradient of f(x, x) is the sum of both; shared memory is none",
+@check("K19", "tied arguments: the gradient of f(x, x) is the sum of both; shared memory is no tie",
        optional=True)  # fmt: skip
 def k19(case: Case) -> int:
     function, count = case.function(), 0
