@@ -120,6 +120,17 @@ class Case:
     def primitive(self) -> Primitive | None:
         return primitive_of(self.spec)
 
+    @property
+    def is_first_of_its_kind(self) -> bool:
+        """Whether no sample before it has the same kinds of arguments: some may be left out."""
+
+        def kinds(sample: Sample) -> list[str]:
+            return [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in sample.args]
+
+        samples = self.context.samples(self.spec, self.dtype)
+        first = next(sample for sample in samples if kinds(sample) == kinds(self.sample))
+        return first is self.sample
+
     def rng(self, *words: Any) -> np.random.Generator:
         return self.context.rng(self.spec.name, self.name, *words)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core.registry import op
 from minigrad.func import jvp, vjp, vmap
 from minigrad.ops.attention import calls, drops
 
@@ -306,3 +307,10 @@ def test_given_angles_are_those_of_the_positions():
     np.testing.assert_array_equal(
         mg.rotary(x, cos=cos, sin=sin).numpy(), mg.rotary(x, base=100.0).numpy()
     )
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2])
+def test_blocks_refuse_whole_numbers_whose_gradient_they_could_not_fill(whole):
+    arrays = [np.ones(shape, int if i == whole else float) for i, shape in enumerate(SHAPES)]
+    with pytest.raises(ValueError, match=f"{'qkv'[whole]} must be a floating array, got int64"):
+        op.attention_blocks(*map(mg.tensor, arrays), scale=0.5)

@@ -120,6 +120,15 @@ def test_the_inverse_power_transform_undoes_it_and_so_do_its_slopes(p):
     np.testing.assert_allclose(undone.numpy(), np.ones(4), rtol=1e-13)
 
 
+@pytest.mark.parametrize("name", ["inv_boxcox", "inv_boxcox1p"])
+@pytest.mark.parametrize("p", [0.0, 0.03, 0.047])
+def test_the_inverse_power_transform_s_slope_keeps_its_digits_where_its_value_is_near_0(name, p):
+    x = mg.tensor(-14.3, requires_grad=True)
+    getattr(mg.special, name)(x, mg.tensor(p)).backward()
+    exact = np.exp(np.log1p(-14.3 * p) * (1 / p - 1)) if p else np.exp(-14.3)
+    np.testing.assert_allclose(x.grad.item(), exact, rtol=1e-13)
+
+
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "betainc"])
 def test_a_quantile_moves_so_that_its_probability_stays(name):
     """The total derivative of P(a, quantile(a, q)) in a is 0, in q is 1."""

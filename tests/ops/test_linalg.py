@@ -331,6 +331,20 @@ def test_a_matrix_norm_over_any_two_axes_keeps_them_where_they_were(axis, ord):
     np.testing.assert_allclose(y.data, np.linalg.norm(x, ord, axis, keepdims=True), rtol=1e-13)
 
 
+@pytest.mark.parametrize("kinds", ["rrc", "rcr", "crr", "rcc", "crc", "ccr"])
+def test_sylvester_s_equation_is_solved_where_some_matrices_are_real_and_some_complex(kinds):
+    pytest.importorskip("scipy")
+    shapes = (4, 4), (3, 3), (4, 3)
+    a, b, q = (
+        rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if kind == "c" else 0)
+        for kind, shape in zip(kinds, shapes, strict=True)
+    )
+    # complex eigenvalues, so that the real Schur form is not triangular
+    a, b = (np.eye(len(x)) + x - x.T for x in (a, b))
+    y = mg.linalg.solve_sylvester(mg.tensor(a), mg.tensor(b), mg.tensor(q)).numpy()
+    np.testing.assert_allclose(a @ y + y @ b, q, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8])
 def test_roots_and_sylvester_s_equation_of_whole_numbers_keep_their_fractions(dtype):
     pytest.importorskip("scipy")

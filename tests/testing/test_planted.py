@@ -50,7 +50,13 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("mixed dtypes", "K15"), ("one of three unused", "K20"), ("unused beside a graph", "K20"),
         ("two of three", "K20"), ("graph of three axes", "K17"), ("kept result", "K22"),
         ("permuted input", "K6"), ("three tied", "K19"), ("large tangent", "K27"),
-        ("in order", "K27"),
+        ("in order", "K27"), ("half beside single", "K15"), ("real beside complex", "K15"),
+        ("whole divisor", "K15"), ("shared memory given", "K19"),
+        ("beside itself detached", "K19"), ("one number repeated", "K6"),
+        ("one row repeated", "K6"), ("detached in single", "K15"), ("detached in half", "K15"),
+        ("batch in single", "K23"), ("batch in fours", "K23"),
+        ("weight left out", "K17"), ("four axes", "K17"), ("four axes of elements", "K17"),
+        ("tangent at a kink", "K27"), ("in the tails", "K27"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import is_floating
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import sum_to, widen
@@ -68,6 +69,9 @@ class Drops:
 
 def _check(q: Any, k: Any, v: Any, **others: tuple) -> None:
     """Refuse arrays that do not belong together; others: (array, its shape by the rule)."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not is_floating(x.dtype):  # its gradient could not be filled in place
+            raise ValueError(f"{name} must be a floating array, got {x.dtype}")
     rule = "q (..., L, E), k (..., S, E), v (..., S, F) with equal leading axes"
     fit = q.ndim >= 2 and k.shape == (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1])
     if not fit or v.ndim < 1 or v.shape[:-1] != k.shape[:-1]:

@@ -54,12 +54,12 @@ def _inv_boxcox_dp(x: Any, p: Any) -> Any:
     far = np.where(near, 1, t)
     quotient = (far / (1 + far) - np.log1p(far)) / np.square(far)
     series = hypergeometric(np.where(near, -t, 0), above=(2.0, 2.0), below=(3.0,))
-    return np.square(x) * np.where(near, -0.5 * series, quotient) * (1 + inv_boxcox1p(x, p))
+    return np.square(x) * np.where(near, -0.5 * series, quotient) * inv_boxcox(x, p)
 
 
 def _inv_boxcox_dx(x: Any, p: Any) -> Any:
     x = with_fractions(widen(x))
-    return (1 + inv_boxcox1p(x, p)) / (1 + x * p)
+    return inv_boxcox(x, p) / (1 + x * p)
 
 
 inv_boxcox = elementwise(

@@ -21,6 +21,9 @@ def solve_sylvester(a, b, q):
             f"a must be (…, m, m), b (…, n, n), q (…, m, n); got {a.shape}, {b.shape}, {q.shape}"
         )
     a, b, q = map(as_floating, (a, b, q))
+    if any(x.dtype.kind == "c" for x in (a, b, q)):
+        # SciPy's Schur form of a real matrix has 2 × 2 blocks, which it then reads as triangular
+        a, b = (x if x.dtype.kind == "c" else x.astype(np.result_type(x, 1j)) for x in (a, b))
     y = on_stacks(scipy_function("solve_sylvester", a), *map(finite, (a, b, q)))
     return y.astype(np.result_type(a, b, q), copy=False)
 

@@ -12,12 +12,13 @@ from ..case import Case, primitive_of
 from ..errors import DoesNotApply
 from ..function import Arrays, Function, as_array, floating_results, is_smooth_array
 from ..numeric import normal
-from ..spec import Sample
 from .base import check
 from .nearness import agree
 from .nested import under_two
 
 _EXAMPLES = 3
+_TIMES = 11  # how often these come in turn where there are to be many
+_SINGLE = {"float64": "float32", "complex128": "complex64"}
 _STEP = 0.01  # how far each example lies from the one before: inside the same domain
 
 
@@ -25,6 +26,7 @@ _STEP = 0.01  # how far each example lies from the one before: inside the same d
 def k23(case: Case) -> int:
     """Three examples with all arguments batched, and with each one alone, indices too.
 
+    Many examples in single precision as well, for what batch rules do in blocks or by the dtype.
     At the fast level all that a gradient is taken by are batched in every sample, the rest is made
     on the first sample of each kind, and two transforms at once on the first.
     """
@@ -35,6 +37,8 @@ def k23(case: Case) -> int:
     if "generator" in case.sample.params or (entry is not None and "generator" in entry.defaults):
         raise DoesNotApply("random numbers, for which vmap has policies of its own")
     count = under_vmap(function, choices(case, function), rng)
+    if case.context.full or case.is_first_of_its_kind:
+        count += many_under_vmap(case, function)
     if case.sample is next(iter(case.context.samples(case.spec, case.dtype))):
         vs, us = normal(rng, function.value(function.xs)), normal(rng, function.xs)
         along = dict(zip(function.positions, us, strict=True))
@@ -65,25 +69,40 @@ def under_vmap(
     return count
 
 
+def many_under_vmap(case: Case, function: Function) -> int:
+    """How many comparisons (1, or 0 where vmap refuses) were made of 33 examples, three in turn.
+
+    In single precision where the op takes that: batch rules may go by the dtype, or in blocks.
+    """
+    dtype = _SINGLE[case.dtype]
+    args = [_in_dtype(x, dtype) if dtype in case.spec.dtypes else x for x in function.args]
+    few = Function(function.fn, args, function.params, function.positions, function.names)
+    rng = case.rng("K23", "many")
+    vs = normal(rng, few.value(few.xs))
+    us = dict(zip(few.positions, normal(rng, few.xs), strict=True))
+    examples = [_example(few, few.positions, us, k) for k in range(_EXAMPLES)]
+    cotangents = [[v * (1 + k) for v in vs] for k in range(_EXAMPLES)]
+    try:
+        _as_one_by_one(examples, few.positions, cotangents, _TIMES)
+    except DoesNotApply:
+        return 0
+    return 1
+
+
+def _in_dtype(x: Any, dtype: str) -> Any:
+    """x in this dtype where it is of that kind: there may be real arguments beside complex ones."""
+    return x.astype(dtype) if is_smooth_array(x) and x.dtype.kind == np.dtype(dtype).kind else x
+
+
 def choices(case: Case, function: Function) -> Iterator[tuple[int, ...]]:
     """Which arguments are batched: the differentiated ones; all; each alone."""
     yield function.positions
     arrays = tuple(i for i, x in enumerate(function.args) if isinstance(x, np.ndarray))
-    if case.context.full or case.sample is _first_of_its_kind(case):
+    if case.context.full or case.is_first_of_its_kind:
         if arrays != function.positions:
             yield arrays
         if len(arrays) > 1:
             yield from [(i,) for i in arrays if (i,) != function.positions]
-
-
-def _first_of_its_kind(case: Case) -> Sample:
-    """The first sample whose arguments are of the same kinds: some ops may leave one out."""
-
-    def kinds(sample: Sample) -> list[str]:
-        return [x.dtype.kind if isinstance(x, np.ndarray) else "" for x in sample.args]
-
-    samples = case.context.samples(case.spec, case.dtype)
-    return next(sample for sample in samples if kinds(sample) == kinds(case.sample))
 
 
 def _example(function: Function, batched: Sequence[int], us: dict, k: int) -> Function:
@@ -97,16 +116,20 @@ def _example(function: Function, batched: Sequence[int], us: dict, k: int) -> Fu
     return Function(function.fn, args, function.params, function.positions, function.names)
 
 
-def _as_one_by_one(examples: list[Function], batched: tuple[int, ...], vs: list[Arrays]) -> None:
-    """Value and gradient of the batch against those of its examples, for one cotangent or many."""
-    pairs = zip(examples, vs * len(examples) if len(vs) == 1 else vs, strict=True)
+def _as_one_by_one(
+    examples: list[Function], batched: tuple[int, ...], vs: list[Arrays], times: int = 1
+) -> None:
+    """Value and gradient of the batch, of the examples so many times in turn, against those of its
+    examples; for one cotangent or many."""
+    n = len(examples)
+    pairs = zip(examples, vs * n if len(vs) == 1 else vs, strict=True)
     try:
         expected = [(f.value(f.xs), f.vjp(f.xs, v)) for f, v in pairs]
     except Exception as error:
         raise DoesNotApply(f"another example is outside the op's domain ({error})") from error
     if any(y.shape != v.shape for values, _ in expected for y, v in zip(values, vs[0])):
         raise DoesNotApply("the shape of the result depends on values")
-    values, gradients, alone = _under_vmap(examples, batched, vs)
+    values, gradients, alone = _under_vmap(examples * times, batched, vs * times)
     function, what = examples[0], f"with arguments {[*batched]} batched"
     for k, (ys, gs) in enumerate(expected):
         for i, y in enumerate(ys):
@@ -115,6 +138,9 @@ def _as_one_by_one(examples: list[Function], batched: tuple[int, ...], vs: list[
         for i, g in enumerate(gs):
             name = function.names[function.positions[i]]
             agree(gradients[i][k], g, f"under vmap the gradient of {name}, example {k}, {what}")
+    for found in (*values, *alone, *gradients) if times > 1 else ():
+        turns = np.concatenate([found[:n]] * (times - 1))
+        agree(found[n:], turns, f"under vmap, of {times * n} examples, one from the {n + 1}th on")
 
 
 def _under_vmap(

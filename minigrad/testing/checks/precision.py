@@ -5,22 +5,24 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import finfo
-from ..case import Case, Context, is_elementwise, primitive_of
+from ..case import DOUBLE, Case, Context, is_elementwise, primitive_of
 from ..errors import DoesNotApply, GradcheckError, Skipped
-from ..function import Function, is_smooth_array
+from ..function import Arrays, Function, Pullback
+from ..numeric import length, normal, pack
 from ..spec import OpSpec
 from .base import check
 from .forward import widened
-from .spread import summed_to
+from .mixed import of_mixed_dtypes
+from .roundings import along_itself, coarsest, size_of_terms, summed
 
 # mpmath differentiates by differences at twice the digits: of expm1(−600) = −1 + 10⁻²⁶¹, 50 digits
 # would leave nothing
 _DIGITS = 320
-_SHARE = 0.05  # of a gradient, in its own direction: a wrong factor shows there, roundings cancel
+_SECOND = 400  # ε of a second derivative's length; right rules are off by 40 at most
+_SMALL = 0.02  # of all second derivatives together, or of the direction: less may be rounding
 
 
-@check("K15", "rules in narrow dtypes against the double-precision rule", per="narrow",
+@check("K15", "rules in narrow and mixed dtypes against the double-precision rule", per="every",
        optional=True)  # fmt: skip
 def k15(case: Case) -> int:
     """≤ 4 ULP of max(|d|, 1), times √n where n terms were summed; cotangents of ±1.
@@ -32,6 +34,9 @@ def k15(case: Case) -> int:
     function = case.function()
     if not function.xs or not (values := function.value(function.xs)):
         raise DoesNotApply("a sample without a gradient")
+    count = of_mixed_dtypes(case)
+    if case.dtype in DOUBLE:
+        return count
     wide_args = [widened(x) for x in case.sample.args]
     wide = Function(function.fn, wide_args, function.params, function.positions)
     rng = case.rng("K15")
@@ -43,7 +48,7 @@ def k15(case: Case) -> int:
     exact = wide.vjp(wide.xs, wide_vs)
     for i, (g, d) in enumerate(zip(narrow, exact, strict=True)):
         ulps = 8 if any(x.dtype.kind == "c" for x in (d, *wide_vs)) else 4
-        eps = ulps * _coarsest(case)
+        eps = ulps * coarsest(case)
         allowed = eps * size_of_terms(case, wide, wide_vs, i, d)
         wrong = ~(np.abs(widened(g) - d) <= allowed)
         if wrong.any():
@@ -56,45 +61,9 @@ def k15(case: Case) -> int:
         along_itself(g, d, eps * terms**0.5, f"the gradient of argument {i}")
     if case.primitive is not None and case.primitive.jvp_rule is not None:
         forward_mode(case, function, wide)
-    if case.dtype == "float32" and len(function.xs) > 1:
-        one_narrow_argument(case, wide, wide_vs)
-    return sum(g.size for g in narrow)
-
-
-def one_narrow_argument(case: Case, wide: Function, vs: list) -> None:
-    """Each argument in float32 beside others in float64: gradients of their arguments' dtypes, as
-    near to those in double precision as float32 is. Ops may refuse the mixture."""
-    exact = wide.vjp(wide.xs, vs)
-    for i, x in enumerate(wide.xs):
-        xs = [*wide.xs[:i], x.astype(np.float32), *wide.xs[i + 1 :]]
-        try:
-            narrow_vs = [v.astype(y.dtype) for v, y in zip(vs, wide.value(xs), strict=True)]
-        except Exception:
-            continue
-        for k, (g, d) in enumerate(zip(wide.vjp(xs, narrow_vs), exact, strict=True)):
-            what = f"the gradient of argument {k}, where argument {i} alone is in float32,"
-            allowed = 4 * _coarsest(case) * size_of_terms(case, wide, vs, k, d)
-            if not (np.abs(g - d) <= allowed).all():
-                raise GradcheckError(
-                    f"{what} is off by {float(np.max(np.abs(g - d))):.3g} from that in float64"
-                )
-            along_itself(g, d, 4 * _coarsest(case), what)
-
-
-def size_of_terms(case: Case, wide: Function, vs: list, i: int, d: np.ndarray) -> np.ndarray:
-    """max(|d|, 1) times √n of the n terms that may be summed into each entry of d.
-
-    Where an elementwise op broadcast, the terms are known: theirs are the roundings, which may be
-    far larger than those of a sum in which they cancelled.
-    """
-    if not is_elementwise(case.spec) or d.size == vs[0].size:
-        return np.maximum(np.abs(d), 1) * np.sqrt(summed(case, d, vs))
-    arrays = np.broadcast_arrays(*[x for x in wide.args if isinstance(x, np.ndarray)])
-    rest = iter(arrays)
-    args = [next(rest) if isinstance(x, np.ndarray) else x for x in wide.args]
-    full = Function(wide.fn, args, wide.params, wide.positions)
-    terms = np.maximum(np.abs(full.vjp(full.xs, vs)[i]), 1)
-    return np.sqrt(summed_to(terms**2, d.shape))
+    if case.context.full or case.is_first_of_its_kind:
+        count += second_order(case, function, wide, values)
+    return count + sum(g.size for g in narrow)
 
 
 def forward_mode(case: Case, function: Function, wide: Function) -> None:
@@ -102,39 +71,38 @@ def forward_mode(case: Case, function: Function, wide: Function) -> None:
     rng = case.rng("K15", "jvp")
     us = [rng.choice([-1.0, 1.0], x.shape).astype(x.dtype) for x in function.xs]
     exact = wide.jvp(wide.xs, [widened(u) for u in us])
-    eps = 8 * _coarsest(case) * np.sqrt(sum(u.size for u in us))
+    eps = 8 * coarsest(case) * np.sqrt(sum(u.size for u in us))
     for i, (t, d) in enumerate(zip(function.jvp(function.xs, us), exact, strict=True)):
         if not (np.abs(widened(t) - d) <= eps * np.maximum(np.abs(d), 1)).all():
             raise GradcheckError(
                 f"forward mode: the tangent of result {i} in {t.dtype} is off by "
                 f"{float(np.max(np.abs(widened(t) - d))):.3g} from that in double precision"
             )
-        along_itself(t, d, 8 * _coarsest(case), f"forward mode: the tangent of result {i}")
+        along_itself(t, d, 8 * coarsest(case), f"forward mode: the tangent of result {i}")
 
 
-def along_itself(g: np.ndarray, d: np.ndarray, rounding: float, what: str) -> None:
-    """|⟨g − d, d⟩| ≤ 5 % of ⟨d, d⟩, and the rounding of terms of size one that cancelled in d."""
-    size = float(np.linalg.norm(d))
-    error = abs(float(np.vdot(d, widened(g) - d).real))
-    if not error <= _SHARE * size**2 + rounding * size:
-        raise GradcheckError(
-            f"{what} in {g.dtype} is {100 * error / size**2:.3g} % off from that in double "
-            "precision, taken as a whole: a factor is wrong, or a part of it is missing"
-        )
+def second_order(case: Case, function: Function, wide: Function, values: Arrays) -> int:
+    """The gradient of the gradient, by x and by the cotangent, as a whole for each; how many.
 
-
-def _coarsest(case: Case) -> float:
-    """ε of the least precise floating argument or of the case's dtype."""
-    dtypes = [x.dtype for x in case.sample.args if is_smooth_array(x)]
-    return max(float(finfo(dtype).eps) for dtype in dtypes)
-
-
-def summed(case: Case, g: np.ndarray, vs: list) -> float:
-    """How many terms one entry of the gradient may be a sum of."""
-    sizes = max([v.size for v in vs] + [1])
-    if is_elementwise(case.spec):
-        return max(1.0, sizes / max(g.size, 1))
-    return max([np.size(x) for x in case.sample.args] + [sizes, 1])
+    Of parts far smaller than all together, or than the direction, the rounding may be all there
+    is: those are held to a share of the larger one.
+    """
+    rng = case.rng("K15", "second order")
+    point, ws = [*function.xs, *normal(rng, values)], normal(rng, function.xs)
+    found = Pullback(function).vjp(point, ws)
+    exact = Pullback(wide).vjp([widened(x) for x in point], [widened(w) for w in ws])
+    sizes = [length(np.abs(d)) for d in exact]
+    least = _SMALL * max(length(np.array(sizes)), length(pack(ws)))
+    for i, (g, d, size) in enumerate(zip(found, exact, sizes, strict=True)):
+        allowed = _SECOND * coarsest(case) * max(size, least)
+        error = length(np.abs(widened(g) - d))
+        if not error <= allowed:
+            names = Pullback(function).names
+            raise GradcheckError(
+                f"the second derivative by {names[min(i, len(names) - 1)]} in {g.dtype} is off by "
+                f"{error:.3g} from that in double precision, which is of length {size:.3g}"
+            )
+    return len(found)
 
 
 # Where the derivative is to be accurate relative to itself in the tails as well.

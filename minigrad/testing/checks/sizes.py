@@ -1,12 +1,13 @@
 """K17: every size of argument."""
 
+import inspect
 from collections.abc import Iterable, Iterator
 from itertools import product
 
 import numpy as np
 
 from ...core.tensor import Tensor
-from ..case import Context, differentiated, is_elementwise
+from ..case import Context, differentiated, is_elementwise, primitive_of
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Function, Pullback, as_array, as_tensors, pulled_back, results
@@ -16,17 +17,19 @@ from .base import check
 from .pushed import require_modes_agree
 
 _STEP = 0.01  # how far a value is moved, as a share of it
+_FOUR_AXES = (2, 1, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
 
 
-@check("K17", "size matrix: 0-d, empty, one element, three axes", per="op", gradient=False,
-       optional=True)  # fmt: skip
+@check("K17", "size matrix: 0-d, empty, one element, three axes, four; arguments left out",
+       per="op", gradient=False, optional=True)  # fmt: skip
 def k17(spec: OpSpec, context: Context) -> int:
     """Exception parity with the reference; its shape and values; gradients of the inputs' shapes.
 
     Values come from a sample, repeated to the size, so that they lie in the op's domain. An
     elementwise op gets every combination of sizes, others one size for all arguments and each
-    argument's size changed alone.
+    argument's size changed alone; both get four axes for all. Arguments that may be left out are,
+    each alone: there gradients are finite differences'.
     """
     sample = first_sample(spec, context)
     count = 0
@@ -34,6 +37,7 @@ def k17(spec: OpSpec, context: Context) -> int:
         args = resized(sample, shapes)
         count += as_reference_or_error(spec, args, sample.params, f"sizes {shapes}")
         count += gradient_shapes(spec, context, args, sample.params, f"sizes {shapes}")
+    count += left_out(spec, context)
     if not count:
         raise DoesNotApply("no size of argument is accepted")
     return count
@@ -53,12 +57,49 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
     shapes = [np.shape(x) for x in sample.args]
     if is_elementwise(spec) and len(shapes) <= 2:
         yield from product(SIZES, repeat=len(shapes))
+        yield (_FOUR_AXES,) * len(shapes)
         return
+    yield (_FOUR_AXES,) * len(shapes)
     for size in SIZES:
         yield (size,) * len(shapes)
         if len(shapes) > 1:
             for i in range(len(shapes)):
                 yield (*shapes[:i], size, *shapes[i + 1 :])
+
+
+def left_out(spec: OpSpec, context: Context) -> int:
+    """For how many arguments that may be left out the gradients of the rest were compared.
+
+    Each alone, in the first sample that gives it.
+    """
+    count, waiting = 0, set(optional_arguments(spec))
+    for dtype in spec.dtypes[:1]:
+        for sample in context.samples(spec, dtype) if waiting else ():
+            for i in [i for i in waiting if i < len(sample.args) and sample.args[i] is not None]:
+                waiting.remove(i)
+                args = (*sample.args[:i], None, *sample.args[i + 1 :])
+                try:
+                    spec.call(*as_tensors(args), **sample.params)
+                except Exception:
+                    continue  # another argument needs it
+                what = f"{sample.name} without argument {i}"
+                along_a_direction(spec, context, args, sample.params, what)
+                count += 1
+    return count
+
+
+def optional_arguments(spec: OpSpec) -> list[int]:
+    """Positions of what may be None: a primitive names it, others have None as its default."""
+    primitive = primitive_of(spec)
+    if primitive is not None:
+        named = () if primitive.variadic else primitive.arrays
+        return [i for i, name in enumerate(named) if name in primitive.optional]
+    try:
+        parameters = inspect.signature(spec.call).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    given = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [i for i, p in enumerate(given) if p.default is None]
 
 
 def resized(sample: Sample, shapes: Iterable[tuple]) -> tuple:

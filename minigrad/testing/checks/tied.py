@@ -7,7 +7,7 @@ import numpy as np
 
 from ...core.tensor import Tensor
 from ..case import Case
-from ..conduct import tied_gradients, ties
+from ..conduct import some_arguments, tied_gradients, ties
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, as_array, find_jvp
 from ..numeric import normal
@@ -16,7 +16,8 @@ from .nearness import agree
 from .pushed import has_jvp_rule
 
 
-@check("K19", "tied arguments: the gradient of f(x, x) is the sum of both", optional=True)
+@check("K19", "tied arguments: the gradient of f(x, x) is the sum of both; shared memory is no tie",
+       optional=True)  # fmt: skip
 def k19(case: Case) -> int:
     function, count = case.function(), 0
     for tied in ties(function):
@@ -30,6 +31,7 @@ def k19(case: Case) -> int:
                 f"the gradient of f with arguments {_listed(tied)} the same tensor is not the sum "
                 "of the separate gradients"
             )
+        in_shared_memory(case, function, tied)
         in_forward_mode(case, function, tied)
         count += 1
     if not count:
@@ -39,6 +41,27 @@ def k19(case: Case) -> int:
 
 def _listed(places: Sequence[int]) -> str:
     return " and ".join(map(str, places))
+
+
+def in_shared_memory(case: Case, function: Function, places: Sequence[int]) -> None:
+    """Tensors of their own over one array, as x and x.detach() are: each keeps its own gradient,
+    where all are asked for and where one alone is."""
+    x = function.xs[places[0]]
+    apart = _at(function, [x.copy() if k in places else z for k, z in enumerate(function.xs)])
+    shared = _at(function, [x if k in places else z for k, z in enumerate(function.xs)])
+    vs = normal(case.rng("K19", *places, "shared"), function.value(apart.xs))
+    for wanted in ([*range(len(apart.xs))], *[[k] for k in places]):
+        pairs = zip(some_arguments(shared, vs, wanted), some_arguments(apart, vs, wanted))
+        for k, (found, expected) in zip(wanted, pairs, strict=True):
+            what = f"where arguments {_listed(places)} share memory, the gradient of argument {k}"
+            agree(found, expected, what)
+
+
+def _at(function: Function, xs: Sequence[np.ndarray]) -> Function:
+    args = list(function.args)
+    for position, x in zip(function.positions, xs, strict=True):
+        args[position] = x
+    return Function(function.fn, args, function.params, function.positions, function.names)
 
 
 def in_forward_mode(case: Case, function: Function, places: Sequence[int]) -> None:
