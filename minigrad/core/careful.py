@@ -93,11 +93,18 @@ def tell_forward(
             for saver in reversed(state.saving):
                 saver.take(node, y, args)
         if state.tapes:
-            if op.outputs:
-                y = outputs = tuple([np.asarray(a) if isinstance(a, np.generic) else a for a in y])
             for tape in state.tapes:
                 tape.record(op, node, args, params, outputs)
     return y
+
+
+def as_arrays(ys: Any) -> Any:
+    """Several results with arrays in place of the scalars that NumPy gives for 0-d ones.
+
+    Those are read-only; and products of complex scalars are rounded otherwise than those of arrays,
+    for which the processor multiplies and adds in one go: a replay of a tape has arrays.
+    """
+    return tuple([np.asarray(y) if isinstance(y, np.generic) else y for y in ys])
 
 
 def without_tensors(op: Any, y: Any, args: tuple, params: dict) -> Any:

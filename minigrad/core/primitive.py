@@ -27,7 +27,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
-from .careful import enter, tell_forward, without_tensors
+from .careful import as_arrays, enter, tell_forward, without_tensors
 from .errors import RuleError, explain, operand, taught, teaching
 from .graph import Node, Port, next_number
 from .implementations import Extensible
@@ -171,9 +171,11 @@ class Primitive(Extensible):
             return y
         if type(y) is not _ndarray:
             if isinstance(y, np.generic):
-                y = np.asarray(y)  # NumPy gives read-only scalars for 0-d results
+                y = np.asarray(y)  # see as_arrays
             elif kind is Tensor and isinstance(y, Tensor | tuple):
                 y = without_tensors(self, y, args, params)
+            if self.outputs:
+                y = as_arrays(y)
 
         # link
         node = None
@@ -237,7 +239,7 @@ class Primitive(Extensible):
         results = []
         for index, y in enumerate(ys):
             result = _new(kind)
-            result._data = y if not isinstance(y, np.generic) else np.asarray(y)
+            result._data = y
             result.node, result._grad = node and Port(node, index, result._data), None
             results.append(result)
         if node is not None:

@@ -184,15 +184,15 @@ def _checked(
     )
     try:
         with _unheard(signal.SIGINT):
-            results = pool.map(check_one_op, tasks, chunksize=4)  # starts the processes
-        yield from results
+            results = [pool.submit(check_one_op, task) for task in tasks]  # starts the processes
+        yield from (result.result() for result in results)
     except BaseException:  # their checks can take minutes, and nobody will read the results
-        for process in active_children():
-            if process not in others:
+        for process in active_children():  # nor are these cancelled: in CPython 3.11 the pool's
+            if process not in others:  # thread, which says that they are lost, fails at that
                 process.terminate()
         raise
     finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True)
 
 
 @contextmanager
