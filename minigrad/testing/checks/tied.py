@@ -26,7 +26,9 @@ def k19(case: Case) -> int:
         if found is None:
             continue
         g, separate = found
-        if not (np.abs(g - sum(separate)) <= 1e-14 * sum(map(np.abs, separate))).all():
+        # one may be a sum that has cancelled, as 1 − t/x of poisson_nll: the cotangents are about 1
+        terms = sum(map(np.abs, separate)) + 0.1
+        if not (np.abs(g - sum(separate)) <= 1e-14 * terms).all():
             raise GradcheckError(
                 f"the gradient of f with arguments {_listed(tied)} the same tensor is not the sum "
                 "of the separate gradients"
