@@ -65,15 +65,14 @@ assert np.array_equal((J.T @ g).numpy(), (g * (2 * y)).numpy())
 # %% [markdown]
 # ## The doorway
 #
-# Every operation goes through one method, `Primitive.apply`. It has four parts, marked by
-# comments: *unwrap* the arrays, *run* NumPy, *link* a node if some input needs a gradient, *wrap*
-# the result. Read only these four for now; what stands before "unwrap" is skipped while no mode,
-# transform or profiler is on.
+# Every operation is called in four steps, marked by comments: *unwrap* the arrays, *run* NumPy,
+# *wrap* the result, *link* a node if some input needs a gradient. The engine writes the function
+# that does so for each operation, since it knows how many inputs there are and what the rules
+# need of them. This is what it has written for `a * b`. What it hands on to `general` (numbers it
+# cannot be sure of, modes, transforms, profilers) takes the same four steps there, more slowly.
 
 # %%
-from minigrad.core.primitive import Primitive
-
-print(inspect.getsource(Primitive.apply))
+print(inspect.getsource(mg.mul.apply))
 
 # %% [markdown]
 # ## The calculus table

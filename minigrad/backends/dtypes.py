@@ -11,8 +11,8 @@ try:
 except ImportError:  # the extra `full` brings it
     bfloat16 = None
 
-_NUMBERS = (float, int, complex, bool)
-WITHOUT_DTYPE = {*_NUMBERS, type(None)}
+NUMBERS = (float, int, complex, bool)
+WITHOUT_DTYPE = {*NUMBERS, type(None)}
 _WHOLE = {np.dtype(code).type for code in "bhilqBHILQ"}
 
 
@@ -46,7 +46,7 @@ def weak_scalars(values: list) -> list:
     if bfloat16 not in dtypes or any(d.kind in "fc" for d in dtypes):
         return values
     number: Any = bfloat16.type  # type: ignore[union-attr]  # an array has it, so it is there
-    return [number(x) if type(x) in _NUMBERS and type(x) is not complex else x for x in values]
+    return [number(x) if type(x) in NUMBERS and type(x) is not complex else x for x in values]
 
 
 def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:

@@ -87,6 +87,6 @@ def _one_by_one(plan: Any, values: tuple) -> list:
         return plan.feed(values)
     known, found = dict(zip(plan.names, values[1:], strict=True)), []
     for slot in plan.slots:
-        own = plan.op.plans.get(1 << slot) or plan.op._plan(1 << slot)
+        own = plan.op.plan_for(1 << slot)
         found += feed_fused(own, (values[0], *[known[name] for name in own.names]))
     return found

@@ -98,6 +98,13 @@ def tell_forward(
     return y
 
 
+def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
+    """What a forward has returned and is no NumPy array, as a tensor may hold it."""
+    if isinstance(y, np.generic):
+        return np.asarray(y)  # see as_arrays
+    return without_tensors(op, y, args, params) if isinstance(y, Tensor | tuple) else y
+
+
 def as_arrays(ys: Any) -> Any:
     """Several results with arrays in place of the scalars that NumPy gives for 0-d ones.
 

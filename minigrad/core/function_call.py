@@ -24,6 +24,9 @@ class FunctionCall(Primitive):
     several times (vmap runs it for each example), so what a run has saved belongs to its plan.
     """
 
+    # made for one call, so there is nothing to write out for more
+    apply = Primitive.general  # type: ignore[assignment]
+
     def __init__(self, function: Any, args: tuple):
         super().__init__(function.forward, function.__name__, ())
         del self.forward  # the method below: an attribute would refer back to this object
@@ -179,7 +182,7 @@ class FunctionCall(Primitive):
             results[i].node = None
         return results
 
-    def _plan(self, pattern: int) -> "FunctionPlan":
+    def plan_for(self, pattern: int) -> "FunctionPlan":
         return FunctionPlan(self, pattern)  # not kept: the next run may save other things
 
     # -- forward mode and vmap ---------------------------------------------------------------

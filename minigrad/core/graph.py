@@ -51,6 +51,29 @@ class Node(NodeHooks):
         return f"<{self.op.name} #{self.number}>"
 
 
+def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
+    """A node for a call of op on inputs with these nodes; None where all of them are None.
+
+    `arrays` are its inputs and its result. The shape and dtype are left to the caller.
+    """
+    pattern, bit = 0, 1
+    for parent in nodes:
+        if parent is not None:
+            pattern |= bit
+        bit += bit
+    if not pattern:
+        return None
+    plan = op.plan_for(pattern)
+    node = Node()
+    node.number = next_number()
+    node.op = op
+    node.plan = plan
+    node.parents = tuple([parent for parent in nodes if parent is not None])
+    node.saved = plan.save(arrays, params, residuals, pattern) if plan.save else ()
+    node.origin = None
+    return node
+
+
 class Leaf:
     """The place where a leaf's gradient arrives. It knows its tensor weakly: no cycle."""
 

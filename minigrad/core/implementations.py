@@ -59,6 +59,7 @@ class Extensible:
 
     name: str
     forward: Any
+    plans: Any
 
     def implementation(self, device: str) -> Callable:
         """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").
@@ -93,7 +94,7 @@ class Extensible:
 
     def _set_forward(self, forward: Callable) -> None:
         self.forward = forward
-        self.__dict__.pop("with_residuals", None)  # a twin made with the former one
+        self.plans.clear()
 
     def cache(
         self, what: str = "", max_entries: int | None = None, max_bytes: int | None = None

@@ -2,8 +2,8 @@
 
 Operators and methods keep ndarray's positional signatures; a few of PyTorch's names stand beside
 them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
-core/registry.py says why. The operators call `apply`, which is what calling an op does: Python
-leaves its own loop to call an object, which takes 0.1 µs longer.
+core/registry.py says why. The operators call `apply`, the op's plain call: calling the op itself
+would do the same, but Python leaves its own loop to call an object, which takes 0.1 µs longer.
 """
 
 from typing import Any

@@ -12,6 +12,8 @@ The signature is the save list. A rule asks by name for what it needs:
 - `needs`       in a joint rule: which inputs need a gradient
 """
 
+import linecache
+import weakref
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -104,6 +106,20 @@ class Plan:
         return values
 
 
+class Plans(dict):
+    """The plans of an op by pattern. Cleared where its forward or a rule changes, and with them
+    goes what else was made of these: its plain call and the twin with residuals.
+    """
+
+    def __init__(self, op: Any):
+        self.op = weakref.ref(op)  # an op may be made for one call, and is to go with it
+
+    def clear(self) -> None:
+        super().clear()
+        for name in ("apply", "with_residuals"):
+            self.op().__dict__.pop(name, None)
+
+
 def _measure() -> tuple[int, int]:
     """How many plans the registered ops have made, and their bytes."""
     plans = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
@@ -113,9 +129,18 @@ def _measure() -> tuple[int, int]:
 report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, a variadic one 1
 
 
-def _compiled(name: str, lines: list[str], known: dict[str, Any]) -> Callable:
+def compiled(
+    name: str, lines: list[str], known: dict[str, Any], file: str = "<written out>"
+) -> Callable:
+    """The function of this name that the lines define; `known` are its globals.
+
+    `file`: a name of its own, under which inspect.getsource and tracebacks find the lines.
+    """
     known["__name__"] = __name__  # its frames are the library's: ops it calls are on a user's line
-    exec("\n".join(lines), known)
+    text = "\n".join(lines) + "\n"
+    exec(compile(text, file, "exec"), known)
+    if file != "<written out>":
+        linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     return known[name]
 
 
@@ -123,34 +148,54 @@ def _save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Call
     """The function `save` of a plan. For a @ b, both of which need a gradient, it is
 
         def save(arrays, params, residuals, pattern):
-            return (arrays[1], arrays[0].shape, arrays[0], arrays[1].shape,)
+            [v0, v1, y] = arrays
+            return (v1, v0.shape, v0, v1.shape)
 
-    and a static parameter is params.get("axis", axis), with the op's default under its name.
+    and a static parameter is params.get("axis", default_axis).
     """
-    value = {"y": "arrays[-1]", "xp": "array_module(raw(first(arrays[-1])))"}
+    inputs = "*arrays" if op.variadic else ", ".join([f"v{i}" for i in range(op.arity)])
+    lines = [
+        "def save(arrays, params, residuals, pattern):",
+        f" [{inputs}, y] = arrays",
+        f" return {saved_values(op, slots, names)}",
+    ]
+    return compiled("save", lines, known_to_save(op))
+
+
+_KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape}
+_KNOWN["first"] = lambda y: y[0] if isinstance(y, tuple) else y
+
+
+def known_to_save(op: Any) -> dict[str, Any]:
+    """The global names in `saved_values`."""
+    return _KNOWN | {f"default_{name}": value for name, value in op.defaults.items()}
+
+
+def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
+    """The tuple of what is saved, as Python: of inputs v0, v1 … (`arrays`, if variadic) and y."""
+    value = {"y": "y", "xp": "array_module(raw(first(y)))"}
     for i, name in enumerate(op.residuals):
         value[name] = f"residuals[{i}]"
     for name in op.defaults:
-        value[name] = f"params.get({name!r}, {name})"
+        value[name] = f"params.get({name!r}, default_{name})"
     if op.variadic:
         (name,) = op.arrays
-        value[name] = "tuple(arrays[:-1])"
-        value[f"{name}_shape"] = "[shape_of(x) for x in arrays[:-1]]"
-        value["needs"] = "[pattern >> i & 1 == 1 for i in range(len(arrays) - 1)]"
+        value[name] = "tuple(arrays)"
+        value[f"{name}_shape"] = "[shape_of(x) for x in arrays]"
+        value["needs"] = "[pattern >> i & 1 == 1 for i in range(len(arrays))]"
     else:
         for i, name in enumerate(op.arrays):
-            value[name] = f"arrays[{i}]"
+            value[name] = f"v{i}"
             # an input that needs a gradient is an array; of the others some may be numbers
             sure = i in slots
-            value[f"{name}_shape"] = f"arrays[{i}].shape" if sure else f"shape_of(arrays[{i}])"
+            value[f"{name}_shape"] = f"v{i}.shape" if sure else f"shape_of(v{i})"
         value["needs"] = str([i in slots for i in range(op.arity)])
-    known = {**op.defaults, "array_module": array_module, "raw": raw, "shape_of": np.shape}
-    known["first"] = lambda y: y[0] if isinstance(y, tuple) else y
-    lines = [
-        "def save(arrays, params, residuals, pattern):",
-        f" return ({', '.join([value[name] for name in names])},)",
-    ]
-    return _compiled("save", lines, known)
+    return in_tuple([value[name] for name in names])
+
+
+def in_tuple(parts: list[str]) -> str:
+    """The text of a tuple of these."""
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def _shortcut(op: Any, inputs: list[str]) -> tuple[list[int], Rule] | None:
@@ -224,7 +269,7 @@ def _pull_written_out(
             lines.append(f"  [{', '.join(found.values())}] = several")
             lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
-    return _compiled("pull", lines, known), pull_large
+    return compiled("pull", lines, known), pull_large
 
 
 def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
@@ -249,7 +294,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
     made = [i for i, call in enumerate(calls) if call != "g"]
     known = {**known, "multiply": np.multiply, "piecewise": piecewise}
     lines = [f"def contributions({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
-    known["contributions"] = _compiled("contributions", lines, dict(known))
+    known["contributions"] = compiled("contributions", lines, dict(known))
     lines = [f"def fill(ys, {names}):"]
     for place, i in enumerate(made):
         product = calls[i].startswith("g * ")
@@ -258,7 +303,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
             if product
             else f" ys[{place}][...] = {calls[i]}"
         )
-    known["fill"] = _compiled("fill", lines, dict(known))
+    known["fill"] = compiled("fill", lines, dict(known))
     results = ", ".join([f"y{i}" for i in made])
     saved = ", ".join([v for v in value.values() if v != "g"])
     lines = [
@@ -269,7 +314,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         f" [{results}] = piecewise(contributions, ({names},), {{}}, fill, totals=totals)",
         f" return [{', '.join([f'y{i}' if i in made else 'g' for i in range(len(calls))])}]",
     ]
-    return _compiled("pull_large", lines, known)
+    return compiled("pull_large", lines, known)
 
 
 def _passed_on(fn: Callable) -> int | None:

@@ -13,7 +13,8 @@ Three ways to write one:
     @linear                                                       # jvp is the op itself
     def transpose(x, *, axes=None): ...
 
-Calling an op is `Primitive.apply`, the one doorway: unwrap, run, wrap, link.
+Calling an op is the one doorway: unwrap, run, wrap, link. `Primitive.general` does it for any call;
+`apply` is the same for plain calls, written out for each op (plain_call.py).
 """
 
 import inspect
@@ -25,14 +26,15 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
+from ..backends.dtypes import NUMBERS, WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
-from .careful import as_arrays, enter, tell_forward, without_tensors
+from .careful import as_arrays, as_result, enter, tell_forward
 from .errors import RuleError, explain, operand, taught, teaching
-from .graph import Node, Port, next_number
+from .graph import Node, Port, link
 from .implementations import Extensible
 from .piecewise import LARGE, in_blocks
-from .plan import Plan, Rule
+from .plain_call import plain_call
+from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
 from .signature import argument_names, check_partials, split_signature
@@ -42,7 +44,6 @@ _new = object.__new__
 _ndarray = np.ndarray
 _ufunc = np.ufunc
 _NOTHING = np.empty(0)
-_NUMBERS = (float, int, complex, bool)
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
@@ -99,7 +100,7 @@ class Primitive(Extensible):
         self.shortcuts: dict[tuple, Rule] = {}  # names of inputs: a rule for them together
         self.jvp_rule: Rule | None = None
         self.batch_rule: Callable | None = None
-        self.plans: dict[int, Plan] = {}
+        self.plans = Plans(self)
         self.tracked = self._tracked(differentiable)
         if reserved := _RESERVED & {*self.arrays, *self.defaults}:
             raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
@@ -116,7 +117,20 @@ class Primitive(Extensible):
 
     # -- the one doorway ---------------------------------------------------------------------
 
-    def apply(self, *args: Any, **params: Any) -> Any:
+    @cached_property
+    def apply(self) -> Callable:
+        """What the operators call: the op's plain calls, written out; all others go on to general.
+
+        As an attribute of its own it is called within the interpreter's loop, `__call__` is not.
+        """
+        return plain_call(self)
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        call = self.apply if len(args) == self.arity else self.general
+        return call(*args, **params)
+
+    def general(self, *args: Any, **params: Any) -> Any:
+        """Any call, of whatever arguments under whatever modes, in four steps."""
         forward, kind, watch, listeners = self.forward, Tensor, None, ()
         if len(args) != self.arity:
             args, params = self._bind(args, params)
@@ -133,18 +147,18 @@ class Primitive(Extensible):
                     args, forward, kind = watch.args, watch.forward, watch.kind
 
         # unwrap
-        arrays, parents, pattern, bit, tensors, weak = [], [], 0, 1, False, False
+        arrays, nodes, bit, tensors, weak = [], [], 1, False, False
         data, tracked = _NOTHING, self.tracked
         for x in args:
             if isinstance(x, Tensor):
                 tensors = True
                 data = x._data
                 arrays.append(data)
-                node = x.node
-                if node is not None and bit & tracked:
-                    parents.append(node)
-                    pattern |= bit
-            elif type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
+                nodes.append(x.node if bit & tracked else None)
+                bit += bit
+                continue
+            nodes.append(None)
+            if type(x) in WITHOUT_DTYPE:  # Python scalars stay weak
                 weak = True
                 arrays.append(x)
             else:
@@ -170,26 +184,15 @@ class Primitive(Extensible):
         if not tensors:
             return y
         if type(y) is not _ndarray:
-            if isinstance(y, np.generic):
-                y = np.asarray(y)  # see as_arrays
-            elif kind is Tensor and isinstance(y, Tensor | tuple):
-                y = without_tensors(self, y, args, params)
+            if kind is Tensor or isinstance(y, np.generic):
+                y = as_result(self, y, args, params)
             if self.outputs:
                 y = as_arrays(y)
 
         # link
         node = None
-        if pattern and (watch is None or watch.recording):
-            plan = self.plans.get(pattern) or self._plan(pattern)
-            save = plan.save
-            arrays.append(y)
-            node = Node()
-            node.number = next_number()
-            node.op = self
-            node.plan = plan
-            node.parents = tuple(parents)
-            node.saved = save(arrays, params, residuals, pattern) if save else ()
-            node.origin = None
+        if watch is None or watch.recording:
+            node = link(self, nodes, [*arrays, y], params, residuals)
         if listeners:
             y = tell_forward(self, kind, node, args, params, y, t0, t1)
 
@@ -204,8 +207,6 @@ class Primitive(Extensible):
         result.node = node
         result._grad = None
         return result
-
-    __call__ = apply
 
     def _bind(self, args: tuple, params: dict) -> tuple[tuple, dict]:
         """Accept NumPy's positional spelling of static parameters, and arrays by keyword."""
@@ -225,7 +226,7 @@ class Primitive(Extensible):
         # an optional array that was not given is None: rules find every input in its place
         return tuple([given.pop(name, None) for name in self.arrays]), given
 
-    def _plan(self, pattern: int) -> Plan:
+    def plan_for(self, pattern: int) -> Plan:
         """What a call saves whose inputs need gradients by this bit pattern, worked out once.
 
         A variadic op has one plan for all patterns, which its saved values tell.
@@ -286,7 +287,6 @@ class Primitive(Extensible):
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
         self.plans.clear()  # made with the rules so far
-        self.__dict__.pop("with_residuals", None)
         return Rule(fn, names, partial and "g" not in names)
 
     @cached_property
@@ -335,7 +335,7 @@ def _scalars_as_arrays(op: Primitive, values: list) -> list:
     if op.kind == "elementwise":
         return values
     xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
-    return [xp.asarray(x) if type(x) in _NUMBERS else x for x in values]
+    return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:

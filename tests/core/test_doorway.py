@@ -28,7 +28,7 @@ def test_x_times_y_reaches_numpy_in_two_calls():
         x * y
     finally:
         sys.setprofile(None)
-    assert calls == ["__mul__", "apply", "save"]  # the last one when NumPy has run
+    assert calls == ["__mul__", "apply"]
 
 
 def test_a_result_of_constants_is_a_constant():

@@ -1,0 +1,171 @@
+"""The plain call of an op, as Python would be written for this op alone, and compiled.
+
+Nearly every call is plain: no mode, transform or listener is on, the arguments are tensors, or
+beside a tensor a number. All that depends on the op alone is then settled once: how many inputs it
+has, which of them may need a gradient, what is saved of them. For a * b it is as below, and of
+every op `inspect.getsource(mg.mul.apply)` shows it.
+
+    def apply(x0, x1, /, **params):
+        if modes.active or params:
+            return general(x0, x1, **params)
+        # unwrap
+        if isinstance(x0, Tensor):
+            data = v0 = x0._data
+            n0 = x0.node
+        elif type(x0) in weak and isinstance(x1, Tensor) and x1._data.dtype is not bfloat16:
+            v0 = x0
+            n0 = None
+        else:
+            return general(x0, x1, **params)
+        ...                                     the same for x1, v1, n1
+        if data.size >= LARGE:
+            return general(x0, x1, **params)
+        # run
+        try:
+            y = op.forward(v0, v1)
+        except Exception as error:
+            raise explain(error, op, (x0, x1), params)
+        if type(y) is not ndarray:
+            y = as_result(op, y, (x0, x1), params)
+        # wrap
+        result = new(Tensor)
+        result._data = y
+        result._grad = None
+        # link
+        if n0 is not None and n1 is not None:
+            node = Node()
+            node.plan = plan3
+            node.parents = (n0, n1)
+            node.saved = (v1, v0)
+        elif n0 is not None:
+            ...                                 the same with plan1, (n0,) and (v1,); then n1
+        else:
+            result.node = None
+            return result
+        node.number = next_number()
+        node.op = op
+        node.origin = None
+        node.shape = y.shape
+        node.dtype = y.dtype
+        result.node = node
+        return result
+
+and it does what `Primitive.general`, which takes every call, would do: tests hold the two together.
+"""
+
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import NUMBERS, bfloat16, plain_numbers
+from . import modes
+from .careful import as_result
+from .errors import RuleError, explain
+from .graph import Node, link, next_number
+from .piecewise import LARGE
+from .plan import compiled, in_tuple, known_to_save, saved_values
+from .tensor import Tensor
+
+_KNOWN = {
+    "modes": modes, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray, "weak": {*NUMBERS},
+    "bfloat16": bfloat16, "LARGE": LARGE, "new": object.__new__, "next_number": next_number,
+    "link": link, "explain": explain, "as_result": as_result, "plain_numbers": plain_numbers,
+}  # fmt: skip
+
+
+def plain_call(op: Any) -> Callable:
+    """The op's `apply`; `general` itself for an op of many inputs or outputs, or without a rule."""
+    tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
+    try:
+        plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
+    except RuleError:  # said where a gradient is asked for
+        return op.general
+    if op.outputs or op.arity < 1:
+        return op.general
+    count = range(op.arity)
+    inputs = ", ".join([f"x{i}" for i in count])
+    args = in_tuple([f"x{i}" for i in count])
+    general = f"return general({inputs}, **params)"
+    lines = [f"def apply({inputs}, /, **params):"]
+    lines += [
+        f" if modes.active{'' if op.defaults else ' or params'}:",
+        f"  {general}",
+        " # unwrap",
+    ]
+    for i in count:
+        lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
+        lines += [" else:", f"  {general}"]
+    if isinstance(op.forward, np.ufunc):
+        lines += [" if data.size >= LARGE:", f"  {general}"]
+    given = ", ".join([f"v{i}" for i in count])
+    if op.defaults:
+        lines += [" if params:", "  params = plain_numbers(params)"]
+        given += ", **params"
+    lines += [" # run", " try:", f"  y = op.forward({given})", " except Exception as error:"]
+    lines += [f"  raise explain(error, op, {args}, params)"]
+    if op.residuals:
+        lines += [" y, *residuals = y"]
+    lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, params)"]
+    lines += [" # wrap", " result = new(Tensor)", " result._data = y", " result._grad = None"]
+    lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans)]]
+    known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}
+    known |= {f"plan{sum(1 << i for i in slots)}": plan for slots, plan in plans.items()}
+    lines = [line.replace(" ", "    ", _depth(line)) for line in lines]
+    return compiled("apply", lines, known, f"<plain call of {op.name}>")
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
+    """The sets of inputs for which the link is written out, larger ones first.
+
+    All of them for one input and two; of three and more only the full one, since they are many.
+    """
+    fewest = 1 if len(tracked) <= 2 else len(tracked)
+    return [
+        slots for n in range(len(tracked), fewest - 1, -1) for slots in combinations(tracked, n)
+    ]
+
+
+def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
+    """The lines that take the array v and the node n out of input i."""
+    no_node = [f" n{i} = None"] if tracked else []
+    lines = [f"if isinstance(x{i}, Tensor):", f" data = v{i} = x{i}._data"]
+    lines += [f" n{i} = x{i}.node"] if tracked else []
+    if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
+        other = f"x{1 - i}"
+        beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
+        lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
+    if op.arrays[i] in op.optional:
+        lines += [f"elif x{i} is None:", f" v{i} = None", *no_node]
+    return lines
+
+
+def _linked(op: Any, tracked: list[int], plans: dict) -> list[str]:
+    """The lines that make a node, if some input needs a gradient, and end the call."""
+    lines: list[str] = []
+    for slots, plan in plans.items():
+        needed = " and ".join([f"n{i} is not None" for i in slots])
+        lines += [f"{'elif' if lines else 'if'} {needed}:"]
+        lines += [" node = Node()", f" node.plan = plan{sum(1 << i for i in slots)}"]
+        lines += [f" node.parents = {in_tuple([f'n{i}' for i in slots])}"]
+        lines += [f" node.saved = {saved_values(op, list(slots), plan.names)}"]
+    plain = ["result.node = None", "return result"]
+    if not lines:
+        return plain
+    if len(tracked) > 2:
+        arrays = ", ".join([f"v{i}" for i in range(op.arity)])
+        nodes = ", ".join([f"n{i}" if i in tracked else "None" for i in range(op.arity)])
+        residuals = "residuals" if op.residuals else "()"
+        lines += ["else:"]
+        lines += [f" node = link(op, [{nodes}], [{arrays}, y], params, {residuals})"]
+        lines += [" if node is None:", *[f"  {line}" for line in plain]]
+    else:
+        lines += ["else:", *[f" {line}" for line in plain]]
+    lines += ["node.number = next_number()", "node.op = op", "node.origin = None"]
+    lines += ["node.shape = y.shape", "node.dtype = y.dtype", "result.node = node"]
+    return [*lines, "return result"]
