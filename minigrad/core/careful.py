@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import array_module
+from ..backends.dtypes import NUMBERS
 from . import deterministic, events, modes, session
 from .errors import describe, refuse_left_behind
 from .methods import each_of
@@ -96,6 +98,14 @@ def tell_forward(
             for tape in state.tapes:
                 tape.record(op, node, args, params, outputs)
     return y
+
+
+def scalars_as_arrays(op: Any, values: list) -> list:
+    """mg.sum(2.0): without a tensor beside it, a Python number is a 0-d array to all but ufuncs."""
+    if op.kind == "elementwise":
+        return values
+    xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
+    return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]
 
 
 def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:

@@ -54,7 +54,8 @@ class Node(NodeHooks):
 def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
     """A node for a call of op on inputs with these nodes; None where all of them are None.
 
-    `arrays` are its inputs and its result. The shape and dtype are left to the caller.
+    `arrays` are its inputs and its result. It has its plan, its parents and what is saved; the
+    caller gives it what every node has.
     """
     pattern, bit = 0, 1
     for parent in nodes:
@@ -65,12 +66,9 @@ def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> No
         return None
     plan = op.plan_for(pattern)
     node = Node()
-    node.number = next_number()
-    node.op = op
     node.plan = plan
     node.parents = tuple([parent for parent in nodes if parent is not None])
     node.saved = plan.save(arrays, params, residuals, pattern) if plan.save else ()
-    node.origin = None
     return node
 
 

@@ -76,7 +76,11 @@ _KNOWN = {
 
 
 def plain_call(op: Any) -> Callable:
-    """The op's `apply`; `general` itself for an op of many inputs or outputs, or without a rule."""
+    """The op's `apply`.
+
+    That is `general` itself for an op of several outputs, of any number of inputs (variadic), or
+    that lacks a rule.
+    """
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
     try:
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}

@@ -25,12 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
-from ..backends.dtypes import NUMBERS, WITHOUT_DTYPE, plain_numbers, weak_scalars
+from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
-from .careful import as_arrays, as_result, enter, tell_forward
+from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
 from .errors import RuleError, explain, operand, taught, teaching
-from .graph import Node, Port, link
+from .graph import Node, Port, link, next_number
 from .implementations import Extensible
 from .piecewise import LARGE, in_blocks
 from .plain_call import plain_call
@@ -165,7 +164,7 @@ class Primitive(Extensible):
                 arrays.append(x if type(x) is _ndarray else operand(x, self, args, params))
             bit += bit
         if weak:
-            arrays = weak_scalars(arrays) if tensors else _scalars_as_arrays(self, arrays)
+            arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)
 
         if data.size >= LARGE and type(forward) is _ufunc:
             forward = in_blocks(forward)
@@ -193,6 +192,10 @@ class Primitive(Extensible):
         node = None
         if watch is None or watch.recording:
             node = link(self, nodes, [*arrays, y], params, residuals)
+        if node is not None:
+            node.number = next_number()
+            node.op = self
+            node.origin = None
         if listeners:
             y = tell_forward(self, kind, node, args, params, y, t0, t1)
 
@@ -328,14 +331,6 @@ class Primitive(Extensible):
                 f'@{self.name}.vjp("{name}"), or pass that input detached'
             )
         return self.rules[name]
-
-
-def _scalars_as_arrays(op: Primitive, values: list) -> list:
-    """mg.sum(2.0): without a tensor beside it, a Python number is a 0-d array to all but ufuncs."""
-    if op.kind == "elementwise":
-        return values
-    xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
-    return [xp.asarray(x) if type(x) in NUMBERS else x for x in values]
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
