@@ -1,9 +1,9 @@
 """The plain call of an op, as Python would be written for this op alone, and compiled.
 
 Nearly every call is plain: no mode, transform or listener is on, the arguments are tensors, or
-beside a tensor a number. All that depends on the op alone is then settled once: how many inputs it
-has, which of them may need a gradient, what is saved of them. For a * b it is as below, and of
-every op `inspect.getsource(mg.mul.apply)` shows it.
+beside a tensor an array or a number. All that depends on the op alone is then settled once: how
+many inputs it has, which of them may need a gradient, what is saved of them. For a * b it is as
+below, and of every op `inspect.getsource(mg.mul.apply)` shows it.
 
     def apply(x0, x1, /, **params):
         if modes.active or params:
@@ -13,6 +13,9 @@ every op `inspect.getsource(mg.mul.apply)` shows it.
             data = v0 = x0._data
             n0 = x0.node
         elif type(x0) in weak and isinstance(x1, Tensor) and x1._data.dtype is not bfloat16:
+            v0 = x0
+            n0 = None
+        elif type(x0) is ndarray and isinstance(x1, Tensor):
             v0 = x0
             n0 = None
         else:
@@ -81,12 +84,12 @@ def plain_call(op: Any) -> Callable:
     That is `general` itself for an op of several outputs, of any number of inputs (variadic), or
     that lacks a rule.
     """
+    if op.outputs or op.arity < 1:
+        return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
     try:
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
     except RuleError:  # said where a gradient is asked for
-        return op.general
-    if op.outputs or op.arity < 1:
         return op.general
     count = range(op.arity)
     inputs = ", ".join([f"x{i}" for i in count])
@@ -144,6 +147,11 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
         other = f"x{1 - i}"
         beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
         lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
+    others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
+    if others:  # with no tensor among them the call gives an array
+        beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"
+        lines += [f"elif type(x{i}) is ndarray and {beside}:"]
+        lines += [f" v{i} = x{i}", *no_node]
     if op.arrays[i] in op.optional:
         lines += [f"elif x{i} is None:", f" v{i} = None", *no_node]
     return lines

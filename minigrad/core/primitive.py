@@ -125,8 +125,9 @@ class Primitive(Extensible):
         return plain_call(self)
 
     def __call__(self, *args: Any, **params: Any) -> Any:
-        call = self.apply if len(args) == self.arity else self.general
-        return call(*args, **params)
+        if args and len(args) == self.arity and type(args[-1]) is not _ndarray:
+            return self.apply(*args, **params)
+        return self.general(*args, **params)  # rules call ops on arrays alone, which are not plain
 
     def general(self, *args: Any, **params: Any) -> Any:
         """Any call, of whatever arguments under whatever modes, in four steps."""

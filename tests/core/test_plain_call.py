@@ -117,6 +117,23 @@ def test_numbers_beside_a_tensor_do_the_same(both_ways, dtype):
     assert both_ways[0] == [] and {"add", "mul", "sub", "maximum"} <= both_ways[1]
 
 
+@pytest.mark.parametrize("make", [np.float32, np.float64, np.int64])
+def test_arrays_beside_a_tensor_do_the_same(both_ways, make):
+    x = mg.tensor(np.array([1.0, 2.0], np.float32), requires_grad=True)
+    array, mask = np.array([3, 4], make), np.array([True, False])
+    for args in ((x, array), (array, x)):
+        mg.mul.apply(*args)
+        mg.where.apply(mask, *args)
+    assert both_ways == ([], {"mul", "where"})
+
+
+def test_arrays_alone_give_an_array(both_ways):
+    array = np.array([3.0, 4.0])
+    assert type(mg.mul.apply(array, array)) is np.ndarray
+    assert type(mg.mul.apply(array, 2.0)) is np.ndarray
+    assert both_ways[0] == []
+
+
 def test_a_large_array_is_cut_into_blocks_all_the_same(both_ways):
     x = mg.tensor(np.full(1 << 21, 0.5, np.float32), requires_grad=True)
     mg.exp(x * x)
