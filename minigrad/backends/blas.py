@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
@@ -32,6 +33,15 @@ def _libraries() -> list:
             found = threadpoolctl.ThreadpoolController().select(user_api="blas")
             _controllers = list(found.lib_controllers)
     return _controllers
+
+
+@cache
+def packs_no_small_factors() -> bool:
+    """Whether BLAS multiplies small matrices as they lie: OpenBLAS does on AVX-512 processors, up
+    to a million multiplications. False where threadpoolctl does not find it.
+    """
+    kernels = {getattr(library, "architecture", "") for library in _libraries()}
+    return bool(kernels) and kernels <= {"SkylakeX", "Cooperlake", "SapphireRapids"}
 
 
 def threads() -> int | None:

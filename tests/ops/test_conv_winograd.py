@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.backends import blas
 from minigrad.ops import image_layout
+from minigrad.ops.blocks import scratch
 from minigrad.ops.conv import primitives, tiles, winograd
 from minigrad.ops.windows import windows
 from minigrad.testing import gradcheck, gradgradcheck
@@ -27,6 +29,15 @@ def order(request, monkeypatch):
     """Every test in both orders of memory."""
     monkeypatch.setattr(image_layout, "RUN", 1 if request.param == "places first" else 1 << 40)
     return request.param
+
+
+@pytest.fixture(params=["sums", "products"], autouse=True)
+def form(request, monkeypatch):
+    """Every test with both forms of the transforms, whichever this machine's BLAS would get."""
+    monkeypatch.setattr(blas, "packs_no_small_factors", lambda: request.param == "products")
+    scratch.clear()  # of what is written down for the other one
+    yield
+    scratch.clear()
 
 
 @contextmanager

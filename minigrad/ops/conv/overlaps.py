@@ -18,7 +18,8 @@ import numpy as np
 
 from ..blocks import Steps, scratch
 from ..image_layout import places
-from .tiles import Piece, at_axis, finite, tiles_of
+from .along import OVERLAPS, at_axis
+from .tiles import Piece, finite, tiles_of
 
 
 class _Terms(NamedTuple):
@@ -42,7 +43,7 @@ class Overlaps:
         self.borders: list[tuple[Piece, Any]] = []  # rows for the next piece: (2, ..., run)
 
     def add(self, m: Any, piece: Piece, steps: Steps) -> Callable[[], bool]:
-        """Append what writes B m of the piece's m (4ᵃ, tiles, channels), which is overwritten.
+        """Append what writes B m of the piece's m (4ᵃ, tiles, channels).
 
         Returns what to ask afterwards: whether all of it is finite.
         """
@@ -100,19 +101,13 @@ def _rows(first: int, stop: int, skipped: int, n: int) -> slice:
 
 
 def _terms(x: Any, axis: int, steps: Steps) -> _Terms:
-    """Append what makes the terms of B m along an axis, whose four components are its axis `axis`.
-
-    x is overwritten.
-    """
-    m0, m1, m2, m3 = [x[at_axis(axis, k)] for k in range(4)]
-    odd = scratch.empty("padded", m0.shape, m0)
-    steps += [
-        (np.subtract, (m1, m2, odd)),
-        (np.add, (odd, m3, odd)),
-        (np.add, (m1, m2, m1)),
-        (np.subtract, (m1, m0, m1)),
-    ]
-    return _Terms(m0, odd, m1, m3)
+    """Append what makes the terms of B m along an axis: its components are axis `axis` of x."""
+    first, *_, last = [x[at_axis(axis, k)] for k in range(4)]
+    sums = scratch.empty("padded", (2, *first.shape), x)
+    steps += OVERLAPS.steps(
+        x, axis, sums.transpose((*range(1, axis + 1), 0, *range(axis + 1, x.ndim)))
+    )
+    return _Terms(first, sums[0], sums[1], last)
 
 
 def _along(terms: _Terms, axis: int, skipped: int, y: Any, stop: int) -> Steps:

@@ -15,7 +15,7 @@ import numpy as np
 from .. import image_layout
 from ..blocks import Steps, scratch, spans
 from ..image_layout import ALIGNED, GAP, lies_places_first, places
-from ..windows import every
+from .along import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
 # Bytes of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w
 # with 1, 2, 3, 4, 6 MB: 32×64×28×28 → 64 on one thread 36, 33, 35, 35, 34, on two 28, 22, 21, 21,
@@ -70,11 +70,6 @@ def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Pi
     ]
 
 
-def at_axis(axis: int, index: Any) -> tuple:
-    """x[at_axis(axis, index)] indexes one axis."""
-    return (*(slice(None),) * axis, index)
-
-
 # -- transforms: what is to be done is appended to `steps` -----------------------------------------
 
 
@@ -113,20 +108,22 @@ def _gather(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: St
 
 
 def _transformed(
-    x: Any, tiles: tuple, seen: int, along: Callable, name: str, steps: Steps, split: bool = False
+    x: Any, tiles: tuple, transform: Transform, name: str, steps: Steps, split: bool = False
 ) -> Any:
-    """What `_strip` gives as (4, 4, ..., *tiles, run), `along` applied to each axis.
+    """What `_strip` gives as (4, 4, ..., *tiles, run), transformed along each axis.
 
     split: the last axis is two, as `_gather` gives it. The steps between scratch arrays are the
     same for all pieces of one size.
     """
+    seen = len(transform.matrix[0])
 
-    def of(x: Any, i: int) -> list:
-        """What tiles see along axis i of x, whose first i axes are transformed."""
+    def along(x: Any, i: int, y: Any) -> Steps:
+        """The transform of axis i of x, whose first i axes are transformed."""
         if split and i == len(tiles) - 1:
             halves = [slice(k // 2, k // 2 + tiles[i]) for k in range(seen)]
-            return [x[(*at_axis(2 * i, k % 2), half)] for k, half in enumerate(halves)]
-        return [x[at_axis(2 * i, every(k, 2, tiles[i]))] for k in range(seen)]
+            places = [x[(*at_axis(2 * i, k % 2), half)] for k, half in enumerate(halves)]
+            return transform.sums(places, [y[at_axis(i, k)] for k in range(4)])
+        return transform.steps(seen_by_tiles(x, i, 2 * i, seen, tiles[i]), i, y)
 
     def into(x: Any, i: int) -> Any:
         rest = x.shape[2 * i + 1 + (split and i == len(tiles) - 1) :]
@@ -137,33 +134,13 @@ def _transformed(
         later: Steps = []
         for i in range(1, len(tiles)):
             before, y = y, into(y, i)
-            later += along(of(before, i), [y[at_axis(i, k)] for k in range(4)])
-        return [*first], y, later
+            later += along(before, i, y)
+        return first, y, later
 
     first, y, later = scratch.written((name, tiles, x.shape, x.dtype, split), write)
-    steps += along(of(x, 0), first)
+    steps += along(x, 0, first)
     steps += later
     return y
-
-
-def _differences(d: list, y: list) -> Steps:
-    """y = Bᵀ d"""
-    return [
-        (np.subtract, (d[0], d[2], y[0])),
-        (np.add, (d[1], d[2], y[1])),
-        (np.subtract, (d[2], d[1], y[2])),
-        (np.subtract, (d[1], d[3], y[3])),
-    ]
-
-
-def _sums(g: list, y: list) -> Steps:
-    """y = A g, whose last entry is −g₁: here g₁, OF_GRADIENT has the sign."""
-    return [
-        (np.copyto, (y[0], g[0])),
-        (np.add, (g[0], g[1], y[1])),
-        (np.subtract, (g[0], g[1], y[2])),
-        (np.copyto, (y[3], g[1])),
-    ]
 
 
 # -- of images channels first --------------------------------------------------------------------
@@ -172,7 +149,7 @@ def _sums(g: list, y: list) -> Steps:
 def _seen(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
     """Bᵀ d of what the piece's tiles see of x: (4ᵃ, tiles, channels)."""
     v = _gather(x, piece, before, 4, "padded", steps)
-    v = _transformed(v, piece.tiles, 4, _differences, "axis", steps, split=True)
+    v = _transformed(v, piece.tiles, SEEN, "axis", steps, split=True)
     return v.reshape((4 ** len(before), piece.total, x.shape[1]))
 
 
@@ -180,7 +157,7 @@ def _given(a: Any, piece: Piece, steps: Steps) -> Any:
     """A g of the piece of a: (4ᵃ, tiles, channels)."""
     axes = len(piece.tiles)
     v = _gather(a, piece, (0,) * axes, 2, "phases", steps)
-    v = _transformed(v, piece.tiles, 2, _sums, "block", steps, split=True)
+    v = _transformed(v, piece.tiles, GIVEN, "block", steps, split=True)
     return v.reshape((4**axes, piece.total, a.shape[1]))
 
 
@@ -246,14 +223,14 @@ def _strip(x: Any, piece: Piece, before: tuple, seen: int, name: str, steps: Ste
 
 def _seen_places_first(x: Any, piece: Piece, before: tuple, steps: Steps) -> Any:
     v = _strip(x, piece, before, 4, "padded", steps)
-    v = _transformed(v, piece.tiles, 4, _differences, "axis", steps)
+    v = _transformed(v, piece.tiles, SEEN, "axis", steps)
     return v.reshape((4 ** len(before), piece.total, x.shape[1]))
 
 
 def _given_places_first(a: Any, piece: Piece, steps: Steps) -> Any:
     axes = len(piece.tiles)
     v = _strip(a, piece, (0,) * axes, 2, "phases", steps)
-    v = _transformed(v, piece.tiles, 2, _sums, "block", steps)
+    v = _transformed(v, piece.tiles, GIVEN, "block", steps)
     return v.reshape((4**axes, piece.total, a.shape[1]))
 
 
@@ -305,26 +282,18 @@ def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
     def write() -> tuple:
         x, early = m, []
         for i in range(axes - 1):
-            terms, x = [x[at_axis(i, k)] for k in range(4)], x[at_axis(i, slice(0, 2))]
-            early += _pair(terms, x[at_axis(i, 0)], x[at_axis(i, 1)])
-        return early, [x[at_axis(axes - 1, k)] for k in range(4)]
+            before, x = x, x[at_axis(i, slice(0, 2))]
+            if by_products(x):  # which need a place of their own
+                x = scratch.empty(f"axis {i}", x.shape, x)
+            early += RESULTS.steps(before, i, x)
+        return early, x
 
     kept = scratch.keeps(m)
-    early, terms = scratch.written(("pairs", m.shape, m.dtype), write) if kept else write()
+    early, x = scratch.written(("pairs", m.shape, m.dtype), write) if kept else write()
     y = y.reshape((*(n for count in tiles for n in (count, 2)), run))
     pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
     steps += early
-    steps += _pair(terms, pairs[at_axis(axes - 1, 0)], pairs[at_axis(axes - 1, 1)])
-
-
-def _pair(m: list, first: Any, second: Any) -> Steps:
-    """first, second = Aᵀ m; first may be m₀, and second m₁."""
-    return [
-        (np.add, (m[0], m[1], first)),
-        (np.add, (first, m[2], first)),
-        (np.subtract, (m[1], m[2], second)),
-        (np.subtract, (second, m[3], second)),
-    ]
+    steps += RESULTS.steps(x, axes - 1, pairs)
 
 
 def finite(y: Any) -> bool:

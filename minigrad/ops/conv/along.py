@@ -1,0 +1,114 @@
+"""Winograd's transforms along one axis of a piece (tiles.py): y = T x, entries of T being 0 and ±1.
+
+x has 2 or 4 places along the axis, and at each of them a run of what all images and channels have
+there. In NumPy's words a transform is four to eight calls, each of which reads and writes whole
+runs. As a product with T it is one: BLAS reads the places side by side and writes each result once.
+OpenBLAS has kernels for such small products where the processor has AVX-512, and takes half the
+time of the sums there; elsewhere it first packs the runs, and takes longer. The terms are added in
+the same order, so the two forms differ in the sign of a zero at most, and in what they make of a
+piece that is not finite, which is left to the direct convolution.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ...backends import blas
+from ..blocks import Steps
+
+
+def at_axis(axis: int, index: Any) -> tuple:
+    """x[at_axis(axis, index)] indexes one axis."""
+    return (*(slice(None),) * axis, index)
+
+
+def seen_by_tiles(x: Any, axis: int, at: int, seen: int, tiles: int) -> Any:
+    """What tiles see along an axis of x, a view: the places as axis `axis`, the tiles as axis `at`.
+
+    The tile t sees the places 2 t, 2 t + 1, ... of what was axis `at`; other axes keep their order.
+    """
+    shape, strides = list(x.shape), list(x.strides)
+    step = strides[at]
+    shape[at], strides[at] = tiles, 2 * step
+    shape.insert(axis, seen)
+    strides.insert(axis, step)
+    return as_strided(x, shape, strides)
+
+
+class Transform(NamedTuple):
+    """A matrix T, and the sums that say the same: (places of x, places of y) -> steps."""
+
+    name: str
+    matrix: tuple
+    sums: Callable[[list, list], Steps]
+
+    def steps(self, x: Any, axis: int, y: Any) -> Steps:
+        """What is to be done for y = T x; the places lie along `axis` of x and y, which are two
+        arrays. The last axis is that of the runs.
+        """
+        if by_products(x):
+            last = x.ndim - 1
+            order = (*[i for i in range(last) if i != axis], axis, last)
+            return [(np.matmul, (_matrix(self, x.dtype), x.transpose(order), y.transpose(order)))]
+        places = [[z[at_axis(axis, k)] for k in range(z.shape[axis])] for z in (x, y)]
+        return self.sums(*places)
+
+
+@cache
+def _matrix(transform: Transform, dtype: Any) -> np.ndarray:
+    return np.array(transform.matrix, dtype)
+
+
+def by_products(x: Any) -> bool:
+    """Whether transforms of x are products, and not sums."""
+    return blas.packs_no_small_factors() and 16 * x.shape[-1] <= blas.FEW
+
+
+def _differences(d: list, y: list) -> Steps:
+    return [
+        (np.subtract, (d[0], d[2], y[0])),
+        (np.add, (d[1], d[2], y[1])),
+        (np.subtract, (d[2], d[1], y[2])),
+        (np.subtract, (d[1], d[3], y[3])),
+    ]
+
+
+def _repeated(g: list, y: list) -> Steps:
+    return [
+        (np.copyto, (y[0], g[0])),
+        (np.add, (g[0], g[1], y[1])),
+        (np.subtract, (g[0], g[1], y[2])),
+        (np.copyto, (y[3], g[1])),
+    ]
+
+
+def _results(m: list, y: list) -> Steps:
+    """y[0] may be m[0], and y[1] m[1]."""
+    return [
+        (np.add, (m[0], m[1], y[0])),
+        (np.add, (y[0], m[2], y[0])),
+        (np.subtract, (m[1], m[2], y[1])),
+        (np.subtract, (y[1], m[3], y[1])),
+    ]
+
+
+def _overlaps(m: list, y: list) -> Steps:
+    return [
+        (np.subtract, (m[1], m[2], y[0])),
+        (np.add, (y[0], m[3], y[0])),
+        (np.subtract, (m[1], m[0], y[1])),
+        (np.add, (y[1], m[2], y[1])),
+    ]
+
+
+# Bᵀ: what a tile sees of an image
+SEEN = Transform("seen", ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)), _differences)
+# A, whose last entry is −1: here 1, OF_GRADIENT has the sign
+GIVEN = Transform("given", ((1, 0), (1, 1), (1, -1), (0, 1)), _repeated)
+# Aᵀ: a tile's results
+RESULTS = Transform("results", ((1, 1, 1, 0), (0, 1, -1, -1)), _results)
+# The two rows of B that are sums: a tile's second place, and what it gives to the next tile's first
+OVERLAPS = Transform("overlaps", ((0, 1, -1, 1), (-1, 1, 1, 0)), _overlaps)
