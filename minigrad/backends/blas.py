@@ -15,6 +15,11 @@ from functools import cache
 from typing import Any
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
+# A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
+# takes a core from the threads that share a convolution. Below MIDDLE multiplications it would gain
+# 30 µs at most: a convnet's step took 38 ms with its last layer, of 1.3 million, on two threads,
+# and 29 on one. Below FEW there is one thread anyway, and asking for it costs 3 to 4 µs.
+MIDDLE = 3 << 20
 
 _lock = threading.Lock()
 _controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
@@ -47,6 +52,11 @@ def packs_no_small_factors() -> bool:
 def threads() -> int | None:
     """The threads a BLAS call may use now; None where threadpoolctl or a BLAS is not found."""
     return max((library.get_num_threads() for library in _libraries()), default=None)
+
+
+def on_one_thread() -> bool:
+    """Whether a product would run on one thread of BLAS now, however large it is."""
+    return _holders > 0 or threads() == 1
 
 
 @contextmanager

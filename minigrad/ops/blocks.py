@@ -259,7 +259,7 @@ scratch = _Scratch()
 report(
     "workspaces of large ops (this thread)",
     lambda: (len(scratch.kept), sum(memory.nbytes for memory in scratch.kept.values())),
-    # "padded", "product", "phases", three of "axis i", four of "block i"
-    max_bytes=10 * _Scratch.LIMIT,
+    # "padded", "product", "parts", "phases", three of "axis i", four of "block i"
+    max_bytes=11 * _Scratch.LIMIT,
     empty=lambda: scratch.clear(),
 )

@@ -14,6 +14,8 @@ from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import array_like, axis_of, sum_to
 from .batching import needs_axes
+from .blocks import take_steps
+from .small_products import blocks_for, steps_in_blocks
 
 
 def product(a, b):
@@ -109,11 +111,6 @@ def _rows_times(x, a):
     return matmul(x, a)
 
 
-# A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
-# takes a core from the threads that share a convolution. Below MIDDLE multiplications it would gain
-# 30 µs at most: a convnet's step took 38 ms with its last layer, of 1.3 million, on two threads,
-# and 29 on one. Below blas.FEW it takes one thread anyway, and asking costs 3 to 4 µs.
-MIDDLE = 3 << 20
 LARGE_RESULT = 1 << 16  # elements from which the zeros cost more than a ufunc's way to its loop
 
 
@@ -125,10 +122,20 @@ def _dot(a, b):
     multiplications = a.size * b.shape[1]
     if multiplications <= blas.FEW:
         return a.dot(b)
-    if multiplications < MIDDLE:
-        with blas.one_thread():
-            return a.dot(b)
+    if multiplications < blas.MIDDLE:
+        return _middling(a, b)
     return a.dot(b) if len(a) * b.shape[1] < LARGE_RESULT else np.matmul(a, b)
+
+
+def _middling(a, b):
+    """a b on one thread: in blocks where BLAS has kernels for these, else by one thread of it."""
+    blocks = blocks_for(a, b) if a.dtype == b.dtype else None
+    if blocks is not None:
+        y = np.empty((len(a), b.shape[1]), a.dtype)
+        take_steps(steps_in_blocks(a, b, y, *blocks))
+        return y
+    with blas.one_thread():
+        return a.dot(b)
 
 
 def _with_unit_axes(g, a_ndim, b_ndim):

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..blocks import on_threads, scratch, spans
 from ..image_layout import lies_places_first, pays, places, places_first, turned
+from ..small_products import SHORT, multiply
 from ..windows import Windows, every, inside
 from .images import lanes
 
@@ -43,7 +44,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
         rows = _windows(x, how, images, y.shape[2:])
         part = results[..., images, :]
         values = scratch.empty("product", (len(rows), len(w)), rows)
-        np.matmul(rows, weight, out=values)
+        multiply(rows, weight, values)
         if b is not None:
             values += b
         part[...] = values.reshape(part.shape)
@@ -61,7 +62,7 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
         total = scratch.empty("padded", (*size, *into.shape[-2:]), a)
         total[...] = 0
         rows = scratch.empty("product", (part.size // part.shape[-1], weight.shape[1]), a)
-        np.matmul(part.reshape((len(rows), -1)), weight, out=rows)
+        multiply(part.reshape((len(rows), -1)), weight, rows)
         rows = rows.reshape((*part.shape[:-1], prod(how.kernel), y.shape[1]))
         for i, seen in enumerate(_seen(how, a.shape[2:])):
             total[seen] += rows[..., i, :]
@@ -80,7 +81,9 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
     def work(lane: int) -> None:
         for images in shares[lane]:
             rows = _windows(x, how, images, a.shape[2:])
-            sums[lane] += rows.T @ given[..., images, :].reshape((len(rows), outputs))
+            product = scratch.empty("product", sums[lane].shape, x)
+            multiply(rows.T, given[..., images, :].reshape((len(rows), outputs)), product, SHORT)
+            sums[lane] += product
 
     on_threads(work, list(range(len(shares))), x)
     y = sums.sum(0).reshape((*how.kernel, inputs, outputs))

@@ -8,6 +8,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ..blocks import scratch, spans
+from ..small_products import multiply
 from ..windows import IDLE, Windows, columns, fold
 
 BLOCK_BYTES = 1 << 20  # of columns made at a time by each thread; best of 1, 2, 4, 8 MB
@@ -52,12 +53,14 @@ class Images:
             view[...] = self.times(weight, cols).reshape(view.shape)
         else:
             lead = (len(y), self.groups, y.shape[1] // self.groups)
-            np.matmul(weight, cols, out=y.reshape((*lead, prod(y.shape[2:]))))
+            multiply(weight, cols, y.reshape((*lead, prod(y.shape[2:]))))
 
     def times(self, weight, cols):
         """weight · cols, in scratch memory."""
         shape = (*cols.shape[:-2], weight.shape[-2], cols.shape[-1])
-        return np.matmul(weight, cols, out=scratch.empty("product", shape, cols))
+        y = scratch.empty("product", shape, cols)
+        multiply(weight, cols, y)
+        return y
 
     def fold(self, cols, how: Windows, middle: tuple, y) -> None:
         """y = the images that `columns` would take these columns from, windows added up."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import BLOCK, on_threads, spans
+from ..blocks import BLOCK, on_threads, scratch, spans
 from ..image_layout import places, places_first
+from ..small_products import SHORT, multiply
 from ..windows import IDLE, Windows
 from . import gathered
 from .images import lanes
@@ -24,7 +25,7 @@ def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
     """y = conv(x, w, b); y lies places first."""
-    _multiply(x, w.reshape(w.shape[:2]).T, y)
+    _multiply(x, np.ascontiguousarray(w.reshape(w.shape[:2]).T), y)
     if b is not None:
         runs = places(y)
         runs += b
@@ -37,7 +38,7 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
 
 def _multiply(x: Any, weight: Any, y: Any) -> None:
     rows, results = _matrix(x), _matrix(y)
-    on_threads(lambda span: np.matmul(rows[span], weight, out=results[span]), _spans(x, y), x)
+    on_threads(lambda span: multiply(rows[span], weight, results[span]), _spans(x, y), x)
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
@@ -48,7 +49,9 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
 
     def work(lane: int) -> None:
         for span in shares[lane]:
-            sums[lane] += given[span].T @ seen[span]
+            product = scratch.empty("product", sums[lane].shape, x)
+            multiply(given[span].T, seen[span], product, SHORT)
+            sums[lane] += product
 
     on_threads(work, list(range(len(shares))), x)
     return sums.sum(0)

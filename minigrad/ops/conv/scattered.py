@@ -13,6 +13,7 @@ import numpy as np
 
 from ..blocks import on_threads, scratch
 from ..shifts import Shifts
+from ..small_products import multiply
 from ..windows import Windows, have_compiled
 from .images import FEW_WINDOWS, blocks
 
@@ -40,7 +41,7 @@ def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any) -> None:
         lead = (len(run), groups)
         shape = (*lead, kernel * inputs, shifts.length)
         entries = scratch.empty("product", shape, a)
-        np.matmul(weight, run.reshape((*lead, outputs, shifts.length)), out=entries)
+        multiply(weight, run.reshape((*lead, outputs, shifts.length)), entries)
         entries = entries.reshape((*lead, kernel, inputs, shifts.length))
         terms = [entries[:, :, k] for k in range(kernel)]
         images = y[block].reshape((*lead, inputs, *y.shape[2:]))

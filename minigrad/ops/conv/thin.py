@@ -14,6 +14,7 @@ import numpy as np
 from ...backends.pool import share
 from ..blocks import Steps, on_threads, scratch, single, spans, take_steps
 from ..image_layout import ALIGNED, GAP, pays, places, places_first
+from ..small_products import SHORT, product_steps
 from ..windows import Windows, every, inside
 from .images import lanes
 
@@ -41,17 +42,16 @@ def suits(how: Windows, groups: int, x: Any, outputs: int, *others: Any) -> bool
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
     """y = conv(x, w, b); y lies places first."""
-    n, outputs = y.shape[:2]
-    seen, weight = _images_last(x, how), w.reshape((outputs, -1)).T
-    bias = None if b is None else np.tile(b, n)
+    outputs, seen = y.shape[1], _images_last(x, how)
+    weight = np.empty((w[0].size + (b is not None), outputs), y.dtype)
+    weight[: w[0].size] = w.reshape((outputs, -1)).T
+    if b is not None:
+        weight[-1] = b
 
     def work(rows: slice) -> None:
         strip, steps = places(y)[rows], []
-        columns = _columns(seen, how, rows, strip.shape[:-2], steps)
-        steps.append((np.matmul, (columns.T, weight, strip.reshape((-1, outputs)))))
-        if bias is not None:
-            runs = strip.reshape((-1, len(bias)))
-            steps.append((np.add, (runs, bias, runs)))
+        columns = _columns(seen, how, rows, strip.shape[:-2], steps, ones=b is not None)
+        steps += product_steps(columns.T, weight, strip.reshape((-1, outputs)))
         take_steps(steps)
 
     on_threads(work, _strips(x, how, y.shape[2:]), x)
@@ -67,8 +67,10 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
         for rows in shares[lane]:
             strip, steps = given[rows], []
             columns = _columns(seen, how, rows, strip.shape[:-2], steps)
+            product = scratch.empty("product", sums[lane].shape, x)
+            steps += product_steps(columns, strip.reshape((-1, a.shape[1])), product, SHORT)
             take_steps(steps)
-            sums[lane] += columns @ strip.reshape((-1, a.shape[1]))
+            sums[lane] += product
 
     on_threads(work, list(range(len(shares))), x)
     return sums.sum(0).T
@@ -100,15 +102,22 @@ def _strips(x: Any, how: Windows, out: tuple) -> list[slice]:
     return spans(out[0], max(1, -(-out[0] // max(1, strips))))
 
 
-def _columns(seen: Any, how: Windows, rows: slice, out: tuple, steps: Steps) -> Any:
+def _columns(
+    seen: Any, how: Windows, rows: slice, out: tuple, steps: Steps, ones: bool = False
+) -> Any:
     """The windows of these rows of results, `out` of them, as (C · kernel, windows · images), once
-    the steps are taken.
+    the steps are taken. With a last row of ones: a bias is the weight of these, which saves adding
+    it to all results afterwards.
     """
     channels, n = len(seen), seen.shape[-1]
-    y = scratch.empty("axis 0", (channels, *how.kernel, *out, n), seen)
+    entries = channels * prod(how.kernel)
+    whole = scratch.empty("axis 0", (entries + ones, prod(out) * n), seen)
+    if ones:
+        steps.append((whole[-1].fill, (1,)))
+    y = whole[:entries].reshape((channels, *how.kernel, *out, n))
     starts = (rows.start, *(0,) * (len(out) - 1))
     for place in product(*map(range, how.kernel)):
         axes = zip(place, starts, out, how.axes(), strict=True)
         at = [every(k * d + first * s, s, count) for k, first, count, (_, s, _, d) in axes]
         steps.append((np.copyto, (y[(slice(None), *place)], seen[(slice(None), *at)])))
-    return y.reshape((channels * prod(how.kernel), -1))
+    return whole

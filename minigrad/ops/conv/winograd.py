@@ -34,9 +34,10 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.blas import FEW
+from ...backends import blas
 from ..blocks import Steps, on_threads, scratch, spans, take_steps
 from ..image_layout import lies_places_first
+from ..small_products import SHORT, product_steps
 from ..windows import Windows
 from .images import lanes
 from .overlaps import Overlaps
@@ -85,7 +86,7 @@ def suits(how: Windows, out: tuple, groups: int, x: Any, channels: tuple, *other
 
 def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> list[slice]:
     """y = conv(x, w, b), where that is finite. Returns the images that are left to do."""
-    return _correlate(x, _weights(w, OF_WEIGHT).swapaxes(1, 2), b, _before(how), y)
+    return _correlate(x, _weights(w.swapaxes(0, 1), OF_WEIGHT), b, _before(how), y)
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> list[slice]:
@@ -120,12 +121,13 @@ def _before(how: Windows) -> tuple:
 
 
 def _weights(w: Any, transform: list) -> Any:
-    """The transform (for as many axes as w has) of w (O, C, 3, ...) as (4ᵃ, O, C)."""
-    outputs, inputs, *kernel = w.shape
-    matrix = transform[len(kernel) - 1].astype(w.dtype)
-    y = np.empty((len(matrix), outputs, inputs), w.dtype)
-    with np.errstate(all="ignore"):
-        _tall(w.reshape((outputs * inputs, prod(kernel))), matrix.T, y.reshape((len(y), -1)).T)
+    """The transform (for as many axes as w has) of w (n, m, 3, ...) as (4ᵃ, n, m)."""
+    matrix = transform[w.ndim - 3].astype(w.dtype)
+    y = np.empty((len(matrix), *w.shape[:2]), w.dtype)
+    places = np.ascontiguousarray(w.transpose((*range(2, w.ndim), 0, 1)))
+    places = places.reshape((-1, *w.shape[:2]))
+    with np.errstate(all="ignore"), blas.one_thread():  # one product for each of the n
+        np.matmul(matrix, places.swapaxes(0, 1), out=y.swapaxes(0, 1))
     return y
 
 
@@ -133,7 +135,7 @@ def _tall(a: Any, b: Any, y: Any) -> None:
     """y = a b for many rows of a, by products that BLAS does on one thread: a second one of its own
     would go on spinning beside the threads that share a convolution (ops/matmul.py).
     """
-    for rows in spans(len(a), max(1, FEW // b.size)):
+    for rows in spans(len(a), max(1, blas.FEW // b.size)):
         np.matmul(a[rows], b, out=y[rows])
 
 
@@ -152,7 +154,7 @@ def _correlate(x: Any, weight: Any, b: Any, before: tuple, y: Any) -> list[slice
         steps: Steps = []
         v = by.seen(x, piece, before, steps)
         m = scratch.empty(f"block {axes - 1}", (*v.shape[:2], outputs), v)  # as large as _given
-        steps.append((np.matmul, (v, weight, m)))
+        steps += product_steps(v, weight, m)
         finish = by.results(m, biases, piece, y, steps)
         take_steps(steps)
         if not finish():
@@ -184,12 +186,12 @@ def _pull(a: Any, x: Any, w: Any, how: Windows, y: Any) -> tuple[list[slice], An
             if x is not None:
                 v = by.seen(x, piece, before, steps)
                 product = scratch.empty("product", total.shape, v) if i else total
-                steps.append((np.matmul, (g.swapaxes(1, 2), v, product)))
+                steps += product_steps(g.swapaxes(1, 2), v, product, SHORT)
                 if i:
                     steps.append((np.add, (total, product, total)))
             if overlaps is not None:
                 m = scratch.empty(f"axis {axes - 1}", (*g.shape[:2], inputs), g)
-                steps.append((np.matmul, (g, weight, m)))
+                steps += product_steps(g, weight, m)
                 is_finite = overlaps.add(m, piece, steps)
             take_steps(steps)
             if overlaps is not None and not is_finite():

@@ -15,7 +15,6 @@ from ...backends import blas
 from ...backends.device import array_module
 from ...backends.dtypes import accumulator
 from ...core.registry import op
-from ..matmul import MIDDLE
 from ..shape.splitting import unbind
 
 
@@ -164,9 +163,9 @@ def product_with(w: Any) -> Callable:
 def products_alone(h: Any, w: Any) -> AbstractContextManager:
     """BLAS on one thread while the products of a step, of h and w, are of middling size.
 
-    A second thread would gain little and spin behind each of them: see `MIDDLE`.
+    A second thread would gain little and spin behind each of them: see `blas.MIDDLE`.
     """
-    return blas.one_thread() if h.size * w.shape[-2] < MIDDLE else nullcontext()
+    return blas.one_thread() if h.size * w.shape[-2] < blas.MIDDLE else nullcontext()
 
 
 # -- a rule's -----------------------------------------------------------------------------------

@@ -1,0 +1,99 @@
+"""Products of matrices in blocks that BLAS multiplies as they lie.
+
+A large product begins with copies of both factors, in the order in which BLAS's kernel reads them.
+Where a matrix has few rows or columns each copied number is used a few times only, and copying
+takes up to half of the time. OpenBLAS has kernels for AVX-512 that take the factors of up to a
+million multiplications as they lie, so a product is cut into blocks of so many. On one thread of a
+Zen 4, in GFLOP/s, whole and in blocks: 16,384×27 by 27×32 74 and 104, its transpose by 16,384×32 45
+and 104, 512×32 by 32×64 87 and 107, 16×784 by the transpose of 128×784 41 and 108, 32×256 by the
+transpose of 256×256 59 and 104. With any other BLAS products stay whole.
+
+Where BLAS may take more threads products from `blas.MIDDLE` on stay whole, too: on two threads they
+are faster so.
+
+Rounding. The kernels add up all terms in a row, where BLAS else adds some 320 and then those sums.
+So a long inner axis is cut into parts, and their products are added. Shorter ones where the sum is
+over all places of images: they keep what BLAS's own sums keep of the digits there.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from ..backends import blas
+from ..core.caches import cached
+from .blocks import Steps, scratch, take_steps
+
+MOST = 100**3  # multiplications that the kernels for small matrices take
+LONGEST = 800  # terms that they are to add up,
+SHORT = 256  # or fewer
+WIDEST = 64  # columns of a block: more do not help
+MOST_TRANSPOSED = 32 * 32  # entries of the result where b's columns lie one after the other,
+LEAST_INNER = 96  # and the least inner length: for shorter columns copying is quicker
+
+
+def multiply(a: Any, b: Any, y: Any, longest: int = LONGEST) -> None:
+    """y = a b for stacks of matrices, of one dtype; `longest`: terms to be added up in a row."""
+    take_steps(product_steps(a, b, y, longest))
+
+
+def product_steps(a: Any, b: Any, y: Any, longest: int = LONGEST) -> Steps:
+    """What is to be done for y = a b."""
+    blocks = blocks_for(a, b, longest)
+    return [(np.matmul, (a, b, y))] if blocks is None else steps_in_blocks(a, b, y, *blocks)
+
+
+def blocks_for(a: Any, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
+    """(rows, inner length, columns) of the blocks for a b; None where it is to stay whole."""
+    n, k, m = *a.shape[-2:], b.shape[-1]
+    if type(b) is not np.ndarray or b.dtype.char not in "fd" or not blas.packs_no_small_factors():
+        return None
+    if n * k * m >= blas.MIDDLE and not blas.on_one_thread():
+        return None
+    return _blocks(n, k, m, longest, b.strides[-1] != b.itemsize and m > 1)
+
+
+def steps_in_blocks(a: Any, b: Any, y: Any, rows: int, inner: int, columns: int) -> Steps:
+    """The same in blocks of so many rows and columns, and parts of the inner axis of this length.
+
+    A stack of products: a (..., row blocks, 1, rows, inner), b (..., 1, column blocks, inner,
+    columns), with the parts in front of the blocks, if there are several.
+    """
+    n, k, m = *a.shape[-2:], b.shape[-1]
+    parts, target = (), y
+    if inner < k:
+        parts = (k // inner,)
+        target = scratch.empty("parts", (*y.shape[:-2], *parts, n, m), y)
+        a = a.reshape((*a.shape[:-1], *parts, inner)).swapaxes(-3, -2)
+        b = b.reshape((*b.shape[:-2], *parts, inner, m))
+    a = a.reshape((*a.shape[:-2], n // rows, 1, rows, inner))
+    b = b.reshape((*b.shape[:-1], m // columns, columns)).swapaxes(-3, -2)[..., None, :, :, :]
+    blocks = target.reshape((*target.shape[:-2], n // rows, rows, m // columns, columns))
+    steps: Steps = [(np.matmul, (a, b, blocks.swapaxes(-3, -2)))]
+    if parts:
+        steps.append((np.add.reduce, (target, -3, None, y)))
+    return steps
+
+
+@cached("blocks of small products", max_entries=1024)
+def _blocks(n: int, k: int, m: int, longest: int, transposed: bool) -> tuple[int, int, int] | None:
+    """(rows, inner length, columns) of the blocks; None where the product had better stay whole.
+
+    transposed: whether b's columns lie one after the other
+    """
+    most = MOST_TRANSPOSED if transposed else MOST
+    if n * k * m <= MOST and n * m <= most and k <= longest:
+        return None  # BLAS takes it as it lies
+    inner = _divisor(k, longest)
+    if inner < (LEAST_INNER if transposed else min(k, LEAST_INNER)):
+        return None
+    entries = min(MOST // inner, most) if inner else 0
+    columns = _divisor(m, min(WIDEST, entries))
+    rows = _divisor(n, entries // columns) if columns else 0
+    enough = rows >= min(n, 4) and columns >= min(m, 16) and rows
+    return (rows, inner, columns) if enough else None
+
+
+def _divisor(n: int, most: int) -> int:
+    """The largest divisor of n that is not above `most`; 0 where there is none."""
+    return next((d for d in range(min(n, most), 0, -1) if n % d == 0), 0)
