@@ -9,6 +9,7 @@ from .blocks import scratch
 
 FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
 FEW_MAXIMA = 1 << 10  # and its maximum
+SHORT = 24  # entries of a row up to which rows had better be columns
 
 
 def as_rows(a: Any, axis: tuple) -> Any:
@@ -19,11 +20,32 @@ def as_rows(a: Any, axis: tuple) -> Any:
     return a.reshape((*a.shape[: a.ndim - len(axis)], -1))
 
 
+def _short_rows(a: Any, axis: tuple, many: int) -> Any:
+    """a's rows as the columns of a matrix, if `axis` is the last one and they are short and `many`.
+
+    NumPy begins anew with each row, which takes longer than a short one itself, and adds whole
+    columns at once: the largest of 4,096 rows of 10 179 → 20 µs with the copy, their sums 80 → 20.
+    """
+    if axis != (a.ndim - 1,) or not many * a.shape[-1] <= a.size > 0 or a.shape[-1] > SHORT:
+        return None
+    if type(a) is not np.ndarray or not (a.ndim == 2 or a.flags.c_contiguous):
+        return None
+    return a.reshape((-1, a.shape[-1])).T.copy()
+
+
+def _kept(a: Any, axis: tuple) -> list:
+    """a's shape with length 1 along `axis`."""
+    return [1 if k in axis else n for k, n in enumerate(a.shape)]
+
+
 def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
     """Σ a over `axis`, which keeps its place, in the dtype `wide`.
 
     Along rows it is a product with ones, at a third of the time of a sum.
     """
+    columns = _short_rows(a, axis, many=128) if a.dtype == wide else None
+    if columns is not None:
+        return np.add.reduce(columns).reshape(_kept(a, axis))
     if a.size < FEW:
         return a.sum(axis, keepdims=True, dtype=wide)
     trailing = tuple([k for k in axis if {*range(k, a.ndim)} <= {*axis}])
@@ -40,8 +62,7 @@ def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
         return (a * b).sum(axis, keepdims=True)
     rows, others = as_rows(a, axis), as_rows(b, axis)
     if rows is not None and others is not None:
-        kept = [1 if k in axis else n for k, n in enumerate(a.shape)]
-        return np.vecdot(rows, others).reshape(kept)
+        return np.vecdot(rows, others).reshape(_kept(a, axis))
     product = np.multiply(a, b, out=scratch.empty("block 2", a.shape, b))
     return sum_over(product, axis, b.dtype)
 
@@ -52,9 +73,11 @@ def largest_over(a: Any, axis: tuple) -> Any:
     A reduction of NumPy's takes 50 ns to begin with each row, and `reduceat` 20: 119 and 57 µs for
     2,048 rows of 64.
     """
+    columns = _short_rows(a, axis, many=32)
+    if columns is not None:
+        return np.maximum.reduce(columns).reshape(_kept(a, axis))
     rows = as_rows(a, axis) if a.size >= FEW_MAXIMA else None
     if rows is None:
         return a.max(axis, keepdims=True)
-    kept = [1 if k in axis else n for k, n in enumerate(a.shape)]
     starts = np.arange(0, a.size, rows.shape[-1])
-    return np.maximum.reduceat(a.reshape(-1), starts).reshape(kept)
+    return np.maximum.reduceat(a.reshape(-1), starts).reshape(_kept(a, axis))

@@ -118,6 +118,23 @@ def test_cross_entropy_third_order_is_that_of_logsumexp():
     np.testing.assert_allclose(fused, third(mg.logsumexp(x)), rtol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_classes_are_many_of_which_most_have_probability_zero(dtype):
+    """The two ways of cross_entropy_index, by columns and by rows, on the same numbers."""
+    x = RNG.standard_normal((40, 5)).astype(dtype)
+    wide = np.full((40, 50), -np.inf, dtype)
+    wide[:, :5] = x
+    target = RNG.integers(0, 5, 40)
+    few, many = leaf(x), leaf(wide)
+    losses = [mg.cross_entropy(logits, target, reduction="none") for logits in (few, many)]
+    for y in losses:
+        assert y.dtype == dtype
+        y.backward(mg.tensor(np.cos(np.arange(40)).astype(dtype)))
+    for a, b in ((losses[0], losses[1]), (few.grad, many.grad[:, :5])):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=0, atol=8 * np.finfo(dtype).eps)
+    assert not many.grad[:, 5:].numpy().any()
+
+
 def test_large_logits_do_not_overflow():
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         y = mg.cross_entropy(leaf(np.array([[1e4, 0.0], [0.0, 1e4]])), np.array([0, 0]))

@@ -34,6 +34,16 @@ def test_a_transposed_array_has_the_maxima_of_its_columns(rows):
     np.testing.assert_array_equal(largest_over(x, (1,)), x.max(1, keepdims=True))
 
 
+@pytest.mark.parametrize("shape", [(200, 7), (3, 100, 24), (4, 24)])
+def test_sums_of_short_rows_are_numpys_but_for_rounding(shape):
+    x, axis = numbers(shape), (len(shape) - 1,)
+    for a in (x, x[..., ::-1], np.asfortranarray(x)):
+        expected = a.sum(-1, keepdims=True, dtype=np.float64)
+        sums = sum_over(a, axis, x.dtype)
+        assert sums.dtype == x.dtype and sums.shape == expected.shape
+        np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("axis", AXES[:-1])
 def test_sums_keep_the_axes_and_are_numpys_but_for_rounding(axis):
     x = numbers((30, 20, 50), np.float64)
