@@ -131,6 +131,19 @@ def test_values_and_both_gradients_are_those_of_the_direct_form(case, block_byte
         np.testing.assert_allclose(a, b, rtol=0, atol=allowed)
 
 
+@pytest.mark.parametrize("size, padding", [((3, 5), [(0, 0), (1, 0)]), ((3, 9), [(1, 1), (1, 0)])])
+def test_one_image_of_one_channel_has_runs_of_one(size, padding):
+    """Strides of 64 bytes then, for which np.negative of NumPy 2.4 is wrong on AVX-512."""
+    shapes = (1, 1, *size), (1, 1, 3, 3), (1,), (1, 1, *(m + 8 for m in size))
+    case = [rand(*shape, seed=k) for k, shape in enumerate(shapes)]
+    with direct():
+        exact = three(*case, padding)
+    with small():
+        ours = three(*case, padding)
+    for a, b, allowed in zip(ours, exact, errors_allowed(*case, padding), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=allowed)
+
+
 @pytest.mark.parametrize("size", [(32, 32), (64, 64), (9, 11), (6, 5, 4)])
 def test_large_layers_are_as_exact_as_their_direct_form(size):
     """Random terms: each form's error grows as the root of their number, so 4 times is ample."""

@@ -73,7 +73,7 @@ class Overlaps:
         self.borders.append((piece, border))
         steps += [
             (np.copyto, (border[0], terms.next_even[-1])),
-            (np.negative, (terms.next_odd[-1], border[1])),
+            (np.multiply, (terms.next_odd[-1], -1, border[1])),
         ]
         return lambda: finite(own) and finite(border)
 
@@ -138,6 +138,6 @@ def _along(terms: _Terms, axis: int, skipped: int, y: Any, stop: int) -> Steps:
             steps.append((combine, (*pair, of(both))))
         if low <= count < high:
             alone, into = earlier[at_axis(axis, slice(-1, None))], of(slice(count, count + 1))
-            given = (np.positive, (alone, into)), (np.negative, (alone, into))
-            steps.append(given[parity])
+            # np.negative is wrong for some strides where NumPy (2.4) has its AVX-512 loops
+            steps.append((np.multiply, (alone, -1 if parity else 1, into)))
     return steps

@@ -243,7 +243,9 @@ def cross_entropy(
                 f"holds probabilities ({target.dtype} {target.shape}); leave those samples out"
             )
         return _cross_entropy_of(x, target, weight, reduction, label_smoothing)
-    index, kept, scale = _targets("cross_entropy", x, target, weight, ignore_index, reduction)
+    index, kept, scale = _targets(
+        "cross_entropy", x, target, weight, ignore_index, reduction, plainly=label_smoothing == 0
+    )
     if not target.size:  # no sample: the mean of no loss is NaN
         return reduced("cross_entropy", op.sum(x, axis=1), reduction)
     total = reduction != "none"
@@ -301,11 +303,20 @@ def nll(
 
 
 def _targets(
-    loss: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str
+    loss: str,
+    x: Any,
+    target: Any,
+    weight: Any,
+    ignore_index: int,
+    reduction: str,
+    plainly: bool = False,
 ) -> tuple:
-    """What class_targets says of them, its errors under the name of the loss that was called."""
+    """What class_targets says of them, its errors under the name of the loss that was called.
+
+    plainly: as arrays, where they may be
+    """
     find = class_targets
-    if type(target) is Tensor and weight is None and not modes.active:
+    if plainly and type(target) is Tensor and weight is None and not modes.active:
         find, target = find.forward, target.data  # nobody watches: three results less to wrap
     try:
         return find(
