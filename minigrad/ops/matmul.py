@@ -15,6 +15,7 @@ from ..core.registry import op
 from .axes import array_like, axis_of, sum_to
 from .batching import needs_axes
 from .blocks import take_steps
+from .row_sums import folds, sum_of_rows
 from .small_products import blocks_for, steps_in_blocks
 
 
@@ -46,7 +47,7 @@ def matmul(a, b):
     a_ndim, b_ndim = getattr(a, "ndim", 0), getattr(b, "ndim", 0)
     try:
         if a_ndim == 2 == b_ndim and a.dtype.itemsize != 2:  # by far the most frequent: asked first
-            return _dot(a, b) if type(a) is np.ndarray is type(b) else np.matmul(a, b)
+            return _dot(a, b) if type(a) is np.ndarray is type(b) else _traced_dot(a, b)
         if not (a_ndim and b_ndim):
             raise ValueError("an operand is 0-d; matmul multiplies matrices, use a * b for scalars")
         if a_ndim > 2 == b_ndim and a.flags.c_contiguous:  # one product, not one per batch entry
@@ -127,15 +128,26 @@ def _dot(a, b):
     return a.dot(b) if len(a) * b.shape[1] < LARGE_RESULT else np.matmul(a, b)
 
 
+def _traced_dot(a, b):
+    """a b for matrices on a GPU, or which stand in for NumPy's while a tape is traced.
+
+    Of these a middling product is one call of the op, as it writes into place: a replay that made
+    np.matmul of it would round otherwise.
+    """
+    middling = blas.FEW < a.size * b.shape[1] < blas.MIDDLE
+    return _middling(a, b) if middling and isinstance(a, np.ndarray) else np.matmul(a, b)
+
+
 def _middling(a, b):
     """a b on one thread: in blocks where BLAS has kernels for these, else by one thread of it."""
+    y = np.empty((len(a), b.shape[1]), a.dtype if a.dtype == b.dtype else np.result_type(a, b))
     blocks = blocks_for(a, b) if a.dtype == b.dtype else None
     if blocks is not None:
-        y = np.empty((len(a), b.shape[1]), a.dtype)
         take_steps(steps_in_blocks(a, b, y, *blocks))
-        return y
-    with blas.one_thread():
-        return a.dot(b)
+    else:
+        with blas.one_thread():
+            np.matmul(a, b, y)
+    return y
 
 
 def _with_unit_axes(g, a_ndim, b_ndim):
@@ -209,7 +221,8 @@ def linear_dw(g, x):
 @linear.vjp("b")
 def linear_db(g):
     if type(g) is np.ndarray and g.dtype.itemsize != 2:  # as the op, whose way there takes 3 µs
-        return np.add.reduce(_rows(g))
+        rows = _rows(g)
+        return sum_of_rows(rows) if folds(rows) else np.add.reduce(rows)
     return op.sum(g, axis=tuple(range(g.ndim - 1)))
 
 

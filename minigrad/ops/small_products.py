@@ -46,7 +46,9 @@ def product_steps(a: Any, b: Any, y: Any, longest: int = LONGEST) -> Steps:
 def blocks_for(a: Any, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
     """(rows, inner length, columns) of the blocks for a b; None where it is to stay whole."""
     n, k, m = *a.shape[-2:], b.shape[-1]
-    if type(b) is not np.ndarray or b.dtype.char not in "fd" or not blas.packs_no_small_factors():
+    if not isinstance(b, np.ndarray) or b.dtype.char not in "fd":  # as a tape is traced, too
+        return None
+    if not blas.packs_no_small_factors():
         return None
     if n * k * m >= blas.MIDDLE and not blas.on_one_thread():
         return None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import blas
 from minigrad.core.primitive import Primitive
 
 
@@ -99,3 +100,40 @@ def test_a_replay_rounds_several_scalar_results_as_the_serial_backward_does():
             y = 0.3 * sign.real + 0.7 * sign.imag + size
         _, (g,) = tape.compile(y, [x], [x])(a)
         assert g.tobytes() == mg.grad(y, [x])[0].numpy().tobytes()
+
+
+@pytest.mark.parametrize("shapes", [((16, 784), (128, 784)), ((48, 256), (96, 256))])
+def test_products_in_blocks_are_replayed_so_though_ones_would_not_show_it(shapes, monkeypatch):
+    """What is traced on ones has the same sums in any order; on other numbers it would not."""
+    monkeypatch.setattr(blas, "packs_no_small_factors", lambda: True)
+
+    def f(x, w):
+        return (mg.linear(x, w) ** 2).sum()
+
+    def leaves(values):
+        return [mg.tensor(values(shape), requires_grad=True) for shape in shapes]
+
+    ones = leaves(lambda shape: np.ones(shape, np.float32))
+    with mg.Tape() as tape:
+        y = f(*ones)
+    program = tape.compile(y, inputs=ones, wrt=ones)
+    rng = np.random.default_rng(0)
+    xs = leaves(lambda shape: rng.standard_normal(shape, np.float32))
+    value, gradients = program(*xs)
+    y = f(*xs)
+    np.testing.assert_array_equal(value, y.numpy())
+    for g, eager in zip(gradients, mg.grad(y, xs), strict=True):
+        np.testing.assert_array_equal(g, eager.numpy())
+
+
+def test_sums_of_many_short_rows_are_replayed_as_they_are():
+    x = mg.tensor(np.ones((4096, 10), np.float32), requires_grad=True)
+    with mg.Tape() as tape:
+        y = (mg.sum(x, axis=0) ** 2).sum()
+    program = tape.compile(y, inputs=[x], wrt=x)
+    values = np.random.default_rng(0).standard_normal((4096, 10), np.float32)
+    t = mg.tensor(values, requires_grad=True)
+    y = (mg.sum(t, axis=0) ** 2).sum()
+    value, g = program(values)
+    np.testing.assert_array_equal(value, y.numpy())
+    np.testing.assert_array_equal(g, mg.grad(y, t).numpy())

@@ -5,7 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.ops.row_sums import FEW_MAXIMA, largest_over, sum_over
+import minigrad as mg
+from minigrad.ops.row_sums import (
+    FEW,
+    FEW_MAXIMA,
+    LEAST_FOLDED,
+    folds,
+    largest_over,
+    sum_of_rows,
+    sum_over,
+)
 
 AXES = [(1,), (2,), (1, 2), (0, 1, 2), (0,), (0, 2), ()]
 
@@ -49,3 +58,40 @@ def test_sums_keep_the_axes_and_are_numpys_but_for_rounding(axis):
     x = numbers((30, 20, 50), np.float64)
     expected = x.sum(axis, keepdims=True)
     np.testing.assert_allclose(sum_over(x, axis, np.dtype(float)), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("shape", [(4096, 10), (8192, 64), (300, 1000), (257, 33), (1024, 1)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_many_short_rows_are_added_up_together(shape, dtype):
+    x = numbers(shape, dtype)
+    assert folds(x) == (x.size >= FEW and shape[0] >= LEAST_FOLDED)
+    total, exact = sum_of_rows(x), x.sum(0, dtype=np.result_type(dtype, np.float64))
+    assert total.shape == exact.shape and total.dtype == dtype
+    np.testing.assert_allclose(total, exact, rtol=0, atol=64 * len(x) ** 0.5 * np.finfo(dtype).eps)
+
+
+def test_few_long_rows_whole_numbers_and_gaps_are_left_to_numpy():
+    for x in (numbers((100, 1000)), np.ones((4096, 10), int), numbers((4096, 20))[:, ::2]):
+        assert not folds(x)
+
+
+@pytest.mark.parametrize("axis, shape", [(0, (4096, 10)), ((0, 1), (64, 64, 10)), ((0,), (512, 8))])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_a_sum_over_the_leading_axes_is_numpys_but_for_rounding(axis, shape, keepdims):
+    x = numbers(shape)
+    total = mg.sum(mg.tensor(x), axis=axis, keepdims=keepdims)
+    exact = x.sum(axis, dtype=np.float64, keepdims=keepdims)
+    assert total.shape == exact.shape
+    np.testing.assert_allclose(total.numpy(), exact, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("places_first", [False, True])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_sums_of_channels_are_numpys_in_both_orders_of_memory(places_first, keepdims):
+    x = numbers((32, 16, 12, 10))
+    if places_first:
+        x = np.ascontiguousarray(x.transpose(2, 3, 0, 1)).transpose(2, 3, 0, 1)
+    total = mg.sum(mg.tensor(x), axis=(0, 2, 3), keepdims=keepdims)
+    exact = x.sum((0, 2, 3), dtype=np.float64, keepdims=keepdims)
+    assert total.shape == exact.shape
+    np.testing.assert_allclose(total.numpy(), exact, rtol=0, atol=1e-4)

@@ -7,7 +7,8 @@ import numpy as np
 from ...core.primitive import linear, primitive
 from ..axes import accumulate, count, spread, widen
 from ..batching import reduction
-from ..image_layout import turned
+from ..image_layout import places, turned
+from ..row_sums import FEW, folds, sum_of_rows
 
 __all__ = ["all", "any", "count_nonzero", "mean", "sum"]
 
@@ -19,19 +20,36 @@ def sum(x, axis=None, dtype=None, keepdims=False):
     16-bit floats are added up in float32; small integers in int64, as NumPy does.
     """
     if type(axis) is tuple and len(axis) > 1 and _of_channels(x, axis, dtype):
-        first, then = (axis[1:], 0) if turned(x) else (0, axis[1:])
-        y = x.sum(first, keepdims=True).sum(then, keepdims=True)
-        return y if keepdims else y.reshape(-1)
+        y = _sum_of_channels(x, axis[1:])
+        return y.reshape((1, -1, *(1,) * (x.ndim - 2))) if keepdims else y
     if dtype is None and x.dtype.itemsize != 2:  # np.sum asks around for 1 µs, then calls this
+        if x.size >= FEW and _of_leading(x, axis) and folds(x):
+            y = sum_of_rows(x.reshape((-1, x.shape[-1])))
+            return y.reshape((*(1,) * (x.ndim - 1), -1)) if keepdims else y
         return x.sum(axis, None, None, keepdims)
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
 
 
+def _of_leading(x: Any, axis: Any) -> bool:
+    """Whether all axes but the last are summed over."""
+    return axis == 0 if x.ndim == 2 and type(axis) is int else axis == tuple(range(x.ndim - 1))
+
+
 def _of_channels(x: Any, axis: tuple, dtype: Any) -> bool:
-    """Whether images and places of each channel are added up: quicker one after the other, first
-    along the axes that leave long runs.
-    """
+    """Whether images and places of each channel are added up."""
     return axis == (0, *range(2, x.ndim)) and dtype is None and x.dtype.itemsize != 2
+
+
+def _sum_of_channels(x: Any, axes: tuple) -> Any:
+    """Σ of each channel of images x (N, C, *size) -> (C,): quicker along one axis after the other,
+    first those that leave long runs.
+    """
+    if not turned(x):
+        return x.sum(0, keepdims=True).sum(axes)[0]
+    rows = places(x)
+    if folds(rows):
+        return sum_of_rows(rows.reshape((-1, rows.shape[-1])))
+    return x.sum(axes, keepdims=True).sum(0).reshape(-1)
 
 
 @sum.vjp("x")
