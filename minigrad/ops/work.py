@@ -225,6 +225,7 @@ class _Tally(np.lib.mixins.NDArrayOperatorsMixin):
 
     imag = T = real
     conj = conjugate = astype = copy = view = reshape = __getitem__ = _same
+    __iter__ = None  # by __getitem__ it would be an endless sequence: SciPy 1.18 unpacks some
 
     def __bool__(self) -> bool:
         return True

@@ -109,3 +109,14 @@ def test_an_op_that_is_not_in_the_table_answers_with_its_bytes():
 
     assert of(doubled, [array(4)], [array(4)]) == Work(None, 64)
     assert of_backward(doubled, [array(4)], [array(4)]).flops is None
+
+
+def test_a_function_that_unpacks_its_numbers_is_not_run_for_ever():
+    """SciPy 1.18 unpacks what np.broadcast_arrays returns, which of tallies is a tally."""
+
+    def unpacks(x):
+        first, *others = np.broadcast_arrays(x, x)
+        return first
+
+    assert work._run(unpacks, [work._Tally]) is None
+    assert work._run(np.exp, [work._Tally]) == 10
