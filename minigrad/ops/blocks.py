@@ -17,7 +17,7 @@ from ..backends import blas
 from ..backends.device import array_module
 from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
-from ..core.caches import report
+from ..core.caches import cached, report
 from ..core.piecewise import BLOCK, memory_order, piecewise
 
 WHOLE = (...,)  # the block that is all of an array
@@ -27,6 +27,12 @@ keep_freed_arrays()
 def spans(n: int, step: int) -> list[slice]:
     """0..n in slices of `step`, the last one shorter."""
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+@cached("divisors", max_entries=1024)
+def divisor(n: int, most: int) -> int:
+    """The largest divisor of n that is not above `most`; 0 where there is none."""
+    return next((d for d in range(min(n, most), 0, -1) if n % d == 0), 0)
 
 
 def part(a: Any, piece: tuple) -> Any:

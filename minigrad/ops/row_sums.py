@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..core.caches import cached
-from .blocks import scratch
+from .blocks import divisor, scratch
 
 FEW = 1 << 12  # elements, below which finding rows takes longer than NumPy's sum
 FEW_MAXIMA = 1 << 10  # and its maximum
-SHORT = 24  # entries of a row up to which rows had better be columns
+SHORT_ROW = 24  # entries of a row up to which rows had better be columns
 
 
 def as_rows(a: Any, axis: tuple) -> Any:
@@ -27,7 +26,7 @@ def _short_rows(a: Any, axis: tuple, many: int) -> Any:
     NumPy begins anew with each row, which takes longer than a short one itself, and adds whole
     columns at once: the largest of 4,096 rows of 10 179 → 20 µs with the copy, their sums 80 → 20.
     """
-    if axis != (a.ndim - 1,) or not many * a.shape[-1] <= a.size > 0 or a.shape[-1] > SHORT:
+    if axis != (a.ndim - 1,) or not many * a.shape[-1] <= a.size > 0 or a.shape[-1] > SHORT_ROW:
         return None
     if type(a) is not np.ndarray or not (a.ndim == 2 or a.flags.c_contiguous):
         return None
@@ -58,14 +57,8 @@ def sum_of_rows(a: Any) -> Any:
     36 → 23.
     """
     n, m = a.shape
-    together = _divisor(n, FOLDED // m)
+    together = divisor(n, FOLDED // m)
     return np.add.reduce(np.add.reduce(a.reshape((n // together, -1))).reshape((together, m)))
-
-
-@cached("rows that are summed together", max_entries=1024)
-def _divisor(n: int, most: int) -> int:
-    """The largest divisor of n that is not above `most`."""
-    return next(d for d in range(most, 0, -1) if n % d == 0)
 
 
 def _kept(a: Any, axis: tuple) -> list:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..backends import blas
 from ..core.caches import cached
-from .blocks import Steps, scratch, take_steps
+from .blocks import Steps, divisor, scratch, take_steps
 
 MOST = 100**3  # multiplications that the kernels for small matrices take
 LONGEST = 800  # terms that they are to add up,
@@ -35,6 +35,13 @@ LEAST_INNER = 96  # and the least inner length: for shorter columns copying is q
 def multiply(a: Any, b: Any, y: Any, longest: int = LONGEST) -> None:
     """y = a b for stacks of matrices, of one dtype; `longest`: terms to be added up in a row."""
     take_steps(product_steps(a, b, y, longest))
+
+
+def add_product(a: Any, b: Any, total: Any) -> None:
+    """total += a b, matrices whose inner axis is long: all places of images."""
+    product = scratch.empty("product", total.shape, total)
+    multiply(a, b, product, SHORT)
+    total += product
 
 
 def product_steps(a: Any, b: Any, y: Any, longest: int = LONGEST) -> Steps:
@@ -86,16 +93,11 @@ def _blocks(n: int, k: int, m: int, longest: int, transposed: bool) -> tuple[int
     most = MOST_TRANSPOSED if transposed else MOST
     if n * k * m <= MOST and n * m <= most and k <= longest:
         return None  # BLAS takes it as it lies
-    inner = _divisor(k, longest)
+    inner = divisor(k, longest)
     if inner < (LEAST_INNER if transposed else min(k, LEAST_INNER)):
         return None
     entries = min(MOST // inner, most) if inner else 0
-    columns = _divisor(m, min(WIDEST, entries))
-    rows = _divisor(n, entries // columns) if columns else 0
+    columns = divisor(m, min(WIDEST, entries))
+    rows = divisor(n, entries // columns) if columns else 0
     enough = rows >= min(n, 4) and columns >= min(m, 16) and rows
     return (rows, inner, columns) if enough else None
-
-
-def _divisor(n: int, most: int) -> int:
-    """The largest divisor of n that is not above `most`; 0 where there is none."""
-    return next((d for d in range(min(n, most), 0, -1) if n % d == 0), 0)

@@ -1,7 +1,7 @@
 """Winograd's transforms along one axis of a piece (tiles.py): y = T x, entries of T being 0 and ±1.
 
 x has 2 or 4 places along the axis, and at each of them a run of what all images and channels have
-there. In NumPy's words a transform is four to eight calls, each of which reads and writes whole
+there. In NumPy's words a transform is four calls or so, each of which reads and writes whole
 runs. As a product with T it is one: BLAS reads the places side by side and writes each result once.
 OpenBLAS has kernels for such small products where the processor has AVX-512, and takes half the
 time of the sums there; elsewhere it first packs the runs, and takes longer. The terms are added in

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..blocks import on_threads, scratch, spans
 from ..image_layout import lies_places_first, pays, places, places_first, turned
-from ..small_products import SHORT, multiply
+from ..small_products import add_product, multiply
 from ..windows import Windows, every, inside
 from .images import lanes
 
@@ -81,9 +81,8 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
     def work(lane: int) -> None:
         for images in shares[lane]:
             rows = _windows(x, how, images, a.shape[2:])
-            product = scratch.empty("product", sums[lane].shape, x)
-            multiply(rows.T, given[..., images, :].reshape((len(rows), outputs)), product, SHORT)
-            sums[lane] += product
+            results = given[..., images, :].reshape((len(rows), outputs))
+            add_product(rows.T, results, sums[lane])
 
     on_threads(work, list(range(len(shares))), x)
     y = sums.sum(0).reshape((*how.kernel, inputs, outputs))

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks import BLOCK, on_threads, scratch, spans
+from ..blocks import BLOCK, on_threads, spans
 from ..image_layout import places, places_first
-from ..small_products import SHORT, multiply
+from ..small_products import add_product, multiply
 from ..windows import IDLE, Windows
 from . import gathered
 from .images import lanes
@@ -49,9 +49,7 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
 
     def work(lane: int) -> None:
         for span in shares[lane]:
-            product = scratch.empty("product", sums[lane].shape, x)
-            multiply(given[span].T, seen[span], product, SHORT)
-            sums[lane] += product
+            add_product(given[span].T, seen[span], sums[lane])
 
     on_threads(work, list(range(len(shares))), x)
     return sums.sum(0)

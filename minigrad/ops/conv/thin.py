@@ -14,7 +14,7 @@ import numpy as np
 from ...backends.pool import share
 from ..blocks import Steps, on_threads, scratch, single, spans, take_steps
 from ..image_layout import ALIGNED, GAP, pays, places, places_first
-from ..small_products import SHORT, product_steps
+from ..small_products import add_product, product_steps
 from ..windows import Windows, every, inside
 from .images import lanes
 
@@ -67,10 +67,8 @@ def of_weight(a: Any, x: Any, how: Windows) -> Any:
         for rows in shares[lane]:
             strip, steps = given[rows], []
             columns = _columns(seen, how, rows, strip.shape[:-2], steps)
-            product = scratch.empty("product", sums[lane].shape, x)
-            steps += product_steps(columns, strip.reshape((-1, a.shape[1])), product, SHORT)
             take_steps(steps)
-            sums[lane] += product
+            add_product(columns, strip.reshape((-1, a.shape[1])), sums[lane])
 
     on_threads(work, list(range(len(shares))), x)
     return sums.sum(0).T

@@ -133,7 +133,7 @@ def _weights(w: Any, transform: list) -> Any:
 
 def _tall(a: Any, b: Any, y: Any) -> None:
     """y = a b for many rows of a, by products that BLAS does on one thread: a second one of its own
-    would go on spinning beside the threads that share a convolution (ops/matmul.py).
+    would go on spinning beside the threads that share a convolution (backends/blas.py).
     """
     for rows in spans(len(a), max(1, blas.FEW // b.size)):
         np.matmul(a[rows], b, out=y[rows])

@@ -18,7 +18,7 @@ from ...core.tensor import Tensor
 from ..axes import array_like
 from ..batching import apart, full, merged
 from ..blocks import in_blocks, long_runs, part, scratch, single
-from ..row_sums import SHORT, largest_over, sum_over
+from ..row_sums import SHORT_ROW, largest_over, sum_over
 from .reduction import check_reduction, reduced
 from .targets import check_weight, class_targets, smoothed_targets
 
@@ -34,7 +34,8 @@ def cross_entropy_index(x, index, scale, *, total=True):
     the loss is NaN.
     """
     xp = array_module(x)
-    if single(x) and x.ndim == 2 and x.shape[1] <= SHORT and x.dtype == scale.dtype and xp is np:
+    plain = xp is np and x.ndim == 2 and x.dtype == scale.dtype
+    if plain and x.shape[1] <= SHORT_ROW and single(x):
         lse, losses = _of_few_classes(x, index)
     elif single(x):
         with long_runs(x, (1,)):
@@ -250,6 +251,7 @@ def cross_entropy(
         return reduced("cross_entropy", op.sum(x, axis=1), reduction)
     total = reduction != "none"
     if label_smoothing == 0:
+        # a call would take what ends in an array for one of arrays alone
         y = cross_entropy_index.apply(x, index, scale, total=total)
     else:
         options = {"classes": x.shape[1], "smoothing": label_smoothing}
