@@ -54,9 +54,8 @@ def gelu(x: Any, approximate: str = "none") -> tuple | None:
     return None if ys is None else tuple(ys)
 
 
-def pull(node: Node, g: Any) -> list:
+def pull(node: Node, g: Any, plan: Any) -> list:
     """serial.pull_arrays for large arrays: an op's contributions by one loop where they can be."""
-    plan: Any = node.plan
     if type(g) is _ndarray and g.size >= install.LEAST:
         return feed(plan, (g, *node.saved))  # type: ignore[misc]
     return plan.pull(g, node.saved)
@@ -86,7 +85,8 @@ def _one_by_one(plan: Any, values: tuple) -> list:
     if plan.joint or len(plan.slots) == 1:
         return plan.feed(values)
     known, found = dict(zip(plan.names, values[1:], strict=True)), []
-    for slot in plan.slots:
+    for slot, wanted in zip(plan.slots, plan.reached or (True,) * len(plan.slots), strict=True):
         own = plan.op.plan_for(1 << slot)
-        found += feed_fused(own, (values[0], *[known[name] for name in own.names]))
+        given = (values[0], *[known[name] for name in own.names])
+        found += feed_fused(own, given) if wanted else [None]
     return found

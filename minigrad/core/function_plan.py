@@ -28,6 +28,7 @@ class FunctionPlan(Plan):
 
     def __init__(self, op: Any, pattern: int):
         self.op, self.joint, self.pull_large, self.ctx = op, True, None, op.ctx
+        self.reached = None
         self.slots = [i for i in range(op.arity) if pattern >> i & 1]
         self.needs = [False] * len(op.args)
         for slot in self.slots:
@@ -37,6 +38,10 @@ class FunctionPlan(Plan):
         self.names = tuple([self._name(place) for place in self.ctx.saved_places])
         if self.hidden:
             self.names += ("depends on",)
+
+    def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
+        """The same plan: the class's backward gives all gradients, and knows what it needs."""
+        return self
 
     def _name(self, place: tuple) -> str:
         kind, i = place

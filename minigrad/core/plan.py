@@ -49,17 +49,22 @@ class Plan:
              None where nothing is saved
     pull     (g, saved) -> one contribution per needed input: the rules, fed and put side by side
     pull_large   (g, saved, totals), with totals as in piecewise: for elementwise ops; else None
+    reached  None; of a part, for each needed input whether its rule runs
     """
 
-    __slots__ = ("op", "slots", "names", "save", "pull", "pull_large", "joint")
+    __slots__ = ("op", "slots", "names", "save", "pull", "pull_large", "joint", "reached", "parts")
 
     def __init__(self, op: Any, pattern: int):
         self.op = op
         self.joint = op.joint is not None
+        self.reached: tuple[bool, ...] | None = None
+        self.parts: dict[tuple[bool, ...], Plan] = {}
         self.slots = [] if op.variadic else [i for i in range(op.arity) if pattern >> i & 1]
         inputs = [op.arrays[i] for i in self.slots]
         rules = [op.joint] if self.joint else [op.rule_for(name) for name in inputs]
         shortcut = _shortcut(op, inputs)
+        if shortcut is not None:
+            shortcut = [inputs.index(name) for name in shortcut[0]], shortcut[1]
         asked = rules if shortcut is None else [*rules, shortcut[1]]
         names = dict.fromkeys(name for rule in asked for name in rule.names if name != "g")
         if self.joint:
@@ -67,6 +72,19 @@ class Plan:
         self.names = tuple(names)
         self.save = _save_written_out(op, self.slots, self.names) if names else None
         self.pull, self.pull_large = _pull_written_out(op, rules, shortcut, self.names)
+
+    def part(self, reached: tuple[bool, ...]) -> "Plan":
+        """The plan for what this one has saved, without the rules of the parents not `reached`.
+
+        In their places its `pull` gives None. mg.grad takes it, where not all that was recorded
+        leads to what is asked for.
+        """
+        found = self.parts.get(reached)
+        if found is None:
+            found = Part(self, reached)
+            if not self.op.variadic:  # of whose parts there may be any number
+                self.parts[reached] = found
+        return found
 
     def feed(self, values: tuple) -> list:
         """What the rules return for (g, *saved), one contribution per needed input."""
@@ -106,6 +124,44 @@ class Plan:
         return values
 
 
+class Part(Plan):
+    """A plan without some of its rules: see Plan.part."""
+
+    __slots__ = ()
+
+    def __init__(self, whole: Plan, reached: tuple[bool, ...]):
+        self.op, self.joint, self.slots = whole.op, whole.joint, whole.slots
+        self.names, self.save = whole.names, whole.save
+        self.reached, self.parts = reached, {}
+        if self.joint:
+            self.pull, self.pull_large = _joint_part(whole, reached), None
+            return
+        inputs = [self.op.arrays[i] for i in self.slots]
+        rules = [
+            self.op.rule_for(name) if wanted else None
+            for name, wanted in zip(inputs, reached, strict=True)
+        ]
+        shortcut = _shortcut(self.op, [n for n, rule in zip(inputs, rules) if rule is not None])
+        if shortcut is not None:
+            several, rule = shortcut
+            known = {"g", *self.names}.issuperset(rule.names)
+            shortcut = ([inputs.index(name) for name in several], rule) if known else None
+        self.pull, self.pull_large = _pull_written_out(self.op, rules, shortcut, self.names)
+
+
+def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:
+    """`pull` of a part where one rule gives all gradients: it is told that fewer are needed."""
+    at = whole.names.index("needs")
+
+    def pull(g: Any, saved: Any) -> list:
+        values, flags = [*saved], iter(reached)
+        values[at] = [need and next(flags) for need in values[at]]
+        found = iter(whole.pull(g, values))
+        return [next(found) if wanted else None for wanted in reached]
+
+    return pull
+
+
 class Plans(dict):
     """The plans of an op by pattern. Cleared where its forward or a rule changes, and with them
     goes what else was made of these: its plain call and the twin with residuals.
@@ -122,7 +178,8 @@ class Plans(dict):
 
 def _measure() -> tuple[int, int]:
     """How many plans the registered ops have made, and their bytes."""
-    plans = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
+    wholes = [plan for op in registry for plan in getattr(op, "plans", {}).values()]
+    plans = [plan for whole in wholes for plan in (whole, *whole.parts.values())]
     return len(plans), sum(size_of_value([plan.names, plan]) for plan in plans)
 
 
@@ -198,16 +255,13 @@ def in_tuple(parts: list[str]) -> str:
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
-def _shortcut(op: Any, inputs: list[str]) -> tuple[list[int], Rule] | None:
+def _shortcut(op: Any, inputs: list[str]) -> tuple[tuple[str, ...], Rule] | None:
     """The op's first rule for several of these inputs together, and which of them those are."""
-    for several, rule in op.shortcuts.items():
-        if {*several} <= {*inputs}:
-            return [inputs.index(name) for name in several], rule
-    return None
+    return next((found for found in op.shortcuts.items() if {*found[0]} <= {*inputs}), None)
 
 
 def _pull_written_out(
-    op: Any, rules: list[Rule], shortcut: tuple | None, names: tuple[str, ...]
+    op: Any, rules: list[Rule | None], shortcut: tuple | None, names: tuple[str, ...]
 ) -> tuple[Callable, Callable | None]:
     """`pull` of a plan, as Python would be written for this op alone, and compiled; `pull_large`.
 
@@ -222,7 +276,8 @@ def _pull_written_out(
                 return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
 
-    and for a rule that computes something, rule0(v0, …) stands in place of v0. A shortcut for the
+    and for a rule that computes something, rule0(v0, …) stands in place of v0; for one that is None
+    the whole contribution is None. A shortcut for the
     inputs 0 and 1 comes before the last line, as
 
             several = shortcut(g, v0, v1)
@@ -240,6 +295,9 @@ def _pull_written_out(
     pull_large = None
     calls: list[str] = []
     for i, rule in enumerate(rules):
+        if rule is None:
+            calls.append("None")
+            continue
         known[f"rule{i}"] = rule.fn
         given = [value[name] for name in rule.names]
         passed = _passed_on(rule.fn)
@@ -252,9 +310,10 @@ def _pull_written_out(
         if op.kind == "elementwise":
             lines.append(' if g.dtype.kind == "c":')
             lines.append("  g = g.conj()")
-            lines.append(f"  return [{', '.join([f'({call}).conj()' for call in calls])}]")
+            conjugates = [call if call == "None" else f"({call}).conj()" for call in calls]
+            lines.append(f"  return [{', '.join(conjugates)}]")
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
-            if cut and any(call != "g" for call in calls):
+            if cut and any(call not in _FREE for call in calls):
                 pull_large = _in_blocks(calls, value, known)
                 known |= {"LARGE": LARGE, "pull_large": pull_large}
                 lines.append(" if g.size >= LARGE:")
@@ -270,6 +329,9 @@ def _pull_written_out(
             lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
     return compiled("pull", lines, known), pull_large
+
+
+_FREE = ("g", "None")  # contributions that take no work
 
 
 def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
@@ -291,7 +353,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
             multiply(g, v1, ys[1])
     """
     names = ", ".join(value.values())
-    made = [i for i, call in enumerate(calls) if call != "g"]
+    made = [i for i, call in enumerate(calls) if call not in _FREE]
     known = {**known, "multiply": np.multiply, "piecewise": piecewise}
     lines = [f"def contributions({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
     known["contributions"] = compiled("contributions", lines, dict(known))
@@ -312,7 +374,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         f" [{', '.join([f't{i}' for i in range(len(calls))])}] = totals",
         f" totals = [{', '.join([f't{i}' for i in made])}]",
         f" [{results}] = piecewise(contributions, ({names},), {{}}, fill, totals=totals)",
-        f" return [{', '.join([f'y{i}' if i in made else 'g' for i in range(len(calls))])}]",
+        f" return [{', '.join([f'y{i}' if i in made else call for i, call in enumerate(calls)])}]",
     ]
     return compiled("pull_large", lines, known)
 

@@ -17,6 +17,7 @@ from ..core import events, modes
 from ..core.errors import AnomalyError, InPlaceError, describe
 from ..core.tensor import raw
 from ..core.versions import arrays_in
+from .passes import Pull
 
 __all__ = ["detect_anomaly"]
 
@@ -81,12 +82,12 @@ class _Listener:
 _listener = _Listener()
 
 
-def explained(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterable]:
+def explained(pull: Pull) -> Pull:
     """The same pull; an anomaly of an op inside a recorded rule names the op whose rule it is."""
 
-    def pulled(node: Any, g: Any) -> Iterable:
+    def pulled(node: Any, g: Any, plan: Any) -> Iterable:
         try:
-            return pull(node, g)
+            return pull(node, g, plan)
         except AnomalyError as error:
             if error.phase == "forward":
                 error.phase, error.stack = "backward", events.stack_of(node.origin)

@@ -17,7 +17,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor, raw, wrap
 from . import anomaly, claims, hooked, serial
 from .contributions import accumulate
-from .passes import Pass, require_engine, way_of
+from .passes import Pass, Pull, require_engine, way_of
 
 _AS_IT_IS = nullcontext()
 
@@ -97,11 +97,12 @@ def grad(
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
-    `.grad` is not touched. A tuple, or one tensor where `inputs` is one tensor; of no inputs the
-    empty tuple, but an iterator that gives none is an error. So is an input that the outputs do not
-    depend on; with allow_unused=True it gets None, with materialize_grads=True zeros (that can be
-    differentiated again with create_graph, to zeros). The other options are those of mg.backward;
-    PyTorch's only_inputs is True, is_grads_batched False.
+    `.grad` is not touched, and only the rules that lead to an input run. A tuple, or one tensor
+    where `inputs` is one tensor; of no inputs the empty tuple, but an iterator that gives none is
+    an error. So is an input that the outputs do not depend on; with allow_unused=True it gets None,
+    with materialize_grads=True zeros (that can be differentiated again with create_graph, to
+    zeros). The other options are those of mg.backward; PyTorch's only_inputs is True,
+    is_grads_batched False.
 
     For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
@@ -239,22 +240,24 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
         error = None  # an error leads to this frame: leave no cycle
 
 
-def _pull_recorded(node: Any, g: Any) -> list:
-    """What the node's rules make of g, run on tensors, so that it can be differentiated again."""
+def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
+    """What the node's rules, of this plan, make of g, run on tensors, so that it can be
+    differentiated again.
+    """
     kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
 
     def linked(y: Any, producer: Any) -> Tensor:
         return wrap(y, producer, kind)
 
-    return node.plan.feed((g, *node.plan.linked(node, linked)))
+    return plan.feed((g, *plan.linked(node, linked)))
 
 
-def _timed(pull: Callable[[Any, Any], Iterable]) -> Callable[[Any, Any], Iterable]:
+def _timed(pull: Pull) -> Pull:
     """The same pull, which also tells the listeners when each node ran."""
 
-    def timed(node: Any, g: Any) -> Iterable:
+    def timed(node: Any, g: Any, plan: Any) -> Iterable:
         t0 = events.clock()
-        contributions = pull(node, g)
+        contributions = pull(node, g, plan)
         t1 = events.clock()
         events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
         return contributions

@@ -82,16 +82,17 @@ def _holds_alone(view: Any) -> bool:
     )
 
 
-def pull_large(node: Any, g: Any, cotangents: dict) -> list:
-    """What an elementwise node's rules make of a large g; None for what has been added already.
+def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
+    """What an elementwise node's rules, of this plan, make of a large g; None for what has been
+    added already.
 
     Where a parent has a sum that may be added to in place, each block of a contribution is, before
     it leaves the cache. The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
-        return node.plan.pull(g, node.saved)
+        return plan.pull(g, node.saved)
     totals = [_own_total(cotangents, parent) for parent in node.parents]
-    return node.plan.pull_large(g, node.saved, totals)
+    return plan.pull_large(g, node.saved, totals)
 
 
 def _own_total(cotangents: dict, parent: Any) -> Any:

@@ -16,6 +16,7 @@ from ..core.errors import HookError, describe
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
 from .contributions import accumulate, conform
+from .passes import Pull
 
 
 def any_in(order: list) -> bool:
@@ -31,8 +32,8 @@ class Hooks:
     lock            held while a hook runs: in a parallel backward too they run one at a time
     """
 
-    def __init__(self, order: list, wanted: set | None, leads: set | None, deposits: bool):
-        self.reached = set(order) if wanted is None or leads is None else wanted | leads
+    def __init__(self, order: list, wanted: set | None, leads: dict | None, deposits: bool):
+        self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
         self.deposits = deposits
         self.lock = threading.RLock()
         self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
@@ -100,21 +101,19 @@ def _total(place: Any, g: Any) -> Any:
     return g
 
 
-def hooked_pull(
-    pull: Callable[[Any, Any], Iterable], lock: AbstractContextManager
-) -> Callable[[Any, Any], Iterable]:
+def hooked_pull(pull: Pull, lock: AbstractContextManager) -> Pull:
     """The same pull with the node's hooks around it, run under the lock.
 
     Hooks may write in place, so what a node has saved is checked again just before it is used.
     """
 
-    def pulled(node: Any, g: Any) -> Iterable:
+    def pulled(node: Any, g: Any, plan: Any) -> Iterable:
         versions.refuse_changed((node,))
         if not getattr(node, "hooks", ()):
-            return pull(node, g)
+            return pull(node, g, plan)
         with lock:
             outputs = _node_prehooks(node, g if isinstance(g, list) else [g])
-        contributions = pull(node, outputs if isinstance(g, list) else outputs[0])
+        contributions = pull(node, outputs if isinstance(g, list) else outputs[0], plan)
         with lock:
             return _node_hooks(node, list(contributions), outputs)
 

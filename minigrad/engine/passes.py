@@ -11,6 +11,7 @@ from typing import Any
 from ..backends.pool import is_count
 from ..core.graph import backward_order
 
+Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
 engines: dict[str, Callable[["Pass"], None]] = {}
 orders: dict[str, Callable[[dict], list]] = {}  # those that do not take backward_order
 
@@ -31,11 +32,13 @@ class Pass:
     reach         called as reach(place, g), once, for each leaf (or wanted place) that a gradient
                   reaches, with the total in an array that nobody else can see
     wanted        None: every leaf; else these places
-    leads         with wanted: serial.leading_to(order, wanted), the only nodes that run
+    leads         with wanted: serial.leading_to(order, wanted), the only nodes that run, and their
+                  plans
     release       free each node's saved arrays as soon as it has run
     create_graph  the rules are recorded
     deposits      `reach` updates `.grad`
-    pull          (node, g) -> contributions aligned with node.parents; listeners are told inside
+    pull          (node, g, plan) -> contributions aligned with node.parents; listeners are told
+                  inside
     hooks         what stands at the places (hooked.Hooks), None where nothing does
     workers       how many threads may take part (None: mg.get_num_threads())
     min_work      estimated microseconds from which a node may go to another thread (None: measured
@@ -46,14 +49,18 @@ class Pass:
     cotangents: dict
     reach: Callable[[Any, Any], None]
     wanted: set | None = None
-    leads: set | None = None
+    leads: dict | None = None
     release: bool = True
     create_graph: bool = False
     deposits: bool = False
-    pull: Callable[[Any, Any], Iterable] | None = None
+    pull: Pull | None = None
     hooks: Any = None
     workers: int | None = None
     min_work: float | None = None
+
+    def plan_of(self, node: Any) -> Any:
+        """The rules by which a node runs in this backward."""
+        return node.plan if self.leads is None else self.leads[node]
 
 
 def require_engine(name: Any, workers: Any, min_work: Any) -> None:

@@ -251,7 +251,7 @@ class Scheduler:
             if kind is not Leaf and (work.leads is None or place in work.leads):
                 if kind is Port:
                     return ((place, g),)
-                contributions = work.pull(place, g)  # type: ignore[misc]
+                contributions = work.pull(place, g, work.plan_of(place))  # type: ignore[misc]
                 del g
                 if work.release:
                     place.saved = None

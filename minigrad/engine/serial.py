@@ -13,16 +13,16 @@ from ..backends.device import device_of
 from ..core.graph import Leaf, Node, Port
 from ..core.piecewise import LARGE
 from .contributions import add_into, conform, private, pull_large
-from .passes import Pass, engines
+from .passes import Pass, Pull, engines
 
 
-def pull_arrays(node: Any, g: Any) -> list:
-    """What the node's rules make of g, run on plain arrays."""
-    return node.plan.pull(g, node.saved)
+def pull_arrays(node: Any, g: Any, plan: Any) -> list:
+    """What the node's rules, of this plan, make of g, run on plain arrays."""
+    return plan.pull(g, node.saved)
 
 
 # Kind of device -> how rules run there: on_gpu gives those of "cuda", compiled those of "cpu".
-pulls: dict[str, Callable[[Any, Any], Iterable]] = {}
+pulls: dict[str, Pull] = {}
 feeds: dict[str, Callable[[Any, tuple], list]] = {}  # the same of plan and (g, *saved)
 
 
@@ -31,7 +31,7 @@ def feed_for(g: Any) -> Callable[[Any, tuple], list]:
     return feeds.get(_kind(g)) or (lambda plan, values: plan.feed(values))
 
 
-def pull_for(cotangents: dict) -> Callable[[Any, Any], Iterable]:
+def pull_for(cotangents: dict) -> Pull:
     """How rules run in this backward: where there are kernels for its device, fused into them."""
     if not pulls:
         return pull_arrays
@@ -60,18 +60,18 @@ def run(
     cotangents: dict,
     reach: Callable[[Any, Any], None],
     wanted: set | None = None,
-    leads: set | None = None,
+    leads: dict | None = None,
     release: bool = True,
-    pull: Callable[[Any, Any], Iterable] = pull_arrays,
+    pull: Pull = pull_arrays,
 ) -> None:
     """Walk `order`, starting from the seeds in `cotangents`.
 
     reach     called as reach(place, g), once, for each leaf (or wanted place) that a gradient
               reaches, with the total in an array that nobody else can see
     wanted    None: every leaf; else these places
-    leads     with wanted: leading_to(order, wanted), the only nodes that run
+    leads     with wanted: leading_to(order, wanted), the only nodes that run, and their plans
     release   free each node's saved arrays as soon as it has run
-    pull      (node, g) -> contributions aligned with node.parents
+    pull      (node, g, plan) -> contributions aligned with node.parents
     """
     plain = pull is pull_arrays  # then without a call in between
     for node in order:
@@ -87,10 +87,11 @@ def run(
             if kind is Port:
                 into_slot(cotangents, node, g)
                 continue
-        if plain and node.plan.pull_large is not None and g.size >= LARGE:
-            contributions = pull_large(node, g, cotangents)
+        plan = node.plan if leads is None else leads[node]
+        if plain and plan.pull_large is not None and g.size >= LARGE:
+            contributions = pull_large(node, g, plan, cotangents)
         else:
-            contributions = node.plan.pull(g, node.saved) if plain else pull(node, g)
+            contributions = plan.pull(g, node.saved) if plain else pull(node, g, plan)
         del g
         if release:
             node.saved = None
@@ -114,10 +115,15 @@ def into_slot(cotangents: dict, port: Port, g: Any) -> None:
     slots[port.index] = g if slots[port.index] is None else slots[port.index] + g
 
 
-def leading_to(order: list, wanted: set) -> set:
-    """The nodes with a parent in `wanted` or leading to one."""
-    leads: set = set()
-    for node in reversed(order):
-        if any(parent in wanted or parent in leads for parent in node.parents):
-            leads.add(node)
+def leading_to(order: list, wanted: set) -> dict:
+    """The places with a parent in `wanted` or leading to one -> the plans by which they run.
+
+    Where other parents lead nowhere, the plan is the part of the node's own without their rules.
+    """
+    leads: dict = {}
+    for place in reversed(order):
+        reached = [parent in wanted or parent in leads for parent in place.parents]
+        if any(reached):
+            plan = place.plan if type(place) is Node else None
+            leads[place] = plan if plan is None or all(reached) else plan.part(tuple(reached))
     return leads

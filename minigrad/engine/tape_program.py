@@ -232,13 +232,13 @@ class _Compiler:
             return self.known[found]
         return self.trace.value(owned(raw(g)), True)
 
-    def pull(self, node: Any, g: Any) -> Any:
+    def pull(self, node: Any, g: Any, plan: Any) -> Any:
         """serial.pull_arrays, on what the replayed forward would have saved."""
         entry = self.tape[self.tape.outputs_of(node)[0].entry]
-        saved = self._saved(entry, node.plan)
+        saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
         feed = serial.feed_for(next(x.array for x in arrived if x is not None))
-        return self.follow(lambda *values: feed(node.plan, values), [g, *saved], entry, True)
+        return self.follow(lambda *values: feed(plan, values), [g, *saved], entry, True)
 
     def _operands(self, entry: Entry) -> list:
         """What the doorway made of the call's arguments: numbers beside 16-bit floats are such."""

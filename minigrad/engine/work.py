@@ -14,6 +14,7 @@ from typing import Any
 from ..core import versions
 from ..core.caches import Cache
 from ..core.graph import Node
+from .passes import Pull
 
 MIN_WORK = 100.0  # µs: below this the hand-over between threads eats what they gain
 _SETUP, _PER_PLACE, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself
@@ -63,9 +64,10 @@ _trials = Cache(
 )
 
 
-def cost_of(node: Any) -> Cost:
-    """The cost of nodes of this op and these shapes."""
-    key = (node.op.name, node.shape, node.dtype, tuple([p.shape for p in node.parents]))
+def cost_of(node: Any, plan: Any) -> Cost:
+    """The cost of nodes of this op and these shapes, run by these of their rules."""
+    shapes = tuple([p.shape for p in node.parents])
+    key = (node.op.name, node.shape, node.dtype, shapes, plan.reached)
     return _costs.get_or_make(key, lambda: _guess(node))
 
 
@@ -92,7 +94,7 @@ class Estimate:
     work       T1, the sum of the costs; span: T∞, the longest path; serial: T1 of the serial engine
     """
 
-    def __init__(self, order: list, leads: set | None, threads: int):
+    def __init__(self, order: list, leads: dict | None, threads: int):
         self.costs = costs = []
         self.serial = 0.0
         for place in order:
@@ -100,7 +102,7 @@ class Estimate:
                 costs.append(_LEAF)
                 self.serial += _LEAF
             else:
-                cost = cost_of(place)
+                cost = cost_of(place, place.plan if leads is None else leads[place])
                 costs.append(cost.with_one(threads))
                 self.serial += cost.with_all(threads)
         self.priority = priorities(order, costs)
@@ -126,13 +128,13 @@ def priorities(order: list, costs: list) -> list:
     return paths
 
 
-def learning(pull: Callable[[Any, Any], Any], clock: Callable[[], int], alone: bool) -> Callable:
+def learning(pull: Pull, clock: Callable[[], int], alone: bool) -> Callable:
     """The same pull, which also remembers what each node took."""
 
-    def timed(node: Any, g: Any) -> Any:
+    def timed(node: Any, g: Any, plan: Any) -> Any:
         started = clock()
-        contributions = pull(node, g)
-        cost_of(node).seen((clock() - started) / 1000, alone)
+        contributions = pull(node, g, plan)
+        cost_of(node, plan).seen((clock() - started) / 1000, alone)
         return contributions
 
     return timed

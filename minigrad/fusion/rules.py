@@ -17,9 +17,8 @@ from . import launch
 _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 
-def pull_fused(node: Node, g: Any) -> list:
+def pull_fused(node: Node, g: Any, plan: Any) -> list:
     """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
-    plan = node.plan
     if plan.op.kind != "elementwise":
         return plan.pull(g, node.saved)
     return feed_fused(plan, (g, *node.saved))  # type: ignore[misc]

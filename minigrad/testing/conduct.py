@@ -60,6 +60,8 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             _require(function, found, expected, place)
     _require(function, one_argument_alone(function, vs), expected,
              f"{what}: when no other argument needs a gradient")  # fmt: skip
+    _require(function, asked_for_alone(function, vs), expected,
+             f"{what}: when no other argument's gradient is asked for")  # fmt: skip
     for used, found, full in some_results(function, vs):
         _require(function, found, full, f"{what}: when no result but {[*used]} is used")
     _check_tied(function, rng, what)
@@ -68,6 +70,12 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
 def one_argument_alone(function: Function, vs: Sequence[Any]) -> Arrays:
     """The gradient of each argument with the others constant."""
     return [some_arguments(function, vs, [i])[0] for i in range(len(function.xs))]
+
+
+def asked_for_alone(function: Function, vs: Sequence[Any]) -> Arrays:
+    """The gradient of each argument, asked for by itself in a backward of one recorded call."""
+    leaves, ys = function.record(function.xs)
+    return [pulled_back([leaf], ys, vs, retain_graph=True)[0] for leaf in leaves]
 
 
 def all_arguments_but_one(function: Function, vs: Sequence[Any]) -> Iterator[tuple[int, Arrays]]:

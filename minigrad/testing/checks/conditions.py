@@ -1,7 +1,7 @@
 """K20: whatever else goes on, the gradient is the plain one, bit for bit.
 
-Under hooks, in a checkpoint, beside no_grad, with one argument alone that needs a gradient, and
-with one result alone that is used.
+Under hooks, in a checkpoint, beside no_grad, with one argument alone that needs a gradient or is
+asked for, and with one result alone that is used.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from ...core.modes import enable_grad, no_grad
 from ...core.tensor import Tensor
 from ..case import Case
-from ..conduct import all_arguments_but_one, one_argument_alone, some_results
+from ..conduct import all_arguments_but_one, asked_for_alone, one_argument_alone, some_results
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, floating_results, pulled_back
 from ..numeric import normal
@@ -27,7 +27,7 @@ def k20(case: Case) -> int:
     vs = normal(case.rng("K20"), values)
     expected = function.vjp(function.xs, vs)
     count = 0
-    for way in (beside_no_grad, with_hooks, in_checkpoint, one_alone):
+    for way in (beside_no_grad, with_hooks, in_checkpoint, one_alone, one_asked_for):
         found = way(case, function, values, vs)
         for i, (a, b) in enumerate(zip(expected, found or [], strict=bool(found))):
             require_same_bits(a, b, f"gradient of argument {i}, {way.__name__.replace('_', ' ')}")
@@ -58,6 +58,11 @@ def beside_no_grad(case: Case, function: Function, values: list, vs: list) -> li
 def one_alone(case: Case, function: Function, values: list, vs: list) -> list | None:
     """Each argument with the others constant: a rule may see which gradients are asked for."""
     return one_argument_alone(function, vs) if len(function.xs) > 1 else None
+
+
+def one_asked_for(case: Case, function: Function, values: list, vs: list) -> list | None:
+    """Each argument asked for by itself: mg.grad runs no rule of the others."""
+    return asked_for_alone(function, vs) if len(function.xs) > 1 else None
 
 
 def unused_results(function: Function, vs: list) -> int:

@@ -31,8 +31,8 @@ def k9(case: Case) -> int:
             seeds[y.node] = v.astype(y.dtype)
     seen = []
 
-    def pull(node: Any, g: Any) -> list:
-        contributions = serial.pull_arrays(node, g)
+    def pull(node: Any, g: Any, plan: Any) -> list:
+        contributions = serial.pull_arrays(node, g, plan)
         for name, parent, c in zip(needed_names(node), node.parents, contributions, strict=True):
             if c is not None:
                 inspect(node, name, parent, g, c)
