@@ -86,6 +86,27 @@ def transposed_windows(how: Windows, out: tuple, size: tuple) -> tuple:
     return flips, Windows.from_axes(gather), Windows.from_axes(scatter), tuple(middle)
 
 
+def mirrored(how: Windows) -> Windows | None:
+    """The windows by which the transpose of windows one place apart is a convolution itself.
+
+    None where they are further apart, or padded so far that some see nothing but zeros.
+    """
+    axes = []
+    for kernel, stride, (before, after), dilation in how.axes():
+        span = dilation * (kernel - 1)
+        if stride > 1 or max(before, after) > span:
+            return None
+        axes.append((kernel, 1, (span - before, span - after), dilation))
+    return Windows.from_axes(axes)
+
+
+def mirrored_weight(w, groups: int):
+    """The weight for which conv_dx with `mirrored` windows is conv with w."""
+    w = w.reshape((groups, len(w) // groups, *w.shape[1:])).swapaxes(1, 2)
+    w = w[(..., *(slice(None, None, -1),) * (w.ndim - 3))]
+    return w.reshape((groups * w.shape[1], *w.shape[2:]))
+
+
 def transposed_weight(w, flips: list, groups: int):
     """w (groups · o, c, *kernel) as (groups, c · scattered kernel, o · flipped gathered kernel)."""
     o, c, kernel = len(w) // groups, w.shape[1], w.shape[2:]
@@ -107,6 +128,11 @@ def blocks(x: Any, nbytes: int) -> list[slice]:
 def lanes(cut: list) -> list[list]:
     """The blocks dealt out to at most LANES sums, whatever the number of threads."""
     return [cut[i::LANES] for i in range(min(LANES, len(cut)))]
+
+
+def beside(b, out: tuple):
+    """A bias (O,) that broadcasts against images with O channels."""
+    return None if b is None else b.reshape((-1, *(1,) * len(out)))
 
 
 def widened(*arrays):

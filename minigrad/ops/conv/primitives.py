@@ -10,10 +10,9 @@ closed, so derivatives of any order come from these rules.
 
 The columns are made in blocks of the batch that stay in the cache. They are kernel-size times as
 large as x, so the backward computes them again rather than save them. Kernels of 3 × 3 (× 3) over
-many channels need no columns and fewer products: see winograd.py.
+many channels need no columns and fewer products: see winograd.py; for the rest direct.py.
 """
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,9 @@ from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import apart, full, merged, of_none
-from ..blocks import on_threads
 from ..image_layout import empty, in_rows, pays, places_first
-from . import depthwise, gathered, pointwise, scattered, thin, winograd
-from .images import (
-    Images,
-    blocks,
-    lanes,
-    transposed_weight,
-    transposed_windows,
-    widened,
-)
+from . import depthwise, direct, gathered, pointwise, thin, winograd
+from .images import beside, widened
 
 
 @primitive(arrays="x w b")
@@ -48,19 +39,18 @@ def conv(x, w, b=None, *, how, groups=1):
     form = _turned_form((thin, pointwise, gathered), how, groups, x, len(w), w, b)
     if depthwise.is_depthwise(x, x.shape[1], len(w), groups):
         y = array_module(x).empty(shape, x.dtype)
-        depthwise.forward(in_rows(x), w, _beside(b, out), how, y)
+        depthwise.forward(in_rows(x), w, beside(b, out), how, y)
     elif winograd.suits(how, out, groups, x, w.shape[:2], w, b):
         x, y = _before_winograd(x, w, shape)
         left = winograd.forward(x, w, b, how, y)
         y = in_rows(y) if left else y
-        _direct(x, w, b, how, groups, y, left)
+        direct.forward(x, w, b, how, groups, y, left)
     elif form is not None:
         y = empty(shape, x.dtype)
         form.forward(x, w, b, how, y)
     else:
         y = array_module(x).empty(shape, x.dtype)
-        x, image = in_rows(x), x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize
-        _direct(x, w, b, how, groups, y, blocks(x, image))
+        direct.forward(in_rows(x), w, b, how, groups, y)
     return y.astype(dtype, copy=False)
 
 
@@ -79,25 +69,6 @@ def _before_winograd(x: Any, w: Any, shape: tuple) -> tuple:
 def _tiled(a: Any, w: Any, size: tuple) -> tuple:
     """Of which size Winograd's form of conv_dx has tiles: a's, where images lie places first."""
     return a.shape[2:] if pays(len(a), *w.shape[:2]) else size
-
-
-def _beside(b: Any, out: tuple) -> Any:
-    """A bias (O,) that broadcasts against images with O channels."""
-    return None if b is None else b.reshape((-1, *(1,) * len(out)))
-
-
-def _direct(x: Any, w: Any, b: Any, how: Any, groups: int, y: Any, left: list) -> None:
-    """y = conv(x, w, b) for the images `left`, by columns; both lie channels first."""
-    out = y.shape[2:]
-    weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
-    images, bias = Images(groups, prod(out)), _beside(b, out)
-
-    def work(block: slice) -> None:
-        images.product(weight, images.columns(x[block], how, out), y[block])
-        if bias is not None:
-            y[block] += bias
-
-    on_threads(work, left, x)
 
 
 @conv.vjp("x", "w")
@@ -164,33 +135,14 @@ def conv_dx(a, w, *, size, how, groups=1):
         a, y = _before_winograd(a, w, shape)
         left = winograd.transposed(a, w, how, y)
         y = in_rows(y) if left else y
-        _direct_transposed(a, w, how, groups, y, left)
+        direct.transposed(a, w, how, groups, y, left)
     elif form is not None:
         y = empty(shape, a.dtype)
         form.transposed(a, w, how, y)
     else:
         y = array_module(a).empty(shape, a.dtype)
-        _direct_transposed(in_rows(a), w, how, groups, y)
+        direct.transposed(in_rows(a), w, how, groups, y)
     return y.astype(dtype, copy=False)
-
-
-def _direct_transposed(
-    a: Any, w: Any, how: Any, groups: int, y: Any, left: list | None = None
-) -> None:
-    """y = conv_dx(a, w) for the images `left` (None: all), by columns; both lie channels first."""
-    if scattered.suits(how, a):
-        scattered.transposed(a, w, how, groups, y)
-        return
-    flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], y.shape[2:])
-    weight, images = transposed_weight(w, flips, groups), Images(groups, prod(middle))
-    widest = max(a.shape[1] * prod(gather.kernel), y.shape[1] * prod(scatter.kernel))
-
-    def work(block: slice) -> None:
-        cols = images.times(weight, images.columns(a[block], gather, middle))
-        images.fold(cols, scatter, middle, y[block])
-
-    every = blocks(a, widest * prod(middle) * a.itemsize) if left is None else left
-    on_threads(work, every, a)
 
 
 @conv_dx.vjp("a")
@@ -225,24 +177,7 @@ def conv_dw(a, x, *, how, groups=1):
     form = _turned_form((thin, pointwise, gathered), how, groups, x, a.shape[1], a)
     if form is not None:
         return form.of_weight(a, x, how).reshape(weight_shape).astype(dtype, copy=False)
-    a, x = in_rows(a), in_rows(x)
-    images = Images(groups, prod(out))
-    shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
-    sides = [a.shape[1] // groups, inputs * prod(how.kernel)]
-    flat = sides[0] < sides[1]  # BLAS is up to 1.2 times as fast at the transpose of such a product
-    shape = (groups, *(reversed(sides) if flat else sides))
-    sums = array_module(x).zeros((max(1, len(shares)), *shape), x.dtype)
-
-    def work(lane: int) -> None:
-        for block in shares[lane]:
-            pair = [images.matrix(a[block]), images.columns(x[block], how, out)]
-            tall, wide = reversed(pair) if flat else pair
-            part = images.times(tall, wide.swapaxes(-1, -2))
-            sums[lane] += part if images.merged else part.sum(0)
-
-    on_threads(work, list(range(len(shares))), x)
-    y = sums.sum(0)
-    y = y.swapaxes(-1, -2) if flat else y
+    y = direct.of_weight(in_rows(a), in_rows(x), how, groups)
     return y.reshape(weight_shape).astype(dtype, copy=False)
 
 

@@ -1,0 +1,161 @@
+"""The direct form of a convolution: columns and a product, for images that lie channels first.
+
+Where windows are one place apart, there are two ways. The windows are copied along all axes, and
+multiplied by the weight. Or they are copied along all axes but the last, the product has an entry
+for each place of the kernel along that one, and these are added up where they belong: of a 5 × 5
+kernel a place is copied 5 times and not 25, for 5 times as many results. The same two ways lead to
+the transpose, which is a convolution by the mirrored kernel. The weights' gradient is a product of
+two such copies: of the images along all axes but the last, of the results along the last.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...backends.device import array_module
+from ..blocks import on_threads
+from ..windows import IDLE, Windows, have_compiled
+from . import scattered
+from .images import (
+    Images,
+    beside,
+    blocks,
+    lanes,
+    mirrored,
+    mirrored_weight,
+    transposed_weight,
+    transposed_windows,
+)
+
+# How many times as many columns windows of all axes must be for the second way to pay. Times of
+# 16×32×56×56, kernel 5 × 5, ms on one thread and two: to 8 channels 14.1 → 8.8 and 8.1 → 5.4, to 32
+# 33 → 30 and 20 → 16; 64 → 3 of 7 × 7 85 → 13 and 77 → 7.3; but 8 → 32, as many columns, 7.9 → 12.0
+# and 4.7 → 6.8. The weights' gradient adds nothing up: 32 → 32 33 → 28 and 19 → 15; of 3 × 3, 1.5
+# times as many columns, 12.7 → 11.9 and 7.3 → 7.1.
+WORTH_ADDING, WORTH_COPYING = 2.0, 1.25
+
+
+def forward(
+    x: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: list | None = None
+) -> None:
+    """y = conv(x, w, b) for the images `left` (None: all)."""
+    back = _either_way(x, how)
+    if back is not None and _second_pays(how, w.shape[1], len(w) // groups, WORTH_ADDING):
+        _folded(x, mirrored_weight(w, groups), b, back, groups, y, left)
+    else:
+        _gathered(x, w, b, how, groups, y, left)
+
+
+def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any, left: list | None = None) -> None:
+    """y = conv_dx(a, w) for the images `left` (None: all)."""
+    back = _either_way(a, how)
+    if scattered.suits(how, a):
+        scattered.transposed(a, w, how, groups, y)
+    elif back is not None and not _second_pays(back, len(w) // groups, w.shape[1], WORTH_ADDING):
+        _gathered(a, mirrored_weight(w, groups), None, back, groups, y, left)
+    else:
+        _folded(a, w, None, how, groups, y, left)
+
+
+def of_weight(a: Any, x: Any, how: Windows, groups: int) -> Any:
+    """conv_dw(a, x)."""
+    out, inputs, outputs = a.shape[2:], x.shape[1] // groups, a.shape[1] // groups
+    back = _either_way(x, how)
+    if back is not None and _second_pays(how, inputs, outputs, WORTH_COPYING):
+        return _of_weight_by_both(a, x, how, back, groups)
+    images = Images(groups, prod(out))
+    shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
+    sides = [outputs, inputs * prod(how.kernel)]
+    flat = sides[0] < sides[1]  # BLAS is up to 1.2 times as fast at the transpose of such a product
+    shape = (groups, *(reversed(sides) if flat else sides))
+    sums = array_module(x).zeros((max(1, len(shares)), *shape), x.dtype)
+
+    def work(lane: int) -> None:
+        for block in shares[lane]:
+            pair = [images.matrix(a[block]), images.columns(x[block], how, out)]
+            tall, wide = reversed(pair) if flat else pair
+            part = images.times(tall, wide.swapaxes(-1, -2))
+            sums[lane] += part if images.merged else part.sum(0)
+
+    on_threads(work, list(range(len(shares))), x)
+    y = sums.sum(0)
+    return y.swapaxes(-1, -2) if flat else y
+
+
+def _either_way(x: Any, how: Windows) -> Windows | None:
+    """The mirrored windows, where conv and conv_dx are each other's with these and may choose the
+    way. Not on a GPU, nor with compiled loops, to which copies cost less than sums.
+    """
+    return mirrored(how) if type(x) is np.ndarray and not have_compiled() else None
+
+
+def _second_pays(how: Windows, inputs: int, outputs: int, worth: float) -> bool:
+    """Whether the second way pays, from so many channels to so many."""
+    last, others = how.kernel[-1], prod(how.kernel[:-1])
+    return inputs * others * last > worth * (inputs * others + outputs * last)
+
+
+def _gathered(x: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: list | None) -> None:
+    """y = conv(x, w, b): the windows copied along all axes, and a product."""
+    out = y.shape[2:]
+    weight = w.reshape((groups, len(w) // groups, prod(w.shape[1:])))
+    images, bias = Images(groups, prod(out)), beside(b, out)
+
+    def work(block: slice) -> None:
+        images.product(weight, images.columns(x[block], how, out), y[block])
+        if bias is not None:
+            y[block] += bias
+
+    image = x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize
+    on_threads(work, blocks(x, image) if left is None else left, x)
+
+
+def _folded(a: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: list | None) -> None:
+    """y = conv_dx(a, w) + b: windows copied along some axes, the product added up along the others.
+
+    With stride 1 they are copied along all axes but the last, so that neither side of the product
+    exceeds its image by more than the places of those, or of that one.
+    """
+    flips, gather, scatter, middle = transposed_windows(how, a.shape[2:], y.shape[2:])
+    weight, images = transposed_weight(w, flips, groups), Images(groups, prod(middle))
+    widest = max(a.shape[1] * prod(gather.kernel), y.shape[1] * prod(scatter.kernel))
+    bias = beside(b, y.shape[2:])
+
+    def work(block: slice) -> None:
+        cols = images.times(weight, images.columns(a[block], gather, middle))
+        images.fold(cols, scatter, middle, y[block])
+        if bias is not None:
+            y[block] += bias
+
+    every = blocks(a, widest * prod(middle) * a.itemsize) if left is None else left
+    on_threads(work, every, a)
+
+
+def _of_weight_by_both(a: Any, x: Any, how: Windows, back: Windows, groups: int) -> Any:
+    """conv_dw(a, x): columns of x along all axes but the last, of a along that one, mirrored.
+
+    y[o, c, (j, k)] = Σ_{i, l} a[o, i, l − k] x[c, i + j, l], the places of the last axis l those of
+    the image. So a 5 × 5 kernel takes 5 copies of either and not 25 of x.
+    """
+    last = len(how.kernel) - 1
+    of_x = Windows.from_axes([IDLE if i == last else axis for i, axis in enumerate(how.axes())])
+    of_a = Windows.from_axes([axis if i == last else IDLE for i, axis in enumerate(back.axes())])
+    middle = (*a.shape[2:-1], x.shape[-1])
+    images = Images(groups, prod(middle))
+    widest = max(a.shape[1] * how.kernel[-1], x.shape[1] * prod(how.kernel[:-1]))
+    shares = lanes(blocks(x, widest * prod(middle) * x.itemsize))
+    sides = [a.shape[1] // groups * how.kernel[-1], x.shape[1] // groups * prod(how.kernel[:-1])]
+    sums = array_module(x).zeros((max(1, len(shares)), groups, *sides), x.dtype)
+
+    def work(lane: int) -> None:
+        for block in shares[lane]:
+            of_block = images.columns(a[block], of_a, middle)
+            pair = of_block, images.columns(x[block], of_x, middle)
+            part = images.times(pair[0], pair[1].swapaxes(-1, -2))
+            sums[lane] += part if images.merged else part.sum(0)
+
+    on_threads(work, list(range(len(shares))), x)
+    y = sums.sum(0).reshape((a.shape[1], how.kernel[-1], x.shape[1] // groups, *how.kernel[:-1]))
+    y = y[:, ::-1]  # a's windows are mirrored
+    return y.transpose((0, *range(2, y.ndim), 1))
