@@ -1,7 +1,8 @@
 """Convolution of every channel with a kernel of its own (groups = channels), on plain arrays.
 
-There is no matrix product in it: y is the sum, over the places k of the kernel, of the image
-shifted by k times one number a channel. `Shifts` reads the shifted images as long runs.
+y is the sum, over the places k of the kernel, of the image shifted by k times one number a channel.
+`Shifts` reads the shifted images as long runs. Where rows are short or kernels large, products with
+banded matrices are quicker: banded.py.
 """
 
 from math import prod
@@ -11,9 +12,10 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...backends.pool import share
-from ..blocks import scratch, spans
+from ..blocks import long_runs, scratch, spans
 from ..shifts import Shifts
 from ..windows import Windows
+from . import banded
 
 BLOCK = 1 << 17  # elements of the padded images that a thread works on at a time
 
@@ -29,6 +31,11 @@ def _blocks(x: Any, shifts: Shifts) -> list[slice]:
     return spans(len(x), max(1, BLOCK // max(1, image)))
 
 
+def _space(x: Any) -> tuple:
+    """The axes along which a number of the kernel is constant."""
+    return tuple(range(2, x.ndim))
+
+
 def _columns(w: Any) -> Any:
     """For each place of the kernel the numbers of the channels, (C, 1)."""
     return w.reshape((len(w), -1)).T[..., None]
@@ -36,6 +43,9 @@ def _columns(w: Any) -> Any:
 
 def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
     """y = conv(x, w) + bias"""
+    if banded.suits(how, x, w, y.shape[2:]):
+        banded.forward(x, w, bias, how, y)
+        return
     shifts = Shifts(how, x.shape[2:], y.shape[2:])
     weights = _columns(w)
 
@@ -51,11 +61,15 @@ def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
         else:
             np.add(shifts.result(total), bias, out=y[block])
 
-    share(work, _blocks(x, shifts))
+    with long_runs(x, _space(x)):
+        share(work, _blocks(x, shifts))
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
     """y = conv_dx(a, w): every term of the forward goes back to where it came from."""
+    if banded.suits_transposed(how, a, w, y.shape[2:]):
+        banded.transposed(a, w, how, y)
+        return
     shifts = Shifts(how, y.shape[2:], a.shape[2:])
     weights = _columns(w)
 
@@ -65,11 +79,14 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
         terms = (np.multiply(spread, weight, out=term) for weight in weights)
         shifts.image(shifts.collect(terms, spread.shape[:2], a), y[block])
 
-    share(work, _blocks(y, shifts))
+    with long_runs(y, _space(y)):
+        share(work, _blocks(y, shifts))
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """conv_dw(a, x) as (C, kernel places): products of a with the shifted images, added up."""
+    if banded.suits_weight(how, a, x):
+        return banded.of_weight(a, x, how)
     shifts = Shifts(how, x.shape[2:], a.shape[2:])
     cut = _blocks(x, shifts)
     parts = np.zeros((max(1, len(cut)), x.shape[1], prod(how.kernel)), x.dtype)

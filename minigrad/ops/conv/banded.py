@@ -1,0 +1,220 @@
+"""Convolution of every channel with a kernel of its own, as products with banded matrices.
+
+Along an axis a convolution is a product with a banded matrix: column j holds the kernel from row
+stride·j on, and zeros. Of a tile of a row of results, t places, it has about t + kernel rows. So
+windows are copied along all axes but the last, as whole runs of that one, and multiplied:
+
+    y[tile, :] = Σ_k x[tile + k, :] B_k
+
+Most of the multiplications are by zero, and still a product of matrices takes them in less time
+than a pass over an array for each place of the kernel: 32×64×16×16 by 3 × 3 2.9 → 1.3 ms on one
+thread, 16×256×14×14 by 5 × 5 13 → 3.3, 8×384×14×14 by 7 × 7 19.5 → 3.6.
+
+0 · ∞ is no number, and would spread over a tile: images that are not finite stay to depthwise.py.
+"""
+
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..blocks import on_threads, scratch, spans
+from ..small_products import SHORT, multiply
+from ..windows import Windows, every, inside
+from .images import mirrored
+from .tiles import finite
+
+BLOCK_BYTES = 2 << 20  # of columns at a time
+TILE = 16  # results of a row at a time: more are more multiplications by zero, fewer more copies
+LEAST = 1 << 14  # results from which it pays
+
+# The longest row of results for which it pays; for the weights' gradient half of it. Beyond, a
+# pass for each place of a kernel of few places is as quick: 16×32×56×56 by 3 × 3 4.7 and 5.5 ms,
+# 16×64×112×112 31 and 43, but 8×96×56×56 by 7 × 7 28 and 18. The weights' gradient of 16×64×28×28
+# takes 2.1 and 2.8, by 7 × 7 of 8×384×14×14 9.2 and 4.3.
+LONGEST, FEW_PLACES = 32, 16
+
+
+class _Bands(NamedTuple):
+    """How rows of results are cut: `count` tiles of `tile`, each from `width` places of a row."""
+
+    count: int
+    tile: int
+    width: int
+
+    @classmethod
+    def of(cls, how: Windows, out: tuple) -> "_Bands":
+        count = -(-out[-1] // TILE)
+        tile = -(-out[-1] // count)
+        span = how.dilation[-1] * (how.kernel[-1] - 1)
+        return cls(count, tile, (tile - 1) * how.stride[-1] + span + 1)
+
+
+def suits(how: Windows, x: Any, w: Any, out: tuple) -> bool:
+    """Whether this form is for conv of images x, and pays."""
+    few = prod(how.kernel) < FEW_PLACES
+    return _takes(how, out, x, w) and (out[-1] <= LONGEST or not few) and finite(x)
+
+
+def suits_transposed(how: Windows, a: Any, w: Any, size: tuple) -> bool:
+    """Whether this form is for conv_dx of results a, and pays."""
+    if mirrored(how) is not None:
+        return suits(how, a, w, size)
+    return suits(how, a, w, a.shape[2:]) and finite(w)
+
+
+def suits_weight(how: Windows, a: Any, x: Any) -> bool:
+    """Whether conv_dw had better be in this form."""
+    few, out = prod(how.kernel) < FEW_PLACES, a.shape[2:]
+    pays = out[-1] <= (LONGEST // 2 if few else LONGEST)
+    return pays and _takes(how, out, a, x) and finite(a) and finite(x)
+
+
+def _takes(how: Windows, out: tuple, *arrays: Any) -> bool:
+    """Whether kernels of several axes meet arrays that BLAS multiplies, large enough ones."""
+    return (
+        min(how.kernel[-1], prod(how.kernel[:-1])) > 1
+        and prod(out) * prod(arrays[0].shape[:2]) >= LEAST
+        and arrays[0].dtype.char in "fd"
+        and arrays[0].dtype == arrays[1].dtype
+    )
+
+
+def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
+    """y = conv(x, w) + bias"""
+    out = y.shape[2:]
+    bands = _Bands.of(how, out)
+    matrices = _matrices(w, how, bands)
+
+    def work(piece: tuple) -> None:
+        channels = piece[1]
+        rows = _windows(x[piece], how, out, bands)
+        terms = scratch.empty("product", (*rows.shape[:2], bands.tile), x)
+        multiply(rows, matrices[channels], terms)
+        results = terms.reshape((len(rows), -1, *out[:-1], bands.count * bands.tile))
+        results = results[..., : out[-1]].swapaxes(0, 1)
+        if bias is None:
+            y[piece] = results
+        else:
+            np.add(results, bias[channels], out=y[piece])
+
+    on_threads(work, _pieces(x, how, out, bands), x)
+
+
+def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
+    """y = conv_dx(a, w): where windows are one place apart a convolution, the kernel mirrored."""
+    back = mirrored(how)
+    if back is not None:
+        forward(a, w[(..., *(slice(None, None, -1),) * len(how.kernel))], None, back, y)
+        return
+    out = a.shape[2:]
+    bands = _Bands.of(how, out)
+    matrices = _matrices(w, how, bands).swapaxes(1, 2)
+
+    def work(piece: tuple) -> None:
+        tiles = _tiles(a[piece], bands)
+        channels, n = tiles.shape[:2]
+        terms = scratch.empty(
+            "product", (channels, tiles[0].size // bands.tile, matrices.shape[-1]), a
+        )
+        multiply(tiles.reshape((channels, -1, bands.tile)), matrices[piece[1]], terms)
+        shape = (channels, n, *out[:-1], bands.count, *how.kernel[:-1], bands.width)
+        _add_up(terms.reshape(shape), how, bands, y[piece].swapaxes(0, 1))
+
+    on_threads(work, _pieces(y, how, out, bands), a)
+
+
+def of_weight(a: Any, x: Any, how: Windows) -> Any:
+    """conv_dw(a, x) as (C, kernel places): of the gradient of the matrices the sums along bands."""
+    out, channels = a.shape[2:], x.shape[1]
+    bands = _Bands.of(how, out)
+    pieces = _pieces(x, how, out, bands)
+    y = np.zeros((len(pieces), channels, prod(how.kernel)), x.dtype)
+
+    def work(i: int) -> None:
+        rows = _windows(x[pieces[i]], how, out, bands)
+        tiles = _tiles(a[pieces[i]], bands).reshape((len(rows), -1, bands.tile))
+        terms = scratch.empty("product", (len(rows), rows.shape[-1], bands.tile), x)
+        multiply(rows.swapaxes(1, 2), tiles, terms, SHORT)
+        terms = terms.reshape((len(rows), -1, bands.width, bands.tile))
+        y[i, pieces[i][1]] = _band(terms, how).sum(-1).reshape((len(rows), -1))
+
+    on_threads(work, list(range(len(pieces))), x)
+    return y.sum(0)
+
+
+def _matrices(w: Any, how: Windows, bands: _Bands) -> Any:
+    """The banded matrices of each channel, one below the other: (C, other axes · width, tile)."""
+    y = np.zeros((len(w), prod(how.kernel[:-1]), bands.width, bands.tile), w.dtype)
+    _band(y, how)[...] = w.reshape((*y.shape[:2], -1, 1))
+    return y.reshape((len(w), -1, bands.tile))
+
+
+def _band(matrices: Any, how: Windows) -> Any:
+    """What banded matrices (…, width, tile) hold of the kernel: (…, kernel, tile). A view."""
+    *lead, row, entry = matrices.strides
+    strides = (*lead, how.dilation[-1] * row, how.stride[-1] * row + entry)
+    shape = (*matrices.shape[:-2], how.kernel[-1], matrices.shape[-1])
+    return np.lib.stride_tricks.as_strided(matrices, shape, strides)
+
+
+def _pieces(x: Any, how: Windows, out: tuple, bands: _Bands) -> list[tuple[slice, slice]]:
+    """(images, channels) whose columns take about BLOCK_BYTES; many images rather than channels."""
+    image = prod(out[:-1]) * bands.count * prod(how.kernel[:-1]) * bands.width * x.itemsize
+    images = max(1, min(len(x), BLOCK_BYTES // image))
+    channels = max(1, BLOCK_BYTES // (images * image))
+    return [(i, c) for i in spans(len(x), images) for c in spans(x.shape[1], channels)]
+
+
+def _tiles(a: Any, bands: _Bands) -> Any:
+    """Results a (n, C, *out) as (C, n, *out), rows filled up with zeros to whole tiles."""
+    a = a.swapaxes(0, 1)
+    y = scratch.empty("turned", (*a.shape[:-1], bands.count * bands.tile), a)
+    y[..., a.shape[-1] :] = 0
+    y[..., : a.shape[-1]] = a
+    return y
+
+
+def _windows(x: Any, how: Windows, out: tuple, bands: _Bands) -> Any:
+    """(C, images · rows of results · tiles, kernel's other axes · width), in scratch memory."""
+    n, channels, size = *x.shape[:2], x.shape[2:]
+    step = bands.tile * how.stride[-1]  # from one tile of a row to the next
+    image = scratch.empty("padded", (channels, n, *_whole(size, how, bands)), x)
+    image[...] = 0
+    image[inside(how.padding, size)] = x.swapaxes(0, 1)
+    inner, last = image.strides[2:-1], image.strides[-1]
+    shape = (channels, n, *out[:-1], bands.count, *how.kernel[:-1], bands.width)
+    strides = (
+        *image.strides[:2],
+        *[s * by for s, by in zip(inner, how.stride[:-1], strict=True)],
+        step * last,
+        *[s * by for s, by in zip(inner, how.dilation[:-1], strict=True)],
+        last,
+    )
+    y = scratch.empty("axis 0", shape, x)
+    y[...] = np.lib.stride_tricks.as_strided(image, shape, strides)
+    return y.reshape((channels, n * prod(out[:-1]) * bands.count, -1))
+
+
+def _add_up(windows: Any, how: Windows, bands: _Bands, y: Any) -> None:
+    """y (C, n, *size) = the transpose of `_windows`: every entry added where it comes from."""
+    size, out = y.shape[2:], windows.shape[2 : 1 + y.ndim - 2]
+    step = bands.tile * how.stride[-1]
+    image = scratch.empty("padded", (*y.shape[:2], *_whole(size, how, bands)), y)
+    image[...] = 0
+    for place in product(*map(range, how.kernel[:-1])):
+        axes = zip(place, out, list(how.axes())[:-1], strict=True)
+        seen = [every(k * d, s, n) for k, n, (_, s, _, d) in axes]
+        for tile in range(bands.count):
+            columns = slice(tile * step, tile * step + bands.width)
+            image[(..., *seen, columns)] += windows[(..., tile, *place, slice(None))]
+    y[...] = image[inside(how.padding, size)]
+
+
+def _whole(size: tuple, how: Windows, bands: _Bands) -> list[int]:
+    """The size of images with their padding, rows long enough for whole tiles."""
+    whole = [length + sum(pair) for length, pair in zip(size, how.padding, strict=True)]
+    step = bands.tile * how.stride[-1]
+    whole[-1] = max(whole[-1], (bands.count - 1) * step + bands.width)
+    return whole
