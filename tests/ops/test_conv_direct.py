@@ -80,3 +80,28 @@ def test_every_block_of_images_has_its_part_in_the_weights_gradient(monkeypatch,
     whole = primitives.conv_dw(a, arrays[0], how=how)
     monkeypatch.setattr("minigrad.ops.conv.images.BLOCK_BYTES", 1)  # an image at a time
     np.testing.assert_allclose(primitives.conv_dw(a, arrays[0], how=how), whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize("which", ["x", "w", "a"])
+def test_what_is_not_finite_is_multiplied_by_the_zeros_it_always_was(which, monkeypatch):
+    rng = np.random.default_rng(0)
+    arrays = {"x": (2, 4, 6, 6), "w": (3, 4, 5, 5), "a": (2, 3, 6, 6)}
+    arrays = {name: rng.normal(size=shape) for name, shape in arrays.items()}
+    arrays[which][0, 0, 0, 0] = np.inf
+    how = windows("conv2d", (5, 5), padding=2)
+
+    def three():
+        return (
+            primitives.conv(arrays["x"], arrays["w"], None, how=how),
+            primitives.conv_dx(arrays["a"], arrays["w"], size=(6, 6), how=how),
+            primitives.conv_dw(arrays["a"], arrays["x"], how=how),
+        )
+
+    with np.errstate(invalid="ignore"):
+        monkeypatch.setattr(direct, "_either_way", lambda *_: None)
+        expected = three()
+        monkeypatch.undo()
+        for second in (False, True):
+            monkeypatch.setattr(direct, "_second_pays", lambda *_, second=second: second)
+            for found, other in zip(three(), expected, strict=True):
+                np.testing.assert_allclose(found, other, rtol=1e-12, atol=1e-12)

@@ -27,6 +27,7 @@ from .images import (
     transposed_weight,
     transposed_windows,
 )
+from .tiles import finite
 
 # How many times as many columns windows of all axes must be for the second way to pay. Times of
 # 16×32×56×56, kernel 5 × 5, ms on one thread and two: to 8 channels 14.1 → 8.8 and 8.1 → 5.4, to 32
@@ -40,8 +41,8 @@ def forward(
     x: Any, w: Any, b: Any, how: Windows, groups: int, y: Any, left: list | None = None
 ) -> None:
     """y = conv(x, w, b) for the images `left` (None: all)."""
-    back = _either_way(x, how)
-    if back is not None and _second_pays(how, w.shape[1], len(w) // groups, WORTH_ADDING):
+    pays = _second_pays(how, w.shape[1], len(w) // groups, WORTH_ADDING)
+    if pays and (back := _either_way(x, how, w)) is not None:
         _folded(x, mirrored_weight(w, groups), b, back, groups, y, left)
     else:
         _gathered(x, w, b, how, groups, y, left)
@@ -49,10 +50,10 @@ def forward(
 
 def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any, left: list | None = None) -> None:
     """y = conv_dx(a, w) for the images `left` (None: all)."""
-    back = _either_way(a, how)
+    pays = _second_pays(how, len(w) // groups, w.shape[1], WORTH_ADDING)
     if scattered.suits(how, a):
         scattered.transposed(a, w, how, groups, y)
-    elif back is not None and not _second_pays(back, len(w) // groups, w.shape[1], WORTH_ADDING):
+    elif not pays and (back := _either_way(a, how, w)) is not None:
         _gathered(a, mirrored_weight(w, groups), None, back, groups, y, left)
     else:
         _folded(a, w, None, how, groups, y, left)
@@ -61,8 +62,8 @@ def transposed(a: Any, w: Any, how: Windows, groups: int, y: Any, left: list | N
 def of_weight(a: Any, x: Any, how: Windows, groups: int) -> Any:
     """conv_dw(a, x)."""
     out, inputs, outputs = a.shape[2:], x.shape[1] // groups, a.shape[1] // groups
-    back = _either_way(x, how)
-    if back is not None and _second_pays(how, inputs, outputs, WORTH_COPYING):
+    pays = _second_pays(how, inputs, outputs, WORTH_COPYING)
+    if pays and (back := _either_way(x, how, x, a)) is not None:
         return _of_weight_by_both(a, x, how, back, groups)
     images = Images(groups, prod(out))
     shares = lanes(blocks(x, x.shape[1] * prod(how.kernel) * prod(out) * x.itemsize))
@@ -83,11 +84,15 @@ def of_weight(a: Any, x: Any, how: Windows, groups: int) -> Any:
     return y.swapaxes(-1, -2) if flat else y
 
 
-def _either_way(x: Any, how: Windows) -> Windows | None:
+def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
     """The mirrored windows, where conv and conv_dx are each other's with these and may choose the
     way. Not on a GPU, nor with compiled loops, to which copies cost less than sums.
+
+    Nor where a factor is not finite: the ways differ in which zeros of the padding they multiply.
     """
-    return mirrored(how) if type(x) is np.ndarray and not have_compiled() else None
+    if type(x) is not np.ndarray or have_compiled() or not all(map(finite, factors)):
+        return None
+    return mirrored(how)
 
 
 def _second_pays(how: Windows, inputs: int, outputs: int, worth: float) -> bool:
