@@ -35,7 +35,7 @@ TURNED = {  # functions whose results lie as their arguments do
     "a bias": lambda x: x + WEIGHT.reshape(1, -1, 1, 1),
     "3 × 3": conv(24, 3, 3, padding=1),
     "3 × 3, stride 2": conv(24, 3, 3, stride=2, padding=1),
-    "5 × 2, dilated": conv(24, 5, 2, padding=((3, 1), (0, 2)), dilation=(1, 3)),
+    "4 × 2, dilated": conv(24, 4, 2, padding=((3, 1), (0, 2)), dilation=(1, 3)),
     "1 × 1": conv(24, 1, 1),
     "1 × 1, stride 2": conv(24, 1, 1, stride=2),
     "max_pool": lambda x: mg.max_pool2d(x, 2),

@@ -20,8 +20,8 @@ from .images import lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time
 # Places of a kernel whose windows are one place apart: of more, rows are quicker, their copies
-# included. Value and gradients of 64×6×14×14 → 16 by 5 × 5, ms of one thread, here and in rows: 1.3,
-# 3.1, 1.3 and 0.8, 1.3, 1.2; 16×32×56×56 → 32 40, 69, 64 and 36, 36, 36.
+# included. Value and gradients of 64×6×14×14 → 16 by 5 × 5, ms of one thread: here 1.3, 3.1, 1.3,
+# in rows 0.8, 1.3, 1.2; of 16×32×56×56 → 32 here 40, 69, 64, in rows 36, 36, 36.
 MOST_PLACES = 9
 
 
@@ -46,7 +46,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
     weight, results = _as_matrix(w), places(y)
 
     def work(images: slice) -> None:
-        rows = _windows(x, how, images, y.shape[2:])
+        rows = window_rows(x, how, images, y.shape[2:])
         part = results[..., images, :]
         values = scratch.empty("product", (len(rows), len(w)), rows)
         multiply(rows, weight, values)
@@ -54,7 +54,7 @@ def forward(x: Any, w: Any, b: Any, how: Windows, y: Any) -> None:
             values += b
         part[...] = values.reshape(part.shape)
 
-    on_threads(work, _blocks(x.shape[1], how, y), x)
+    on_threads(work, image_blocks(x.shape[1], how, y), x)
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
@@ -73,19 +73,19 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
             total[seen] += rows[..., i, :]
         into[...] = total[inside(how.padding, y.shape[2:])[1:]]
 
-    on_threads(work, _blocks(y.shape[1], how, a), a)
+    on_threads(work, image_blocks(y.shape[1], how, a), a)
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """conv_dw(a, x)."""
     outputs, inputs = a.shape[1], x.shape[1]
     given = places(places_first(a))
-    shares = lanes(_blocks(inputs, how, a))
+    shares = lanes(image_blocks(inputs, how, a))
     sums = np.zeros((len(shares), prod(how.kernel) * inputs, outputs), x.dtype)
 
     def work(lane: int) -> None:
         for images in shares[lane]:
-            rows = _windows(x, how, images, a.shape[2:])
+            rows = window_rows(x, how, images, a.shape[2:])
             results = given[..., images, :].reshape((len(rows), outputs))
             add_product(rows.T, results, sums[lane])
 
@@ -99,13 +99,13 @@ def _as_matrix(w: Any) -> Any:
     return w.transpose((*range(2, w.ndim), 1, 0)).reshape((-1, len(w)))
 
 
-def _blocks(inputs: int, how: Windows, results: Any) -> list[slice]:
+def image_blocks(inputs: int, how: Windows, results: Any) -> list[slice]:
     """Some images at a time, whose windows take about BLOCK_BYTES."""
     image = inputs * prod(how.kernel) * prod(results.shape[2:]) * results.itemsize
     return spans(len(results), max(1, BLOCK_BYTES // max(1, image)))
 
 
-def _windows(x: Any, how: Windows, images: slice, out: tuple) -> Any:
+def window_rows(x: Any, how: Windows, images: slice, out: tuple) -> Any:
     """The windows of these images, (windows · images, kernel · C), in scratch memory."""
     image = places(x)[..., images, :]
     if any(map(any, how.padding)):

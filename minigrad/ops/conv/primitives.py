@@ -22,7 +22,7 @@ from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import apart, full, merged, of_none
 from ..image_layout import empty, in_rows, pays, places_first
-from . import depthwise, direct, gathered, pointwise, thin, winograd
+from . import depthwise, direct, gathered, phases, pointwise, thin, winograd
 from .images import beside, widened
 
 
@@ -127,7 +127,7 @@ def conv_dx(a, w, *, size, how, groups=1):
     (a, w), dtype = widened(a, w)
     channels = w.shape[1] * groups
     shape = (len(a), channels, *size)
-    form = _turned_form((pointwise, gathered), how, groups, a, channels, w)
+    form = _turned_form((pointwise, phases, gathered), how, groups, a, channels, w)
     if depthwise.is_depthwise(a, channels, a.shape[1], groups):
         y = array_module(a).empty(shape, a.dtype)
         depthwise.transposed(in_rows(a), w, how, y)
