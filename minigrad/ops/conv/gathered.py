@@ -100,9 +100,13 @@ def _as_matrix(w: Any) -> Any:
 
 
 def image_blocks(inputs: int, how: Windows, results: Any) -> list[slice]:
-    """Some images at a time, whose windows take about BLOCK_BYTES."""
+    """Some images at a time, whose windows take about BLOCK_BYTES; half of them, where all would be
+    one large block: a product on threads of BLAS leaves one spinning in the way of what comes next.
+    """
     image = inputs * prod(how.kernel) * prod(results.shape[2:]) * results.itemsize
-    return spans(len(results), max(1, BLOCK_BYTES // max(1, image)))
+    n = len(results)
+    half = -(-n // 2) if n * image > BLOCK_BYTES // 4 else n
+    return spans(n, max(1, min(half, BLOCK_BYTES // max(1, image))))
 
 
 def window_rows(x: Any, how: Windows, images: slice, out: tuple) -> Any:

@@ -6,7 +6,8 @@ each to its place: with K places of the kernel in a phase along an axis, r < str
 
     y[c, stride·m + r − padding] = Σ_{o, q < K} a[o, m − q] w[o, c, r + stride·q]
 
-For images places first, where a phase's places are long runs; others are turned. The sums over
+For images places first, where a phase's places are long runs; others are turned, and the result
+back. The sums over
 windows that this replaces are most of the time: 16×64×16×16 → 32 by 4 × 4 with stride 2 6.1 → 3.6
 ms on one thread, 7.0 → 3.1 on two; 16×64×8×8 → 64 4.7 → 1.9 and 3.7 → 1.5.
 """
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks import on_threads, scratch
-from ..image_layout import pays, places, places_first
+from ..image_layout import pays, places
 from ..small_products import multiply
 from ..windows import Windows
 from .gathered import image_blocks, window_rows
@@ -44,8 +45,7 @@ def suits(how: Windows, groups: int, a: Any, outputs: int, w: Any) -> bool:
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
-    """y = conv_dx(a, w); y lies places first."""
-    a = places_first(a)
+    """y = conv_dx(a, w); both lie places first."""
     counts = [-(-k // s) for k, s in zip(how.kernel, how.stride, strict=True)]
     ones = (1,) * len(counts)
     back = Windows(tuple(counts), ones, tuple((n - 1, n - 1) for n in counts), ones)

@@ -21,7 +21,7 @@ from ...backends.device import array_module
 from ...core.primitive import multilinear, primitive
 from ...core.registry import op
 from ..batching import apart, full, merged, of_none
-from ..image_layout import empty, in_rows, pays, places_first
+from ..image_layout import empty, in_rows, pays, places_first, turned
 from . import depthwise, direct, gathered, phases, pointwise, thin, winograd
 from .images import beside, widened
 
@@ -138,7 +138,8 @@ def conv_dx(a, w, *, size, how, groups=1):
         direct.transposed(a, w, how, groups, y, left)
     elif form is not None:
         y = empty(shape, a.dtype)
-        form.transposed(a, w, how, y)
+        form.transposed(places_first(a), w, how, y)
+        y = y if turned(a) else in_rows(y)  # what rows meet next is in rows, too
     else:
         y = array_module(a).empty(shape, a.dtype)
         direct.transposed(in_rows(a), w, how, groups, y)
