@@ -23,7 +23,7 @@ from ..blocks import on_threads, scratch, spans
 from ..small_products import SHORT, multiply
 from ..windows import Windows, every, inside
 from .images import mirrored
-from .tiles import finite
+from .tiles import all_finite
 
 BLOCK_BYTES = 2 << 20  # of columns at a time
 TILE = 16  # results of a row at a time: more are more multiplications by zero, fewer more copies
@@ -54,21 +54,21 @@ class _Bands(NamedTuple):
 def suits(how: Windows, x: Any, w: Any, out: tuple) -> bool:
     """Whether this form is for conv of images x, and pays."""
     few = prod(how.kernel) < FEW_PLACES
-    return _takes(how, out, x, w) and (out[-1] <= LONGEST or not few) and finite(x)
+    return _takes(how, out, x, w) and (out[-1] <= LONGEST or not few) and all_finite(x)
 
 
 def suits_transposed(how: Windows, a: Any, w: Any, size: tuple) -> bool:
     """Whether this form is for conv_dx of results a, and pays."""
     if mirrored(how) is not None:
         return suits(how, a, w, size)
-    return suits(how, a, w, a.shape[2:]) and finite(w)
+    return suits(how, a, w, a.shape[2:]) and all_finite(w)
 
 
 def suits_weight(how: Windows, a: Any, x: Any) -> bool:
     """Whether conv_dw had better be in this form."""
     few, out = prod(how.kernel) < FEW_PLACES, a.shape[2:]
     pays = out[-1] <= (LONGEST // 2 if few else LONGEST)
-    return pays and _takes(how, out, a, x) and finite(a) and finite(x)
+    return pays and _takes(how, out, a, x) and all_finite(a, x)
 
 
 def _takes(how: Windows, out: tuple, *arrays: Any) -> bool:

@@ -27,7 +27,7 @@ from .images import (
     transposed_weight,
     transposed_windows,
 )
-from .tiles import finite
+from .tiles import all_finite
 
 # How many times as many columns windows of all axes must be for the second way to pay. Times of
 # 16×32×56×56, kernel 5 × 5, ms on one thread and two: to 8 channels 14.1 → 8.8 and 8.1 → 5.4, to 32
@@ -90,7 +90,7 @@ def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
 
     Nor where a factor is not finite: the ways differ in which zeros of the padding they multiply.
     """
-    if type(x) is not np.ndarray or have_compiled() or not all(map(finite, factors)):
+    if type(x) is not np.ndarray or have_compiled() or not all_finite(*factors):
         return None
     return mirrored(how)
 

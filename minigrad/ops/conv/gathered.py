@@ -16,7 +16,7 @@ from ..blocks import on_threads, scratch, spans
 from ..image_layout import lies_places_first, pays, places, places_first, turned
 from ..small_products import add_product, multiply
 from ..windows import Windows, every, inside
-from .images import lanes
+from .images import images_at_once, lanes
 
 BLOCK_BYTES = 2 << 20  # of windows at a time
 # Places of a kernel whose windows are one place apart: of more, rows are quicker, their copies
@@ -100,13 +100,9 @@ def _as_matrix(w: Any) -> Any:
 
 
 def image_blocks(inputs: int, how: Windows, results: Any) -> list[slice]:
-    """Some images at a time, whose windows take about BLOCK_BYTES; half of them, where all would be
-    one large block: a product on threads of BLAS leaves one spinning in the way of what comes next.
-    """
+    """Some images at a time, whose windows take about BLOCK_BYTES."""
     image = inputs * prod(how.kernel) * prod(results.shape[2:]) * results.itemsize
-    n = len(results)
-    half = -(-n // 2) if n * image > BLOCK_BYTES // 4 else n
-    return spans(n, max(1, min(half, BLOCK_BYTES // max(1, image))))
+    return spans(len(results), images_at_once(len(results), image, BLOCK_BYTES))
 
 
 def window_rows(x: Any, how: Windows, images: slice, out: tuple) -> Any:

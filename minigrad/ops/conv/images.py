@@ -121,8 +121,19 @@ def transposed_weight(w, flips: list, groups: int):
 
 def blocks(x: Any, nbytes: int) -> list[slice]:
     """Slices of the batch x whose columns, of `nbytes` an image, take about BLOCK_BYTES each."""
-    limit = BLOCK_BYTES if array_module(x) is np else BLOCK_BYTES_ON_GPU
-    return spans(len(x), max(1, limit // max(1, nbytes)))
+    if array_module(x) is not np:
+        return spans(len(x), max(1, BLOCK_BYTES_ON_GPU // max(1, nbytes)))
+    return spans(len(x), images_at_once(len(x), nbytes, BLOCK_BYTES))
+
+
+def images_at_once(n: int, nbytes: int, limit: int) -> int:
+    """How many of n images, of nbytes each, make a block of about `limit` bytes.
+
+    Half of them, where all would be one large block: its product would be on threads of BLAS, and
+    leave one spinning in the way of what comes next.
+    """
+    most = max(1, limit // max(1, nbytes))
+    return min(most, -(-n // 2)) if n * nbytes > limit // 4 else most
 
 
 def lanes(cut: list) -> list[list]:

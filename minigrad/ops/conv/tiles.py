@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...backends import blas
 from .. import image_layout
 from ..blocks import Steps, scratch, spans
 from ..image_layout import ALIGNED, GAP, lies_places_first, places
@@ -304,6 +305,14 @@ def finite(y: Any) -> bool:
         flat = y.reshape(-1)
         return bool(np.isfinite(np.vdot(flat, flat)))
     return bool(np.isfinite(y.sum()))
+
+
+def all_finite(*arrays: Any) -> bool:
+    """Whether all of the arrays are, asked outside of shared work: on one thread of BLAS, as it
+    divides long sums too, and its other thread would spin in the way of what comes next.
+    """
+    with blas.one_thread():
+        return all(map(finite, arrays))
 
 
 # -- which are used ------------------------------------------------------------------------------
