@@ -21,7 +21,7 @@ below, and of every op `inspect.getsource(mg.mul.apply)` shows it.
         else:
             return general(x0, x1, **params)
         ...                                     the same for x1, v1, n1
-        if data.size >= LARGE:
+        if data.size >= NOTABLE:
             return general(x0, x1, **params)
         # run
         try:
@@ -67,14 +67,15 @@ from . import modes
 from .careful import as_result
 from .errors import RuleError, explain
 from .graph import Node, link, next_number
-from .piecewise import LARGE
+from .piecewise import LARGE, NOTABLE
 from .plan import compiled, in_tuple, known_to_save, saved_values
 from .tensor import Tensor
 
 _KNOWN = {
     "modes": modes, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray, "weak": {*NUMBERS},
-    "bfloat16": bfloat16, "LARGE": LARGE, "new": object.__new__, "next_number": next_number,
-    "link": link, "explain": explain, "as_result": as_result, "plain_numbers": plain_numbers,
+    "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE, "new": object.__new__,
+    "next_number": next_number, "link": link, "explain": explain, "as_result": as_result,
+    "plain_numbers": plain_numbers,
 }  # fmt: skip
 
 
@@ -105,7 +106,8 @@ def plain_call(op: Any) -> Callable:
         lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
         lines += [" else:", f"  {general}"]
     if isinstance(op.forward, np.ufunc):
-        lines += [" if data.size >= LARGE:", f"  {general}"]
+        size = "LARGE" if op.arity == 1 else "NOTABLE"  # one array is in one order
+        lines += [f" if data.size >= {size}:", f"  {general}"]
     given = ", ".join([f"v{i}" for i in count])
     if op.defaults:
         lines += [" if params:", "  params = plain_numbers(params)"]

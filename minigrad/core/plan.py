@@ -24,7 +24,7 @@ from ..backends.device import array_module
 from .caches import report, size_of_value
 from .errors import RuleError, describe
 from .graph import Node, port_of
-from .piecewise import LARGE, piecewise
+from .piecewise import NOTABLE, piecewise
 from .registry import op as registry
 from .saving import Deferred
 from .tensor import raw
@@ -272,7 +272,7 @@ def _pull_written_out(
             if g.dtype.kind == "c":
                 g = g.conj()
                 return [(g * v0).conj(), (g * v1).conj()]
-            if g.size >= LARGE:
+            if g.size >= NOTABLE:
                 return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
 
@@ -315,8 +315,8 @@ def _pull_written_out(
             cut = not any(name.endswith("_shape") for name in names)  # blocks have another shape
             if cut and any(call not in _FREE for call in calls):
                 pull_large = _in_blocks(calls, value, known)
-                known |= {"LARGE": LARGE, "pull_large": pull_large}
-                lines.append(" if g.size >= LARGE:")
+                known |= {"NOTABLE": NOTABLE, "pull_large": pull_large}
+                lines.append(" if g.size >= NOTABLE:")
                 lines.append(f"  return pull_large(g, [{', '.join(saved)}])")
         if shortcut is not None:
             places, rule = shortcut

@@ -31,7 +31,7 @@ from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forwar
 from .errors import RuleError, explain, operand, taught, teaching
 from .graph import Node, Port, link, next_number
 from .implementations import Extensible
-from .piecewise import LARGE, in_blocks
+from .piecewise import NOTABLE, in_blocks
 from .plain_call import plain_call
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
@@ -167,7 +167,7 @@ class Primitive(Extensible):
         if weak:
             arrays = weak_scalars(arrays) if tensors else scalars_as_arrays(self, arrays)
 
-        if data.size >= LARGE and type(forward) is _ufunc:
+        if data.size >= NOTABLE and type(forward) is _ufunc:
             forward = in_blocks(forward)
 
         # run

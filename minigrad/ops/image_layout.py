@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.pool import share
+from ..core.piecewise import lay_alike_by
 from .blocks import BLOCK, scratch, single, spans
 
 RUN = 256  # images times channels: shorter runs are slower than what the other order costs
@@ -116,6 +117,23 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     y = np.empty_like(x, a.dtype)
     y[...] = a
     return y
+
+
+@lay_alike_by
+def alike(values: tuple) -> tuple:
+    """The values, images in rows turned where others of the same shape lie places first."""
+    images = [x for x in values if type(x) is np.ndarray and x.ndim > 2]
+    if len(images) < 2 or all(x.strides == images[0].strides for x in images):
+        return values
+    shapes = {x.shape for x in images if not x.flags.c_contiguous and lies_places_first(x)}
+    return tuple(
+        [
+            places_first(x)
+            if type(x) is np.ndarray and x.shape in shapes and x.flags.c_contiguous
+            else x
+            for x in values
+        ]
+    )
 
 
 def scratch_like(name: str, shape: tuple, x: Any, dtype: Any = None, count: tuple = ()) -> Any:

@@ -12,7 +12,7 @@ import minigrad.nn.functional as F
 from minigrad.backends import blas
 from minigrad.ops import image_layout
 from minigrad.ops.conv import gathered, pointwise, thin
-from minigrad.ops.image_layout import in_rows, lies_places_first, places_first, turned
+from minigrad.ops.image_layout import alike, in_rows, lies_places_first, places_first, turned
 
 
 def rand(*shape, seed=0, dtype: Any = np.float32):
@@ -256,3 +256,39 @@ def test_norms_of_arrays_with_axes_of_one_entry_are_those_of_rows(shape, k):
         ours = value_and_gradient(norm, turned_x, rand(*shape, seed=1, dtype=np.float64))
         for a, e in zip(ours, exact, strict=True):
             np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
+
+
+MIXED = {
+    "a sum": lambda a, b: a + b,
+    "a product": lambda a, b: a * b,
+    "where": lambda a, b: mg.where(a > 0, a, b),
+    "relu of one": lambda a, b: mg.relu(a) - 2 * b,
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("size", [(4, 4), (20, 24)])  # of few places, and of a notable number
+def test_images_in_rows_meet_images_places_first(name, size):
+    """A skip connection: values and gradients are bit for bit those of images in rows."""
+    a, b, g = (rand(16, 24, *size, seed=i) for i in range(3))
+    expected, found = [], []
+    for results, turn in ((expected, np.asarray), (found, places_first)):
+        xs = [mg.tensor(x, requires_grad=True) for x in (turn(a), b)]
+        y = MIXED[name](*xs)
+        y.backward(g)
+        results += [y.numpy(), *[x.grad.numpy() for x in xs]]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_notable_sum_of_both_orders_lies_places_first_whichever_comes_first():
+    a, b = rand(16, 24, 20, 24), rand(16, 24, 20, 24, seed=1)
+    for y in (mg.tensor(a) + places_first(b), mg.tensor(places_first(a)) + b):
+        assert lies_places_first(y.numpy())
+
+
+def test_only_images_of_one_shape_are_laid_alike():
+    a, b, row = rand(16, 24, 20, 24), places_first(rand(16, 24, 20, 24)), rand(1, 24, 1, 1)
+    values = alike((a, b, row, 2.0))
+    assert lies_places_first(values[0]) and values[1:] == (b, row, 2.0)
+    assert alike((a, row)) == (a, row) and alike((b, 2.0)) == (b, 2.0)

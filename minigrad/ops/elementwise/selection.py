@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table, op
+from ..image_layout import alike
 from ..in_place import WHOLE, keep_into
 from .support import zero
 
@@ -84,6 +85,7 @@ def keep(x, condition):
         return np.where(condition, x, 0).astype(x.dtype, copy=False)
     if x.size <= FEW or condition.shape != x.shape:
         return (x.view(whole) * condition).view(x.dtype)
+    x, condition = alike((x, condition))
     y = np.empty_like(x)
     keep_into(y, x, condition)
     return y
