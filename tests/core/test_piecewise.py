@@ -36,7 +36,7 @@ def small(monkeypatch, two_threads):
     """Blocks of 64 elements, for arrays of 128 and more, on two threads."""
     monkeypatch.setattr(pieces, "BLOCK", 64)
     monkeypatch.setattr(pieces, "LARGE", 128)
-    monkeypatch.setattr(primitive, "LARGE", 128)
+    monkeypatch.setattr(primitive, "NOTABLE", 128)
 
 
 def enlarged(op, args):
@@ -80,8 +80,10 @@ def test_blocks_give_the_bits_of_one_piece(name, dtype, request):
         y, contributions = value_and_contributions(op, args, params)
         request.getfixturevalue("small")
         for plan in op.plans.values():
-            if "LARGE" in plan.pull.__globals__:
-                request.getfixturevalue("monkeypatch").setitem(plan.pull.__globals__, "LARGE", 128)
+            if "NOTABLE" in plan.pull.__globals__:
+                request.getfixturevalue("monkeypatch").setitem(
+                    plan.pull.__globals__, "NOTABLE", 128
+                )
         again, found = value_and_contributions(op, args, params)
     assert y.dtype == again.dtype and np.array_equal(y, again, equal_nan=y.dtype.kind in "fc")
     for a, b in zip(contributions, found, strict=True):
