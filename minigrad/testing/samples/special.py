@@ -118,6 +118,7 @@ register_op(
     reference=from_scipy("rgamma"),
     dtypes=(*REAL, "complex128"),
     mp=from_mpmath("rgamma"),
+    conditioned="the slope is zero between the poles, where its two terms cancel",
     points=[
         Point("0", (0.0,), 0.0, (1.0,)),
         Point("−1", (-1.0,), 0.0, (-1.0,)),
