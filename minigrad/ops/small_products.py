@@ -16,6 +16,7 @@ So a long inner axis is cut into parts, and their products are added. Shorter on
 over all places of images: they keep what BLAS's own sums keep of the digits there.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,9 +51,27 @@ def product_steps(a: Any, b: Any, y: Any, longest: int = LONGEST) -> Steps:
     return [(np.matmul, (a, b, y))] if blocks is None else steps_in_blocks(a, b, y, *blocks)
 
 
+def multiplier(b: Any, n: int) -> Callable | None:
+    """product(a, y): y = a b for contiguous a of n rows, again and again, so b's blocks are found
+    once; None where the product is to stay whole, or a is to be divided too.
+    """
+    k, m = b.shape
+    blocks = blocks_of(n, b)
+    if blocks is None or blocks[:2] != (n, k):
+        return None
+    columns = blocks[2]
+    parts, shape = b.reshape((k, m // columns, columns)).swapaxes(0, 1), (n, m // columns, columns)
+    return lambda a, y: np.matmul(a, parts, out=y.reshape(shape).swapaxes(0, 1))
+
+
 def blocks_for(a: Any, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
     """(rows, inner length, columns) of the blocks for a b; None where it is to stay whole."""
-    n, k, m = *a.shape[-2:], b.shape[-1]
+    return blocks_of(a.shape[-2], b, longest)
+
+
+def blocks_of(n: int, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | None:
+    """The same for n rows times b."""
+    k, m = b.shape[-2:]
     if not isinstance(b, np.ndarray) or b.dtype.char not in "fd":  # as a tape is traced, too
         return None
     if not blas.packs_no_small_factors():

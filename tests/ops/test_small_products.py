@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import minigrad as mg
 from minigrad.backends import blas
 from minigrad.ops import small_products
-from minigrad.ops.small_products import SHORT, blocks_for, multiply, product_steps
+from minigrad.ops.small_products import SHORT, blocks_for, multiplier, multiply, product_steps
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +125,22 @@ def test_a_middling_layer_has_the_product_of_its_matrices(dtype):
         assert ours.dtype == dtype
         eps = np.finfo(dtype).eps
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=0, atol=256 * 4 * 16 * eps)
+
+
+@pytest.mark.parametrize("shape", [(16, 128, 512), (8, 256, 1024), (16, 512, 128)])
+def test_a_product_again_and_again_has_the_blocks_of_one(shape):
+    n, k, m = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=s).astype(np.float32) for s in ((n, k), (k, m)))
+    once, again = np.empty((n, m), np.float32), np.empty((n, m), np.float32)
+    with blas.one_thread():
+        multiply(a, b, once)
+        multiplier(b, n)(a, again)
+    np.testing.assert_array_equal(once, again)
+
+
+@pytest.mark.parametrize("shape", [(16, 64, 256), (16, 4096, 512), (512, 128, 512)])
+def test_small_products_and_those_whose_first_factor_is_divided_stay_whole(shape):
+    n, k, m = shape
+    with blas.one_thread():
+        assert multiplier(np.ones((k, m), np.float32), n) is None

@@ -174,10 +174,11 @@ def gru_scan(a, w, h, b: Any = None, live: Any = None, *, reverse=False):
     hs, gates = xp.empty((length, *h.shape), wide), xp.empty((length, 4, *h.shape), wide)
     r, across = xp.empty(a.shape[1:], wide), w.swapaxes(-1, -2).copy()
     added, parts = by_gate(a, 3), by_gate(r, 3)
-    product, lives = product_with(w), lives_of(live, length)
+    lives = lives_of(live, length)
     with products_alone(h, w), np.errstate(over="ignore"):
+        product = product_with(across, h)
         for t in in_order(length, reverse):
-            product(h, across, out=r)
+            product(h, r)
             if bias is not None:
                 r += bias
             _step(added[:, t], parts, h, gates[t], hs[t])
@@ -219,7 +220,7 @@ def _back_through_time(
     gr = xp.empty((length, *rows[:-1], 3 * rows[-1]), w.dtype)
     ga = xp.empty_like(gr)
     of_r, of_a, gh = by_gate(gr, 3), by_gate(ga, 3), xp.zeros(rows, w.dtype)
-    product, lives = product_with(w), lives_of(live, length)
+    product, lives, through = product_with(w, gh), lives_of(live, length), xp.empty_like(gh)
     memory = xp.empty((4, several(gh, length), *rows), w.dtype)
     for run in runs(in_order(length, not reverse), memory.shape[1]):
         span = slice(min(run), max(run) + 1)
@@ -232,7 +233,8 @@ def _back_through_time(
             np.multiply(factors[:3], gh, out=of_r[:, t])
             np.multiply(factors[3], gh, out=of_a[2, t])
             gh *= gates[t, 1]
-            gh += product(gr[t], w)
+            product(gr[t], through)
+            gh += through
             if kept is not None:
                 gh += kept
     of_a[:2] = of_r[:2]

@@ -182,10 +182,11 @@ def lstm_scan(a, w, h, c, live: Any = None, *, reverse=False):
     gates = xp.empty((length, 5, *h.shape), wide)
     z = xp.empty(a.shape[1:], wide)
     across = w.swapaxes(-1, -2).copy()  # BLAS takes a small one twice as fast as it lies
-    parts, product, lives = by_gate(z, 4), product_with(w), lives_of(live, length)
+    parts, lives = by_gate(z, 4), lives_of(live, length)
     with products_alone(h, w), np.errstate(over="ignore"):
+        product = product_with(across, h)
         for t in in_order(length, reverse):
-            product(h, across, out=z)
+            product(h, z)
             z += a[t]
             _step(parts, c, gates[t], cs[t], hs[t])
             if lives[t] is not None:
@@ -223,7 +224,7 @@ def _back_through_time(
     length, rows = len(before), before.shape[1:]
     ga = xp.empty((length, *rows[:-1], 4 * rows[-1]), w.dtype)
     gz, gh, gc = by_gate(ga, 4), xp.zeros(rows, w.dtype), xp.zeros(rows, w.dtype)
-    product, lives = product_with(w), lives_of(live, length)
+    product, lives = product_with(w, gh), lives_of(live, length)
     memory = xp.empty((5, several(gh, length), *rows), w.dtype)
     for run in runs(in_order(length, not reverse), memory.shape[1]):
         span = slice(min(run), max(run) + 1)
@@ -235,7 +236,7 @@ def _back_through_time(
             if lives[t] is not None:
                 (gh, gh_kept), (gc, gc_kept) = (parted(x, lives[t]) for x in (gh, gc))
             _pull(slopes[:, t - span.start], gates[t, 1], gh, gc, gz[:, t])
-            product(ga[t], w, out=gh)
+            product(ga[t], gh)
             if lives[t] is not None:
                 gh += gh_kept
                 gc += gc_kept

@@ -48,12 +48,12 @@ def rnn_scan(a, w, h, live: Any = None, *, relu=False, reverse=False):
     a, w, h = (x.astype(wide, copy=False) for x in (a, w, h))
     a, h, live = as_rows(w, (a, 1), (h, 0), (live, 1))
     hs = array_module(a).empty((length, *h.shape), wide)
-    across, product = w.swapaxes(-1, -2).copy(), product_with(w)
-    lives = lives_of(live, length)
+    across, lives = w.swapaxes(-1, -2).copy(), lives_of(live, length)
     with products_alone(h, w):
+        product = product_with(across, h)
         for t in in_order(length, reverse):
             z = hs[t]
-            product(h, across, out=z)
+            product(h, z)
             z += a[t]
             if relu:
                 np.maximum(z, 0, out=z)
@@ -84,7 +84,8 @@ def _back_through_time(ghs: Any, hs: Any, w: Any, live: Any, relu: bool, reverse
     shape, length = hs.shape, len(hs)
     ga = np.greater(hs, 0).astype(w.dtype) if relu else np.subtract(1, hs * hs)
     ghs, rows, live = as_rows(w, (ghs, 1), (ga, 1), (live, 1))
-    gh, product, lives = np.zeros_like(rows[0]), product_with(w), lives_of(live, length)
+    gh, lives = np.zeros_like(rows[0]), lives_of(live, length)
+    product = product_with(w, gh)
     for t in in_order(length, not reverse):
         gh += ghs[t]
         gh, kept = parted(gh, lives[t])
@@ -92,7 +93,7 @@ def _back_through_time(ghs: Any, hs: Any, w: Any, live: Any, relu: bool, reverse
             rows[t] = keep(gh, rows[t] > 0)
         else:
             rows[t] *= gh
-        product(rows[t], w, out=gh)
+        product(rows[t], gh)
         if kept is not None:
             gh += kept
     return ga, gh.reshape(shape[1:])
