@@ -128,4 +128,8 @@ def test_it_is_for_short_rows_or_large_kernels():
         return banded.suits(how, x, w, (200, size))
 
     assert takes(28, 3) and takes(100, 5) and not takes(100, 3)
+    whole, large = np.ones((1, 2, 16, 2048), np.float32), windows("conv", (9, 9), padding=4)
+    w = np.ones((2, 1, 9, 9), np.float32)
+    assert banded.suits(large, whole, w, (16, 2048))
+    assert not banded.suits(large, whole, w, (2048, 2048))  # 450 MB of columns
     assert not depthwise.is_depthwise(np.ones((2, 3, 8, 8)), 3, 6, 3)

@@ -26,6 +26,7 @@ from .images import mirrored
 from .tiles import all_finite
 
 BLOCK_BYTES = 2 << 20  # of columns at a time
+MOST_BYTES = 16 << 20  # of columns of one channel of one image: larger ones stay to depthwise.py
 TILE = 16  # results of a row at a time: more are more multiplications by zero, fewer more copies
 LEAST = 1 << 14  # results from which it pays
 
@@ -78,7 +79,14 @@ def _takes(how: Windows, out: tuple, *arrays: Any) -> bool:
         and prod(out) * prod(arrays[0].shape[:2]) >= LEAST
         and arrays[0].dtype.char in "fd"
         and arrays[0].dtype == arrays[1].dtype
+        and _image_bytes(how, out, arrays[0].itemsize) <= MOST_BYTES
     )
+
+
+def _image_bytes(how: Windows, out: tuple, itemsize: int) -> int:
+    """The size of the columns of one channel of an image."""
+    bands = _Bands.of(how, out)
+    return prod(out[:-1]) * bands.count * prod(how.kernel[:-1]) * bands.width * itemsize
 
 
 def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
@@ -99,7 +107,7 @@ def forward(x: Any, w: Any, bias: Any, how: Windows, y: Any) -> None:
         else:
             np.add(results, bias[channels], out=y[piece])
 
-    on_threads(work, _pieces(x, how, out, bands), x)
+    on_threads(work, _pieces(x, how, out), x)
 
 
 def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
@@ -122,14 +130,14 @@ def transposed(a: Any, w: Any, how: Windows, y: Any) -> None:
         shape = (channels, n, *out[:-1], bands.count, *how.kernel[:-1], bands.width)
         _add_up(terms.reshape(shape), how, bands, y[piece].swapaxes(0, 1))
 
-    on_threads(work, _pieces(y, how, out, bands), a)
+    on_threads(work, _pieces(y, how, out), a)
 
 
 def of_weight(a: Any, x: Any, how: Windows) -> Any:
     """conv_dw(a, x) as (C, kernel places): of the gradient of the matrices the sums along bands."""
     out, channels = a.shape[2:], x.shape[1]
     bands = _Bands.of(how, out)
-    pieces = _pieces(x, how, out, bands)
+    pieces = _pieces(x, how, out)
     y = np.zeros((len(pieces), channels, prod(how.kernel)), x.dtype)
 
     def work(i: int) -> None:
@@ -159,9 +167,9 @@ def _band(matrices: Any, how: Windows) -> Any:
     return np.lib.stride_tricks.as_strided(matrices, shape, strides)
 
 
-def _pieces(x: Any, how: Windows, out: tuple, bands: _Bands) -> list[tuple[slice, slice]]:
+def _pieces(x: Any, how: Windows, out: tuple) -> list[tuple[slice, slice]]:
     """(images, channels) whose columns take about BLOCK_BYTES; many images rather than channels."""
-    image = prod(out[:-1]) * bands.count * prod(how.kernel[:-1]) * bands.width * x.itemsize
+    image = _image_bytes(how, out, x.itemsize)
     images = max(1, min(len(x), BLOCK_BYTES // image))
     channels = max(1, BLOCK_BYTES // (images * image))
     return [(i, c) for i in spans(len(x), images) for c in spans(x.shape[1], channels)]
