@@ -18,6 +18,7 @@ from ..backends.dtypes import weak_scalars
 from ..core import hooks, versions
 from ..core.errors import TapeError, describe
 from ..core.function_call import FunctionCall
+from ..core.piecewise import in_blocks
 from ..core.tensor import Tensor, raw
 from . import api, hooked, serial
 from .tape_buffers import Runner, owned
@@ -167,10 +168,12 @@ class _Compiler:
         op = entry.op
         args = self._operands(entry)
         names = list(entry.params)
+        # as the doorway calls it: arrays of several memory orders are laid alike first
+        function = in_blocks(op.forward) if isinstance(op.forward, np.ufunc) else op.forward
 
         def run(*values: Any) -> Any:
             params = values[len(args) :]
-            return op.forward(*values[: len(args)], **dict(zip(names, params, strict=True)))
+            return function(*values[: len(args)], **dict(zip(names, params, strict=True)))
 
         params = [_deep(value, self.param) for value in entry.params.values()]
         y = self.follow(run, [*args, *params], entry, "generator" not in op.defaults)

@@ -121,19 +121,29 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 @lay_alike_by
 def alike(values: tuple) -> tuple:
-    """The values, images in rows turned where others of the same shape lie places first."""
-    images = [x for x in values if type(x) is np.ndarray and x.ndim > 2]
+    """The values, images in rows turned where others of the same shape lie places first.
+
+    Arrays that stand in for NumPy's while a tape is traced cannot be: where these are of both
+    orders the op becomes one call of the replay, which then lays them alike as the eager run does.
+    """
+    images = [x for x in values if isinstance(x, np.ndarray) and x.ndim > 2]
     if len(images) < 2 or all(x.strides == images[0].strides for x in images):
         return values
-    shapes = {x.shape for x in images if not x.flags.c_contiguous and lies_places_first(x)}
-    return tuple(
-        [
-            places_first(x)
-            if type(x) is np.ndarray and x.shape in shapes and x.flags.c_contiguous
-            else x
-            for x in values
-        ]
-    )
+    shapes = {x.shape for x in images if x.strides == _strides_turned(x)}
+    return tuple([places_first(x) if _in_rows_of(x, shapes) else x for x in values])
+
+
+def _in_rows_of(x: Any, shapes: set) -> bool:
+    """Whether x is an array of one of the shapes, in rows."""
+    return isinstance(x, np.ndarray) and x.shape in shapes and x.flags.c_contiguous
+
+
+def _strides_turned(x: Any) -> tuple:
+    """The strides that x would have places first."""
+    n, channels, *size = x.shape
+    place = n * channels * x.itemsize
+    steps = [place * prod(size[i + 1 :]) for i in range(len(size))]
+    return (channels * x.itemsize, x.itemsize, *steps)
 
 
 def scratch_like(name: str, shape: tuple, x: Any, dtype: Any = None, count: tuple = ()) -> Any:

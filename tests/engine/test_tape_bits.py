@@ -137,3 +137,29 @@ def test_sums_of_many_short_rows_are_replayed_as_they_are():
     value, g = program(values)
     np.testing.assert_array_equal(value, y.numpy())
     np.testing.assert_array_equal(g, mg.grad(y, t).numpy())
+
+
+@pytest.mark.parametrize("rows_first", [True, False])
+@pytest.mark.parametrize("size", [(6, 7), (20, 24)])  # of few places, and of a notable number
+def test_images_of_both_memory_orders_are_added_up_in_the_order_of_the_eager_run(rows_first, size):
+    """Sums of a result go through memory, so they tell in which order it lies."""
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal(shape, dtype=np.float32)
+        for shape in ((16, 24, *size), (24, 24, 3, 3), (16, 24, *size))
+    ]
+
+    def loss(x, w, rows):
+        turned = mg.conv2d(x, w, None, 1, 1)
+        y = rows + turned if rows_first else turned + rows
+        z = mg.relu(y) * rows + mg.tanh(turned)
+        return (z * z).sum((0, 2, 3)).sum()
+
+    leaves = [mg.tensor(a, requires_grad=True) for a in arrays]
+    value = loss(*leaves)
+    expected = [value.numpy(), *[g.numpy() for g in mg.grad(value, leaves)]]
+    with mg.Tape() as tape:
+        again = loss(*leaves)
+    found, gradients = tape.compile(again, inputs=leaves, wrt=leaves)(*arrays)
+    for one, other in zip([found, *gradients], expected, strict=True):
+        np.testing.assert_array_equal(one, other)

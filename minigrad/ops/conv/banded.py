@@ -207,7 +207,7 @@ def _windows(x: Any, how: Windows, out: tuple, bands: _Bands) -> Any:
 
 def _add_up(windows: Any, how: Windows, bands: _Bands, y: Any) -> None:
     """y (C, n, *size) = the transpose of `_windows`: every entry added where it comes from."""
-    size, out = y.shape[2:], windows.shape[2 : 1 + y.ndim - 2]
+    size, out = y.shape[2:], windows.shape[2 : y.ndim - 1]
     step = bands.tile * how.stride[-1]
     image = scratch.empty("padded", (*y.shape[:2], *_whole(size, how, bands)), y)
     image[...] = 0
