@@ -303,6 +303,7 @@ register_op(
     reference=_gelu,
     dtypes=NARROW,
     mp=_mp_gelu,
+    conditioned="below 0 it is as sensitive as the tail of Φ to x/√2, which was rounded",
     errors=[
         ErrorSample(
             "form", (np.ones(3),), ValueError, "'none' or 'tanh'", {"approximate": "sigmoid"}
