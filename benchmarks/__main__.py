@@ -17,6 +17,7 @@ BENCHMARKS = (
     "small_ops",
     "deep_chain",
     "layers",
+    "networks",
     "ops",
     "optimizers",
     "engine_modes",
