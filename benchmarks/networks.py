@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -224,6 +225,9 @@ def main() -> int:
         found = measure(options.engine, options.only, options.threads, options.seconds)
         print(json.dumps(found))
         return 0
+    if find_spec("torch") is None:
+        print("PyTorch is not installed (pip install torch), and there is nothing to compare with")
+        return 1
     print(f"{conditions()}; {options.threads} threads")
     print(f"{'ms, median (smallest)':34}{ENGINES[0]:>17}{ENGINES[1]:>17}   ratio")
     for name in networks(library("minigrad")):
