@@ -68,8 +68,8 @@ from .careful import as_result
 from .errors import RuleError, explain
 from .graph import Node, link, next_number
 from .piecewise import LARGE, NOTABLE
-from .plan import compiled, in_tuple, known_to_save, saved_values
 from .tensor import Tensor
+from .written_out import compiled, in_tuple, known_to_save, saved_values
 
 _KNOWN = {
     "modes": modes, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray, "weak": {*NUMBERS},

@@ -9,10 +9,10 @@ import pytest
 import minigrad as mg
 from minigrad.core.errors import RuleError
 from minigrad.core.plain_call import plain_call
-from minigrad.core.plan import compiled
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
 from minigrad.core.tensor import Tensor
+from minigrad.core.written_out import compiled
 from minigrad.testing.case import Context
 from minigrad.testing.run import load_samples
 from minigrad.testing.spec import specs
