@@ -14,7 +14,7 @@ from ..axes import sum_to
 from ..blocks import outermost, part, scratch, single
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import rows, turned
+from . import images, rows
 from .means import Blocks
 
 
@@ -36,10 +36,11 @@ def gradients(
     given = [shapes[k] for k in range(2) if needs[k + 1]]
     if rows.suits(x, axis, *given, *(() if weight is None else (weight.shape,))):
         return rows.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
-    if turned.suits(x, axis, *shapes):
+    of = images.images(x, axis, *shapes)
+    if of is not None:
         if weight is not None and not np.isfinite(weight).all():
             return None  # ∞ · 0 must be NaN in the sums, too
-        return turned.gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
+        return images.gradients(of, g, weight, mean, rstd, shapes, needs, centre)
     full = [(*(1,) * (x.ndim - len(shape)), *shape) for shape in shapes]
     summed = [tuple([k for k, n in enumerate(shape) if n == 1]) for shape in full]
     if all({*axis} <= {*over} for over in summed):

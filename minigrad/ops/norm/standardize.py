@@ -21,7 +21,8 @@ from ..batching import behind, full
 from ..blocks import part, scratch
 from ..image_layout import in_rows
 from ..row_sums import sum_of_product, sum_over
-from . import rows, turned
+from . import rows
+from .images import images, standardized
 from .joint import gradients
 from .means import Blocks
 
@@ -92,8 +93,9 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     if running is None and rows.suits(x, axis, *[a.shape for a in (weight, bias) if a is not None]):
         return rows.standardized(x, weight, bias, axis, eps, centre)
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
-    if turned.suits(x, axis, np.shape(weight), np.shape(bias)):
-        y, mean, rstd = turned.standardized(x, weight, bias, axis, eps, centre)
+    of = images(x, axis, np.shape(weight), np.shape(bias))
+    if of is not None:
+        y, mean, rstd = standardized(of, weight, bias, eps, centre)
         if running is not None:
             move_running(running, mean, rstd, eps, x.size // mean.size)
         return y, mean, rstd

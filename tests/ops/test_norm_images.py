@@ -1,26 +1,47 @@
-"""Norms of images that lie places first: one pass for the sums where means are near 0, else two."""
+"""Norms of images in both memory orders: one pass for the sums where means are near 0, else two."""
 
 import numpy as np
 import pytest
 
 import minigrad as mg
 import minigrad.nn.functional as F
-from minigrad.ops.image_layout import places_first, turned
-from minigrad.ops.norm import turned as norms
+from minigrad.ops.image_layout import places_first
+from minigrad.ops.norm import images as norms
 
 SHAPE = (16, 24, 9, 10)
 EPS = np.finfo(np.float32).eps
 
 
-def images(mean=0.0, seed=0, dtype=np.float32):
-    """Images of standard deviation 1 whose channels have the mean ± `mean`."""
-    x = np.random.default_rng(seed).standard_normal(SHAPE)
-    signs = np.where(np.arange(24) % 2, 1, -1).reshape(1, 24, 1, 1)
-    return places_first((x + mean * signs).astype(dtype))
+@pytest.fixture(params=[places_first, np.ascontiguousarray], ids=["places first", "in rows"])
+def images(request, monkeypatch):
+    """images(mean, seed, dtype): of standard deviation 1, their channels of the mean ± `mean`."""
+    monkeypatch.setattr(norms, "LEAST", 0)
+
+    def make(mean=0.0, seed=0, dtype=np.float32):
+        x = np.random.default_rng(seed).standard_normal(SHAPE)
+        signs = np.where(np.arange(24) % 2, 1, -1).reshape(1, 24, 1, 1)
+        x = request.param((x + mean * signs).astype(dtype))
+        assert norms.images(x, (0, 2, 3), (24, 1, 1)) is not None
+        return x
+
+    return make
 
 
 def batch_norm(x, w, b):
     return F.batch_norm(x, None, None, w, b, training=True)
+
+
+def group_norm(x, w, b):
+    return F.group_norm(x, 4, w, b)
+
+
+def composed(x, w, b, groups=None):
+    """The norm of the batch, or of `groups` groups of channels, by means and products."""
+    axis = (0, 3, 4) if groups is None else (2, 3, 4)
+    a = x.reshape(16, groups or 24, -1, 9, 10)
+    centred = a - a.mean(axis, keepdims=True)
+    a = centred / mg.sqrt((centred * centred).mean(axis, keepdims=True) + 1e-5)
+    return a.reshape(SHAPE) * w.reshape(24, 1, 1) + b.reshape(24, 1, 1)
 
 
 def value_and_gradients(x, g, norm=batch_norm):
@@ -31,16 +52,16 @@ def value_and_gradients(x, g, norm=batch_norm):
     return [a.numpy() for a in (y, *mg.grad(y, xs, mg.tensor(g)))]
 
 
-def exact(x, g):
-    """The same in float64, and in rows."""
-    return value_and_gradients(*(np.ascontiguousarray(a, np.float64) for a in (x, g)))
+def exact(x, g, groups=None):
+    """The same in float64, in rows and composed."""
+    x, g = (np.ascontiguousarray(a, np.float64) for a in (x, g))
+    return value_and_gradients(x, g, lambda *xs: composed(*xs, groups))
 
 
 @pytest.mark.parametrize("mean", [0, 0.5, 1.9, 2.1, 30, 1000])
-def test_no_more_digits_are_lost_than_the_means_themselves_lose(mean):
+def test_no_more_digits_are_lost_than_the_means_themselves_lose(mean, images):
     """x of mean m and deviation 1 is known to m eps, and so is what the norm makes of it."""
     x, g = images(mean), images(seed=1)
-    assert turned(x)
     for found, right, terms in zip(
         value_and_gradients(x, g), exact(x, g), (1, 1, 1440, 1440), strict=True
     ):
@@ -49,7 +70,7 @@ def test_no_more_digits_are_lost_than_the_means_themselves_lose(mean):
 
 
 @pytest.mark.parametrize("mean", [0.5, 30])
-def test_many_blocks_give_what_one_block_gives(mean, monkeypatch):
+def test_many_blocks_give_what_one_block_gives(mean, images, monkeypatch):
     x, g = images(mean, dtype=np.float64), images(seed=1, dtype=np.float64)
     whole = value_and_gradients(x, g)
     monkeypatch.setattr(norms, "BLOCK", 7 * 16 * 24)
@@ -58,7 +79,7 @@ def test_many_blocks_give_what_one_block_gives(mean, monkeypatch):
 
 
 @pytest.mark.parametrize("mean", [0.5, 30])
-def test_the_bits_do_not_depend_on_the_number_of_threads(mean, monkeypatch):
+def test_the_bits_do_not_depend_on_the_number_of_threads(mean, images, monkeypatch):
     monkeypatch.setattr(norms, "BLOCK", 7 * 16 * 24)
     x, g, found = images(mean), images(seed=1), []
     before = mg.get_num_threads()
@@ -72,7 +93,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(mean, monkeypatch):
 
 
 @pytest.mark.parametrize("constant", [0.0, 3.0])
-def test_a_channel_that_is_constant_is_its_bias_and_others_are_as_they_were(constant):
+def test_a_channel_that_is_constant_is_its_bias_and_others_are_as_they_were(constant, images):
     x, g = images(), images(seed=1)
     others = value_and_gradients(x, g)
     x[:, 5] = constant
@@ -85,7 +106,7 @@ def test_a_channel_that_is_constant_is_its_bias_and_others_are_as_they_were(cons
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
 
 
-def test_what_is_not_finite_stays_in_its_channel():
+def test_what_is_not_finite_stays_in_its_channel(images):
     x, g = images(), images(seed=1)
     x[3, 2, 4, 5], x[1, 7, 0, 0] = np.nan, np.inf
     with np.errstate(invalid="ignore"):
@@ -99,7 +120,7 @@ def test_what_is_not_finite_stays_in_its_channel():
 
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("above", [True, False])
-def test_an_infinite_cotangent_makes_the_weights_gradient_infinite_and_not_nan(sign, above):
+def test_an_infinite_cotangent_makes_the_weights_gradient_infinite_and_not_nan(sign, above, images):
     x, g = images(0.5), images(seed=1)
     channel, mean = x[:, 3], x[:, 3].mean()
     assert mean > 0  # Σ g x − mean Σ g would be ∞ − ∞
@@ -112,14 +133,15 @@ def test_an_infinite_cotangent_makes_the_weights_gradient_infinite_and_not_nan(s
     assert np.isfinite(np.delete(gw, 3)).all() and np.isfinite(np.delete(gb, 3)).all()
 
 
-def test_a_norm_of_groups_takes_the_same_ways():
-    for mean in (0.5, 30):
-        x, g = images(mean, dtype=np.float64), images(seed=1, dtype=np.float64)
+@pytest.mark.parametrize("mean", [0.5, 30])
+def test_a_norm_of_groups_takes_the_same_ways(mean, images):
+    x, g = images(mean, dtype=np.float64), images(seed=1, dtype=np.float64)
+    for found, right in zip(value_and_gradients(x, g, group_norm), exact(x, g, 4), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-10, atol=1e-10)
 
-        def groups(x, w, b):
-            return F.group_norm(x, 4, w, b)
 
-        found = value_and_gradients(x, g, groups)
-        right = value_and_gradients(*map(np.ascontiguousarray, (x, g)), groups)
-        for a, e in zip(found, right, strict=True):
-            np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10)
+def test_large_images_in_rows_are_normalised_so_and_small_ones_are_not():
+    x = np.ones((16, 64, 16, 16), np.float32)
+    assert norms.images(x, (0, 2, 3), (64, 1, 1)) is not None
+    assert norms.images(x[:4].copy(), (0, 2, 3), (64, 1, 1)) is None
+    assert norms.images(x, (0, 2, 3), (64, 16, 16)) is None  # a weight for each place
