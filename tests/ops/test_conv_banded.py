@@ -28,8 +28,9 @@ def by_passes(monkeypatch, *call):
 
 @pytest.fixture
 def always(monkeypatch):
-    """This form for small images too; the list of what was asked of it."""
+    """This form for images of any size; the list of what was asked of it."""
     monkeypatch.setattr(banded, "LEAST", 1)
+    monkeypatch.setattr(banded, "_longest_of_weight", lambda places: 1 << 20)
     ran = []
     for name in ("forward", "transposed", "of_weight"):
         plain = getattr(banded, name)
@@ -127,9 +128,17 @@ def test_it_is_for_short_rows_or_large_kernels():
         how = windows("conv", (kernel, kernel), padding=kernel // 2)
         return banded.suits(how, x, w, (200, size))
 
-    assert takes(28, 3) and takes(100, 5) and not takes(100, 3)
+    assert takes(20, 3) and takes(100, 5) and not takes(24, 3)
     whole, large = np.ones((1, 2, 16, 2048), np.float32), windows("conv", (9, 9), padding=4)
     w = np.ones((2, 1, 9, 9), np.float32)
     assert banded.suits(large, whole, w, (16, 2048))
     assert not banded.suits(large, whole, w, (2048, 2048))  # 450 MB of columns
     assert not depthwise.is_depthwise(np.ones((2, 3, 8, 8)), 3, 6, 3)
+
+
+@pytest.mark.parametrize("kernel, size, pays", [(3, 10, 1), (3, 14, 0), (5, 14, 1), (5, 28, 0)])
+def test_gradients_of_weights_take_it_for_shorter_rows(kernel, size, pays):
+    a = np.ones((2, 3, 300, size), np.float32)
+    how = windows("conv", (kernel, kernel), padding=kernel // 2)
+    assert banded.suits_weight(how, a, a) == bool(pays)
+    assert banded.suits_transposed(how, a, np.ones((3, 1, kernel, kernel), np.float32), a.shape[2:])

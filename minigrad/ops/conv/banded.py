@@ -30,11 +30,19 @@ MOST_BYTES = 16 << 20  # of columns of one channel of one image: larger ones sta
 TILE = 16  # results of a row at a time: more are more multiplications by zero, fewer more copies
 LEAST = 1 << 14  # results from which it pays
 
-# The longest row of results for which it pays; for the weights' gradient half of it. Beyond, a
-# pass for each place of a kernel of few places is as quick: 16×32×56×56 by 3 × 3 4.7 and 5.5 ms,
-# 16×64×112×112 31 and 43, but 8×96×56×56 by 7 × 7 28 and 18. The weights' gradient of 16×64×28×28
-# takes 2.1 and 2.8, by 7 × 7 of 8×384×14×14 9.2 and 4.3.
-LONGEST, FEW_PLACES = 32, 16
+# The longest rows of results for which it pays, where the kernel has few places; with more it pays
+# for any. 3 × 3 on one thread and two, ms by passes over shifted images and here: value of
+# 32×64×7×7 0.88, 1.03 and 0.43, 0.45, of 16×64×20×20 2.2, 1.3 and 1.7, 1.2, of 16×96×24×24 3.1, 2.1
+# and 3.4, 2.4; gradient in x of 16×64×28×28 3.3, 2.1 and 3.2, 2.1.
+FEW_PLACES, LONGEST, LONGEST_OF_GRADIENT = 16, 20, 32
+
+
+def _longest_of_weight(places: int) -> int:
+    """The same for the weights' gradient, by the places of the kernel. 3 × 3 of 16×64×14×14 0.68,
+    0.65 and 0.66, 0.68, of 32×128×14×14 2.2, 1.3 and 2.8, 2.0; 5 × 5 of 32×64×16×16 3.2, 1.9 and
+    2.7, 2.0, of 16×64×20×20 2.4, 1.4 and 2.8, 1.7; 7 × 7 of 16×64×28×28 8.5, 8.1 and 8.3, 5.1.
+    """
+    return 10 if places < FEW_PLACES else 16 if places < 49 else 32
 
 
 class _Bands(NamedTuple):
@@ -52,23 +60,24 @@ class _Bands(NamedTuple):
         return cls(count, tile, (tile - 1) * how.stride[-1] + span + 1)
 
 
-def suits(how: Windows, x: Any, w: Any, out: tuple) -> bool:
-    """Whether this form is for conv of images x, and pays."""
+def suits(how: Windows, x: Any, w: Any, out: tuple, longest: int | None = None) -> bool:
+    """Whether this form is for conv of images x, and pays: up to so long rows of results."""
     few = prod(how.kernel) < FEW_PLACES
-    return _takes(how, out, x, w) and (out[-1] <= LONGEST or not few) and all_finite(x)
+    pays = not few or out[-1] <= (LONGEST if longest is None else longest)
+    return pays and _takes(how, out, x, w) and all_finite(x)
 
 
 def suits_transposed(how: Windows, a: Any, w: Any, size: tuple) -> bool:
     """Whether this form is for conv_dx of results a, and pays."""
     if mirrored(how) is not None:
-        return suits(how, a, w, size)
-    return suits(how, a, w, a.shape[2:]) and all_finite(w)
+        return suits(how, a, w, size, LONGEST_OF_GRADIENT)
+    return suits(how, a, w, a.shape[2:], LONGEST_OF_GRADIENT) and all_finite(w)
 
 
 def suits_weight(how: Windows, a: Any, x: Any) -> bool:
     """Whether conv_dw had better be in this form."""
-    few, out = prod(how.kernel) < FEW_PLACES, a.shape[2:]
-    pays = out[-1] <= (LONGEST // 2 if few else LONGEST)
+    out = a.shape[2:]
+    pays = out[-1] <= _longest_of_weight(prod(how.kernel))
     return pays and _takes(how, out, a, x) and all_finite(a, x)
 
 
