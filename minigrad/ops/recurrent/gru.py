@@ -205,7 +205,7 @@ def gru_scan_gradients(g, y, w, h, b_shape, live, needs, reverse):
             ga, gr, gh = _back_through_time(gh, gates, before, w, live, reverse)
         else:
             ga, gr, gh = _back_by_ops(gh, ggates, gates, before, w, live, reverse)
-        gw = weight_gradient(gr, before, w.shape) if needs[1] else None
+    gw = weight_gradient(gr, before, w.shape) if needs[1] else None
     over = (0, *range(len(b_shape), gr.ndim - 1))
     return ga, gw, gh, op.sum(gr, axis=over) if needs[3] else None, None
 

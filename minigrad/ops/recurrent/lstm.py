@@ -209,7 +209,7 @@ def lstm_scan_gradients(g, y, w, h, c, live, needs, reverse):
             ga, gh, gc = _back_through_time(ghs, gcs, gates, before, w, live, reverse)
         else:
             ga, gh, gc = _back_by_ops(ghs, gcs, ggates, gates, before, w, live, reverse)
-        gw = weight_gradient(ga, states_before(h, hs, reverse), w.shape) if needs[1] else None
+    gw = weight_gradient(ga, states_before(h, hs, reverse), w.shape) if needs[1] else None
     return ga, gw, gh, gc, None
 
 

@@ -75,7 +75,7 @@ def rnn_scan_gradients(g, y, w, h, live, needs, relu, reverse):
             ga, gh = _back_through_time(ghs, hs, w, live, relu, reverse)
         else:
             ga, gh = _back_by_ops(ghs, hs, w, live, relu, reverse)
-        gw = weight_gradient(ga, before, w.shape) if needs[1] else None
+    gw = weight_gradient(ga, before, w.shape) if needs[1] else None
     return ga, gw, gh, None
 
 
