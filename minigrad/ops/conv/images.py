@@ -11,7 +11,7 @@ from ..blocks import scratch, spans
 from ..small_products import multiply
 from ..windows import IDLE, Windows, columns, fold
 
-BLOCK_BYTES = 1 << 20  # of columns made at a time by each thread; best of 1, 2, 4, 8 MB
+BLOCK_BYTES = 2 << 20  # of columns made at a time by each thread; best of 0.5, 1, 2, 4, 6 MB
 BLOCK_BYTES_ON_GPU = 1 << 30  # there small blocks leave most of the chip idle
 LANES = 4  # sums of the weights' gradient that threads fill side by side
 FEW_WINDOWS = 100  # images with fewer windows than this are multiplied together, not one by one

@@ -18,11 +18,12 @@ from ..blocks import Steps, scratch, spans
 from ..image_layout import ALIGNED, GAP, lies_places_first, places
 from .along import GIVEN, RESULTS, SEEN, Transform, at_axis, by_products, seen_by_tiles
 
-# Bytes of transformed tiles at a time, in and out. Milliseconds of the value and the gradient in w
-# with 1, 2, 3, 4, 6 MB: 32×64×28×28 → 64 on one thread 36, 33, 35, 35, 34, on two 28, 22, 21, 21,
-# 22; 8×16×64×64 → 16 on one 8.1, 6.8, 7.2, 7.2, 7.4, on two 11.3, 7.8, 6.2, 5.0, 6.1: calls that
-# threads share must be long (`BLOCK` in blocks.py).
-BLOCK_BYTES = 3 << 20
+# Bytes of transformed tiles at a time, in and out. Milliseconds of the value and both gradients of
+# images places first, with 1.5, 2, 3, 4, 6, 9 MB on two threads: 32×16×32×32 → 16 7.7, 5.1, 4.5,
+# 3.9, 4.4, 4.5, 16×64×28×28 → 64 17.6, 12.4, 12.3, 12.0, 11.5, 13.0, 8×32×64×64 → 32 15.4, 11.7,
+# 10.5, 9.8, 10.3, 10.7, on one 18.1, 15.8, 14.9, 14.6, 14.3, 14.1: calls that threads share must be
+# long (`BLOCK` in core/piecewise.py).
+BLOCK_BYTES = 4 << 20
 RUN = 512  # channels in and out, times images of a piece: shorter runs cost a third more
 
 # -- cutting -------------------------------------------------------------------------------------
@@ -56,7 +57,9 @@ def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Pi
     (n, inputs), (first, *rest) = x.shape[:2], tiles_of(out)
     channel = 4 ** len(out) * x.itemsize
     row = prod(rest) * channel * (inputs + outputs)
-    limit = max(block_bytes or BLOCK_BYTES, channel * inputs * outputs)
+    limit = block_bytes or BLOCK_BYTES
+    limit = min(limit, max(n * row * first // 2, limit // 4))  # two pieces of what would be one
+    limit = max(limit, channel * inputs * outputs)
     if lies_places_first(x):
         images = max(image_layout.RUN // min(inputs, outputs), limit // row, 1)
     else:
