@@ -132,10 +132,17 @@ def _traced_dot(a, b):
     """a b for matrices on a GPU, or which stand in for NumPy's while a tape is traced.
 
     Of these a middling product is one call of the op, as it writes into place: a replay that made
-    np.matmul of it would round otherwise.
+    np.matmul of it would round otherwise. So would one of complex numbers that `_dot` leaves to
+    `dot`: where a has one column np.matmul multiplies by itself, not by BLAS. Of real numbers both
+    give the same bits, and np.matmul writes into a buffer of the tape.
     """
-    middling = blas.FEW < a.size * b.shape[1] < blas.MIDDLE
-    return _middling(a, b) if middling and isinstance(a, np.ndarray) else np.matmul(a, b)
+    multiplications = a.size * b.shape[1]
+    if not isinstance(a, np.ndarray):
+        return np.matmul(a, b)
+    if blas.FEW < multiplications < blas.MIDDLE:
+        return _middling(a, b)
+    small = multiplications <= blas.FEW or len(a) * b.shape[1] < LARGE_RESULT
+    return a.dot(b) if small and a.dtype.kind == "c" else np.matmul(a, b)
 
 
 def _middling(a, b):
