@@ -5,13 +5,15 @@ derivative rules stay as they are: they are written in words that every device k
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ..backends.device import DeviceError, device_of
 from .caches import Cache
 from .errors import ImplementationError
+from .registry import find_op, registering_module
+from .registry import op as registry
 
 
 class ByDevice:
@@ -55,11 +57,27 @@ class ByDevice:
 
 
 class Extensible:
-    """Base of Primitive: what an extension may add to an op."""
+    """Base of Primitive: what an extension may add to an op, which therefore is one object.
+
+    Copies of a module share its ops, and a pickled module has their names.
+    """
 
     name: str
     forward: Any
     plans: Any
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple:
+        if registry.__dict__.get(self.name) is not self:
+            raise TypeError(
+                f"{self!r} cannot be pickled: ops are pickled by their registered names"
+            )
+        return find_op, (self.name, registering_module(self))
 
     def implementation(self, device: str) -> Callable:
         """Decorator: the forward for arrays on `device` ("cpu", "cuda", "cuda:1").

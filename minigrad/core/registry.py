@@ -5,6 +5,7 @@ is cut here, in the open: `Tensor.__mul__` calls `op.mul`, and `ops/` fills `op`
 imported. In the same way `Tensor.backward` calls `engine.backward`, which `engine/` fills.
 """
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,39 @@ class Registry:
         return iter([entry for name, entry in self.__dict__.items() if not name.startswith("_")])
 
 
-def _of_session(entry: Any) -> bool:
-    """Whether it was written in `__main__`: its forward (the general one), or a ufunc's rules."""
+def _modules(entry: Any) -> list[str]:
+    """Where an op was written: the module of its forward (the general one); of its rules, where
+    that is a ufunc.
+    """
     forward = getattr(entry, "forward", entry)
     forward = getattr(forward, "general", None) or forward
     rules = [rule.fn for rule in getattr(entry, "rules", {}).values()]
     written = rules if hasattr(forward, "nin") else [forward]
-    return bool(written) and all(getattr(fn, "__module__", "") == "__main__" for fn in written)
+    return [getattr(fn, "__module__", "") for fn in written]
+
+
+def _of_session(entry: Any) -> bool:
+    """Whether it was written in `__main__`."""
+    modules = _modules(entry)
+    return bool(modules) and all(module == "__main__" for module in modules)
+
+
+def registering_module(entry: Any) -> str:
+    """The module that registers an op when it is imported."""
+    return next(iter(_modules(entry)), "minigrad")
+
+
+def find_op(name: str, module: str) -> Any:
+    """The op of this name: what a pickled op is made of again. `module`, which registers it, is
+    imported where it is missing. LookupError if it is missing still.
+    """
+    if name not in op:
+        importlib.import_module(module)
+    if name not in op:
+        raise LookupError(
+            f"the pickle refers to the op {name!r}, and importing {module} registers no such op"
+        )
+    return op.__dict__[name]
 
 
 op = Registry("op")  # primitives: op.mul, op.exp ...

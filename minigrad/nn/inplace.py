@@ -25,9 +25,14 @@ def takes_inplace(fn: Callable) -> Callable:
         args = args[:count] if len(args) == count + 1 else args  # more are fn's error
         return fn(*args, **kwargs)
 
-    last = inspect.Parameter("inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False)
-    run.__signature__ = inspect.Signature([*parameters, last])  # type: ignore[attr-defined]
-    return teaching(run)
+    last = inspect.Parameter(
+        "inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation=bool
+    )
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*parameters, last], return_annotation=Any
+    )
+    run.__doc__ = f"{(fn.__doc__ or '').rstrip()}\n\n    inplace has no effect.\n    "
+    return _public(run, fn.__name__)
 
 
 def dropout_with_inplace(name: str) -> Callable:
@@ -39,6 +44,12 @@ def dropout_with_inplace(name: str) -> Callable:
     ) -> Any:  # fmt: skip
         return getattr(op, name)(x, p, training, generator)
 
-    run.__name__ = run.__qualname__ = name
     run.__doc__ = f"mg.{name}; inplace has no effect."
+    return _public(run, name)
+
+
+def _public(run: Callable, name: str) -> Callable:
+    """The function as nn.functional has it: there a pickle finds it."""
+    run.__name__ = run.__qualname__ = name
+    run.__module__ = __name__.rpartition(".")[0] + ".functional"
     return teaching(run)
