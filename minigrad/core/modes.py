@@ -187,6 +187,8 @@ class no_grad(_RecordingMode):
     """Inside, results do not require gradients and nothing is saved. Also a decorator.
 
     A generator that is decorated runs in the mode; what its user does between its steps does not.
+    The mode is the thread's, and so of all its asyncio tasks: `await` nothing inside, or another
+    task runs in it, and where two such blocks overlap the mode of the first outlasts both.
     """
 
     recording = False

@@ -39,6 +39,9 @@ class Tape(Record):
     A tape is a sequence of entries: len(tape), tape[3].op, for entry in tape. It keeps the graph of
     what it has recorded until it is dropped or cleared; tensors that no op made (from mg.rand,
     x.grad, x.numpy()) are constants to it. Entering it again goes on recording.
+
+    Since nothing of that graph is dropped meanwhile, a change in place of an array that a dropped
+    result has saved (print((y * y).sum()); y += 1) is an InPlaceError here, and none without.
     """
 
     def __init__(self) -> None:
