@@ -65,8 +65,11 @@ def bernoulli(p: Any) -> Tensor:
 def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Tensor:
     """mean + std z, z standard normal: the reparametrised draw, differentiable in mean and std
 
-    mean and std broadcast; `size` is the shape where both are numbers.
+    mean and std broadcast; `size` is the shape where both are numbers. ValueError for a number std
+    below 0.
     """
+    if not isinstance(std, Tensor | np.ndarray) and std < 0:
+        raise ValueError(f"normal: std is a deviation, 0 or more; got {std}")
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std)) if size is None else size
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     given = next((v for v in (mean, std) if hasattr(v, "dtype")), None)

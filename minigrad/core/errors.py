@@ -92,6 +92,10 @@ class ConvergenceError(MinigradError, RuntimeError):
     explained = True  # it names the call itself
 
 
+class StateError(MinigradError, ValueError, RuntimeError):
+    """The dictionary given to load_state_dict is not that of this module or optimizer."""
+
+
 class FormatError(MinigradError, ValueError):
     """A file is damaged, too large, or written by a newer version."""
 

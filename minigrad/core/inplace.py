@@ -156,8 +156,9 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             f"{what}: the gradient of this change cannot be tracked, because x, {describe(x)}, "
             "shares its memory: it is a view (x[i], x.T ...) of another tensor, or a view, "
             "x.detach(), x.numpy() or a saved array of it is alive (a recording mg.Tape keeps all "
-            "that was made alive), which would keep showing the old values. Where x is a view, x = y[i], change y itself by y[i] = value or "
-            f"y[i] += b, or begin with x = y[i].copy(). Else {instead}; where the value is a view "
+            "that was made alive), which would keep showing the old values. Where x is a view, "
+            "x = y[i], change y itself by y[i] = value or y[i] += b, or begin with "
+            f"x = y[i].copy(). Else {instead}; where the value is a view "
             "of x itself, x[1:] = x[:-1].copy()"
         )
     return True

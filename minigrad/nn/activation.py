@@ -280,7 +280,7 @@ class GLU(_Activation):
 
 
 class Softmax(_Activation):
-    """eˣ / Σ eˣ along dim"""
+    """eˣ / Σ eˣ along dim, the last axis unless told (PyTorch's choice depends on x's axes)"""
 
     function, options = "softmax", ("dim",)
 

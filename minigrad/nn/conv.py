@@ -152,12 +152,34 @@ class _TransposedConv(_Conv):
         )  # fmt: skip
         self.output_padding = as_tuple(output_padding, self.dims)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        """output_size: the places of the result, in place of output_padding; with images and
+        channels in front, or without. ValueError where no output_padding leads there.
+        """
         convolve = getattr(op, f"conv_transpose{self.dims}d")
+        extra = self.output_padding if output_size is None else self._padding_for(x, output_size)
         return convolve(
-            x, self.weight, self.bias, self.stride, self.padding, self.output_padding,
-            self.groups, self.dilation,
+            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+    def _padding_for(self, x: Tensor, output_size: Any) -> tuple:
+        given = as_tuple(output_size, self.dims)
+        wanted = given[-self.dims :] if len(given) in (self.dims, x.ndim) else ()
+        axes = zip(
+            x.shape[-self.dims :], self.kernel_size, self.stride, self.padding, self.dilation,
+            strict=True,
         )  # fmt: skip
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, k, s, p, d in axes]
+        extra = [m - n for m, n in zip(wanted, least, strict=False)]
+        if len(wanted) != self.dims or not all(
+            0 <= e < max(s, d) for e, s, d in zip(extra, self.stride, self.dilation, strict=True)
+        ):
+            most = [n + max(s, d) - 1 for n, s, d in zip(least, self.stride, self.dilation)]
+            raise ValueError(
+                f"{type(self).__name__}: output_size must be from {tuple(least)} to {tuple(most)} "
+                f"for x {x.shape}; got {output_size!r}"
+            )
+        return tuple(extra)
 
 
 class ConvTranspose1d(_TransposedConv):

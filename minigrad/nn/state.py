@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
-from ..core.errors import MinigradError, describe
+from ..core.errors import MinigradError, StateError, describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .parameter import Parameter, UninitializedParameter
@@ -193,13 +193,13 @@ def _faults(live: Mapping[str, Any], given: Mapping[str, Any], assign: bool) -> 
 def _refuse(
     owner: str, faults: list[str], unmatched: Unmatched, strict: bool, known: bool = True
 ) -> None:
-    """ValueError with all that is wrong; `known`: what is unmatched now stays so."""
+    """StateError with all that is wrong; `known`: what is unmatched now stays so."""
     if strict and (known or faults):
         for what, paths in zip(("missing", "unexpected"), unmatched, strict=True):
             faults += [f"{what}: {', '.join(paths)}"] * bool(paths)
     if faults:
         hint = " (strict=False passes over missing and unexpected names)" if strict else ""
-        raise ValueError(f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults))
+        raise StateError(f"{owner}.load_state_dict{hint}:\n  " + "\n  ".join(faults))
 
 
 def fill(live: Mapping[str, Any], given: Mapping[str, Any], owner: str, assign: bool) -> None:

@@ -256,8 +256,6 @@ def upsample(
             f"upsample: antialias is for the modes {', '.join(_KERNELS)}, got mode={mode!r}; "
             "'area' takes every entry into account as it is"
         )
-    if size == x.shape[2:]:  # as it is, whatever the scale
-        return x
     if mode == "area":
         return _adaptive(x, size)
     x = x if mode.startswith("nearest") else as_floating(x)
@@ -266,12 +264,24 @@ def upsample(
     last = bool(align_corners) if last is None else last
     for axis, (new, step) in enumerate(zip(size, steps, strict=True), start=2):
         old = x.shape[axis]
-        if not antialias or kernel is None:
+        step = _exact_step(old, new, mode, axes) or step
+        if not antialias:
             x = x if (new, step) == (old, 1) else resize(x, axis, new, step, last)
         elif new != old:
             step = (old - 1) / (new - 1 or np.inf) if align_corners else step
             x = _smooth(x, axis, new, step, kernel)
     return x
+
+
+def _exact_step(old: int, new: int, mode: str, axes: int) -> float | None:
+    """The step along an axis whatever the scale was, where PyTorch goes by the lengths: an axis
+    that keeps its length stays as it is in the linear modes, and in the plane also with 'nearest',
+    where one of twice the length repeats every entry.
+    """
+    if new == old and "linear" in mode:
+        return 1.0
+    plane = mode == "nearest" and axes == 2 and new in (old, 2 * old)
+    return old / new if plane else None
 
 
 # mode: (how one axis is resized, its last argument; None: align_corners)

@@ -314,3 +314,24 @@ def test_blocks_refuse_whole_numbers_whose_gradient_they_could_not_fill(whole):
     arrays = [np.ones(shape, int if i == whole else float) for i, shape in enumerate(SHAPES)]
     with pytest.raises(ValueError, match=f"{'qkv'[whole]} must be a floating array, got int64"):
         op.attention_blocks(*map(mg.tensor, arrays), scale=0.5)
+
+
+@pytest.mark.parametrize("heads, shared", [(4, 2), (4, 1), (4, 4)])
+def test_queries_share_keys_and_values_in_groups(heads, shared):
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, n, 5, 3)) for n in (heads, shared, shared))
+    xs = [mg.tensor(x, requires_grad=True) for x in (q, k, v)]
+    y = mg.scaled_dot_product_attention(*xs, enable_gqa=True)
+    k, v = (mg.tensor(np.repeat(x, heads // shared, 1)) for x in (k, v))
+    np.testing.assert_allclose(y.numpy(), mg.scaled_dot_product_attention(q, k, v).numpy())
+    torch = pytest.importorskip("torch")
+    ts = [torch.tensor(x.numpy(), requires_grad=True) for x in xs]
+    z = torch.nn.functional.scaled_dot_product_attention(*ts, enable_gqa=True)
+    for ours, theirs in zip(mg.grad(y.sum(), xs), torch.autograd.grad(z.sum(), ts), strict=True):
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-12)
+
+
+def test_heads_that_do_not_divide_the_queries_are_refused():
+    q, k = np.ones((2, 4, 5, 3)), np.ones((2, 3, 5, 3))
+    with pytest.raises(ValueError, match=r"must divide those of q; got \(2, 3, 5, 3\)"):
+        mg.scaled_dot_product_attention(q, k, k, enable_gqa=True)

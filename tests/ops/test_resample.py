@@ -93,3 +93,27 @@ def test_second_order():
         lambda x: mg.upsample(x * x, scale_factor=2, mode="bilinear"),
         (RNG.standard_normal((1, 1, 2, 3)),),
     )
+
+
+@pytest.mark.parametrize("scale", [1.1, 1.2, 1.3, 0.9, (2.4, 1.1)])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_an_axis_that_keeps_its_length_under_a_scale_is_as_in_pytorch(mode, scale):
+    """Where the scale is not the ratio of the lengths, each mode has a rule of its own.
+
+    Values alone: of 'bicubic' and some 'nearest' PyTorch's backward copies where its forward
+    resamples.
+    """
+    torch = pytest.importorskip("torch")
+    for shape in ((3, 3), (5, 3), (2, 6), (4, 5)):
+        x, how = RNG.standard_normal((1, 2, *shape)), {"scale_factor": scale, "mode": mode}
+        expected = torch.nn.functional.interpolate(torch.tensor(x), **how)
+        np.testing.assert_allclose(mg.upsample(x, **how), expected.numpy(), atol=1e-12)
+        assert gradcheck(lambda x, how=how: mg.upsample(x, **how), x)
+
+
+@pytest.mark.parametrize("mode, dims", [("nearest", 1), ("nearest", 3), ("trilinear", 3)])
+def test_so_is_one_of_images_in_one_and_three_dimensions(mode, dims):
+    torch = pytest.importorskip("torch")
+    x, how = RNG.standard_normal((1, 2, *(3, 5, 2)[:dims])), {"scale_factor": 1.3, "mode": mode}
+    expected = torch.nn.functional.interpolate(torch.tensor(x), **how)
+    np.testing.assert_allclose(mg.upsample(x, **how), expected.numpy(), atol=1e-12)

@@ -27,6 +27,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
     block_size: int | None = None,
+    enable_gqa: bool = False,
 ) -> Any:
     """y = softmax(scale q kᵀ + mask) v ;  q (..., L, E), k (..., S, E), v (..., S, F)
 
@@ -38,11 +39,15 @@ def scaled_dot_product_attention(
     block_size  queries and keys in a block of the form that never holds all scores. Left out, that
                 form is taken where there would be more than 4 million scores. Both forms drop the
                 same weights
+    enable_gqa  k and v may have fewer heads (axis −3) than q, which queries share in groups: head i
+                of q meets head i // (q's heads / k's heads)
 
     Leading axes broadcast. Derivatives of second order hold all scores. Vaswani et al. 2017.
     """
     q, k, v = (array_like(x) for x in (q, k, v))
     mask = None if attn_mask is None else array_like(attn_mask)
+    if enable_gqa:
+        k, v = (_shared_by_groups(q, x) for x in (k, v))
     scores = _check(q, k, v, mask, is_causal)
     if block_size is not None and not (isinstance(block_size, int | np.integer) and block_size > 0):
         raise ValueError(
@@ -66,6 +71,17 @@ def scaled_dot_product_attention(
         q, k, v, mask, seeds, is_causal=is_causal, scale=factor, block_size=block_size,
         dropout_p=dropout_p,
     )  # fmt: skip
+
+
+def _shared_by_groups(q: Any, x: Any) -> Any:
+    """k or v with each head as often as there are queries' heads in a group."""
+    heads, queries = (a.shape[-3] if a.ndim > 2 else 0 for a in (x, q))
+    if not heads or queries % heads:
+        raise ValueError(
+            "scaled_dot_product_attention: with enable_gqa the heads (axis −3) of k and v must "
+            f"divide those of q; got {x.shape} beside q {q.shape}"
+        )
+    return x if heads == queries else op.repeat(x, queries // heads, axis=-3)
 
 
 def _led(x: Any, lead: tuple) -> Any:

@@ -133,11 +133,14 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """Rows of `weight` (n, d) by number: indices (…) → (…, d).
 
     gweight: g added up row by row. Row padding_idx is read like the others and gets no gradient.
+    ValueError where weight has no such row.
     """
-    rows = op.take(weight, indices, axis=0)
+    rows, count = op.take(weight, indices, axis=0), len(weight)
+    if padding_idx is not None and not -count <= padding_idx < count:
+        raise ValueError(f"padding_idx={padding_idx} is no row of weight, which has {count}")
     if padding_idx is None or not hasattr(rows, "detach"):
         return rows
-    padding = array_like(indices) == padding_idx % weight.shape[0]
+    padding = array_like(indices) == padding_idx % count
     return op.where(op.expand_dims(padding, axis=-1), rows.detach(), rows)
 
 
