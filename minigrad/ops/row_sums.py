@@ -78,7 +78,7 @@ def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
         return a.sum(axis, keepdims=True, dtype=wide)
     trailing = tuple([k for k in axis if {*range(k, a.ndim)} <= {*axis}])
     if a.dtype == wide and (rows := as_rows(a, trailing)) is not None:
-        sums = np.vecdot(rows, np.ones(rows.shape[-1], wide))
+        sums = np.vecdot(np.ones(rows.shape[-1], wide), rows)  # which conjugates its first
         a = sums.reshape((*sums.shape, *(1,) * len(trailing)))
         axis = tuple([k for k in axis if k not in trailing])
     return a.sum(axis, keepdims=True, dtype=wide) if axis else a
@@ -89,6 +89,8 @@ def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
     if a.size < FEW:
         return (a * b).sum(axis, keepdims=True)
     rows, others = as_rows(a, axis), as_rows(b, axis)
+    if a.dtype.kind == "c" or b.dtype.kind == "c":  # vecdot would conjugate a
+        return sum_over(a * b, axis, np.result_type(a, b))
     if rows is not None and others is not None:
         return np.vecdot(rows, others).reshape(_kept(a, axis))
     product = np.multiply(a, b, out=scratch.empty("block 2", a.shape, b))

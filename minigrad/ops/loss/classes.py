@@ -159,6 +159,8 @@ def nll_index_gx(g, x_shape, index, scale):
 @linear(constants=["index"])
 def nll_pick(x, index):
     """y = −x_index: x (N, C, ...), index (N, 1, ...) -> y (N, ...)."""
+    if index.shape != (len(x), 1, *x.shape[2:]):
+        raise ValueError(f"index must be (N, 1, ...) beside x {x.shape}; got {index.shape}")
     return -np.take_along_axis(x, index, 1)[:, 0]
 
 

@@ -284,12 +284,13 @@ def _nll_spread(a, index, classes):
     return np.where(places == index, -a[:, None], 0).astype(a.dtype)
 
 
-register_op(
-    "nll_pick",
-    _pick_samples,
-    reference=lambda x, index: -np.take_along_axis(x, index, 1)[:, 0],
-    dtypes=REAL,
-)
+def _nll_pick(x, index):
+    if index.shape != (len(x), 1, *x.shape[2:]):
+        raise ValueError("an index for each sample")
+    return -np.take_along_axis(x, index, 1)[:, 0]
+
+
+register_op("nll_pick", _pick_samples, reference=_nll_pick, dtypes=REAL)
 register_op(
     "nll_spread", _spread_samples, reference=_nll_spread, dtypes=REAL, skips={"K17": _SIZES}
 )
