@@ -388,3 +388,15 @@ def test_what_comes_before_two_infinite_running_results_keeps_its_gradient():
     alone = mg.tensor([0.0, 1.0], requires_grad=True)
     np.testing.assert_allclose(g[:2], mg.grad(mg.logcumsumexp(alone, 0).sum(), alone).numpy())
     assert np.isnan(g[2]) and g[3] == 0  # as in PyTorch
+
+
+def test_a_product_that_overflows_on_the_way_has_the_gradient_of_its_value():
+    x = mg.tensor([1e-200, 1e-150, 1e200, 1e200, 3.0], requires_grad=True)
+    y = mg.prod(x)  # 1e-350 on the way is 0, and so is the product
+    with np.errstate(over="ignore", invalid="ignore"):
+        gx = mg.grad(y, x).numpy()
+    assert np.isfinite(gx).all()
+    x = mg.tensor([2.0, 1e-200, 1e-100, 1e200, 1e200], requires_grad=True)
+    y = mg.prod(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.testing.assert_allclose(mg.grad(y, x).numpy(), y.item() / x.numpy())

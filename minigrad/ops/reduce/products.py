@@ -7,6 +7,7 @@ import numpy as np
 
 from ...core.primitive import primitive
 from ...core.registry import op
+from ...core.tensor import raw
 from ..axes import accumulate, axes_of, keep_axes, widen
 from ..batching import reduction
 from .cumulative import product_before
@@ -25,8 +26,13 @@ def prod(x, axis=None, dtype=None, keepdims=False):
 
 
 @prod.vjp("x")
-def prod_dx(g, x, axis, keepdims):
-    return keep_axes(widen(g), x.shape, axis, keepdims) * _others(widen(x), axis).conj()
+def prod_dx(g, x, y, axis, keepdims):
+    x = widen(x)
+    others, g, y = _others(x, axis), *(keep_axes(widen(a), x.shape, axis, keepdims) for a in (g, y))
+    if not np.isfinite(raw(others)).all():  # ∞ before k and next to 0 behind it: y may have a value
+        lost = ~np.isfinite(others) & np.isfinite(y) & (x != 0)
+        others = op.where(lost, y / op.where(lost, x, 1), others)
+    return g * others.conj()
 
 
 prod.batch(reduction)

@@ -7,15 +7,17 @@ from time import thread_time
 
 import numpy as np
 
-from ..case import Context, differentiated
+from ..case import DOUBLE, Context, differentiated
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import normal
 from ..spec import OpSpec, Sample
+from .pushed import require_modes_agree
 from .sizes import resized
 
 _LARGE = (1 << 16) + 4999  # elements: more than a block or buffer of most ops, and no round number
+_LARGER = (1 << 19) + 9  # more than some blocks that threads share
 _RUNG = 4  # how many times larger than the last each call on the way there is
 _MOST = 1 << 18  # elements of the results of such a call; the next may have 16 times as many
 _LONGEST = 0.02  # seconds of processor time of such a call; the next may take 16 times as long
@@ -26,55 +28,78 @@ _NEAR = 2.0**-12  # of a unit: how far finite differences step; of many elements
 def of_grown(spec: OpSpec, context: Context) -> int:
     """For how many ways of growing a sample finite differences could tell something.
 
-    Of the first sample for which they can; at the fast level the first such way is enough.
+    At the fast level of the first sample for which they can, and the first such way is enough; at
+    the full level of every sample in both double dtypes, the first of them at a larger size too.
     """
-    for sample in context.samples(spec, spec.dtypes[0]):
-        count = 0
-        for growth in growths(sample):
-            if is_affordable(spec, sample, growth):
-                shapes = growth.shapes_for(_LARGE)
-                function = grown(spec, sample, shapes)
-                rng = context.rng(spec.name, "K25", shapes)
-                count += any(agrees(function, xs, rng, shapes) for xs in values(function, rng))
-            if count and not context.full:
-                break
-        if count:
-            return count
-    raise DoesNotApply("finite differences decide nothing at a large size")
+    count = 0
+    for dtype in [dtype for dtype in spec.dtypes if dtype in DOUBLE] or spec.dtypes[:1]:
+        for sample in context.samples(spec, dtype):
+            for growth in growths(sample):
+                found = _at_size(spec, context, sample, growth, _LARGE)
+                if found and not count and context.full:
+                    _at_size(spec, context, sample, growth, _LARGER)
+                count += found
+                if count and not context.full:
+                    return count
+    if not count:
+        raise DoesNotApply("finite differences decide nothing at a large size")
+    return count
+
+
+def _at_size(
+    spec: OpSpec, context: Context, sample: Sample, growth: "Growth", elements: int
+) -> bool:
+    """Whether finite differences could tell of a sample grown to so many elements."""
+    if not is_affordable(spec, sample, growth, elements):
+        return False
+    shapes = growth.shapes_for(elements)
+    function = grown(spec, sample, shapes)
+    rng = context.rng(spec.name, "K25", shapes)
+    return any(agrees(spec, function, xs, rng, shapes) for xs in values(function, rng))
 
 
 @dataclass(frozen=True)
 class Growth:
-    """Arguments' shapes with their first axis multiplied, where it has this length.
+    """Arguments' shapes with one axis multiplied, where it has this length.
 
     length   None: every argument that is not 0-d gets a further axis in front
+    axis     0, or −1: the last one, which may be that of rows
     """
 
     shapes: list[tuple]
     length: int | None
+    axis: int = 0
 
     def shapes_for(self, elements: int) -> list[tuple]:
         """The shapes where the largest of those that grow has at least so many elements."""
         times = -(-elements // max(prod(shape) for shape in self.shapes if self._grows(shape)))
         if self.length is None:
             return [(times, *shape) if shape else () for shape in self.shapes]
-        return [
-            (times * shape[0], *shape[1:]) if self._grows(shape) else shape for shape in self.shapes
-        ]
+        return [self._times(times, shape) if self._grows(shape) else shape for shape in self.shapes]
+
+    def _times(self, times: int, shape: tuple) -> tuple:
+        grown = list(shape)
+        grown[self.axis] *= times
+        return tuple(grown)
 
     def _grows(self, shape: tuple) -> bool:
-        return bool(shape) and self.length in (None, shape[0])
+        return bool(shape) and self.length in (None, shape[self.axis])
 
 
 def growths(sample: Sample) -> Iterator[Growth]:
-    """With a further axis, unless there are indices, whose axes have places of their own."""
+    """With a further axis and along the last one, unless there are indices, whose axes have places
+    of their own; along the first.
+    """
     shapes = [np.shape(x) for x in sample.args]
     if not any(shapes) or not all(prod(shape) for shape in shapes):
         return
-    if all(is_smooth_array(x) for x in sample.args):
+    smooth = all(is_smooth_array(x) for x in sample.args)
+    if smooth:
         yield Growth(shapes, None)
     for length in dict.fromkeys(shape[0] for shape in shapes if shape):
         yield Growth(shapes, length)
+    for length in dict.fromkeys(shape[-1] for shape in shapes if len(shape) > 1 and smooth):
+        yield Growth(shapes, length, -1)
 
 
 def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
@@ -82,14 +107,14 @@ def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
     return Function(spec.call, args, sample.params, differentiated(spec, args))
 
 
-def is_affordable(spec: OpSpec, sample: Sample, growth: Growth) -> bool:
+def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
     """Whether the op takes such arguments, in a time and memory that they are worth.
 
     Calls at smaller sizes tell: an outer product, or a loop over steps, stops growing there.
     The thread's own time counts: what else the machine does is no reason to leave an op out.
     """
     size = max(np.size(x) for x in sample.args)
-    while (size := _RUNG * size) < _LARGE:
+    while (size := _RUNG * size) < elements:
         function = grown(spec, sample, growth.shapes_for(size))
         try:
             start = thread_time()
@@ -117,13 +142,28 @@ def values(function: Function, rng: np.random.Generator) -> Iterator[Arrays]:
         yield [x.min() + np.ptp(x) * k / x.size for x, k in zip(xs, order, strict=True)]
 
 
-def agrees(function: Function, xs: Arrays, rng: np.random.Generator, shapes: list[tuple]) -> bool:
-    """Whether finite differences could tell, and say that the gradient at xs is right."""
+def _in_range(y: np.ndarray) -> bool:
+    """Whether finite differences mean anything: a product of thousands of numbers is ∞ or 1e-300."""
+    size = np.abs(y)
+    return bool(((size < 1e100) & ((size > 1e-100) | (size == 0))).all())
+
+
+def agrees(
+    spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, shapes: list[tuple]
+) -> bool:
+    """Whether finite differences could tell, and say that the gradient at xs is right. Forward mode
+    agrees with it then, and neither has written into its arguments.
+    """
+    what = f"sizes {shapes}"
     try:
         us, vs = random_pair(function, xs, rng)
-        if not us or not vs:
+        if not us or not vs or not all(_in_range(y) for y in function.value(xs)):
             return False
-        check_direction(function, xs, [_NEAR * u for u in us], vs, f"sizes {shapes}")
+        before = [x.tobytes() for x in (*xs, *vs)]
+        check_direction(function, xs, [_NEAR * u for u in us], vs, what)
+        require_modes_agree(spec, function, xs, us, vs, what)
+        if before != [x.tobytes() for x in (*xs, *vs)]:
+            raise GradcheckError(f"{what}: an argument or a cotangent was written into")
     except Inconclusive:
         return False
     except GradcheckError:
