@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ DOUBLE = ("float64", "complex128")  # finite differences are taken in these alon
 class Context:
     """One run of the harness: how thorough, from which seed, and what it saw on the way.
 
+    draw     which draw of the random numbers: 0, or how often they were drawn again
     live     (op, position): arguments whose gradient was not zero in some sample
     dead     arguments whose gradient was zero in some sample
     notes    (op, check, reason) of parts of checks that could not be made
@@ -28,6 +29,7 @@ class Context:
 
     level: str = "fast"
     seed: int = 0
+    draw: int = 0
     live: set[tuple[str, int]] = field(default_factory=set)
     dead: set[tuple[str, int]] = field(default_factory=set)
     cache: dict[Any, list[Sample]] = field(default_factory=dict)
@@ -39,7 +41,12 @@ class Context:
 
     def rng(self, *words: Any) -> np.random.Generator:
         """A generator of its own for these words: no check depends on which others ran."""
-        return np.random.default_rng([self.seed, zlib.crc32(repr(words).encode())])
+        seeds = [self.seed, zlib.crc32(repr(words).encode())]
+        return np.random.default_rng([*seeds, self.draw] if self.draw else seeds)
+
+    def again(self) -> "Context":
+        """The same run with all random numbers drawn anew; what it sees is seen here too."""
+        return replace(self, draw=self.draw + 1, cache={})
 
     def samples(self, spec: OpSpec, dtype: str) -> list[Sample]:
         """The samples of this dtype, made once; K7 sees to it that nothing writes them."""
@@ -133,6 +140,11 @@ class Case:
 
     def rng(self, *words: Any) -> np.random.Generator:
         return self.context.rng(self.spec.name, self.name, *words)
+
+    def again(self) -> "Case | None":
+        """The sample of this name from the next draw; None if that has no such sample."""
+        cases = self.context.again().cases(self.spec, self.dtype)
+        return next((case for case in cases if case.name == self.name), None)
 
     def note(self, check: str, reason: str) -> None:
         """Count a part of a check that was skipped, once an op."""

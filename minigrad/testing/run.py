@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from ..core.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
 from .checks.first import require_nonzero
-from .errors import DoesNotApply, GradcheckError, Skipped
+from .errors import DoesNotApply, GradcheckError, Inconclusive, Skipped
 from .snippet import op_snippet
 from .spec import OpSpec, specs
 
@@ -115,7 +116,7 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
             calls = []
     for sample, args in calls:
         try:
-            outcome.comparisons += check(*args)
+            outcome.comparisons += _made(check, *args)
         except DoesNotApply as reason:
             outcome.reason = outcome.reason or str(reason)
         except Skipped as skipped:
@@ -133,6 +134,24 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
         outcome.status = "fail"
     elif not outcome.comparisons and outcome.status != "skip":
         _nothing_compared(check, outcome)
+
+
+_DRAWS = 3  # of a sample, before an inconclusive check counts as a failure
+
+
+def _made(check: Check, *args: Any) -> int:
+    """The comparisons of a check. Where finite differences decide nothing, since a sample or a
+    direction lies near a kink or a singularity by chance, both are drawn again.
+    """
+    for _ in range(_DRAWS - 1):
+        try:
+            return check(*args)
+        except Inconclusive:
+            again = args[0].again() if isinstance(args[0], Case) else None
+            if again is None:
+                raise
+            args = (again,)
+    return check(*args)
 
 
 def _nothing_compared(check: Check, outcome: Outcome) -> None:
@@ -194,7 +213,7 @@ def run_check(
         for case in cases:
             if sample in (None, case.name):
                 try:
-                    outcome.comparisons += wanted(case)
+                    outcome.comparisons += _made(wanted, case)
                 except DoesNotApply as reason:
                     outcome.reason = str(reason)
     return outcome

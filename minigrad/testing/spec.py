@@ -65,6 +65,7 @@ class OpSpec:
     zero_gradient   True, or positions: arguments whose gradient is zero wherever it exists
     differentiable  False: no result has a derivative. None: as the op itself shows
     module      the module that registered it: importing that is how to get the op again
+    large       samples for K25 alone, of sizes from which the op takes another form
     """
 
     name: str
@@ -81,6 +82,7 @@ class OpSpec:
     zero_gradient: bool | tuple[int, ...] = False
     differentiable: bool | None = None
     module: str = ""
+    large: Callable[[np.random.Generator, Any], Iterator[Sample]] | None = None
 
     def zero_at(self, position: int) -> bool:
         """Whether the gradient of this argument may be zero in every sample."""

@@ -107,8 +107,8 @@ _scipys_erfcx = special_function("erfcx")
 def _log_ndtr_slope_dx(x: Any, y: Any) -> Any:
     """−y (x + y), the sum by a continued fraction where it cancels."""
     x = widen(x)
-    far = x < -2.5
-    rise = math.sqrt(2) * erfc_ratio(np.where(far, x, -2.5) * -math.sqrt(0.5))
+    far = x < -2.125  # nearer to 0 the fraction converges slowly
+    rise = math.sqrt(2) * erfc_ratio(np.where(far, x, -2.125) * -math.sqrt(0.5))
     near = keep(x, np.logical_not(far) & (y != 0)) + np.where(far, 0, y)  # at +∞ too
     limit = y == np.inf
     return np.where(far, -keep(y, np.logical_not(limit)) * rise - limit, -y * near)

@@ -24,13 +24,14 @@ def k6(case: Case) -> int:
     """
     args = case.sample.args
     expected = all_of(case, args)
+    scale = _largest(expected)
     results = [np.size(y) for y in case.call(*as_tensors(args))]
     sizes = [max(results), *[np.size(x) for x in args]]
     count = 0
     for i, x in enumerate(args):
         for name, other in layouts(x) if isinstance(x, np.ndarray) else ():
             found = all_of(case, _with(args, i, other))
-            count += same(case, expected, found, f"argument {i} {name}", sizes)
+            count += same(case, expected, found, f"argument {i} {name}", sizes, scale)
     if case.context.full or (case.dtype == case.spec.dtypes[0] and case.is_first_of_its_kind):
         for i, x in enumerate(args):
             if isinstance(x, np.ndarray):
@@ -49,10 +50,15 @@ def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int
         except Exception:
             continue  # outside of the op's domain, as a matrix of equal rows
         found = all_of(case, _with(case.sample.args, i, flat))
-        # of equal rows a gradient may be 0 but for the rounding of terms as large as the others
-        scale = max(np.max(np.abs(a[np.isfinite(a)]), initial=0.0) for a in expected)
-        count += same(case, expected, found, f"argument {i} {name}", sizes, float(scale))
+        count += same(case, expected, found, f"argument {i} {name}", sizes, _largest(expected))
     return count
+
+
+def _largest(arrays: list) -> float:
+    """The size of the terms of sums among the results and gradients: one may be 0 but for their
+    rounding, where they cancel.
+    """
+    return float(max(np.max(np.abs(a[np.isfinite(a)]), initial=0.0) for a in arrays))
 
 
 def same(

@@ -212,6 +212,7 @@ def _public(rng, dtype):
             (((0, 4), (6, 4), (6, 3)), {}),
             (SMALL, {}),
             (SMALL, {"block_size": 1}),
+            (((4, 3, 2), (2, 5, 2), (2, 5, 3)), {"enable_gqa": True}),
         ]
     )(rng, dtype)
 
@@ -225,11 +226,19 @@ def _call(q, k, v, mask=None, **params):
     return op.scaled_dot_product_attention(q, k, v, mask, **params)
 
 
+def _grouped(q, k, v, mask=None, *, enable_gqa=False, **params):
+    if enable_gqa:
+        if min(q.ndim, k.ndim, v.ndim) < 3 or any(q.shape[-3] % x.shape[-3] for x in (k, v)):
+            raise ValueError("heads")
+        k, v = (np.repeat(x, q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    return _attention(q, k, v, mask, **params)
+
+
 register_op(
     "scaled_dot_product_attention",
     _public,
     call=_call,
-    reference=_attention,
+    reference=_grouped,
     dtypes=REAL,
     points=[
         Point("no key may be taken", **NOTHING_TAKEN),

@@ -5,7 +5,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ...ops.windows import Windows, windows
 from ..spec import ErrorSample, register_op
-from .forms import COMPLEX, of_several
+from .forms import COMPLEX, in_both_orders, of_several
 
 
 def _views(x, how):
@@ -60,6 +60,31 @@ WINDOWS = [
     Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
 ]
 
+# Sizes from which convolutions take other forms (ops/conv/): each is taken by one of these.
+LARGE = [
+    (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
+    (((8, 16, 16, 15), (16, 16, 3, 3)), {"padding": (1, 0)}),
+    (((16, 16, 12, 11), (24, 16, 1, 1), (24,)), {}),  # pointwise
+    (((16, 16, 13, 12), (16, 16, 3, 3), (16,)), {"stride": 2, "padding": 1}),  # gathered
+    (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {}),
+    (((64, 3, 14, 15), (16, 3, 3, 3), (16,)), {"padding": 1}),  # thin
+    (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),
+    (((4, 16, 21, 20), (4, 16, 5, 7), (4,)), {"padding": (2, 3)}),  # direct, in two ways
+    (((4, 4, 70, 70), (8, 2, 3, 3), (8,)), {"padding": 1, "groups": 2}),  # several blocks
+    (((5, 8, 30, 31), (8, 8, 5, 5), (8,)), {"padding": 2, "dilation": (1, 2)}),
+    (((32, 16, 9, 8), (16, 1, 3, 3), (16,)), {"padding": 1, "groups": 16}),  # banded
+    (((16, 8, 14, 15), (8, 1, 5, 5)), {"padding": 2, "groups": 8}),
+    (((8, 8, 29, 30), (8, 1, 5, 5), (8,)), {"padding": 2, "groups": 8, "stride": 2}),
+    (((16, 16, 36, 37), (16, 1, 3, 3), (16,)), {"padding": 1, "groups": 16}),  # shifted, in blocks
+]
+LARGE_TRANSPOSED = [
+    (((16, 16, 8, 7), (16, 16, 4, 4), (16,)), {"stride": 2, "padding": 1}),  # phases
+    (((16, 16, 8, 8), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
+    (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # scattered
+    (((16, 16, 7, 8), (16, 16, 2, 2), (16,)), {"stride": 2}),
+    (((16, 16, 12, 11), (16, 1, 5, 5), (16,)), {"stride": 2, "padding": 2, "groups": 16}),
+]
+
 # -- what users call -------------------------------------------------------------------------
 
 register_op(
@@ -83,6 +108,7 @@ register_op(
             (((0, 2, 4, 4), (3, 2, 3, 3)), {}),
         ]
     ),
+    large=in_both_orders(LARGE),
     reference=_public(2),
     dtypes=COMPLEX,
     errors=[
@@ -158,6 +184,9 @@ register_op(
             (((1, 2, 4, 4, 5), (2, 1, 2, 2, 3)), {"stride": (2, 1, 2), "groups": 2}),
             (((1, 1, 3, 4, 3), (1, 1, 2, 2, 1)), {"dilation": (2, 3, 1)}),
         ]
+    ),
+    large=in_both_orders(
+        [(((4, 16, 8, 7, 8), (16, 16, 3, 3, 3), (16,)), {"padding": 1})]  # Winograd's
     ),
     reference=_public(3),
     dtypes=COMPLEX,
@@ -264,6 +293,7 @@ register_op(
             (((2, 3, 3), (2, 3, 2, 2), (3,)), {}),
         ]
     ),
+    large=in_both_orders(LARGE_TRANSPOSED),
     reference=_transpose(2),
     dtypes=COMPLEX,
     skips={"K12": _DENSE},

@@ -5,7 +5,7 @@ import numpy as np
 from ...backends.dtypes import accumulator
 from ...core.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
-from .forms import REAL, normal, of_several
+from .forms import REAL, in_both_orders, normal, of_several
 
 
 def _statistics(x, axis, eps, centre):
@@ -84,9 +84,17 @@ HOW = {"eps": 0.1}  # keeps 1/√(var + eps) near 1, whatever rows are drawn
 BARE = [((shape,), {"axis": axis, **HOW}) for shape, _, axis in FORMS[:4]]
 RMS = [((x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
 
+# Images of batch_norm in one block and in several, and rows of layer_norm in several.
+LARGE = [
+    (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
+    (((16, 32, 36, 37), (32, 1, 1), (32, 1, 1)), {"axis": (0, 2, 3), **HOW}),
+    (((700, 800), (800,), (800,)), {"axis": (1,), **HOW}),
+]
+
 register_op(
     "standardize",
     of_several([((x, w, w), {"axis": axis, **HOW}) for x, w, axis in FORMS] + BARE + RMS),
+    large=in_both_orders(LARGE),
     reference=_standardize,
     dtypes=REAL,
     points=[
