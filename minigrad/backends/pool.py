@@ -19,7 +19,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import Context, copy_context
 from numbers import Integral
 from queue import SimpleQueue
@@ -40,10 +40,12 @@ def _default() -> int:
     """MINIGRAD_NUM_THREADS, else OMP_NUM_THREADS, else the processors this process may use."""
     for name in ("MINIGRAD_NUM_THREADS", "OMP_NUM_THREADS"):
         given = os.environ.get(name, "").split(",")[0].strip()
-        if given.isdigit() and int(given) > 0:
+        if given.isdecimal() and len(given) < 10 and int(given) > 0:
             return int(given)
-        if given and name.startswith("MINIGRAD"):
-            raise ValueError(f"{name} must be a whole number ≥ 1, got {given!r}")
+        if given and name.startswith("MINIGRAD") and sys.stderr is not None:
+            with suppress(OSError, ValueError):  # as of other variables: a line, and no error
+                said = f"{name} is a whole number ≥ 1, got {given[:40]!r}; it is ignored"
+                print(f"minigrad: {said}", file=sys.stderr)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -97,7 +97,16 @@ class StateError(MinigradError, ValueError, RuntimeError):
 
 
 class FormatError(MinigradError, ValueError):
-    """A file is damaged, too large, or written by a newer version."""
+    """A file is damaged, too large, or written by a newer version.
+
+    The message may quote the file: it is cut, and has no characters that a terminal would obey.
+    """
+
+    MOST = 600  # characters
+
+    def __init__(self, message: str = ""):
+        text = "".join(c if c.isprintable() else "?" for c in message[: self.MOST])
+        super().__init__(text + "…" * (len(message) > self.MOST))
 
 
 def describe(value: Any) -> str:

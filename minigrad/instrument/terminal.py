@@ -8,7 +8,7 @@ import shutil
 import sys
 
 # One character for one, so that columns stay columns: units, dots and lines, bars of charts.
-_PLAIN = str.maketrans("µ…·×–−─│▁▂▃▄▅▆▇█", "u.*x---|12345678")
+_PLAIN = str.maketrans("µ…·×–−─│✓✗▁▂▃▄▅▆▇█", "u.*x---|+!12345678")
 
 
 def _plainly(error: UnicodeError) -> tuple[str | bytes, int]:

@@ -160,7 +160,9 @@ def _array_header(file: IO[bytes], what: str) -> tuple[tuple[int, ...], bool, np
             raise ValueError(f"its format is {version}")
         shape, fortran, dtype = readers[version](file)
     except Exception as error:  # NumPy parses it as Python text: there is no end to their kinds
-        raise FormatError(f"{what} has a damaged header: {error}") from None
+        long = "max_header_size" in str(error)  # NumPy's advice is for arguments of its own
+        reason = "it is longer than that of any array" if long else error
+        raise FormatError(f"{what} has a damaged header: {reason}") from None
     if dtype.hasobject:
         raise FormatError(f"{what} holds pickled objects, which could run code; they are not read")
     if dtype.kind not in "biufc" or dtype.names:

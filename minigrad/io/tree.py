@@ -99,12 +99,17 @@ def rebuild(arrays: dict[str, Any], description: str | None, what: str) -> Any:
     try:
         document = json.loads(description)
         major = document["version"][0]
+        if not isinstance(major, int) or major < 1:
+            raise ValueError(f"version {major!r}")
         if major > VERSION[0]:
             raise FormatError(
                 f"{what}: its state has version {major}, this minigrad reads up to {VERSION[0]}; "
                 "install a newer one"
             )
-        return _built(document["tree"], arrays)
+        state = _built(document["tree"], arrays)
+        if not isinstance(state, dict):
+            raise ValueError(f"a {type(state).__name__}, no dictionary")
+        return state
     except FormatError:
         raise
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
@@ -121,7 +126,12 @@ def _built(node: Any, arrays: dict[str, Any]) -> Any:
         return arrays[content]
     if kind == "float":
         return float(content)
+    if not isinstance(content, list):
+        raise ValueError(f"{kind} of a {type(content).__name__}")
     if kind == "dict":
-        return {key: _built(child, arrays) for key, child in content}
+        found = {key: _built(child, arrays) for key, child in content}
+        if len(found) < len(content):
+            raise ValueError("a name comes twice")
+        return found
     built = [_built(child, arrays) for child in content]
     return {"list": list, "tuple": tuple}[kind](built)

@@ -78,6 +78,10 @@ def check_spec(
         with np.errstate(all="ignore"):
             smooth = is_differentiable_op(spec, context)
     except Exception as error:
+        if missing := _missing_package(error):
+            for check in checks:
+                yield Outcome(spec.name, check.id, "skip", reason=missing)
+            return
         yield Outcome(spec.name, "samples", "fail", failures=[_told(spec, context, "", "", error)])
         return
     for check in checks:
@@ -112,6 +116,9 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
         try:
             calls = [(case.name, (case,)) for case in cases_of(spec, check, context)]
         except Exception as error:  # samples of a further dtype cannot be made
+            if missing := _missing_package(error):
+                outcome.status, outcome.reason = "skip", missing
+                return
             outcome.failures.append(_told(spec, context, check.id, "", error))
             calls = []
     for sample, args in calls:
@@ -122,6 +129,9 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
         except Skipped as skipped:
             outcome.status, outcome.reason = "skip", skipped.reason
         except Exception as error:
+            if missing := _missing_package(error):
+                outcome.status, outcome.reason = "skip", missing
+                return
             outcome.failures.append(_told(spec, context, check.id, sample, error))
             if len(outcome.failures) == _FAILURES_TOLD:
                 break
@@ -134,6 +144,19 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
         outcome.status = "fail"
     elif not outcome.comparisons and outcome.status != "skip":
         _nothing_compared(check, outcome)
+
+
+_OPTIONAL = ("scipy", "mpmath", "ml_dtypes", "opt_einsum")
+
+
+def _missing_package(error: BaseException | None) -> str:
+    """ "… is not installed", where an optional package is what an op or its reference lacks."""
+    while error is not None:
+        lacks = next((package for package in _OPTIONAL if package in str(error)), None)
+        if isinstance(error, ImportError) and lacks is not None:
+            return f"{lacks} is not installed"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 _DRAWS = 3  # of a sample, before an inconclusive check counts as a failure

@@ -8,11 +8,12 @@ import runpy
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
 from minigrad.instrument.terminal import columns
 
-from .arguments import columns_wide, in_a_folder
+from .arguments import columns_wide, in_a_folder, not_over
 
 _MOST_WORKERS = 1_024  # each is a thread
 
@@ -55,15 +56,19 @@ def _compare(options: argparse.Namespace) -> int:
         raise ValueError(f"--backward is 1 or more, got {options.backward}")
     if options.repeats < 1:
         raise ValueError(f"--repeats is 1 or more, got {options.repeats}")
-    for path in options.save:
+    for number, path in enumerate(options.save):
         if not path.endswith((".html", ".svg", ".json")):
             raise ValueError(f"--save {path}: name the file .html, .svg or .json")
         in_a_folder(path)
+        not_over(path, options.script, *options.save[:number])
     counts = _counts(options.workers)
+    saves = [(path, os.path.abspath(path)) for path in options.save]  # the script may go elsewhere
+    printed = redirect_stdout(sys.stderr) if options.json else nullcontext()
     try:
-        found = compare_script(
-            options.script, options.args, options.backward, counts, options.repeats
-        )
+        with printed:  # standard output is for the JSON alone
+            found = compare_script(
+                options.script, options.args, options.backward, counts, options.repeats
+            )
     except Exception:  # the script's own: its traceback is what helps
         traceback.print_exc()
         return 1
@@ -74,8 +79,8 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         print(text(found, max(60, options.width), colour), end="")
-    for path in options.save:
-        found.save(path)
+    for path, place in saves:
+        found.save(place)
         print(f"minigrad-profile: wrote {path}", file=sys.stderr)
     return 0
 
@@ -119,7 +124,7 @@ def compare_script(
         return original(tensors, gradients, *rest, **named)
 
     api.run_backward = watched  # grad and backward find it there
-    argv, path = sys.argv, list(sys.path)
+    argv, path, streams, folder = sys.argv, list(sys.path), (sys.stdout, sys.stderr), os.getcwd()
     sys.argv, sys.path[0] = [script, *args], os.path.dirname(os.path.abspath(script))
     try:
         runpy.run_path(script, run_name="__main__")
@@ -128,6 +133,9 @@ def compare_script(
     finally:
         api.run_backward = original
         sys.argv, sys.path[:] = argv, path
+        sys.stdout, sys.stderr = streams  # what is said now is not for a file of the script's
+        with suppress(OSError):
+            os.chdir(folder)
     return found[0] if found else None
 
 

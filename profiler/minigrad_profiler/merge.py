@@ -14,8 +14,12 @@ from dataclasses import asdict, dataclass
 from minigrad.instrument.chrome import trace
 from minigrad.instrument.formats import EventReader, is_count, written_whole
 from minigrad.instrument.records import Mark
+from minigrad.instrument.table import cells
+
+from .names import fitted
 
 Span = tuple[int, int]
+_NAME = 24  # columns of a rank's name, which a log may make as long as it likes
 
 
 @dataclass(slots=True)
@@ -53,12 +57,15 @@ class Merged:
 
     def text(self) -> str:
         """The table, in milliseconds."""
-        head = f"{'rank':<10}{'transfers':>10}{'communication':>15}{'exposed':>10}"
+        names = [fitted(rank.name, _NAME) for rank in self.ranks]
+        wide = max(10, *[cells(name) + 1 for name in names])
+        head = f"{'rank':<{wide}}{'transfers':>10}{'communication':>15}{'exposed':>10}"
         lines = [f"{head}{'hidden':>8}{'waiting':>10}{'steps':>7}"]
-        for rank in self.ranks:
+        for name, rank in zip(names, self.ranks, strict=True):
             hidden = "-" if rank.hidden is None else f"{rank.hidden:.0%}"
+            label = name + " " * (wide - cells(name))
             lines.append(
-                f"{rank.name:<10}{rank.transfers:>10,}{rank.communication:>15,.2f}"
+                f"{label}{rank.transfers:>10,}{rank.communication:>15,.2f}"
                 f"{rank.exposed:>10,.2f}{hidden:>8}{rank.waiting:>10,.2f}{rank.steps:>7,}"
             )
         lines.append("times in ms; hidden: the share of the communication beside which the program")

@@ -67,11 +67,13 @@ def _text(file: str, written: Any) -> tuple[list[str] | None, str]:
     if not file.endswith(".py"):
         return None, "not a Python file"
     try:
-        with open(file, "rb") as source:
+        # a pipe of that name would keep an open that waits waiting for ever
+        handle = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as source:
             told = os.fstat(source.fileno())
             if not stat.S_ISREG(told.st_mode) or told.st_size > _MOST_BYTES:
                 return None, "too large, or no file"
-            text = source.read().decode("utf-8")
+            text = source.read(_MOST_BYTES).decode("utf-8")
     except (OSError, ValueError):
         return None, "not found here"
     note = ""

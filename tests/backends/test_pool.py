@@ -123,6 +123,13 @@ def test_the_environment_sets_the_number_of_threads():
     assert in_python(code, MINIGRAD_NUM_THREADS="3", OMP_NUM_THREADS="5") == "3"
 
 
+@pytest.mark.parametrize("number", ["0", "-5", "nan", "²", "9" * 30])
+@pytest.mark.parametrize("name", ["MINIGRAD_NUM_THREADS", "OMP_NUM_THREADS"])
+def test_a_number_in_the_environment_that_is_none_is_ignored(name, number):
+    code = "import minigrad as mg; print(mg.get_num_threads() >= 1)"
+    assert in_python(code, **{name: number}) == "True"
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
 def test_a_forked_child_shares_work_with_helpers_of_its_own():
     code = """

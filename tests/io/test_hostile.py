@@ -55,6 +55,18 @@ HEADERS = {
     "a description of other arrays": (
         {"__metadata__": {"minigrad.state": '{"version":[1,0],"tree":{"array":"b"}}'},
          "a": entry()}, {}),
+    "a state that is a number": (
+        {"__metadata__": {"minigrad.state": '{"version":[1,0],"tree":5}'}, "a": entry()}, {}),
+    "a list made of a text": (
+        {"__metadata__": {"minigrad.state": '{"version":[1,0],"tree":{"list":"abc"}}'},
+         "a": entry()}, {}),
+    "a name that comes twice in the description": (
+        {"__metadata__": {"minigrad.state":
+                          '{"version":[1,0],"tree":{"dict":[["a",1],["a",2]]}}'},
+         "a": entry()}, {}),
+    "a description of a version before the first": (
+        {"__metadata__": {"minigrad.state": '{"version":[-5],"tree":{"dict":[]}}'},
+         "a": entry()}, {}),
     "a description of a newer version": (
         {"__metadata__": {"minigrad.state": '{"version":[2,0],"tree":3}'}, "a": entry()}, {}),
 }  # fmt: skip
@@ -221,3 +233,21 @@ def test_a_pipe_and_a_device_are_refused_at_once(tmp_path, suffix):
         for read in (mg.load, mg.io.metadata):
             with pytest.raises(mg.errors.FormatError, match="only a file can be loaded"):
                 read(path)
+
+
+def test_a_message_quotes_no_escapes_of_the_file_and_is_not_as_long(tmp_path):
+    path = safetensors_file(tmp_path / "a.safetensors", {"a": entry(dtype="\x1b[31m" + "X" * 5000)})
+    with pytest.raises(mg.errors.FormatError) as caught:
+        mg.load(path)
+    assert "\x1b" not in str(caught.value) and len(str(caught.value)) <= 601
+
+
+def test_a_header_of_any_length_is_no_reason_to_allow_pickles(tmp_path):
+    path = tmp_path / "a.npz"
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }" + b" " * 20_000 + b"\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + b"\0" * 8
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", array)
+    with pytest.raises(mg.errors.FormatError, match="longer than that of any array") as caught:
+        mg.load(path)
+    assert "pickle" not in str(caught.value)

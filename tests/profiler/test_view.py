@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from minigrad_profiler import report_source
 from minigrad_profiler.cli import main
 from minigrad_profiler.view import BY, SORT, summary
 
@@ -298,6 +299,27 @@ def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
     odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
     assert main(["merge", str(odd), log]) == 0
     assert "² of 4" in capsys.readouterr().out
+
+
+def test_a_ranks_name_cannot_reach_the_terminal_or_break_the_table(log, tmp_path, capsys):
+    head = Path(log).read_text().splitlines()[0]
+    name = "\x1b[31mred\x1b]0;title\x07" + "x" * 900
+    mark = {"kind": "mark", "what": "rank", "name": name, "t0": 1, "t1": 1, "thread": 0}
+    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
+    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
+    odd = tmp_path / "odd.jsonl"
+    odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    assert main(["merge", str(odd)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "\x1b" not in "".join(lines) and "\x07" not in "".join(lines)
+    assert max(map(len, lines)) <= 100 and len(lines[0]) == len(lines[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
+def test_a_log_that_names_a_pipe_as_its_source_does_not_keep_the_report_waiting(log, tmp_path):
+    pipe = tmp_path / "model.py"
+    os.mkfifo(pipe)
+    assert report_source._text(str(pipe), None) == (None, "too large, or no file")
 
 
 def test_an_export_of_which_one_file_cannot_be_made_writes_none(log, tmp_path, capsys):

@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
@@ -53,8 +52,10 @@ def _is_stream(path: str) -> bool:
 
 def _replace(path: str, data: bytes) -> None:
     folder, name = os.path.split(path)
-    handle, beside = tempfile.mkstemp(prefix=f".{name[:40]}.", suffix=".part", dir=folder or ".")
+    # the name is known before the file is there: an interrupt at any moment leaves none behind
+    beside = os.path.join(folder, f".{name[:40]}.{os.urandom(6).hex()}.part")
     try:
+        handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             os.fchmod(file.fileno(), _mode_for(path))

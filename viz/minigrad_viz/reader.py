@@ -58,6 +58,7 @@ def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
 
 
 def _read_bytes(path: str, label: str, max_bytes: int) -> bytearray:
+    fits = True
     try:
         if path == "-":
             if sys.stdin is None:
@@ -72,7 +73,7 @@ def _read_bytes(path: str, label: str, max_bytes: int) -> bytearray:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ViewerError(f"{label}: cannot be read ({reason})") from None
-    if len(data) > max_bytes or (path != "-" and not data and os.path.getsize(path)):
+    if len(data) > max_bytes or not fits:
         raise ViewerError(f"{label}: larger than {max_bytes:,} bytes; raise --max-bytes to read it")
     return data
 
