@@ -53,10 +53,6 @@ class Watchdog:
 
     # -- what the rank tells -----------------------------------------------------------------
 
-    @property
-    def watching(self) -> bool:
-        return self._comm is not None
-
     def phase(self, name: str) -> None:
         """Say what this rank does from here on, such as "forward"."""
         if name != self._phase:

@@ -46,6 +46,6 @@ def reader_left() -> int:
 
 
 def columns() -> int:
-    """How wide the terminal is; 80 where standard output is none."""
+    """How wide the terminal is, or COLUMNS says; 80 where standard output is none."""
     there = sys.stdout is not None and sys.stdout.isatty()
-    return shutil.get_terminal_size().columns if there else 80
+    return shutil.get_terminal_size().columns if there or os.environ.get("COLUMNS") else 80

@@ -200,7 +200,7 @@ def linear(x, w, b=None):
     added in place, so that no second array of y's size is made.
     """
     if getattr(w, "ndim", 0) != 2 or not getattr(x, "ndim", 0) or x.shape[-1] != w.shape[1]:
-        raise ValueError("x must be (..., n) and w (m, n) with the same n")
+        raise ValueError(_inputs_of_layer(x, w))
     if b is not None and b.shape != w.shape[:1]:
         raise ValueError(f"b must have shape {w.shape[:1]}, one entry for each row of w")
     if x.size * len(w) >= LEAST_FEW and _has_few_rows(x, w):
@@ -213,6 +213,17 @@ def linear(x, w, b=None):
         return (y + b).astype(np.result_type(y, b), copy=False)
     y += b
     return y
+
+
+def _inputs_of_layer(x, w):
+    """The error for an x that w does not take."""
+    wanted = "x must be (..., n) and w (m, n) with the same n"
+    if getattr(w, "ndim", 0) != 2 or not getattr(x, "ndim", 0):
+        return wanted
+    return (
+        f"the last axis of x is {x.shape[-1]} long, and w (outputs, inputs) takes {w.shape[1]}; "
+        f"{wanted}"
+    )
 
 
 @linear.vjp("x")

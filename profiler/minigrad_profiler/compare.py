@@ -205,7 +205,7 @@ def compare(
         runs = [min(serial, key=lambda r: r.length)]
         for count in counts:
             options = {"engine": "parallel", "workers": count, "min_work": 0}
-            found = [_recorded(run, order, f"parallel, {count} workers", count, options)
+            found = [_recorded(run, order, f"parallel, {workers_of(count)}", count, options)
                      for _ in range(3)]  # fmt: skip
             runs.append(min(found, key=lambda r: r.length))
     slack = dict(zip([place.number for place in order], model.slack(), strict=True))
@@ -216,6 +216,10 @@ def compare(
     numbers = [place.number for place in order]
     return Comparison(times, runs, model, numbers, held, outside, pool.get_num_threads(),
                       [why_no_tape] if why_no_tape else [])  # fmt: skip
+
+
+def workers_of(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
 
 
 def _counts(cores: int) -> list[int]:
@@ -239,10 +243,10 @@ def _ways(counts: list[int], outside: int | None, tape: bool) -> list[tuple[str,
     ways: list[tuple[str, dict, bool]] = [("serial", {}, True)]
     for count in counts:
         options = {"engine": "parallel", "workers": count, "min_work": 0}
-        ways.append((f"parallel, {count} workers", options, True))
+        ways.append((f"parallel, {workers_of(count)}", options, True))
     if max(counts) > 1:
         gated = {"engine": "parallel", "workers": max(counts)}
-        ways.append((f"parallel, {max(counts)} workers, gated", gated, True))
+        ways.append((f"parallel, {workers_of(max(counts))}, gated", gated, True))
     if tape:
         ways.append(("tape", {"engine": "tape"}, True))
     if outside is not None and outside > 1:

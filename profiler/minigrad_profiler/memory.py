@@ -92,7 +92,8 @@ class Story:
                 width,
             ),
             *sentence(
-                f"if every array went after its last use the peak were {size(self.possible)}", width
+                f"if every array went after its last use the peak would be {size(self.possible)}",
+                width,
             ),
             "",
             _table(self.owners[:top], width),

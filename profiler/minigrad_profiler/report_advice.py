@@ -101,7 +101,7 @@ def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
     bound = line.bound("backward" if backward > forward else "forward")
     return [
         Finding("slow line", f"slowest line: {part:.0%} of the time in ops", line.place, evidence,
-                _faster(bound, op, calls / rounds, times), part)
+                _faster(bound, op, calls / rounds, times, forward / max(1, calls)), part)
     ]  # fmt: skip
 
 
@@ -120,7 +120,10 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
     return op, sum(shapes.values()), max(shapes.values(), default=0)
 
 
-def _faster(bound: str, op: str, each: float, same: int) -> str:
+_LONG_NS = 100_000  # of a call: what calling costs is some µs
+
+
+def _faster(bound: str, op: str, each: float, same: int, call_ns: float) -> str:
     if each >= 4 and same >= 4:
         return (
             f"{op} runs {each:,.0f} times a step here, most on the same shapes: compute what does "
@@ -130,6 +133,12 @@ def _faster(bound: str, op: str, each: float, same: int) -> str:
         return "the machine is busy computing: fewer operations or a narrower dtype help"
     if bound == "memory":
         return "it waits for memory: fewer passes over the data, or a narrower dtype, help"
+    if call_ns > _LONG_NS:
+        return (
+            "it is far from what this machine can do, and not for its many calls: other programs "
+            "or BLAS's threads on the same cores (OPENBLAS_NUM_THREADS=1), memory read in another "
+            "order than it lies, or a first call that imports or compiles something"
+        )
     return "it reaches little of what this machine can do: larger arrays in fewer calls help"
 
 

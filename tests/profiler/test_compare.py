@@ -74,7 +74,7 @@ def test_a_free_op_costs_nothing_and_half_an_op_half():
 
 def test_every_engine_gives_the_same_bits_at_one_blas_thread(found):
     names = [way.name for way in found.ways]
-    assert names[:3] == ["serial", "parallel, 1 workers", "parallel, 2 workers"]
+    assert names[:3] == ["serial", "parallel, 1 worker", "parallel, 2 workers"]
     assert all(way.same_bits for way in found.ways if not way.name.startswith("serial, BLAS"))
     assert all(len(way.seen) == 3 and way.median > 0 for way in found.ways)
 

@@ -21,7 +21,7 @@ from .images import images_at_once
 # Elements of the padded images that a thread works on at a time, many of them: a piece is some
 # thirty NumPy calls, and two threads that meet at the interpreter after each short one take longer
 # than one. 16×128×28×28 by 3 × 3 on two threads, ms of value and gradients in x and w: 2^17 6.3,
-# 5.3, 5.1, 2^18 4.3, 4.0, 3.7, 2^19 4.0, 3.8, 2.2; on one 6.0, 7.7, 4.4 and 5.7, 6.9, 3.3.
+# 5.3, 5.1, 2^18 4.3, 4.0, 3.7, 2^19 4.0, 3.8, 2.2; on one 2^17 6.0, 7.7, 4.4, 2^19 5.7, 6.9, 3.3.
 BLOCK = 1 << 19
 
 

@@ -48,7 +48,8 @@ def tiles_of(out: tuple) -> tuple:
 
 
 def pieces(x: Any, out: tuple, outputs: int, block_bytes: int | None) -> list[Piece]:
-    """Images x with results of size `out` in pieces of `block_bytes`, by shape and order alone.
+    """Images x with results of size `out` in pieces of `block_bytes` (None: BLOCK_BYTES), by shape
+    and order alone; in two of half that size what would be one, so that threads can share it.
 
     Larger ones for a larger weight, which every piece reads. Several images together, as runs of a
     single one's channels are short; where these are too large then, in strips. Images that lie

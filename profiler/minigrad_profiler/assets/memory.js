@@ -24,7 +24,7 @@ class MemoryChart {
     const kinds = Object.entries(data.at_peak).map(([name, n]) => `${bytes(n)} ${name}`).join(", ");
     $("memory-text").textContent = `Peak ${bytes(data.peak)} at ${duration(data.peak_ns)}: ${kinds}. `
       + `${bytes(waits)} of it only waited for the backward; ${bytes(needless)} was never read `
-      + `again. If every array went after its last use the peak were ${bytes(data.possible)}. `
+      + `again. If every array went after its last use the peak would be ${bytes(data.possible)}. `
       + `${bytes(data.at_end)} alive at the end.`
       + (data.untracked ? ` ${grouped(data.untracked)} arrays were not followed.` : "");
     this.draw();
