@@ -16,7 +16,7 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 
-from ..instrument.terminal import reader_left, require_stderr, require_stdout
+from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
 from .case import Context
 from .checks import CHECKS, Check
@@ -232,10 +232,24 @@ def _print_result(report: Report) -> None:
 def _print_matrix(report: Report) -> None:
     rows = matrix(report.outcomes)
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    if sum(widths) + len(widths) - 1 > columns():
+        _print_narrow(rows, widths)
+        return
     for row in rows:
         first, *rest = row
         cells = [first.ljust(widths[0]), *[c.rjust(w) for c, w in zip(rest, widths[1:])]]
         print(" ".join(cells).rstrip())
+
+
+def _print_narrow(rows: list[list[str]], widths: list[int]) -> None:
+    """The matrix with a column for each check, under its number, read downwards."""
+    first, *checks, last = rows[0]
+    tens, units = (
+        "".join(part) for part in zip(*[f"{c.lstrip('K'):>2}" for c in checks], strict=True)
+    )
+    print(f"{first:{widths[0]}} {tens} {last}\n{'K':>{widths[0]}} {units}")
+    for name, *cells, count in rows[1:]:
+        print(f"{name:{widths[0]}} {''.join(cells)} {count:>{widths[-1]}}")
 
 
 if __name__ == "__main__":

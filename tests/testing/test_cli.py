@@ -20,7 +20,8 @@ def run(*options, **keywords):
     return subprocess.run(command, capture_output=True, text=True, **keywords)
 
 
-def test_right_ops_exit_with_0_and_a_matrix(capsys):
+def test_right_ops_exit_with_0_and_a_matrix(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     assert cli.main(["--ops", OPS]) == 0
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].split()[:3] == ["op", "K1", "K2"]
@@ -186,3 +187,18 @@ def test_an_interrupt_ends_the_processes_at_once_and_in_silence(tmp_path):
 def test_a_negative_count_is_wrong_usage(option, capsys):
     assert cli.main(["--ops", "exp", option, "-3"]) == 2
     assert "must be 0 or more, got -3" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_matrix_fits_the_terminal(width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert cli.main(["--ops", "exp,softmax"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    head, row = lines[0], next(line for line in lines if line.startswith("exp"))
+    if width == 200:
+        assert head.split()[:3] == ["op", "K1", "K2"] and row.split()[:2] == ["exp", "✓"]
+        return
+    units = lines[1]
+    at = units.index("1")  # K1's column; K27's is the last of them
+    assert (head[at + 26], units[at + 26]) == ("2", "7") and set(row[at : at + 27]) <= set("✓·")
