@@ -165,7 +165,7 @@ class _TransposedConv(_Conv):
     def _padding_for(self, x: Tensor, output_size: Any) -> tuple:
         given = as_tuple(output_size, self.dims)
         wanted = given[-self.dims :] if len(given) in (self.dims, x.ndim) else ()
-        axes = zip(
+        axes: Any = zip(
             x.shape[-self.dims :], self.kernel_size, self.stride, self.padding, self.dilation,
             strict=True,
         )  # fmt: skip

@@ -265,7 +265,7 @@ def upsample(
     for axis, (new, step) in enumerate(zip(size, steps, strict=True), start=2):
         old = x.shape[axis]
         step = _exact_step(old, new, mode, axes) or step
-        if not antialias:
+        if not antialias or kernel is None:
             x = x if (new, step) == (old, 1) else resize(x, axis, new, step, last)
         elif new != old:
             step = (old - 1) / (new - 1 or np.inf) if align_corners else step
