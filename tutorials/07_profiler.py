@@ -112,7 +112,7 @@ print("losses", losses[:3], "...")
 # %%
 with mg.profile() as prof:
     run(versions["as it was"], 4)
-print(prof.table(12))
+print(prof.table(20))
 
 # %% [markdown]
 # Two things stand out. **matmul** takes the largest share, in many calls a step each way, though
