@@ -54,6 +54,12 @@ def threads() -> int | None:
     return max((library.get_num_threads() for library in _libraries()), default=None)
 
 
+def limit(count: int) -> None:
+    """Let BLAS use at most so many threads from here on, where threadpoolctl finds it."""
+    for library in _libraries():
+        library.set_num_threads(min(count, library.get_num_threads()))
+
+
 def on_one_thread() -> bool:
     """Whether a product would run on one thread of BLAS now, however large it is."""
     return _holders > 0 or threads() == 1

@@ -16,6 +16,8 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 
+from ..backends import blas
+from ..backends.pool import get_num_threads, set_num_threads
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
 from .case import Context
@@ -180,7 +182,7 @@ def _checked(
         return
     others = active_children()
     pool = ProcessPoolExecutor(
-        jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules,)
+        jobs, get_context("spawn"), initializer=_prepare, initargs=(options.modules, jobs)
     )
     try:
         with _unheard(signal.SIGINT):
@@ -205,8 +207,14 @@ def _unheard(signum: signal.Signals) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _prepare(modules: Sequence[str]) -> None:
-    """A new process knows the same ops."""
+def _prepare(modules: Sequence[str], jobs: int) -> None:
+    """A new process, one of `jobs`, knows the same ops and takes its share of the processors: large
+    products on all of them in each process would wait for one another. Two threads it has in any
+    case, so that what threads share is shared.
+    """
+    share = max(1, (os.cpu_count() or 1) // jobs)
+    blas.limit(share)
+    set_num_threads(min(get_num_threads(), max(2, share)))
     _import(modules)
     op_names()
 

@@ -1,5 +1,7 @@
 """BLAS's own threads, and which kernels it has."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -50,3 +52,14 @@ def test_small_products_are_quick_where_all_libraries_have_kernels(
 ):
     libraries(*architectures)
     assert blas.packs_no_small_factors() is expected
+
+
+def test_a_limit_holds_from_there_on_and_never_gives_more_threads():
+    code = (
+        "from minigrad.backends import blas\n"
+        "before = blas.threads()\nblas.limit(10_000)\nassert blas.threads() == before\n"
+        "blas.limit(1)\nassert blas.threads() in (1, None)\n"
+        "with blas.one_thread():\n    pass\n"
+        "assert blas.threads() in (1, None)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
