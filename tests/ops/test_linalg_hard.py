@@ -208,3 +208,17 @@ def test_eig_of_a_matrix_without_a_basis_of_eigenvectors_has_no_derivative():
     v.eigenvectors.data[:, 1] = v.eigenvectors.data[:, 0]
     with pytest.raises(np.linalg.LinAlgError, match="Singular"):
         v.eigenvalues.real.sum().backward()  # NumPy 2.5 gives complex ones
+
+
+@pytest.mark.parametrize("dtype, most", [(np.float64, 1e-12), (np.float32, 1e-5)])
+@pytest.mark.parametrize("size", [2.0**-40, 1.0, 2.0**16, 2.0**100])
+def test_the_gradient_of_matrix_exp_has_the_same_digits_for_cotangents_of_any_size(
+    size, dtype, most
+):
+    linalg, rng = pytest.importorskip("scipy.linalg"), np.random.default_rng(0)
+    for _ in range(5):
+        a, g = rng.standard_normal((3, 3)).astype(dtype), rng.standard_normal((3, 3)).astype(dtype)
+        x = mg.tensor(a, requires_grad=True)
+        gx = mg.grad(mg.linalg.matrix_exp(x), x, g * dtype(size)).numpy() / dtype(size)
+        exact = linalg.expm_frechet(a.T.astype(float), g.astype(float), compute_expm=False)
+        np.testing.assert_allclose(gx, exact, rtol=0, atol=most * np.abs(exact).max())

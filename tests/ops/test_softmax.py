@@ -62,3 +62,17 @@ def test_what_is_masked_has_no_share_and_a_row_of_it_is_0():
 def test_whole_numbers_and_no_numbers_have_a_softmax_too():
     np.testing.assert_allclose(mg.softmax(np.array([1, 2, 2])), exact(np.array([1, 2, 2]), 0))
     assert mg.softmax(np.empty((0, 3), np.float32)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("shape", [(8, 1024), (3, 23_512), (8, 100)])
+def test_many_complex_values_have_the_quotients_and_slopes_of_few(shape):
+    rng = np.random.default_rng(0)
+    x, g = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) for _ in range(2))
+    e = np.exp(x)
+    y = e / e.sum(-1, keepdims=True)
+    xs = mg.tensor(x, requires_grad=True)
+    np.testing.assert_allclose(mg.softmax(xs).numpy(), y, rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(np.exp(mg.log_softmax(xs).numpy()), y, rtol=1e-11, atol=1e-15)
+    p = y.conj()  # gx = p̄ (g − Σ p̄ g)
+    expected = p * (g - (p * g).sum(-1, keepdims=True))
+    np.testing.assert_allclose(mg.grad(mg.softmax(xs), xs, g).numpy(), expected, atol=1e-13)
