@@ -4,6 +4,7 @@ import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
@@ -150,12 +151,15 @@ _OPTIONAL = ("scipy", "mpmath", "ml_dtypes", "opt_einsum")
 
 
 def _missing_package(error: BaseException | None) -> str:
-    """ "… is not installed", where an optional package is what an op or its reference lacks."""
+    """Which optional package an op or its reference lacks, told as the reason of a skip.
+
+    Where the package is there, an ImportError of a rule is a failure like any other.
+    """
     while error is not None:
-        lacks = next((package for package in _OPTIONAL if package in str(error)), None)
-        if isinstance(error, ImportError) and lacks is not None:
-            return f"{lacks} is not installed"
-        error = error.__cause__ or error.__context__
+        for package in _OPTIONAL if isinstance(error, ImportError) else ():
+            if package in str(error) and find_spec(package) is None:
+                return f"{package} is not installed"
+        error = error.__cause__
     return ""
 
 

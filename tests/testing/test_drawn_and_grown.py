@@ -1,0 +1,94 @@
+"""What the harness does with samples of chance, of large size, and of packages that are missing."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from minigrad.testing import OpSpec, Sample
+from minigrad.testing.case import Context
+from minigrad.testing.plant import make
+from minigrad.testing.run import check_spec
+from tests.testing.test_checks import BY_ID, message, outcome_of
+
+
+def near_a_kink(draws):
+    """Samples of |x| whose first entry lies beside 0 in so many draws, and then no more."""
+    left = iter([1e-4] * draws + [1.0] * 100)
+
+    def samples(rng, dtype):
+        yield Sample("beside 0", (np.array([next(left), 0.7, -1.3], dtype),))
+
+    return samples
+
+
+def test_a_sample_near_a_kink_by_chance_is_drawn_again():
+    slope = {"x": lambda g, x: g * np.sign(x)}
+    assert outcome_of("K3", np.abs, slope, near_a_kink(1)).status == "pass"
+    assert outcome_of("K3", np.abs, slope, near_a_kink(2)).status == "pass"
+    assert "inconclusive" in message(outcome_of("K3", np.abs, slope, near_a_kink(100)))
+
+
+def test_a_wrong_rule_is_wrong_in_the_next_draw_too():
+    slope = {"x": lambda g, x: g * np.sign(x) * 1.001}
+    assert "finite differences give" in message(outcome_of("K3", np.abs, slope, near_a_kink(1)))
+
+
+def sum_of_squares_off(where):
+    """Σ x² of each row, its rule a hundredth off where `where(g, x)` says."""
+
+    def rule(g, x):
+        return g[..., None] * (2 * x.conj()) * (1.01 if where(g, x) else 1.0)
+
+    return {"x": rule}
+
+
+def writing_rule(g, x):
+    if x.size > 60_000 and isinstance(g, np.ndarray):
+        g *= 1 + 1e-12
+    return g[..., None] * (2 * x)
+
+
+@pytest.mark.parametrize(
+    "rules, fields",
+    [
+        (sum_of_squares_off(lambda g, x: x.shape[-1] > 5_000), {}),
+        (sum_of_squares_off(lambda g, x: x.size > 500_000), {}),
+        (
+            sum_of_squares_off(lambda g, x: x.dtype.kind == "c" and x.size > 60_000),
+            {"dtypes": ("float64", "complex128")},
+        ),
+        ({"x": writing_rule}, {}),
+    ],
+    ids=["long rows", "beyond 2^19", "complex", "writes into the cotangent"],
+)
+def test_k25_grows_every_axis_dtype_and_size_at_the_full_level(rules, fields):
+    def rows(rng, dtype):
+        x = rng.standard_normal((3, 4))
+        x = x + 1j * x[::-1] if np.dtype(dtype).kind == "c" else x
+        yield Sample("rows", (x.astype(dtype),))
+
+    for rule, status in ((sum_of_squares_off(lambda g, x: False), "pass"), (rules, "fail")):
+        op = make("op", lambda x: np.sum(np.square(x), -1), rule, {})
+        spec = OpSpec("op", op, None, rows, **{"dtypes": ("float64",), **fields})
+        [outcome] = check_spec(spec, Context("full"), [BY_ID["K25"]])
+        assert outcome.status == status, outcome
+
+
+def lacking(package):
+    def forward(x):
+        raise ImportError(f"sin comes from {package}.special, which is not installed")
+
+    return forward
+
+
+def test_an_op_whose_package_is_missing_is_skipped_with_the_reason(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)  # as Python has what cannot be imported
+    outcome = outcome_of("K3", lacking("scipy"))
+    assert (outcome.status, outcome.reason) == ("skip", "scipy is not installed")
+
+
+def test_an_import_error_is_a_failure_where_the_package_is_there():
+    assert "ImportError" in message(outcome_of("K3", lacking("numpy")))
+    pytest.importorskip("scipy")
+    assert "ImportError" in message(outcome_of("K3", lacking("scipy")))
