@@ -53,6 +53,7 @@ class event_log:
     A file that cannot be opened is an OSError; one that cannot be written further (a full disk)
     ends the recording with one line on stderr, not the program. `place` is the file, with its whole
     path, that holds what was written: that of `path` when the log is closed, if all went well.
+    `failed` says that a write did not go well, so that the file may end in the middle.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class event_log:
         self.min_ns = int(min_us * 1000)
         self.stack, self.sync = int(stack), bool(sync)
         self.schedule = schedule_of(schedule)
+        self.failed = False
         self.dropped = 0
         self.steps = 0  # ended so far
         self._written = 0
@@ -309,9 +311,10 @@ class event_log:
         try:
             yield
         except OSError as error:
-            self._file = None
+            self._file, self.failed = None, True
             events.unlisten(self)
-            complain(f"the event log {self.path} ends: {error}; {self.place} holds what there was")
+            reason = error.strerror or error
+            complain(f"the event log {self.path} ends: {reason}; {self.place} holds what there was")
 
     def leave(self) -> None:
         """In a forked child: hear nothing, write nothing; the log is the parent's."""

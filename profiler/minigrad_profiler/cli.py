@@ -24,7 +24,7 @@ from .arguments import columns_wide, count, in_a_folder, microseconds, not_over,
 from .diff import difference
 from .live import NoTerminal, live, require_rich
 from .merge import merged
-from .run import CannotOpen, run_script
+from .run import CannotOpen, import_scipy, run_script
 from .view import BY, SORT, summary
 
 _EXAMPLES = """examples:
@@ -226,13 +226,16 @@ def _run(options: argparse.Namespace) -> int:
         in_a_folder(options.html)
         if options.live:
             require_rich()  # before a new log takes the place of an old one
+        import_scipy()
     except (ValueError, NoTerminal) as error:
         return _refuse(str(error))
+    except KeyboardInterrupt:
+        return _refuse("interrupted", 130)
     log = options.out if options.format == "events" else f"{options.out}.{os.getpid()}.jsonl"
     aim = os.path.realpath(log)
     out, html = os.path.abspath(options.out), options.html and os.path.abspath(options.html)
 
-    def finished(place: str, events: int, dropped: int) -> None:
+    def finished(place: str, events: int, dropped: int, failed: bool) -> None:
         """`place`: where the log is; the script may have gone to another folder."""
         made = log if place == aim else place
         if html:
@@ -251,7 +254,10 @@ def _run(options: argparse.Namespace) -> int:
             lost = f" ({dropped:,} more were dropped)" if dropped else ""
             is_log = options.format == "events" or made != options.out
             hint = f"; minigrad-profile view {made}" if is_log else ""
-            print(f"minigrad-profile: {events:,} events in {made}{lost}{hint}", file=sys.stderr)
+            said = f"{events:,} events in"
+            if failed:
+                said = f"the log is incomplete: {events:,} events are safe in"
+            print(f"minigrad-profile: {said} {made}{lost}{hint}", file=sys.stderr)
 
     try:
         run_script(

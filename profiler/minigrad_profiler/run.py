@@ -7,6 +7,7 @@ __main__ of its own. What it raises goes on to the interpreter, which then ends 
 
 import atexit
 import contextlib
+import importlib
 import os
 import sys
 import types
@@ -14,7 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad.backends.device import DeviceError
+from minigrad.core.errors import FormatError
 from minigrad.instrument.event_log import event_log
+from minigrad.instrument.formats import EventReader
 
 
 class CannotOpen(Exception):
@@ -25,15 +28,16 @@ def run_script(
     script: str,
     args: Sequence[str],
     log_path: str,
-    finished: Callable[[str, int, int], Any],
+    finished: Callable[[str, int, int, bool], Any],
     watch: contextlib.AbstractContextManager | None = None,
     **options: Any,
 ) -> None:
     """Run a script as __main__ and log its events until the interpreter ends.
 
     options are those of mg.event_log; `watch` is entered around the script (the live view).
-    finished(path, events, dropped) is called when the log is complete, after the script's threads
-    and its own exit handlers; the path is whole, and leads to what could be written.
+    finished(path, events, dropped, failed) is called when the log is closed, after the script's
+    threads and its own exit handlers; the path is whole, and leads to what could be written. Where
+    a write has failed, the events are those that can be read there.
     """
     try:
         with open(script, "rb") as file:
@@ -50,7 +54,8 @@ def run_script(
     def close(process: int = os.getpid()) -> None:
         if os.getpid() == process:  # not in a forked child
             log.close()
-            finished(log.place, log.events, log.dropped)
+            events = _readable(log.place) if log.failed else log.events
+            finished(log.place, events, log.dropped, log.failed)
 
     atexit.register(close)
     _hide_own_frames()
@@ -62,6 +67,23 @@ def run_script(
     sys.path[0] = os.path.dirname(path)
     with watch or contextlib.nullcontext():
         exec(compile(source, path, "exec"), main.__dict__)
+
+
+def import_scipy() -> None:
+    """Import what some ops import at their first call, which would be charged with it."""
+    for module in ("scipy.special", "scipy.linalg"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
+
+def _readable(log: str) -> int:
+    """How many events a log that was cut off still tells; of a pipe or a device nobody knows."""
+    count = 0
+    if os.path.isfile(log):
+        with contextlib.suppress(OSError, FormatError), EventReader(log, salvage=True) as reader:
+            for _ in reader:
+                count += 1
+    return count
 
 
 def _hide_own_frames() -> None:

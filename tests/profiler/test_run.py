@@ -215,3 +215,29 @@ def test_a_script_is_not_replaced_by_its_own_log(tmp_path, option):
     done = start(tmp_path, "-m", "minigrad_profiler", "run", option, "./script.py", "script.py")
     assert done.returncode == 2 and "would replace script.py itself" in done.stderr
     assert (tmp_path / "script.py").read_text() == TRAIN and os.listdir(tmp_path) == ["script.py"]
+
+
+def test_a_log_that_fills_the_disk_says_how_many_of_its_events_are_safe(tmp_path):
+    pytest.importorskip("resource", reason="limits of POSIX")
+    (tmp_path / "script.py").write_text(
+        "import resource, minigrad as mg\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "for _ in range(4000): mg.ones(3).sum()\n"
+        "print('ran to its end')\n"
+    )
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "log.jsonl", "script.py")
+    assert (done.returncode, done.stdout) == (0, "ran to its end\n")
+    with EventReader(str(tmp_path / "log.jsonl.partial"), salvage=True) as reader:
+        kept = len(list(reader))
+    assert 0 < kept < 4000 and os.listdir(tmp_path).count("log.jsonl") == 0
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith(f"minigrad-profile: the log is incomplete: {kept:,} events are safe in ")
+
+
+def test_the_first_op_that_needs_scipy_is_not_charged_with_its_import(tmp_path):
+    pytest.importorskip("scipy")
+    (tmp_path / "script.py").write_text(
+        "import sys, minigrad as mg\nprint('scipy.special' in sys.modules)\nmg.erfinv(mg.ones(3))\n"
+    )
+    done = start(tmp_path, "-m", "minigrad_profiler", "run", "script.py")
+    assert done.stdout == "True\n"
