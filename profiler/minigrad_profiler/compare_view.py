@@ -151,7 +151,10 @@ def html(found: Any) -> str:
         body.append(f"<h2>{escape(title)}</h2><div>{table}</div>")
     style = (
         ":root{color-scheme:light dark}body{font:14px sans-serif;margin:2em auto;padding:0 1em;"
-        "max-width:1060px}div{overflow-x:auto}td,th{padding:2px 12px;text-align:right;"
+        "max-width:1060px}div{display:flex;overflow-x:auto}svg{flex:none}"
+        "div::after{content:'';position:sticky;right:0;flex:0 0 28px;"  # what goes on beyond fades
+        "background:linear-gradient(to right,transparent,Canvas)}"
+        "td,th{padding:2px 12px;text-align:right;"
         "white-space:nowrap}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"
         "svg{background:#fff}"
     )

@@ -274,6 +274,19 @@ def test_a_narrow_window_shows_the_texts_of_pictures_large_enough_to_read(opened
     assert text.bounding_box()["height"] > 10
 
 
+def test_a_number_that_the_edge_cuts_fades_out_and_the_last_column_can_be_read_whole(opened):
+    page = opened(width=420)
+    scroller, last = (
+        page.locator("#table .scroll"),
+        page.locator("#table tbody td:last-child").first,
+    )
+    fade = "getComputedStyle(document.querySelector('#table .scroll'), '::after').position"
+    assert page.evaluate(fade) == "sticky"
+    scroller.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+    right = scroller.evaluate("one => one.getBoundingClientRect().right")
+    assert last.evaluate("one => one.getBoundingClientRect().right") <= right - 24
+
+
 @pytest.mark.parametrize("width", [360, 1400])
 def test_the_page_of_a_comparison_fits_the_window_and_is_dark_where_asked(opened, made, width):
     page = opened(made.with_name("compare.html"), width=width, dark=True)

@@ -59,7 +59,7 @@ def test_the_page_works_inside_its_frame(contexts, dumps, tmp_path):
     frame = page.frame_locator("iframe")
     frame.locator("#forth").click()
     frame.locator("#last").click()
-    assert frame.locator("#count").inner_text() == "15 of 15 steps"
+    assert frame.locator("#count").inner_text() == "15 of 15 steps done"
     page.wait_for_timeout(300)
     page.close()
     assert trouble == []

@@ -64,7 +64,7 @@ def test_stepping_to_the_end_leaves_every_leaf_with_the_engines_gradient(open_pa
     for name, tensor in leaves.items():
         assert known[name]["values"] == [tensor.grad.item()]
         assert float(words[name].replace("−", "-")) == pytest.approx(tensor.grad.item(), rel=1e-3)
-    assert page.locator("#count").inner_text() == "5 of 5 steps"
+    assert page.locator("#count").inner_text() == "5 of 5 steps done"
 
 
 def test_the_contributions_on_the_edges_add_up_to_the_engines_gradient(open_page, layers):
@@ -284,7 +284,7 @@ def test_folded_scopes_tell_how_much_of_them_is_done(open_page, dumps):
     page = open_page(dumps.convnet(), mode="step", depth=2)
     page.keyboard.press("End")
     assert page.evaluate("app.scene.boxes.filter((box) => box.kind === 'scope').length") == 4
-    assert page.locator("#count").inner_text() == "15 of 15 steps"
+    assert page.locator("#count").inner_text() == "15 of 15 steps done"
 
 
 def test_an_old_recording_without_contributions_still_plays(open_page, dumps):

@@ -71,7 +71,7 @@ class Comparison {
     picture.addEventListener("pointerleave", () => this.light(picture, null));
     const legend = element("div", { class: "legend" }, ...this.ops.slice(0, 7).map((op) =>
       element("span", {}, element("i", { class: this.kind(op) }), op)));
-    $("gantt").replaceChildren(picture, legend);
+    $("gantt").replaceChildren(element("div", { class: "picture" }, picture), legend);
   }
 
   bar([lane, op, node, start, stop, critical], y) {

@@ -186,7 +186,7 @@ class Player {
     const all = this.recording.steps.length, { axis } = this;
     $("play").classList.toggle("on", this.playing);
     $("play").setAttribute("aria-label", this.playing ? "Pause" : "Play");
-    $("count").textContent = `${moment.n.toLocaleString("en")} of ${countText(all, "step")}`;
+    $("count").textContent = `${moment.n.toLocaleString("en")} of ${countText(all, "step")} done`;
     const clock = axis === "time" ? this.at : moment.n ? this.recording.after("time", moment.n) : 0;
     const elapsed = timeText(this.recording.elapsed);
     $("clock").textContent = `${timeText(Math.round(clock))} of ${elapsed}`;
