@@ -18,6 +18,7 @@ from time import perf_counter
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
+from ..instrument.table import cells
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
 from .case import Context
@@ -239,14 +240,14 @@ def _print_result(report: Report) -> None:
 
 def _print_matrix(report: Report) -> None:
     rows = matrix(report.outcomes)
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    widths = [max(cells(row[i]) for row in rows) for i in range(len(rows[0]))]
     if sum(widths) + len(widths) - 1 > columns():
         _print_narrow(rows, widths)
         return
     for row in rows:
         first, *rest = row
-        cells = [first.ljust(widths[0]), *[c.rjust(w) for c, w in zip(rest, widths[1:])]]
-        print(" ".join(cells).rstrip())
+        signs = [cell.rjust(width) for cell, width in zip(rest, widths[1:])]
+        print(" ".join([_padded(first, widths[0]), *signs]).rstrip())
 
 
 def _print_narrow(rows: list[list[str]], widths: list[int]) -> None:
@@ -256,8 +257,12 @@ def _print_narrow(rows: list[list[str]], widths: list[int]) -> None:
         "".join(part) for part in zip(*[f"{c.lstrip('K'):>2}" for c in checks], strict=True)
     )
     print(f"{first:{widths[0]}} {tens} {last}\n{'K':>{widths[0]}} {units}")
-    for name, *cells, count in rows[1:]:
-        print(f"{name:{widths[0]}} {''.join(cells)} {count:>{widths[-1]}}")
+    for name, *signs, count in rows[1:]:
+        print(f"{_padded(name, widths[0])} {''.join(signs)} {count:>{widths[-1]}}")
+
+
+def _padded(name: str, width: int) -> str:
+    return name + " " * (width - cells(name))
 
 
 if __name__ == "__main__":

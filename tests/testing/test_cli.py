@@ -11,6 +11,8 @@ import pytest
 
 import minigrad
 from minigrad.testing import cli, selftest
+from minigrad.testing.report import Report
+from minigrad.testing.run import Outcome
 
 OPS = "exp,mul"
 
@@ -202,3 +204,12 @@ def test_the_matrix_fits_the_terminal(width, capsys, monkeypatch):
     units = lines[1]
     at = units.index("1")  # K1's column; K27's is the last of them
     assert (head[at + 26], units[at + 26]) == ("2", "7") and set(row[at : at + 27]) <= set("✓·")
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_names_that_fill_two_columns_a_letter_keep_the_matrix_aligned(width, monkeypatch, capsys):
+    outcomes = [Outcome(op, f"K{n}", "pass", 1) for op in ("exp", "名前") for n in range(1, 30)]
+    monkeypatch.setenv("COLUMNS", str(width))
+    cli._print_matrix(Report("fast", 0, outcomes))
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert first.index("✓") == second.index("✓") + 2
