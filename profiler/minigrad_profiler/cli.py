@@ -210,6 +210,8 @@ def _merge(options: argparse.Namespace) -> int:
     result = merged(options.logs)
     for rank in result.ranks:
         _noted(rank.cut)
+    for note in result.notes():
+        _refuse(note)
     if options.chrome:
         result.write_chrome(options.chrome)
         print(f"minigrad-profile: wrote {options.chrome}", file=sys.stderr)

@@ -8,6 +8,7 @@ all ranks go: these moments are laid on one another. Logs without it are laid by
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
@@ -72,6 +73,19 @@ class Merged:
         lines.append("did its own work; waiting: in all collectives together")
         return "\n".join(lines)
 
+    def notes(self) -> list[str]:
+        """Which ranks the logs speak of without any log of theirs, and which have several."""
+        spoken = [rank.name.split(" of ") for rank in self.ranks]
+        pairs = [(int(p[0]), int(p[1])) for p in spoken if len(p) == 2 and all(map(_small, p))]
+        seen = Counter(number for number, _ in pairs)
+        size = max((size for _, size in pairs), default=0)
+        notes = [f"rank {number} has {count} logs" for number, count in seen.items() if count > 1]
+        missing = [str(i) for i in range(min(size, len(seen) + 9)) if i not in seen]
+        if missing:
+            more = ", ..." if len(missing) > 8 else ""
+            notes.append(f"of {size:,} ranks no log is here of: {', '.join(missing[:8])}{more}")
+        return notes
+
     def json(self) -> str:
         """The same as JSON."""
         rows = [asdict(rank) | {"hidden": rank.hidden} for rank in self.ranks]
@@ -94,6 +108,10 @@ class Merged:
                             piece = ",\n" + piece
                         before = piece
             file.write("\n]}\n")
+
+
+def _small(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10
 
 
 def merged(logs: Sequence[str]) -> Merged:

@@ -342,3 +342,20 @@ def test_sentences_beside_a_table_keep_to_the_width(width, tmp_path, capsys):
     said += capsys.readouterr().out
     sentences = [line for line in said.splitlines() if "  " not in line.lstrip()]
     assert len(sentences) > 5 and max(map(len, sentences)) <= width
+
+
+def test_a_rank_that_is_missing_among_the_logs_or_there_twice_is_named(log, tmp_path, capsys):
+    head = Path(log).read_text().splitlines()[0]
+    thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
+    end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
+    logs = []
+    for place, number in enumerate((0, 2, 2)):
+        mark = {"kind": "mark", "what": "rank", "t0": 1, "t1": 1, "thread": 0}
+        mark["name"] = f"{number} of 4"
+        logs.append(tmp_path / f"{place}.jsonl")
+        logs[-1].write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    assert main(["merge", *map(str, logs)]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "minigrad-profile: rank 2 has 2 logs",
+        "minigrad-profile: of 4 ranks no log is here of: 1, 3",
+    ]
