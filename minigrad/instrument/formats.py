@@ -83,7 +83,10 @@ def parse_json(text: bytes | str, what: str) -> Any:
     except RecursionError:
         raise FormatError(f"{what}: nested too deeply") from None
     except ValueError as error:
-        raise FormatError(f"{what}: not whole JSON ({str(error)[:100]})") from None
+        reason = "it is empty" if not text.strip() else str(error)[:100]
+        if isinstance(error, UnicodeDecodeError):
+            reason = "it is not UTF-8 text"
+        raise FormatError(f"{what}: not whole JSON ({reason})") from None
 
 
 def _refuse_constant(name: str) -> None:

@@ -114,7 +114,7 @@ def test_lines_of_kinds_to_come_are_passed_over(path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], "not whole JSON"),
+        ([], r"not whole JSON \(it is empty\)"),
         ([{**HEADER, "format": "minigrad.graph"}], 'no "format": "minigrad.events"'),
         ([{**HEADER, "version": [2, 0]}], "newer minigrad"),
         ([{**HEADER, "base_ns": "now"}], "base_ns"),

@@ -252,3 +252,14 @@ def test_an_interrupt_while_the_command_loads_is_one_line_too():
     )
     assert done.returncode == 130
     assert done.stderr == "minigrad-viz: interrupted, nothing was written\n"
+
+
+def test_a_full_standard_output_is_named_as_such(dumps, save):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "minigrad_viz", "info", str(save(dumps.tiny()))]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=env, text=True, timeout=60
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("minigrad-viz: standard output: cannot be written")

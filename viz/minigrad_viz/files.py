@@ -28,7 +28,8 @@ def write_whole(path: str, data: bytes) -> None:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ViewerError(f"{shown(path, 200, 'tail')}: cannot be written ({reason})") from None
+        name = "standard output" if path == "-" else shown(path, 200, "tail")
+        raise ViewerError(f"{name}: cannot be written ({reason})") from None
 
 
 def not_over(out: str | None, *sources: str) -> None:

@@ -92,7 +92,7 @@ def statistics_text(numbers: dict[str, Any], top: int = 10) -> str:
     """The numbers as a short text."""
     kinds = census_text(numbers["kinds"])
     rows = [
-        ("graph", f"{count_text(numbers['nodes'], 'node')} ({kinds})"),
+        ("graph", count_text(numbers["nodes"], "node") + (f" ({kinds})" if kinds else "")),
         ("", f"{count_text(numbers['edges'], 'edge')}, {count_text(numbers['roots'], 'root')}"),
         ("longest path", count_text(numbers["depth"], "node")),
         ("parameters", byte_text(numbers["parameter_bytes"])),
