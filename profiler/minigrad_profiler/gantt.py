@@ -126,7 +126,7 @@ def svg(runs: Sequence[Any], width: int = 1000) -> str:
     for i, (op, colour) in enumerate(list(colours.items())[:_OTHER]):
         x, row = left + i % 5 * 180, y + 12 + i // 5 * 18
         parts.append(f"<rect x='{x}' y='{row}' width='12' height='12' fill='{_COLOURS[colour]}'/>")
-        parts.append(_text(x + 18, row + 11, op))
+        parts.append(_text(x + 18, row + 11, shortened(op, 22)))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {y + 60}' width='{width}' "
         f"font-family='sans-serif' font-size='12'>"

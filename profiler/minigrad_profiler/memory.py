@@ -79,13 +79,14 @@ class Story:
         """For the terminal: the peak, whose it was, what could be won, and the timeline."""
         waiting = sum(owner.waiting for owner in self.owners)
         needless = sum(owner.needless for owner in self.owners)
+        kinds = [f"{size(n)} {kind}" for kind, n in self.at_peak.items()]
         parts = [
             *sentence(
                 f"peak {size(self.peak)} at {duration(self.peak_ns)}, {size(self.at_end)} alive at "
                 f"the end; {self.allocations:,} arrays came, {self.releases:,} went",
                 width,
             ),
-            *wrapped("at the peak: ", [f"{size(n)} {k}" for k, n in self.at_peak.items()], width),
+            *(wrapped("at the peak: ", kinds, width) if kinds else []),
             *sentence(
                 f"{size(waiting)} of it only waited for the backward; {size(needless)} would never "
                 "be read again",

@@ -167,8 +167,8 @@ class Roofline:
         lines = [f"{_rate(frame.rate(r)):>7}  {''.join(cells)}" for r, cells in enumerate(grid)]
         low, high = frame.intensity(0), frame.intensity(frame.columns - 1)
         axis = f"{low:.2g} FLOP/B{'':{max(frame.columns - 22, 1)}}{high:.3g} FLOP/B"
-        names = [f"{chr(ord('A') + i)} {p.name} {p.phase}" for i, p in enumerate(shown)]
-        legend = wrapped("", [fitted(name, 40) for name in names], width)
+        names = [f"{chr(65 + i)} {fitted(p.name, 29)} {p.phase}" for i, p in enumerate(shown)]
+        legend = wrapped("", names, width)
         return [
             *lines,
             f"{'':9}{axis}",

@@ -247,3 +247,14 @@ def test_a_comparison_that_has_no_folder_to_lie_in_is_refused_before_the_script_
     out = str(tmp_path / "no" / "c.json")
     assert cli.main(["compare", "--save", out, str(tmp_path / "s.py")]) == 2
     assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_long_names_of_ops_do_not_lie_on_each_other_in_the_legend(found):
+    bar = found.runs[0].bars[0]
+    name, bar.op = bar.op, "long_name_" * 9
+    try:
+        root = ET.fromstring(gantt.svg(found.runs))
+    finally:
+        bar.op = name
+    texts = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert not any("long_name_" * 3 in text for text in texts)

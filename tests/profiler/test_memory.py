@@ -189,3 +189,10 @@ def test_the_bytes_at_the_peak_become_a_speedscope_file(tmp_path):
     assert sum(profile["weights"]) == story(path).peak == profile["endValue"]
     frames = document["shared"]["frames"]
     assert all(0 <= frame < len(frames) for stack in profile["samples"] for frame in stack)
+
+
+def test_a_log_without_arrays_names_no_kinds_at_its_peak(tmp_path):
+    log = str(tmp_path / "run.jsonl")
+    with mg.event_log(log, memory=True):
+        pass
+    assert "at the peak" not in story(log).text()

@@ -328,4 +328,5 @@ def test_an_empty_log_makes_a_page_too(opened, tmp_path):
     path.write_text(report_of(str(log), PEAKS).page("empty"))
     page = opened(path)
     assert "Nothing stands out" in page.locator("#advice").inner_text()
+    assert "Nothing was recorded" in page.locator("#table").inner_text()
     assert not page.locator("#memory").is_visible() and not page.locator("#source").is_visible()

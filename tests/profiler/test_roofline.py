@@ -1,6 +1,7 @@
 """The roofline: points against peaks, badges, the pictures."""
 
 import json
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -81,3 +82,11 @@ def test_a_log_without_any_op_has_an_empty_picture(tmp_path):
     found = roofline(path, peaks=PEAKS)
     assert found.points == [] and "no op" in found.text()
     ElementTree.fromstring(found.svg())
+
+
+def test_the_legend_tells_forward_from_backward_behind_a_long_name(log, tmp_path):
+    long = tmp_path / "long.jsonl"
+    text = Path(log).read_text()
+    long.write_text(text.replace('"op":"matmul"', f'"op":"{"long_name_" * 9}"'))
+    picture = " ".join(roofline(str(long), peaks=PEAKS).picture())
+    assert "… forward" in picture and "… backward" in picture

@@ -22,7 +22,7 @@ class MemoryChart {
     const needless = data.owners.reduce((sum, owner) => sum + owner.needless, 0);
     const waits = data.owners.reduce((sum, owner) => sum + owner.waiting, 0);
     const kinds = Object.entries(data.at_peak).map(([name, n]) => `${bytes(n)} ${name}`).join(", ");
-    $("memory-text").textContent = `Peak ${bytes(data.peak)} at ${duration(data.peak_ns)}: ${kinds}. `
+    $("memory-text").textContent = `Peak ${bytes(data.peak)} at ${duration(data.peak_ns)}${kinds && `: ${kinds}`}. `
       + `${bytes(waits)} of it only waited for the backward; ${bytes(needless)} was never read `
       + `again. If every array went after its last use the peak would be ${bytes(data.possible)}. `
       + `${bytes(data.at_end)} alive at the end.`

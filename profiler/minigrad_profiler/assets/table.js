@@ -54,7 +54,8 @@ class Grid {
     const rest = found.length - shown.length;
     if (rest > 0) this.host.append(element("button", { class: "more",
       onclick: () => { this.all = true; this.draw(); } }, `Show ${grouped(rest)} more`));
-    if (!found.length) this.host.append(element("p", { class: "quiet" }, "No row has these words."));
+    if (!found.length) this.host.append(element("p", { class: "quiet" }, 
+      this.words.trim() ? "No row has these words." : "Nothing was recorded."));
   }
 }
 

@@ -30,7 +30,7 @@ class Timeline {
     $("honest").textContent = (rest
       ? `${grouped(bars - marks)} of ${grouped(bars - marks + rest)} events have a bar, those longer than `
         + `${duration(data.shortest)}; the ${grouped(rest)} others stand as the grey strip below `
-        + "each lane: the darker, the busier. " : `All ${grouped(bars - marks)} events have a bar. `)
+        + "each lane: the darker, the busier. " : bars - marks ? `All ${grouped(bars - marks)} events have a bar. ` : "No event was recorded. ")
       + (data.marks > marks ? `${grouped(marks)} of ${grouped(data.marks)} scopes and steps. ` : "")
       + (data.hidden ? `${grouped(data.hidden)} more threads with ${grouped(data.hidden_events)} `
         + "events are not drawn. " : "")
