@@ -89,19 +89,21 @@ def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
     line = max(known, key=_time_of)
     spent = _time_of(line)
     op, calls, times = _main_op(measured, line.place)
-    rounds = max(1, _passes(measured))
+    rounds = _passes(measured)
+    each = calls / max(1, rounds)
     part = spent / total
     forward, backward = (line.points[phase].self_ns for phase in ("forward", "backward"))
     often = "1 forward call" if calls == 1 else f"{calls:,} forward calls"
+    if rounds:
+        often += f", {format(each, ',.0f' if each > 99 else '.3g')} for each backward"
     evidence = (
         f"{duration(spent)} of the {duration(total)} in ops ({part:.0%}): {duration(forward)} "
-        f"forward, {duration(backward)} backward, most of it in {op} ({often}, "
-        f"{calls / rounds:,.3g} for each backward)"
+        f"forward, {duration(backward)} backward, most of it in {op} ({often})"
     )
     bound = line.bound("backward" if backward > forward else "forward")
     return [
         Finding("slow line", f"slowest line: {part:.0%} of the time in ops", line.place, evidence,
-                _faster(bound, op, calls / rounds, times, forward / max(1, calls)), part)
+                _faster(bound, op, each, bool(rounds), times, forward / max(1, calls)), part)
     ]  # fmt: skip
 
 
@@ -123,11 +125,11 @@ def _main_op(measured: Measured, place: str) -> tuple[str, int, int]:
 _LONG_NS = 100_000  # of a call: what calling costs is some µs
 
 
-def _faster(bound: str, op: str, each: float, same: int, call_ns: float) -> str:
+def _faster(bound: str, op: str, each: float, steps: bool, same: int, call_ns: float) -> str:
     if each >= 4 and same >= 4:
         return (
-            f"{op} runs {each:,.0f} times a step here, most on the same shapes: compute what does "
-            "not change once, regroup the products, or do all in one batched call"
+            f"{op} runs {each:,.0f} times {'a step ' * steps}here, most on the same shapes: "
+            "compute what does not change once, regroup the products, or do all in one batched call"
         )
     if bound == "compute":
         return "the machine is busy computing: fewer operations or a narrower dtype help"

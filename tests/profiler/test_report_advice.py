@@ -172,3 +172,13 @@ def test_a_log_that_says_it_was_open_for_no_time_has_no_share_of_recording(tmp_p
     path.write_text("\n".join([*lines, json.dumps(odd), ""]))
     assert main(["advice", str(path)]) == 0
     assert "recording took" not in capsys.readouterr().out
+
+
+def test_calls_without_any_backward_are_not_told_by_the_step(tmp_path):
+    log = str(tmp_path / "run.jsonl")
+    with mg.event_log(log):
+        for _ in range(2000):
+            mg.ones(3) + 1
+    (slow,) = [f for f in report_of(log, PEAKS).findings if f.kind == "slow line"]
+    assert "(2,000 forward calls)" in slow.evidence
+    assert "add runs 2,000 times here" in slow.suggestion
