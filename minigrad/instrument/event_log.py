@@ -26,7 +26,7 @@ from ..ops import work
 from . import formats
 from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
-from .log_lines import Lines
+from .log_lines import Lines, learn_thread
 from .memory import MemoryTracker
 from .schedule import schedule_of
 from .variables import complain
@@ -89,6 +89,7 @@ class event_log:
         self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
         self._file: Any = None
         self._lines = Lines()
+        self._threads = self._lines.threads
         self._listening = False
         self._phase = "active"
 
@@ -199,6 +200,8 @@ class event_log:
         if self._phase == "warmup":
             return
         thread, seq, slots = threading.get_ident(), None, ()
+        if thread not in self._threads:
+            learn_thread(thread, self._threads)
         if node is not None:
             origin, seq = node.origin, node.number
         else:

@@ -18,6 +18,7 @@ class Lines:
     """Writes events, marks and memory as lines of JSON, each with the definitions it needs."""
 
     def __init__(self) -> None:
+        self.threads: dict[int, str] = {}  # the names of those that have been heard
         self._names: dict[Any, int] = {}
         self._next_name = 0
         self._codes: list[CodeType] = []
@@ -163,7 +164,8 @@ class Lines:
             number = self._names[name] = self._next_name
             self._next_name += 1
             what = {"kind": "define", "what": name[0], "id": number}
-            lines.append(json_text(what | _definition(*name)) + "\n")
+            known = _thread(name[1], self.threads) if name[0] == "thread" else _definition(*name)
+            lines.append(json_text(what | known) + "\n")
         return number
 
 
@@ -216,14 +218,19 @@ def _definition(what: str, *content: Any) -> dict[str, Any]:
         return dict(zip(("file", "line", "function"), content, strict=True))
     if what == "stack":
         return {"frames": list(content[0])}
-    if what == "thread":
-        return _thread(content[0])
     return {"name": content[0][:MAX_NAME]}
 
 
-def _thread(identity: int) -> dict[str, Any]:
-    names = {thread.ident: thread.name for thread in threading.enumerate()}
-    name = names.get(identity, f"thread {identity}")
+def learn_thread(identity: int, names: dict[int, str]) -> str:
+    """Put the name of a thread among the known ones; once it has ended nobody could tell it."""
+    if identity not in names:
+        running = {thread.ident: thread.name for thread in threading.enumerate()}
+        names[identity] = running.get(identity, f"thread {identity}")
+    return names[identity]
+
+
+def _thread(identity: int, names: dict[int, str]) -> dict[str, Any]:
+    name = learn_thread(identity, names)
     return {"name": name[:MAX_NAME], "worker": _worker(name)}
 
 

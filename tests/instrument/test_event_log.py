@@ -304,3 +304,13 @@ def test_names_of_any_length_are_lines_that_are_read(path):
 
     first, second = record(path, fn)
     assert long.startswith(first.op) and second.scope and long.startswith(second.scope)
+
+
+def test_a_thread_that_ended_before_its_lines_were_written_keeps_its_name(tmp_path):
+    path = str(tmp_path / "run.jsonl")
+    with mg.event_log(path):
+        thread = threading.Thread(target=lambda: mg.ones(3).sum(), name="loader")
+        thread.start()
+        thread.join()
+    with EventReader(path) as reader:
+        assert list(reader) and set(reader.threads.values()) == {"loader"}
