@@ -81,8 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _reason(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
+    return f"{error.filename or 'standard output'}: {error.strerror or error}"
 
 
 def _refuse(message: str, code: int = 2) -> int:

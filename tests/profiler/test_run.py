@@ -241,3 +241,15 @@ def test_the_first_op_that_needs_scipy_is_not_charged_with_its_import(tmp_path):
     )
     done = start(tmp_path, "-m", "minigrad_profiler", "run", "script.py")
     assert done.stdout == "True\n"
+
+
+def test_a_full_standard_output_is_named_as_such(tmp_path):
+    (tmp_path / "script.py").write_text(TRAIN)
+    start(tmp_path, "-m", "minigrad_profiler", "run", "-o", "log.jsonl", "script.py")
+    command = [sys.executable, "-m", "minigrad_profiler", "view", str(tmp_path / "log.jsonl")]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=environment(), text=True, timeout=60
+        )
+    assert done.returncode == 2
+    assert done.stderr == "minigrad-profile: standard output: No space left on device\n"
