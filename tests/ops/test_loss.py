@@ -361,3 +361,9 @@ def test_losses_of_complex_differences_are_refused(loss):
 def test_an_index_to_ignore_needs_indices():
     with pytest.raises(ValueError, match="ignore_index=1 is for class indices"):
         mg.cross_entropy(mg.ones(2, 3), mg.full((2, 3), 1 / 3), ignore_index=1)
+
+
+def test_the_loss_of_one_sample_by_margins_has_the_shape_of_its_target():
+    x = np.array([0.1, 0.7, -0.3])
+    assert mg.multi_margin(x, np.array([1]), reduction="none").shape == (1,)
+    assert mg.multi_margin(x, 1, reduction="none").shape == ()
