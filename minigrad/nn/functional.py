@@ -324,6 +324,8 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
+    if len(np.shape(weight)) != 2:
+        raise ValueError(f"embedding_bag: weight must be (rows, width), got {np.shape(weight)}")
     rows, width = weight.shape
     layer = _embedding.EmbeddingBag(
         rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
