@@ -74,7 +74,7 @@ from ..ops import mse as mse_loss
 from ..ops import nll as nll_loss
 from ..ops import triplet as triplet_margin_loss
 from ..ops import upsample as interpolate
-from ..ops.axes import constant_like, on_host
+from ..ops.axes import array_like, constant_like, on_host
 from ..ops.loss.margins import gaussian_nll as gaussian_nll_loss
 from ..ops.loss.margins import margin_ranking as margin_ranking_loss
 from ..ops.loss.margins import multi_margin as multi_margin_loss
@@ -125,7 +125,7 @@ def dropout3d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = Fal
     """Dropout of whole channels of x (n, c, d, h, w) or (c, d, h, w); inplace has no effect."""
     layer = _dropout.Dropout3d(p)
     layer.training = training
-    return layer(x)
+    return layer(array_like(x))
 
 
 def rrelu(
@@ -135,7 +135,7 @@ def rrelu(
     """x for x ≥ 0, else a x with a drawn from lower to upper in training, else their mean"""
     layer = activation.RReLU(lower, upper)
     layer.training = training
-    return layer(x)
+    return layer(array_like(x))
 
 
 def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tensor:
@@ -158,7 +158,7 @@ def log_softmax(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
 
 def softmin(x: Any, dim: int = -1, *, dtype: Any = None) -> Tensor:
     """softmax of −x."""
-    return op.softmax(-_in(dtype, x), axis=dim)
+    return op.softmax(-_in(dtype, array_like(x)), axis=dim)
 
 
 def _in(dtype: Any, x: Any) -> Any:
@@ -182,7 +182,7 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: float | None 
     """
     if mode not in _PAD_MODES:
         raise ValueError(f"pad: mode={mode!r}; choose {', '.join(_PAD_MODES)}")
-    pairs = isinstance(pad, list | tuple) and len(pad) % 2 == 0
+    x, pairs = array_like(x), isinstance(pad, list | tuple) and len(pad) % 2 == 0
     if not pairs or len(pad) > 2 * x.ndim:
         raise ValueError(
             f"pad: {pad!r} must be pairs (left, right) for the last axes of x {x.shape}"
@@ -211,12 +211,12 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
 
 def pixel_shuffle(x: Any, upscale_factor: int) -> Tensor:
     """nn.PixelShuffle: (..., c·r², h, w) → (..., c, h·r, w·r)."""
-    return shape.PixelShuffle(upscale_factor)(x)
+    return shape.PixelShuffle(upscale_factor)(array_like(x))
 
 
 def pixel_unshuffle(x: Any, downscale_factor: int) -> Tensor:
     """nn.PixelUnshuffle: (..., c, h·r, w·r) → (..., c·r², h, w)."""
-    return shape.PixelUnshuffle(downscale_factor)(x)
+    return shape.PixelUnshuffle(downscale_factor)(array_like(x))
 
 
 # -- activations and losses that mg has as modules --------------------------------------------
@@ -229,7 +229,7 @@ def tanhshrink(x: Any) -> Tensor:
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x where x > threshold, else value; a NaN stays, so that it is seen"""
-    return activation.Threshold(threshold, value)(x)
+    return activation.Threshold(threshold, value)(array_like(x))
 
 
 def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
@@ -246,7 +246,7 @@ def hinge_embedding_loss(
     x: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
     """x where the target is 1, max(0, margin − x) where it is −1"""
-    return loss.HingeEmbeddingLoss(margin, reduction)(x, target)
+    return loss.HingeEmbeddingLoss(margin, reduction)(array_like(x), target)
 
 
 def poisson_nll_loss(
@@ -292,12 +292,12 @@ def local_response_norm(
     x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
     """x / (k + alpha · mean of x² over `size` neighbouring channels)^beta: nn.LocalResponseNorm."""
-    return norm.LocalResponseNorm(size, alpha, beta, k)(x)
+    return norm.LocalResponseNorm(size, alpha, beta, k)(array_like(x))
 
 
 def channel_shuffle(x: Any, groups: int) -> Tensor:
     """Channels dealt out over the groups: nn.ChannelShuffle."""
-    return shape.ChannelShuffle(groups)(x)
+    return shape.ChannelShuffle(groups)(array_like(x))
 
 
 def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
@@ -324,6 +324,9 @@ def embedding_bag(
     padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
     """Sums, means or maxima of rows of weight (n, d), for bags of row numbers: nn.EmbeddingBag."""
+    weight = array_like(weight)
+    if weight.ndim != 2:
+        raise ValueError(f"embedding_bag: weight must be (rows, width), got {weight.shape}")
     rows, width = weight.shape
     layer = _embedding.EmbeddingBag(
         rows, width, max_norm, norm_type, scale_grad_by_freq, mode, sparse,

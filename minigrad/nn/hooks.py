@@ -55,44 +55,44 @@ class ModuleHooks:
     _hooks: tuple[Hook, ...] = ()
 
     def register_forward_pre_hook(
-        self, fn: Callable, *, prepend: bool = False, with_kwargs: bool = False
+        self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False
     ) -> Hook:
-        """fn(module, args) before forward; it may return other arguments (a tuple, or one value).
+        """hook(module, args) before forward; it may return other arguments (a tuple, or one value).
 
-        With with_kwargs=True: fn(module, args, kwargs), which may return (args, kwargs).
+        With with_kwargs=True: hook(module, args, kwargs), which may return (args, kwargs).
         """
-        return self._add("forward_pre", fn, prepend, with_kwargs)
+        return self._add("forward_pre", hook, prepend, with_kwargs)
 
     def register_forward_hook(
         self,
-        fn: Callable,
+        hook: Callable,
         *,
         prepend: bool = False,
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> Hook:
-        """fn(module, args, result) after forward; it may return another result.
+        """hook(module, args, result) after forward; it may return another result.
 
-        With with_kwargs=True: fn(module, args, kwargs, result). With always_call=True it is called
-        after a forward that has raised too, with the result None; an error of its own is a warning
-        then.
+        With with_kwargs=True: hook(module, args, kwargs, result). With always_call=True it is
+        called after a forward that has raised too, with the result None; an error of its own is a
+        warning then.
         """
-        return self._add("forward", fn, prepend, with_kwargs, always_call)
+        return self._add("forward", hook, prepend, with_kwargs, always_call)
 
-    def register_full_backward_pre_hook(self, fn: Callable, prepend: bool = False) -> Hook:
-        """fn(module, grad_output) once the gradients of the results are there.
+    def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Hook:
+        """hook(module, grad_output) once the gradients of the results are there.
 
         It may return others, a tuple. Results are the tensors in a tensor, tuple or list.
         """
-        return self._add("backward_pre", fn, prepend)
+        return self._add("backward_pre", hook, prepend)
 
-    def register_full_backward_hook(self, fn: Callable, prepend: bool = False) -> Hook:
-        """fn(module, grad_input, grad_output) once the gradients of the inputs are there.
+    def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Hook:
+        """hook(module, grad_input, grad_output) once the gradients of the inputs are there.
 
         Tuples, with None for what is no tensor or needs no gradient; inputs are the positional
         arguments. It may return other gradients of the inputs.
         """
-        return self._add("backward", fn, prepend)
+        return self._add("backward", hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable) -> Hook:
         """hook(module, prefix, keep_vars) before state_dict, of this module or one above it.

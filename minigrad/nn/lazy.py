@@ -82,13 +82,16 @@ class _Lazy(Module):
 
     def forward(self, x: Tensor) -> Any:
         """Become the layer that the input asks for, and run that."""
+        return self._first(x)
+
+    def _first(self, x: Tensor, *others: Any) -> Any:
         if not isinstance(self.weight, UninitializedParameter | None):  # by functional_call
             raise ValueError(
                 f"{type(self).__name__}: parameters are given to it before its first input, which "
                 "says what it is; call the model itself on one batch first"
             )
         self._become(self._layer(self.features_of(x)))
-        return self.forward(x)
+        return self.forward(x, *others)
 
     def _layer(self, features: int) -> Module:
         """The layer of so many features, on the device and in the dtype that this module has."""
@@ -154,6 +157,12 @@ class _LazyChannels(_Lazy):
         return weight[0] if self.transposed else weight[1] * self.groups
 
 
+class _LazyTransposed(_LazyChannels):
+    def forward(self, x: Tensor, output_size: Any = None) -> Any:
+        """Become the layer that the input asks for, and run that; output_size as there."""
+        return self._first(x, output_size)
+
+
 class _LazyNorm(_Lazy):
     _checked: Any
     ndims: tuple[int, ...]
@@ -190,15 +199,15 @@ class LazyConv3d(_LazyChannels, Conv3d):
     """nn.Conv3d with in_channels from the first input."""
 
 
-class LazyConvTranspose1d(_LazyChannels, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
     """nn.ConvTranspose1d with in_channels from the first input."""
 
 
-class LazyConvTranspose2d(_LazyChannels, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
     """nn.ConvTranspose2d with in_channels from the first input."""
 
 
-class LazyConvTranspose3d(_LazyChannels, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
     """nn.ConvTranspose3d with in_channels from the first input."""
 
 

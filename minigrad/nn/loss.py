@@ -5,6 +5,7 @@ from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.axes import array_like
 from ..ops.loss.reduction import reduced
 from .module import Module
 from .similarity import pairwise_distance
@@ -151,7 +152,7 @@ class HingeEmbeddingLoss(_Loss):
         self.margin = margin
 
     def forward(self, x: Tensor, target: Any) -> Tensor:
-        y = op.where(target == 1, x, op.relu(self.margin - x))
+        y = op.where(array_like(target) == 1, x, op.relu(self.margin - x))
         return {"mean": op.mean, "sum": op.sum, "none": lambda y: y}[self.reduction](y)
 
 

@@ -108,22 +108,22 @@ class Module(ModuleHooks, ModuleState):
             self._buffers = tuple([n for n in self._buffers if n != name])
             self._transient = tuple([n for n in self._transient if n != name])
 
-    def register_buffer(self, name: str, value: Tensor | None, persistent: bool = True) -> None:
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor that is state but not learned (running statistics, a mask).
 
         `persistent=False` leaves it out of state_dict.
         """
-        require_entry(self, name, value, Tensor, "buffer")
-        setattr(self, name, value)
+        require_entry(self, name, tensor, Tensor, "buffer")
+        setattr(self, name, tensor)
         self._forget_buffer(name)  # registered anew
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._transient = (*self._transient, name)
 
-    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """The same as setting the attribute; None for a parameter that is left out."""
-        require_entry(self, name, parameter, Parameter, "parameter")
-        setattr(self, name, parameter)
+        require_entry(self, name, param, Parameter, "parameter")
+        setattr(self, name, param)
 
     def register_module(self, name: str, module: "Module | None") -> None:
         """The same as setting the attribute, for a name that is made in code."""
@@ -173,9 +173,9 @@ class Module(ModuleHooks, ModuleState):
                 stack.extend([(None, module)] * (not remove_duplicate))
                 stack.extend(reversed(below))
 
-    def modules(self) -> Iterator["Module"]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator["Module"]:
         """This module and all below it."""
-        return (module for _, module in self.named_modules())
+        return (module for _, module in self.named_modules(remove_duplicate=remove_duplicate))
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -215,17 +215,17 @@ class Module(ModuleHooks, ModuleState):
                     seen.add(id(value))
                     yield join(path, name), value
 
-    def get_submodule(self, path: str) -> "Module":
+    def get_submodule(self, target: str) -> "Module":
         """The module at a path such as "encoder.layers.0"; "" is this one. PathError if none is."""
-        return at(self, path, Module, "module")
+        return at(self, target, Module, "module")
 
-    def get_parameter(self, path: str) -> Parameter:
+    def get_parameter(self, target: str) -> Parameter:
         """The parameter at a path such as "encoder.layers.0.weight"; PathError if none is."""
-        return at(self, path, Parameter, "parameter")
+        return at(self, target, Parameter, "parameter")
 
-    def get_buffer(self, path: str) -> Tensor:
+    def get_buffer(self, target: str) -> Tensor:
         """The buffer at a path such as "norm.running_mean"; PathError if none is."""
-        return at(self, path, Tensor, "buffer")
+        return at(self, target, Tensor, "buffer")
 
     def set_submodule(self, target: str, module: "Module", strict: bool = False) -> None:
         """Put a module at a path such as "encoder.layers.0", in the place of one or as a new one.

@@ -5,6 +5,7 @@ from typing import Any
 from ..core.errors import teaching
 from ..core.registry import op
 from ..core.tensor import Tensor
+from ..ops.axes import array_like
 from .module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
@@ -22,7 +23,7 @@ def pairwise_distance(
     x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """‖x1 − x2 + eps‖ₚ along the last axis."""
-    return op.vector_norm(x1 - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
+    return op.vector_norm(array_like(x1) - x2 + eps, ord=p, axis=-1, keepdims=keepdim)
 
 
 @teaching

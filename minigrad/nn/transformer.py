@@ -170,9 +170,19 @@ class _Stack(Module):
 
 
 class TransformerEncoder(_Stack):
-    """A stack of num_layers copies of an encoder layer; norm, if given, comes last."""
+    """A stack of num_layers copies of an encoder layer; norm, if given, comes last.
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None):
+    enable_nested_tensor= and mask_check=, which choose how PyTorch computes it, have no effect.
+    """
+
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,
+        mask_check: bool = True,
+    ):
         super().__init__(encoder_layer, num_layers, norm)
 
     def forward(

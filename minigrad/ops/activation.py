@@ -12,7 +12,7 @@ import numpy as np
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
 from . import logistic, normal
-from .axes import axis_of
+from .axes import array_like, axis_of
 from .blocks import blockwise, scratch
 from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
 from .elementwise.selection import keep
@@ -312,6 +312,7 @@ def gelu_derivative_dx(g, x, approximate):
 
 
 def _halves(name: str, x: Any, axis: int) -> list:
+    x = array_like(x)
     if x.shape[axis_of(axis, x.ndim)] % 2:
         raise ValueError(
             f"{name} halves axis {axis} of x, whose size must be even; x has shape {x.shape}"

@@ -96,6 +96,9 @@ for _op in (dft, rdft, irdft):
 def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, str]:
     """(x, axes from the front, lengths s or None for each, norm) as NumPy reads them."""
     x = array_like(x)
+    for name, several in ("s", s), ("axes", axes):
+        if several is not None and not hasattr(several, "__len__"):
+            raise TypeError(f"fft: {name} must be a tuple, one for each axis, got {several!r}")
     if axes is None:
         axes = range(x.ndim) if s is None else range(x.ndim - len(s), x.ndim)
     axes = tuple([axis_of(axis, x.ndim) for axis in axes])

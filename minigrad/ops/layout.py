@@ -68,6 +68,8 @@ def _joined(arrays: Any, depth: int, ndim: int) -> Any:
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """m turned k times by a quarter, from the first axis towards the second."""
     m = array_like(m)
+    if np.shape(axes) != (2,):
+        raise ValueError(f"rot90: axes must be two, got {axes!r}")
     first, second = axes_of(tuple(axes), m.ndim)
     if k % 4 == 0:
         return m[...]

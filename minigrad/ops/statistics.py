@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import is_differentiable
+from ..backends.dtypes import is_differentiable, is_floating
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
@@ -77,7 +77,10 @@ def cov(
         w = a = module_of(x).ones(n) if aweights is None else _weights(aweights, "aweights", n)
         if fweights is not None:
             w = a * _weights(constant_array(fweights, "fweights"), "fweights", n)
-        total = op.sum(w)  # as precise as the weights, and so is f
+        real = raw(x).real.dtype
+        if is_floating(w.dtype) and w.dtype.itemsize < real.itemsize:
+            w, a = op.astype(w, dtype=real), op.astype(a, dtype=real)
+        total = op.sum(w)  # as precise as the weights or x, and so is f
         f = total - ddof * (1 if aweights is None else op.sum(w * a) / total)
         f = op.where(f > 0, f, np.nan)
         w = op.astype(w, dtype=x.dtype)

@@ -44,8 +44,8 @@ class Adafactor(Optimizer):
         options = {"lr": lr, "beta2_decay": beta2_decay, "eps": tuple(eps), "d": d}
         super().__init__(params, {**options, "weight_decay": weight_decay, "maximize": maximize})
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
-        super().add_param_group(group)
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        super().add_param_group(param_group)
         _refuse(self, lambda p: p.data.dtype.kind == "c", "is complex; its parameters are real")
 
     def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:
@@ -125,8 +125,8 @@ class Muon(Optimizer):
         options |= {"nesterov": nesterov, "ns_coefficients": tuple(ns_coefficients), "eps": eps}
         super().__init__(params, {**options, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
-        super().add_param_group(group)
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
+        super().add_param_group(param_group)
         advice = "; give it to AdamW, say, and matrices to Muon"
         _refuse(self, lambda p: p.ndim != 2, f"is no matrix (2 axes){advice}")
         _refuse(self, lambda p: p.data.dtype.kind == "c", f"is complex{advice}")

@@ -76,9 +76,9 @@ class Optimizer(OptimizerHooks):
         for entry in entries:
             self.add_param_group(entry)
 
-    def add_param_group(self, group: Mapping[str, Any]) -> None:
+    def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         """Optimise more parameters: {"params": [...]} and the options that differ."""
-        name = type(self).__name__
+        name, group = type(self).__name__, param_group
         if "params" not in group:
             raise TypeError(
                 f"{name}: a group is a dict with its parameters under 'params'; got one of "

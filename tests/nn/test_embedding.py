@@ -179,3 +179,8 @@ def test_a_table_shows_the_options_it_was_given():
         "Embedding(3, 2, padding_idx=1, max_norm=1.0, norm_type=1.0, scale_grad_by_freq=True)"
     )
     assert repr(nn.Embedding(3, 2)) == "Embedding(3, 2)"
+
+
+def test_a_table_for_bags_has_rows():
+    with pytest.raises(ValueError, match=r"embedding_bag: weight must be \(rows, width\), got"):
+        F.embedding_bag(mg.tensor([1, 2]), mg.ones(5), mg.tensor([0]))

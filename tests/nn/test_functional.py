@@ -165,3 +165,25 @@ def test_bags_of_rows_are_pytorchs():
 
 def test_every_name_is_one_of_pytorchs():
     assert [name for name in F.__all__ if not hasattr(T, name)] == []
+
+
+def test_what_is_made_of_layers_takes_lists_too():
+    image = [[[[1.0, 2.0], [3.0, 4.0]]] * 4]
+    for f, *args in (
+        (F.dropout3d, [image], 0.5, False),
+        (F.rrelu, [1.0, -1.0]),
+        (F.glu, [1.0, -1.0]),
+        (F.softmin, [1.0, 2.0]),
+        (F.pad, [1.0, 2.0], (1, 0)),
+        (F.pixel_shuffle, image, 2),
+        (F.pixel_unshuffle, image, 2),
+        (F.channel_shuffle, image, 2),
+        (F.threshold, [1.0, 2.0], 1.5, 0.0),
+        (F.local_response_norm, image, 2),
+        (F.pairwise_distance, [3.0, 4.0], [1.0, 2.0]),
+        (F.hinge_embedding_loss, [0.5, 3.0], [1, -1]),
+        (F.embedding_bag, [[0, 1]], [[1.0], [2.0]]),
+        (F.triplet_margin_with_distance_loss, [[3.0]], [[1.0]], [[2.0]]),
+    ):
+        arrays = [np.array(x) if isinstance(x, list) else x for x in args]
+        np.testing.assert_array_equal(np.asarray(f(*args)), np.asarray(f(*arrays)), f.__name__)

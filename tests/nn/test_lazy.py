@@ -287,3 +287,11 @@ def test_its_text_shows_what_is_known():
         "LazyConv2d(out_channels=8, kernel_size=3, bias=False)"
     )
     assert repr(nn.LazyLinear(3).weight) == "<uninitialized parameter 'weight' of LazyLinear>"
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_the_first_call_of_a_lazy_transposed_convolution_takes_the_size_of_its_result(dims):
+    x, size = mg.ones((1, 2, *(4,) * dims), dtype="float32"), [8] * dims
+    lazy = getattr(nn, f"LazyConvTranspose{dims}d")(3, 2, stride=2, padding=0)
+    assert lazy(x, output_size=[9] * dims).shape == (1, 3, *(9,) * dims)
+    assert lazy(x, output_size=size).shape == (1, 3, *size)

@@ -116,3 +116,9 @@ def test_flags_that_are_whole_numbers_do_not_promote_scores(dtype):
     loss = nn.MultiLabelSoftMarginLoss()
     y = loss(x, mg.tensor([[1, 0, 1]]))
     assert y.dtype == dtype and y.item() == loss(x, mg.tensor([[1, 0, 1]], dtype=dtype)).item()
+
+
+def test_the_targets_of_a_hinge_may_be_a_list():
+    x, target = mg.tensor([0.5, 3.0]), [1, -1]
+    loss = nn.HingeEmbeddingLoss(reduction="none")
+    assert loss(x, target).tolist() == loss(x, np.array(target)).tolist() == [0.5, 0]

@@ -395,3 +395,23 @@ def test_modules_nested_beyond_pythons_limit_are_an_error_that_says_what_to_do()
     with pytest.raises(RecursionError, match=r"Around: .* nn\.Sequential\(\*layers\), or raise"):
         deep(mg.ones(1, 2))
     assert len(deep.state_dict()) == 2 and len(list(deep.modules())) == 1001
+
+
+def test_arguments_of_a_modules_methods_have_pytorchs_names():
+    module, seen = nn.Module(), []
+    module.register_buffer("mean", tensor=mg.ones(2), persistent=False)
+    module.register_parameter("weight", param=nn.Parameter(mg.ones(2)))
+    module.add_module("inner", module=nn.Identity())
+    inner = module.get_submodule(target="inner")
+    inner.register_forward_hook(hook=lambda *call: seen.append("after"))
+    inner.register_forward_pre_hook(hook=lambda *call: seen.append("before"))
+    inner.register_full_backward_hook(hook=lambda *call: seen.append("gradients"))
+    inner.register_full_backward_pre_hook(hook=lambda *call: seen.append("back"))
+    x = module.get_parameter(target="weight") * module.get_buffer(target="mean")
+    inner(x).sum().backward()
+    assert seen == ["before", "after", "back", "gradients"]
+    module.add_module("twice", inner)
+    assert len([*module.modules()]) == 2 and len([*module.modules(remove_duplicate=False)]) == 3
+    optimizer = mg.optim.SGD([module.weight], lr=0.1)
+    optimizer.add_param_group(param_group={"params": [mg.ones(1, requires_grad=True)], "lr": 0.2})
+    assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.2]

@@ -77,3 +77,11 @@ def test_layers_of_a_stack_are_copies_with_names_of_their_own():
 def test_another_activation_is_refused():
     with pytest.raises(ValueError, match="'relu', 'gelu' or a function, got 'sin'"):
         nn.TransformerDecoderLayer(4, 1, activation="sin")
+
+
+def test_the_arguments_for_pytorchs_nested_tensors_have_no_effect():
+    layer = nn.TransformerEncoderLayer(4, 1, 8, dropout=0.0)
+    x = mg.ones((3, 2, 4), dtype="float32")
+    plain = nn.TransformerEncoder(layer, 2)
+    told = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False, mask_check=False)
+    np.testing.assert_array_equal(plain(x).detach(), told(x).detach())

@@ -160,3 +160,10 @@ def test_gradients_of_parameters_that_come_one_by_one_are_clipped():
     utils.clip_grad_norm_(model.parameters(), 1.0)
     norm = utils.get_total_norm([p.grad for p in model.parameters()])
     np.testing.assert_allclose(norm, 1, rtol=1e-5)
+
+
+def test_a_total_norm_that_is_not_finite_is_an_error_where_asked_for():
+    gradients = [mg.tensor([3.0, np.inf])]
+    assert utils.get_total_norm(gradients) == np.inf
+    with pytest.raises(RuntimeError, match="get_total_norm: the norm is inf"):
+        utils.get_total_norm(gradients, error_if_nonfinite=True)

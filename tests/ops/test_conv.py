@@ -191,3 +191,21 @@ def test_the_tangent_of_a_convolution_by_its_bias_alone_has_the_shape_of_the_res
     x, w, b = (mg.tensor(np.ones(shape)) for shape in [(2, 3, 5, 5), (4, 3, 2, 2), 4])
     y, tangent = mg.func.jvp(lambda b: mg.conv2d(x, w, b), (b,), (b,))
     assert tangent.shape == y.shape and (tangent == 1).all()
+
+
+@pytest.mark.parametrize("kinds", ["ffd", "iid", "ddD", "fdf", "idi"])
+def test_the_dtype_of_a_bias_widens_the_result(kinds):
+    x, w, b = (
+        mg.tensor(np.ones(shape), dtype=kind)
+        for shape, kind in zip([(2, 1, 4), (3, 1, 2), 3], kinds, strict=True)
+    )
+    expected = np.result_type(*kinds)
+    for y in (mg.conv1d(x, w, b), mg.conv_transpose1d(x, w.transpose(1, 0, 2), b)):
+        assert y.dtype == expected
+    assert mg.conv1d(x[0], w, b).tolist() == [[3, 3, 3]] * 3
+
+
+def test_a_bias_may_be_a_list():
+    x, w = mg.ones(1, 1, 3), mg.ones(1, 1, 2)
+    assert mg.conv1d(x, w, [1.0]).tolist() == [[[3, 3]]]
+    assert mg.conv_transpose1d(x, w, [1.0]).tolist() == [[[2, 3, 3, 2]]]

@@ -144,3 +144,10 @@ def test_a_length_may_be_a_small_unsigned_number():
     lengths = np.array([2, 200], np.uint8)
     np.testing.assert_array_equal(np.fft.fftn(x, lengths), np.fft.fftn(x, [2, 200]))
     np.testing.assert_array_equal(np.fft.irfft(x, lengths[1]), np.fft.irfft(x, 200))
+
+
+@pytest.mark.parametrize("options", [{"axes": 0}, {"s": 2}])
+def test_one_number_for_the_axes_or_lengths_of_several_is_refused_by_name(options):
+    (name,) = options
+    with pytest.raises(TypeError, match=f"fft: {name} must be a tuple"):
+        mg.fft.fft2(mg.ones(2, 2), **options)

@@ -376,3 +376,13 @@ def test_an_empty_list_of_indices_takes_nothing():
     y = np.take(x, [], axis=1)
     y.sum().backward()
     assert y.shape == (1, 0) and x.grad.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float64])
+def test_a_mask_of_numbers_is_refused_instead_of_read_as_places(dtype):
+    x, mask = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.eye(2).astype(dtype)
+    with pytest.raises(TypeError, match="masked_select: the mask must be boolean"):
+        mg.masked_select(x, mask)
+    with pytest.raises(TypeError, match="masked_scatter: the mask must be boolean"):
+        mg.masked_scatter(x, mask, mg.tensor([8.0, 9.0]))
+    assert mg.masked_select(x, mask != 0).tolist() == [1, 4]

@@ -72,3 +72,9 @@ def test_vander_has_no_negative_number_of_columns():
 
 def test_vander_is_differentiable_at_zero():
     assert gradcheck(lambda x: mg.vander(x, 4), (np.array([0.0, 0.5]),))
+
+
+def test_a_quarter_turn_needs_two_axes():
+    for axes in ((0,), (0, 1, 0), 1):
+        with pytest.raises(ValueError, match="rot90: axes must be two, got"):
+            mg.rot90(mg.ones(3, 3), 1, axes)

@@ -361,3 +361,23 @@ def test_losses_of_complex_differences_are_refused(loss):
 def test_an_index_to_ignore_needs_indices():
     with pytest.raises(ValueError, match="ignore_index=1 is for class indices"):
         mg.cross_entropy(mg.ones(2, 3), mg.full((2, 3), 1 / 3), ignore_index=1)
+
+
+def test_the_loss_of_one_sample_by_margins_has_the_shape_of_its_target():
+    x = np.array([0.1, 0.7, -0.3])
+    assert mg.multi_margin(x, np.array([1]), reduction="none").shape == (1,)
+    assert mg.multi_margin(x, 1, reduction="none").shape == ()
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_losses_of_differences_weighted_by_element_are_pytorchs(reduction):
+    f = functional()
+    x, target, weight = (*RNG.standard_normal((2, 3, 4)), RNG.uniform(0.1, 2, (3, 4)))
+    for ours, theirs, options in (
+        (mg.mse, f.mse_loss, {}),
+        (mg.l1, f.l1_loss, {}),
+        (mg.huber, f.huber_loss, {"delta": 0.7}),
+    ):
+        agree(ours, theirs, x, target, reduction=reduction, weight=weight, **options)
+        with pytest.raises(ValueError, match=r"weight must have x's shape \(3, 4\), got \(4,\)"):
+            ours(x, target, reduction, weight=weight[0])

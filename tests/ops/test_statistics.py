@@ -128,3 +128,9 @@ def test_weights_of_observations_are_one_for_each_and_not_negative():
         for f in (mg.cov, np.cov):
             with pytest.raises(error, match=message):
                 f(x, **options)
+
+
+def test_the_covariance_of_doubles_keeps_its_digits_beside_weights_in_float32():
+    x, w = np.array([1.1, 2.3, -0.7]), np.array([0.3, 0.9, 0.1], np.float32)
+    expected = np.cov(x, aweights=w)
+    np.testing.assert_allclose(mg.cov(mg.tensor(x), aweights=mg.tensor(w)), expected, rtol=1e-14)

@@ -204,3 +204,16 @@ def test_a_parameter_may_be_a_whole_number_of_numpys(name, dtype):
     g = lambda n: mg.func.value_and_grad(lambda x: np.square(PARAMETERS[name](x, n)).sum())(x)
     for found, expected in zip(g(dtype), g(int), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+def test_the_mean_of_whole_numbers_in_one_place_is_rounded_down():
+    torch = pytest.importorskip("torch")
+    x, places, source = np.array([-6, 4, 7]), np.array([0, 1, 0]), np.array([-1, -4, 0])
+    for own in (True, False):
+        ours = [
+            mg.scatter_reduce(x, 0, places, source, "mean", own),
+            mg.index_reduce(x, 0, places, source, "mean", include_self=own),
+        ]
+        a, i, b = (torch.tensor(v) for v in (x, places, source))
+        theirs = a.scatter_reduce(0, i, b, "mean", include_self=own).tolist()
+        assert [y.tolist() for y in ours] == [theirs, theirs]

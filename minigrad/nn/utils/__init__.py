@@ -22,13 +22,28 @@ from .parametrizations import axis_of_outputs, norm_except
 # -- gradients ---------------------------------------------------------------------------------
 
 
-def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0) -> float:
-    """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32."""
+def get_total_norm(
+    tensors: Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> float:
+    """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32.
+
+    Where it is NaN or infinite: RuntimeError with error_if_nonfinite. foreach=, PyTorch's choice of
+    an implementation, has no effect here and below.
+    """
     norm_type, norms = float(norm_type), []
     for x in [tensor.data for tensor in tensors if tensor.size]:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
-    return float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+    total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
+    if error_if_nonfinite and not math.isfinite(total):
+        raise RuntimeError(
+            f"get_total_norm: the norm is {total}; mg.detect_anomaly() finds the op that made the "
+            "first such value"
+        )
+    return total
 
 
 def clip_grad_norm_(

@@ -23,7 +23,7 @@ def _whole_groups(name, groups):
 
 def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
     """conv with its arguments checked; an image without batch axis gets one for the while."""
-    x, w = array_like(x), array_like(w)
+    x, w, b = array_like(x), array_like(w), None if b is None else array_like(b)
     if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
         raise ValueError(
             f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "
@@ -40,10 +40,12 @@ def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
         raise ValueError(f"{name}: b must have shape ({w.shape[0]},), got {b.shape}")
     how = windows(name, w.shape[2:], stride, padding, dilation)
     how.count(name, x.shape[-dims:])
-    if x.ndim == dims + 2:
-        return conv(x, w, b, how=how, groups=groups)
-    y = conv(x.reshape((1, *x.shape)), w, b, how=how, groups=groups)
-    return y.reshape(y.shape[1:])
+    images = x if x.ndim == dims + 2 else x.reshape((1, *x.shape))
+    if b is None or b.dtype in (x.dtype, w.dtype):
+        y = conv(images, w, b, how=how, groups=groups)
+    else:  # b's dtype may be wider than that of the products
+        y = conv(images, w, None, how=how, groups=groups) + b.reshape((-1, *(1,) * dims))
+    return y if x.ndim == dims + 2 else y.reshape(y.shape[1:])
 
 
 @composite
@@ -74,7 +76,7 @@ def conv3d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
 
 def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, dilation):
     """conv_dx with its arguments checked: the map whose gradient in its image is conv."""
-    x, w = array_like(x), array_like(w)
+    x, w, b = array_like(x), array_like(w), None if b is None else array_like(b)
     if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
         raise ValueError(
             f"{name}: x must have {dims + 2} axes (N, C, *size) or {dims + 1}, and w {dims + 2} "

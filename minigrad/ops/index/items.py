@@ -162,5 +162,13 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 @composite
 def masked_select(x: Any, mask: Any) -> Any:
     """The elements of x where the mask is true, in order, as one axis; the two broadcast."""
-    x, mask = op.broadcast_arrays(x, mask)
+    x, mask = op.broadcast_arrays(x, boolean("masked_select", mask))
     return x[mask]
+
+
+def boolean(name: str, mask: Any) -> Any:
+    """The mask, checked: x[mask] of whole numbers would take them for places."""
+    mask = array_like(mask)
+    if mask.dtype.kind != "b":
+        raise TypeError(f"{name}: the mask must be boolean, got {mask.dtype}; say mask != 0")
+    return mask

@@ -70,8 +70,9 @@ def scatter_reduce(
     """x with src[i, j] combined into [index[i, j], j] for axis=0: PyTorch's scatter_reduce
 
     reduce: sum, prod, mean, amax or amin. Without include_self, x's entry does not count where
-    some src goes. Ties of amax and amin share the gradient equally. What goes to one place is put
-    side by side, as a row that the op of that name reduces: memory (places × most of one place).
+    some src goes. Means of whole numbers are rounded down. Ties of amax and amin share the gradient
+    equally. What goes to one place is put side by side, as a row that the op of that name reduces:
+    memory (places × most of one place).
     """
     x, index = array_like(x), _constant(index)
     if reduce not in _REDUCE:
@@ -107,7 +108,8 @@ def scatter_reduce(
         tied = op.where(op.logical_and(there, op.expand_dims(all_tie, axis=1)), rows, 0)
         y = op.where(all_tie, op.sum(tied, axis=1) / count, y)
     if reduce == "mean":
-        y = y / op.astype(op.sum(there, axis=1), dtype=y.dtype)
+        count = op.astype(op.sum(there, axis=1), dtype=y.dtype)
+        y = y // count if y.dtype.kind in "iu" else y / count
     y = op.put_along_axis(flat, places, op.astype(y, dtype=x.dtype), axis=0)
     return op.reshape(y, shape=x.shape)
 

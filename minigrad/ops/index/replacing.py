@@ -12,6 +12,7 @@ from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import raw
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from .items import boolean
 
 __all__ = [
     "choose", "compress", "delete", "extract", "index_copy", "index_fill",
@@ -181,7 +182,8 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """x with the first entries of source, in order, where the mask, broadcast to x, is true."""
     x, source = array_like(x), op.reshape(array_like(source), shape=-1)
-    mask = op.broadcast_to(array_like(constant_array(mask)), shape=x.shape)
+    mask = boolean("masked_scatter", constant_array(mask))
+    mask = op.broadcast_to(mask, shape=x.shape)
     count = int(mask.sum())
     if count > source.size:
         raise ValueError(f"masked_scatter: the mask has {count} places, source {source.size}")

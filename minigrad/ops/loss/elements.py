@@ -50,17 +50,38 @@ def _of_one_shape(name: str, x: Any, target: Any) -> tuple:
 
 @composite
 @in_float32
-def mse(x: Any, target: Any, reduction: str = "mean") -> Any:
-    """y = (x − target)²"""
-    return reduced("mse", op.square(_difference("mse", x, target)), reduction)
+def mse(x: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """y = (x − target)² weight; the mean is weighted: it divides by the sum of the weights.
+
+    weight: of x's shape.
+    """
+    y = op.square(_difference("mse", x, target))
+    return _weighted("mse", y, weight, reduction)
 
 
 @composite
 @in_float32
-def l1(x: Any, target: Any, reduction: str = "mean") -> Any:
-    """y = |x − target|, of gradient 0 where they are equal."""
+def l1(x: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
+    """y = |x − target| weight, of gradient 0 where they are equal; mean and weight as in mse."""
     x, target = _of_one_shape("l1", x, target)
-    return reduced("l1", op.abs(x - target), reduction)
+    return _weighted("l1", op.abs(x - target), weight, reduction)
+
+
+def _weighted(name: str, y: Any, weight: Any, reduction: str) -> Any:
+    """The losses y by their weights, and their weighted mean, or their sum."""
+    if weight is None:
+        return reduced(name, y, reduction)
+    weight = _weights(name, weight, y)
+    if reduction == "mean":
+        return op.sum(y * weight) / op.sum(weight)
+    return reduced(name, y * weight, reduction)
+
+
+def _weights(name: str, weight: Any, y: Any) -> Any:
+    weight = array_like(weight)
+    if weight.shape != y.shape:
+        raise ValueError(f"{name}: weight must have x's shape {y.shape}, got {weight.shape}")
+    return weight
 
 
 def _fill_huber(y: Any, d: Any, delta: float) -> None:
@@ -92,12 +113,18 @@ def huber_terms_dd(g, d, delta):
 
 @composite
 @in_float32
-def huber(x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
-    """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2), with d = x − target."""
+def huber(
+    x: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+) -> Any:
+    """y = d²/2 for |d| ≤ delta, else delta (|d| − delta/2), with d = x − target.
+
+    weight, of x's shape, multiplies each; unlike in mse, the mean divides by their number, as
+    PyTorch's does.
+    """
     if not delta > 0:
         raise ValueError(f"huber: delta must be positive, got {delta}")
     y = huber_terms(_difference("huber", x, target), delta=delta)
-    return reduced("huber", y, reduction)
+    return reduced("huber", y if weight is None else y * _weights("huber", weight, y), reduction)
 
 
 # -- binary and probabilistic ----------------------------------------------------------------

@@ -93,13 +93,13 @@ def multi_margin(
         )
     if p not in (1, 2):
         raise ValueError(f"multi_margin: p must be 1 or 2, got {p}")
-    t = t.reshape(-1, 1)
+    t, whole = t.reshape(-1, 1), t.ndim == 1
     excess = op.relu(margin - op.take_along_axis(rows, t, axis=1) + rows) ** p
     if weight is not None:
         excess = excess * op.take(array_like(weight), t)
     others = op.where(constant_like(np.arange(c), rows) == t, 0, excess)
     y = op.sum(others, axis=1) / c
-    return reduced("multi_margin", y if array_like(x).ndim == 2 else y[0], reduction)
+    return reduced("multi_margin", y if array_like(x).ndim == 2 or whole else y[0], reduction)
 
 
 @composite
