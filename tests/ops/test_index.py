@@ -376,3 +376,23 @@ def test_an_empty_list_of_indices_takes_nothing():
     y = np.take(x, [], axis=1)
     y.sum().backward()
     assert y.shape == (1, 0) and x.grad.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("obj", "values", "axis"),
+    [
+        ([1], [7, 8, 9], 1), ([1], [[7], [8], [9]], 1), ([1], 7, 0), (1, [7, 8, 9], 1),
+        (slice(1, 2), [7, 8, 9], 1), (slice(0, 2), [7, 8], 1), ([0, 2], [7, 8], None),
+        ([], [], None), ([], 7, 1), (np.array([True, False]), 7, 1), (np.array([0]), [7, 8], None),
+    ],
+)  # fmt: skip
+def test_insert_reads_places_and_values_as_numpy_does(obj, values, axis):
+    x = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(
+        mg.insert(mg.tensor(x), obj, values, axis=axis).numpy(), np.insert(x, obj, values, axis)
+    )
+
+
+def test_the_gradient_of_values_that_go_in_at_one_listed_place():
+    rng = np.random.default_rng(0)
+    gradcheck(lambda x, v: mg.insert(x, [1], v, axis=1) ** 2, (rng.random((3, 2)), rng.random(3)))
