@@ -128,3 +128,8 @@ def test_weights_of_observations_are_one_for_each_and_not_negative():
         for f in (mg.cov, np.cov):
             with pytest.raises(error, match=message):
                 f(x, **options)
+
+
+def test_one_row_of_observations_in_columns_is_as_many_variables():
+    x = [[1.0, 2.0, 4.0]]
+    assert mg.cov(mg.tensor(x), rowvar=False, ddof=0).tolist() == np.zeros((3, 3)).tolist()
