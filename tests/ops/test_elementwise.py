@@ -360,3 +360,11 @@ def test_degrees_have_numpys_dtypes_and_no_complex_ones(f):
         assert y.dtype == f(x).dtype and np.array_equal(y, f(x))
     with pytest.raises(TypeError, match=r"(deg2rad|rad2deg)\(x: complex128"):
         f(mg.tensor([1j]))
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "H", "i", "q", "e", "f", "d"])
+def test_sinc_has_numpys_dtype(dtype):
+    x = np.array([0, 1, 1], dtype)
+    y = mg.sinc(mg.tensor(x))
+    assert y.dtype == np.sinc(x).dtype
+    np.testing.assert_allclose(y.numpy(), [1, 0, 0])
