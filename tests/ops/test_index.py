@@ -396,3 +396,12 @@ def test_insert_reads_places_and_values_as_numpy_does(obj, values, axis):
 def test_the_gradient_of_values_that_go_in_at_one_listed_place():
     rng = np.random.default_rng(0)
     gradcheck(lambda x, v: mg.insert(x, [1], v, axis=1) ** 2, (rng.random((3, 2)), rng.random(3)))
+
+
+def test_numbers_among_the_choices_take_the_dtype_of_the_arrays_beside_them():
+    narrow = np.array([3.0], np.float32)
+    for first in (1.0, 1):
+        y = mg.choose([0], (first, mg.tensor(narrow)))
+        assert y.dtype == np.choose([0], (first, narrow)).dtype and y.tolist() == [1]
+    with pytest.raises(ValueError, match="at least one choice"):
+        mg.choose(mg.tensor([0]), [])

@@ -113,6 +113,11 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 
     a and the choices broadcast. mode "raise", "wrap" or "clip": numbers beyond the last choice.
     """
+    if not len(choices):
+        raise ValueError("choose: needs at least one choice")
+    if any(type(c) in (int, float, complex) for c in choices):  # weak beside the arrays' dtypes
+        dtype = np.result_type(*[getattr(c, "dtype", c) for c in choices])
+        choices = [np.asarray(c, dtype) if type(c) in (int, float, complex) else c for c in choices]
     choices = op.broadcast_arrays(*choices)
     a = _beside(array_like(a), choices[0])
     shape = np.broadcast_shapes(a.shape, choices[0].shape)
