@@ -368,3 +368,10 @@ def test_sinc_has_numpys_dtype(dtype):
     y = mg.sinc(mg.tensor(x))
     assert y.dtype == np.sinc(x).dtype
     np.testing.assert_allclose(y.numpy(), [1, 0, 0])
+
+
+@pytest.mark.parametrize("exponent", [True, False])
+def test_a_truth_as_an_exponent_is_1_or_0(exponent):
+    x = mg.tensor([0.3, -0.6], requires_grad=True)
+    (x**exponent).sum().backward()
+    assert x.grad.tolist() == [float(exponent)] * 2
