@@ -217,3 +217,12 @@ def test_an_end_of_the_support_is_no_reason_for_a_warning(f, x, parameters):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isinf(f(mg.tensor(x), *parameters).numpy()).all()
+
+
+@pytest.mark.parametrize("name", ["boxcox", "boxcox1p", "inv_boxcox", "inv_boxcox1p", "owens_t"])
+@pytest.mark.parametrize("number", [1, 0.5])
+def test_the_second_argument_has_its_gradient_beside_a_number(name, number):
+    f, x = getattr(mg.special, name), mg.tensor([0.3, 0.6, 0.9], requires_grad=True)
+    (beside,) = mg.grad([f(number, x).sum()], [x])
+    (expected,) = mg.grad([f(mg.full(3, number, dtype=mg.float64), x).sum()], [x])
+    np.testing.assert_allclose(beside.numpy(), expected.numpy(), rtol=1e-14)

@@ -5,7 +5,7 @@ PyTorch's dim= and keepdim= get an error that says what to write here, as mg.sum
 
 from typing import Any
 
-from .errors import teaching
+from .errors import refuse_out, teaching
 from .more_methods import MoreMethods, documented
 from .registry import op
 
@@ -20,18 +20,21 @@ class AxisMethods(MoreMethods):
     def sum(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
+        refuse_out("sum", out)
         return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
     def mean(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
+        refuse_out("mean", out)
         return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
     def prod(
         self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
     ) -> Any:
+        refuse_out("prod", out)
         return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
@@ -44,6 +47,7 @@ class AxisMethods(MoreMethods):
         keepdims: bool = False,
         correction: float | None = None,
     ) -> Any:
+        refuse_out("var", out)
         ddof = ddof if correction is None else correction
         return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
@@ -57,31 +61,38 @@ class AxisMethods(MoreMethods):
         keepdims: bool = False,
         correction: float | None = None,
     ) -> Any:
+        refuse_out("std", out)
         ddof = ddof if correction is None else correction
         return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
 
     @teaching
     def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("max", out)
         return op.max(self, axis=axis, keepdims=keepdims)
 
     @teaching
     def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("min", out)
         return op.min(self, axis=axis, keepdims=keepdims)
 
     @teaching
     def argmax(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("argmax", out)
         return op.argmax(self, axis=axis, keepdims=keepdims)
 
     @teaching
     def argmin(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("argmin", out)
         return op.argmin(self, axis=axis, keepdims=keepdims)
 
     @teaching
     def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("any", out)
         return op.any(self, axis=axis, keepdims=keepdims)
 
     @teaching
     def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+        refuse_out("all", out)
         return op.all(self, axis=axis, keepdims=keepdims)
 
     @teaching

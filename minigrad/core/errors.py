@@ -257,6 +257,15 @@ def teaching(fn: Fn) -> Fn:
     return called  # type: ignore[return-value]
 
 
+def refuse_out(method: str, out: Any) -> None:
+    """An error for ndarray's out=, which a method has in its place in the signature alone."""
+    if out is not None:
+        raise TypeError(
+            f"{method}: out= would write a tensor's values where no gradient can follow; "
+            "write y = ... instead"
+        )
+
+
 _REBUILT = (
     np.exceptions.AxisError,
     np.linalg.LinAlgError,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..backends.device import OperandError
 from .axis_methods import AxisMethods
-from .errors import teaching
+from .errors import refuse_out, teaching
 from .more_methods import documented
 from .registry import op
 
@@ -217,6 +217,7 @@ class Methods(AxisMethods):
 
     @teaching
     def take(self, indices: Any, axis: Any = None, out: None = None, mode: str = "raise") -> Any:
+        refuse_out("take", out)
         return op.take(self, indices, axis=axis, mode=mode)
 
     def nonzero(self) -> Any:

@@ -6,7 +6,7 @@ Methods with a signature of their own (ndarray's positional ones) are in methods
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .errors import taught, teaching
+from .errors import refuse_out, taught, teaching
 from .registry import op
 
 Kind = TypeVar("Kind", bound=type)
@@ -49,12 +49,13 @@ class MoreMethods:
         NumPy's order ("C", "F") stands in the place of start too: x.flatten("F").
         """
         if isinstance(start, str):
-            return op.reshape(self, shape=-1, order=start)
+            return op.reshape(self, shape=-1, order=start.upper())
         return op.flatten(self, start=start, end=end)
 
     @teaching
     def compress(self, condition: Any, axis: int | None = None, out: None = None) -> Any:
         """mg.compress(condition, self, axis)"""
+        refuse_out("compress", out)
         return op.compress(condition, self, axis)
 
 

@@ -139,6 +139,11 @@ class Primitive(Extensible):
         if modes.active:
             state, listeners = modes.state, events.listeners  # who wants to know afterwards
             if modes.checked or not state.plain:
+                if any(type(x) in (list, tuple) for x in args):  # a transform hands them to rules
+                    args = tuple(
+                        [operand(x, self, args, params) if type(x) in (list, tuple) else x
+                         for x in args]
+                    )  # fmt: skip
                 watch = enter(self, args, params)
                 listeners = listeners or state.saving or state.tapes
                 if watch.result is not None:

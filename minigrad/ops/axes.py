@@ -167,6 +167,6 @@ def floating_together(*values: Any) -> list:
 
 
 def widen(x: Any) -> Any:
-    """x in float32 if it is a 16-bit float, else x itself."""
-    wide = accumulator(x.dtype)
+    """x in float32 if it is a 16-bit float, else x itself; a Python number has no width."""
+    wide = None if type(x) in _NUMBERS else accumulator(x.dtype)
     return x if wide is None else x.astype(wide)

@@ -83,6 +83,11 @@ def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> An
             f"gradient: needs no spacing, one, or one for each of {len(axes)} axes, and edge_order "
             f"1 or 2; got {len(spacing)} spacings, edge_order={edge_order}"
         )
+    if len(spacing) == 1 < len(axes) and np.ndim(spacing[0]):
+        raise ValueError(
+            f"gradient: one array of coordinates is of one axis; give one for each of {len(axes)} "
+            "axes, or axis="
+        )
     steps = spacing or (1.0,)
     steps = steps * len(axes) if len(steps) == 1 else steps
     f = f if f.dtype.kind in "fcV" else op.astype(f, dtype=np.float64)
@@ -193,6 +198,9 @@ def interp(
     x1, f1 = op.take(xp, high), op.take(fp, high)
     width = op.where(x1 == x0, 1, x1 - x0)
     y = f0 + (x - x0) / width * (f1 - f0)
+    # as in NumPy: beside an infinite fp the other one counts as far as it goes
+    back = f1 + (x - x1) / width * (f1 - f0)
+    y = op.where(op.isnan(y), op.where((x == x0) | (f0 == f1), f0, back), y)
     y = op.where(x < xp[0], fp[0] if left is None else left, y)
     return op.where(
         x >= xp[last], op.where(x > xp[last], fp[last] if right is None else right, fp[last]), y

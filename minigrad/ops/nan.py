@@ -195,14 +195,19 @@ def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str = "linea
     q = np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
+    rows, present = _rows_present(x, axis)
+    results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
+    y = results[0] if q.ndim == 0 else op.stack(results)
+    return with_axes(y, x.shape, axis, keepdims, q.shape)
+
+
+def _rows_present(x: Any, axis: Any) -> tuple[Any, Any]:
+    """The rows over the axes, and how many elements of each are not NaN."""
     rows = rows_over(x, axis)
     rows = rows.astype(float) if rows.dtype == bool else rows  # there is no False − True
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
-    present = op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
-    results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
-    y = results[0] if q.ndim == 0 else op.stack(results)
-    return with_axes(y, x.shape, axis, keepdims, q.shape)
+    return rows, op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
 
 
 def _between(rows: Any, present: Any, q: float, method: str) -> Any:
@@ -229,4 +234,9 @@ def nanpercentile(
 @composite(numpy=np.nanmedian)
 def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The median of the elements that are not NaN; half the gradient each for an even count."""
-    return _nanquantile(array_like(x), 0.5, axis, keepdims)
+    x = array_like(x)
+    rows, present = _rows_present(x, axis)
+    last = op.maximum(present - 1, 0)
+    # the mean of the two: from one a share of the way to the other, −∞ and 1 would be NaN
+    below, above = ranked(rows, last // 2), ranked(rows, (last + 1) // 2)
+    return with_axes(below * 0.5 + above * 0.5, x.shape, axis, keepdims)

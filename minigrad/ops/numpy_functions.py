@@ -146,7 +146,8 @@ def _setxor1d(a: Any, b: Any) -> Any:
 
 @_numpy(getattr(np, "unique_values", None))
 def _unique_values(x: Any) -> Any:
-    return op.unique(x)
+    """As np.unique, but NaNs are distinct from one another."""
+    return op.getitem(op.reshape(x, shape=-1), index=op.unique_all(x)[1])
 
 
 @_numpy(np.trim_zeros)
@@ -324,6 +325,11 @@ def _place(arr: Any, mask: Any, vals: Any) -> None:
 def _put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
     arr, indices = _target("put_along_axis", arr), np.asarray(_plain(indices))
     if axis is None:
+        if indices.ndim != 1:
+            raise ValueError(
+                f"np.put_along_axis: for axis=None, of arr flattened, indices is a vector, got "
+                f"shape {indices.shape}"
+            )
         return _put(arr, indices, values)
     arr[along_key(indices, axis, arr.shape)] = values
     return None

@@ -112,7 +112,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
         raise ValueError(f"cov: variables and observations are two axes, got shape {m.shape}")
     if m.ndim < 2:
         return m.reshape((1, -1))
-    return m if rowvar or m.shape[0] == 1 else m.T
+    return m if rowvar else m.T
 
 
 @composite(numpy=np.corrcoef)

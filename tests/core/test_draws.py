@@ -81,3 +81,9 @@ def test_the_state_of_a_gpu_that_has_not_drawn_waits_for_it():
         assert 3 not in mg.get_rng_state()["devices"]
     finally:
         mg.set_rng_state(state)
+
+
+@pytest.mark.parametrize("shape", [(), (20,), (5, 5)])
+def test_randint_takes_no_shape_for_a_bound(shape):
+    with pytest.raises(TypeError, match=r"randint: low and high are one number each.*size="):
+        mg.randint(10, shape)

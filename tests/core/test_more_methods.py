@@ -107,3 +107,14 @@ def test_flatten_takes_numpys_order():
     x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert x.flatten("F").tolist() == [1, 3, 2, 4]
     assert x.flatten("C").tolist() == x.flatten().tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "name", "sum mean prod var std max min argmax argmin any all take compress".split()
+)
+def test_a_method_refuses_out_in_place_of_leaving_it_unwritten(name):
+    first = {"take": ([0, 1],), "compress": ([True, False, True],)}.get(name, ())
+    method = getattr(X, name)
+    with pytest.raises(TypeError, match=rf"^{name}: out= would write"):
+        method(*first, axis=0, out=mg.zeros(3))
+    assert method(*first, axis=0, out=None).shape == method(*first, axis=0).shape

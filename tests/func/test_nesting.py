@@ -314,3 +314,19 @@ def test_a_tensor_made_of_an_argument_is_a_leaf_of_its_own(transform):
 
     transform(f)(mg.tensor([1.0, 2.0]))
     np.testing.assert_array_equal(seen[0].numpy(), [2.0, 4.0])
+
+
+LISTS = {
+    "a power": lambda x: x ** [1, 2, 3],
+    "arctan2": lambda x: np.arctan2(x, [1, 2, 3]),
+    "xlogy": lambda x: mg.xlogy([1, 2, 3], x),
+    "lerp": lambda x: mg.lerp([1, 2, 3], x, 0.5),
+}
+
+
+@pytest.mark.parametrize("f", LISTS.values(), ids=LISTS)
+def test_a_list_beside_a_dual_is_an_array(f):
+    x, t = mg.tensor([0.3, 0.6, 0.9]), mg.tensor([1.0, 2.0, 3.0])
+    _, along = jvp(f, (x,), (t,))
+    gradient = grad(lambda x: f(x).sum())(x)
+    np.testing.assert_allclose(along.numpy(), (gradient * t).numpy())

@@ -114,3 +114,18 @@ def test_coordinates_may_be_whole_numbers_without_a_sign():
 def test_no_difference_leaves_the_array_without_its_edges():
     y = mg.diff(mg.tensor([1.0, 2.0]), n=0, prepend=mg.tensor([0.0]))
     np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("x", [-1.0, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("fp", [[-np.inf, 1, 2], [0, np.inf, np.inf], [0, 5, -np.inf]])
+def test_interp_beside_an_infinite_value_is_numpys(x, fp):
+    y = mg.interp(x, [0.0, 1.0, 2.0], mg.tensor(fp))
+    np.testing.assert_array_equal(y.numpy(), np.interp(x, [0, 1, 2], fp))
+
+
+def test_one_array_of_coordinates_is_not_for_two_axes():
+    x = mg.ones((5, 5))
+    with pytest.raises(ValueError, match="one array of coordinates is of one axis"):
+        mg.gradient(x, np.arange(5.0))
+    assert mg.gradient(x, np.arange(5.0), axis=0).shape == (5, 5)

@@ -360,3 +360,18 @@ def test_degrees_have_numpys_dtypes_and_no_complex_ones(f):
         assert y.dtype == f(x).dtype and np.array_equal(y, f(x))
     with pytest.raises(TypeError, match=r"(deg2rad|rad2deg)\(x: complex128"):
         f(mg.tensor([1j]))
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "h", "H", "i", "q", "e", "f", "d"])
+def test_sinc_has_numpys_dtype(dtype):
+    x = np.array([0, 1, 1], dtype)
+    y = mg.sinc(mg.tensor(x))
+    assert y.dtype == np.sinc(x).dtype
+    np.testing.assert_allclose(y.numpy(), [1, 0, 0])
+
+
+@pytest.mark.parametrize("exponent", [True, False])
+def test_a_truth_as_an_exponent_is_1_or_0(exponent):
+    x = mg.tensor([0.3, -0.6], requires_grad=True)
+    (x**exponent).sum().backward()
+    assert x.grad.tolist() == [float(exponent)] * 2

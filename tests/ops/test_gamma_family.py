@@ -66,3 +66,17 @@ def test_the_slope_of_pseudo_huber_in_delta_keeps_its_digits_for_small_residuals
     delta = mg.tensor(1.0, requires_grad=True)
     g = mg.grad(mg.special.pseudo_huber(delta, 1e-5), delta)
     np.testing.assert_allclose(g.item(), 2.5e-21, rtol=1e-9)  # r⁴/4δ³
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_polygamma_far_below_zero_is_mpmaths(order):
+    x = np.array([-101.25, -150.5, -1234.4375, -99999.625])
+    expected = [float(mpmath.polygamma(order, mpmath.mpf(v))) for v in x]
+    np.testing.assert_allclose(mg.polygamma(order, mg.tensor(x)).numpy(), expected, rtol=1e-11)
+
+
+def test_the_slope_of_digamma_far_below_zero_takes_no_steps_up_from_there():
+    x = mg.tensor([-1e15 + 0.25, -1e12 + 0.5, -200.0, 3.0], requires_grad=True)
+    mg.digamma(x).sum().backward()  # SciPy's zeta would take 10¹⁵ steps
+    np.testing.assert_allclose(x.grad, [2 * np.pi**2, np.pi**2, np.inf, np.pi**2 / 6 - 1.25])
+    np.testing.assert_allclose(mg.special.zeta(2.0, x.detach()), x.grad)

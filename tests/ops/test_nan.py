@@ -140,3 +140,12 @@ def test_a_mean_of_fractions_is_not_taken_of_whole_parts(f):
     with pytest.raises(TypeError, match="nanmean: dtype=int64 would cut off the fractions"):
         f(x, dtype=np.int64)
     assert f(x.astype(np.float32), dtype=np.float64).dtype == np.float64
+
+
+@pytest.mark.parametrize("x", [[-np.inf] * 2, [-np.inf, 1], [1, np.inf], [np.nan, np.inf, np.inf]])
+def test_the_nanmedian_of_infinities_is_numpys(x):
+    assert mg.nanmedian(mg.tensor(x)).item() == np.nanmedian(x)
+
+
+def test_the_nanmedian_of_two_infinities_of_both_signs_is_nan():
+    assert np.isnan(mg.nanmedian(mg.tensor([-np.inf, np.inf, np.nan])).item())

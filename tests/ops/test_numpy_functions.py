@@ -177,3 +177,25 @@ def test_between_the_ends_numbers_of_python_are_weak(f):
         assert f(x, 3, 4).dtype == f(3.0, x, 4).dtype == f(x, x, 4).dtype == dtype
     small = np.array([1, 2], np.int8)
     assert f(mg.tensor(small), 3, 4).dtype == np.float64
+
+
+def test_unique_values_keeps_each_nan_and_the_gradient():
+    x = mg.tensor([np.nan, 2.0, np.nan, 1.0, 2.0], requires_grad=True)
+    y = mg.ops.numpy_functions._unique_values(x)
+    np.testing.assert_array_equal(y.numpy(), np.unique(x.detach().numpy(), equal_nan=False))
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 1, 1, 1, 0]
+
+
+def test_put_along_axis_none_takes_a_vector_of_places():
+    x = mg.zeros((2, 3))
+    with pytest.raises(ValueError, match="indices is a vector, got shape \\(2, 1\\)"):
+        np.put_along_axis(x, np.array([[0], [1]]), 1.0, axis=None)
+
+
+def test_tolerances_may_be_tensors():
+    a, b, atol = mg.tensor([1.0, 2.0]), mg.tensor([1.0, 2.1]), mg.tensor([0.2, 0.01])
+    assert np.isclose(a, b, atol=atol).tolist() == [True, False]
+    assert np.allclose(a, b, rtol=mg.tensor(0.5))
+    with pytest.raises(ValueError, match="broadcast"):
+        np.isclose(a, b, atol=mg.ones(3))

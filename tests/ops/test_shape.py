@@ -366,3 +366,10 @@ def test_a_pad_that_turns_x_over_is_numpys(mode, shape, widths):
         assert y.dtype == dtype
         assert np.array_equal(y.numpy(), np.pad(x, widths, mode=mode, reflect_type="odd"))
     assert gradcheck(lambda x: mg.pad(x, widths, mode=mode, reflect_type="odd"), leaf(x))
+
+
+@pytest.mark.parametrize("mode", ["linear_ramp", "edge", "mean"])
+def test_an_empty_axis_cannot_be_continued(mode):
+    with pytest.raises(ValueError, match="empty axis 0"):
+        mg.pad(mg.zeros((0, 3)), ((1, 1), (0, 0)), mode=mode)
+    assert mg.pad(mg.zeros((0, 3)), ((0, 0), (1, 1)), mode=mode).shape == (0, 5)

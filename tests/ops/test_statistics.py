@@ -134,3 +134,8 @@ def test_the_covariance_of_doubles_keeps_its_digits_beside_weights_in_float32():
     x, w = np.array([1.1, 2.3, -0.7]), np.array([0.3, 0.9, 0.1], np.float32)
     expected = np.cov(x, aweights=w)
     np.testing.assert_allclose(mg.cov(mg.tensor(x), aweights=mg.tensor(w)), expected, rtol=1e-14)
+
+
+def test_one_row_of_observations_in_columns_is_as_many_variables():
+    x = [[1.0, 2.0, 4.0]]
+    assert mg.cov(mg.tensor(x), rowvar=False, ddof=0).tolist() == np.zeros((3, 3)).tolist()

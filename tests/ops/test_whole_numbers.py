@@ -95,7 +95,7 @@ def test_a_density_of_whole_weights_is_divided_by_the_widths_of_its_bins():
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_functions_of_8_bit_numbers_reach_beyond_float16(dtype):
     x = np.array([2, 20], dtype)
-    for name in ("gamma", "i0", "sinc"):
+    for name in ("gamma", "i0"):
         f = getattr(mg.special, name)
         y = f(mg.tensor(x))
         assert y.dtype == np.float32, name

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...core.primitive import composite, elementwise, primitive
+from ..axes import constant_array
 from .support import zero
 
 __all__ = [
@@ -58,7 +59,8 @@ nextafter = elementwise(
 
 @primitive(numpy=np.isclose, differentiable=False)
 def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
-    """y = |a − b| <= atol + rtol |b|, no gradient"""
+    """y = |a − b| <= atol + rtol |b|, no gradient; the tolerances are constants"""
+    rtol, atol = constant_array(rtol, "rtol"), constant_array(atol, "atol")
     return np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 

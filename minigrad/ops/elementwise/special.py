@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from operator import index
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
 from .. import logistic, normal
+from ..axes import module_of
 from ..in_place import filled_by
 from .complex_polygamma import complex_polygamma
 from .selection import keep
@@ -133,7 +135,32 @@ erfinv = elementwise(
 # -- the gamma family ------------------------------------------------------------------------
 
 
-_zeta = special_function("zeta")  # ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
+_zeta_upwards = special_function("zeta")  # ψ⁽ⁿ⁾(x) = (−1)ⁿ⁺¹ n! ζ(n + 1, x)
+_FAR_BELOW = -100  # from a q < 0 SciPy goes up in steps of 1: from −1e9 that took half a minute
+
+
+def _cotangent(part: Any) -> Any:
+    """cot π part for −½ ≤ part ≤ ½, exactly 0 at the ends."""
+    size = np.abs(part)
+    y = np.where(size > 0.25, np.tan(np.pi * (0.5 - size)), 1 / np.tan(np.pi * size))
+    return np.where(part < 0, -y, y)
+
+
+def _zeta(s: float, q: Any) -> Any:
+    """ζ(s, q); of q far below 0 and whole s by ψ⁽ⁿ⁾(1 − q) (−1)ⁿ − ψ⁽ⁿ⁾(q) = π dⁿ/dqⁿ cot πq."""
+    far = (q < _FAR_BELOW) & (q > -np.inf)
+    if not float(s).is_integer() or (module_of(q) is np and not far.any()):
+        return _zeta_upwards(s, q)
+    n, q = int(s) - 1, q.astype(np.float64)
+    y = _zeta_upwards(s, np.where(far, 1 - q, q))
+    derivative = np.polynomial.Polynomial([0.0, 1.0])  # dⁿ/dzⁿ cot z, a polynomial in cot z
+    for _ in range(n):
+        derivative = -derivative.deriv() * np.polynomial.Polynomial([1.0, 0.0, 1.0])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # at the poles; NaN is NaN
+        cot = _cotangent(q - np.rint(q))
+        turns = reduce(lambda p, a: p * cot + a, derivative.coef[::-1])
+        mirrored = y + np.pi**s / math.factorial(n) * turns
+    return np.where(far, (-1) ** n * mirrored, y)
 
 
 @primitive(kind="elementwise")

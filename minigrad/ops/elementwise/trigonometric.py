@@ -86,12 +86,17 @@ def _sin_pi(x: Any, quarters: int = 0) -> Any:
 
 
 @primitive(kind="elementwise", numpy=np.sinc)
-@in_float32
 def sinc(x):
     """y = sin(πx)/(πx), 1 at 0 ;  every derivative is finite there: 0, −π²/3, 0, π⁴/5 ...
 
     Right to 4 ULP for x of any size; np.sinc, which rounds πx first, is not.
     """
+    x = x if hasattr(x, "dtype") else np.asarray(x)
+    return _sinc(x.astype(np.float64) if x.dtype.kind in "biu" else x)  # small ones too, as NumPy
+
+
+@in_float32
+def _sinc(x):
     zero = x == 0
     y = _sin_pi(x) / math.pi / np.where(zero, 1, x)
     return np.where(zero, 1, y + 0)  # + 0: at every other whole number 0, not −0

@@ -44,22 +44,31 @@ def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
 def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     """x with `values` put in before the places obj along axis (None: of x flattened)
 
-    obj: a number, a slice or numbers (n,); values broadcast to as many slices as go in.
+    obj: a number, a slice or numbers (n,); values broadcast to as many slices as go in, which for
+    one place are as many as values has along axis.
     """
     x, axis = _flat(x, axis)
     values = array_beside(values, x)
     values = op.reshape(values, shape=(*(1,) * (x.ndim - values.ndim), *values.shape))
-    obj = on_host(constant_array(obj, "obj")) if not isinstance(obj, slice | int) else obj
-    if np.ndim(obj) == 0 and not isinstance(obj, slice):
-        values = op.moveaxis(values, 0, axis)  # NumPy: one place takes all of values' first axis
-        count = values.shape[axis]
-    else:
-        count = len(range(*obj.indices(x.shape[axis]))) if isinstance(obj, slice) else np.size(obj)
+    n = x.shape[axis]
+    places = _places(obj, n)
+    if places.ndim == 0:
+        values = op.moveaxis(values, 0, axis)  # NumPy: one number takes all of values' first axis
+    count = values.shape[axis] if places.size == 1 else places.size
     shape = (*x.shape[:axis], count, *x.shape[axis + 1 :])
     values = op.broadcast_to(op.astype(values, dtype=x.dtype), shape=shape)
-    n = x.shape[axis]
-    order = np.insert(np.arange(n), obj, np.arange(n, n + count))
+    order = np.insert(np.arange(n), places, np.arange(n, n + count))
     return op.take(op.concatenate([x, values], axis=axis), constant_like(order, x), axis=axis)
+
+
+def _places(obj: Any, n: int) -> np.ndarray:
+    """What obj names of an axis of n elements, as np.insert reads it."""
+    if isinstance(obj, slice):
+        return np.arange(*obj.indices(n))
+    places = np.asarray(on_host(constant_array(obj, "obj")))
+    if places.dtype == bool and places.ndim == 1:
+        return np.flatnonzero(places)
+    return places.astype(np.intp) if isinstance(obj, list | tuple) and not places.size else places
 
 
 @composite(numpy=np.delete)
@@ -105,6 +114,11 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 
     a and the choices broadcast. mode "raise", "wrap" or "clip": numbers beyond the last choice.
     """
+    if not len(choices):
+        raise ValueError("choose: needs at least one choice")
+    if any(type(c) in (int, float, complex) for c in choices):  # weak beside the arrays' dtypes
+        dtype = np.result_type(*[getattr(c, "dtype", c) for c in choices])
+        choices = [np.asarray(c, dtype) if type(c) in (int, float, complex) else c for c in choices]
     choices = op.broadcast_arrays(*choices)
     a = _beside(array_like(a), choices[0])
     shape = np.broadcast_shapes(a.shape, choices[0].shape)

@@ -22,6 +22,10 @@ def bordered(x: Any, widths: tuple, mode: str, value: Any) -> Any:
     side = _ramp if mode == "linear_ramp" else _statistic(getattr(op, _STATISTICS[mode]))
     for axis, ((before, after), (low, high)) in enumerate(zip(widths, values, strict=True)):
         if before or after:
+            if x.shape[axis] == 0:
+                raise ValueError(
+                    f"pad: mode={mode!r} has nothing to go by on the empty axis {axis} of {x.shape}"
+                )
             turned = op.flip(x, axis=axis)
             left = side(x, axis, before, low)
             right = op.flip(side(turned, axis, after, high), axis=axis)
