@@ -76,7 +76,7 @@ def irdft_dx(g, n, axes, norm):
 
 def _twice_in_spectrum(x: Any, n: int, axis: int) -> Any:
     """Where along `axis` a frequency of a length-n spectrum has a conjugate elsewhere in it."""
-    k = module_of(x).arange(n // 2 + 1).reshape((-1, *(1,) * (x.ndim - 1 - axis)))
+    k = module_of(x).arange(n // 2 + 1).reshape((-1, *(1,) * (x.ndim - 1 - axis % x.ndim)))
     return (k > 0) & (2 * k < n)
 
 

@@ -41,7 +41,12 @@ def check_direction(
     """
     x, u, v = pack(xs), pack(us), pack(vs)
     g = pack(function.vjp(xs, vs))
-    ju = slope(as_vectors(function, xs), x, u)
+    try:
+        ju = slope(as_vectors(function, xs), x, u)
+    except Exception as error:
+        raise Inconclusive(
+            f"{what}: the function refuses arguments near these: {error!r}"
+        ) from error
     _require_finite(ju, g, what)
     numeric, analytic = float(v @ ju.value), float(g @ u)
     scale = length(v * ju.value)

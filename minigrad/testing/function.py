@@ -51,6 +51,16 @@ class Function:
         """The results as arrays; nothing is recorded."""
         return [as_array(y) for y in self.call([Tensor(x) for x in xs])]
 
+    def value_or_refusal(self, xs: Sequence[Any]) -> Arrays | None:
+        """The value; None where fn refuses xs, by raising whatever it raises.
+
+        Refusing is the call's business alone: a derivative that raises after it is wrong.
+        """
+        try:
+            return self.value(xs)
+        except Exception:
+            return None
+
     def record(self, xs: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
         """(leaves, results) of a recorded call."""
         leaves = self.leaves(xs)

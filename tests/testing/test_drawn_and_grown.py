@@ -75,6 +75,63 @@ def test_k25_grows_every_axis_dtype_and_size_at_the_full_level(rules, fields):
         assert outcome.status == status, outcome
 
 
+def raising_rule(where):
+    def rule(g, x):
+        if where(x):
+            raise ValueError("a block of the rule does not fit")
+        return g[..., None] * (2 * x)
+
+    return {"x": rule}
+
+
+def rows(rng, dtype):
+    yield Sample("rows", (rng.standard_normal((3, 4)).astype(dtype),))
+
+
+def sum_of_squares(x):
+    return np.sum(np.square(x), -1)
+
+
+@pytest.mark.parametrize(
+    "check, where",
+    [
+        ("K25", lambda x: x.size > 60_000),
+        ("K25", lambda x: 100 < x.size < 60_000),
+        ("K27", lambda x: np.abs(x).max() > 4),
+    ],
+    ids=["large", "on the way to large", "large values"],
+)
+def test_a_rule_that_raises_where_the_op_gave_a_value_is_wrong(check, where):
+    right = outcome_of(check, sum_of_squares, raising_rule(lambda x: False), rows)
+    assert right.status == "pass"
+    wrong = outcome_of(check, sum_of_squares, raising_rule(where), rows)
+    assert "a block of the rule does not fit" in message(wrong)
+
+
+def test_an_op_may_refuse_large_arguments_by_its_call():
+    def small_alone(x):
+        if x.size > 1_000:
+            raise ValueError("at most 1,000 elements")
+        return sum_of_squares(x)
+
+    outcome = outcome_of("K25", small_alone, raising_rule(lambda x: x.size > 1_000), rows)
+    assert (outcome.status, outcome.failures) == ("n/a", [])
+
+
+def test_a_large_sample_that_the_op_refuses_is_a_failure():
+    def small_alone(x):
+        if x.size > 1_000:
+            raise ValueError("at most 1,000 elements")
+        return sum_of_squares(x)
+
+    def large(rng, dtype):
+        yield Sample("large", (rng.standard_normal((30, 40)).astype(dtype),))
+
+    right = raising_rule(lambda x: False)
+    assert outcome_of("K25", sum_of_squares, right, rows, large=large).status == "pass"
+    assert "at most 1,000" in message(outcome_of("K25", small_alone, right, rows, large=large))
+
+
 def lacking(package):
     def forward(x):
         raise ImportError(f"sin comes from {package}.special, which is not installed")

@@ -122,13 +122,14 @@ def _as_one_by_one(
     """Value and gradient of the batch, of the examples so many times in turn, against those of its
     examples; for one cotangent or many."""
     n = len(examples)
-    pairs = zip(examples, vs * n if len(vs) == 1 else vs, strict=True)
     try:
-        expected = [(f.value(f.xs), f.vjp(f.xs, v)) for f, v in pairs]
+        results = [f.value(f.xs) for f in examples]
     except Exception as error:
         raise DoesNotApply(f"another example is outside the op's domain ({error})") from error
-    if any(y.shape != v.shape for values, _ in expected for y, v in zip(values, vs[0])):
+    if any(y.shape != v.shape for ys in results for y, v in zip(ys, vs[0])):
         raise DoesNotApply("the shape of the result depends on values")
+    pairs = zip(examples, vs * n if len(vs) == 1 else vs, strict=True)
+    expected = [(ys, f.vjp(f.xs, v)) for ys, (f, v) in zip(results, pairs, strict=True)]
     values, gradients, alone = _under_vmap(examples * times, batched, vs * times)
     function, what = examples[0], f"with arguments {[*batched]} batched"
     for k, (ys, gs) in enumerate(expected):

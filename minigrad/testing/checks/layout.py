@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, differentiated
-from ..errors import GradcheckError
 from ..function import Function, as_array, as_tensors, is_smooth_array, pulled_back
 from ..layouts import layouts, repeated
 from ..numeric import normal
@@ -44,11 +43,13 @@ def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int
     count = 0
     for name, flat in [*repeated(x)][0 if case.context.full else -1 :]:
         try:
-            expected = all_of(case, _with(case.sample.args, i, flat.copy()))
-        except GradcheckError:
-            raise
+            case.call(*as_tensors(_with(case.sample.args, i, flat.copy())))
         except Exception:
             continue  # outside of the op's domain, as a matrix of equal rows
+        try:
+            expected = all_of(case, _with(case.sample.args, i, flat.copy()))
+        except np.linalg.LinAlgError:
+            continue  # of which some have a value and no derivative
         found = all_of(case, _with(case.sample.args, i, flat))
         count += same(case, expected, found, f"argument {i} {name}", sizes, _largest(expected))
     return count

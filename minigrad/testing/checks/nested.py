@@ -25,12 +25,11 @@ def under_two(examples: list[Function], vs: Arrays, us: Arrays) -> int:
     from ... import func
 
     function = examples[0]
-    try:
-        values = [f.value(f.xs) for f in examples]
-        pulled = [f.vjp(f.xs, vs) for f in examples]
-        pushed = [f.jvp(f.xs, us) for f in examples]
-    except Exception:
+    values = [f.value_or_refusal(f.xs) for f in examples]
+    if None in values:
         return 0
+    pulled = [f.vjp(f.xs, vs) for f in examples]
+    pushed = [f.jvp(f.xs, us) for f in examples]
     if any(y.shape != v.shape for ys in values for y, v in zip(ys, vs, strict=True)):
         return 0  # the shape depends on values
     n = len(function.xs)

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..case import Context, differentiated, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
-from ..errors import DoesNotApply, GradcheckError, Inconclusive, Skipped
+from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import ROUNDING, STEP, normal
 from ..spec import OpSpec, Sample
@@ -53,9 +53,12 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
     rng, count = context.rng(spec.name, "K27", sample.name), 0
     for what, xs in points(function.xs, rng):
         what = f"{sample.name} {what}"
+        ys = function.value_or_refusal(xs)
+        if not ys or not all(np.isfinite(y).all() for y in ys):
+            continue
         try:
             us, vs = random_pair(function, xs, rng)
-            if not (us and vs and all(np.isfinite(y).all() for y in function.value(xs))):
+            if not us or not vs:
                 continue
             try:
                 check_direction(function, xs, us, vs, what)
@@ -63,10 +66,8 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
             except Inconclusive:
                 pass  # at kinks both modes still have one convention
             require_modes_agree(spec, function, xs, us, vs, what)
-        except (GradcheckError, Skipped):
-            raise
-        except Exception:
-            continue  # values that the op refuses
+        except np.linalg.LinAlgError:
+            continue  # a singular matrix, which has no derivative
     return count
 
 

@@ -12,7 +12,7 @@ from ..function import Function
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .base import check
-from .sizes import along_a_direction, as_reference_or_error, first_sample, resized
+from .sizes import along_a_direction, as_reference_or_error, first_sample, resized, takes
 
 BROADCASTS = (
     (), (1,), (3,), (0,), (1, 1), (1, 3), (2, 1), (2, 3), (4, 1, 1), (4, 2, 1), (4, 2, 3), (2, 0),
@@ -111,7 +111,7 @@ def taken(spec: OpSpec, context: Context, args: tuple, sample: Sample, what: str
         _, ys = function.record(function.xs)
     except Exception:
         return 0
-    if not any(getattr(y, "requires_grad", False) for y in ys):
+    if not any(getattr(y, "requires_grad", False) for y in ys) or not takes(function):
         return 0
     along_a_direction(spec, context, args, sample.params, f"{sample.name}, {what}")
     return 1
