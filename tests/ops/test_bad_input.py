@@ -61,7 +61,7 @@ CASES = [
     (lambda: mg.cross_entropy(one((2, 3)), np.array([0, 3])), ValueError,
      r"indices from 0 to 3, but x \(2, 3\) has 3 classes.*ignore_index=-100"),
     (lambda: mg.cross_entropy(one((2, 3)), one((2, 3)), one(2)), ValueError,
-     r"weight must have shape \(3,\), one a class, got \(2,\)"),
+     r"weight must have shape \(3,\), one entry for each class, got \(2,\)"),
     (lambda: mg.cross_entropy(one((2, 3)), index, label_smoothing=2), ValueError,
      "cross_entropy: label_smoothing is a share, from 0 to 1; got 2"),
     (lambda: mg.cross_entropy(one((2, 3), int), index), ValueError,
