@@ -3,7 +3,7 @@
 A rule is a few of NumPy's words; on a GPU each word would be a kernel of its own, with its result
 written to memory and read again. Here the rule is run once on symbols (trace.py), the product with
 the cotangent included, and compiled. What cannot be one kernel runs as it stands. On the
-host it is the same while mg.accelerate is on (compiled/), with loops in the place of kernels.
+host it is the same while mg.accelerate is on (compiled/), with loops in place of kernels.
 """
 
 from typing import Any

@@ -241,7 +241,7 @@ class _Unstructured(_ByAmount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes elements by chance."""
+    """Prunes elements at random."""
 
     def importance(self, t: Tensor) -> Tensor:
         return create.rand(*t.shape, device=t.device)
@@ -282,7 +282,7 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices by chance."""
+    """Prunes slices at random."""
 
     def importance(self, rows: Any, device: str) -> Any:
         return create.rand(len(rows), device=device).data
