@@ -182,6 +182,7 @@ class profile(metaclass=CalledFirst):
                 self.reset()
 
     def graph_ready(self, order: list, roots: list) -> None:
+        """A backward begins: see core/events.py."""
         with self._lock:
             self._set_running(self._running + 1)
         if self.memory is not None:
@@ -189,6 +190,7 @@ class profile(metaclass=CalledFirst):
             self._leaves[threading.get_ident()] = leaves
 
     def graph_done(self, error: BaseException | None) -> None:
+        """It has ended."""
         with self._lock:
             self._set_running(max(0, self._running - 1))
         if self.memory is not None:
