@@ -302,7 +302,7 @@ class profile(metaclass=CalledFirst):
             return bundle_of_text(f"profile: no table ({type(error).__name__})")
 
     def table(self, top: int = 40) -> str:
-        """The rows as plain text for 80 columns; those behind the first `top` in one line."""
+        """The rows as plain text for 80 columns; those after the first `top` in one line."""
         return profile_table.text(
             self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )

@@ -207,8 +207,8 @@ class _ByAmount(BasePruningMethod):
             raise TypeError(f"{type(self).__name__}: amount is a number, got {describe(amount)}")
         if not (amount >= 0 if whole else 0 <= amount <= 1):
             raise ValueError(
-                f"{type(self).__name__}: amount={amount!r} must be a share from 0 to 1 or, as an "
-                "int, a number of them"
+                f"{type(self).__name__}: amount={amount!r} must be a fraction from 0 to 1 or, "
+                "as an int, a number of elements"
             )
         self.amount = amount
 

@@ -63,7 +63,7 @@ CASES = [
     (lambda: mg.cross_entropy(one((2, 3)), one((2, 3)), one(2)), ValueError,
      r"weight must have shape \(3,\), one entry for each class, got \(2,\)"),
     (lambda: mg.cross_entropy(one((2, 3)), index, label_smoothing=2), ValueError,
-     "cross_entropy: label_smoothing is a share, from 0 to 1; got 2"),
+     "cross_entropy: label_smoothing must be from 0 to 1, got 2"),
     (lambda: mg.cross_entropy(one((2, 3), int), index), ValueError,
      r"cross_entropy: x must hold floats \(N, C, ...\).*got int64 \(2, 3\)"),
     (lambda: mg.nll(one((2, 3)), one(2)), TypeError,

@@ -4,7 +4,7 @@
     layer.weight                # computed from weight_orig, a parameter, and weight_mask, a buffer
     remove(layer, "weight")     # the parameter again, with zeros in it
 
-An amount is how many to prune: a share from 0 to 1, or as an int a number of them. A tensor that is
+An amount is how many to prune: a fraction from 0 to 1, or an int, the number. A tensor that is
 pruned again keeps the zeros that it has, and the amount counts among what is left.
 """
 
