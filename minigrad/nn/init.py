@@ -123,7 +123,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) 
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator = None
 ) -> Tensor:
-    """Normal with standard deviation std; a fraction `sparsity` of each column is 0: Martens, 2010"""
+    """Normal, deviation std, with a fraction `sparsity` of each column set to 0. Martens, 2010"""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_ needs a matrix, got shape {tensor.shape}")
     rows, columns = tensor.shape
