@@ -16,13 +16,13 @@ _SINGULAR = {4: 1e3, 8: 1e6}  # by bytes of a float: eigenvalues up to so many �
 
 
 class _Dirichlet:
-    """The Dirichlet distribution on shares x (d,) or (d, n), as columns, that add up to 1.
+    """The Dirichlet distribution on proportions x (d,) or (d, n), as columns, that add up to 1.
 
     ValueError, as in SciPy, where they do not (to the square root of the dtype's ε), or are
-    negative. The derivative in x is the formula's, as if the shares were free; make them by softmax
-    to stay where they add up to 1. At a share of 0 it is the limit from inside, the others held:
-    ±∞ for logpdf; for pdf 0 where α_i > 2, finite where α_i = 2, ±∞ below; 0 where α_i = 1. With
-    two such shares pdf is 0 if one has α_i > 1, and so is its gradient along the other.
+    negative. The derivative in x is the formula's, as if the proportions were free; make them by
+    softmax to stay where they add up to 1. At a proportion of 0 it is the limit from inside, the
+    others held: ±∞ for logpdf; for pdf 0 where α_i > 2, finite where α_i = 2, ±∞ below; 0 where
+    α_i = 1. With two of these pdf is 0 if one has α_i > 1, and so is its gradient along the other.
     """
 
     def logpdf(self, x: Any, alpha: Any) -> Any:

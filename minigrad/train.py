@@ -1,9 +1,9 @@
-"""A training loop for those who need nothing special: epochs, validation, checkpoints, progress.
+"""A training loop for the usual case: epochs, validation, checkpoints, progress.
 
     trainer = mg.train.Trainer(model, mg.cross_entropy, optimizer, metrics={"accuracy": accuracy})
     history = trainer.fit(train_loader, validation_loader, epochs=10)
 
-What it does for a batch stands in `train_step`; a subclass changes that, callbacks add to the rest.
+What happens with a batch is in `train_step`, which a subclass may override; callbacks see the rest.
 """
 
 import math
@@ -30,13 +30,28 @@ def accuracy(y: Tensor, target: Any) -> float:
 
 
 class Callback:
-    """What may be done along the way; a subclass defines some of these."""
+    """Functions that Trainer.fit calls as it goes; a subclass defines those it needs.
 
-    def on_fit_start(self, trainer: "Trainer") -> None: ...
-    def on_epoch_start(self, trainer: "Trainer") -> None: ...
-    def on_batch_end(self, trainer: "Trainer", loss: float) -> None: ...
-    def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None: ...
-    def on_fit_end(self, trainer: "Trainer") -> None: ...
+    One that has a state_dict and a load_state_dict is saved in checkpoints too.
+    """
+
+    def on_fit_start(self, trainer: "Trainer") -> None:
+        """Before the first epoch, after a checkpoint was loaded (resume=True)."""
+
+    def on_epoch_start(self, trainer: "Trainer") -> None:
+        """Before the first batch of an epoch; trainer.epoch epochs are done."""
+
+    def on_batch_end(self, trainer: "Trainer", loss: float) -> None:
+        """After the step on a batch, which had this loss."""
+
+    def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None:
+        """After validation and the schedule's step. `numbers` is the epoch's entry of history.
+
+        Setting trainer.should_stop ends the training here.
+        """
+
+    def on_fit_end(self, trainer: "Trainer") -> None:
+        """After the last epoch; not called where fit ends with an exception."""
 
 
 class EarlyStopping(Callback):
@@ -62,6 +77,7 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None:
+        """Compare the epoch's number with the best; stop when patience is used up."""
         value = self.sign * _chosen(numbers, self.monitor, "EarlyStopping")
         if value < self.best - self.min_delta:
             self.best, self.waited = value, 0
@@ -70,9 +86,11 @@ class EarlyStopping(Callback):
             trainer.should_stop |= self.waited > self.patience
 
     def state_dict(self) -> dict[str, Any]:
+        """The best value so far and how many epochs have passed since."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state."""
         self.best, self.waited = state["best"], state["waited"]
 
 
@@ -239,18 +257,20 @@ class Trainer:
 
 
 class Average:
-    """A mean of numbers, each with its weight."""
+    """A running weighted mean."""
 
     def __init__(self) -> None:
         self.total = 0.0
         self.weight = 0.0
 
     def add(self, value: float, weight: float) -> None:
+        """Take in one number."""
         self.total += value * weight
         self.weight += weight
 
     @property
     def mean(self) -> float:
+        """Σ weight · value / Σ weight; NaN before the first number."""
         return self.total / self.weight if self.weight else math.nan
 
 

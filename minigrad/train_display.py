@@ -34,6 +34,7 @@ class Plain(Silent):
     """One line an epoch, for logs and where rich is not installed."""
 
     def finish(self, numbers: dict[str, float]) -> None:
+        """Print the epoch's line."""
         print(line(self.epoch, self.epochs, numbers), flush=True)
 
 
@@ -46,15 +47,18 @@ class Bar(Silent):
         self.task: Any = None
 
     def start(self, epoch: int, batches: int | None) -> None:
+        """Put a new bar in place of the last epoch's."""
         super().start(epoch, batches)
         if self.task is not None:
             self.progress.remove_task(self.task)
         self.task = self.progress.add_task(f"epoch {epoch}/{self.epochs}", total=batches, loss="")
 
     def advance(self, loss: float) -> None:
+        """Move the bar by one batch and show its loss."""
         self.progress.update(self.task, advance=1, loss=f"loss {loss:.4g}")
 
     def finish(self, numbers: dict[str, float]) -> None:
+        """Print the epoch's line above the bar."""
         self.progress.console.print(line(self.epoch, self.epochs, numbers), highlight=False)
 
 

@@ -49,6 +49,7 @@ class GradScaler:
         self._seen: dict[int, tuple[Optimizer, str, bool]] = {}  # id -> (it, stage, found Inf)
 
     def is_enabled(self) -> bool:
+        """Whether losses are scaled at all."""
         return self._enabled
 
     def get_scale(self) -> float:
@@ -56,25 +57,31 @@ class GradScaler:
         return self._scale if self._enabled else 1.0
 
     def get_growth_factor(self) -> float:
+        """The factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, value: float) -> None:
+        """Set the factor by which the scale grows; ValueError unless it is above 1."""
         if not value > 1:
             raise ValueError(f"GradScaler: growth_factor must be above 1, got {value}")
         self._growth_factor = float(value)
 
     def get_backoff_factor(self) -> float:
+        """The factor by which the scale shrinks after an Inf or NaN."""
         return self._backoff_factor
 
     def set_backoff_factor(self, value: float) -> None:
+        """Set the factor by which the scale shrinks; ValueError unless it is between 0 and 1."""
         if not 0 < value < 1:
             raise ValueError(f"GradScaler: backoff_factor must be between 0 and 1, got {value}")
         self._backoff_factor = float(value)
 
     def get_growth_interval(self) -> int:
+        """How many updates in a row without Inf or NaN it takes for the scale to grow."""
         return self._growth_interval
 
     def set_growth_interval(self, value: int) -> None:
+        """Set that number of updates; ValueError unless it is 1 or more."""
         if value < 1:
             raise ValueError(f"GradScaler: growth_interval must be 1 or more, got {value}")
         self._growth_interval = int(value)

@@ -137,5 +137,5 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> Any:
 
 
 def svdvals(x: Any, /) -> Any:
-    """The singular values, falling."""
+    """The singular values in descending order."""
     return op.svdvals(x)

@@ -50,7 +50,7 @@ def weak_scalars(values: list) -> list:
 
 
 def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
-    """Static parameters with Python's whole numbers for NumPy's, also those in a tuple.
+    """Static parameters with Python's integers for NumPy's, also those in a tuple.
 
     A rule that negates or adds them must not wrap round: -np.uint8(1) is 255.
     """
@@ -63,7 +63,7 @@ def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def plain_number(value: Any) -> Any:
-    """Python's whole number for one of NumPy's, also in a tuple; anything else as it is."""
+    """Python's integer for one of NumPy's, also in a tuple; anything else as it is."""
     if type(value) is tuple:
         return tuple(map(plain_number, value))
     return int(value) if type(value) in _WHOLE else value

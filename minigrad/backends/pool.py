@@ -44,7 +44,7 @@ def _default() -> int:
             return int(given)
         if given and name.startswith("MINIGRAD") and sys.stderr is not None:
             with suppress(OSError, ValueError):  # as of other variables: a line, and no error
-                said = f"{name} is a whole number ≥ 1, got {given[:40]!r}; it is ignored"
+                said = f"{name} is an integer ≥ 1, got {given[:40]!r}; it is ignored"
                 print(f"minigrad: {said}", file=sys.stderr)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -66,12 +66,12 @@ def set_num_threads(n: int) -> None:
     """
     global _count
     if not is_count(n):
-        raise ValueError(f"set_num_threads: n must be a whole number ≥ 1, got {n!r}")
+        raise ValueError(f"set_num_threads: n must be an integer ≥ 1, got {n!r}")
     _count = int(n)
 
 
 def is_count(n: Any) -> bool:
-    """Whether n can be a number of threads: Python's or NumPy's whole numbers from 1 on."""
+    """Whether n can be a number of threads: Python's or NumPy's integers from 1 on."""
     return isinstance(n, Integral) and not isinstance(n, bool) and int(n) >= 1
 
 

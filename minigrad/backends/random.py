@@ -23,7 +23,7 @@ def manual_seed(seed: int) -> np.random.Generator:
         sequence = np.random.SeedSequence(seed)
     except (TypeError, ValueError) as error:
         kind = type(error)
-        raise kind(f"manual_seed: seed is a whole number, 0 or more; got {seed!r}") from None
+        raise kind(f"manual_seed: seed is an integer, 0 or more; got {seed!r}") from None
     _generator, _seed = np.random.default_rng(seed), sequence
     _on_devices.clear()
     _waiting.clear()

@@ -77,7 +77,7 @@ def expression(s: Symbol, last: str) -> str:
         if exponent in (2, 3):
             return " * ".join([args[0]] * int(exponent))
     if kind.kind in "iu" and s.op not in _OF_NUMBERS:
-        raise NotFusible(f"{s.op} of whole numbers in a loop")
+        raise NotFusible(f"{s.op} of integers in a loop")
     if s.op in CALLED:
         return f"{s.op}_{type_of(kind)}({args[0]})"
     if s.op in _WORDS:

@@ -1,4 +1,4 @@
-"""What is put in the place of a tensor's data and of its gradient: it must be numbers, and fit."""
+"""Checks of `x.data = v` and `x.grad = g`: v and g must be numbers, and fit x."""
 
 from typing import Any
 
@@ -11,17 +11,14 @@ from .graph import Leaf
 
 
 def of_numbers(array: Any) -> Any:
-    """The array itself, its bytes in the machine's order; objects, text, dates and records are
-    refused.
-    """
+    """The array in native byte order; TypeError for objects, text, dates and records."""
     if array.dtype.kind in "OSUMm" or array.dtype.names:
         raise TypeError(f"cannot make a tensor of {array.dtype} values; give numbers or booleans")
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def is_mapped(x: Any) -> bool:
-    """Whether x, a tensor, has a value for each example of a vmap that runs: its arrays have an
-    axis more than it."""
+    """Whether the tensor x has one value per example of a running vmap (a hidden batch axis)."""
     while hasattr(x, "level"):
         if x.shape != x._data.shape:
             return True
@@ -30,7 +27,7 @@ def is_mapped(x: Any) -> bool:
 
 
 def values_of(x: Any) -> Any:
-    """The array of a tensor of any level that a new tensor is to hold; under vmap there is none."""
+    """The array of a tensor of any level; TransformError under vmap, which has no single one."""
     if is_mapped(x):
         raise TransformError(
             f"mg.Tensor(x) and Parameter(x) inside vmap: x, {describe(x)}, has a value for "
@@ -44,7 +41,7 @@ def values_of(x: Any) -> Any:
 
 
 def as_data(x: Any, value: Any) -> Any:
-    """What a user sets x.data to, as an array; a leaf is told what its gradients will be like."""
+    """The array for `x.data = value`; a leaf's place takes its shape and dtype over."""
     is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
     array = of_numbers(plain_array(value))
     if not is_array:  # it goes where the tensor was
@@ -60,7 +57,7 @@ def as_data(x: Any, value: Any) -> Any:
 
 
 def require_gradient(x: Any, value: Any) -> None:
-    """An error that says what fits, unless the tensor `value` does as the gradient of x."""
+    """An error that says what fits, unless the tensor `value` can be the gradient of x."""
     fits = gradients_of(x)
     if value.shape != x.shape:
         raise ValueError(f"x.grad = a tensor {describe(value)}: {fits}; its shape is another")

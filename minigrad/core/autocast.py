@@ -143,7 +143,7 @@ class autocast(metaclass=modes.CalledFirst):
         return modes.decorated(fn, self._again)
 
     def _again(self) -> "autocast":
-        """One like this for a call of a decorated function: threads may be in it at once."""
+        """A copy for one call of a decorated function: several threads may be in it at once."""
         again = autocast(self.dtype, self.device, self.enabled, self.cache_enabled)
         again._casts = self._casts  # what self.log shows
         return again
@@ -220,7 +220,7 @@ class autocast(metaclass=modes.CalledFirst):
 def in_float32(fn: Callable) -> Callable:
     """Decorator of a function of several ops that is to run in float32 as a whole (a loss).
 
-    Under autocast its 16-bit arguments are cast; else it costs one look.
+    Under autocast its 16-bit arguments are cast; otherwise the decorator costs one attribute read.
     """
 
     @functools.wraps(fn)
@@ -282,5 +282,5 @@ _AS_IT_IS = nullcontext()
 
 
 def paused() -> AbstractContextManager:
-    """For the engine: a backward runs in the dtypes of its forward, whatever is around it."""
+    """For the engine: autocast off, since a backward runs in the dtypes of its forward."""
     return _AS_IT_IS if modes.state.autocast is None else _without()

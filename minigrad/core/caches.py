@@ -1,9 +1,9 @@
-"""What is kept to save work later: bounded, counted, and known by name in one list.
+"""Caches: bounded, counted, and listed by name.
 
     plans = Cache("einsum orders", max_entries=256)
     order = plans.get_or_make(key, lambda: find_order(...))
 
-The entry that was used longest ago goes first. `mg.cache_stats()` reports every cache of the
+The least recently used entry is dropped first. `mg.cache_stats()` reports every cache of the
 process, `mg.clear_caches()` empties them; a cleared cache costs time, never a different result.
 """
 
@@ -66,7 +66,7 @@ class Cache:
             return found[0]
 
     def put(self, key: Hashable, value: Any) -> None:
-        """Keep a value in the place of one that the key had; the oldest go if it is too much."""
+        """Set the value of this key; drops the least recently used entries beyond the bounds."""
         size = self._size_of(value)
         with self._lock:
             self.drop(key)
@@ -156,7 +156,7 @@ def cached(name: str, max_entries: int = 256) -> Callable:
 
 
 class Reported:
-    """Something that bounds itself and does not count its use, such as the plans of ops.
+    """Something listed among the caches that bounds itself and does not count hits: ops' plans.
 
     measure()   (entries, bytes) now
     empty       how to clear it; None where nothing is gained by that
@@ -178,10 +178,12 @@ class Reported:
             _reporting.append(weakref.ref(self, _forget))
 
     def clear(self) -> None:
+        """Empty it, if `empty` says how."""
         if self.empty is not None:
             self.empty()
 
     def stats(self) -> dict[str, int | None]:
+        """The same keys as Cache.stats; None for what is not counted."""
         entries, size = self.measure()
         counts = {"hits": None, "misses": None, "evictions": None}
         limits = dict(zip(("max_entries", "max_bytes"), self.limits, strict=True))

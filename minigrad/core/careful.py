@@ -1,6 +1,6 @@
-"""The careful path of an op: taken while a mode, a transform or a listener asks for it.
+"""The careful path of an op: taken while a mode, a transform or a listener is on.
 
-`enter` says how a call is to run, before it runs; `tell_forward` tells the listeners, after.
+`enter` decides, before a call, how it runs; `tell_forward` informs the listeners after it.
 """
 
 from time import perf_counter_ns
@@ -17,7 +17,7 @@ from .tensor import Tensor, raw
 
 
 class Watch:
-    """What this thread's modes ask of one call."""
+    """How one call runs under this thread's modes."""
 
     __slots__ = ("args", "forward", "kind", "recording", "result", "transformed")
 
@@ -30,10 +30,10 @@ class Watch:
         self.result = None  # set when a transform has already run the call
 
 
-# Outside transforms the answer is the same for every call, so two objects serve them all.
+# Outside transforms there are only two answers, so two objects serve all calls.
 _RECORDED, _UNRECORDED = Watch(True), Watch(False)
 
-# Ops whose index may differ from example to example under vmap: what runs them then (each_of).
+# Ops whose index may differ between examples under vmap -> the method of each_of that runs them.
 _BY_INDEX = {"getitem": "read", "setitem": "write"}
 
 
@@ -69,11 +69,11 @@ def enter(op: Any, args: tuple, params: dict) -> Watch:
 def tell_forward(
     op: Any, kind: type[Tensor], node: Any, args: tuple, params: dict, y: Any, t0: int, t1: int
 ) -> Any:
-    """Tell the listeners that a call has run; of transforms, only the level that meets arrays.
+    """Inform the listeners of a call; inside transforms only of the level that computes on arrays.
 
-    Then what the node saves goes to whoever takes it over (saved-tensor hooks, checkpoints), and
-    the call to the tapes that record. Returns y, with arrays in the place of NumPy's scalars, so
-    that a tape knows each output again by its array.
+    Then offer what the node saved to the Savers (saved-tensor hooks, checkpoints), and the call to
+    the tapes that record. Returns y, with arrays instead of NumPy scalars, so that a tape can
+    identify each output by its array.
     """
     state = modes.state
     if state.muted:
@@ -109,26 +109,26 @@ def scalars_as_arrays(op: Any, values: list) -> list:
 
 
 def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """What a forward has returned and is no NumPy array, as a tensor may hold it."""
+    """A forward's result that is no NumPy array in the form in which a tensor may hold it."""
     if isinstance(y, np.generic):
         return np.asarray(y)  # see as_arrays
     return without_tensors(op, y, args, params) if isinstance(y, Tensor | tuple) else y
 
 
 def as_arrays(ys: Any) -> Any:
-    """Several results with arrays in place of the scalars that NumPy gives for 0-d ones.
+    """Several results, with arrays instead of the scalars that NumPy returns for 0-d ones.
 
-    Those are read-only; and products of complex scalars are rounded otherwise than those of arrays,
-    for which the processor multiplies and adds in one go: a replay of a tape has arrays.
+    Scalars are read-only. Also, products of complex scalars are rounded differently from those of
+    arrays, which use fused multiply-add, and a replay of a tape computes on arrays.
     """
     return tuple([np.asarray(y) if isinstance(y, np.generic) else y for y in ys])
 
 
 def without_tensors(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """The array in a result that is a tensor, since a static parameter was one.
+    """The array of a result that came out as a tensor because a static parameter was one.
 
-    One that asks for a derivative is refused: it would get none in silence. So is an argument that
-    a transform has left behind, also where the results are several.
+    A parameter that requires a gradient is refused: it would silently get none. So is an argument
+    left over from a transform that has ended, also where there are several results.
     """
     refuse_left_behind(op, args)
     for name, value in params.items():

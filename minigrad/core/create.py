@@ -81,7 +81,7 @@ def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
 
 
 def _copied(data: Any, device: str | None, dtype: Any) -> Any:
-    """The data in memory of its own on `device`; what crosses between devices is counted."""
+    """A copy of the data on `device`; transfers between devices are counted."""
     if device in (None, "cpu"):
         return np.array(data if array_module(data) is np else to_host(data), dtype=dtype, copy=True)
     array = to_device(data, device, dtype)
@@ -89,8 +89,9 @@ def _copied(data: Any, device: str | None, dtype: Any) -> Any:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:
-    """The data as a tensor, without a copy where possible; a tensor comes back as it is, or cast
-    and moved as by x.to.
+    """The data as a tensor, without a copy where possible.
+
+    A tensor is returned as it is, or cast and moved as by x.to.
     """
     if isinstance(data, Tensor):
         same = dtype is None and device in (None, data.device)
@@ -322,7 +323,7 @@ def _shape(shape: tuple) -> Any:
     )
     if wrong:
         raise (ValueError if wrong.__class__ is int else TypeError)(
-            f"a shape is made of whole numbers, 0 or more; got {wrong!r} in {shape!r}"
+            f"a shape is made of integers, 0 or more; got {wrong!r} in {shape!r}"
         )
     return shape
 

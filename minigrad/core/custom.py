@@ -33,15 +33,15 @@ __all__ = ["Function", "once_differentiable"]
 class Function:
     """Base of ops written as classes; call them with `apply`. All methods are static (or class).
 
-    forward(ctx, *args)       the values; tensors arrive untracked, results are tensors, and what is
-                              none beside them (None, numbers, strings) is passed through. With
+    forward(ctx, *args)       computes the results; tensors arrive untracked. Results are tensors;
+                              other values among them (None, numbers, strings) pass through. With
                               `setup_context(ctx, inputs, output)` it is forward(*args), and inputs
                               holds the default of each argument that was left out
     backward(ctx, *gs)        one gradient for each argument of forward, from one cotangent for each
-                              result; either is None for what is no tensor, a gradient for zero too.
-                              A gradient of a shape that the argument was broadcast to is summed
-    jvp(ctx, *ts)             optional: the tangents of the results; else from backward's transpose.
-                              Of a tensor that has none the tangent is zeros, as in backward
+                              result; None for whatever is not a tensor, or for a zero gradient. A
+                              gradient of a shape to which the argument broadcasts is summed
+    jvp(ctx, *ts)             optional: the tangents of the results (by default from backward, by
+                              transposition). A tensor without a tangent gets zeros
     vmap(info, in_dims, *args)  optional: (results, out_dims) for a batch of info.batch_size
 
     Without a backward a call that needs one is an error, never a zero.
@@ -59,7 +59,7 @@ class Function:
             cls._names, cls._defaults = _names_of(cls), _defaults_of(cls)
 
     _names: tuple[list[str], str] = ([], "args")  # of forward's arguments, and of the starred one
-    _defaults: tuple = ()  # of the last of forward's arguments, where setup_context looks for all
+    _defaults: tuple = ()  # of forward's last arguments, where there is a setup_context
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
@@ -110,7 +110,7 @@ def _names_of(cls: type[Function]) -> tuple[list[str], str]:
 
 
 def _defaults_of(cls: type[Function]) -> tuple:
-    """What setup_context is to see of arguments that are left out: forward's defaults."""
+    """The values that setup_context sees for arguments that were left out: forward's defaults."""
     if not cls.defines("setup_context"):
         return ()
     parameters = inspect.signature(cls.forward).parameters.values()

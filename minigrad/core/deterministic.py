@@ -62,7 +62,7 @@ def nondeterministic_ops() -> list[Nondeterministic]:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Switch on or off, for the process; warn_only: warn in the place of a DeterminismError."""
+    """Switch on or off, for the process; warn_only: warn in place of a DeterminismError."""
     global required, _warn_only
     if bool(mode) != required:
         modes.add_check(1 if mode else -1)

@@ -123,7 +123,7 @@ def _argument_names(op: Any, args: tuple) -> Sequence[str]:
 
 
 def call_text(op: Any, args: tuple, params: dict) -> str:
-    """The call as the user may recognise it: `mul(a: float32 (3,), b: float32 (4,))`."""
+    """The call in the user's terms: `mul(a: float32 (3,), b: float32 (4,))`."""
     names = _argument_names(op, args)
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in params.items()]
@@ -142,7 +142,7 @@ def _arrays_in(args: tuple) -> list:
 
 
 def _our_name(error: Exception, fn: Callable) -> str:
-    """What an argument by PyTorch's name is called in fn, for a TypeError that Python raised."""
+    """A hint for a TypeError about an unknown keyword: fn's own name for it, or all its names."""
     _, unexpected, rest = str(error).partition("unexpected keyword argument '")
     if not unexpected:
         return ""
@@ -152,7 +152,7 @@ def _our_name(error: Exception, fn: Callable) -> str:
 
 
 def _no_operand(op: Any, args: tuple) -> str:
-    """Which argument of a failed call is nothing to compute with, and what may have been meant."""
+    """A hint for a call that failed on text, None or a module; "" where there is none."""
     for name, x in zip(_argument_names(op, args), args, strict=False):
         if isinstance(x, str | bytes):
             return f"; {name} is text, and an op computes with tensors, arrays and numbers"
@@ -167,7 +167,7 @@ def _no_operand(op: Any, args: tuple) -> str:
 
 
 def _listed_axes(error: Exception, params: dict) -> str:
-    """The tuple that was meant, for a call that NumPy refuses over axis=[1, 2]."""
+    """A hint for axis=[1, 2], which NumPy refuses: the tuple to write."""
     axis = params.get("axis")
     if not isinstance(error, TypeError) or not isinstance(axis, list):
         return ""
@@ -175,7 +175,7 @@ def _listed_axes(error: Exception, params: dict) -> str:
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
-    """The error of the call fn(*args, **given); a better one where fn has not a name in `given`."""
+    """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords."""
     parameters = inspect.signature(fn).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     named = {name for name, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}
@@ -187,7 +187,7 @@ def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeErro
 
 
 def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str, Any]) -> str:
-    """Why owner(*args, **given) does not fit the signature, and what would; "" where it does."""
+    """Why owner(*args, **given) does not fit the signature, and a hint; "" where it fits."""
     try:
         wanted.bind(*args, **given)
         return ""
@@ -218,7 +218,7 @@ class SignatureOfInit:
 
 
 class Checked:
-    """Base of classes that are made with arguments: one they have not is answered with theirs."""
+    """Base of classes whose construction with wrong arguments lists the right ones."""
 
     __signature__ = SignatureOfInit()
 
@@ -239,7 +239,7 @@ def _call_of(fn: Callable, args: tuple, given: dict) -> str:
 
 
 def teaching(fn: Fn) -> Fn:
-    """fn, whose errors at an unknown keyword and at an axis name the call, as an op's do."""
+    """Decorator: errors about an unknown keyword or an axis show the call, as those of ops do."""
 
     @wraps(fn)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -278,10 +278,10 @@ _REBUILT = (
 
 
 def refuse_left_behind(op: Any, args: tuple) -> None:
-    """An error for an argument that a run of vmap or jvp which has ended has left behind.
+    """An error for an argument that belongs to a vmap or jvp that has ended.
 
-    Outside transforms it passes the doorway as any tensor does, but its data is a tensor of a lower
-    level: an op of arrays fails on it, or takes it for an array.
+    Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
+    a lower level, on which a forward for arrays fails or computes nonsense.
     """
     for x in args:
         if getattr(x, "life", None):
@@ -289,11 +289,11 @@ def refuse_left_behind(op: Any, args: tuple) -> None:
 
 
 def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
-    """The same kind of error with the call in front of its message, so that `except` still fits.
+    """The same kind of error with the call before its message, so that `except` still fits.
 
-    Ops inside ops explain once: the innermost call is the one that failed. A new error knows its
-    cause. `raise explain(error) from error` would make an error that stays the same its own cause,
-    and such a cycle keeps the arrays of all frames below, also after it was caught.
+    Of ops inside ops only the innermost, which failed, is explained. A new error gets the old one
+    as its cause here: `raise explain(error) from error` would make an unchanged error its own
+    cause, and that cycle would keep the arrays of all frames below it alive.
     """
     refuse_left_behind(op, args)
     if getattr(error, "explained", False):
@@ -330,7 +330,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
 
 
 def operand(x: Any, op: Any, args: tuple, params: dict) -> Any:
-    """An argument of a call that is no tensor, as a plain array of numbers."""
+    """An argument that is not a tensor, as a plain array of numbers."""
     try:
         return as_operand(x)
     except OperandError as error:

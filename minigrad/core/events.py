@@ -1,4 +1,4 @@
-"""What the engine tells those who listen: one compact tuple for each op, forward and backward.
+"""Events: one compact tuple for each op, forward and backward, passed to every listener.
 
 The engine knows no tool. A tool is a listener: a function of one event, or an object with a method
 `hear(event)`. An event is
@@ -7,16 +7,17 @@ The engine knows no tool. A tool is a listener: a function of one event, or an o
 
 `kind` is "forward" or "backward"; `op` the op's name; `t0`, `t1` host nanoseconds
 (`time.perf_counter_ns`); `node` the graph node, None where nothing was recorded; `inputs` the
-call's arguments (arrays, tensors, numbers; backward: the cotangent) and `outputs` its results (None
-for an input that gets no gradient), tuples to be read for shape and dtype at once and never kept;
-`params` the static parameters of a forward.
+call's arguments (arrays, tensors, numbers; backward: the cotangent) and `outputs` its results
+(backward: the contributions, None for an input that gets none). Read shapes and dtypes from these
+tuples at once and never keep them: that would keep the arrays alive.
+`params` are the static parameters of a forward.
 
 A listener may also have `graph_ready(order, roots)`, called as a backward starts (saved arrays are
 still there), `graph_done(error)`, called when it has ended, and `marked(what, name, t0, t1,
-subject)`, called after what is no op: the "scope", the user's "hook", the "optimizer" step or the
-"waiting" for another rank that this thread has been in from t0 to t1.
+subject)`, called after anything else that took time: a "scope", a user's "hook", an "optimizer"
+step, or "waiting" for another rank, in which this thread was from t0 to t1.
 
-While nobody listens an op pays for one global word (see `modes.active`).
+While nobody listens an op reads one global for all this (see `modes.active`).
 """
 
 import functools
@@ -31,14 +32,14 @@ from ..backends.device import array_module
 from . import modes
 
 listeners: tuple[Any, ...] = ()
-hearing: tuple[Callable[[tuple], None], ...] = ()  # what of each listener takes the events
+hearing: tuple[Callable[[tuple], None], ...] = ()  # the function of each listener
 wants_origin = False  # some listener asks for source site and scope
 stack_depth = 0  # how many frames of the user's code an origin keeps, if more than its line
 synchronize: Callable[[Any], None] | None = None  # waits until the device has made this result
 clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks it on a device
 opening: Callable[[str], None] | None = None  # told an op's name before it runs (with add_check)
-around: Callable[[Callable], Callable] | None = None  # what stands around each node of a backward
-_asked: tuple[tuple[bool, int, bool], ...] = ()  # what each listener asks for
+around: Callable[[Callable], Callable] | None = None  # a wrapper for the pull of each node
+_asked: tuple[tuple[bool, int, bool], ...] = ()  # (origin, stack, sync) of each listener
 _lock = threading.Lock()
 
 
@@ -95,7 +96,7 @@ def tell(method: str, *args: Any) -> None:
 
 
 class span:
-    """`with span("optimizer", "SGD", self):` tells the listeners of a stretch of time."""
+    """`with span("optimizer", "SGD", self):` reports the block to the listeners' `marked`."""
 
     __slots__ = ("what", "name", "subject", "t0")
 
@@ -112,7 +113,7 @@ class span:
 
 
 def spanned(what: str) -> Callable[[Callable], Callable]:
-    """Decorator of a method: listeners are told of each call as a span named by the class."""
+    """Decorator of a method: each call is reported as a span with the class's name."""
 
     def decorate(fn: Callable) -> Callable:
         @functools.wraps(fn)
@@ -130,7 +131,7 @@ def spanned(what: str) -> Callable[[Callable], Callable]:
 _DEEPEST = 40  # frames of a captured stack
 _PACKAGE = __name__.partition(".")[0]
 _OWN_PACKAGES = {_PACKAGE, "numpy"}
-_known: dict[Any, bool] = {}  # module name -> whether it is ours; cutting the name costs 0.1 µs
+_known: dict[Any, bool] = {}  # module name -> whether it is ours: splitting a name costs 0.1 µs
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -142,10 +143,10 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def capture_origin(skip: int = 1) -> tuple:
-    """(code, instruction, scope) of the user's line that runs now.
+    """(code, instruction, scope) of the user's line that is running.
 
-    Only the code object and the instruction's offset are kept, 0.15 µs; the line is looked up when
-    somebody reads it (`site_of`). skip: how many frames are known to be the library's own.
+    Only the code object and the instruction's offset are kept, which takes 0.15 µs; the line number
+    is looked up when needed (`site_of`). skip: how many frames are known to be the library's own.
     """
     frame = sys._getframe(skip)
     while frame.f_back is not None and _is_own(frame):
@@ -154,7 +155,7 @@ def capture_origin(skip: int = 1) -> tuple:
 
 
 def capture_stack(depth: int = _DEEPEST) -> tuple:
-    """An origin with the frames that have called it behind: (code, instruction, scope, *frames).
+    """An origin followed by the calling frames: (code, instruction, scope, *frames).
 
     Each frame is (code, instruction), innermost first, without those of the library and of NumPy.
     """

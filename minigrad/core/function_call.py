@@ -20,11 +20,12 @@ _RESERVED = ("y", "g", "xp", "needs")
 class FunctionCall(Primitive):
     """One call of a Function as an op whose arrays are the call's tensors.
 
-    One for each call, since each may have other arguments and save other things. It may still run
-    several times (vmap runs it for each example), so what a run has saved belongs to its plan.
+    There is one object per call, since calls may have different arguments and save different
+    things. It may still run several times (vmap runs it for each example), so what a run has saved
+    belongs to its plan.
     """
 
-    # made for one call, so there is nothing to write out for more
+    # no generated code: the op is called once
     apply = Primitive.general  # type: ignore[assignment]
 
     def __init__(self, function: Any, args: tuple):
@@ -70,7 +71,7 @@ class FunctionCall(Primitive):
     # -- forward -----------------------------------------------------------------------------
 
     def forward(self, *arrays: Any) -> Any:  # type: ignore[override]
-        """The forward on plain arrays; notes what it wants saved."""
+        """Run the class's forward on plain arrays, and record what it asks to be saved."""
         if self.is_over:
             raise RuntimeError(
                 f"this call of {self.name} is over and cannot run again by itself (in a compiled "
@@ -98,7 +99,7 @@ class FunctionCall(Primitive):
         return tuple(ys) if self.outputs else ys[0]
 
     def filled(self, tensors: Any) -> list:
-        """The arguments of the call, these tensors in the places of its own."""
+        """The arguments of the call with these tensors instead of its own."""
         args = [*self.args]
         for place, x in zip(self.places, tensors, strict=True):
             args[place] = x
@@ -115,7 +116,7 @@ class FunctionCall(Primitive):
         return needs
 
     def _parted(self, y: Any) -> tuple[list, dict[int, Any]]:
-        """The tensors among the results of a forward, and by its place what is none."""
+        """(the tensors among the results of a forward, {position: value} of the others)."""
         results = list(y) if _several(y) else [y]
         plain = {i: part for i, part in enumerate(results) if not hasattr(raw(part), "dtype")}
         for i, part in plain.items():
@@ -132,7 +133,7 @@ class FunctionCall(Primitive):
         return [part for i, part in enumerate(results) if i not in plain], plain
 
     def _keep(self, plain: dict[int, Any]) -> None:
-        """Note the results that are no tensors; runs for several examples must give the same."""
+        """Keep the results that are not tensors; runs for several examples must give the same."""
         if self.plain is None:
             self.plain = plain
         elif not _equal(plain, self.plain):
@@ -157,10 +158,10 @@ class FunctionCall(Primitive):
         return self.contexts[-1]
 
     def finish(self, results: Any) -> Any:
-        """What `apply` returns: tensors; those changed in place are the caller's own again."""
+        """What `apply` returns; for an argument changed in place, the caller's own tensor."""
         several = isinstance(results, tuple)
         ys = [as_tensor(y) for y in (results if several else (results,))]
-        if self.contexts:  # not where the class's vmap ran in the place of the forward
+        if self.contexts:  # not where the class's vmap ran in place of the forward
             if not several and self.ctx.constant_outputs:
                 ys[0].node = None
             for at, changed in self.ctx.dirty_outputs.items():
@@ -209,7 +210,7 @@ class FunctionCall(Primitive):
             if t is not None and i in ctx.constant_outputs:
                 raise RuleError(
                     f"{self.name}.jvp returned a tangent for a result that is a constant "
-                    f"({describe(part)}: of whole numbers, or given to "
+                    f"({describe(part)}: of integers, or given to "
                     "ctx.mark_non_differentiable); return None for it"
                 )
             if t is not None and t.shape != part.shape:
@@ -260,7 +261,7 @@ def _equal(a: Any, b: Any) -> bool:
 
 
 def _holds_tensors(value: Any, depth: int = 3) -> bool:
-    """Whether a list, tuple, dict or set, or one in it, holds a tensor: no deeper than `depth`."""
+    """Whether a list, tuple, dict or set holds a tensor, searched to this depth."""
     if not isinstance(value, list | tuple | dict | set) or not depth:
         return isinstance(value, Tensor)
     parts = value.values() if isinstance(value, dict) else value

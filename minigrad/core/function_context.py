@@ -47,9 +47,9 @@ class Context:
     # -- for the forward ---------------------------------------------------------------------
 
     def save_for_backward(self, *tensors: Any) -> None:
-        """Keep tensors (or None) for backward, where ctx.saved_tensors gives them back.
+        """Keep tensors (or None) for backward, where ctx.saved_tensors returns them.
 
-        One that is changed in place before the backward is an InPlaceError there.
+        If one is changed in place before the backward, the backward raises InPlaceError.
         """
         self._saved = self._tensors("save_for_backward", tensors)
 
@@ -103,10 +103,11 @@ class Context:
     # -- for the engine ----------------------------------------------------------------------
 
     def is_dirty(self, x: Tensor) -> bool:
+        """Whether forward has said that it changes x in place."""
         return any(x is other for other in self._dirty)
 
     def settle(self, inputs: list, results: list, ys: list) -> None:
-        """After the forward: find out what each saved tensor is, and let go of the rest."""
+        """After the forward: find out what each saved tensor is, and release the rest."""
         find = _Finder(inputs, results, ys, self.is_dirty)
         self.constant_outputs = {
             i
@@ -153,7 +154,7 @@ class Context:
         return kept
 
     def forget(self) -> None:
-        """Let go of what the nodes have taken over."""
+        """Release what the nodes now keep themselves."""
         self._others = {}
 
     def looked_up(self, inputs: Any, y: Any) -> tuple:
@@ -176,6 +177,7 @@ class Context:
 
     @property
     def saved_tensors(self) -> tuple:
+        """What save_for_backward was given, in its order."""
         return self._saved
 
 

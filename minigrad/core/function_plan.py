@@ -19,9 +19,9 @@ from .tensor import Tensor, detached, raw, wrap
 class FunctionPlan(Plan):
     """What one run of a Function saves, and how its backward is fed.
 
-    hidden   whether the gradients depend on the inputs in a way that no graph shows: differentiated
-             again they would be wrong, so that is an error
-    once     whether the backward is marked once_differentiable: g reaches them unseen as well
+    hidden   whether the gradients depend on the inputs in ways that are not recorded, so that
+             differentiating them again would give wrong numbers and is made an error
+    once     whether the backward is marked once_differentiable: then g is not recorded either
     """
 
     __slots__ = ("ctx", "needs", "shapes_in", "results", "hidden", "once")
@@ -40,7 +40,7 @@ class FunctionPlan(Plan):
             self.names += ("depends on",)
 
     def part(self, reached: tuple[bool, ...]) -> "FunctionPlan":
-        """The same plan: the class's backward gives all gradients, and knows what it needs."""
+        """The same plan: the class's backward computes all gradients, and may skip by `needs`."""
         return self
 
     def _name(self, place: tuple) -> str:
@@ -77,7 +77,7 @@ class FunctionPlan(Plan):
         op, saved = self.op, [*saved]
         if self.ctx.constant_outputs and not op.outputs:
             return [None] * len(self.slots)
-        # where hidden, the gradients are cut off from the graph, and sealed to what they depend on
+        # where hidden, gradients are detached, and differentiating them is made an error (_sealed)
         behind = saved.pop() if self.hidden else ()
         gs = self._materialized(g if op.outputs else [g])
         recorded = any(isinstance(v, Tensor) for v in (*gs, *saved, *behind))
@@ -96,7 +96,7 @@ class FunctionPlan(Plan):
         return contributions if recorded else [raw(c) for c in contributions]
 
     def _materialized(self, gs: list) -> list:
-        """Zeros in the place of cotangents that did not come, unless the forward said not to."""
+        """Zeros in place of cotangents that did not come, unless the forward said not to."""
         if not self.ctx.materialize:
             return [*gs]
         known = next(raw(g) for g in gs if g is not None)
@@ -166,14 +166,14 @@ def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
 
 
 def _stand_in(place: Any) -> np.ndarray:
-    """An array of the shape and dtype of a place in the graph, of one number in memory."""
+    """A broadcast zero of the shape and dtype of a place in the graph."""
     return np.broadcast_to(np.zeros((), place.dtype), place.shape)
 
 
 def _sealed(name: str, c: Any, behind: tuple) -> Tensor:
-    """c as a result that depends on `behind`, too, so that differentiating it there is an error.
+    """c as a result that also depends on `behind`, by an op whose derivative is a RuleError.
 
-    On g it depends as the backward has recorded it: forward mode needs that alone.
+    Its dependence on g stays as the backward recorded it, which is all that forward mode needs.
     """
     seal = Primitive(lambda *xs: xs[0], f"{name}.backward", ["xs"], variadic=True)
 

@@ -1,16 +1,16 @@
 """The graph that a forward leaves behind: nodes, leaves, ports, and the walk over them.
 
-A node stands for one call of an op. Its `parents` receive what its rules return, in order. There
-are three kinds of parent, alike in what the walk and the engines read (`number`, `parents`,
-`shape`, `dtype`):
+A node stands for one call of an op. Its `parents` receive what its rules return, in order. A parent
+is one of three kinds of *place* (the word used below and in engine/ for any of them). All three
+have `number`, `parents`, `shape` and `dtype`, which is all that walks and engines read:
 
 - `Node`   the call that made a tensor;
 - `Leaf`   a tensor the user made with requires_grad=True; its gradient ends in `.grad`;
 - `Port`   one output of an op that has several.
 
-Nodes are numbered as they are made. A call comes after the calls that made its inputs, so falling
-numbers are an order in which every consumer comes before its producers: a backward order that
-needs no further sorting by edges.
+Places are numbered as they are made. A call is made after the calls that made its inputs, so in
+order of decreasing number every consumer comes before its producers. That is a valid backward
+order, found without following edges.
 """
 
 import itertools
@@ -27,9 +27,10 @@ next_number = itertools.count().__next__  # one C call, so two threads never sha
 class Node(NodeHooks):
     """One recorded call. `saved` is what its rules need; it is None once a backward has used it.
 
-    `origin` is (code, instruction, scope) while a listener wants it, else None. `hooks` stays unset
-    until there is one, here as in leaves and ports: hooks.py reads it, and a forward pays nothing.
-    `ports` is set only where the op has several outputs: weakly, since a port holds its node.
+    `origin` is (code, instruction, scope) while a listener asks for it, else None. The slot `hooks`
+    stays unset until the first hook is registered (hooks.py), in leaves and ports too, so that a
+    forward spends no time on it. `ports` is set only where the op has several outputs: weak
+    references, since a port refers to its node.
     """
 
     __slots__ = (
@@ -52,10 +53,10 @@ class Node(NodeHooks):
 
 
 def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> Node | None:
-    """A node for a call of op on inputs with these nodes; None where all of them are None.
+    """A node for one call of `op`; None if no input needs a gradient.
 
-    `arrays` are its inputs and its result. It has its plan, its parents and what is saved; the
-    caller gives it what every node has.
+    `nodes` holds the place of each input, or None; `arrays` are the inputs and the result. Sets
+    plan, parents and saved; the caller sets what is left (number, op, origin, shape, dtype).
     """
     pattern, bit = 0, 1
     for parent in nodes:
@@ -73,7 +74,7 @@ def link(op: Any, nodes: list, arrays: list, params: dict, residuals: Any) -> No
 
 
 class Leaf:
-    """The place where a leaf's gradient arrives. It knows its tensor weakly: no cycle."""
+    """Where a leaf tensor's gradient arrives. Refers to its tensor weakly, so there is no cycle."""
 
     __slots__ = ("number", "tensor", "shape", "dtype", "hooks", "__weakref__")
     parents = ()
@@ -93,10 +94,10 @@ _frozen: dict[int, tuple[weakref.ref, Leaf]] = {}  # by id of the tensor, while 
 
 
 def freeze(leaf: Leaf) -> None:
-    """Keep the leaf of a tensor that stops requiring a gradient, for when it does so again.
+    """Keep the Leaf of a tensor that stops requiring a gradient, for when it requires one again.
 
-    Its hooks (those of data-parallel training, say) then hold again, and graphs from before know
-    the tensor.
+    Its hooks (for example those of data-parallel training) are then in force again, and graphs
+    recorded before still reach the tensor.
     """
     tensor = leaf.tensor()
     key = id(tensor)
@@ -112,7 +113,7 @@ def leaf_of(tensor: Any) -> Leaf:
 
 
 class Port(NodeHooks):
-    """Output `index` of a node with several; it hands its cotangent to the node."""
+    """Output `index` of a node with several outputs; it passes its cotangent on to the node."""
 
     __slots__ = ("number", "parents", "index", "shape", "dtype", "hooks", "__weakref__")
     saved = ()
@@ -129,9 +130,10 @@ class Port(NodeHooks):
 
 
 def port_of(node: Node, index: int, y: Any) -> Port:
-    """The port of an output: the one that its tensor has, so that hooks there hold; else a new one.
+    """The port of an output: the one its tensor has, while that is alive; else a new one.
 
-    A rule that read the result gives a gradient to it; that arrives where the users' own do.
+    A recorded rule that read the result sends a gradient to it; by the same port it arrives where
+    the user's own gradients do, and meets the same hooks.
     """
     port = node.ports[index]()
     if port is None:
@@ -144,26 +146,26 @@ def reachable(roots: Iterable) -> list:
     """Everything that gradients from `roots` can reach, oldest first. Iterative: any depth."""
     seen = set(roots)
     found = list(seen)
-    for place in found:  # which grows meanwhile
+    for place in found:  # the list grows during the loop
         for parent in place.parents:
             if parent not in seen:
                 seen.add(parent)
                 found.append(parent)
-    found.sort(key=attrgetter("number"))  # nearly falling as it is, which sorts fast
+    found.sort(key=attrgetter("number"))  # nearly in decreasing order already: a fast sort
     return found
 
 
 def backward_order(roots: Iterable) -> list:
-    """The reachable nodes, newest first, each leaf directly behind its last consumer.
+    """The reachable places, newest first, each leaf directly after its last consumer.
 
-    A leaf is then met as soon as its gradient is complete, in the middle of a backward, however
-    old the leaf is.
+    So a leaf, however old it is, is visited as soon as its gradient is complete, in the middle of
+    a backward.
     """
     return with_leaves(reachable(roots))
 
 
 def with_leaves(places: list) -> list:
-    """Places, oldest first with the leaves anywhere, in the order of a backward."""
+    """backward_order for places that are given oldest first, with the leaves at any position."""
     waiting = {place for place in places if type(place) is Leaf}
     nodes = [place for place in places if type(place) is not Leaf]
     order: list = []
@@ -176,6 +178,6 @@ def with_leaves(places: list) -> list:
                 waiting.remove(parent)
                 order.append(parent)
         order.append(node)
-    order += [leaf for leaf in places if leaf in waiting]  # roots that nothing consumes
+    order += [leaf for leaf in places if leaf in waiting]  # leaves that are roots themselves
     order.reverse()
     return order

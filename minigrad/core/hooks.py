@@ -1,8 +1,8 @@
-"""Hooks: functions that a backward calls at a place of the graph.
+"""Hooks: functions that a backward calls at a place of the graph (a Node, Port or Leaf).
 
-They are kept at the place itself (a Node, Port or Leaf, in a slot that stays unset until the first
-hook), as a tuple that is replaced, never changed: so a hook may remove itself or add others while
-hooks run. The order is always the same. At an inner tensor:
+They are kept at the place itself, in a slot that stays unset until the first hook, as a tuple that
+is replaced and never modified: so a hook may remove itself or add others while hooks run. The order
+is always the same. At an inner tensor:
 
     tensor hooks, as registered → retain_grad → multi-grad hooks → node prehooks → the op's rules
     → node hooks
@@ -23,7 +23,7 @@ from .errors import HookError, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
 _lock = threading.Lock()
-running = threading.local()  # .afterwards: what the backward whose hook runs here calls at its end
+running = threading.local()  # .afterwards: functions to call when the current backward has ended
 
 
 class Hook:
@@ -75,10 +75,9 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
 
 
 def keep_retaining(tensor: Any, old: Any, new: Any) -> None:
-    """Where the tensor, made at the place old, asked for retain_grad: it is of the place new now.
+    """Move a tensor's retain_grad from the place `old` to `new`, its place after an in-place write.
 
-    A change in place gives a tensor another place in the graph. Its other hooks stay behind, with
-    the value that they were registered for.
+    Its other hooks stay at the old place, with the value that they were registered for.
     """
     moved = [hook for hook in getattr(old, "hooks", ()) if _retains(hook, tensor)]
     if moved and new is not old:
@@ -141,7 +140,7 @@ class TensorHooks:
     def register_hook(self, fn: Callable) -> HookHandle:
         """fn(gradient) once for each backward, with the total; it may return another in its place.
 
-        The gradient is not to be changed in place: its memory is shown read-only.
+        The gradient may not be changed in place: it is a read-only view.
         """
         return add([(_place(self, "register_hook"), "total", fn)])
 
@@ -163,15 +162,15 @@ class TensorHooks:
     def register_leaf_ready_hook(self, fn: Callable) -> HookHandle:
         """fn(leaf) once in each backward that reaches the leaf, as soon as nothing more will come.
 
-        That is in the middle of the backward, before older nodes run; also where no gradient has
-        come. What must wait for all consumers of a parameter, such as sending its gradient to
-        other machines, starts here.
+        That is in the middle of the backward, before older nodes run; it is called also where no
+        gradient has arrived. Use it for what needs a parameter's complete gradient as early as
+        possible, such as sending it to other machines.
         """
         return add([(_leaf(self, "register_leaf_ready_hook"), "ready", fn)])
 
 
 class MultiGrad:
-    """A hook over several tensors: how many, which function, and whether one is enough."""
+    """A hook over several tensors: their count, the function, and the mode ("all" or "any")."""
 
     __slots__ = ("count", "fn", "mode")
 

@@ -1,4 +1,4 @@
-"""x[index] = v, x += v and their kin: in place where that is safe, recorded where it can be.
+"""x[index] = v, x += v and the like: in place where that is safe, recorded where it can be.
 
 Four cases:
 
@@ -6,9 +6,10 @@ Four cases:
   write is noted (versions.py): a backward that needs the old values raises InPlaceError.
 - x or v is tracked: x becomes the result of the op `setitem` or `add`, in an array of its own, and
   gradients flow. What was computed from x before keeps the old values, so nothing is corrupted.
-  That is possible only if nobody else looks at x's memory: a view would go on showing the old
-  values. CPython's reference count says whether somebody does; then it is an InPlaceError.
-  `y[i] += b` is y[i] = y[i] + b: a view without a name is not changed, as it is written back next.
+  That is possible only if nothing else refers to x's memory: a view would keep the old values.
+  CPython's reference count tells whether something does; then it is an InPlaceError.
+  `y[i] += b` is y[i] = y[i] + b: the unnamed view y[i] need not be changed itself, since Python
+  writes the result back to y[i] next.
 - x is a leaf that requires a gradient: an InPlaceError, since the leaf would no longer be one.
 - Inside a transform (grad, jvp, vmap) x or v belongs to it: recorded too, at the innermost level,
   and x is from then on a tensor of that level, also where it was a plain one (`y = mg.zeros(3)`,
@@ -43,7 +44,7 @@ class InPlace(Methods):
         _write(self, index, value, "x[index] = value")
 
     def copy_(self, value: Any) -> Any:
-        """Put value, broadcast, in the place of every element; returns x."""
+        """Put value, broadcast, in place of every element; returns x."""
         return _write(self, ..., value, "x.copy_(value)")
 
     def fill_(self, value: Any) -> Any:
@@ -107,8 +108,8 @@ def _write(x: Any, index: Any, value: Any, what: str) -> Any:
 def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
     """x with x = arithmetic(x, b), in x's shape and dtype: recorded, or in x's memory.
 
-    A view that has no name yet comes from `y[i] += b`, which is about to assign the result to y[i].
-    It gets a copy's, since an array that arithmetic saves must not keep y's memory in use.
+    A view without a name comes from `y[i] += b`, and Python is about to assign the result to y[i].
+    Then the result is computed from a copy: an array that the op saves must not be a view of y.
     """
     written_back = sys.getrefcount(x) <= _UNNAMED and _is_tracked(x, b) and not seen_by_x_alone(x)
     recorded = not written_back and _is_recorded(x, b, what)
@@ -178,7 +179,7 @@ def _level(x: Any, value: Any, index: Any) -> int:
 def seen_by_x_alone(x: Any) -> bool:
     """Whether no view and no other tensor can see x's memory, by CPython's reference counts.
 
-    The node that made x may have saved the array as its result: it never shows it to anybody.
+    The node that made x may have saved the array as its result; that reference does not count.
     Inside a transform x.data is a tensor of the level below, and so on down to the array.
     """
     while isinstance(x._data, InPlace):
@@ -215,7 +216,7 @@ _ALONE, _BASE_ALONE = _count_alone()
 
 
 class _Counted:
-    """Something whose `p[i] += b` and `p += b` say how often p[i] and p are referred to then."""
+    """A probe: `p[i] += b` and `p += b` store how often p[i] and p are referred to at that time."""
 
     def __getitem__(self, index: int) -> Any:
         return _Counted()
@@ -228,7 +229,7 @@ class _Counted:
 
 
 def _references(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
-    """Called as _update is, whose other arguments it takes for that alone: each call counts."""
+    """The count that _update would see; it has _update's arguments because passing them counts."""
     return sys.getrefcount(x)
 
 
@@ -245,7 +246,7 @@ _UNNAMED = _count_unnamed()
 
 
 def _become(x: Any, y: Any) -> Any:
-    """Let the tensor x stand for the result y from now on; of y's level, inside a transform."""
+    """Turn the tensor x into the result y; inside a transform into a tensor of y's level."""
     if not modes.records(y.level):
         _keep_history(x, y)
     if y.level > x.level:
@@ -310,7 +311,7 @@ def _with_dtype_of(x: Any, value: Any, what: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays in the place of tensors, in an index or a value."""
+    """Arrays in place of tensors, in an index or a value."""
     if type(value) is tuple:
         return tuple([_plain(part) for part in value])
     return value._data if isinstance(value, InPlace) else value

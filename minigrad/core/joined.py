@@ -1,8 +1,8 @@
 """Tensors that a write has made part of a function transform, until that transform ends.
 
-`b[...] = v` with a v of level n makes b a tensor of level n (inplace.py). Made inside, b is gone
-when the level ends. One from outside is not, and as a tensor of a level that no longer runs it
-would be taken for one of the next transform of that depth: func/levels.py settles what it is then.
+`b[...] = v` with a v of level n makes b a tensor of level n (inplace.py). If b was made inside the
+transform, it is gone when the level ends. If it comes from outside, it outlives the level and would
+be taken for a tensor of the next transform at that depth: func/levels.py says what it becomes.
 """
 
 import threading
@@ -19,7 +19,7 @@ class Before(NamedTuple):
     grad: Any
 
     def restore(self, x: Any) -> None:
-        """Let x be that again."""
+        """Make x what it was."""
         x.__class__ = self.kind
         x._data, x.node, x._grad = self.data, self.node, self.grad
 
@@ -33,7 +33,7 @@ _joined = _Joined()
 
 
 def note(x: Any, level: int, before: Before | None = None) -> None:
-    """x is about to join this level; what it was is kept for as long as x lives."""
+    """Record that x is about to join this level; its former state is kept while x is alive."""
     here, key = _joined.levels.setdefault(level, {}), id(x)
     if key not in here:
         gone = weakref.ref(x, lambda _: here.pop(key, None))
@@ -52,5 +52,5 @@ def alive(level: int) -> list[tuple[Any, Before]]:
 
 
 def forget(level: int) -> None:
-    """The level has ended."""
+    """Drop the records of a level that has ended."""
     _joined.levels.pop(level, {}).clear()  # emptied: the callbacks in it refer back to it

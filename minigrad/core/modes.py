@@ -1,8 +1,8 @@
-"""What this thread asks of every op: record or not, inside which transforms, in which scope.
+"""The modes of a thread: whether ops are recorded, inside which transforms, in which scope.
 
-`active` is the one word an op reads. It counts the reasons, over all threads, to look closer: a
+`active` is the one global an op reads. It counts, over all threads, the reasons to look closer: a
 thread that left the default modes, a transform that runs, a listener. While it is 0 an op takes
-the plain path; else it asks its own thread's `state`. A module global costs 3 ns to read, a
+the plain path; else it reads its own thread's `state`. A module global costs 3 ns to read, a
 thread-local 29, so the common case pays the former only.
 """
 
@@ -37,20 +37,20 @@ class _State(threading.local):
     recording = True  # False under no_grad
     switched_off = False  # True from set_grad_enabled(False) as a plain call to its counterpart
     inference = False  # True under inference_mode: recording cannot be switched on
-    anomaly: Any = None  # what detect_anomaly looks for
-    saving: tuple = ()  # who takes over what nodes save (hooks, checkpoints), the innermost last
-    tapes: tuple = ()  # which tapes record, the innermost last
-    session: Any = None  # which session new leaves join
-    autocast: Any = None  # who casts the arguments of ops (autocast)
+    anomaly: Any = None  # the detect_anomaly that this thread is inside
+    saving: tuple = ()  # the Savers (saved-tensor hooks, checkpoints) in force, innermost last
+    tapes: tuple = ()  # the tapes that record, innermost last
+    session: Any = None  # the session that new leaves join
+    autocast: Any = None  # the autocast that casts the arguments of ops
     level = 0  # how many function transforms this thread is inside
-    constant_below = 0  # the level of a transform called under no_grad: what lies below is constant
-    randomness: Any = None  # what the innermost vmap makes of a random draw
+    constant_below = 0  # the level of a transform called under no_grad; lower levels are constant
+    randomness: Any = None  # the innermost vmap's policy for random draws
     muted = False  # True inside the forward of a Function: listeners hear of the Function alone
-    scope = ""  # "model/conv1" while a listener wants scopes
-    plain: bool | None = True  # recording; None while a transform, autocast, `saving` or tape is on
+    scope = ""  # such as "model/conv1", while a listener asks for scopes
+    plain: bool | None = True  # recording; None while a transform, autocast, Saver or tape is on
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute, and `plain` after it: an op then reads this one thread-local alone."""
+        """Set an attribute and update `plain`, so that an op reads this one thread-local only."""
         super().__setattr__(name, value)
         simple = self.autocast is None and not (self.level or self.saving or self.tapes)
         super().__setattr__("plain", self.recording if simple else None)
@@ -65,10 +65,10 @@ def records(level: int) -> bool:
 
 
 class Outer:
-    """What was in force around each block that a context manager is in.
+    """The settings that a context manager restores at the end of each block it is in.
 
-    A stack for each thread, as several may be in blocks of one object; by the thread's number,
-    since a threading.local takes twelve times as long to make.
+    One stack per thread, since several threads may be inside blocks of one object. A dict by thread
+    id, because a threading.local takes twelve times as long to make.
     """
 
     __slots__ = ("_stacks",)
@@ -78,11 +78,12 @@ class Outer:
 
     @property
     def stack(self) -> list[Any]:
+        """This thread's stack."""
         return self._stacks.setdefault(threading.get_ident(), [])
 
 
 class CalledFirst(type):
-    """The class of context managers that need no argument: `with mg.no_grad:` lacks its ()."""
+    """Metaclass of context managers without arguments: `with mg.no_grad:` says what () it lacks."""
 
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
@@ -93,7 +94,7 @@ class CalledFirst(type):
             )
 
         def __exit__(cls, *exc: object) -> None:
-            """Never reached; Python asks whether it is there before it enters."""
+            """Never called; Python checks that it exists before it calls __enter__."""
 
 
 class _RecordingMode(metaclass=CalledFirst):
@@ -137,7 +138,7 @@ _OF_A_CLASS = (
 
 
 def decorated(fn: Callable, mode: Callable) -> Callable:
-    """fn that runs inside a new mode() at every call; a generator, at every step of it."""
+    """fn with each call inside a new mode(); of a generator, each of its steps."""
     if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(
             f"{fn.__qualname__} is async: other tasks of this thread run while it waits, and would "
@@ -163,7 +164,7 @@ def decorated(fn: Callable, mode: Callable) -> Callable:
 
 
 def _each_step(generator: Any, mode: Callable) -> Any:
-    """The generator, with the mode on while it runs and off while its user does."""
+    """The generator, with the mode on while it runs and off while its caller does."""
     step, given = generator.send, None
     try:
         while True:
@@ -186,16 +187,16 @@ def _each_step(generator: Any, mode: Callable) -> Any:
 class no_grad(_RecordingMode):
     """Inside, results do not require gradients and nothing is saved. Also a decorator.
 
-    A generator that is decorated runs in the mode; what its user does between its steps does not.
-    The mode is the thread's, and so of all its asyncio tasks: `await` nothing inside, or another
-    task runs in it, and where two such blocks overlap the mode of the first outlasts both.
+    A decorated generator runs in the mode; what its caller does between steps does not. The mode
+    belongs to the thread, and so to all its asyncio tasks: do not `await` inside the block, or
+    another task runs in the mode, and two blocks that overlap may leave it on after both.
     """
 
     recording = False
 
 
 class inside_forward(no_grad):
-    """Around the forward of a Function: its ops are neither recorded nor told to anybody."""
+    """Around the forward of a Function: its ops are neither recorded nor reported to listeners."""
 
     def __enter__(self) -> "inside_forward":
         super().__enter__()
@@ -209,9 +210,9 @@ class inside_forward(no_grad):
 
 
 class inference_mode(no_grad):
-    """no_grad that nothing inside can lift: a model that records for itself is an error here.
+    """no_grad that enable_grad cannot lift: switching recording on inside is an error.
 
-    Only `inference_mode(False)` does lift it: inside, ops are recorded again.
+    Only `inference_mode(False)` lifts it: inside that, ops are recorded again.
     """
 
     def __init__(self, mode: bool = True):
@@ -260,7 +261,7 @@ class set_grad_enabled(_RecordingMode):
         return decorated(fn, enable_grad if self.recording else no_grad)
 
     def _for_a_block(self) -> None:
-        """Take back what the plain call did: this one is for a block or a function."""
+        """Undo what the plain call did: this one is for a block or a function."""
         if self._before is not None:
             _record_from_here_on(self._before)
             self._before = None

@@ -44,9 +44,9 @@ class MoreMethods:
 
     @teaching
     def flatten(self, start: Any = 0, end: int = -1) -> Any:
-        """One axis in the place of the axes start … end, all of them by default: mg.flatten.
+        """The axes start … end (by default all) merged into one: mg.flatten.
 
-        NumPy's order ("C", "F") stands in the place of start too: x.flatten("F").
+        The first argument may also be NumPy's order, "C" or "F": x.flatten("F").
         """
         if isinstance(start, str):
             return op.reshape(self, shape=-1, order=start.upper())
@@ -60,7 +60,7 @@ class MoreMethods:
 
 
 def documented(kind: Kind) -> Kind:
-    """Class decorator: a method without a docstring is the op of its name, and help() says so."""
+    """Class decorator: gives each method without a docstring one that names its op."""
     for name, method in vars(kind).items():
         if callable(method) and name[0] != "_" and not method.__doc__:
             method.__doc__ = _doc(name)

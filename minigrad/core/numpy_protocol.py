@@ -1,4 +1,4 @@
-"""NumPy speaks to tensors: np.exp(t) is mg.exp(t), recorded; what has no meaning here says so.
+"""NumPy's functions on tensors: np.exp(t) is mg.exp(t), recorded; what has no rule here says so.
 
 `numpy_table` maps a NumPy function to what it means here; ops fill it as they are defined. An
 option that is not supported is refused by name, never dropped.
@@ -91,13 +91,13 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
 
 
 def _from_scipy(ufunc: Any) -> Callable | None:
-    """What scipy.special.erf and its kin mean; only who has imported SciPy can ask."""
+    """The op for a ufunc of scipy.special: a caller that has one has imported SciPy."""
     theirs = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None)
     return scipy_table.get(ufunc.__name__) if theirs is ufunc else None
 
 
 def _refuse_options(name: str, options: dict) -> None:
-    """Take out the options that change nothing, refuse those that would."""
+    """Remove the options that change nothing, refuse those that would change something."""
     if options.pop("out", None) is not None:
         raise TypeError(
             f"np.{name}: out= (also `array += tensor`) would write a tensor's values "
@@ -136,17 +136,18 @@ def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
 
 
 def _loop_dtype(x: Any, wanted: Any) -> Any:
-    """What resolve_dtypes is told of an input; NumPy's numbers of Python are not weak beside
-    bfloat16, ours are."""
+    """The dtype of an input for resolve_dtypes. A Python number is weak beside bfloat16 here, as in
+    the rest of minigrad, though not in NumPy.
+    """
     if type(x) in (int, float, complex):
         return wanted if wanted == bfloat16 else type(x)
     return x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype
 
 
 def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) -> Any:
-    """ufunc.reduce: along the first axis unless told otherwise, `initial` combined at the end.
+    """ufunc.reduce: by default along the first axis; `initial` is combined with the result.
 
-    Where `where` is not true stands a value that changes nothing, which gets no gradient.
+    Elements where `where` is false are replaced by the ufunc's neutral value, and get no gradient.
     """
     entry = _op_named(_REDUCE, ufunc, name)
     initial, dtype = options.pop("initial", None), options.pop("dtype", None)
@@ -166,7 +167,7 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
 
 
 def _mask(name: str, where: Any, shape: tuple) -> Any:
-    """The condition of a reduction, an element for each of the array's."""
+    """The where= of a reduction, broadcast to the array's shape."""
     where = where if hasattr(where, "dtype") else np.asarray(where)
     if where.dtype != bool:
         raise TypeError(f"np.{name}: where= takes truths, got {where.dtype}; write mask != 0")
@@ -221,7 +222,7 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     if entry is None:
         raise _unknown(name)
     if function in _UFUNC_OF and (len(args) > 4 or kwargs.keys() & {"initial", "where"}):
-        return _chosen(function, args, kwargs)
+        return _reduced_with_options(function, args, kwargs)
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
         args, kwargs = (), spelling.translate(name, args, kwargs)
@@ -236,8 +237,8 @@ _UFUNC_OF = {
 }  # fmt: skip
 
 
-def _chosen(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """np.sum and its kin with initial= or where=: the ufunc's reduce; a mean divides by counts."""
+def _reduced_with_options(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """np.sum, np.mean … with initial= or where=, by the ufunc's reduce and, for a mean, a count."""
     options = inspect.signature(function).bind(*args, **kwargs).arguments
     x = options.pop("a")
     options: dict[str, Any] = {"axis": None} | options

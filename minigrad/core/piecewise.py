@@ -1,7 +1,7 @@
-"""Elementwise functions of large arrays: one block after the other, shared by all threads.
+"""Elementwise functions of large arrays: block by block, the blocks shared by all threads.
 
-NumPy computes an elementwise function on one core, and what a derivative makes on the way is as
-large as the array. In blocks the second core helps, and what is made on the way stays in the cache.
+NumPy computes an elementwise function on one core, and intermediate results of a derivative are as
+large as the array. In blocks all cores help, and intermediate results stay in the cache.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,27 +14,27 @@ from ..backends.pool import get_num_threads, share, sharing
 from . import modes
 
 # Elements in a block: 1 MB of float32. Milliseconds of layer_norm of 2,000×2,000, forward: on
-# 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy lets
-# go of the interpreter for every call, and a thread that waits for it wakes too late for calls of
-# a few microseconds, so that threads take turns. Larger blocks cost more scratch memory.
+# 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy
+# releases the interpreter lock in every call, and a thread that waits for the lock wakes too late
+# for calls of a few microseconds, so that threads take turns. Larger blocks need more scratch.
 BLOCK = 1 << 18
 
-# Elements of an array that single ufuncs are worth dividing for. Milliseconds of g (1 − y²) in
+# Elements from which a single ufunc is worth dividing. Milliseconds of g (1 − y²) in
 # float32, whole and in blocks on two threads: 2^19 0.14 and 0.15, 2^20 0.37 and 0.34, 2^21 0.98 and
 # 0.90, 2^22 2.2 and 1.1, 2^23 5.9 and 2.7; of tanh at 2^23 3.0 and 1.7, of a product 3.3 and 2.7.
-# A rule whose last step is no product is copied into place: relu's at 2^20 0.65 and 0.87.
+# A rule that does not end in a product is copied into place: relu's at 2^20 0.65 and 0.87.
 LARGE = 1 << 21
 
-# Elements of arrays whose memory orders are looked at. NumPy goes through arrays of unlike orders
-# with strides, 2.5 ns an element; to copy one into the other's order first takes 0.6 to 0.8.
+# Elements from which memory orders are compared. NumPy walks arrays of different orders with
+# strides, 2.5 ns an element; copying one into the other's order first takes 0.6 to 0.8.
 NOTABLE = 1 << 16
 
 _alike: list[Callable[[tuple], tuple]] = []  # what lays arrays alike: see `lay_alike_by`
 
 
 def lay_alike_by(fn: Callable[[tuple], tuple]) -> Callable[[tuple], tuple]:
-    """Let fn give the arguments of elementwise functions of notable size with their arrays in one
-    memory order: ops/image_layout.py, which knows in which orders images lie.
+    """Register fn, which returns the arguments of an elementwise function with all arrays in one
+    memory order. ops/image_layout.py does so: it knows the orders that images come in.
     """
     _alike[:] = [fn]
     return fn
@@ -48,17 +48,17 @@ def piecewise(
     least: int | None = None,
     totals: Sequence = (),
 ) -> Any:
-    """fn(*values, **params), fn elementwise in the arrays among the values: blocks on all threads.
+    """fn(*values, **params) in blocks on all threads, for an fn elementwise in the arrays given.
 
-    fn returns an array of their shape, or a tuple or list of such. fill(ys, *values): the same
-    written into arrays that are there, ys, which saves a copy; that is for functions of few passes,
-    which gain nothing on one thread. In one piece where arrays have fewer than `least` elements
-    (LARGE), are not NumPy's, have gaps, several orders or shapes, and in modes of this thread that
-    change what ops do: helpers do not share them. Results have the order of the arrays.
+    fn returns an array of their shape, or a tuple or list of such. fill(ys, *values) computes the
+    same into existing arrays ys, which saves a copy; it is for functions of few passes, which gain
+    nothing on one thread. The call is made in one piece where arrays have fewer than `least`
+    elements (LARGE), are not NumPy's, are not contiguous, or differ in order or shape; and in modes
+    that change what ops do, since modes belong to one thread. Results have the arrays' order.
 
     totals: for each result None, or an array to add it to, block by block while it is in the cache,
-    which spares its way to memory and back. None is returned for what has been added, and what
-    cannot be added so is returned as ever.
+    which saves writing it to memory and reading it again. None is returned for a
+    result that was added; one that cannot be added that way is returned as usual.
     """
     arrays = [x for x in values if _axes(x)]
     size = arrays[0].size if arrays else 0
@@ -77,7 +77,7 @@ def piecewise(
     def part(span: slice) -> list:
         return [x[span] if _axes(x) else x for x in flat]
 
-    start = fn(*part(slice(0, 2)), **params)  # tells how many results there are, and their dtypes
+    start = fn(*part(slice(0, 2)), **params)  # to learn the number of results and their dtypes
     several = isinstance(start, tuple | list)
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != (2,) for y in starts):
@@ -86,7 +86,7 @@ def piecewise(
         total if _can_take(total, y.dtype, arrays[0], order) else None
         for y, total in zip_longest(starts, totals)
     ]
-    results: list = [  # no views: the engine adds to what has no other holder
+    results: list = [  # no views: the engine adds in place to what nobody else refers to
         np.empty_like(arrays[0], y.dtype) if total is None else None
         for y, total in zip(starts, totals, strict=True)
     ]
@@ -104,7 +104,7 @@ def piecewise(
 
 
 def _copying(fn: Callable, several: bool, params: dict) -> Callable:
-    """What fn returns, copied into arrays that are there."""
+    """A fill that copies what fn returns."""
 
     def fill(ys: list, *values: Any) -> None:
         found = fn(*values, **params)
@@ -115,7 +115,7 @@ def _copying(fn: Callable, several: bool, params: dict) -> Callable:
 
 
 def _adding(fill: Callable, added: list[int], into: list) -> Callable:
-    """fill, for these of the arrays added to what is there."""
+    """The same fill, but the results numbered in `added` are added to their arrays."""
 
     def fresh() -> dict[int, np.ndarray]:
         return {i: np.empty(BLOCK, into[i].dtype) for i in added}
@@ -124,7 +124,7 @@ def _adding(fill: Callable, added: list[int], into: list) -> Callable:
 
     def fill_and_add(ys: list, *values: Any) -> None:
         try:
-            blocks = scratch.pop()  # this thread's, for the while
+            blocks = scratch.pop()  # this thread's, until it is done
         except IndexError:  # another thread has set more threads since
             blocks = fresh()
         made = [blocks[i][: y.size] if i in blocks else y for i, y in enumerate(ys)]
@@ -137,14 +137,14 @@ def _adding(fill: Callable, added: list[int], into: list) -> Callable:
 
 
 def _can_take(total: Any, dtype: Any, x: Any, order: tuple) -> bool:
-    """Whether total is an array that blocks of this dtype, cut as x is, can be added to."""
+    """Whether blocks of this dtype, cut as those of x are, can be added to the array total."""
     if total is None or total.shape != x.shape or total.dtype != dtype:
         return False
     return total.transpose(order).flags.c_contiguous
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:
-    """A ufunc that takes large arrays piecewise."""
+    """The same ufunc, run in blocks on large arrays."""
 
     def fill(ys: list, *xs: Any) -> None:
         ufunc(*xs, out=ys[0])
@@ -153,13 +153,13 @@ def in_blocks(ufunc: np.ufunc) -> Callable:
 
 
 def _axes(x: Any) -> int:
-    """How many axes x has, if it is an array."""
+    """The number of axes of an array; 0 for anything else."""
     ndim = getattr(x, "ndim", 0)
     return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name
 
 
 def memory_order(arrays: list) -> tuple | None:
-    """The axes from the longest to the shortest stride, where all lie alike and without gaps."""
+    """The axes by decreasing stride, if all arrays are contiguous in that one order; else None."""
     first = arrays[0]
     if any(type(x) is not np.ndarray or x.shape != first.shape for x in arrays):
         return None

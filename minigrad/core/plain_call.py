@@ -1,9 +1,9 @@
-"""The plain call of an op, as Python would be written for this op alone, and compiled.
+"""The plain call of an op: source code generated for this op alone, and compiled.
 
-Nearly every call is plain: no mode, transform or listener is on, the arguments are tensors, or
-beside a tensor an array or a number. All that depends on the op alone is then settled once: how
-many inputs it has, which of them may need a gradient, what is saved of them. For a * b it is as
-below, and of every op `inspect.getsource(mg.mul.apply)` shows it.
+Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
+arrays and numbers beside a tensor. What depends on the op alone is then decided once, when the code
+is generated: how many inputs there are, which may need a gradient, what is saved of them. For a * b
+the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
 
     def apply(x0, x1, /, **params):
         if modes.active or params:
@@ -53,7 +53,7 @@ below, and of every op `inspect.getsource(mg.mul.apply)` shows it.
         result.node = node
         return result
 
-and it does what `Primitive.general`, which takes every call, would do: tests hold the two together.
+It does what `Primitive.general`, which takes any call, would do; tests compare the two.
 """
 
 from collections.abc import Callable
@@ -82,15 +82,15 @@ _KNOWN = {
 def plain_call(op: Any) -> Callable:
     """The op's `apply`.
 
-    That is `general` itself for an op of several outputs, of any number of inputs (variadic), or
-    that lacks a rule.
+    That is `general` itself for an op with several outputs, for a variadic op, and for one that
+    lacks a rule.
     """
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
     try:
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
-    except RuleError:  # said where a gradient is asked for
+    except RuleError:  # raised again where a gradient is asked for
         return op.general
     count = range(op.arity)
     inputs = ", ".join([f"x{i}" for i in count])
@@ -130,9 +130,9 @@ def _depth(line: str) -> int:
 
 
 def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
-    """The sets of inputs for which the link is written out, larger ones first.
+    """The sets of inputs needing gradients for which code is generated, larger ones first.
 
-    All of them for one input and two; of three and more only the full one, since they are many.
+    All sets for one or two inputs; for three and more only the full set, since there are 2ⁿ − 1.
     """
     fewest = 1 if len(tracked) <= 2 else len(tracked)
     return [

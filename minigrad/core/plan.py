@@ -56,15 +56,15 @@ class Plan:
         self.pull, self.pull_large = pull_written_out(op, rules, shortcut, self.names)
 
     def part(self, reached: tuple[bool, ...]) -> "Plan":
-        """The plan for what this one has saved, without the rules of the parents not `reached`.
+        """The plan for the same saved values without the rules of the parents not `reached`.
 
-        In their places its `pull` gives None. mg.grad takes it, where not all that was recorded
-        leads to what is asked for.
+        Its `pull` returns None for those. mg.grad uses it for a node of which only some parents
+        lead to an input that was asked for.
         """
         found = self.parts.get(reached)
         if found is None:
             found = Part(self, reached)
-            if not self.op.variadic:  # of whose parts there may be any number
+            if not self.op.variadic:  # it may have any number of parts, so none is kept
                 self.parts[reached] = found
         return found
 
@@ -73,7 +73,7 @@ class Plan:
         return self.pull(values[0], values[1:])
 
     def slots_of(self, node: Node) -> list[int]:
-        """Which input of the call each of the node's parents was."""
+        """For each of the node's parents, which input of the call it was."""
         if not self.op.variadic:
             return self.slots
         saved: Any = node.saved
@@ -132,7 +132,7 @@ class Part(Plan):
 
 
 def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:
-    """`pull` of a part where one rule gives all gradients: it is told that fewer are needed."""
+    """`pull` of a part for an op with a joint rule: the rule is told that fewer are needed."""
     at = whole.names.index("needs")
 
     def pull(g: Any, saved: Any) -> list:
@@ -145,12 +145,14 @@ def _joint_part(whole: Plan, reached: tuple[bool, ...]) -> Callable:
 
 
 class Plans(dict):
-    """The plans of an op by pattern. Cleared where its forward or a rule changes, and with them
-    goes what else was made of these: its plain call and the twin with residuals.
+    """The plans of an op by pattern.
+
+    Cleared when its forward or a rule changes, and with them everything else that was derived from
+    these: the plain call and the twin with residuals.
     """
 
     def __init__(self, op: Any):
-        self.op = weakref.ref(op)  # an op may be made for one call, and is to go with it
+        self.op = weakref.ref(op)  # an op made for one call must be freed after it
 
     def clear(self) -> None:
         super().clear()
@@ -169,5 +171,5 @@ report("plans of ops", _measure)  # an op of n inputs makes at most 2ⁿ − 1, 
 
 
 def _shortcut(op: Any, inputs: list[str]) -> tuple[tuple[str, ...], Rule] | None:
-    """The op's first rule for several of these inputs together, and which of them those are."""
+    """(names, rule) of the op's first shortcut that covers a subset of these inputs, or None."""
     return next((found for found in op.shortcuts.items() if {*found[0]} <= {*inputs}), None)

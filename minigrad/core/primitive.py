@@ -55,8 +55,8 @@ class Primitive(Extensible):
     optional    those that may be left out or None (a bias)
     defaults    static parameters with their defaults
     rules       input name -> Rule; or `joint`, one rule for all inputs
-    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it; rules
-                of an elementwise op meet large arrays in blocks
+    kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it; the
+                rules of an elementwise op are run on large arrays block by block
     outputs     0: the result is an array; n: a tuple of n
     residuals   names of what the forward returns after y, for its rules alone (constants there)
     """
@@ -120,7 +120,8 @@ class Primitive(Extensible):
     def apply(self) -> Callable:
         """What the operators call: the op's plain calls, written out; all others go on to general.
 
-        As an attribute of its own it is called within the interpreter's loop, `__call__` is not.
+        The interpreter calls a function held in an attribute without leaving its own loop;
+        through `__call__` it would have to.
         """
         return plain_call(self)
 
@@ -238,7 +239,7 @@ class Primitive(Extensible):
     def plan_for(self, pattern: int) -> Plan:
         """What a call saves whose inputs need gradients by this bit pattern, worked out once.
 
-        A variadic op has one plan for all patterns, which its saved values tell.
+        A variadic op has one plan for all patterns: its saved values include `needs`.
         """
         key = 1 if self.variadic else pattern
         if key not in self.plans:
@@ -263,8 +264,8 @@ class Primitive(Extensible):
     def vjp(self, *names: str | Callable) -> Callable:
         """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
 
-        With several names a shortcut, asked first where each of these inputs needs a gradient: it
-        returns all of theirs, or None, where the rule of each is to be taken.
+        With several names it is a shortcut, tried first where each of these inputs needs a
+        gradient: it returns all their gradients, or None to fall back to the rule of each.
         """
         if len(names) == 1 and callable(names[0]):
             self.joint = self._rule(names[0])

@@ -20,6 +20,7 @@ class Registry:
         self.__dict__["_what"] = what
 
     def register(self, name: str, entry: Any) -> None:
+        """Add an entry; ValueError for a name that is taken."""
         before = self.__dict__.get(name)
         if before is not None and not (_of_session(before) and _of_session(entry)):
             raise ValueError(

@@ -1,7 +1,7 @@
-"""Who takes over what nodes save: the protocol between the doorway and checkpoints or hooks.
+"""How checkpoints and saved-tensor hooks replace what nodes save.
 
-`modes.state.saving` are those who want it, the innermost last. When a node has been made, `take`
-of each is called, from the innermost out; it may put something else into `node.saved`.
+`modes.state.saving` holds the Savers in force, innermost last. When a node has been made, `take` of
+each is called, from the innermost out; it may put something else into `node.saved`.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from . import modes
 
 
 class Deferred:
-    """Stands in `node.saved` for values that come back, in order, when it is iterated over.
+    """Stands in `node.saved` for values that are produced, in order, when it is iterated over.
 
-    `needs` is what an op of many arguments knows about which of them need a gradient.
+    `needs`: of a variadic op, which arguments need a gradient; else None.
     """
 
     __slots__ = ("needs",)
-    recomputes = False  # whether it computes them anew (a checkpoint), bit for bit
+    recomputes = False  # whether it computes the values again (a checkpoint), bit for bit
 
     def __init__(self, node: Any):
         names = node.plan.names
@@ -27,13 +27,14 @@ class Deferred:
         raise NotImplementedError
 
     def refuse_changed(self) -> None:
-        """InPlaceError if what the values come back from was changed in place. Asked beforehand."""
+        """InPlaceError if what the values are made from was changed; called before the backward."""
 
 
 class Saver:
-    """Base of those who take over: a context manager around the forward, safe to nest.
+    """Base of a context manager around a forward whose nodes save through it; safe to nest.
 
-    It knows nothing of where it is entered: one object serves several threads, and itself inside.
+    It holds no state of where it is entered: one object may serve several threads, and be nested
+    in itself.
     """
 
     def __enter__(self) -> "Saver":
@@ -46,5 +47,5 @@ class Saver:
         modes.state.saving = modes.state.saving[:-1]
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
-        """Take over node.saved; those further out come later, and see what is there then."""
+        """Replace node.saved, if wanted; outer Savers are called later and see the replacement."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Sessions: leaves that belong together, known weakly, and kept apart from those of others.
+"""Sessions: groups of leaves (held weakly) whose tensors may not be mixed with another group's.
 
     session = mg.Session()
     w = session.tensor([1.0, 2.0], requires_grad=True)
@@ -35,7 +35,7 @@ _next_id = itertools.count(1).__next__
 
 
 class Session:
-    """Groups leaves by weak reference, so that they go when nothing else holds them.
+    """Groups leaves by weak reference, so that they are freed when nothing else holds them.
 
     device   where `tensor` puts its data, and where every member must be
     id       a number that no other session of the process has
@@ -97,6 +97,7 @@ class Session:
 
     @property
     def is_open(self) -> bool:
+        """False once close() was called."""
         return self._close.alive
 
     def _refuse_closed(self) -> None:

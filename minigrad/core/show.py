@@ -35,7 +35,7 @@ def tensor_html(x: Any) -> str:
     try:
         head = f"shape {x.shape} · {x.dtype} · {x.device} · {x.nbytes:,} bytes"
         page = f"<small>{html.escape(head)}</small><pre>{html.escape(tensor_text(x))}</pre>"
-    except Exception:  # a notebook shows a traceback in the place of every value that raises
+    except Exception:  # else the notebook would show a traceback instead of the value
         return f"<pre>{html.escape(object.__repr__(x))}</pre>"
     try:
         return page + functions.small_graph(x)  # of instrument/, which stands above this room

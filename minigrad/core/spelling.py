@@ -1,4 +1,4 @@
-"""What a name or an argument of PyTorch's is called here, for the error that a newcomer gets."""
+"""PyTorch's names that are others here, so that the error for one says what to write."""
 
 import inspect
 import opcode
@@ -35,7 +35,7 @@ _NAMES = {
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
 }  # fmt: skip
-# The same of what PyTorch has in its modules, not on tensors too.
+# The same for names that PyTorch has in its modules only, not on tensors.
 _OF_MODULES = {
     "SparseAdam": "mg.optim.Adam, since gradients are dense (sparse= has no effect); unlike "
     "SparseAdam it moves rows without a gradient by their momentum too",
@@ -123,7 +123,7 @@ _FUNCTIONS = {
 
 
 def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
-    """What fn calls the argument that PyTorch (or NumPy) calls so, as `axis=`; "" if nothing."""
+    """fn's own name, as `axis=`, for an argument of this name in PyTorch (or NumPy); "" if none."""
     if hint := _FUNCTIONS.get((getattr(fn, "__name__", ""), name)):
         return hint
     own = (fn if isinstance(fn, inspect.Signature) else inspect.signature(fn)).parameters
@@ -135,9 +135,9 @@ def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
 
 
 def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
-    """The error for a name that is not there; it says what to write, where that is known.
+    """The AttributeError for a missing name; it says what to write, where that is known.
 
-    Where it is not, Python looks for a name that is spelt like it in `room`, for the traceback.
+    Where it is not, Python suggests a similarly spelt name of `room` in the traceback.
     """
     hint = _NAMES.get(name) or _OF_MODULES.get(name) or _elsewhere(name)
     of_tensors = owner in ("a tensor", "minigrad")
@@ -153,14 +153,14 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
 
 
 def absences(module: str) -> Callable[[str], Any]:
-    """A `__getattr__` for a module: the error for a name that it has not."""
+    """A `__getattr__` for a module: the error for a name that it does not have."""
 
     def __getattr__(name: str) -> Any:
         if name[:2] == "__":  # Python itself asks for these
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         error = no_such_name(module, name, sys.modules[module])
         if error.obj is None and _is_import(sys._getframe(1)):
-            # `from module import name` would put its own words for ours, which say what to write
+            # `from module import name` would replace our message by its own
             raise ImportError(str(error), name=module) from None
         raise error
 
@@ -168,15 +168,16 @@ def absences(module: str) -> Callable[[str], Any]:
 
 
 def _is_import(frame: Any) -> bool:
-    """Whether what a frame is doing is `from ... import`."""
+    """Whether the frame is executing a `from ... import`."""
     return frame.f_code.co_code[frame.f_lasti] == opcode.opmap.get("IMPORT_FROM")
 
 
 class Elsewhere:
-    """Stands at a name of PyTorch's that a tensor has not: looking it up says what to write.
+    """A descriptor at a name that PyTorch's tensors have and ours do not: reading it says what to
+    write.
 
     A `__getattr__` would need no list of names; but up to Python 3.11 a class that has one loses
-    the interpreter's fast way to all of its attributes, and an op reads six: 7 % of a small step.
+    the interpreter's fast attribute access, and an op reads six attributes: 7 % of a small step.
     """
 
     def __init__(self, name: str):
@@ -184,7 +185,7 @@ class Elsewhere:
 
     @staticmethod
     def stand_in(kind: type, names: Iterable[str] = (*_NAMES, *_IN_PLACE)) -> None:
-        """Put one at each of these names that the class has not."""
+        """Put one at each of these names that the class does not have."""
         for name in names:
             if not hasattr(kind, name):
                 setattr(kind, name, Elsewhere(name))
@@ -201,7 +202,7 @@ _PLACES = (
 
 
 def _elsewhere(name: str) -> str | None:
-    """Where the library has a name of this kind in another place."""
+    """Where else in the library this name exists, as text; None if nowhere."""
     import minigrad  # the finished library: this runs only for an error
 
     if name in vars(minigrad):

@@ -23,17 +23,17 @@ from .spelling import Elsewhere
 class Tensor(InPlace, TensorHooks):
     """`mg.tensor(data)` makes one from data; ops make the others.
 
-    data   the array (NumPy's, or CuPy's); memory changed through it is not seen by the engine
-    node   what made it: a graph node, a Leaf for a leaf that requires a gradient, else None
-    grad   for a leaf, the sum of the gradients that backwards have brought; a Tensor or None
+    data   the array (NumPy's or CuPy's); the engine does not see writes made through it
+    node   the graph node that made it; the Leaf of a leaf that requires a gradient; else None
+    grad   for a leaf, the sum of the gradients of all backwards so far: a Tensor, or None
     """
 
     __slots__ = ("__weakref__", "_data", "_grad", "node")
     level = 0  # transforms make subclasses of higher levels: see ARCHITECTURE.md, "Levels"
 
     node: Any
-    _data: Any  # what `data` shows; the engine, which knows what it puts, sets these two here
-    _grad: "Tensor | None"  # what `grad` shows
+    _data: Any  # behind `data` and `grad`; the engine sets these two directly, without the
+    _grad: "Tensor | None"  # checks of the properties' setters
 
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
@@ -48,9 +48,9 @@ class Tensor(InPlace, TensorHooks):
     def data(self) -> Any:
         """The array that holds the elements; inside a transform the tensor of the level below.
 
-        It may be set, to an array or to a tensor, whose array it then is (`w.data = w.data - step`
-        with a step that is a tensor): without history, as a leaf's new value. Inside a
-        transform it is written as under no_grad: x keeps its history or tangent, shape and dtype.
+        It may be set, to an array or to a tensor (whose array is taken): a new value without
+        history, as in `w.data = w.data - step`. Inside a transform that is a write under no_grad:
+        x keeps its history or tangent, its shape and its dtype.
         """
         return self._data
 
@@ -127,10 +127,10 @@ class Tensor(InPlace, TensorHooks):
 
     @property
     def grad(self) -> "Tensor | None":
-        """For a leaf, the sum of the gradients that backwards have brought; None before the first.
+        """For a leaf, the sum of the gradients of all backwards so far; None before the first.
 
         It may be set: to None, or to a tensor or an array (copied) of x's shape, dtype and device.
-        TypeError or ValueError for anything else, at once and not in the next backward.
+        Anything else is a TypeError or ValueError at once, not in the next backward.
         """
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             warnings.warn(_NO_GRAD_OF_RESULTS.format(self.node), stacklevel=2)
@@ -180,13 +180,13 @@ class Tensor(InPlace, TensorHooks):
         return format(self.item(), spec)
 
     def __dir__(self) -> list[str]:
-        """The names that are there; not those that only say what they are called here."""
+        """The tensor's names, without the stand-ins for PyTorch's (spelling.py)."""
         return [x for x in super().__dir__() if type(vars(Tensor).get(x)) is not Elsewhere]
 
     # -- out of the graph --------------------------------------------------------------------
 
     def detach(self) -> "Tensor":
-        """The same data (shared memory) as a constant: no history, no gradient, at no level."""
+        """The same data (shared memory) as a constant, at every level: no history, no gradient."""
         if not self.level:
             return wrap(self._data)
         return wrap(detached(self._data), None, type(self))
@@ -203,7 +203,7 @@ class Tensor(InPlace, TensorHooks):
         return array
 
     def _on_host(self) -> Any:
-        """The data for Python to look at: a counted copy where it lies on a GPU."""
+        """The data in host memory: from a GPU a copy, which is counted."""
         return self._data if array_module(self._data) is np else to_host(self._data)
 
     def item(self) -> Any:
@@ -357,13 +357,13 @@ _CHOOSE = (
 
 
 def _as_python(x: Tensor, convert: Callable) -> Any:
-    """The one element of x as a Python number, by convert; who has more hears what to write."""
+    """The one element of x as a Python number, by convert; if there are more, an error."""
     array = x._on_host()
     try:
         return convert(array)
     except (TypeError, ValueError) as error:
         if array.size == 1 and array.ndim == 0:
-            raise  # int(nan) and the like are Python's to explain
+            raise  # int(nan) and the like: Python's own error says it
         instead = _CHOOSE if convert is bool else _REDUCE
         raise type(error)(
             f"a tensor {describe(x)} as one Python number: {error}; {instead}"

@@ -1,9 +1,9 @@
-"""Who wrote into which memory, and when: how a backward notices that a saved array was changed.
+"""Which memory was written in place, and when: how a backward notices a changed saved array.
 
 Nodes are numbered by a clock (`graph.next_number`), and a write in place takes a number from the
-same clock. A node is stale if memory that it saved was written after the node was made: nothing is
-stored per node, and a forward pays nothing. The record belongs to the owner of the memory, the
-array at the end of the `.base` chain, so views share it; a write covers the bytes it may have
+same clock. A node is stale if memory that it saved was written after the node was made. So nothing
+is stored per node, and a forward has no extra work. The record belongs to the owner of the memory,
+the array at the end of the `.base` chain, so views share it; a write covers the bytes it may have
 touched, so rows of one buffer do not disturb one another.
 
 "Version" is the number of writes: a fresh array has version 0. Writes through raw NumPy arrays
@@ -25,7 +25,7 @@ from .errors import InPlaceError
 from .graph import next_number
 
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale
-_KEPT = 64  # writes remembered one by one; older ones count as touching all of the memory
+_KEPT = 64  # writes remembered per owner; older ones count as writes to all of its memory
 _writes: dict[int, "_Writes"] = {}  # by id of the owner, for as long as it lives
 _lock = threading.Lock()
 
@@ -44,7 +44,7 @@ class _Writes:
 
 
 def owner_of(array: Any) -> Any:
-    """The array that owns the memory this one looks at."""
+    """The array that owns this one's memory: the end of the chain of `.base`."""
     while (base := getattr(array, "base", None)) is not None and hasattr(base, "shape"):
         array = base
     return array
@@ -89,7 +89,7 @@ def written_after(
 ) -> tuple[int, int, str, tuple] | None:
     """(version at `clock`, version now, last write, its origin) if array was written since.
 
-    Writes from the clock `until` on do not count; nor do forgotten ones that such have pushed out.
+    Writes at clock `until` or later do not count, nor do forgotten ones that they have displaced.
     """
     writes = _writes.get(id(owner_of(array)))
     if writes is None:
@@ -106,7 +106,7 @@ def written_after(
 def refuse_changed(nodes: Iterable) -> None:
     """InPlaceError if memory that one of the nodes has saved was written after it was made.
 
-    Called before any rule runs, so that nothing is changed by a backward that cannot be right.
+    Called before any rule runs, so that a backward that would be wrong changes nothing.
     """
     for node in nodes:
         if node.number >= last_write:

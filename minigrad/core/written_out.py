@@ -1,7 +1,7 @@
-"""What a plan saves and how it pulls back, written out as Python for one op, and compiled.
+"""The two functions of a plan, `save` and `pull`, as Python source generated for one op.
 
-Code of its own for each plan is what the interpreter specialises for the types it meets, and it
-takes no loop over rules, no look-up of names and no check that was settled when it was written.
+CPython specialises bytecode for the types it meets, so each plan gets code of its own. Generated
+code also needs no loop over rules, no look-up of names and no check that can be made beforehand.
 """
 
 import linecache
@@ -33,9 +33,9 @@ def compiled(
 ) -> Callable:
     """The function of this name that the lines define; `known` are its globals.
 
-    `file`: a name of its own, under which inspect.getsource and tracebacks find the lines.
+    `file`: a unique name, under which inspect.getsource and tracebacks find the lines.
     """
-    known["__name__"] = __name__  # its frames are the library's: ops it calls are on a user's line
+    known["__name__"] = __name__  # so that events.py counts its frames as the library's
     text = "\n".join(lines) + "\n"
     exec(compile(text, file, "exec"), known)
     if file != "<written out>":
@@ -71,7 +71,7 @@ def known_to_save(op: Any) -> dict[str, Any]:
 
 
 def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
-    """The tuple of what is saved, as Python: of inputs v0, v1 … (`arrays`, if variadic) and y."""
+    """The source of the tuple that is saved, from inputs v0, v1 … (`arrays`, if variadic) and y."""
     value = {"y": "y", "xp": "array_module(raw(first(y)))"}
     for i, name in enumerate(op.residuals):
         value[name] = f"residuals[{i}]"
@@ -85,7 +85,7 @@ def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
     else:
         for i, name in enumerate(op.arrays):
             value[name] = f"v{i}"
-            # an input that needs a gradient is an array; of the others some may be numbers
+            # an input that needs a gradient is an array; the others may be Python numbers
             sure = i in slots
             value[f"{name}_shape"] = f"v{i}.shape" if sure else f"shape_of(v{i})"
         value["needs"] = str([i in slots for i in range(op.arity)])
@@ -93,14 +93,14 @@ def saved_values(op: Any, slots: list[int], names: tuple[str, ...]) -> str:
 
 
 def in_tuple(parts: list[str]) -> str:
-    """The text of a tuple of these."""
+    """The source of a tuple of these expressions."""
     return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
 
 
 def pull_written_out(
     op: Any, rules: list[Rule | None], shortcut: tuple | None, names: tuple[str, ...]
 ) -> tuple[Callable, Callable | None]:
-    """`pull` of a plan, as Python would be written for this op alone, and compiled; `pull_large`.
+    """(pull, pull_large) of a plan, generated for this op.
 
     For a * b, whose rules are da = lambda b: b and db = lambda a: a, it is
 
@@ -113,18 +113,17 @@ def pull_written_out(
                 return pull_large(g, [v0, v1])
             return [g * v0, g * v1]
 
-    and for a rule that computes something, rule0(v0, …) stands in place of v0; for one that is None
-    the whole contribution is None. A shortcut for the
-    inputs 0 and 1 comes before the last line, as
+    A rule that computes something appears as rule0(v0, …) instead of v0, and one that is None as
+    None. A shortcut for the inputs 0 and 1 comes before the last line:
 
             several = shortcut(g, v0, v1)
             if several is not None:
                 [c0, c1] = several
                 return [c0, c1]
 
-    The rows of the table give p·g; the gradient of a real loss is conj(p)·g = conj(p·conj(g)), so
-    each row is read once for real and complex numbers alike. A backward calls `pull` once a node:
-    to look the names up there would cost more than most rules.
+    The rows of the table give p·g, and the gradient of a real loss is conj(p)·g = conj(p·conj(g)),
+    so one row serves real and complex numbers. A backward calls `pull` once per node; looking up
+    names there would cost more than most rules do.
     """
     value = {"g": "g"} | {name: f"v{i}" for i, name in enumerate(names)}
     known: dict[str, Any] = {"needed": _needed}
@@ -168,11 +167,11 @@ def pull_written_out(
     return compiled("pull", lines, known), pull_large
 
 
-_FREE = ("g", "None")  # contributions that take no work
+_FREE = ("g", "None")  # contributions that need no computation
 
 
 def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -> Callable:
-    """`pull_large` of an elementwise op; what is g stays g, and is not added.
+    """`pull_large` of an elementwise op; a contribution that is g itself is not added to a total.
 
     For a * b it is
 
@@ -217,8 +216,10 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
 
 
 def _passed_on(fn: Callable) -> int | None:
-    """Which of its arguments a rule such as `lambda b: b` returns as it is; None: it computes."""
-    if not isinstance(fn, FunctionType):  # a bound method's code counts its object, too
+    """The position of the argument that a rule such as `lambda b: b` returns; else None."""
+    if not isinstance(
+        fn, FunctionType
+    ):  # a bound method's code has its object as a further argument
         return None
     code = fn.__code__
     names = code.co_varnames[: code.co_argcount]
@@ -229,7 +230,7 @@ def _passed_on(fn: Callable) -> int | None:
 
 
 def _needed(given: Any, needs: list[bool]) -> list:
-    """What a joint rule returned, without the places of inputs that need no gradient."""
+    """What a joint rule returned, without the entries of inputs that need no gradient."""
     try:
         return [c for c, need in zip(given, needs, strict=True) if need]
     except (TypeError, ValueError):

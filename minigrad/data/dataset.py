@@ -91,7 +91,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Data sets one behind the other."""
+    """Data sets one after the other."""
 
     def __init__(self, datasets: Sequence):
         self.datasets = list(datasets)
@@ -139,7 +139,7 @@ class StackDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Streams one behind the other."""
+    """Streams one after the other."""
 
     def __init__(self, datasets: Iterable):
         self.datasets = datasets

@@ -62,7 +62,7 @@ class DataLoader(Checked):
         prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         if batch_size is not None and (not hasattr(batch_size, "__index__") or batch_size < 1):
             raise ValueError(
-                f"DataLoader: batch_size must be a whole number, 1 or more, got {batch_size!r}"
+                f"DataLoader: batch_size must be an integer, 1 or more, got {batch_size!r}"
             )
         if worker_kind not in ("thread", "process") or num_workers < 0 or prefetch_factor < 1:
             raise ValueError(

@@ -90,7 +90,10 @@ class WeightedRandomSampler(Sampler):
         self.replacement = replacement
         self.generator = generator
         if self.weights.ndim != 1 or not (self.weights >= 0).all() or not self.weights.sum() > 0:
-            raise ValueError("WeightedRandomSampler: weights are numbers ≥ 0, not all of them 0")
+            raise ValueError(
+                "WeightedRandomSampler: weights must be a vector of numbers ≥ 0, not all 0; got "
+                f"shape {self.weights.shape}"
+            )
 
     def __len__(self) -> int:
         return self.num_samples
@@ -105,7 +108,7 @@ class BatchSampler(Sampler):
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False):
         if batch_size < 1:
-            raise ValueError(f"batch_size must be 1 or more, got {batch_size}")
+            raise ValueError(f"BatchSampler: batch_size must be 1 or more, got {batch_size}")
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

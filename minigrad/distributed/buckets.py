@@ -54,7 +54,7 @@ class Bucket:
         self.missing -= 1
 
     def seal(self) -> None:
-        """Write who was used behind the gradients: the buffer is ready for its sum."""
+        """Write after the gradients which parameters were used: the buffer is ready for its sum."""
         if all(self.used):
             self.buffer[self.total :] = 1
         else:

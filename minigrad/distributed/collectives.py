@@ -114,7 +114,7 @@ def _reduced(x: Any, *, op: str = "sum") -> Any:
     what = f"all_reduce({describe(x)}, op={op!r})"
     here.agree(what)
     if op == "mean" and x.dtype.kind in "iub":
-        raise TypeError(f"{what}: the mean of whole numbers; cast to a float first")
+        raise TypeError(f"{what}: the mean of integers; cast to a float first")
     transport = here.transport(device_kind(x))
     buffer = _contiguous(x).astype(transport.sum_dtype(x.dtype))  # astype copies
     here.wait(transport.all_reduce(buffer, "sum" if op == "mean" else op), what)

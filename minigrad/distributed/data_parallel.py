@@ -47,7 +47,7 @@ class Timeline:
 
     @property
     def hidden(self) -> float:
-        """The share of the communication's time that lay behind the backward, 0 to 1."""
+        """The fraction of the communication's time that overlapped with the backward, 0 to 1."""
         total = sum(b - a for a, b in zip(self.begun, self.ended))
         if not total:
             return 0.0

@@ -42,7 +42,6 @@ class ZeroRedundancyOptimizer:
             raise ValueError("ZeroRedundancyOptimizer got no parameters to optimise")
         self.parts = _dealt([p.data.nbytes for p in self._all], self.world.size)
         mine = {id(self._all[i]) for i in self.parts[self.world.rank]}
-        self._full_groups = groups
         own = [{**g, "params": [p for p in g["params"] if id(p) in mine]} for g in groups]
         self._kept = [i for i, g in enumerate(own) if g["params"]]
         self.inner: Optimizer | None = None

@@ -25,12 +25,12 @@ __all__ = ["detect_anomaly"]
 class detect_anomaly(metaclass=modes.CalledFirst):
     """Inside, the first op that makes a NaN or an Inf raises AnomalyError, forward or backward.
 
-    The error tells NaN from Inf, the op, the place, and the stack of the forward call, also for a
-    backward that runs inside and for the backward of a backward. An op that only passes on an Inf
-    of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass. What rules have
-    saved is compared before a backward with what it was: a change through raw NumPy memory (the
-    array a tensor was computed with, x.data, x.numpy()), which no version counter sees, is an
-    InPlaceError. For this thread only; also a decorator. Costs up to three times on small ops.
+    The error says NaN or Inf, names the op and the element, and shows the stack of the forward
+    call, also for a backward inside the block and for second order. An op that only passes on an
+    Inf of its arguments (a mask of −inf) is not blamed; inf=False lets every Inf pass. Before a
+    backward, saved arrays are compared with what they were: a change through raw NumPy memory
+    (an operand, x.data, x.numpy()), which no version counter sees, is an InPlaceError. For this
+    thread only; also a decorator. Small ops take up to three times as long.
     """
 
     def __init__(self, inf: bool = True):
@@ -83,7 +83,7 @@ _listener = _Listener()
 
 
 def explained(pull: Pull) -> Pull:
-    """The same pull; an anomaly of an op inside a recorded rule names the op whose rule it is."""
+    """The same pull; an anomaly inside a recorded rule also names the op whose rule it is."""
 
     def pulled(node: Any, g: Any, plan: Any) -> Iterable:
         try:
@@ -102,7 +102,7 @@ def _all_finite(y: Any) -> bool:
     if kind not in "fcV" or not y.size:
         return True
     if kind == "f" and y.itemsize > 2 and y.flags.c_contiguous and type(y) is np.ndarray:
-        flat = y.reshape(-1)  # Σ y² is finite only if every y is: one pass of BLAS
+        flat = y.reshape(-1)  # if Σ y² is finite, every y is: one pass of BLAS
         if math.isfinite(np.dot(flat, flat)):
             return True
     return bool(np.isfinite(y).all())
@@ -150,10 +150,10 @@ def _called(stack: list) -> str:
     return "called at (innermost first)" + "".join(lines)
 
 
-# -- memory that is changed behind the engine's back -----------------------------------------------
+# -- memory that is changed where the engine cannot see it -----------------------------------------
 
 _known: Any = weakref.WeakKeyDictionary()  # node -> fingerprints of the arrays it has saved
-_WHOLE = 16_384  # bytes: copying and comparing so little is ten times as fast as a checksum
+_WHOLE = 16_384  # bytes up to which a copy is kept: ten times as fast as a checksum
 
 
 def _saved_arrays(node: Any) -> list:

@@ -1,4 +1,4 @@
-"""backward and grad: what users call. They prepare the seeds and the places; an engine walks."""
+"""backward and grad, as users call them: they prepare seeds and order, and an engine walks."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -35,7 +35,7 @@ def backward(
     """Add ∂(Σ gradients · tensors)/∂leaf to the `.grad` of every leaf that requires one.
 
     gradients     the cotangent of each root, of its shape; may be left out for one element
-    retain_graph  keep saved arrays for another backward (None: as create_graph)
+    retain_graph  keep saved arrays for another backward (default: the value of create_graph)
     create_graph  record the backward itself, so that `.grad` can be differentiated. `.grad` then
                   refers to its graph and so to its leaf: a reference cycle. mg.grad has none.
     inputs        only these receive a gradient: leaves, or inner tensors
@@ -46,7 +46,7 @@ def backward(
     min_work      for "parallel": the estimated microseconds from which a node may go to another
                   thread (None: a measured default; 0: every node may)
 
-    Leaves whose gradient is complete before an error keep their new value, the others their old.
+    If the backward raises, leaves whose gradient was complete have the new value, others the old.
     Inside a transform of mg.func a tensor of that transform is an error (TransformError): leaves
     from outside are constants there, and would get nothing.
     """
@@ -59,8 +59,8 @@ def backward(
 
     def deposit(place: Any, g: Any) -> None:
         x = place.tensor() if place.__class__ is Leaf else chosen[place]
-        # a leaf that the user has dropped, or frozen since, keeps no gradient; one that an inner
-        # tensor retains is there already
+        # a leaf that was dropped or frozen meanwhile gets none; an inner tensor that retains its
+        # gradient has it already
         if x is None or x.node is None or (place.__class__ is not Leaf and x.retains_grad):
             return
         accumulate(x, g if isinstance(g, Tensor) else wrap(g), create_graph)
@@ -97,12 +97,12 @@ def grad(
 ) -> Any:
     """∂(Σ grad_outputs · outputs)/∂input for each input, a leaf or an inner tensor.
 
-    `.grad` is not touched, and only the rules that lead to an input run. A tuple, or one tensor
-    where `inputs` is one tensor; of no inputs the empty tuple, but an iterator that gives none is
-    an error. So is an input that the outputs do not depend on; with allow_unused=True it gets None,
-    with materialize_grads=True zeros (that can be differentiated again with create_graph, to
-    zeros). The other options are those of mg.backward; PyTorch's only_inputs is True,
-    is_grads_batched False.
+    `.grad` is not touched, and only the rules that lead to an input run. Returns a tuple, or one
+    tensor if `inputs` is one tensor. An empty `inputs` gives the empty tuple, but an exhausted
+    iterator is an error. So is an input that the outputs do not depend on: with allow_unused=True
+    it gets None, with materialize_grads=True zeros (differentiable again with create_graph). The
+    other options are those of mg.backward. PyTorch's only_inputs and is_grads_batched are accepted
+    with their defaults only.
 
     For a batch of cotangents: mg.func.vmap(lambda g: mg.grad(y, x, g, retain_graph=True))(gs).
     """
@@ -134,7 +134,7 @@ def grad(
 
 
 def _refuse_torchs(only_inputs: bool, is_grads_batched: bool) -> None:
-    """Two options of PyTorch's that grad has no other value of: what to write in their place."""
+    """Errors for two of PyTorch's options with values that grad does not support."""
     if not only_inputs:
         raise ValueError(
             "grad: only_inputs=False would add to the .grad of the other leaves; that is "
@@ -199,7 +199,7 @@ def run_backward(
 
 
 def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
-    """Whether ops are recorded during the walk: with create_graph, yes; in hooks on arrays, no."""
+    """The recording mode of the walk: on with create_graph; off where hooks compute on arrays."""
     if create_graph:
         return modes.enable_grad()
     plain = _has_hooks(order) and not any(isinstance(g, Tensor) for g in seeds.values())
@@ -207,12 +207,12 @@ def _mode(order: list, seeds: dict, create_graph: bool) -> Any:
 
 
 def _has_hooks(order: list) -> bool:
-    """Whether any place of this backward has a hook; one global tells where there is none."""
+    """Whether any place of this backward has a hook; one global says if there are any at all."""
     return bool(hooks.registered) and hooked.any_in(order)
 
 
 def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
-    """The engine's walk, with listeners told and hooks run where there are any."""
+    """The engine's walk, wrapped so that listeners are informed and hooks run, if there are any."""
     pull = _pull_recorded if work.create_graph else serial.pull_for(work.cotangents)
     if events.listeners:
         pull = _timed(pull)
@@ -237,13 +237,11 @@ def _walk(work: Pass, walk: Callable[[Pass], None]) -> None:
     finally:
         if events.listeners:
             events.tell("graph_done", error)
-        error = None  # an error leads to this frame: leave no cycle
+        error = None  # its traceback refers to this frame: leave no cycle
 
 
 def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
-    """What the node's rules, of this plan, make of g, run on tensors, so that it can be
-    differentiated again.
-    """
+    """The node's contributions for g, by its rules run on tensors: differentiable again."""
     kind = type(g) if isinstance(g, Tensor) else type(next(c for c in g if c is not None))
 
     def linked(y: Any, producer: Any) -> Tensor:
@@ -253,7 +251,7 @@ def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
 
 
 def _timed(pull: Pull) -> Pull:
-    """The same pull, which also tells the listeners when each node ran."""
+    """The same pull, which also reports each node's time to the listeners."""
 
     def timed(node: Any, g: Any, plan: Any) -> Iterable:
         t0 = events.clock()

@@ -1,10 +1,11 @@
-"""checkpoint: save nothing inside a function; compute it again when the backward needs it.
+"""checkpoint: save nothing inside a function; run it again when the backward needs it.
 
-The function runs once and is recorded as ever, but each node keeps, in the place of its arrays, the
-number of its turn. The first node whose rules run makes the function run again, in the modes and
-with the random generators of the first time; the n-th node made then has what the n-th node of the
-graph needs. The graph itself is the first one, so that gradients of gradients, closures over
-parameters and keyword arguments need no care. What a node has taken is let go.
+The function runs once and is recorded as usual, but instead of its arrays each node keeps its
+position in the sequence of nodes. The first node whose rules run makes the function run again, in
+the modes and with the random generators of the first time; the n-th node made then has saved what
+the n-th node of the graph needs. The graph itself stays the first one, so gradients of gradients,
+closures over parameters and keyword arguments work without special care. What a node has taken is
+released.
 
 Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 """
@@ -45,14 +46,14 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 
 def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
-    """fn(*args, **kwargs), whose inner results are computed again in the backward, not kept.
+    """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
-    fn must do the same again: the generators of NumPy (the global one) and of mg.manual_seed are
-    put back for it, generators of your own are not; what it writes elsewhere (running statistics)
-    it writes twice. It is left, by an exception, as soon as what the backward needs is there (see
-    set_checkpoint_early_stop). Another sequence of ops, shapes or dtypes until then is a
+    fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
+    your own generators are not; what it writes elsewhere (running statistics) is written twice. The
+    second run is left, by an exception, as soon as the backward has what it needs (see
+    set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
     CheckpointError, an argument changed in between an InPlaceError. Inside mg.func transforms fn is
-    simply called: right, but nothing is saved.
+    simply called: the result is right, but no memory is saved.
     """
     state = modes.state
     if not state.recording or state.level or _inside_recorded(state.saving):
@@ -62,7 +63,7 @@ def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def checkpoint_sequential(layers: Iterable[Callable], segments: int, x: Any) -> Any:
-    """x through the layers, in so many segments, each but the last a checkpoint.
+    """The layers applied to x in `segments` parts, each but the last a checkpoint.
 
     With √n segments of n layers the memory of a backward grows as √n.
     """
@@ -85,7 +86,7 @@ def _through(layers: list, x: Any) -> Any:
 
 
 def _inside_recorded(savers: tuple[Saver, ...]) -> bool:
-    """Whether an outer checkpoint will compute all this again anyway."""
+    """Whether this runs inside the first run of an outer checkpoint, which recomputes it anyway."""
     checkpoints = [saver for saver in savers if isinstance(saver, _Recorder | _Collector)]
     return bool(checkpoints) and isinstance(checkpoints[-1], _Recorder)
 
@@ -95,7 +96,7 @@ _computing = threading.RLock()
 
 
 class _Frame:
-    """One checkpointed call: how to run it again, and what its nodes have not taken yet.
+    """One checkpointed call: how to run it again, and the saved values not taken yet.
 
     trace   for each node of the first run: op, shapes and dtypes of its result, number
     saved   for each node of the second run what it saved, None where taken; None before it
@@ -123,10 +124,10 @@ class _Frame:
         self.looked = versions.last_write
 
     def taken(self, turn: int) -> Any:
-        """What the node of this turn saves; computed, with that of those before, if not there.
+        """The values saved by the node at this position; recomputed if they are not there.
 
-        A backward asks for the newest first, so what comes after that node is not needed. If it is
-        asked for all the same (parallel branches, another root), everything is computed.
+        A backward asks for the newest node first, so what comes after it is not needed. If later
+        ones are asked for all the same (parallel branches, another root), everything is recomputed.
         """
         with _computing:
             if self.saved is None:
@@ -147,19 +148,19 @@ class _Frame:
                     raise
                 return collector.saved
         if len(collector.saved) != len(self.trace):
-            _differs(f"{len(collector.saved)} recorded ops in the place of {len(self.trace)}")
+            _differs(f"{len(collector.saved)} recorded ops in place of {len(self.trace)}")
         return collector.saved
 
 
 class _Enough(BaseException):
-    """Leaves a function that is computed again, when what was asked for is there."""
+    """Raised inside a recomputed function to leave it early, once what was asked for is there."""
 
     def __init__(self, collector: "_Collector"):
         self.collector = collector
 
 
 class _Recomputed(Deferred):
-    """In the place of what a node saves: its turn in a frame."""
+    """Stands for what a node saves: its position (turn) in a frame."""
 
     __slots__ = ("frame", "turn")
     recomputes = True
@@ -177,7 +178,7 @@ class _Recomputed(Deferred):
 
 
 class _Recorder(Saver):
-    """Around the first run: notes each node, and lets go of what it saves."""
+    """Around the first run: records each node, and drops what it saved."""
 
     def __init__(self, frame: _Frame):
         self.frame = frame
@@ -220,7 +221,7 @@ class _Collector(Saver):
 
 
 class _as_at:
-    """The thread's modes and the generators as they were; all back in place afterwards."""
+    """Sets the thread's modes and the generators to a former state, and back at the end."""
 
     def __init__(self, state: dict, generators: tuple):
         self.state = state
@@ -245,7 +246,7 @@ class _as_at:
 
 
 def _as_it_is(x: Any) -> Any:
-    """A tensor of its own for an argument that a later x[i] = v would change."""
+    """A new tensor object for an argument that a later x[i] = v may change."""
     return wrap(x._data, x.node) if type(x) is Tensor and x.grad_fn is not None else x
 
 

@@ -1,4 +1,4 @@
-"""Which backwards run now, so that two threads never use up one graph between them."""
+"""Which backwards are running, so that two threads never consume one graph at once."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ _lock = threading.Lock()
 
 
 class Claim:
-    """One backward that runs: its thread (None: several), its places, whether it frees them."""
+    """A running backward: its thread (None: several), its places, and whether it frees them."""
 
     __slots__ = ("thread", "order", "releases")
 
@@ -35,7 +35,7 @@ class Claim:
 def claim(order: list, releases: bool, alone: bool = True) -> Claim:
     """Register a backward before it looks at its nodes. Of two that conflict, the second raises.
 
-    alone   it runs in this thread only, so that another one in its hooks knows how far it is
+    alone   it runs in this thread only; then a backward inside its hooks does not conflict
     """
     mine = Claim(order, releases, alone)
     with _lock:

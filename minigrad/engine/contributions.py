@@ -1,4 +1,4 @@
-"""What happens to a contribution between a rule and the place where gradients are summed."""
+"""From a rule's result to the sum at a parent: conforming a contribution, and adding it."""
 
 import os
 import threading
@@ -19,8 +19,8 @@ def conform(c: Any, parent: Any, node: Any) -> Any:
     """The contribution c in exactly its parent's shape and dtype.
 
     Three steps, each only where needed: the real part for a real parent, the sum over broadcast
-    axes (16-bit floats summed in float32), the parent's dtype. Only elementwise ops broadcast;
-    from another op a wrong shape is a wrong rule, and said so.
+    axes (16-bit floats summed in float32), the parent's dtype. Only elementwise ops broadcast; a
+    wrong shape from any other op is an error in its rule, a RuleError.
     """
     if c.dtype.kind == "c" and parent.dtype.kind != "c":
         c = op.real(c)
@@ -52,7 +52,7 @@ def _references(x: Any) -> int:
 
 
 def _count_alone() -> tuple[int, int]:
-    """What this interpreter counts for an array in one name: as an argument; in a dict as well."""
+    """Reference counts of an array with one name: seen as an argument, and with a dict entry."""
     x = np.empty(1)
     alone = _references(x)
     held = {0: x}  # noqa: F841
@@ -60,7 +60,7 @@ def _count_alone() -> tuple[int, int]:
 
 
 def _count_viewed() -> int:
-    """What this interpreter counts for an array that one view of it holds, beside a name."""
+    """The reference count of an array that has one name and one view."""
     x = np.empty(1).reshape(1, 1)
     base = x.base
     return getrefcount(base)
@@ -71,7 +71,7 @@ _VIEWED = _count_viewed()
 
 
 def _holds_alone(view: Any) -> bool:
-    """Whether a view is all of an array that nothing else holds: one that a rule has reshaped."""
+    """Whether a view shows all of an array that nothing else refers to (a rule's reshape)."""
     base = view.base
     return (
         type(base) is _ndarray
@@ -83,11 +83,10 @@ def _holds_alone(view: Any) -> bool:
 
 
 def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
-    """What an elementwise node's rules, of this plan, make of a large g; None for what has been
-    added already.
+    """The contributions of an elementwise node for a large g; None for those already added.
 
-    Where a parent has a sum that may be added to in place, each block of a contribution is, before
-    it leaves the cache. The numbers are those of `add_into`.
+    If a parent has a sum that may be added to in place, each block of its contribution is added
+    before it leaves the cache. The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)
@@ -96,7 +95,7 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
 
 
 def _own_total(cotangents: dict, parent: Any) -> Any:
-    """What has arrived at the parent, if nobody else can see it (see `add_into`); else None."""
+    """The sum at the parent, if it may be added to in place (see add_into); else None."""
     total = cotangents.get(parent)
     if type(total) is not _ndarray or getrefcount(total) != _ALONE_IN_DICT:
         return None
@@ -107,8 +106,8 @@ def _own_total(cotangents: dict, parent: Any) -> Any:
 def add_into(cotangents: dict, parent: Any, c: Any) -> None:
     """Add c to what has arrived at the parent, in place where nobody else can see the array.
 
-    Nobody else can when no other reference to the array exists, nor to one that it is a view of:
-    CPython's reference count tells exactly that.
+    That is so when there is no other reference to the array, nor to one that it is a view of, which
+    CPython's reference counts tell exactly.
     """
     total = cotangents[parent]
     if type(total) is _ndarray:
@@ -116,30 +115,30 @@ def add_into(cotangents: dict, parent: Any, c: Any) -> None:
             try:
                 total += c
                 return
-            except ValueError:  # it may not be written: too seldom for flags to be asked each time
+            except ValueError:  # read-only: too rare to check the flags each time
                 pass
         cotangents[parent] = total + c
     elif hasattr(total, "added") and getrefcount(total) == _ALONE_IN_DICT:
-        cotangents[parent] = total.added(c)  # a traced array: as += leaves it, in total's layout
-    else:  # for arrays on a GPU the op's kernel: a new array costs it no more than the old one
+        cotangents[parent] = total.added(c)  # a traced array: the result of +=, in total's layout
+    else:  # arrays on a GPU: there a kernel that writes a new array costs no more than in place
         cotangents[parent] = op.add(total, c)
 
 
 def private(g: Any) -> Any:
-    """g itself if the caller's one name is all that holds it, else a copy.
+    """g itself if the caller's one name is the only reference to it, else a copy.
 
-    What reaches a user goes through here, so no gradient shares memory with another, with the
-    seed or with a saved array. The caller must hold g in exactly one local name.
+    Every gradient handed to a user goes through here, so that none shares memory with another, with
+    the seed or with a saved array. The caller must hold g in exactly one local name.
     """
-    # a traced array only says that it is one
+    # the second test, since a traced array claims to be an ndarray
     if type(g) is _ndarray or type(g) is array_module(g).ndarray:
         alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
         return g if alone else g.copy()
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 
-_adding = threading.RLock()  # threads whose graphs share a leaf lose no update of its `.grad`
-if hasattr(os, "register_at_fork"):  # a child is not to inherit it locked by another thread
+_adding = threading.RLock()  # so that threads whose graphs share a leaf lose no update of .grad
+if hasattr(os, "register_at_fork"):  # else a child might inherit it locked by another thread
     os.register_at_fork(
         before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release
     )

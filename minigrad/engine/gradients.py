@@ -1,4 +1,4 @@
-"""mg.gradients: the gradient of every tensor behind a loss, as a value; no tensor is changed."""
+"""mg.gradients: the gradients of all tensors a loss depends on, as a value; no .grad changes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from .api import run_backward
 class GradStore:
     """The gradients of one backward, looked up by tensor: leaves and inner tensors alike.
 
-    It keeps gradients only, by the number of the place in the graph, not the graph.
+    It keeps the gradients, by the number of each place in the graph, but not the graph.
     """
 
     def __init__(self, found: dict[int, Tensor]):
@@ -61,7 +61,7 @@ def gradients(
         found[place.number] = g if isinstance(g, Tensor) else Tensor(g)
 
     def of_tensors(order: Sequence) -> set:
-        """Not an op's node of several outputs: each of them is a place of its own."""
+        """All places but nodes with several outputs: each output has its own Port."""
         return {place for place in order if getattr(place, "ports", None) is None}
 
     run_backward(

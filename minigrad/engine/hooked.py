@@ -1,7 +1,7 @@
-"""Running hooks in a backward: what happens around each place, and a pull with more around it.
+"""Running hooks in a backward: those at each place, and those around a node's rules.
 
-The serial walk knows nothing of hooks. It takes one place after the other from the order;
-`Hooks.around` hands out the same places and runs what stands there just before and after.
+The serial walk knows nothing of hooks: it iterates over the order. `Hooks.around` yields the same
+places, and runs a place's hooks just before and after it does.
 """
 
 import threading
@@ -28,8 +28,8 @@ class Hooks:
     """The hooks of one backward, and what to do just before and after each place.
 
     wanted, leads   as in serial.run: hooks run only where this backward computes a gradient
-    deposits        whether it updates `.grad`: only then a leaf is reported as ready
-    lock            held while a hook runs: in a parallel backward too they run one at a time
+    deposits        whether the backward updates `.grad`: only then leaf-ready hooks run
+    lock            held while a hook runs, so that hooks of a parallel backward run one at a time
     """
 
     def __init__(self, order: list, wanted: set | None, leads: dict | None, deposits: bool):
@@ -63,7 +63,7 @@ class Hooks:
         return g
 
     def after(self, leaf: Any) -> None:
-        """Report a leaf to which nothing more will come."""
+        """Run the leaf-ready hooks of a leaf whose gradient is complete."""
         if self.deposits and leaf in self.reached:
             outer = getattr(hooks.running, "afterwards", None)
             hooks.running.afterwards = self.afterwards
@@ -76,13 +76,13 @@ class Hooks:
                 hooks.running.afterwards = outer
 
     def finish(self) -> None:
-        """Call what leaf-ready hooks wanted to be called when the backward has ended."""
+        """Call the functions that leaf-ready hooks gave to call_after_backward."""
         for fn in self.afterwards:
             _run(fn)
 
 
 def _run(fn: Callable, *args: Any) -> Any:
-    """Call a user's hook; listeners are told how long it took."""
+    """Call a user's hook; listeners hear how long it took."""
     if not events.listeners:
         return fn(*args)
     with events.span("hook", getattr(fn, "__qualname__", type(fn).__name__)):
@@ -90,7 +90,7 @@ def _run(fn: Callable, *args: Any) -> Any:
 
 
 def _total(place: Any, g: Any) -> Any:
-    """The total g after the tensor hooks; retained where a tensor asks for it."""
+    """The total g after the tensor hooks; stored for tensors that retain their gradient."""
     for fn in hooks.of(place, "total"):
         g = _replaced(g, _run(fn, _shown(g)), f"a hook of {place!r}")
     for ref in hooks.of(place, "retain"):
@@ -139,7 +139,7 @@ def _node_hooks(node: Any, inputs: list, outputs: list) -> list:
 
 
 class _MultiGrads:
-    """What the multi-grad hooks of one backward wait for."""
+    """The multi-grad hooks of one backward, and which gradients each still waits for."""
 
     def __init__(self, places: list):
         self.missing: dict[Any, int] = {}
@@ -150,7 +150,7 @@ class _MultiGrads:
                 self.arrived[shared] = [None] * shared.count
 
     def arrive(self, place: Any, g: Any) -> None:
-        """Note the gradient of a place; call the hooks that have now heard of all of theirs."""
+        """Note the gradient of a place; call the hooks that now have all of theirs."""
         for shared, i in hooks.of(place, "multi"):
             if shared not in self.missing:
                 continue  # registered during this backward, or done with
@@ -165,7 +165,7 @@ class _MultiGrads:
 
 
 def _shown(g: Any) -> Any:
-    """g as a tensor; a plain array as a read-only view, since others may hold the array too."""
+    """g as a tensor, an array through a read-only view: others may refer to the array too."""
     if g is None or isinstance(g, Tensor):
         return g
     view = g.view()
@@ -179,19 +179,19 @@ def _all_replaced(values: list, given: Any, where: str) -> list:
         return values
     given = list(given) if isinstance(given, tuple | list) else [given]
     if len(given) != len(values):
-        raise HookError(f"{where} returned {len(given)} gradients in the place of {len(values)}")
+        raise HookError(f"{where} returned {len(given)} gradients in place of {len(values)}")
     return [_replaced(g, new, where) for g, new in zip(values, given, strict=True)]
 
 
 def _replaced(g: Any, new: Any, where: str) -> Any:
-    """What a hook has returned in the place of g, in g's form; g where it returned None."""
+    """What a hook has returned in place of g, in g's form; g where it returned None."""
     if new is None:
         return g
     if g is None:
         raise HookError(f"{where} returned a gradient for a result that was not used; return None")
     if getattr(new, "shape", None) != g.shape or not np.can_cast(new.dtype, g.dtype, "same_kind"):
         raise HookError(
-            f"{where} returned {describe(new)} in the place of a gradient {describe(g)}; a hook "
+            f"{where} returned {describe(new)} in place of a gradient {describe(g)}; a hook "
             "returns None to leave it, or a tensor of the same shape and kind of number"
         )
     if isinstance(g, Tensor):

@@ -1,28 +1,28 @@
 """The parallel backward: places that do not depend on each other run at once, in several threads.
 
-It gives the bits of the serial engine, whichever thread does what and when. Each place knows how
-many consumers it has, and each consumer its turn among them in the serial order. What consumers
-send is added in that order, each part as soon as all before it are there (`scheduler.Sum`); when
-the last turn is done the place is ready. Ready places wait in a heap, the one with the longest path
-of work behind it first. A place whose work is too small to be handed over is run by the thread that
-made it ready, so chains of small nodes stay together. While a thread is still to wake up a large
-place goes before small ones: it lets go of the interpreter for long enough.
+It gives the bits of the serial engine, whichever thread does what and when. Each place counts its
+consumers, and each consumer has its turn among them in the serial order. What consumers send is
+added in that order, each part as soon as all before it have arrived (`scheduler.Sum`); after the
+last turn the place is ready. Ready places wait in a heap, the one with the longest path of work
+still ahead first. A place with too little work to be worth handing over is run by the thread that
+made it ready, so chains of small nodes stay together. While a thread is still waking up, a large
+place goes before small ones: it releases the interpreter lock for long enough.
 
 What may not happen:
-- a hang: a place counts as done in a `finally`, whatever its rules did; all states change under one
-  lock, and who waits also waits for the end and for errors. The calling thread could do everything
-  alone (backends/pool.py), so no place waits for a thread to be free.
-- an error lost or changed: after an error nothing new begins. Of the places that failed the first
-  in the serial order is raised, as it is; the others are in its notes and in `also_raised`.
+- a hang: a place counts as done in a `finally`, whatever its rules did; all state changes under one
+  lock, and a waiting thread is also woken by the end and by errors. The calling thread could do
+  everything alone (backends/pool.py), so no place waits for a thread to be free.
+- an error lost or changed: after an error nothing new begins. Of the places that failed, the error
+  of the first in serial order is raised unchanged; the others are in its notes and `also_raised`.
 - half a gradient: `reach` is called once for each leaf, with the total. Leaves that were complete
   before an error keep their new value, the others their old.
 
-Hooks run one at a time; at one place in their order, and those of a place before those of what it
-depends on. Ctrl-C in the caller begins nothing new and waits for the rules that run.
+Hooks run one at a time: at one place in their order, and a consumer's before its producers'. After
+Ctrl-C in the calling thread nothing new begins, and rules that are running finish.
 
-BLAS is held to one thread meanwhile: so the bits are those of the serial engine at one BLAS thread.
-With create_graph, inside another parallel backward (in a hook) and in transforms the serial engine
-runs. A second backward over the same nodes from a hook is refused unless both retain the graph.
+BLAS uses one thread meanwhile, so the bits are those of the serial engine at one BLAS thread. With
+create_graph, inside another parallel backward (in a hook) and in transforms the serial engine runs.
+A second backward over the same nodes from a hook is refused unless both retain the graph.
 """
 
 import os
@@ -44,7 +44,7 @@ def walk(work: Pass) -> None:
     workers = pool.get_num_threads() if work.workers is None else int(work.workers)
     forced, min_work = work.min_work == 0, MIN_WORK if work.min_work is None else work.min_work
     trial = None if forced else trial_of(work.order, workers, min_work)
-    if trial is not None and trial.settled:  # the short way, for graphs that gain nothing
+    if trial is not None and trial.settled:  # known to gain nothing: no estimate is made
         trial.runs += 1
         keep(trial.report)
         return serial.walk(work)
@@ -61,7 +61,7 @@ def walk(work: Pass) -> None:
         estimate = Estimate(work.order, work.leads, outside or 1)
         report = Report("parallel", "min_work=0", workers, len(work.order), blas_outside=outside)
         return _run(work, estimate, report, min_work)
-    estimate = trial.estimate  # of a graph that looked like this one: it steers, no more
+    estimate = trial.estimate  # of an earlier graph that looked like this one
     if trial.stale:
         estimate = Estimate(work.order, work.leads, outside or 1)
         trial.consider(estimate, workers, min_work)
@@ -114,7 +114,7 @@ engines["parallel"] = walk
 
 _running: set[Scheduler] = set()
 _forking = threading.Lock()  # one thread forks at a time
-_held: list[Scheduler] = []  # whose locks it has meanwhile, so that no child finds one locked
+_held: list[Scheduler] = []  # whose locks it holds meanwhile, so that no child inherits one locked
 
 
 def _before_fork() -> None:

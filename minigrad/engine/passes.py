@@ -13,11 +13,11 @@ from ..core.graph import backward_order
 
 Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
 engines: dict[str, Callable[["Pass"], None]] = {}
-orders: dict[str, Callable[[dict], list]] = {}  # those that do not take backward_order
+orders: dict[str, Callable[[dict], list]] = {}  # of the engines that do not use backward_order
 
 
 def way_of(engine: Any) -> tuple[Callable[[dict], list], Callable[["Pass"], None]]:
-    """(seeds -> order, walk) of an engine: its name, or a tape."""
+    """(function from seeds to order, walk) of an engine, given as a name or a tape."""
     if isinstance(engine, str):
         return orders.get(engine, backward_order), engines[engine]
     return engine.order, engine.walk
@@ -37,9 +37,9 @@ class Pass:
     release       free each node's saved arrays as soon as it has run
     create_graph  the rules are recorded
     deposits      `reach` updates `.grad`
-    pull          (node, g, plan) -> contributions aligned with node.parents; listeners are told
-                  inside
-    hooks         what stands at the places (hooked.Hooks), None where nothing does
+    pull          (node, g, plan) -> contributions aligned with node.parents; it also informs the
+                  listeners
+    hooks         the hooks of this backward (hooked.Hooks); None where there are none
     workers       how many threads may take part (None: mg.get_num_threads())
     min_work      estimated microseconds from which a node may go to another thread (None: measured
                   default)
@@ -64,7 +64,7 @@ class Pass:
 
 
 def require_engine(name: Any, workers: Any, min_work: Any) -> None:
-    """Refuse an engine that is not there, and options that no engine can use."""
+    """ValueError for an unknown engine, and for options that no engine can use."""
     if name not in engines if isinstance(name, str) else not hasattr(name, "walk"):
         raise ValueError(f"there is no engine {name!r}; choose one of {sorted(engines)}, or a tape")
     if workers is not None and not is_count(workers):

@@ -34,8 +34,9 @@ class Lane:
 
 @dataclass(slots=True)
 class Report:
-    """decision says in words what ran and why. Times are microseconds, work and span estimates.
+    """How a backward ran. Times are in microseconds; work and span are estimates.
 
+    decision       in words, what ran and why
     engine         "parallel", or "serial" where that was the better choice
     workers        threads asked for; lanes: those that took part
     nodes, heavy   places of the graph, and those that may go to another thread

@@ -1,6 +1,6 @@
-"""The scheduler of the parallel backward: who runs which place when, and how sums keep their order.
+"""The scheduler of the parallel backward: which thread runs which place when, and ordered sums.
 
-See parallel.py for what it promises.
+parallel.py states what it guarantees.
 """
 
 import heapq
@@ -23,10 +23,10 @@ from .work import Estimate
 class Sum:
     """What arrives at one place that has several consumers, to be added in their order.
 
-    turns   how many consumers there are
-    parts   turn -> what the consumer of that turn has sent and is not added yet
-    next    the first turn that is not done
-    adding  whether a thread is adding just now; nobody else may then
+    turns   the number of consumers
+    parts   turn -> what the consumer of that turn has sent, while it is not added yet
+    next    the first turn that has not been added
+    adding  whether a thread is adding; no other thread may then
     """
 
     __slots__ = ("turns", "parts", "next", "adding")
@@ -49,14 +49,14 @@ class Sum:
 class Scheduler:
     """One parallel backward.
 
-    links      for each place its parents: (rank, turn, slots), where rank is the place in the order
-    sums       for each place with several consumers what arrives there
+    links      for each place its parents: (rank, turn, slots), rank being the index in the order
+    sums       for each place with several consumers, its Sum
     ready      a heap of (−priority, rank) of places that any thread may run
     small      for each place whether it stays with the thread that has made it ready
-    offered    for each small place whether others may have it, if that thread has another one to go
-               on with. Here they may not: threads that are all in small rules take the
-               interpreter's lock from each other (streams differ)
-    lanes      what each thread did: all is done when their nodes are as many as the places
+    offered    for each small place whether other threads may take it while that thread has another
+               one to go on with. False here: threads that all run small rules only compete for the
+               interpreter lock (StreamScheduler differs)
+    lanes      what each thread did; all is done when their node counts add up to the places
     stopped    nothing new may begin (an error, Ctrl-C)
     """
 
@@ -107,7 +107,7 @@ class Scheduler:
         try:
             pool.together(self._loop, workers)
             self._raise()
-        finally:  # errors lead to frames, and frames to us: leave no cycle
+        finally:  # tracebacks refer to frames, and frames to this object: leave no cycle
             self.failed.clear()
             self.interrupt = None
 
@@ -121,11 +121,11 @@ class Scheduler:
         try:
             _attach(first, [(self.work.order[i], e) for i, e in others if e is not first])
             raise first
-        finally:  # an error leads to this frame: leave no cycle
+        finally:  # its traceback refers to this frame: leave no cycle
             del first, others
 
     def _loop(self) -> None:
-        """What each thread does: places that are ready, until all are done or one has failed."""
+        """The loop of each thread: run ready places until all are done or one has failed."""
         with self.lock:
             lane = Lane(len(self.lanes))
             self.lanes.append(lane)
@@ -146,7 +146,7 @@ class Scheduler:
                 self.inside -= 1
 
     def _next(self, small: list[int], lane: Lane) -> int | None:
-        """The rank of a place to run; None when there will be no more."""
+        """The rank of a place to run; waits for one; None when there will be no more."""
         if small and not self.stopped and not self._large_first():
             return small.pop()
         started, waited = perf_counter_ns(), 0
@@ -175,10 +175,10 @@ class Scheduler:
                     lane.waited, waited = lane.waited + spent, waited + spent
 
     def _large_first(self) -> bool:
-        """Whether a large place goes before small ones: a thread that is to have one sleeps yet.
+        """Whether to run a large place before small ones, because a thread is still asleep.
 
-        Rules of small places come back for the interpreter's lock before a woken thread has got
-        it, and can keep that thread out until all of them are done; a large one leaves it the time.
+        Rules of small places ask for the interpreter lock again before a woken thread has got it,
+        and may keep that thread out until all of them are done; a large rule leaves it the time.
         """
         if not self.idle and len(self.lanes) == self.workers:
             return False
@@ -196,8 +196,8 @@ class Scheduler:
     # -- one place -------------------------------------------------------------------------------
 
     def _do(self, i: int, small: list[int], lane: Lane) -> None:
-        """Run a place, hand over what it sends; count it as done in any case."""
-        complete: list[int] = []  # parents that wait for nothing more
+        """Run a place and pass on what it sends; count it as done in any case."""
+        complete: list[int] = []  # parents that have received everything
         try:
             self._send(i, self._pull(i, lane), complete, lane)
         except BaseException as error:
@@ -210,13 +210,13 @@ class Scheduler:
         with self.lock:
             self.stopped = True
             if isinstance(error, KeyboardInterrupt) and threading.get_ident() == self.caller:
-                self.interrupt = error  # Ctrl-C is nobody's failure
+                self.interrupt = error  # Ctrl-C is not the place's failure
             else:
                 self.failed.append((i, error))
             self.changed.notify_all()
 
     def _hand_over(self, complete: list[int], small: list[int]) -> None:
-        """These are ready: keep small ones, give the others to all; wake as many as have work."""
+        """Keep ready small places, put others on the heap; wake as many threads as have work."""
         given = []
         for i in complete:
             if self.small[i] and not (small and self.offered[i]):
@@ -234,7 +234,7 @@ class Scheduler:
                     self.changed.notify(more)
 
     def _sent_by(self, i: int) -> Any:
-        """What a place sends to its parents, aligned with them; () for nothing. As serial.run."""
+        """What a place sends to its parents, in their order, as serial.run; () for nothing."""
         work = self.work
         place = work.order[i]
         kind = place.__class__
@@ -262,7 +262,7 @@ class Scheduler:
         return contributions
 
     def _pull(self, i: int, lane: Lane) -> Any:
-        """The same with its time noted."""
+        """The same, with its time noted in the lane."""
         started, cpu = perf_counter_ns(), thread_time_ns() if self.detail else 0
         try:
             return self._sent_by(i)
@@ -272,7 +272,7 @@ class Scheduler:
                 lane.cpu += thread_time_ns() - cpu
 
     def _send(self, i: int, sent: Any, complete: list[int], lane: Lane) -> None:
-        """Bring each parent what is for it, and add what can be added."""
+        """Deliver to each parent what was sent to it, and add what can be added."""
         began = perf_counter_ns()
         shared = []
         for parent, turn, slots in self.links[i]:
@@ -282,7 +282,7 @@ class Scheduler:
             else:
                 self._add(parent, parts)
                 complete.append(parent)
-        sent = parts = None  # only the sums hold what has been sent: they may add in place
+        sent = parts = None  # so that only the sums refer to it, and may add in place
         if shared:
             self._sum(shared, complete, lane)
         lane.sums += perf_counter_ns() - began
@@ -347,7 +347,7 @@ def _conformed(node: Node, contributions: Any) -> list:
 
 @contextmanager
 def _modes_of(state: dict) -> Iterator[None]:
-    """In a helper: the caller's thread-local modes."""
+    """In a helper thread: run in the calling thread's modes."""
     before = dict(modes.state.__dict__)
     modes.state.__dict__.update(state)
     try:

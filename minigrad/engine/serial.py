@@ -1,9 +1,9 @@
 """The serial backward: one loop, newest node first. The oracle of the other engines.
 
-Read `backward_order` in core/graph.py first: it gives every consumer before its producers, and
-each leaf as soon as its gradient is complete. Then a backward is: take the next node, take the
+Read `backward_order` in core/graph.py first: it lists every consumer before its producers, and
+each leaf as soon as its gradient is complete. A backward is then a loop: take the next node and the
 cotangent that has been summed for it, let its rules turn that into one contribution for each
-parent, add those to what has arrived at the parents.
+parent, and add these to what has arrived at the parents.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,22 +17,22 @@ from .passes import Pass, Pull, engines
 
 
 def pull_arrays(node: Any, g: Any, plan: Any) -> list:
-    """What the node's rules, of this plan, make of g, run on plain arrays."""
+    """The node's contributions for the cotangent g, by the rules of this plan, on plain arrays."""
     return plan.pull(g, node.saved)
 
 
-# Kind of device -> how rules run there: on_gpu gives those of "cuda", compiled those of "cpu".
+# Kind of device -> how rules run there: on_gpu registers "cuda", compiled registers "cpu".
 pulls: dict[str, Pull] = {}
-feeds: dict[str, Callable[[Any, tuple], list]] = {}  # the same of plan and (g, *saved)
+feeds: dict[str, Callable[[Any, tuple], list]] = {}  # the same as functions of (plan, (g, *saved))
 
 
 def feed_for(g: Any) -> Callable[[Any, tuple], list]:
-    """How one node's rules run on arrays like g, from its plan and (g, *saved)."""
+    """The function (plan, (g, *saved)) -> contributions for arrays like g."""
     return feeds.get(_kind(g)) or (lambda plan, values: plan.feed(values))
 
 
 def pull_for(cotangents: dict) -> Pull:
-    """How rules run in this backward: where there are kernels for its device, fused into them."""
+    """How rules run in this backward: fused into kernels, where there are any for its device."""
     if not pulls:
         return pull_arrays
     kinds = {_kind(g) for g in cotangents.values()}
@@ -44,7 +44,7 @@ def _kind(g: Any) -> str:
 
 
 def walk(work: Pass) -> None:
-    """Run one backward, with what its hooks ask for around each place."""
+    """Run one backward, with its hooks, if any, run at each place."""
     order: Iterable = work.order
     if work.hooks is not None:
         order = work.hooks.around(work.order, work.cotangents)
@@ -73,7 +73,7 @@ def run(
     release   free each node's saved arrays as soon as it has run
     pull      (node, g, plan) -> contributions aligned with node.parents
     """
-    plain = pull is pull_arrays  # then without a call in between
+    plain = pull is pull_arrays  # then plan.pull is called directly, which saves a call per node
     for node in order:
         g = cotangents.pop(node, None)
         if g is None:
@@ -104,21 +104,21 @@ def run(
                 add_into(cotangents, parent, c)
             else:
                 cotangents[parent] = c
-        contributions = c = None  # so that only `cotangents` holds what has arrived
+        contributions = c = None  # so that only `cotangents` refers to what has arrived
 
 
 def into_slot(cotangents: dict, port: Port, g: Any) -> None:
-    """Keep g for one output of a node that has several; an output not used stays None: zero."""
+    """Keep g for one output of a node with several; None stands for an unused output: zero."""
     producer = port.parents[0]
     slots = cotangents.setdefault(producer, [None] * producer.op.outputs)
-    # a recorded rule that read the result has a port of its own to the same output
+    # not None: a recorded rule that read the result may have its own port to this output
     slots[port.index] = g if slots[port.index] is None else slots[port.index] + g
 
 
 def leading_to(order: list, wanted: set) -> dict:
-    """The places with a parent in `wanted` or leading to one -> the plans by which they run.
+    """{place: plan} for the places from which a path leads to one in `wanted`.
 
-    Where other parents lead nowhere, the plan is the part of the node's own without their rules.
+    Where some of a node's parents lead nowhere, the plan is Plan.part: without their rules.
     """
     leads: dict = {}
     for place in reversed(order):

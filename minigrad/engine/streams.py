@@ -7,16 +7,16 @@ Four rules make the result the serial engine's:
 1. Before a thread uses what another has made, its stream waits for the mark (an event) that the
    other left behind its work. The host waits for nothing. A stream begins by waiting for home.
 2. At the end home waits for all streams. Only then the gradients are handed over (`reach`), in the
-   serial order and from the calling thread: what a user holds belongs to home, as ever.
+   serial order and from the calling thread: what a user holds belongs to home, as usual.
 3. CuPy's pool gives a freed block to the next array of the stream in which it was allocated, though
    another stream may still read it. So what a place uses is kept until the device has passed the
    mark behind that place; for at most BEHIND places a thread, then the host waits for the oldest.
 4. A borrowed stream belongs to one calling thread and its home for good. When that thread has used
    and freed a gradient, the next backward that may get its memory waits for home, and so for that.
 
-Not in streams of their own (all threads then use home, whose order is enough): backwards with hooks
-and recomputed or packed saved values, since what those touch the graph does not tell; and a stream
-that is being captured.
+All threads use home alone, whose order is enough, in backwards with hooks and with recomputed or
+packed saved values, since the graph does not show which arrays those touch; and while the stream is
+being captured.
 """
 
 import sys
@@ -185,13 +185,13 @@ class DeviceTrial(Trial):
             self.note(parallel, 1000 * elapsed(first, last))
 
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason for the choice, in words, for the report."""
         known = self.times[True] and self.times[False]
         return f"{super().reason()} on the device" if known else "a trial of both ways"
 
 
 def measured(work: Pass, workers: int, parallel: Callable[[Report], None]) -> None:
-    """Run a backward as it was faster so far, and measure it, without waiting for the device."""
+    """Run a backward by the engine that was faster so far, timed without waiting for the device."""
     cuda = sys.modules["cupy"].cuda
     trial = trial_of(work.order, workers, work.min_work or 0.0, DeviceTrial)
     trial.read(cuda.get_elapsed_time)

@@ -1,15 +1,15 @@
-"""The tape: what a thread computes, as a flat list, and a backward that reads it from the end.
+"""The tape: the ops that a thread runs, as a flat list, and a backward that reads it from the end.
 
     with mg.Tape() as tape:
         loss = np.tanh(x @ w).sum()
     print(tape)            # one line an op
     tape.backward(loss)    # the same bits as loss.backward()
 
-Ops are written down as they run, so a call stands behind the calls that made its inputs. Read
-backwards the list is an order for a backward: nothing is sorted, and no edge of the graph is
-followed. The walk itself is serial.run, as for every engine.
+Ops are recorded as they run, so a call comes after the calls that made its inputs. Read from its
+end, the list is a backward order: nothing is sorted, and no edge of the graph is followed. The walk
+itself is serial.run, as for every engine.
 
-tape_record.py writes it down; tape_listing.py prints it; tape_program.py replays it on new inputs.
+tape_record.py records; tape_listing.py prints; tape_program.py replays on new inputs.
 """
 
 import threading
@@ -40,8 +40,8 @@ class Tape(Record):
     what it has recorded until it is dropped or cleared; tensors that no op made (from mg.rand,
     x.grad, x.numpy()) are constants to it. Entering it again goes on recording.
 
-    Since nothing of that graph is dropped meanwhile, a change in place of an array that a dropped
-    result has saved (print((y * y).sum()); y += 1) is an InPlaceError here, and none without.
+    Since it keeps nodes alive whose results were dropped, changing an array in place that such a
+    node has saved (print((y * y).sum()); y += 1) is an InPlaceError here, but not without a tape.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Tape(Record):
     def listing(self, limit: int = 60) -> str:
         """One line an op: `%3 = mul(%1, w0)  float32[32,32]  model.py:12`.
 
-        Of a tape of more than `limit` ops the head and the tail are shown, with the number between.
+        Of a tape of more than `limit` ops the first and the last are shown, and the number omitted.
         """
         return forward_text(self, limit)
 
@@ -75,7 +75,7 @@ class Tape(Record):
     ) -> None:
         """mg.backward(...), in the order of this tape. What create_graph records, it records too.
 
-        TapeError where a result behind `tensors` was recorded elsewhere.
+        TapeError where `tensors` depend on results that this tape has not recorded.
         """
         api.backward(tensors, gradients, retain_graph, create_graph, inputs, engine=self)
 
@@ -118,7 +118,7 @@ class Tape(Record):
         inputs        the leaves or constants that get new values in each call
         wrt           with it, a call gives the gradients for these tensors too, as mg.grad would
         grad_outputs  cotangents of the outputs (constants, or tensors from `inputs`)
-        allow_unused  None for what the outputs do not depend on, in the place of an error
+        allow_unused  None for what the outputs do not depend on, in place of an error
         copy          False: a call hands out its own buffers, which the next call overwrites
         """
         return compile_program(self, outputs, inputs, wrt, grad_outputs, allow_unused, copy)

@@ -1,9 +1,9 @@
 """Memory for a list of traced calls, and running it.
 
-A ufunc writes into a buffer that was made beforehand; a buffer serves another value as soon as
-nobody reads the first any more (views of it included). Views are made once. Any other call makes
-a new array, which is dropped after its last reader. Buffers come from the array module of what
-they stand for, so a program on a GPU runs in fixed GPU memory.
+A ufunc writes into a buffer allocated beforehand; a buffer is reused as soon as no later step reads
+its value, or a view of it. Views are made once. Any other call makes a new array, which is dropped
+after its last reader. Buffers come from the array module of the array they replace, so a program on
+a GPU runs in fixed GPU memory.
 """
 
 from collections import defaultdict
@@ -191,10 +191,12 @@ def _form(array: Any) -> tuple:
 
 
 def as_array(y: Any) -> Any:
+    """y itself, a NumPy scalar as a 0-d array."""
     return np.asarray(y) if isinstance(y, np.generic) else y
 
 
 def copied(array: Any) -> Any:
+    """A copy in the same memory order."""
     return array.copy("K") if isinstance(array, np.ndarray) else owned(array)
 
 

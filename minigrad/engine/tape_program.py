@@ -1,9 +1,9 @@
-"""A compiled tape: the recorded forward, and the backward from it, run again on other inputs.
+"""A compiled tape: the recorded forward and its backward, replayed on other inputs.
 
 compile_program runs the recorded forward once more on traced arrays (tape_trace.py), and then the
-engine's own walk, serial.run, with the rules on traced arrays: what comes out is one flat list of
-NumPy calls. tape_buffers.py gives their results memory. A call of the program copies the inputs
-into place and makes those calls; no node, tensor or graph exists while it runs.
+engine's own walk, serial.run, with the rules on traced arrays. The result is one flat list of NumPy
+calls, whose results get memory in tape_buffers.py. A call of the program copies the inputs into
+place and makes those calls; no node, tensor or graph exists while it runs.
 """
 
 import threading
@@ -168,7 +168,7 @@ class _Compiler:
         op = entry.op
         args = self._operands(entry)
         names = list(entry.params)
-        # as the doorway calls it: arrays of several memory orders are laid alike first
+        # as in an eager call: arrays of different memory orders are brought to one order first
         function = in_blocks(op.forward) if isinstance(op.forward, np.ufunc) else op.forward
 
         def run(*values: Any) -> Any:
@@ -190,7 +190,7 @@ class _Compiler:
 
     def follow(self, fn: Callable, args: list, entry: Entry, pure: bool) -> Any:
         if any(device_of(x.array) != "cpu" for x in parts_of(args, Traced)):
-            # an op is a kernel there or a few: taken apart it would be a kernel for each word
+            # there an op is one or a few kernels; traced, each NumPy call would be a kernel
             result = self.trace.call("call", fn, args, {}, entry.op.name)
             self.trace.steps[-1].draws = not pure
             return result
@@ -244,13 +244,13 @@ class _Compiler:
         return self.follow(lambda *values: feed(plan, values), [g, *saved], entry, True)
 
     def _operands(self, entry: Entry) -> list:
-        """What the doorway made of the call's arguments: numbers beside 16-bit floats are such."""
+        """The call's operands as an eager call has them: weak scalars cast beside 16-bit floats."""
         args = [self.argument(x) for x in entry.inputs]
         real = weak_scalars([x.array if type(x) is Traced else x for x in args])
         return [x if type(x) is Traced else y for x, y in zip(args, real, strict=True)]
 
     def _saved(self, entry: Entry, plan: Any) -> tuple:
-        """What the doorway would have saved, in traced arrays."""
+        """What an eager call would have saved, as traced arrays."""
         arrays = self._operands(entry)
         ys = tuple([self.known[value] for value in entry.outputs])
         arrays.append(ys if entry.op.outputs else ys[0])
@@ -270,14 +270,14 @@ def _deep(value: Any, fn: Callable) -> Any:
 
 
 def _needed(tape: Record, roots: list) -> tuple[list[Entry], list[Outside]]:
-    """What the roots are computed from: entries in order, and arrays from outside."""
+    """(entries in order, arrays from outside) that the roots depend on."""
     for root in roots:
         if tape.find(root) is None:
             raise TapeError(f"compile: the output {describe(root)} was not made on this tape")
     asked = {tape.find(root) for root in roots}
     entries = []
     for entry in reversed(list(tape)):
-        draws = "generator" in entry.op.defaults  # so that later draws are those of the eager run
+        draws = "generator" in entry.op.defaults  # kept, so that later draws are the eager run's
         if draws or any(value in asked for value in entry.outputs):
             entries.append(entry)
             asked.update(x for x in entry.inputs if isinstance(x, Value | Outside))
@@ -301,7 +301,7 @@ def _refuse_writes(tape: Record) -> None:
 
 
 def _refuse_functions(entries: list[Entry]) -> None:
-    """A call of a class may do anything, and each time something else: there is no op to repeat."""
+    """TapeError for a call of a Function: it may do something else each time."""
     call = next((entry for entry in entries if isinstance(entry.op, FunctionCall)), None)
     if call is not None:
         raise TapeError(
@@ -313,7 +313,7 @@ def _refuse_functions(entries: list[Entry]) -> None:
 
 
 def _refuse_views(outside: list[Outside], given: list[Outside]) -> None:
-    """A constant that looks at the memory of an input would go on showing the old values."""
+    """TapeError for a constant that is a view of an input: it would keep the old values."""
     for x in outside:
         i = next((i for i, known in enumerate(given) if _share(x.array, known.array)), None)
         if i is not None and x not in given:
@@ -332,7 +332,7 @@ def _share(a: Any, b: Any) -> bool:
 
 
 class _generators_kept:
-    """The random generators that an entry draws from, as they were, after it has run."""
+    """Restores the random generators after an entry was run for tracing."""
 
     def __init__(self, entry: Entry):
         self.own = entry.params.get("generator")

@@ -1,8 +1,8 @@
-"""What a tape holds: calls in the order in which they ran, their inputs and results.
+"""The data of a tape: calls in the order in which they ran, their inputs and results.
 
-A `Record` writes down the ops that its thread runs, knows each array again by its node or by
-itself, and says in which order a backward visits what it has recorded. tape.py makes it a `Tape`:
-what a user has in hand, with listings, a backward and programs.
+A `Record` keeps the ops that its thread runs, recognises each array by its node or its identity,
+and gives the order in which a backward visits what was recorded. tape.py adds what users call, as
+`Tape`: listings, a backward and programs.
 """
 
 import weakref
@@ -21,7 +21,7 @@ from ..core.tensor import Tensor
 class Value:
     """A result on the tape: output `output` of entry `entry` (−1: its only one).
 
-    The tape knows the array weakly: `array()` is None when nobody has it any more.
+    The tape refers to the array weakly: `array()` is None once it was freed.
     """
 
     __slots__ = ("entry", "output", "shape", "dtype", "array")
@@ -54,10 +54,12 @@ class Outside:
 
     @property
     def shape(self) -> tuple:
+        """The array's shape."""
         return self.array.shape
 
     @property
     def dtype(self) -> Any:
+        """The array's dtype."""
         return self.array.dtype
 
     def __repr__(self) -> str:
@@ -157,7 +159,7 @@ class Record(metaclass=modes.CalledFirst):
                 if x.node is not None:
                     pattern |= bit
             else:
-                plain = type(x) in WITHOUT_DTYPE  # all else is an array to the doorway, also a list
+                plain = type(x) in WITHOUT_DTYPE  # anything else the op took as an array
                 inputs.append(x if plain else self._known(x, as_operand(x)))
             bit <<= 1
         entry.inputs = tuple(inputs)
@@ -169,7 +171,7 @@ class Record(metaclass=modes.CalledFirst):
             entry.outputs = (Value(number, -1, outputs[0]),)
         given = {id(x.data if isinstance(x, Tensor) else x) for x in args}
         for y, value in zip(outputs, entry.outputs, strict=True):
-            if id(y) not in given:  # an argument that is passed on keeps its first name
+            if id(y) not in given:  # an op may return its argument, which keeps its first name
                 self._of_array[id(y)] = value
         if node is not None:
             self._of_node[node] = entry.outputs
@@ -177,7 +179,7 @@ class Record(metaclass=modes.CalledFirst):
         self._entries.append(entry)
 
     def _known(self, x: Any, array: Any) -> Any:
-        """What an argument is on this tape; an array met for the first time is from outside."""
+        """The Value or Outside of an argument; an array seen for the first time is Outside."""
         found = self.value_of(x.node) if isinstance(x, Tensor) else None
         if found is not None:
             return found
@@ -204,7 +206,7 @@ class Record(metaclass=modes.CalledFirst):
         return self._of_node[node]
 
     def find(self, x: Any) -> Value | Outside | None:
-        """What a tensor or array is on this tape; None where it was neither made nor used on it."""
+        """The Value or Outside of a tensor or array; None if it was neither made nor used here."""
         value = self.value_of(x.node) if isinstance(x, Tensor) else None
         if value is not None:
             return value
@@ -243,8 +245,8 @@ class Record(metaclass=modes.CalledFirst):
     def order(self, seeds: dict) -> list:
         """The places that gradients from the seeds reach, as serial.run takes them.
 
-        One pass over the list from its end: an entry takes part if something behind it, or a seed,
-        has asked for its node.
+        One pass over the list from its end: an entry takes part if its node is a seed, or a parent
+        of a later entry that takes part.
         """
         asked = dict.fromkeys(sorted(seeds, key=lambda place: place.number))
         places = []

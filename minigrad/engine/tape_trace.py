@@ -1,9 +1,9 @@
-"""Tracing: which NumPy calls an op's forward, or a rule, makes of its arrays.
+"""Tracing: which NumPy calls an op's forward, or a rule, makes on its arrays.
 
-A `Traced` holds an array and stands in for it. Code written in NumPy's words computes with it as
-with the array, and every call it makes is noted as a `Step`. What cannot be followed so (a branch
-on a value, a write in place, a random draw, an array from nowhere) raises Untraceable; then the
-whole function is one step, called as it is. Either way a step does what the original did.
+A `Traced` holds an array and stands in for it. NumPy code computes with it as with the array, and
+every call is recorded as a `Step`. What cannot be recorded that way (a branch on a value, a write
+in place, a random draw, an array that is no argument) raises Untraceable; then the whole function
+becomes one step, called as it is. Either way the steps do what the original did.
 """
 
 import operator
@@ -20,7 +20,7 @@ class Untraceable(Exception):
 
 
 class Ref:
-    """In the arguments of a step: the value with this number."""
+    """A placeholder in the arguments of a step for the value with this number."""
 
     __slots__ = ("value",)
 
@@ -31,8 +31,8 @@ class Ref:
 class Step:
     """One call: fn(*args, **kwargs), with Refs for values; `outputs` are the numbers of its own.
 
-    kind     "ufunc": may write into a buffer; "view": looks at the memory of its one argument for
-             ever; "call": anything else. An output None is a None of the result.
+    kind     "ufunc": may write into a buffer; "view": a view of its one argument, valid in every
+             run; "call": anything else. An output None stands for a None in the result.
     several  the result is a sequence
     draws    it may draw random numbers, so it runs even if nobody reads its result
     """
@@ -58,8 +58,8 @@ class Trace:
     """The steps so far and the values they make.
 
     arrays   for each value, its array in this run
-    fixed    for each value, whether it stands in the same memory in every run
-    owners   for each value, those whose memory it may look at (itself, if it has its own)
+    fixed    for each value, whether it has the same memory in every run
+    owners   for each value, those whose memory it may share (itself, if it has its own)
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Trace:
     def follow(
         self, fn: Callable, args: list | tuple, name: str, pure: bool, params: Any = ()
     ) -> Any:
-        """fn(*args) as the steps it is made of; as one step where it cannot be followed.
+        """fn(*args), recorded as its steps; as one step where these cannot be traced.
 
         Arrays among args and params are the same in every run.
         """
@@ -95,7 +95,7 @@ class Trace:
                 expected = fn(*unwrapped(args))
                 if _same(result, expected):
                     return result
-            except Exception:  # whatever it is, calling the function as it is shows it again
+            except Exception:  # if it is a true error, the plain call below raises it again
                 pass
             random.set_state(state)
         del self.steps[mark:]
@@ -127,9 +127,9 @@ class Trace:
         return _like(result, iter(values))
 
     def settle(self, y: "Traced") -> "Traced":
-        """A result of an op as its caller has it: the doorway makes an array of NumPy's scalar.
+        """A result of an op as an eager call has it: an array, where NumPy returned a scalar.
 
-        That matters to the last bit, since NumPy's scalars have a `**` of their own.
+        That affects the last bit, since NumPy's scalars have their own implementation of `**`.
         """
         if not isinstance(y.array, np.generic):
             return y
@@ -142,7 +142,7 @@ class Trace:
         return y
 
     def _result(self, step: Step, y: Any, read: list["Traced"]) -> "Traced":
-        """The value of a result y, which may look at the memory of what was read."""
+        """The value of a result y, which may share memory with what was read."""
         module = np if isinstance(y, np.ndarray | np.generic) else None
         seen = [x for x in read if module is None or np.may_share_memory(y, x.array)]
         owners = frozenset().union(*[self.owners[x.value] for x in seen])
@@ -156,7 +156,7 @@ class Trace:
 
 
 def _looks(y: Any, seen: list) -> bool:
-    """Whether a result is its one argument's memory (which `seen` says, but for a GPU's arrays)."""
+    """Whether a result is a view of its one argument."""
     if not seen:
         return False
     x = seen[0].array
@@ -209,7 +209,7 @@ def _like(result: Any, values: Iterator) -> Any:
 
 
 def mapped(value: Any, kind: type, fn: Callable) -> Any:
-    """The same nest with fn(x) in the place of each x of this kind."""
+    """The same nest with fn(x) in place of each x of this kind."""
     if type(value) is kind:
         return fn(value)
     if type(value) in (tuple, list):
@@ -220,7 +220,7 @@ def mapped(value: Any, kind: type, fn: Callable) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """Arrays in the place of Traced."""
+    """Arrays in place of Traced."""
     return mapped(value, Traced, lambda x: x.array)
 
 
@@ -248,7 +248,7 @@ _FIXED = frozenset("shape dtype ndim size itemsize nbytes strides device".split(
 
 
 class Traced:
-    """An array in the eyes of a rule. Only what has been read as harmless is passed on."""
+    """Stands in for an array; only methods and functions known to be traceable are supported."""
 
     __slots__ = ("trace", "value", "array")
 
@@ -304,7 +304,7 @@ class Traced:
         return self.trace.call("call", operator.pow, (a, self), {}, "pow")
 
     def added(self, c: Any) -> "Traced":
-        """self + c as `self += c` leaves it: in the layout of self, on which later sums depend."""
+        """self + c in the layout of self, as `self += c` gives it: later sums depend on layout."""
         y = self + c
         if self.trace.fixed[y.value] and self.array.base is None:
             in_place = np.empty_like(self.array)

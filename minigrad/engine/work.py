@@ -1,9 +1,9 @@
-"""What a backward is expected to cost, and from that whether several threads can make it faster.
+"""Cost estimates of a backward, and the decision whether several threads would make it faster.
 
 The cost of a node, in microseconds, is the smallest time that its rules took in an earlier backward
-with the same op and shapes; before there is one, a guess from its shapes. From the costs of all
-nodes follow the work T1 (their sum), the span T∞ (the longest path) and a forecast of the time with
-p threads. A graph that comes again is judged by what both ways have really taken (`Trial`).
+with the same op and shapes; before there is one, a guess from its shapes. The costs of all nodes
+give the work T1 (their sum), the span T∞ (the longest path) and a forecast of the time with p
+threads. A graph seen before is judged by the measured times of both engines (`Trial`).
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from ..core.caches import Cache
 from ..core.graph import Node
 from .passes import Pull
 
-MIN_WORK = 100.0  # µs: below this the hand-over between threads eats what they gain
+MIN_WORK = 100.0  # µs: below this, handing a node to another thread costs more than it gains
 _SETUP, _PER_PLACE, _HAND_OVER = 60.0, 6.0, 25.0  # µs of the parallel engine itself
 _LEAF, _OVERHEAD = 1.0, 3.0  # µs: handing a gradient over; calling one rule
 _PER_FLOP, _PER_BYTE = 5e-5, 4e-4  # µs of a matrix product per operation, of the rest per byte
@@ -35,7 +35,7 @@ class Cost:
         self.outside: float | None = None
 
     def seen(self, spent: float, alone: bool) -> None:
-        """Keep the smallest time seen: what is above it was waiting."""
+        """Keep the smallest time seen: anything above it was waiting."""
         if alone:
             self.alone = spent if self.alone is None else min(self.alone, spent)
         else:
@@ -65,7 +65,7 @@ _trials = Cache(
 
 
 def cost_of(node: Any, plan: Any) -> Cost:
-    """The cost of nodes of this op and these shapes, run by these of their rules."""
+    """The cost of nodes of this op and these shapes, for the rules that run (plan.reached)."""
     shapes = tuple([p.shape for p in node.parents])
     key = (node.op.name, node.shape, node.dtype, shapes, plan.reached)
     return _costs.get_or_make(key, lambda: _guess(node))
@@ -110,7 +110,7 @@ class Estimate:
         self.span = max(self.priority, default=0.0)
 
     def forecast(self, workers: int, min_work: float) -> float:
-        """Microseconds with so many threads: small nodes hold the interpreter's lock throughout."""
+        """Microseconds with this many threads; small nodes hold the interpreter lock throughout."""
         heavy = [cost for cost in self.costs if cost >= min_work]
         places = len(self.costs)
         held = self.work - sum(heavy) + _PER_PLACE * places
@@ -119,17 +119,17 @@ class Estimate:
 
 
 def priorities(order: list, costs: list) -> list:
-    """For each place the cost of the longest path from it to an end, itself included."""
+    """For each place the cost of the longest path from it to a leaf, itself included."""
     rank = {place: i for i, place in enumerate(order)}
     paths = [0.0] * len(order)
-    for i in range(len(order) - 1, -1, -1):  # what a place leads to comes later in the order
+    for i in range(len(order) - 1, -1, -1):  # parents come later in the order
         behind = max([paths[rank[p]] for p in order[i].parents if p in rank], default=0.0)
         paths[i] = costs[i] + behind
     return paths
 
 
 def learning(pull: Pull, clock: Callable[[], int], alone: bool) -> Callable:
-    """The same pull, which also remembers what each node took."""
+    """The same pull, which also records the time that each node took."""
 
     def timed(node: Any, g: Any, plan: Any) -> Any:
         started = clock()
@@ -141,10 +141,10 @@ def learning(pull: Pull, clock: Callable[[], int], alone: bool) -> Callable:
 
 
 class Trial:
-    """How a kind of graph is best run: forecast first, then measured both ways.
+    """Which engine to run a kind of graph with: by a forecast first, then by measurement.
 
-    The first eight backwards that the forecast finds worth it try both ways in turn; then the
-    faster one is taken, and every 32nd time the other.
+    If the forecast is favourable, the first eight backwards alternate between the engines; then the
+    faster one is taken, and the other every 32nd time.
     """
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class Trial:
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is to be gained, and nothing to be learned in this run."""
+        """Whether this run has nothing to gain from threads, and nothing to measure."""
         return self.report is not None and not (self.worth or self.stale or self.learns)
 
     def consider(self, estimate: Estimate, workers: int, min_work: float) -> None:
@@ -189,7 +189,7 @@ class Trial:
         return faster != (self.runs % 32 == 0)
 
     def reason(self) -> str:
-        """Why, in words."""
+        """The reason for the choice, in words, for the report."""
         if not self.worth:
             return f"forecast {self.forecast:.0f} µs against {self.serial:.0f} µs serial"
         if self.times[True] and self.times[False]:
@@ -198,7 +198,7 @@ class Trial:
         return f"a trial: forecast {self.forecast:.0f} µs against {self.serial:.0f} µs serial"
 
     def note(self, parallel: bool, spent: float) -> None:
-        """A run has ended; spent in microseconds."""
+        """Record a run that took `spent` microseconds."""
         self.runs += 1
         self.times[parallel].append(spent)
 

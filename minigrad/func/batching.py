@@ -49,8 +49,8 @@ class Batched(NoLeaf, Tensor):
     def __bool__(self) -> bool:
         raise TransformError(
             "inside vmap the truth of a tensor differs from example to example; write "
-            "mg.where(condition, a, b) or mg.func.cond in the place of `if`, and "
-            "mg.func.while_loop in the place of `while`"
+            "mg.where(condition, a, b) or mg.func.cond instead of `if`, and "
+            "mg.func.while_loop instead of `while`"
         )
 
     def _no_value(self, *args: Any, **options: Any) -> Any:
@@ -117,7 +117,7 @@ def vmap(
 
     in_dims     which axis of each argument counts the examples: an int for all, or a tuple with an
                 entry for each argument; None for an argument that all examples share. An entry may
-                be a tree, with ints and None in the place of branches of the argument.
+                be a tree, with ints and None in place of branches of the argument.
     out_dims    where the batch axis stands in the results, in the same way; None for a result that
                 is the same for every example
     randomness  what a random op (mg.randn, dropout ...) does inside: "error", or draws that are

@@ -132,7 +132,7 @@ def switch(index: Any, branches: Sequence[Callable], *operands: Any) -> Any:
         raise TransformError("switch: there is no branch to choose from")
     given = index if hasattr(index, "dtype") else np.asarray(index)
     if given.shape != () or given.dtype.kind not in "iu":
-        raise TransformError(f"switch: the index is one whole number, got {describe(index)}")
+        raise TransformError(f"switch: the index is one integer, got {describe(index)}")
     last = len(branches) - 1
     if not _differs(index):
         return branches[min(max(int(index), 0), last)](*operands)

@@ -27,7 +27,7 @@ def jacrev(
     """(*args) -> J of shape y.shape + x.shape, by one vjp for each element of y, batched.
 
     Where y or an argument is a tree, or argnums a tuple, J is a tree: the form of y, with the form
-    of the arguments in the place of each leaf. chunk_size bounds how many rows are computed at
+    of the arguments in place of each leaf. chunk_size bounds how many rows are computed at
     once, and so the memory. With has_aux, fn returns (y, aux), and this (J, aux).
 
     Complex numbers: where y is complex, J = ∂y/∂Re x, which is dy/dx where y is holomorphic (two
@@ -98,7 +98,7 @@ def jacfwd(
                     for ty, t in zip(pushed, turned, strict=True)
                 ]
             pushed = [ops.moveaxis(ty, source=0, destination=-1) for ty in pushed]
-            pushed = [  # a result of whole numbers has derivative 0, in x's dtype as in jacrev
+            pushed = [  # a result of integers has derivative 0, in x's dtype as in jacrev
                 ty if is_differentiable(ty.dtype) else ops.astype(ty, dtype=xs[i].dtype)
                 for ty in pushed
             ]

@@ -58,7 +58,7 @@ class Equation:
         return replace(self, residual=residual, single=self, in_dims=in_dims)
 
     def transposed(self) -> "Equation":
-        """Jᵀu − g = 0 for u, with (g, x, *θ) in the place of θ."""
+        """Jᵀu − g = 0 for u, with (g, x, *θ) in place of θ."""
 
         def residual(u: Any, g: Any, x: Any, *params: Any) -> Any:
             return self.pull_x(x, params)(u)[0] - g
@@ -85,6 +85,7 @@ class Equation:
 
 
 def is_dense(linear: str, x: Any) -> bool:
+    """Whether the adjoint system is solved with J as a matrix (else by GMRES)."""
     return linear == "dense" or (linear == "auto" and x.shape[-1] <= _DENSE_UP_TO)
 
 
@@ -97,6 +98,7 @@ def dense_transpose(equation: Equation, x: Any, params: Any) -> Any:
 
 
 def dense_solve(equation: Equation, matrix: Any, g: Any) -> Any:
+    """u with matrix · u = g for each example; ConvergenceError for a singular matrix."""
     try:
         u = ops.solve(matrix, ops.expand_dims(as_tensor(g), axis=-1))[..., 0]
     except np.linalg.LinAlgError as error:
@@ -116,6 +118,8 @@ def _singular(equation: Equation) -> ConvergenceError:
 
 
 def gmres(product: Callable, b: Any) -> Any:
+    """u with product(u) = b, where product is linear; to the default tolerance of the dtype."""
+
     def on_arrays(u: Any) -> Any:
         return raw(product(wrap(u)))
 

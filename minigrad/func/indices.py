@@ -1,7 +1,7 @@
-"""x[index] and x[index] = v under vmap where whole numbers in the index, or a mask that is the
+"""x[index] and x[index] = v under vmap where integers in the index, or a mask that is the
 whole index, differ between examples.
 
-An index has one item for each axis: slices, None, and places (whole numbers, arrays of them). The
+An index has one item for each axis: slices, None, and places (integers, arrays of them). The
 axes with places are brought in front and become one, whose entries are rows; the places become
 numbers of rows, which are arguments of take and put_along_axis, and so may differ. The slices and
 None are the same for all examples, and are applied before. A write to a mask is mg.where; what it
@@ -37,7 +37,7 @@ _ELLIPSIS = type(Ellipsis)
 
 
 def _as_place(item: Any) -> Any:
-    """A list of whole numbers as an array of them."""
+    """A list of integers as an array of them."""
     numbers = isinstance(item, list) and all(isinstance(i, int | np.integer) for i in item)
     return np.asarray(item, np.intp) if numbers and bool not in map(type, item) else item
 
@@ -130,7 +130,7 @@ class _Rows:
     values   the rows, along the first axis of what the slices of the index leave of x
     places   numbers of rows
     front, middle   the axes of the places in what is read row by row, and in x[index]
-    basic    the index with a whole slice in the place of each place
+    basic    the index with a whole slice in place of each place
     """
 
     def __init__(self, x: Any, items: Sequence):
@@ -167,7 +167,7 @@ class _Rows:
 
 
 def _one_for_each_axis(x: Any, items: Sequence) -> list:
-    """The items with slices in the place of an Ellipsis and of what is left out at the end."""
+    """The items with slices in place of an Ellipsis and of what is left out at the end."""
     items = list(items)
     given = sum(item is not None and item is not Ellipsis for item in items)
     if given > x.ndim:

@@ -28,7 +28,7 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """module(*args, **kwargs) with these tensors in the place of its own, by path ("out.weight").
+    """module(*args, **kwargs) with these tensors in place of its own, by path ("out.weight").
 
     A dict, or several that together name each path once; what they leave out stays the module's
     own. The module is as before afterwards, also after an exception; meanwhile no other thread may

@@ -38,10 +38,10 @@ def odeint(
 ) -> Any:  # fmt: skip
     """y(t₀), y(t₁) … for dy/dt = f(y, t, *args) with y(t₀) = y0, stacked on a new first axis
 
-    y0: a tensor, or a tree of tensors, in which f returns its slope too. t (n,): rising or falling
-    times. rtol, atol: the error of a step, estimated, stays below atol + rtol |y|. The memory grows
-    with the number of steps. ConvergenceError after max_steps steps between two times, or where a
-    step has become too short. For stiff equations take another library.
+    y0: a tensor, or a tree of tensors, in which f returns its slope too. t (n,): increasing or
+    decreasing times. rtol, atol: the estimated error of a step stays below atol + rtol |y|. Memory
+    grows with the number of steps. ConvergenceError after max_steps steps between two times,
+    or where a step has become too short. For stiff equations take another library.
     """
     t = as_tensor(t)
     if t.ndim != 1 or not t.size:

@@ -136,7 +136,7 @@ def spread(prefix: Any, tree: Any, what: str) -> list:
         if mine is None or theirs is None or not _alike(axis, branch):
             raise TransformError(
                 f"vmap: {what} has {_form(axis)} where the value has {_form(branch)}; it takes "
-                "ints and None, alone or in the place of a whole branch"
+                "ints and None, alone or in place of a whole branch"
             )
         stack.extend(reversed(list(zip(mine, theirs, strict=True))))
     return found

@@ -1,9 +1,9 @@
 """Rules and forwards of the calculus table as one kernel each, for arrays of one device.
 
-A rule is a few of NumPy's words; on a GPU each word would be a kernel of its own, with its result
+A rule is a few NumPy calls; on a GPU each call would be a kernel of its own, with its result
 written to memory and read again. Here the rule is run once on symbols (trace.py), the product with
 the cotangent included, and compiled. What cannot be one kernel runs as it stands. On the
-host it is the same while mg.accelerate is on (compiled/), with loops in the place of kernels.
+host it is the same while mg.accelerate is on (compiled/), with loops instead of kernels.
 """
 
 from typing import Any

@@ -120,7 +120,7 @@ class Symbol:
     def __iter__(self) -> Any:
         return self._refuse("iteration")
 
-    # -- NumPy's words -----------------------------------------------------------------------
+    # -- NumPy's functions -------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         name = _NAMES.get(ufunc.__name__, ufunc.__name__)

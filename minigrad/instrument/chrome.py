@@ -90,7 +90,7 @@ def trace(
 def _labels(
     reader: EventReader, pid: int, lanes: dict[int, int], streams: dict[tuple[int, int], int]
 ) -> Iterator[dict[str, Any]]:
-    """The names of the lanes, and the order of the threads': workers behind the others."""
+    """The names of the lanes, and the order of the threads': workers last."""
     for thread, tid in lanes.items():
         worker = reader.workers.get(thread)
         name = reader.threads[thread] + ("" if worker is None else f" (worker {worker})")

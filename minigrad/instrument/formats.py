@@ -99,7 +99,7 @@ def check_header(document: Any, format_name: str, what: str) -> None:
         raise FormatError(f'{what}: no "format": "{format_name}" at its start')
     version = document.get("version")
     if not isinstance(version, list) or len(version) != 2 or not all(map(is_count, version)):
-        raise FormatError(f'{what}: "version" should be two whole numbers such as [1, 0]')
+        raise FormatError(f'{what}: "version" should be two integers such as [1, 0]')
     if version[0] != VERSION[0]:
         relation = "a newer" if version[0] > VERSION[0] else "an older"
         raise FormatError(
@@ -142,7 +142,7 @@ def _check_links(document: dict, path: str) -> None:
     for at, node in enumerate(document["nodes"]):
         identity = node.get("id") if isinstance(node, dict) else None
         if not is_count(identity) or identity in ids:
-            raise FormatError(f"{path}: nodes[{at}] should have an id of its own, a whole number")
+            raise FormatError(f"{path}: nodes[{at}] should have an id of its own, an integer")
         ids.add(identity)
     backward = document.get("backward") or {}
     steps = backward.get("steps", []) if isinstance(backward, dict) else None
@@ -197,7 +197,7 @@ class EventReader:
             self.header = self._line(1)
             check_header(self.header, EVENTS, path)
             if not is_count(self.header.get("base_ns")):
-                raise FormatError(f'{path}: "base_ns" should be a whole number')
+                raise FormatError(f'{path}: "base_ns" should be an integer')
         except OSError as error:
             self._file.close()
             raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
@@ -206,6 +206,7 @@ class EventReader:
             raise
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> "EventReader":

@@ -71,7 +71,7 @@ _PICTURES = (".svg", ".png", ".pdf", ".dot", ".mmd", ".html")
 
 
 def no_graph_file(path: str) -> str:
-    """What to do in the place of a graph written under the name of a picture; "" for others."""
+    """The hint for a path that is named like a picture; "" for any other path."""
     stem, suffix = os.path.splitext(path)
     if suffix.lower() not in _PICTURES:
         return ""

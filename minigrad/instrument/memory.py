@@ -74,7 +74,9 @@ class MemoryTracker:
 
     # -- what the engine tells ---------------------------------------------------------------
 
-    def forward(self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple):
+    def forward(
+        self, op: str, t: int, node: Any, inputs: tuple, outputs: tuple, where: tuple
+    ) -> None:
         """An op has run forward: its inputs were there before, its outputs are new."""
         with self._lock:
             for x in inputs:
@@ -94,7 +96,9 @@ class MemoryTracker:
                         if held.category == "temporary":
                             self._set(held, "saved", t)
 
-    def backward(self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple):
+    def backward(
+        self, op: str, t: int, node: Any, g: Any, contributions: tuple, where: tuple
+    ) -> None:
         """A node has run backward: what it had saved has been used, its contributions are new."""
         with self._lock:
             for x in _arrays_in(node.saved):

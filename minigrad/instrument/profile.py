@@ -182,6 +182,7 @@ class profile(metaclass=CalledFirst):
                 self.reset()
 
     def graph_ready(self, order: list, roots: list) -> None:
+        """A backward begins: see core/events.py."""
         with self._lock:
             self._set_running(self._running + 1)
         if self.memory is not None:
@@ -189,6 +190,7 @@ class profile(metaclass=CalledFirst):
             self._leaves[threading.get_ident()] = leaves
 
     def graph_done(self, error: BaseException | None) -> None:
+        """It has ended."""
         with self._lock:
             self._set_running(max(0, self._running - 1))
         if self.memory is not None:
@@ -300,7 +302,7 @@ class profile(metaclass=CalledFirst):
             return bundle_of_text(f"profile: no table ({type(error).__name__})")
 
     def table(self, top: int = 40) -> str:
-        """The rows as plain text for 80 columns; those behind the first `top` in one line."""
+        """The rows as plain text for 80 columns; those after the first `top` in one line."""
         return profile_table.text(
             self.rows(), self.wall_ns, recording_cost(self.lines), self.memory, top
         )

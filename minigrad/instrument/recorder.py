@@ -143,11 +143,13 @@ class record_backward(metaclass=CalledFirst):
         self.graph = graph
 
     def graph_ready(self, order: list, roots: list) -> None:
+        """A backward begins: describe its graph while saved arrays are still there."""
         started = _Pass(order, roots, Known(self._values, self.names), self._checks)
         with self._lock:
             self._passes.append(started)
 
     def graph_done(self, error: BaseException | None) -> None:
+        """This thread's innermost backward has ended."""
         with self._lock:
             mine = [p for p in self._passes if p.thread == threading.get_ident()]
             if not mine:
@@ -156,6 +158,7 @@ class record_backward(metaclass=CalledFirst):
         self.done(mine[-1].finished())
 
     def hear(self, event: tuple) -> None:
+        """Keep what one event says: see core/events.py."""
         kind, _, t0, t1, node, inputs, outputs, params = event
         if kind == "backward":
             self._hear_step(t0, t1, node, inputs[0], outputs)

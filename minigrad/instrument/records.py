@@ -14,7 +14,7 @@ _NARROW = ("float16", "bfloat16", "float32", "complex64")
 
 
 def is_count(value: Any) -> bool:
-    """Whether this is a whole number from 0 to 2⁶³ − 1."""
+    """Whether this is an integer from 0 to 2⁶³ − 1."""
     return type(value) is int and 0 <= value < 1 << 63
 
 
@@ -225,7 +225,7 @@ def event_fault(record: dict) -> str | None:
         return f'"op" should be a text of at most {MAX_NAME}'
     for name in ("seq", "flops", "moved"):
         if get(name) is not None and not is_count(get(name)):
-            return f'"{name}" should be a whole number or null'
+            return f'"{name}" should be an integer or null'
     return None
 
 
@@ -233,7 +233,7 @@ def end_fault(record: dict) -> str | None:
     """What is wrong with what the last line tells of the whole log."""
     for name in ("untracked", "marks", "steps", "wall_ns", "writing_ns", "recording_ns"):
         if name in record and not is_count(record[name]):
-            return f'"{name}" of the log\'s end should be a whole number'
+            return f'"{name}" of the log\'s end should be an integer'
     return None
 
 
@@ -254,7 +254,7 @@ def device_fault(record: dict) -> str | None:
     if not isinstance(record.get("of"), str):
         return 'a device line needs "of", a text'
     if not is_count(record.get("host")):
-        return "a device line needs host, a whole number"
+        return "a device line needs host, an integer"
     return event_fault(record)
 
 
@@ -262,17 +262,17 @@ def memory_fault(record: dict) -> str | None:
     """What is wrong with the line of an allocation, a release or a category."""
     get, kind = record.get, record["kind"]
     if not (is_count(get("id")) and (kind == "held" or is_count(get("t")))):
-        return f"{kind} needs id and t, whole numbers"
+        return f"{kind} needs id and t, integers"
     if kind in ("release", "held"):
         whole = is_count(get("used")) and is_count(get("used_forward"))
-        return None if whole else f"{kind} needs used and used_forward, whole numbers"
+        return None if whole else f"{kind} needs used and used_forward, integers"
     if get("category") not in CATEGORIES:
         return f"the category should be one of {', '.join(CATEGORIES)}"
     if kind == "category":
         return None
     op, seq = get("op"), get("seq")
     if not (op is None or isinstance(op, str)) or not (seq is None or is_count(seq)):
-        return "an allocation's op is a text or null, its seq a whole number or null"
+        return "an allocation's op is a text or null, its seq an integer or null"
     if not (is_count(get("bytes")) and isinstance(get("phase"), str)):
         return "an allocation needs bytes and phase"
     if not (_is_shape(get("shape")) and isinstance(get("dtype"), str)):

@@ -41,7 +41,7 @@ def schedule_of(given: Any) -> Schedule | None:
         schedule = None
     if schedule is None or isinstance(given, str) or not _sensible(schedule):
         raise ValueError(
-            f"schedule={given!r}: give (wait, warmup, active, repeat), whole numbers of steps from "
+            f"schedule={given!r}: give (wait, warmup, active, repeat), numbers of steps from "
             "0 on, active at least 1; repeat 0 means until the end"
         )
     return schedule

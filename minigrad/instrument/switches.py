@@ -24,7 +24,7 @@ def start_switches() -> None:
         _GraphWriter(graph_out, bool(check)).__enter__()
     elif switch("MINIGRAD_GRAPH_CHECK"):
         complain("MINIGRAD_GRAPH_CHECK=1 needs a file: set MINIGRAD_GRAPH_OUT")
-    every = number("MINIGRAD_PROFILE_EVERY", int, 1, "a whole number of ops, from 1 on")
+    every = number("MINIGRAD_PROFILE_EVERY", int, 1, "a number of ops, 1 or more")
     out = os.environ.get("MINIGRAD_PROFILE_OUT") or None
     wanted = _formats(os.environ.get("MINIGRAD_PROFILE_FORMAT", ""))
     memory, sync = switch("MINIGRAD_PROFILE_MEMORY"), switch("MINIGRAD_PROFILE_SYNC")
@@ -49,7 +49,7 @@ def start_switches() -> None:
         out=out,
         format=wanted,
         min_us=shortest or 0.0,
-        max_events=number("MINIGRAD_PROFILE_MAX_EVENTS", int, 0, "a whole number of events"),
+        max_events=number("MINIGRAD_PROFILE_MAX_EVENTS", int, 0, "a number of events, 0 or more"),
     )
     prof.__enter__()
     atexit.register(prof.__exit__)

@@ -23,6 +23,7 @@ _PLAIN = (bool, int, str, type(None))
 
 
 def is_array(value: Any) -> bool:
+    """Whether a value is saved as an array: a tensor, a NumPy array, or an array on a GPU."""
     return isinstance(value, Tensor | np.ndarray) or hasattr(value, "__cuda_array_interface__")
 
 

@@ -22,12 +22,12 @@ class AdaptiveResult(NamedTuple):
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """log p(target | x) over n_classes that are numbered from the most frequent to the rarest
+    """log p(target | x) over n_classes, ordered from the most frequent to the rarest
 
     p(t) = softmax(head x)_t for t < cutoffs[0], else p(cluster of t) softmax(tail x)_t: the head
     has one more entry for each cluster of rare classes cutoffs[i] ≤ t < cutoffs[i + 1], whose own
-    softmax is computed only where a target asks for it, from x brought down to in_features //
-    div_value^(i + 1) numbers. Names, initial values and results are PyTorch's.
+    softmax is computed only where a target asks for it, from x projected to in_features //
+    div_value^(i + 1) features. Names, initial values and results are PyTorch's.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         ordered = all(a < b for a, b in zip([0, *cutoffs], [*cutoffs, n_classes], strict=True))
         if not cutoffs or not ordered:
             raise ValueError(
-                "AdaptiveLogSoftmaxWithLoss: cutoffs must be whole numbers that rise, between 1 "
+                "AdaptiveLogSoftmaxWithLoss: cutoffs must be increasing integers between 1 "
                 f"and n_classes − 1 = {n_classes - 1}; got {cutoffs}"
             )
         self.in_features, self.n_classes = in_features, n_classes
@@ -61,14 +61,18 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(down, Linear(narrow, count, False, device, dtype)))
 
     def forward(self, x: Tensor, target: Any) -> AdaptiveResult:
-        """x (n, in_features), target (n,) class numbers; or one example without the axis n."""
+        """x (n, in_features), target (n,) class indices; or one example without the axis n."""
         x, classes = self._batch(x), np.atleast_1d(on_host(constant_array(array_like(target))))
         if np.ndim(target) != x.ndim - 1 or (x.ndim == 2 and len(classes) != len(x)):
-            raise ValueError(f"target {describe(target)} does not fit x {describe(x)}")
+            raise ValueError(
+                f"AdaptiveLogSoftmaxWithLoss: target {describe(target)} does not fit x "
+                f"{describe(x)}; it holds one class index for each row of x"
+            )
         if classes.dtype.kind not in "iu" or ((classes < 0) | (classes >= self.n_classes)).any():
             raise ValueError(
-                f"target must hold class numbers from 0 to {self.n_classes - 1}, got "
-                f"{describe(classes)} from {classes.min()} to {classes.max()}"
+                "AdaptiveLogSoftmaxWithLoss: target must hold class indices from 0 to "
+                f"{self.n_classes - 1}, got {describe(classes)} from {classes.min()} to "
+                f"{classes.max()}"
             )
         rows = x if x.ndim == 2 else op.expand_dims(x, axis=0)
         cluster = np.searchsorted(self.cutoffs, classes, side="right")  # 0: the shortlist
@@ -104,8 +108,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         x = array_like(x)
         if x.ndim not in (1, 2) or x.shape[-1] != self.in_features:
             raise ValueError(
-                f"x must be (n, {self.in_features}), or one example ({self.in_features},); got "
-                f"{describe(x)}"
+                f"AdaptiveLogSoftmaxWithLoss: x must be (n, {self.in_features}), or one example "
+                f"({self.in_features},); got {describe(x)}"
             )
         return x
 

@@ -80,8 +80,8 @@ def _are_whole(value: Any) -> bool:
 # Annotation -> (what it asks for, whether a value will do). Of options that are no sizes only
 # arrays are refused: the layers say themselves what a probability or a reduction can be.
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
-    int: ("a whole number", _is_whole),
-    tuple[int, ...]: ("a tuple of whole numbers", _are_whole),
+    int: ("an integer", _is_whole),
+    tuple[int, ...]: ("a tuple of integers", _are_whole),
     bool: ("True or False", lambda value: not _is_array(value)),
     float: ("a number", lambda value: not _is_array(value)),
     str: ("a string", lambda value: not _is_array(value)),

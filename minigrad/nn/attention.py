@@ -91,9 +91,9 @@ class MultiheadAttention(Module):
         """(y, weights): y in query's shape; weights (N, L, S), the mean over the heads, or None.
 
         key_padding_mask (N, S) and attn_mask (L, S) or (N·num_heads, L, S): boolean, True for keys
-        that take no part (the reverse of scaled_dot_product_attention's), or added to the scores.
-        They say nothing of the keys that add_bias_kv and add_zero_attn add, behind the S given,
-        which always take part. need_weights=False is faster and holds no matrix of scores where
+        that are ignored (the reverse of scaled_dot_product_attention's), or added to the scores.
+        They do not cover the keys that add_bias_kv and add_zero_attn append to the S given, which
+        are never masked. need_weights=False is faster and holds no matrix of scores where
         that would be large; the weights returned are those after dropout. is_causal: query i takes
         the keys 0 … i; here it needs no attn_mask.
         """

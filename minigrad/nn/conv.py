@@ -58,6 +58,22 @@ class _Conv(Module):
         self.bias = empty((after,), device, dtype) if bias else None
         self.reset_parameters()
 
+    def _weight_for(self, x: Tensor) -> Any:
+        """The weight, after a check of x's channels: in the layer's words, which the op has not.
+
+        It is read once: a parametrized weight is computed at each read.
+        """
+        weight = self.weight
+        wanted = weight.shape[0] if self.transposed else weight.shape[1] * self.groups
+        axis = x.ndim - self.dims - 1
+        if axis in (0, 1) and x.shape[axis] != wanted:
+            raise ValueError(
+                f"{type(self).__name__}: x {x.shape} has {x.shape[axis]} channels (axis {axis}), "
+                f"and this layer was made for in_channels={self.in_channels}; make it with "
+                f"in_channels={x.shape[axis]}, or check the layer before it"
+            )
+        return weight
+
     def reset_parameters(self) -> None:
         """Draw new initial values."""
         draw_evenly(math.prod(self.weight.shape[1:]), self.weight, self.bias)
@@ -95,13 +111,13 @@ class _PlainConv(_Conv):
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
-        name, padding = f"conv{self.dims}d", self.padding
+        weight, name, padding = self._weight_for(x), f"conv{self.dims}d", self.padding
         if self.padding_mode != "zeros":
             how = windows(name, self.kernel_size, self.stride, padding, self.dilation)
             pairs = [(0, 0)] * (x.ndim - self.dims) + list(how.padding)
             x, padding = op.pad(x, pairs, mode=_PAD_MODES[self.padding_mode]), 0
         convolve = getattr(op, name)
-        return convolve(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        return convolve(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
 
 class Conv1d(_PlainConv):
@@ -156,10 +172,11 @@ class _TransposedConv(_Conv):
         """output_size: the places of the result, in place of output_padding; with images and
         channels in front, or without. ValueError where no output_padding leads there.
         """
+        weight = self._weight_for(x)
         convolve = getattr(op, f"conv_transpose{self.dims}d")
         extra = self.output_padding if output_size is None else self._padding_for(x, output_size)
         return convolve(
-            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+            x, weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
 
     def _padding_for(self, x: Tensor, output_size: Any) -> tuple:

@@ -19,7 +19,7 @@ from .module import Module
 class Derivation:
     """A rule for module.<name>, computed from tensors of the module with longer names than that."""
 
-    made: tuple[str, ...] = ()  # what these, and buffers, have behind the name
+    made: tuple[str, ...] = ()  # what these, and buffers, have after the name
     _tensor_name = ""
 
     def assign(self, module: Module, value: Any) -> None:

@@ -198,11 +198,11 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
     x = create.as_tensor(x)
     seen = on_host(x)  # under vmap the numbers of all examples
     if seen.dtype.kind not in "iu":
-        raise TypeError(f"one_hot: x must hold class numbers, got {seen.dtype}")
+        raise TypeError(f"one_hot: x must hold class indices, got {seen.dtype}")
     classes = int(seen.max()) + 1 if num_classes < 0 and seen.size else int(num_classes)
     if seen.size and not (0 <= seen.min() and seen.max() < classes):
         raise ValueError(
-            f"one_hot: class numbers from {seen.min()} to {seen.max()} do not lie in "
+            f"one_hot: class indices from {seen.min()} to {seen.max()} do not lie in "
             f"0..{classes - 1}"
         )
     numbers = constant_like(np.arange(classes), x)

@@ -107,7 +107,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """gain · a random matrix with orthonormal rows (or columns, where there are fewer of them).
 
-    Axes behind the first count as one. Saxe et al., Exact solutions to the nonlinear dynamics of
+    All axes after the first count as one. Saxe et al., Exact solutions to the nonlinear dynamics of
     learning in deep linear neural networks, 2014.
     """
     if tensor.ndim < 2:
@@ -123,7 +123,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) 
 def sparse_(
     tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator = None
 ) -> Tensor:
-    """Normal with this standard deviation; in each column a share `sparsity` is 0: Martens, 2010"""
+    """Normal, deviation std, with a fraction `sparsity` of each column set to 0. Martens, 2010"""
     if tensor.ndim != 2:
         raise ValueError(f"sparse_ needs a matrix, got shape {tensor.shape}")
     rows, columns = tensor.shape

@@ -168,7 +168,7 @@ class CosineEmbeddingLoss(_Loss):
 class TripletMarginLoss(_Loss):
     """max(0, ‖anchor − positive‖ₚ − ‖anchor − negative‖ₚ + margin)
 
-    swap: ‖positive − negative‖ₚ in the place of the negative's distance, where it is smaller.
+    swap: ‖positive − negative‖ₚ in place of the negative's distance, where it is smaller.
     """
 
     function = "triplet"
@@ -226,7 +226,7 @@ class SoftMarginLoss(_Loss):
 
 
 class MultiMarginLoss(_Loss):
-    """Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class numbers t (n,)"""
+    """Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class indices t (n,)"""
 
     function = "multi_margin"
 

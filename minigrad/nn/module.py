@@ -93,7 +93,7 @@ class Module(ModuleHooks, ModuleState):
         elif isinstance(value, bool) and name in ("train", "eval"):
             raise TypeError(
                 f"{type(self).__name__}.{name} is a method: call it, module.train() or "
-                f"module.eval(), in the place of module.{name} = {value}"
+                f"module.eval(), instead of module.{name} = {value}"
             )
         elif name in self._buffers:
             require_kind(self, name, value, Tensor, "buffer")
@@ -228,7 +228,7 @@ class Module(ModuleHooks, ModuleState):
         return at(self, target, Tensor, "buffer")
 
     def set_submodule(self, target: str, module: "Module", strict: bool = False) -> None:
-        """Put a module at a path such as "encoder.layers.0", in the place of one or as a new one.
+        """Put a module at a path such as "encoder.layers.0", replacing one or as a new one.
 
         With strict=True there must be one already: PathError else.
         """

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class _Scaled(Module):
-    """Base of those with a weight that begins with ones and a bias of zeros, each optional."""
+    """Base of the norms with a weight that starts as ones and a bias of zeros, each optional."""
 
     weight: Parameter | None
     bias: Parameter | None = None
@@ -90,6 +90,21 @@ class _ChannelNorm(_Scaled):
             raise ValueError(f"{name}: x must have {axes} axes, got shape {x.shape}")
         return x
 
+    def _weight_for(self, x: Tensor, axis: int) -> Any:
+        """The weight, after a check of x's channels: in the layer's words, which the op has not.
+
+        It is read once: a parametrized weight is computed at each read.
+        """
+        name, weight = type(self).__name__, self.weight
+        by_channel = self.running_mean if weight is None else weight
+        if by_channel is not None and by_channel.shape != (x.shape[axis],):
+            raise ValueError(
+                f"{name}: x {x.shape} has {x.shape[axis]} channels (axis {axis}), and this layer "
+                f"was made for num_features={self.num_features}; make it as "
+                f"{name}({x.shape[axis]}), or check the layer before it"
+            )
+        return weight
+
     def extra_repr(self) -> str:
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
@@ -110,16 +125,18 @@ class _BatchNorm(_ChannelNorm):
 
     def forward(self, x: Tensor) -> Tensor:
         by_batch = self.training or self.running_mean is None
+        weight = self._weight_for(self._checked(x), 1)
         return op.batch_norm(
-            self._checked(x), self.running_mean, self.running_var, self.weight, self.bias, by_batch,
-            self._momentum(), self.eps,
+            x, self.running_mean, self.running_var, weight, self.bias,
+            by_batch, self._momentum(), self.eps,
         )  # fmt: skip
 
 
 class BatchNorm1d(_BatchNorm):
     """(x − mean)/√(var + eps) · weight + bias for each channel of x (N, C) or (N, C, L).
 
-    In training over the batch, which moves running_mean and running_var; else by these two.
+    In training, mean and var are those of the batch, and running_mean and running_var move towards
+    them; in evaluation these two are used.
     """
 
     ndims = (2, 3)
@@ -157,9 +174,10 @@ class _InstanceNorm(_ChannelNorm):
     def forward(self, x: Tensor) -> Tensor:
         by_input = self.training or self.running_mean is None
         one = self._checked(x).ndim == self.ndims[0]  # one example without a batch axis
+        weight = self._weight_for(x, 0 if one else 1)
         y = op.instance_norm(
             op.expand_dims(x, axis=0) if one else x, self.running_mean, self.running_var,
-            self.weight, self.bias, by_input, self.momentum or 0.0, self.eps,
+            weight, self.bias, by_input, self.momentum or 0.0, self.eps,
         )  # fmt: skip
         return y[0] if one else y
 
@@ -262,7 +280,14 @@ class GroupNorm(_Scaled):
         self.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:
-        return op.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+        weight = self.weight
+        if weight is not None and x.ndim > 1 and weight.shape != (x.shape[1],):
+            raise ValueError(
+                f"GroupNorm: x {x.shape} has {x.shape[1]} channels (axis 1), and this layer was "
+                f"made for num_channels={self.num_channels}; make it as GroupNorm("
+                f"{self.num_groups}, {x.shape[1]}), or check the layer before it"
+            )
+        return op.group_norm(x, self.num_groups, weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         affine = self.weight is not None

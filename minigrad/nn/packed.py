@@ -151,9 +151,9 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (T_i, …) side by side, filled up to the longest: (T, N, …) or (N, T, …).
+    """Sequences (T_i, …) side by side, padded to the longest: (T, N, …) or (N, T, …).
 
-    padding_side is where they are filled up: "right", behind the last step, or "left".
+    padding_side is where they are padded: "right", after the last step, or "left".
     """
     if padding_side not in ("right", "left"):
         raise ValueError(f"pad_sequence: padding_side={padding_side!r}; choose 'right' or 'left'")
@@ -199,7 +199,7 @@ def invert_permutation(permutation: Any) -> Tensor | None:
     return None if permutation is None else Tensor(np.argsort(on_host(permutation)))
 
 
-def living(lengths: Any, x: Tensor, name: str) -> Any:
+def active_steps(lengths: Any, x: Tensor, name: str) -> Any:
     """(T, N, 1), True where a sequence has a step; None when lengths were left out."""
     if lengths is None:
         return None

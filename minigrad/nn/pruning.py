@@ -207,8 +207,8 @@ class _ByAmount(BasePruningMethod):
             raise TypeError(f"{type(self).__name__}: amount is a number, got {describe(amount)}")
         if not (amount >= 0 if whole else 0 <= amount <= 1):
             raise ValueError(
-                f"{type(self).__name__}: amount={amount!r} must be a share from 0 to 1 or, as an "
-                "int, a number of them"
+                f"{type(self).__name__}: amount={amount!r} must be a fraction from 0 to 1 or, "
+                "as an int, a number of elements"
             )
         self.amount = amount
 
@@ -241,7 +241,7 @@ class _Unstructured(_ByAmount):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes elements by chance."""
+    """Prunes elements at random."""
 
     def importance(self, t: Tensor) -> Tensor:
         return create.rand(*t.shape, device=t.device)
@@ -282,7 +282,7 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices by chance."""
+    """Prunes slices at random."""
 
     def importance(self, rows: Any, device: str) -> Any:
         return create.rand(len(rows), device=device).data

@@ -16,7 +16,7 @@ from ..core.tensor import Tensor
 from ..ops.shape.splitting import unbind
 from .linear import draw_evenly, empty
 from .module import Module
-from .packed import PackedSequence, living, pack_padded_sequence, pad_packed_sequence
+from .packed import PackedSequence, active_steps, pack_padded_sequence, pad_packed_sequence
 
 State = tuple[Tensor, ...]
 
@@ -48,7 +48,7 @@ def lstm(a: Tensor, r: Tensor, state: State) -> State:
 def gru(a: Tensor, r: Tensor, state: State) -> State:
     """h' = (1 − z) n + z h, n = tanh(a₃ + s r₃), s = σ(a₁ + r₁), z = σ(a₂ + r₂)
 
-    Cho et al., 2014, in the form that applies the reset gate behind the product.
+    Cho et al., 2014, in the form that applies the reset gate after the product.
     """
     return op.gru_gates(a, r, state[0])[:1]
 
@@ -208,7 +208,7 @@ class _Recurrent(Module):
         if not x.shape[0]:
             raise ValueError(f"{name}: a sequence needs at least one step, got {describe(x)}")
         first = self._first_state(x, hx, single)
-        y, last = self._layers(x, first, living(lengths, x, name))
+        y, last = self._layers(x, first, active_steps(lengths, x, name))
         if single:
             y, last = op.squeeze(y, axis=1), [op.squeeze(s, axis=1) for s in last]
         elif self.batch_first:

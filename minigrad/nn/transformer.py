@@ -31,7 +31,7 @@ def _activation(owner: str, activation: Any) -> Callable:
 
 
 class TransformerEncoderLayer(Module):
-    """x + attention, then x + feed-forward, each with layer norm: behind the sum, or before.
+    """x + attention, then x + feed-forward, each with layer norm: after the sum, or before it.
 
     src (L, N, E), or (N, L, E) with batch_first=True; activation: "relu", "gelu" or a function.
     """

@@ -22,7 +22,7 @@ by_cudnn = True
 
 
 def _run(which: str, first: Any, second: Any, shape: tuple, how: Windows) -> Any:
-    """One of the three convolutions by cuDNN; None where it is not to be had."""
+    """One of the three convolutions by cuDNN; None where cuDNN does not offer it."""
     if not by_cudnn or not available(first) or first.dtype != second.dtype:
         return None
     if not is_floating(first.dtype) or not prod(shape) or not first.size or not second.size:

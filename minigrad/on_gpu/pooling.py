@@ -6,7 +6,7 @@ image's side: each place asks the windows that cover it, so nothing is added by 
 repeat bit for bit.
 
 max_pool notes where each maximum is (the residual `hits`: a bit a place), so that its gradient
-reads one or two bytes a window in the place of the image and the maxima.
+reads one or two bytes a window in place of the image and the maxima.
 """
 
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Softmax, its kin and sums by rows: in words that are recorded and made into one kernel each."""
+"""Softmax, related ops and sums by rows: expressions that are recorded, one kernel for each."""
 
 from collections.abc import Callable
 from functools import cache, lru_cache

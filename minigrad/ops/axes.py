@@ -148,7 +148,7 @@ def accumulate(reduction: Callable, x: Any, dtype: Any = None, **options: Any) -
 
 
 def as_floating(x: Any) -> Any:
-    """x, as float64 if it holds whole numbers or booleans: the fractions of a mean have no place
+    """x, as float64 if it holds integers or booleans: the fractions of a mean have no place
     among these."""
     return x if is_differentiable(x.dtype) else x.astype(np.float64)
 

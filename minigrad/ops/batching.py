@@ -73,7 +73,7 @@ def full(xs: list, batched: list[bool]) -> list:
 
 
 def align(xs: list, batched: list[bool]) -> list:
-    """Unit axes behind the batch axis, so that the examples broadcast as they do one by one."""
+    """Unit axes after the batch axis, so that the examples broadcast as they do one by one."""
     ndim = max(getattr(x, "ndim", 0) - b for x, b in zip(xs, batched, strict=True))
     return [
         ops.reshape(x, shape=(x.shape[0], *(1,) * (ndim + 1 - x.ndim), *x.shape[1:]))

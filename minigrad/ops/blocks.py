@@ -201,7 +201,7 @@ def take_steps(steps: Steps) -> None:
         function(*args)
 
 
-# -- memory for the while --------------------------------------------------------------------------
+# -- scratch memory --------------------------------------------------------------------------------
 
 
 LINE = 64  # bytes of a cache line: NumPy's loops take a sixth less for arrays that begin with one

@@ -108,7 +108,7 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
     if np.ndim(h) == 0:
         steps: Any = np.full(n - 1, h, dtype=float)
     else:
-        steps = np.diff(as_floating(on_host(h)))  # of whole numbers without a sign too
+        steps = np.diff(as_floating(on_host(h)))  # also for unsigned integers
     if steps.shape != (n - 1,):
         raise ValueError(
             f"gradient: axis {axis} has {n} elements, got {steps.size + 1} coordinates"
@@ -169,7 +169,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: float | None = None
 ) -> Any:
-    """The polygon through (xp, fp), xp rising, at x; fp's ends (or left, right) outside.
+    """Linear interpolation of (xp, fp), xp increasing, at x; fp's ends (or left, right) outside.
 
     Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
     """

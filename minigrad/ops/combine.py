@@ -204,7 +204,7 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
         return op.reshape(x, shape=1)
     start, end = axis_of(start, x.ndim), axis_of(end, x.ndim)
     if start > end:
-        raise ValueError(f"flatten: axis start={start} lies behind axis end={end}")
+        raise ValueError(f"flatten: axis start={start} comes after axis end={end}")
     merged = int(np.prod(x.shape[start : end + 1]))
     return op.reshape(x, shape=(*x.shape[:start], merged, *x.shape[end + 1 :]))
 

@@ -143,7 +143,7 @@ def _single(x: Any, labels: str, y_labels: str, others: tuple, size: dict) -> tu
     used = set(y_labels).union(*others)
     alone = [k for k, i in enumerate(labels) if i not in used]
     if alone:
-        x = op.sum(x, axis=tuple(alone), dtype=x.dtype)  # NumPy's sum would widen whole numbers
+        x = op.sum(x, axis=tuple(alone), dtype=x.dtype)  # NumPy's sum would widen integers
         labels = "".join(i for i in labels if i in used)
     return x, labels
 

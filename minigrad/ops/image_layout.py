@@ -1,12 +1,13 @@
-"""Images whose places come first in memory: shape (N, C, *size), strides of (*size, N, C).
+"""Images with their pixels first in memory: shape (N, C, *size), strides of (*size, N, C).
 
-Windows lie along the places. Where channels and images of a place are neighbours in memory, what
-lies at one place of all windows is one long run, and a convolution is a sum of matrix products
-(places × channels)(channels × outputs) without a copy of its windows. So convolutions and pooling
-of many images give results in this order, and take such arguments as they are. Elementwise results
-have the order of their arguments, NumPy's own rule, so it passes through activations and sums; ops
-that want rows copy it, as they would any transposed array. A shape never tells: y[n, c, h, w] is
-the same element in either order.
+For 2-d images this memory order is HWNC; the code calls it *places first*, a place being a pixel.
+All channels of all images at one pixel are then neighbours in memory, so one window position of all
+windows is a few long runs, and a convolution is a sum of matrix products
+(pixels × channels)(channels × outputs) without a copy of its windows. So convolutions and pooling
+of many images give results in this order, and take such arguments without a copy. Elementwise
+results have the order of their arguments (NumPy's order="K"), so it passes through activations and
+sums; ops that need C order copy it, as they would any transposed array. The order never shows in a
+shape or a value: y[n, c, h, w] is the same element in either order.
 """
 
 from collections.abc import Callable
@@ -27,7 +28,7 @@ _chosen = True
 
 
 def choose(chosen: bool) -> None:
-    """Whether results may lie so. Compiled loops are written for rows, and gain nothing by it."""
+    """Whether results may have this order. Compiled loops need C order and gain nothing by it."""
     global _chosen
     _chosen = chosen
 

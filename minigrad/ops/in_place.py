@@ -1,9 +1,9 @@
-"""Elementwise functions of large arrays written into place, block by block, in scratch memory.
+"""Elementwise functions of large arrays computed in place, block by block, in scratch memory.
 
-An expression in NumPy's words makes an array at every step. Of a million elements, six such arrays
-are more than the cache holds, and a step that takes 0.05 ms in place takes 0.2 on fresh memory. So
-a function of many steps has them twice: as words, which serve every device, transform and symbol,
-and as a `fill` for NumPy's arrays.
+A NumPy expression makes a new array at every step. Six arrays of a million elements are more than
+the cache holds, and a step that takes 0.05 ms in place takes 0.2 ms on fresh memory. So a function
+of many steps is written twice: as an expression (`words`), which serves every device, transform and
+symbol, and as a `fill` for NumPy's arrays.
 """
 
 import functools
@@ -23,10 +23,10 @@ WHOLE = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}  # integers of these
 
 
 def filled_by(fill: Callable[..., None], arrays: int = 1) -> Callable:
-    """Decorator of an elementwise function in words: fill(y, *xs) does it for large arrays.
+    """Decorator of an elementwise expression: fill(y, *xs) computes it for large arrays.
 
     fill writes y, and reads blocks of the first `arrays` arguments; the others are numbers. It
-    makes the steps of the words in their order, so that no bit depends on how large an array is.
+    makes the steps of the expression in their order, so that no bit depends on the array's size.
     """
 
     def decorate(words: Callable) -> Callable:

@@ -19,7 +19,7 @@ from .row_sums import folds, sum_of_rows
 from .small_products import blocks_for, steps_in_blocks
 
 
-def product(a, b):
+def product(a: Any, b: Any) -> Any:
     """np.matmul on plain arrays, with 16-bit floats multiplied in float32.
 
     NumPy has no BLAS kernel for float16 (300 times slower than float32) and none for bfloat16.

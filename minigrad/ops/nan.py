@@ -183,7 +183,7 @@ def ranked_batch(op_, xs, batched, params):
 def nanquantile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
-    """The value below which a share q of the elements lies that are not NaN, between two of them.
+    """The q-th quantile of the elements that are not NaN, interpolated between two of them.
 
     q: a number or an array, constants; its axes come first in the result. method: as in quantile.
     The gradient goes to the two neighbours by their weights. NaN where all are NaN.

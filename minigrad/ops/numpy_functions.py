@@ -205,7 +205,7 @@ def _ends(*ends: Any) -> tuple:
 
 
 def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
-    """y in the dtype that was asked for, if one was; `whole`: how whole numbers are made first."""
+    """y in the dtype that was asked for, if any; `whole`: how it is rounded for integers."""
     if dtype is None:
         return y
     y = whole(y) if whole is not None and np.dtype(dtype).kind in "iu" else y
@@ -235,7 +235,7 @@ def _geomspace(
 
 @_numpy(np.apply_along_axis)
 def _apply_along_axis(func1d: Callable, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """func1d of each line along the axis; its result's axes stand in the place of that axis."""
+    """func1d of each line along the axis; its result's axes take that axis's place."""
     axis = axis_of(axis, arr.ndim)
     lines = op.moveaxis(arr, axis, -1)
     places = list(np.ndindex(*lines.shape[:-1]))

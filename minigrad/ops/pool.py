@@ -25,7 +25,7 @@ from .image_layout import scratch_like
 from .in_place import WHOLE
 from .pool_indices import max_pool_indices
 from .shifts import Shifts, Tiles, Views, placed
-from .windows import IDLE, Windows, every, fold, padded, per_axis, windows
+from .windows import IDLE, Padding, Sizes, Windows, every, fold, padded, per_axis, windows
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
@@ -276,7 +276,10 @@ for _op in (max_pool, max_pool_dx, max_pool_pick, sum_pool, sum_pool_dx):
 # -- what users call -------------------------------------------------------------------------
 
 
-def windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode) -> Windows:
+def windows_of(
+    name: str, dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
+    dilation: Sizes, ceil_mode: bool,
+) -> Windows:  # fmt: skip
     """The windows of a pooling call, checked; ceil_mode is more padding at the end."""
     if x.ndim < dims:
         raise ValueError(f"{name}: x must have at least {dims} axes, got {x.shape}")
@@ -306,7 +309,10 @@ def means(x: Any, how: Windows) -> Any:
     return sum_pool(x, how=how, divisor=prod(how.kernel))
 
 
-def _max_pool(dims, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices=False):
+def _max_pool(
+    dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
+    dilation: Sizes, ceil_mode: bool, return_indices: bool,
+) -> Any:  # fmt: skip
     x = array_like(x)
     name = f"max_pool{dims}d"
     how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
@@ -315,8 +321,9 @@ def _max_pool(dims, x, kernel_size, stride, padding, dilation, ceil_mode, return
 
 
 def _avg_pool(
-    dims, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override=None
-):
+    dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
+    ceil_mode: bool, count_include_pad: bool, divisor_override: float | None = None,
+) -> Any:  # fmt: skip
     x = as_floating(array_like(x))
     name = f"avg_pool{dims}d"
     how = windows_of(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
@@ -334,16 +341,18 @@ def _avg_pool(
 
 @composite
 def max_pool1d(
-    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-) -> Any:
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """max_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
     return _max_pool(1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite
 def max_pool2d(
-    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-) -> Any:
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """y = max of each window of x (..., H, W); padding counts as −∞.
 
     The stride is the kernel's size unless given. Ties of a window share its gradient equally
@@ -355,24 +364,27 @@ def max_pool2d(
 
 @composite
 def max_pool3d(
-    x, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False
-) -> Any:
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
+) -> Any:  # fmt: skip
     """max_pool2d's form in three dimensions: x (..., D, H, W)."""
     return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite
 def avg_pool1d(
-    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
-) -> Any:
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Any:  # fmt: skip
     """avg_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
     return _avg_pool(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 @composite
 def avg_pool2d(
-    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-    divisor_override=None,
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: float | None = None,
 ) -> Any:  # fmt: skip
     """y = mean of each window of x (..., H, W).
 
@@ -386,8 +398,9 @@ def avg_pool2d(
 
 @composite
 def avg_pool3d(
-    x, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-    divisor_override=None,
+    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    ceil_mode: bool = False, count_include_pad: bool = True,
+    divisor_override: float | None = None,
 ) -> Any:  # fmt: skip
     """avg_pool2d's form in three dimensions: x (..., D, H, W)."""
     return _avg_pool(

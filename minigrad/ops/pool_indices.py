@@ -4,6 +4,7 @@ A place is counted through the spatial axes of x alone, row by row, as PyTorch c
 (..., H, W), place h·W + w.
 """
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ from ..core.primitive import composite, linear, primitive
 from .axes import array_beside, array_like
 from .batching import full
 from .index.scattering import along_key, last_writes, write_at
-from .windows import Windows, every, padded, per_axis, windows
+from .windows import Padding, Sizes, Windows, every, padded, per_axis, windows
 
 __all__ = ["max_unpool1d", "max_unpool2d", "max_unpool3d"]
 
@@ -113,7 +114,10 @@ for _op in (max_pool_indices, unpool_places, write_places, read_places):
     _op.batch(lambda op_, xs, batched, params: op_(*full(xs, batched), **params))
 
 
-def _unpool(dims: int, x: Any, indices: Any, kernel_size, stride, padding, output_size) -> Any:
+def _unpool(
+    dims: int, x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
+    output_size: Sequence[int] | None,
+) -> Any:  # fmt: skip
     name = f"max_unpool{dims}d"
     x = array_like(x)
     indices = array_beside(indices, x)
@@ -129,7 +133,10 @@ def _unpool(dims: int, x: Any, indices: Any, kernel_size, stride, padding, outpu
     return y.reshape((*lead, *size))
 
 
-def _unpooled_size(name, dims, x, kernel_size, stride, padding, output_size) -> tuple:
+def _unpooled_size(
+    name: str, dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
+    output_size: Sequence[int] | None,
+) -> tuple[int, ...]:  # fmt: skip
     """The spatial size of the result: as given, or the smallest that pools to x's."""
     kernel = per_axis(name, "kernel_size", kernel_size, dims, least=1)
     how = windows(name, kernel, kernel if stride is None else stride, padding)
@@ -151,13 +158,19 @@ def _unpooled_size(name, dims, x, kernel_size, stride, padding, output_size) -> 
 
 
 @composite
-def max_unpool1d(x, indices, kernel_size, stride=None, padding=0, output_size=None) -> Any:
+def max_unpool1d(
+    x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    output_size: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
     """max_unpool2d's form in one dimension: x (..., ow) -> (..., W)."""
     return _unpool(1, x, indices, kernel_size, stride, padding, output_size)
 
 
 @composite
-def max_unpool2d(x, indices, kernel_size, stride=None, padding=0, output_size=None) -> Any:
+def max_unpool2d(
+    x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    output_size: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
     """y = zeros, with the entries of x (..., oh, ow) at the places that `indices` names.
 
     indices, of x's shape, as max_pool2d(..., return_indices=True) gives them: h·W + w of y
@@ -168,6 +181,9 @@ def max_unpool2d(x, indices, kernel_size, stride=None, padding=0, output_size=No
 
 
 @composite
-def max_unpool3d(x, indices, kernel_size, stride=None, padding=0, output_size=None) -> Any:
+def max_unpool3d(
+    x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
+    output_size: Sequence[int] | None = None,
+) -> Any:  # fmt: skip
     """max_unpool2d's form in three dimensions: x (..., od, oh, ow) -> (..., D, H, W)."""
     return _unpool(3, x, indices, kernel_size, stride, padding, output_size)

@@ -7,16 +7,19 @@ from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, widen
 from .pool import windows_of
+from .windows import Sizes
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]
 
 
-def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode: bool) -> Any:
+def _lp_pool(
+    dims: int, x: Any, norm_type: float, kernel_size: Sizes, stride: Sizes | None, ceil_mode: bool
+) -> Any:
     x = as_floating(array_like(x))
     name = f"lp_pool{dims}d"
     if not norm_type > 0:
         raise ValueError(f"{name}: norm_type must be positive, got {norm_type!r}")
-    # read here as well, so that errors are of the op that was called
+    # checked here as well, so that errors name this op and not avg_pool
     kernel = windows_of(name, dims, x, kernel_size, stride, 0, 1, ceil_mode).kernel
     wide = widen(x)  # powers leave the range of 16 bits soon
     pool = getattr(op, f"avg_pool{dims}d")
@@ -28,13 +31,19 @@ def _lp_pool(dims: int, x: Any, norm_type: float, kernel_size, stride, ceil_mode
 
 
 @composite
-def lp_pool1d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+def lp_pool1d(
+    x: Any, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
     """lp_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
     return _lp_pool(1, x, norm_type, kernel_size, stride, ceil_mode)
 
 
 @composite
-def lp_pool2d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+def lp_pool2d(
+    x: Any, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
     """y = (Σ xᵖ)^(1/p) over each window of x (..., H, W), p = norm_type ;  gradient 0 where y is 0
 
     As PyTorch's, without |x|: a norm for an even p or for x ≥ 0; NaN where p is odd and the sum
@@ -44,6 +53,9 @@ def lp_pool2d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
 
 
 @composite
-def lp_pool3d(x, norm_type, kernel_size, stride=None, ceil_mode=False) -> Any:
+def lp_pool3d(
+    x: Any, norm_type: float, kernel_size: Sizes, stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Any:  # fmt: skip
     """lp_pool2d's form in three dimensions: x (..., D, H, W)."""
     return _lp_pool(3, x, norm_type, kernel_size, stride, ceil_mode)

@@ -1,11 +1,11 @@
-"""What lies at one place of all windows, as a run: for work that goes place by place.
+"""One window position of all windows at once, as a shifted contiguous copy of the image.
 
-Depthwise convolution and the gradient of max pooling are a sum, over the places k of a window, of
+Depthwise convolution and the gradient of max pooling are sums, over the positions k of a window, of
 the image shifted by k. NumPy is fast where its inner loops are long, so the padded image is first
-taken apart into phases, entries that lie a stride apart (with stride 1 there is one phase), and
-each phase is read as one long row. A shift is then an offset in a row. Between the ends of the
-image's own rows such a run holds entries that belong to no window; what is computed there is left
-out.
+split into phases, the entries that are one stride apart (with stride 1 there is one phase), and
+each phase is flattened to one long row. A shift is then an offset into that row. Where one row of
+the image ends and the next begins, such a row holds entries that belong to no window; what is
+computed there is dropped.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,19 +1,19 @@
-"""Products of matrices in blocks that BLAS multiplies as they lie.
+"""Products of matrices in blocks that BLAS multiplies without first copying (packing) them.
 
 A large product begins with copies of both factors, in the order in which BLAS's kernel reads them.
 Where a matrix has few rows or columns each copied number is used a few times only, and copying
 takes up to half of the time. OpenBLAS has kernels for AVX-512 that take the factors of up to a
-million multiplications as they lie, so a product is cut into blocks of so many. On one thread of a
+million multiplications unpacked, so a product is cut into blocks of that size. On one thread of a
 Zen 4, in GFLOP/s, whole and in blocks: 16,384×27 by 27×32 74 and 104, its transpose by 16,384×32 45
 and 104, 512×32 by 32×64 87 and 107, 16×784 by the transpose of 128×784 41 and 108, 32×256 by the
 transpose of 256×256 59 and 104. With any other BLAS products stay whole.
 
-Where BLAS may take more threads products from `blas.MIDDLE` on stay whole, too: on two threads they
-are faster so.
+Where BLAS may use several threads, products from `blas.MIDDLE` on stay whole too: on two threads
+that is faster.
 
-Rounding. The kernels add up all terms in a row, where BLAS else adds some 320 and then those sums.
-So a long inner axis is cut into parts, and their products are added. Shorter ones where the sum is
-over all places of images: they keep what BLAS's own sums keep of the digits there.
+Rounding. These kernels add all terms one after the other, where BLAS otherwise adds some 320 at a
+time and then those sums. So a long inner axis is cut into parts and their products are added, into
+shorter parts where the sum is over all pixels of images: the error is then that of BLAS's own sums.
 """
 
 from collections.abc import Callable
@@ -111,7 +111,7 @@ def _blocks(n: int, k: int, m: int, longest: int, transposed: bool) -> tuple[int
     """
     most = MOST_TRANSPOSED if transposed else MOST
     if n * k * m <= MOST and n * m <= most and k <= longest:
-        return None  # BLAS takes it as it lies
+        return None  # BLAS takes it without packing
     inner = divisor(k, longest)
     if inner < (LEAST_INNER if transposed else min(k, LEAST_INNER)):
         return None

@@ -54,7 +54,7 @@ def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
 
 
 def _floating(x: Any) -> Any:
-    """The dtype of the result: x's own, or the one that NumPy's exp gives for a whole number."""
+    """The dtype of the result: x's own, or the one that NumPy's exp gives for an integer."""
     return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float16)
 
 

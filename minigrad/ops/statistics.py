@@ -91,7 +91,7 @@ def cov(
 
 
 def _weights(weights: Any, name: str, n: int) -> Any:
-    """The weights of n observations, whole numbers for fweights: how often each was made."""
+    """The checked weights of n observations; fweights are integers: how often each was observed."""
     w = array_like(weights)
     if w.shape != (n,):
         raise ValueError(f"cov: {name} holds one weight for each of the {n} observations, shape "

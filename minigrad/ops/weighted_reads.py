@@ -1,11 +1,11 @@
-"""Weighted sums of a few entries of each image, read at places given for each result.
+"""Weighted sums of a few pixels of each image, at indices given for each result.
 
-What interpolation at places of any kind comes down to: K entries with K weights for each result,
-the same for all channels. The three ops here are one form Σ u weights x[places] with one of its
-three factors left out, so the derivatives of each are the other two.
+Every interpolation (grid_sample, resize) has this form: K pixels with K weights for each result,
+the same for all channels. Each of the three ops here is the derivative of Σ u · weights · x[places]
+with respect to one of its three factors, so the derivatives of each op are the other two.
 
-With the channels last an entry of all channels is one run of memory: a read is a copy of rows, and
-the sum back into the image a sparse matrix times rows.
+With the channels last, all channels of a pixel are contiguous: a read copies rows, and its
+transpose, the sum back into the image, is a sparse matrix times rows.
 """
 
 from math import prod
@@ -28,8 +28,8 @@ __all__ = ["weighted_reads", "weighted_reads_dw", "weighted_reads_dx"]
 def weighted_reads(x, weights, places):
     """y[…, c, p] = Σ_k weights[…, k, p] x[…, c, places[…, k, p]]
 
-    x (…, C, S), weights and places (…, K, P) -> (…, C, P). The place S, behind the last entry,
-    reads 0. IndexError for places beyond 0 … S.
+    x (…, C, S), weights and places (…, K, P) -> (…, C, P). Index S, one past the last
+    entry, reads 0. IndexError for indices outside 0 … S.
     """
     lead = _check(x.shape[-1], places, x, weights=weights)
     if not _plain(x, weights, places):
@@ -129,7 +129,7 @@ def _check(count: int, places: Any, *images: Any, weights: Any = None, u: Any = 
 
 
 def _reads_in_words(x: Any, places: Any) -> list:
-    """x[places] of each k, in words that other arrays than NumPy's take."""
+    """x[places] of each k, in calls that arrays other than NumPy's support."""
     nothing = array_module(x).zeros((*x.shape[:-1], 1), dtype=x.dtype)
     x = np.concatenate([x, nothing], axis=-1)
     shape = (*x.shape[:-1], places.shape[-1])

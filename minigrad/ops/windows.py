@@ -6,7 +6,7 @@ windows of 3 along the rows of windows of 3 along the columns. Each step then mo
 runs, where copying 3 × 3 windows at once would move short ones (measured 1.3 times as long).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -15,6 +15,9 @@ import numpy as np
 from ..backends.device import array_module
 from .blocks import scratch
 from .image_layout import scratch_like
+
+Sizes = int | Sequence[int]  # one for all spatial axes, or one for each
+Padding = Sizes | Sequence[tuple[int, int]] | str  # also (before, after) pairs, "same", "valid"
 
 IDLE = (1, 1, (0, 0), 1)  # kernel, stride, padding, dilation along an axis without windows
 compiled: Any = None  # minigrad.compiled.columns while mg.accelerate is on

@@ -101,7 +101,7 @@ class CyclicLR(LRScheduler):
         return self.low_lrs[i]
 
     def height(self, t: int) -> float:
-        """How far up the lr is after t steps, as a share of max_lr − base_lr."""
+        """How far up the lr is after t steps, as a fraction of max_lr − base_lr."""
         cycle, place = divmod(t, self.total)
         rising = place <= self.up
         share = place / self.up if rising else (self.total - place) / (self.total - self.up)
@@ -127,7 +127,7 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """From max_lr/div_factor up to max_lr in a share pct_start of the steps, then far down
+    """From max_lr/div_factor up to max_lr in a fraction pct_start of the steps, then far down.
 
     The end is max_lr/(div_factor · final_div_factor); call step() after each batch. With
     cycle_momentum, momentum (or Adam's β₁) goes the other way, from max_momentum to base_momentum

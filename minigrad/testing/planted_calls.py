@@ -80,7 +80,7 @@ def _with_product_jvp(wrong_if: Callable) -> Callable:
 
 
 def _with_counts_batch(entry: Primitive) -> Primitive:
-    """vmap of whole numbers; the wrong one takes those of the first example for all."""
+    """vmap of integers; the wrong one takes those of the first example for all."""
 
     def rule(op, xs, batched, params):
         a, n = xs
@@ -159,7 +159,7 @@ CALLS: list[Plant] = [
         samples=pairs(((4,), (4,))), call=_with_product_batch(lambda batched: not all(batched)),
     ),
     plant(
-        "batched index", "vmap takes the whole numbers of the first example for all",
+        "batched index", "vmap takes the integers of the first example for all",
         forward=_times, arrays=("a", "n"), constants=("n",), wrong={"a": lambda g, n: g * n},
         right={"a": lambda g, n: g * n}, samples=_with_counts, call=_with_counts_batch,
     ),

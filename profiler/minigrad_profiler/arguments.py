@@ -6,7 +6,7 @@ import stat
 
 
 def count(text: str) -> int:
-    """A whole number from 0 on."""
+    """An integer from 0 on."""
     value = int(text)
     if value < 0:
         raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")

@@ -84,5 +84,5 @@ def _finite(value: Any) -> float:
 
 def _whole(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 53:
-        raise ValueError("no whole number")
+        raise ValueError("no integer")
     return value

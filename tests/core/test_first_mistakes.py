@@ -91,9 +91,9 @@ def test_a_number_that_python_refuses_is_still_explained_by_python():
         (lambda: mg.tensor(1.0, 2.0), TypeError, "mg.tensor takes all numbers as one argument"),
         (lambda: mg.zeros(2, dtype="flot32"), TypeError, "dtype='flot32' is no dtype; write"),
         (lambda: X.astype("flot32"), TypeError, "dtype='flot32' is no dtype; write"),
-        (lambda: mg.zeros(2.5), TypeError, "whole numbers, 0 or more; got 2.5"),
+        (lambda: mg.zeros(2.5), TypeError, "integers, 0 or more; got 2.5"),
         (lambda: mg.randn((2, "3")), TypeError, "got '3' in (2, '3')"),
-        (lambda: nn.Linear(-3, 2), ValueError, "whole numbers, 0 or more; got -3 in (2, -3)"),
+        (lambda: nn.Linear(-3, 2), ValueError, "integers, 0 or more; got -3 in (2, -3)"),
     ],
 )
 def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
@@ -122,7 +122,7 @@ def test_a_gradient_that_cannot_be_taken_is_told_why(call, kind, step):
         (lambda: optim.Adam([P], betas=0.9), TypeError, "such as (0.9, 0.999); got 0.9"),
         (lambda: nn.utils.clip_grad_norm_(nn.ReLU(), 1.0), TypeError, "pass model.parameters()"),
         (lambda: nn.Dropout("0.5"), ValueError, "probability from 0 to 1, got '0.5'"),
-        (lambda: data.DataLoader([1], batch_size=2.5), ValueError, "whole number, 1 or more, got"),
+        (lambda: data.DataLoader([1], batch_size=2.5), ValueError, "integer, 1 or more, got"),
         (
             lambda: optim.SGD(nn.Linear(2, 2).state_dict()),
             TypeError,
@@ -216,7 +216,7 @@ def test_one_row_may_be_taken_by_a_plain_number():
 
 def test_fractions_as_row_numbers_ask_for_whole_ones():
     said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
-    assert "indices must be whole numbers, got float64" in said and "astype(mg.int64)" in said
+    assert "indices must be integers, got float64" in said and "astype(mg.int64)" in said
 
 
 def test_factors_of_unequal_inner_lengths_are_told_which_axes_must_agree():
@@ -279,5 +279,5 @@ def test_what_is_no_argument_there_is_answered_with_what_is(call, kind, step):
 def test_a_seed_that_is_none_is_shown_and_leaves_the_generator(seed, kind):
     before = mg.manual_seed(3)
     said = message(lambda: mg.manual_seed(seed), kind)
-    assert said == f"manual_seed: seed is a whole number, 0 or more; got {seed!r}"
+    assert said == f"manual_seed: seed is an integer, 0 or more; got {seed!r}"
     assert mg.backends.random.generator() is before

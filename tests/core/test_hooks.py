@@ -40,7 +40,7 @@ def test_a_tensor_hook_may_replace_the_gradient():
 def test_a_replacement_that_does_not_fit_is_refused(bad):
     x = leaf([1.0, 2.0])
     x.register_hook(lambda g: bad)
-    with pytest.raises(HookError, match=r"in the place of a gradient float64 \(2,\)"):
+    with pytest.raises(HookError, match=r"in place of a gradient float64 \(2,\)"):
         x.sum().backward()
 
 

@@ -1,6 +1,6 @@
 """A CuPy that computes with NumPy, and is as strict as the real one about what it takes.
 
-`install(monkeypatch)` puts it in the place of `cupy` and `cupyx`, so that the code paths of a GPU
+`install(monkeypatch)` puts it in place of `cupy` and `cupyx`, so that the code paths of a GPU
 run where there is none. What the real library does and NumPy alone would hide:
 
 - a NumPy array, 0-d ones included, beside a device array is a TypeError; np.asarray(x) too
@@ -37,7 +37,7 @@ def _refuse(x: Any, where: str) -> None:
 
 
 def _inner(x: Any, where: str) -> Any:
-    """x with NumPy arrays in the place of device arrays; NumPy arrays themselves are refused."""
+    """x with NumPy arrays in place of device arrays; NumPy arrays themselves are refused."""
     _refuse(x, where)
     if isinstance(x, ndarray):
         streams.used(x._a)
@@ -48,7 +48,7 @@ def _inner(x: Any, where: str) -> Any:
 
 
 def _outer(y: Any) -> Any:
-    """y with device arrays in the place of NumPy arrays and scalars."""
+    """y with device arrays in place of NumPy arrays and scalars."""
     if isinstance(y, np.ndarray | np.generic):
         return ndarray(np.asarray(y))
     if isinstance(y, tuple):

@@ -63,7 +63,7 @@ def test_any_object_with_length_and_rows_can_be_loaded():
 
 
 def test_a_batch_size_below_one_is_refused():
-    with pytest.raises(ValueError, match="batch_size must be a whole number, 1 or more, got 0"):
+    with pytest.raises(ValueError, match="batch_size must be an integer, 1 or more, got 0"):
         data.DataLoader(data.ArrayDataset(np.arange(3)), 0)
 
 

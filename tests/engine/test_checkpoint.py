@@ -158,7 +158,7 @@ def test_under_no_grad_it_is_a_plain_call():
     ("again", "message"),
     [
         (lambda x: np.sin(x) * x, r"op 0 was exp .* and is sin"),
-        (lambda x: np.exp(x), r"1 recorded ops in the place of 2"),
+        (lambda x: np.exp(x), r"1 recorded ops in place of 2"),
         (lambda x: np.exp(x) * x * x, r"a further op mul after all 2"),
         (lambda x: np.exp(x[:1]) * x, r"op 0 was exp"),
     ],

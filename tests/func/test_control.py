@@ -208,9 +208,9 @@ def test_switch_under_vmap_takes_a_branch_for_each_example_without_a_nan_of_anot
 
 
 def test_switch_says_what_it_cannot_choose_by():
-    with pytest.raises(TransformError, match="one whole number, got"):
+    with pytest.raises(TransformError, match="one integer, got"):
         switch(1.0, BRANCHES, POINTS)
-    with pytest.raises(TransformError, match="one whole number, got"):
+    with pytest.raises(TransformError, match="one integer, got"):
         switch(CHOICES, BRANCHES, POINTS)
     with pytest.raises(TransformError, match="no branch"):
         switch(0, [], POINTS)

@@ -150,8 +150,8 @@ def test_an_event_log_is_whole_after_an_exception_and_counts_what_it_dropped(tmp
     ("name", "value", "what"),
     [
         ("MINIGRAD_PROFILE", "maybe", "1 or 0"),
-        ("MINIGRAD_PROFILE_EVERY", "often", "a whole number of ops"),
-        ("MINIGRAD_PROFILE_EVERY", "-1", "a whole number of ops"),
+        ("MINIGRAD_PROFILE_EVERY", "often", "a number of ops"),
+        ("MINIGRAD_PROFILE_EVERY", "-1", "a number of ops"),
         ("MINIGRAD_PROFILE_FORMAT", "pdf", "there are table, json"),
     ],
 )

@@ -73,7 +73,7 @@ def test_the_gradient_by_x_is_right_also_without_rare_targets():
 
 @pytest.mark.parametrize("cutoffs", [[], [4, 4], [11, 4], [4, 20], [0, 4]])
 def test_cutoffs_must_rise_inside_the_classes(cutoffs):
-    with pytest.raises(ValueError, match="cutoffs must be whole numbers that rise"):
+    with pytest.raises(ValueError, match="cutoffs must be increasing integers"):
         nn.AdaptiveLogSoftmaxWithLoss(16, 20, cutoffs)
 
 
@@ -85,9 +85,9 @@ def test_features_must_be_left_for_each_cluster():
 @pytest.mark.parametrize(
     ("x", "target", "message"),
     [
-        (X, TARGET + 2, "class numbers from 0 to 19"),
-        (X, TARGET - 1, "class numbers from 0 to 19"),
-        (X, TARGET * 1.0, "class numbers"),
+        (X, TARGET + 2, "class indices from 0 to 19"),
+        (X, TARGET - 1, "class indices from 0 to 19"),
+        (X, TARGET * 1.0, "class indices"),
         (X, TARGET[:3], "does not fit x"),
         (X[:, :3], TARGET, r"x must be \(n, 16\)"),
     ],

@@ -37,14 +37,14 @@ def test_a_loss_called_at_its_class_is_answered_with_the_call_of_a_layer():
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: nn.Linear((4,), 2), "Linear: in_features must be a whole number, got (4,)"),
-        (lambda: nn.Linear(4, 2.0), "Linear: out_features must be a whole number, got 2.0"),
-        (lambda: nn.Linear(True, 2), "Linear: in_features must be a whole number, got True"),
-        (lambda: nn.LSTM(4, "3"), "LSTM: hidden_size must be a whole number, got '3'"),
-        (lambda: nn.Conv2d((3,), 4, 3), "Conv2d: in_channels must be a whole number, got (3,)"),
+        (lambda: nn.Linear((4,), 2), "Linear: in_features must be an integer, got (4,)"),
+        (lambda: nn.Linear(4, 2.0), "Linear: out_features must be an integer, got 2.0"),
+        (lambda: nn.Linear(True, 2), "Linear: in_features must be an integer, got True"),
+        (lambda: nn.LSTM(4, "3"), "LSTM: hidden_size must be an integer, got '3'"),
+        (lambda: nn.Conv2d((3,), 4, 3), "Conv2d: in_channels must be an integer, got (3,)"),
         (
             lambda: nn.Conv2d(3, 4, 3.0),
-            "Conv2d: kernel_size must be a whole number or a tuple of whole numbers, got 3.0",
+            "Conv2d: kernel_size must be an integer or a tuple of integers, got 3.0",
         ),
     ],
 )

@@ -112,7 +112,7 @@ def test_one_hot_counts_its_classes_and_refuses_numbers_beyond_them():
     assert F.one_hot(mg.tensor(index), 5).shape == (2, 2, 5)
     with pytest.raises(ValueError, match=r"from 0 to 2 do not lie in 0\.\.1"):
         F.one_hot(index, 2)
-    with pytest.raises(TypeError, match="class numbers"):
+    with pytest.raises(TypeError, match="class indices"):
         F.one_hot(X)
 
 

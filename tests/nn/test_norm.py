@@ -1,5 +1,7 @@
 """Normalisation layers: PyTorch's state, values, gradients and running statistics."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -71,6 +73,28 @@ def test_a_layer_may_have_a_weight_and_no_bias(name, args, options):
 def test_a_wrong_number_of_axes_names_the_layer_and_the_shape():
     with pytest.raises(ValueError, match=r"BatchNorm2d: x must have 4 axes, got shape \(2, 3\)"):
         nn.BatchNorm2d(3)(mg.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "said"),
+    [
+        (nn.BatchNorm2d(4), (2, 3, 5, 5), "BatchNorm2d: x (2, 3, 5, 5) has 3 channels (axis 1)"),
+        (nn.BatchNorm1d(4), (2, 3), "made for num_features=4; make it as BatchNorm1d(3)"),
+        (nn.InstanceNorm2d(4, affine=True), (3, 5, 5), "has 3 channels (axis 0), and this layer"),
+        (nn.InstanceNorm1d(4, track_running_stats=True), (2, 3, 5), "num_features=4"),
+        (nn.GroupNorm(2, 4), (2, 6, 5), "num_channels=4; make it as GroupNorm(2, 6)"),
+    ],
+)
+def test_wrong_channels_name_the_layer_and_its_argument(layer, shape, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        layer(mg.ones(*shape))
+    assert getattr(layer, "num_batches_tracked", None) is None or not layer.num_batches_tracked
+
+
+def test_norms_without_arrays_take_any_channels():
+    assert nn.InstanceNorm2d(4)(mg.ones(3, 5, 5)).shape == (3, 5, 5)
+    plain = nn.BatchNorm2d(4, affine=False, track_running_stats=False)
+    assert plain(mg.ones(2, 3, 5, 5)).shape == (2, 3, 5, 5)
 
 
 def test_groups_must_divide_the_channels():

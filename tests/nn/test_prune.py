@@ -176,7 +176,11 @@ def test_a_method_that_fails_leaves_the_module_as_it_was():
 @pytest.mark.parametrize(
     ("kind", "call", "said"),
     [
-        (ValueError, lambda m: prune.l1_unstructured(m, "weight", 1.5), "a share from 0 to 1 or"),
+        (
+            ValueError,
+            lambda m: prune.l1_unstructured(m, "weight", 1.5),
+            "a fraction from 0 to 1 or",
+        ),
         (ValueError, lambda m: prune.l1_unstructured(m, "weight", -1), "amount=-1 must be"),
         (ValueError, lambda m: prune.l1_unstructured(m, "bias", 3), "more than the 2 there are"),
         (TypeError, lambda m: prune.l1_unstructured(m, "bias", "1"), "amount is a number, got"),

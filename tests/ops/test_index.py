@@ -301,7 +301,11 @@ def test_first_and_second_derivatives(fn):
         (lambda x: x[1.5], IndexError, "only integers"),
         (lambda x: mg.take(x, [7], axis=0), IndexError, r"take\(x: float64 \(2, 3\)"),
         (lambda x: mg.gather(x, 0, np.array([0])), ValueError, "same number of axes"),
-        (lambda x: mg.topk(x, 4), ValueError, r"k=4 of 3 elements along axis -1"),
+        (
+            lambda x: mg.topk(x, 4),
+            ValueError,
+            r"between 0 and 3, the length of axis -1 of x \(.*\); got 4",
+        ),
         (lambda x: mg.diag(x.reshape(2, 3, 1)), ValueError, "diag_embed"),
         (lambda x: mg.masked_fill(x, np.ones((2, 2, 3), bool), 0), ValueError, "no larger than x"),
     ],

@@ -282,7 +282,9 @@ def test_vmap_takes_weights_and_targets_of_each_example_or_of_all(reduction, kin
 
 def test_vmap_refuses_weights_of_another_length():
     loss = mg.func.vmap(lambda x, w: mg.cross_entropy(x, np.array([0, 1]), w))
-    with pytest.raises(ValueError, match=r"weight must have shape \(5,\), one a class, got \(4,\)"):
+    with pytest.raises(
+        ValueError, match=r"weight must have shape \(5,\), one entry for each class, got \(4,\)"
+    ):
         loss(np.zeros((3, 2, 5)), np.ones((3, 4)))
 
 

@@ -123,6 +123,11 @@ def test_pad_says_how_many_constants_it_takes():
         mg.pad(mg.ones(2, 2), 1, constant_values=(1, 2, 3))
 
 
+def test_pad_says_how_many_widths_it_takes():
+    with pytest.raises(ValueError, match="pad: pad_width must be .* a pair for each of the 2 axes"):
+        mg.pad(mg.ones(2, 2), ((1, 1), (1, 1), (1, 1)))
+
+
 def test_pad_with_a_constant_gives_the_middle_of_the_gradient():
     x = leaf([1.0, 2.0])
     y = mg.pad(x, (1, 2), constant_values=9)

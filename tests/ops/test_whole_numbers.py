@@ -1,4 +1,4 @@
-"""Functions with fractions for results, given whole numbers: nothing is cut off or wraps round."""
+"""Functions with fractions for results, given integers: nothing is cut off or wraps round."""
 
 import numpy as np
 import pytest
@@ -140,7 +140,7 @@ def test_a_count_may_be_a_number_of_numpys(name, dtype):
 
 @pytest.mark.parametrize("order", [1.5, np.array([1, 2])])
 def test_polygamma_says_that_it_takes_one_whole_order(order):
-    with pytest.raises(TypeError, match="polygamma: the order n must be one whole number, got"):
+    with pytest.raises(TypeError, match="polygamma: the order n must be one integer, got"):
         mg.polygamma(order, 2.0)
 
 

@@ -132,7 +132,7 @@ def _each(records: list, consume: bool) -> Iterator[tuple[int, Any]]:
 def _check_version(document: dict) -> None:
     version = document.get("version")
     if not isinstance(version, list) or len(version) != 2 or not all(map(_is_count, version)):
-        raise ViewerError('"version" should be two whole numbers such as [1, 0]')
+        raise ViewerError('"version" should be two integers such as [1, 0]')
     major, minor = version
     if major > MAJOR:
         raise ViewerError(
@@ -263,13 +263,13 @@ def _is_count(value: Any) -> bool:
 
 def _whole(value: Any) -> int:
     if not _is_whole(value):
-        raise TypeError("a whole number")
+        raise TypeError("an integer")
     return value
 
 
 def _count(value: Any) -> int:
     if not _is_count(value):
-        raise TypeError("a whole number from 0 on")
+        raise TypeError("an integer from 0 on")
     return value
 
 
@@ -343,7 +343,7 @@ def _arrays(value: Any) -> tuple[Array, ...]:
 def _array(record: dict, where: str) -> Array:
     shape = record.get("shape")
     if not isinstance(shape, list) or len(shape) > 64 or not all(map(_is_count, shape)):
-        raise _wrong(where, '"shape"', "a list of whole numbers", shape)
+        raise _wrong(where, '"shape"', "a list of integers", shape)
     return Array(
         shape=tuple(shape),
         dtype=_field(record, "dtype", _text, where),

@@ -4,7 +4,7 @@
     layer.weight                # computed from weight_orig, a parameter, and weight_mask, a buffer
     remove(layer, "weight")     # the parameter again, with zeros in it
 
-An amount is how many to prune: a share from 0 to 1, or as an int a number of them. A tensor that is
+An amount is how many to prune: a fraction from 0 to 1, or an int, the number. A tensor that is
 pruned again keeps the zeros that it has, and the amount counts among what is left.
 """
 
@@ -46,7 +46,7 @@ def identity(module: Module, name: str) -> Module:
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune elements of module.<name> by chance; returns the module"""
+    """Prune elements of module.<name> at random; returns the module"""
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -60,7 +60,7 @@ def l1_unstructured(
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune slices of module.<name> along the axis dim by chance; returns the module"""
+    """Prune slices of module.<name> along the axis dim at random; returns the module"""
     RandomStructured.apply(module, name, amount, dim)
     return module
 

@@ -56,8 +56,8 @@ def self_attention(x, *, heads, scale, time=0, is_causal=False):
 
 @self_attention.vjp("x")
 def self_attention_gx(g, x, p, heads, scale, time, is_causal):
-    """On NumPy's arrays written into one; else in the words of other ops, which have derivatives:
-    to these P is a function of x.
+    """On NumPy's arrays written into one array; else composed of other ops, which are
+    differentiable: there P is computed again as a function of x.
     """
     if type(g) is np.ndarray is type(x) and g.dtype == x.dtype == p.dtype:
         return _gradient(g, x, p, heads, scale, time)

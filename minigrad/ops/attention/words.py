@@ -1,4 +1,4 @@
-"""Attention in the words of other ops: the plain form, and the derivatives of the gradients.
+"""Attention composed of other ops: the plain form, and the derivatives of the gradients.
 
 S = scale q kᵀ + mask,  P = softmax S along the keys,  y = P v
 """

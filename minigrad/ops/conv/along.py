@@ -1,12 +1,12 @@
 """Winograd's transforms along one axis of a piece (tiles.py): y = T x, entries of T being 0 and ±1.
 
-x has 2 or 4 places along the axis, and at each of them a run of what all images and channels have
-there. In NumPy's words a transform is four calls or so, each of which reads and writes whole
-runs. As a product with T it is one: BLAS reads the places side by side and writes each result once.
-OpenBLAS has kernels for such small products where the processor has AVX-512, and takes half the
-time of the sums there; elsewhere it first packs the runs, and takes longer. The terms are added in
-the same order, so the two forms differ in the sign of a zero at most, and in what they make of a
-piece that is not finite, which is left to the direct convolution.
+x has 2 or 4 positions along the axis, each a contiguous run of all images and channels there.
+Written with NumPy's sums a transform is about four calls, each of which reads and writes whole
+runs. As a matrix product with T it is one call that reads every run and writes each result once.
+OpenBLAS has kernels for such small products where the processor has AVX-512, and there takes half
+the time of the sums; elsewhere it first packs the runs, and takes longer. The terms are added in
+the same order, so the two forms differ at most in the sign of a zero, and in what they make of
+values that are not finite, which are left to the direct convolution anyway.
 """
 
 from collections.abc import Callable

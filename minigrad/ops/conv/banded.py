@@ -1,16 +1,16 @@
 """Convolution of every channel with a kernel of its own, as products with banded matrices.
 
 Along an axis a convolution is a product with a banded matrix: column j holds the kernel from row
-stride·j on, and zeros. Of a tile of a row of results, t places, it has about t + kernel rows. So
-windows are copied along all axes but the last, as whole runs of that one, and multiplied:
+stride·j on, and zeros. For a tile of t results of a row it has about t + kernel rows. So windows
+are copied along all axes but the last, as whole rows of that one, and multiplied:
 
     y[tile, :] = Σ_k x[tile + k, :] B_k
 
-Most of the multiplications are by zero, and still a product of matrices takes them in less time
-than a pass over an array for each place of the kernel: 32×64×16×16 by 3 × 3 2.9 → 1.3 ms on one
+Most of the multiplications are by zero, and still one matrix product takes less time than a pass
+over the array for each kernel position: 32×64×16×16 by 3 × 3 2.9 → 1.3 ms on one
 thread, 16×256×14×14 by 5 × 5 13 → 3.3, 8×384×14×14 by 7 × 7 19.5 → 3.6.
 
-0 · ∞ is no number, and would spread over a tile: images that are not finite stay to depthwise.py.
+0 · ∞ is NaN and would spread over a tile: images that are not finite are left to depthwise.py.
 """
 
 from itertools import product

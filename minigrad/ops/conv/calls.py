@@ -7,7 +7,7 @@ import numpy as np
 from ...core.primitive import composite
 from ...core.registry import op
 from ..axes import array_like
-from ..windows import Windows, per_axis, windows
+from ..windows import Padding, Sizes, Windows, per_axis, windows
 from .primitives import conv, conv_dx
 
 __all__ = [
@@ -15,14 +15,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _whole_groups(name, groups):
+def _whole_groups(name: str, groups: Any) -> int:
     if not isinstance(groups, int | np.integer) or groups < 1:
         raise ValueError(f"{name}: groups must be an int ≥ 1, got {groups!r}")
     return int(groups)
 
 
-def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
-    """conv with its arguments checked; an image without batch axis gets one for the while."""
+def _convolve(
+    name: str, dims: int, x: Any, w: Any, b: Any, stride: Sizes, padding: Padding,
+    dilation: Sizes, groups: int,
+) -> Any:  # fmt: skip
+    """conv with its arguments checked; an image without a batch axis gets one temporarily."""
     x, w, b = array_like(x), array_like(w), None if b is None else array_like(b)
     if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
         raise ValueError(
@@ -49,13 +52,19 @@ def _convolve(name, dims, x, w, b, stride, padding, dilation, groups):
 
 
 @composite
-def conv1d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+def conv1d(
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:  # fmt: skip
     """conv2d's form in one dimension: x (N, C, W), w (O, C/groups, kw) -> (N, O, ow)."""
     return _convolve("conv1d", 1, x, w, b, stride, padding, dilation, groups)
 
 
 @composite
-def conv2d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+def conv2d(
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:  # fmt: skip
     """y[n,o,i] = b[o] + Σ_{c,k} w[o,c,k] x[n,c, stride·i + dilation·k − padding], no flip.
 
     x (N, C, H, W) or (C, H, W), w (O, C/groups, kh, kw), b (O,) -> (N, O, oh, ow). stride and
@@ -66,7 +75,10 @@ def conv2d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
 
 
 @composite
-def conv3d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
+def conv3d(
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
+    groups: int = 1,
+) -> Any:  # fmt: skip
     """conv2d's form in three dimensions: x (N, C, D, H, W), w (O, C/groups, kd, kh, kw)."""
     return _convolve("conv3d", 3, x, w, b, stride, padding, dilation, groups)
 
@@ -74,7 +86,10 @@ def conv3d(x, w, b=None, stride=1, padding=0, dilation=1, groups=1) -> Any:
 # -- transposed ------------------------------------------------------------------------------
 
 
-def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, dilation):
+def _transposed(
+    name: str, dims: int, x: Any, w: Any, b: Any, stride: Sizes, padding: Padding,
+    output_padding: Sizes, groups: int, dilation: Sizes,
+) -> Any:  # fmt: skip
     """conv_dx with its arguments checked: the map whose gradient in its image is conv."""
     x, w, b = array_like(x), array_like(w), None if b is None else array_like(b)
     if w.ndim != dims + 2 or x.ndim not in (dims + 1, dims + 2):
@@ -122,8 +137,9 @@ def _transposed(name, dims, x, w, b, stride, padding, output_padding, groups, di
 
 @composite
 def conv_transpose1d(
-    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
-) -> Any:
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Any:  # fmt: skip
     """conv_transpose2d's form in one dimension: x (N, C, W), w (C, O/groups, kw)."""
     return _transposed(
         "conv_transpose1d", 1, x, w, b, stride, padding, output_padding, groups, dilation
@@ -132,8 +148,9 @@ def conv_transpose1d(
 
 @composite
 def conv_transpose2d(
-    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
-) -> Any:
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Any:  # fmt: skip
     """y = the transpose of conv2d applied to x: every entry of x spreads a kernel over y.
 
     x (N, C, H, W) or (C, H, W), w (C, O/groups, kh, kw), b (O,). An axis of n entries becomes
@@ -147,8 +164,9 @@ def conv_transpose2d(
 
 @composite
 def conv_transpose3d(
-    x, w, b=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
-) -> Any:
+    x: Any, w: Any, b: Any = None, stride: Sizes = 1, padding: Padding = 0,
+    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
+) -> Any:  # fmt: skip
     """conv_transpose2d's form in three dimensions: x (N, C, D, H, W)."""
     return _transposed(
         "conv_transpose3d", 3, x, w, b, stride, padding, output_padding, groups, dilation

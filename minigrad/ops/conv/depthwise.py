@@ -1,6 +1,6 @@
 """Convolution of every channel with a kernel of its own (groups = channels), on plain arrays.
 
-y is the sum, over the places k of the kernel, of the image shifted by k times one number a channel.
+y is the sum, over the kernel positions k, of the image shifted by k times one number per channel.
 `Shifts` reads the shifted images as long runs. Where rows are short or kernels large, products with
 banded matrices are quicker: banded.py.
 """

@@ -1,11 +1,12 @@
-"""The direct form of a convolution: columns and a product, for images that lie channels first.
+"""The direct form of a convolution, columns (im2col) and a product, for images in C order.
 
-Where windows are one place apart, there are two ways. The windows are copied along all axes, and
-multiplied by the weight. Or they are copied along all axes but the last, the product has an entry
-for each place of the kernel along that one, and these are added up where they belong: of a 5 × 5
-kernel a place is copied 5 times and not 25, for 5 times as many results. The same two ways lead to
-the transpose, which is a convolution by the mirrored kernel. The weights' gradient is a product of
-two such copies: of the images along all axes but the last, of the results along the last.
+At stride 1 there are two ways. Either the windows are copied along all axes and multiplied by the
+weight. Or they are copied along all axes but the last; the product then has an entry for each
+kernel position along the last axis, and these are added where they belong: for a 5 × 5 kernel a
+pixel is copied 5 times and not 25, for 5 times as many entries of the product. The same two ways
+serve the transpose, which is a convolution with the mirrored kernel. The gradient of the weights is
+a product of two such copies: of the images along all axes but the last, of the results along the
+last.
 """
 
 from math import prod

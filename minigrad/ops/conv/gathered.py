@@ -1,8 +1,8 @@
-"""The direct form of a convolution for images that lie places first, which its results do then too.
+"""The direct form of a convolution for images that are places first, as its results are then too.
 
-A window of an image is a row of a matrix: for each place of the kernel, the channels there. The
-rows are copied for some images at a time, in blocks that stay in the cache, and multiplied by the
-weight; the gradient in x is the product with its transpose, added up at the same places.
+A window is a row of a matrix: for each kernel position, the channels there. The rows are copied for
+some images at a time, in blocks that stay in the cache, and multiplied by the weight. The gradient
+in x is the product with the weight's transpose, each entry added to the pixel it was copied from.
 """
 
 from collections.abc import Iterator

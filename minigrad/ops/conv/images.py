@@ -29,24 +29,24 @@ class Images:
         self.merged = places < FEW_WINDOWS
         self.at = 2 if self.merged else 3  # where the kernel's axes go: behind the channels
 
-    def split(self, x):
+    def split(self, x: Any) -> Any:
         """(n, groups, c, *size), or (groups, c, n, *size) where images are merged. A view."""
         x = x.reshape((len(x), self.groups, x.shape[1] // self.groups, *x.shape[2:]))
         return x.transpose((1, 2, 0, *range(3, x.ndim))) if self.merged else x
 
-    def matrix(self, x):
+    def matrix(self, x: Any) -> Any:
         """(n, groups, c, places) or (groups, c, n · places)."""
         x = self.split(x)
         lead = x.shape[: self.at]
         return x.reshape((*lead, prod(x.shape[self.at :])))
 
-    def columns(self, x, how: Windows, out: tuple):
+    def columns(self, x: Any, how: Windows, out: tuple) -> Any:
         """The windows of x, one column each: (n, groups, c · kernel, windows) or merged."""
         cols = columns(self.split(x), how, out, self.at)
         lead, rest = cols.shape[: self.at - 1], cols.shape[self.at + len(out) :]
         return cols.reshape((*lead, cols.shape[self.at - 1] * prod(how.kernel), prod(rest)))
 
-    def product(self, weight, cols, y) -> None:
+    def product(self, weight: Any, cols: Any, y: Any) -> None:
         """y = weight · cols, in the images' own order."""
         if self.merged:
             view = self.split(y)
@@ -55,14 +55,14 @@ class Images:
             lead = (len(y), self.groups, y.shape[1] // self.groups)
             multiply(weight, cols, y.reshape((*lead, prod(y.shape[2:]))))
 
-    def times(self, weight, cols):
+    def times(self, weight: Any, cols: Any) -> Any:
         """weight · cols, in scratch memory."""
         shape = (*cols.shape[:-2], weight.shape[-2], cols.shape[-1])
         y = scratch.empty("product", shape, cols)
         multiply(weight, cols, y)
         return y
 
-    def fold(self, cols, how: Windows, middle: tuple, y) -> None:
+    def fold(self, cols: Any, how: Windows, middle: tuple, y: Any) -> None:
         """y = the images that `columns` would take these columns from, windows added up."""
         view = self.split(y)
         lead, batch = view.shape[: self.at], view.shape[self.at : -len(middle)]
@@ -100,14 +100,14 @@ def mirrored(how: Windows) -> Windows | None:
     return Windows.from_axes(axes)
 
 
-def mirrored_weight(w, groups: int):
+def mirrored_weight(w: Any, groups: int) -> Any:
     """The weight for which conv_dx with `mirrored` windows is conv with w."""
     w = w.reshape((groups, len(w) // groups, *w.shape[1:])).swapaxes(1, 2)
     w = w[(..., *(slice(None, None, -1),) * (w.ndim - 3))]
     return w.reshape((groups * w.shape[1], *w.shape[2:]))
 
 
-def transposed_weight(w, flips: list, groups: int):
+def transposed_weight(w: Any, flips: list, groups: int) -> Any:
     """w (groups · o, c, *kernel) as (groups, c · scattered kernel, o · flipped gathered kernel)."""
     o, c, kernel = len(w) // groups, w.shape[1], w.shape[2:]
     w = w[(..., *(slice(None, None, -1 if flip else 1) for flip in flips))]
@@ -141,12 +141,12 @@ def lanes(cut: list) -> list[list]:
     return [cut[i::LANES] for i in range(min(LANES, len(cut)))]
 
 
-def beside(b, out: tuple):
+def beside(b: Any, out: tuple) -> Any:
     """A bias (O,) that broadcasts against images with O channels."""
     return None if b is None else b.reshape((-1, *(1,) * len(out)))
 
 
-def widened(*arrays):
+def widened(*arrays: Any) -> tuple[list, Any]:
     """(arrays in one dtype that BLAS multiplies, the dtype of the result): 16 bits go to 32."""
     dtype = np.result_type(*arrays)
     wide = accumulator(dtype) or dtype

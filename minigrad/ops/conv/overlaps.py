@@ -1,14 +1,15 @@
-"""The transpose of what Winograd's tiles see of images (winograd.py), where these lie places first.
+"""The transpose of reading Winograd's tiles from images (winograd.py), for images places first.
 
-A tile sees four places d of an axis, the next one begins two further. From m, what the tiles give
-back, the places are
+A tile reads four pixels d of an axis, and the next tile begins two pixels further. From m, the
+gradient of a transformed tile, the gradient of its pixels is
 
     B m = m₀, m₁ − m₂ + m₃, m₁ + m₂ − m₀, −m₃
 
-The last two are the first two of the next tile: they are added there. Along several axes this is
-done along one after the other, the first axis last. There a piece ends in the middle of an image
-(tiles.py), and its last two rows are the next piece's first: they are kept beside the images, and
-added when all pieces are done, so threads never write to one place and the order is always one.
+The last two pixels are the first two of the next tile: they are added there. Along several axes
+this is done one axis after the other, the first axis last. There a piece ends in the middle of an
+image (tiles.py), and its last two rows are the first of the next piece: they are kept in an array
+of their own, and added when all pieces are done, so no two threads write to the same memory and the
+order of the sums is always the same.
 """
 
 from collections.abc import Callable

@@ -1,15 +1,15 @@
-"""The transpose of a convolution whose windows overlap, a stride apart, without sums over them.
+"""Transpose of a convolution with overlapping windows and stride > 1, without sums over windows.
 
-Places of the image a stride apart, a phase, are a convolution by every stride-th place of the
-kernel, windows one place apart. Of such windows one product makes all phases, and their results go
-each to its place: with K places of the kernel in a phase along an axis, r < stride,
+The pixels of the image that are one stride apart, a phase, are a convolution with every stride-th
+entry of the kernel, at stride 1. One matrix product of such windows makes all phases, which are
+then interleaved. With K kernel entries in a phase along an axis, and r < stride,
 
     y[c, stride·m + r − padding] = Σ_{o, q < K} a[o, m − q] w[o, c, r + stride·q]
 
-For images places first, where a phase's places are long runs; others are turned, and the result
-back. The sums over
-windows that this replaces are most of the time: 16×64×16×16 → 32 by 4 × 4 with stride 2 6.1 → 3.6
-ms on one thread, 7.0 → 3.1 on two; 16×64×8×8 → 64 4.7 → 1.9 and 3.7 → 1.5.
+For images places first, where the pixels of a phase are long runs; others are transposed before and
+the result after. The sums over windows that this replaces took most of the time:
+16×64×16×16 → 32 by 4 × 4 with stride 2 took 6.1 ms and takes 3.6 on one thread, 7.0 and 3.1 on two;
+16×64×8×8 → 64 took 4.7 and takes 1.9, 3.7 and 1.5 on two.
 """
 
 from itertools import product

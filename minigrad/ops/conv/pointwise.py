@@ -1,7 +1,7 @@
-"""Convolution with kernels of one place, of images that lie places first: one matrix product.
+"""Convolution with a 1 × 1 kernel, of images that are places first: one matrix product.
 
-Places and images are the rows of a matrix, channels its columns, in both images; nothing is copied.
-Images channels first are left to the direct form, which multiplies each of them as it lies.
+Pixels of all images are the rows of a matrix and channels its columns, in argument and result;
+nothing is copied. Images in C order are left to the direct form, a product for each image.
 """
 
 from typing import Any

@@ -1,9 +1,9 @@
-"""The transpose of a convolution whose windows are more than one place apart, on NumPy's arrays.
+"""The transpose of a convolution with stride > 1, on NumPy's arrays.
 
-What a window's entries come to is a product; then every entry is added to the place it came from.
-Along an image's rows those are runs of `out` entries, each `stride` places apart: too short for
-NumPy's loops. So places are taken apart into phases, as in ../shifts.py, in which all windows'
-entries of one place of the kernel lie side by side; the phases are put together at the end.
+A matrix product gives the contributions of each window; then every entry is added to the pixel it
+came from. Along an image's rows those are runs of `out` entries, `stride` pixels apart: too short
+for NumPy's loops. So the image is split into phases, as in ../shifts.py, in which the contributions
+of all windows from one kernel position are contiguous; the phases are put together at the end.
 """
 
 from math import prod

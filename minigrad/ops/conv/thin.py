@@ -1,8 +1,8 @@
-"""Convolution of images with few channels, as a first layer has them, into results places first.
+"""Convolution of images with few channels, as in a first layer, into results that are places first.
 
-The windows are copied as rows, one for each channel and place of the kernel, of what all windows of
-all images have there: long runs. Transposed they are multiplied by the weight, and the product has
-the order of the results. Strips of rows of results at a time, which stay in the cache.
+The windows are copied as rows, one row for each channel and kernel position, over all windows of
+all images: long runs. The transpose of this matrix times the weight gives the results in their
+order. It is done for a few rows of the results at a time, so that the copies stay in the cache.
 """
 
 from itertools import product

@@ -1,9 +1,9 @@
-"""The transforms of Winograd's convolution (winograd.py), on plain arrays and a piece at a time.
+"""The transforms of Winograd's convolution (winograd.py), on plain arrays, piece by piece.
 
-Each is a few sums of long runs. A run is what all images and channels of a piece have at one place:
-where images lie places first (../image_layout.py) that is how they lie, and tiles are views. Others
-are copied so, with the last axis split into places of even and odd number, since runs of few images
-are short: what all tiles see at one of their places is one run then.
+Each is a few sums of long contiguous runs. A run is all images and channels of a piece at one
+pixel. Images that are places first (../image_layout.py) have this order already, and their tiles
+are views. Others are copied into it, with the last axis split into even and odd pixels: runs of few
+images are short, and so one position of all tiles is one longer run.
 """
 
 from collections.abc import Callable

@@ -1,28 +1,28 @@
-"""Convolution with kernels of 3 places an axis by Winograd's minimal filtering, on plain arrays.
+"""Convolution with kernels of size 3 along each axis by Winograd's minimal filtering, on arrays.
 
-Two neighbouring results along an axis see four places d of the image. F(2,3) finds them with four
-products, where the sums themselves have six:
+Two neighbouring results along an axis depend on four pixels d of the image. F(2,3) computes them
+with four products, where the sums themselves have six:
 
     y = Aᵀ [ (G w) ⊙ (Bᵀ d) ]        Bᵀ d = d₀ − d₂, d₁ + d₂, d₂ − d₁, d₁ − d₃
                                      G w  = w₀, (w₀ + w₁ + w₂)/2, (w₀ − w₁ + w₂)/2, w₂
                                      Aᵀ m = m₀ + m₁ + m₂, m₁ − m₂ − m₃
 
-Along several axes each transform is taken along one after the other: a tile of 2×2 results costs 16
-products a pair of channels, not 36. The sum over channels is done between the transforms, so the
-products are 4×4 matrix products (tiles × channels)(channels × outputs), and transforms are shared
-by all channels. The gradients are the transposes of the same identity:
+Along several axes the transforms are applied one axis after the other: a tile of 2×2 results costs
+16 products for a pair of channels, not 36. The sum over channels is done between the transforms, so
+the products are 4×4 matrix products (tiles × channels)(channels × outputs), and transforms are
+shared by all channels. The gradients are the transposes of the same identity:
 
     gw = Gᵀ [ Σ (A g) ⊙ (Bᵀ d) ]     over the tiles of all images
     gd = B [ (G w) ⊙ (A g) ]         which tiles add up where they overlap
 
 Channels and images come last here, so a transform is a few sums of long runs. A tile that reaches
-over the end of the result is filled up with zeros, and cropped.
+beyond the result is padded with zeros, and its result cropped.
 
-Rounding. G's entries are halves and the others 1: nothing is rounded but the sums, whose terms are
-at most 4 times as large an axis as the direct form's. Beside float64, an image's values were twice
-as exact as by the direct form (a sum of C terms and not 9 C), a weight's gradient a third as exact.
-What is not finite spreads over its tile, and ∞ − ∞ is NaN: results that are not finite are left to
-the direct form, which the caller has.
+Rounding. The entries of G are halves and the others ±1, so only sums are rounded, and along each
+axis their terms are at most 4 times as large as the direct form's. Measured against float64, the
+results had half the error of the direct form (a sum of C terms and not 9 C), and the gradient of
+the weights three times its error. A value that is not finite spreads over its tile, and ∞ − ∞ is
+NaN: where results are not finite the caller falls back on the direct form.
 
 Winograd, Arithmetic complexity of computations, 1980; Lavin and Gray, Fast algorithms for
 convolutional neural networks, 2016.

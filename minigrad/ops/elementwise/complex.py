@@ -102,6 +102,6 @@ absolute, conjugate = abs, conj
 
 @composite(numpy=np.fabs)
 def fabs(x: Any) -> Any:
-    """|x| of real numbers, as a floating one: of whole numbers too, in NumPy's dtype for them."""
+    """|x| of a real x, always floating: for integers in the float dtype that NumPy gives them."""
     x = ordered(array_like(x), "fabs")
     return abs(x if is_differentiable(x.dtype) else op.astype(x, np.result_type(x, np.float16)))

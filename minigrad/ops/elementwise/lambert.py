@@ -50,7 +50,7 @@ def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
     `tol` is SciPy's argument; the derivative does not depend on it.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"lambertw: the branch k must be a whole number, got {k!r}")
+        raise TypeError(f"lambertw: the branch k must be an integer, got {k!r}")
     z = array_like(z)
     if z.dtype.kind != "c":
         z = op.cast(z, dtype=np.result_type(z.dtype, np.complex64))

@@ -210,7 +210,7 @@ def polygamma(n: int, x: Any) -> Any:
     try:
         n = index(n)
     except TypeError:
-        raise TypeError(f"polygamma: the order n must be one whole number, got {n!r}") from None
+        raise TypeError(f"polygamma: the order n must be one integer, got {n!r}") from None
     if n < 0:
         raise ValueError(f"polygamma: the order n must be 0 or more, got {n}")
     return polygamma_of(x, order=n) if n else digamma(x)

@@ -28,7 +28,7 @@ def in_float32(forward: Callable) -> Callable:
         x = x if hasattr(x, "dtype") else np.asarray(x)
         wide = accumulator(x.dtype)
         if wide is None and (x.dtype.kind in "bu" or x.dtype == np.int8):
-            # −x of a natural number would wrap round; float16, NumPy's for 8 bits, ends at 65504
+            # −x of an unsigned integer would wrap round; float16, NumPy's for 8 bits, ends at 65504
             return forward(x.astype(np.result_type(x.dtype, np.float32)), *args, **params)
         if wide is None:
             return forward(x, *args, **params)
@@ -108,12 +108,12 @@ def special_function(name: str) -> Callable:
 
 def in_dtype_of(x: Any, y: Any) -> Any:
     """y in the dtype of x, where that has fractions: some of SciPy's functions answer in float64
-    for float32. Of whole numbers y stays as it is."""
+    for float32. Of integers y stays as it is."""
     return y.astype(x.dtype, copy=False) if is_differentiable(x.dtype) else y
 
 
 def with_fractions(x: Any) -> Any:
-    """x, whole numbers as float64: −x of unsigned ones wraps round, and the logarithm of int8 is a
+    """x, integers as float64: −x of unsigned ones wraps round, and the logarithm of int8 is a
     float16, beside whatever float64 it stands."""
     return x.astype(np.float64) if hasattr(x, "dtype") and x.dtype.kind in "biu" else x
 
@@ -145,5 +145,5 @@ def number(op: str, name: str, value: Any) -> float:
 def whole_number(op: str, what: str, n: Any) -> int:
     """An order or a degree, 0 or more."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"{op}: the {what} must be a whole number, 0 or more, got {n!r}")
+        raise ValueError(f"{op}: the {what} must be an integer, 0 or more, got {n!r}")
     return int(n)

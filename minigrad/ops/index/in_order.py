@@ -1,4 +1,4 @@
-"""Adding many values into few places in a fixed order, in words that run on a GPU too.
+"""Adding many values into few elements in a fixed order, in calls that also run on a GPU.
 
 The values are sorted by place, stably, and then summed along each run of equal places by doubling
 steps (Hillis and Steele, Data Parallel Algorithms, 1986): log₂ n steps, each an elementwise sum of

@@ -110,7 +110,9 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
     x = array_like(x)
     n = x.shape[axis_of(axis, x.ndim)] if x.ndim else 1
     if not 0 <= k <= n:
-        raise ValueError(f"topk: k={k} of {n} elements along axis {axis} of shape {x.shape}")
+        raise ValueError(
+            f"topk: k must lie between 0 and {n}, the length of axis {axis} of x {x.shape}; got {k}"
+        )
     if sorted:
         places = op.top_places(x, k=k, axis=axis, largest=largest)
     else:

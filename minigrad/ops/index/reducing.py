@@ -135,7 +135,7 @@ _REDUCE: dict[str, tuple[Callable, float]] = {
 
 
 def _least(dtype: Any, neutral: float) -> int:
-    """The end of an integer dtype's range in the place of −∞ or ∞; False or True."""
+    """The end of an integer dtype's range in place of −∞ or ∞; False or True."""
     if dtype.kind == "b":
         return neutral > 0
     ends = np.iinfo(dtype)

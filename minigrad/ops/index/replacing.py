@@ -182,7 +182,7 @@ def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwar
 
 @composite
 def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
-    """x with the slices of source in the place of those at a 1-d index along axis."""
+    """x with the slices of source in place of those at a 1-d index along axis."""
     return op.setitem(array_like(x), source, index=_key(axis_of(axis, np.ndim(x)), index))
 
 
@@ -206,7 +206,7 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
 
 @composite
 def select_scatter(x: Any, src: Any, axis: int, index: int) -> Any:
-    """x with src in the place of x[:, …, index]; the index stands at `axis`."""
+    """x with src in place of x[:, …, index]; the index stands at `axis`."""
     return op.setitem(array_like(x), src, index=_key(axis_of(axis, np.ndim(x)), index))
 
 
@@ -215,7 +215,7 @@ def slice_scatter(
     x: Any, src: Any, axis: int = 0, start: int | None = None, end: int | None = None,
     step: int = 1,
 ) -> Any:  # fmt: skip
-    """x with src in the place of the slice start:end:step along axis."""
+    """x with src in place of the slice start:end:step along axis."""
     return op.setitem(
         array_like(x), src, index=_key(axis_of(axis, np.ndim(x)), slice(start, end, step))
     )

@@ -25,15 +25,15 @@ MANY = 4096  # fewer numbers than this are added before a sparse matrix is even 
 
 
 _INSTEAD = (
-    ": in x[index], x[index] = v and mg.index_put, whole numbers (arrays of them, beside slices "
-    "and None) may differ from example to example; in the place of a mask use "
+    ": in x[index], x[index] = v and mg.index_put, integers (arrays of them, beside slices "
+    "and None) may differ from example to example; in place of a mask use "
     "mg.where(mask, x, other), of a list of tensors mg.stack, of a slice that moves x[start + "
     "mg.arange(length)]"
 )
 
 
 def plain_key(key: Any, xp: Any = np) -> Any:
-    """The key with arrays in the place of its tensors and lists."""
+    """The key with arrays in place of its tensors and lists."""
     if type(key) is tuple:
         return tuple([_plain_item(item, xp) for item in key])
     return _plain_item(key, xp)

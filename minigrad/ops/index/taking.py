@@ -102,7 +102,7 @@ def within(indices: Any, n: int, mode: str) -> Any:
         return indices.astype(np.intp)
     if dtype.kind == "f":
         raise TypeError(
-            f"indices must be whole numbers, got {dtype}: make them with dtype=mg.int64, "
+            f"indices must be integers, got {dtype}: make them with dtype=mg.int64, "
             "or take indices.astype(mg.int64)"
         )
     if mode == "raise":

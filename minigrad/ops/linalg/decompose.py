@@ -90,7 +90,7 @@ def qr_factors_dx(g, y, x_shape):
     return adjoint(op.triangular_solve(r, adjoint(gq + q @ inner)))
 
 
-def without_complement(gq, q, n):
+def without_complement(gq: Any, q: Any, n: int) -> tuple[Any, Any]:
     """(gq, q) of the first n columns, with the gradient of the further ones passed on to them.
 
     The further columns q₂ are any orthonormal basis of the complement of q₁. Of all ways in which
@@ -129,7 +129,7 @@ def qr(x: Any, mode: str = "reduced") -> Any:
 
 
 class SVDResult(NamedTuple):
-    """U and Vh with singular vectors in columns and rows, S the singular values, falling."""
+    """U and Vh with singular vectors in columns and rows, S singular values in descending order."""
 
     U: Any
     S: Any
@@ -186,7 +186,7 @@ def _from_values(gs, u, s, vh):
 
 @primitive(numpy=np.linalg.svdvals)
 def svdvals(x):
-    """s, the singular values of x (…, m, n), falling ;  gx = u diag(g) vᴴ, 0 for those that are 0
+    """s, the singular values of x (…, m, n) in descending order ;  gx = u diag(g) vᴴ, 0 for s = 0
 
     The backward computes u and v. Repeated values: right for functions symmetric in them.
     """
@@ -217,7 +217,7 @@ def svd(
 
 
 def _svd_hermitian(x: Any, compute_uv: bool) -> Any:
-    """|w| and v of the eigenvalues w and eigenvectors v of a Hermitian matrix, |w| falling."""
+    """|w| in descending order, and v, of the eigenpairs (w, v) of a Hermitian matrix."""
     if not compute_uv:
         return op.flip(op.sort(op.abs(op.eigvalsh(x)), axis=-1), axis=-1)
     w, v = op.eigh(x)

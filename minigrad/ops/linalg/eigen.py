@@ -16,7 +16,7 @@ from .matrices import adjoint, diagonal_of, hermitian_part, lapack, reciprocal_g
 
 
 class EighResult(NamedTuple):
-    """eigenvalues, rising; eigenvectors in columns."""
+    """eigenvalues in ascending order; eigenvectors in columns."""
 
     eigenvalues: Any
     eigenvectors: Any
@@ -53,7 +53,7 @@ def eigh_pairs_dx(g, y):
 
 @composite(numpy=np.linalg.eigh)
 def eigh(x: Any, UPLO: str = "L") -> EighResult:
-    """Eigenvalues (…, n), rising, and orthonormal eigenvectors (…, n, n) of a Hermitian x.
+    """Ascending eigenvalues (…, n) and orthonormal eigenvectors (…, n, n) of a Hermitian x.
 
     Only the triangle UPLO of x is read; the gradient is Hermitian nevertheless: that of a function
     of Hermitian matrices. Derivatives at repeated eigenvalues: see `eigh_pairs`.
@@ -63,7 +63,7 @@ def eigh(x: Any, UPLO: str = "L") -> EighResult:
 
 @primitive(numpy=np.linalg.eigvalsh)
 def eigvalsh(x, UPLO: Any = "L"):
-    """w, the eigenvalues of a Hermitian x (…, n, n), rising ;  gx = v diag(g) vᴴ
+    """w, the ascending eigenvalues of a Hermitian x (…, n, n) ;  gx = v diag(g) vᴴ
 
     The backward computes v. At equal values the gradient is right for functions symmetric in them;
     their second derivative lacks the part that couples equal values (see `eigh_pairs`).

@@ -233,7 +233,7 @@ def cross_entropy(
     _check_scores("cross_entropy", x)
     if not 0 <= label_smoothing <= 1:
         raise ValueError(
-            f"cross_entropy: label_smoothing is a share, from 0 to 1; got {label_smoothing}"
+            f"cross_entropy: label_smoothing must be from 0 to 1, got {label_smoothing}"
         )
     if x.ndim == 1:  # one sample
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))

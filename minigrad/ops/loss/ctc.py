@@ -114,7 +114,7 @@ def _ends(labels: Any, lengths: Any) -> Any:
 
 
 def _moved(x: Any, k: int, fill: float) -> Any:
-    """x_{s−k} in the place of state s (the last axis), `fill` where there is none."""
+    """x_{s−k} at the place of state s (the last axis), `fill` where there is none."""
     if k == 0:
         return x
     rest, gap = x[..., : max(x.shape[-1] - k, 0)], x[..., :k]

@@ -242,7 +242,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
 def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> Any:
     """y = max(0, margin − target x) for targets ±1, of gradient 0 at the kink."""
     x, target = _of_one_shape("hinge", x, target)
-    if target.dtype.kind in "iub":  # whole numbers would promote a float32 x
+    if target.dtype.kind in "iub":  # integers would promote a float32 x
         target = op.astype(target, dtype=x.dtype)
     return reduced("hinge", op.relu(margin - target * x), reduction)
 

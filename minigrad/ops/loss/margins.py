@@ -22,7 +22,7 @@ __all__ = [
 
 
 def _signs(name: str, target: Any, x: Any) -> Any:
-    """Targets that broadcast to x's shape, in x's dtype: whole numbers would promote it."""
+    """Targets that broadcast to x's shape, in x's dtype: integers would promote it."""
     target = array_like(target)
     if np.broadcast_shapes(target.shape, x.shape) != x.shape:
         raise ValueError(
@@ -80,7 +80,7 @@ def multi_margin(
     x: Any, target: Any, p: int = 1, margin: float = 1.0, weight: Any = None,
     reduction: str = "mean",
 ) -> Any:  # fmt: skip
-    """y = Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class numbers t (n,).
+    """y = Σ_{j≠t} max(0, margin − x_t + x_j)^p / c for scores x (n, c) and class indices t (n,).
 
     p is 1 or 2; weight (c,) scales a sample by its class.
     """
@@ -88,7 +88,7 @@ def multi_margin(
     n, c = rows.shape
     if t.size != n or t.dtype.kind not in "iu":
         raise ValueError(
-            f"multi_margin: target must be {n} class numbers for x {array_like(x).shape}, got "
+            f"multi_margin: target must be {n} class indices for x {array_like(x).shape}, got "
             f"{t.dtype} {t.shape}"
         )
     if p not in (1, 2):
@@ -107,13 +107,13 @@ def multi_margin(
 def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = Σ_{t in target, j not in target} max(0, 1 − x_t + x_j) / c for scores x (n, c).
 
-    target (n, c): class numbers, as many as a sample has, then −1; what follows does not count.
+    target (n, c): class indices, as many as a sample has, then −1; what follows does not count.
     """
     rows, t = _as_rows("multilabel_margin", x), array_like(constant_array(target, "target"))
     n, c = rows.shape
     if t.shape != array_like(x).shape or t.dtype.kind not in "iu":
         raise ValueError(
-            f"multilabel_margin: target must be class numbers of x's shape {array_like(x).shape}, "
+            f"multilabel_margin: target must be class indices of x's shape {array_like(x).shape}, "
             f"filled with -1; got {t.dtype} {t.shape}"
         )
     t = t.reshape(n, c)

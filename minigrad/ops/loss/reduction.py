@@ -1,4 +1,4 @@
-"""What every loss does last: the mean, the sum, or nothing."""
+"""The last step of every loss: the mean, the sum, or the losses as they are."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from ...core.registry import op
 
 
 def check_reduction(name: str, reduction: str) -> None:
+    """ValueError, under the loss's name, for an unknown reduction."""
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{name}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
 

@@ -62,13 +62,16 @@ def class_targets(
 
 
 def _in_range(index, classes):
-    """Whether all indices are in 0..classes − 1: as a natural number a negative one is large."""
+    """Whether all indices are in 0..classes − 1: as an unsigned integer a negative one is large."""
     return bool(index.view(np.uintp).max() < classes)
 
 
 def check_weight(shape: tuple, classes: int) -> None:
+    """ValueError unless there is one weight for each class."""
     if shape != (classes,):
-        raise ValueError(f"weight must have shape ({classes},), one a class, got {shape}")
+        raise ValueError(
+            f"weight must have shape ({classes},), one entry for each class, got {shape}"
+        )
 
 
 @primitive(arrays="index kept scale weight", differentiable=False)

@@ -1,4 +1,4 @@
-"""The GRU: the gates of one step as one op, and a whole sequence; the reset gate acts behind the
+"""The GRU: the gates of one step as one op, and a whole sequence; the reset gate acts after the
 product.
 
 Cho et al., Learning phrase representations using RNN encoder-decoder, 2014.

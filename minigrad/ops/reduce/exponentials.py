@@ -18,7 +18,7 @@ def logsumexp(x, axis=None, keepdims=False):
 
     All −inf (also: no elements) gives −inf and the gradient 0.
     """
-    z = widen(as_floating(x))  # the difference of two natural numbers could wrap round
+    z = widen(as_floating(x))  # the difference of two unsigned integers could wrap round
     # of no elements there is no largest; their sum, 0, has the right shape
     top = (np.max if z.size else np.sum)(z.real, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)

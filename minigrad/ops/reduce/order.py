@@ -86,7 +86,7 @@ _BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one
 def quantile(
     x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
 ) -> Any:
-    """The value below which a share q (0 to 1) of the elements lies, between two of them in rank.
+    """The q-th quantile (q from 0 to 1): a fraction q of the elements is below it; interpolated.
 
     q: a number or an array; its axes come first in the result. method: linear, lower, higher,
     nearest, midpoint, hazen, weibull, median_unbiased, normal_unbiased, inverted_cdf,

@@ -108,7 +108,7 @@ def hstack(arrays: Sequence) -> Any:
 
 @composite(numpy=np.dstack)
 def dstack(arrays: Sequence) -> Any:
-    """One behind the other: concatenate along the third axis."""
+    """One after the other: concatenate along the third axis."""
     return concatenate([op.atleast_3d(x) for x in arrays], axis=2)
 
 

@@ -222,7 +222,14 @@ def _pairs(widths: Any, ndim: int) -> tuple[tuple[int, int], ...]:
         pairs = [given.get(axis, [0, 0]) for axis in range(ndim)]
     else:
         # as objects: uint64 beside int64 would be float64
-        pairs = np.broadcast_to(np.asarray(widths, object), (ndim, 2)).tolist()
+        given = np.asarray(widths, object)
+        try:
+            pairs = np.broadcast_to(given, (ndim, 2)).tolist()
+        except ValueError:
+            raise ValueError(
+                f"pad: pad_width must be an int, (before, after), or a pair for each of the {ndim} "
+                f"axes of x; got {widths!r}"
+            ) from None
     if any(not isinstance(n, int | np.integer) for pair in pairs for n in pair):
         raise TypeError(f"pad: pad_width must hold integers, got {widths!r}")
     if any(n < 0 for pair in pairs for n in pair):

@@ -14,7 +14,7 @@ from .base import check
 
 # Parity, not accuracy: K15 and K16 measure that. Another order of summing and another library's
 # exp differ by some ULP, and products of ill-conditioned samples magnify it; a wrong kernel, a
-# missing case or a float32 in the place of a float64 is far outside these.
+# missing case or a float32 in place of a float64 is far outside these.
 _TOLERANCE = {"float64": 1e-8, "complex128": 1e-8, "float32": 2e-3, "complex64": 2e-3}
 _NARROW = 3e-2
 

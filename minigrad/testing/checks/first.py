@@ -1,10 +1,11 @@
 """K2 and K3: first derivatives against finite differences."""
 
-from ..case import Case
+from ..case import Case, Context
 from ..compare import check_direction, check_jacobian, random_pair
 from ..errors import DoesNotApply, GradcheckError
 from ..gradcheck import FULL_JACOBIAN
 from ..numeric import pack
+from ..spec import OpSpec
 from .base import check
 
 
@@ -36,7 +37,7 @@ def k3(case: Case) -> int:
     return count
 
 
-def require_nonzero(spec, context) -> None:
+def require_nonzero(spec: OpSpec, context: Context) -> None:
     """A gradient that is zero in every sample has not been checked at all; the spec may say that it
     is zero wherever it exists, and must not say so where it is not."""
     live = sorted(i for op, i in context.live if op == spec.name and spec.zero_at(i))

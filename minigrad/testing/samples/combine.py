@@ -135,7 +135,7 @@ _register(
             "backwards",
             (np.ones((2, 2)),),
             ValueError,
-            "start=1 lies behind axis end=0",
+            "start=1 comes after axis end=0",
             {"start": 1, "end": 0},
         ),
     ],

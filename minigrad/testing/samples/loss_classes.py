@@ -129,7 +129,7 @@ def _target_errors(name):
             "weight of another length",
             (x, np.array([0, 1, 2]), np.ones(3)),
             ValueError,
-            r"weight must have shape \(4,\), one a class, got \(3,\)",
+            r"weight must have shape \(4,\), one entry for each class, got \(3,\)",
         ),
         ErrorSample(
             "unknown reduction",

@@ -118,7 +118,7 @@ register_op(
             "a class too few",
             (np.ones((2, 3)), np.array([1])),
             ValueError,
-            r"multi_margin: target must be 2 class numbers for x \(2, 3\), got int64 \(1,\)",
+            r"multi_margin: target must be 2 class indices for x \(2, 3\), got int64 \(1,\)",
         ),
         ErrorSample(
             "a third power",
@@ -157,7 +157,7 @@ register_op(
             "numbers for one sample",
             (np.ones((2, 3)), np.array([1, -1, -1])),
             ValueError,
-            r"multilabel_margin: target must be class numbers of x's shape \(2, 3\)",
+            r"multilabel_margin: target must be class indices of x's shape \(2, 3\)",
         )
     ],
 )
