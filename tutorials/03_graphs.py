@@ -253,7 +253,7 @@ assert x.grad.item() == 12
 # %% [markdown]
 # ## A leaf is placed behind its last consumer
 #
-# Parameters are made before the forward, so they have the lowest numbers. In plain falling order
+# Parameters are made before the forward, so they have the lowest numbers. In plain descending order
 # all of them would come at the very end, when every node has run. But the weight of the *last*
 # layer has had all its contributions after the first few steps. `backward_order` therefore moves
 # each leaf directly behind the last node that sends something to it. (The graph is walked from the
