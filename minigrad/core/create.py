@@ -297,7 +297,7 @@ def randint(
     device: str | None = None,
 ) -> Tensor:
     """Integers from [low, high), or from [0, low) when high is left out."""
-    if np.ndim(low) or np.ndim(high):
+    if np.ndim(low) or (high is not None and np.ndim(high)):
         raise TypeError(f"randint: low and high are one number each, got {low!r} and {high!r}; a "
                         "shape is named: randint(10, size=(2, 3))")  # fmt: skip
     dtype = dtype or np.int64
