@@ -193,6 +193,6 @@ def cubic_weights(t: Any) -> list:
         return (1.25 * s - 2.25) * s * s + 1
 
     def far(s: Any) -> Any:  # 1 < |s| < 2
-        return ((-0.75 * s + 3.75) * s - 6) * s + 3
+        return -0.75 * (s - 1) * (s - 2) * (s - 2)  # multiplied out, it loses digits near its zeros
 
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]

@@ -169,10 +169,12 @@ def _linear(x: Any, axis: int, new: int, step: float, align_corners: bool) -> An
     """Entry i lies between two entries of x, by its distance from each."""
     old = x.shape[axis]
     place = np.clip(_places(x, axis, new, step, align_corners), 0, old - 1)
-    low = np.minimum(place.astype(np.intp), max(old - 2, 0))
+    low = place.astype(np.intp)
     below = op.take(x, low, axis=axis)
     above = op.take(x, np.minimum(low + 1, old - 1), axis=axis)
-    return below + (above - below) * _column(place - low, x, axis)
+    share = place - low
+    # not below + share (above - below), which is NaN beside an infinite entry
+    return below * _column(1 - share, x, axis) + above * _column(share, x, axis)
 
 
 def _cubic(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any:
@@ -210,7 +212,7 @@ def _triangle(distance: np.ndarray) -> np.ndarray:
 def _keys(t: np.ndarray) -> np.ndarray:
     """The cubic convolution kernel with a = −1/2 at the distances t ≥ 0: Keys, 1981"""
     near = (1.5 * t - 2.5) * t * t + 1
-    far = ((-0.5 * t + 2.5) * t - 4) * t + 2
+    far = -0.5 * (t - 1) * (t - 2) * (t - 2)
     return np.where(t < 1, near, np.where(t < 2, far, 0))
 
 

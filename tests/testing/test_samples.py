@@ -31,7 +31,7 @@ UNTRIED = {
     "it is taken and has no effect": "to.non_blocking",
     "its other value makes it another op, which has samples": "svd.compute_uv "
     "stft.return_complex istft.onesided fractional_max_pool2d.output_ratio "
-    "fractional_max_pool3d.output_ratio upsample.recompute_scale_factor standardize.running",
+    "fractional_max_pool3d.output_ratio standardize.running",
 }
 EXCUSED = {name for names in UNTRIED.values() for name in names.split()}
 

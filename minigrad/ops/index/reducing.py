@@ -92,6 +92,8 @@ def scatter_reduce(
     if not index.size:
         return x + 0
     src = src[tuple([slice(n) for n in index.shape])]
+    if is_floating(x.dtype):  # the mean of whole numbers is no whole number then
+        src = op.astype(src, dtype=np.result_type(src.dtype, x.dtype), copy=False)
     plan = op.scatter_rows(index, axis=axis, shape=x.shape)
     places, reads, there = [constant_like(a, x) if type(a) is np.ndarray else a for a in plan]
     function, neutral = _REDUCE[reduce]

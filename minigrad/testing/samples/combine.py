@@ -18,27 +18,74 @@ def _register(name, samples, reference=None, dtypes=REAL, **options):
 _register(
     "addcmul",
     of_several([(((2, 3), (2, 3), (3,)), {}), (((3,), (2, 3), (2, 1)), {"value": 0.5})]),
+    reference=lambda x, a, b, value=1: x + a * b * value,
     dtypes=COMPLEX,
 )
 _register(
     "addcdiv",
     of_several([(((2, 3), (2, 3), (3,)), {}), (((3,), (2, 3), (2, 1)), {"value": 2})], near_one),
+    reference=lambda x, a, b, value=1: x + a / b * value,
     dtypes=COMPLEX,
 )
-_SCALED = {"beta": 0.5, "alpha": 2.0}
-_register("addmv", of_several([(((2,), (2, 3), (3,)), {}), (((), (2, 3), (3,)), _SCALED)]))
-_register("addr", of_several([(((2, 3), (2,), (3,)), {}), (((3,), (2,), (3,)), _SCALED)]))
+
+
+def _scaled_sum(product):
+    """beta x + alpha times the product of the others, and x left out where beta is 0"""
+
+    def reference(x, a, b, beta=1, alpha=1):
+        y = alpha * product(a, b)
+        return y + (beta * x if beta else np.zeros_like(x))
+
+    return reference
+
+
+_WHOLE, _PARTS = {"beta": 2, "alpha": 0.5}, {"beta": 0.5, "alpha": 2}
+_X_IS_NAN = Point(
+    "x does not count",
+    (np.full((1, 1), np.nan), np.full((1, 1, 1), 2.0), np.full((1, 1, 1), 3.0)),
+    np.full((1, 1, 1), 6.0),
+    ([[0.0]], [[[3.0]]], [[[2.0]]]),
+    {"beta": 0},
+)
+_register(
+    "addmv",
+    of_several([(((2,), (2, 3), (3,)), {}), (((), (2, 3), (3,)), _WHOLE)]),
+    reference=_scaled_sum(np.matmul),
+)
+_register(
+    "addr",
+    of_several([(((2, 3), (2,), (3,)), {}), (((3,), (2,), (3,)), _PARTS)]),
+    reference=_scaled_sum(lambda a, b: a.reshape(-1, 1) * b.reshape(-1)),
+)
 _register(
     "baddbmm",
-    of_several([(((2, 2, 4), (2, 2, 3), (2, 3, 4)), {}), (((4,), (1, 2, 3), (1, 3, 4)), _SCALED)]),
+    of_several([(((2, 2, 4), (2, 2, 3), (2, 3, 4)), {}), (((4,), (1, 2, 3), (1, 3, 4)), _WHOLE)]),
+    reference=_scaled_sum(np.matmul),
+    points=[_X_IS_NAN],
 )
 _register(
     "addbmm",
-    of_several([(((2, 4), (2, 2, 3), (2, 3, 4)), {}), (((4,), (2, 2, 3), (2, 3, 4)), _SCALED)]),
+    of_several([(((2, 4), (2, 2, 3), (2, 3, 4)), {}), (((4,), (2, 2, 3), (2, 3, 4)), _PARTS)]),
+    reference=_scaled_sum(lambda a, b: np.einsum("kmn,knp->mp", a, b)),
 )
+
+
+def _slices_within(x, p, axis, maxnorm):
+    if not x.ndim:  # a number is the slice of a vector
+        return _slices_within(x[None], p, axis, maxnorm)[0]
+    y = x.copy()
+    slices = np.moveaxis(y, axis, 0)
+    for i, part in enumerate(slices):
+        size = (np.abs(part).astype(float) ** p).sum() ** (1 / p)
+        if size > maxnorm:
+            slices[i] *= maxnorm / size
+    return y
+
+
 _register(
     "renorm",
     of_several([(((3, 4), 2.0, 0, 1.0), {}), (((2, 3, 2), 1.0, 1, 50.0), {})], distinct),
+    reference=_slices_within,
     dtypes=_EXACT,
 )
 for _name, _reference in (
@@ -81,14 +128,38 @@ _register(
     ),
     reference=_kth,
     errors=[
-        ErrorSample("rank 0", (np.ones(3), 0), ValueError, "k must lie between 1 and 3, .* got 0")
+        ErrorSample(
+            f"rank {k}", (np.ones(3), k), ValueError, f"k must lie between 1 and 3, .* got {k}"
+        )
+        for k in (0, 4)
     ],
 )
+
+
+def _most_frequent(x, axis=-1, keepdims=False):
+    """The smallest of the entries that come most often, and the last place where it stands."""
+    rows = np.moveaxis(x, axis, -1)
+    values, places = np.empty(rows.shape[:-1], x.dtype), np.empty(rows.shape[:-1], int)
+    for i in np.ndindex(*rows.shape[:-1]):
+        found, counts = np.unique(rows[i], return_counts=True)
+        values[i] = found[counts.argmax()]
+        places[i] = max(k for k, value in enumerate(rows[i]) if value == values[i])
+    if keepdims:
+        return np.expand_dims(values, axis), np.expand_dims(places, axis)
+    return values, places
+
+
 _register(
     "mode",
     over([((2, 5), {}), ((4, 3), {"axis": 0, "keepdims": True})], distinct),
+    reference=_most_frequent,
     points=[
-        Point("most frequent", (np.array([2.0, 1, 2, 1, 3]),), (1.0, 3), None),
+        Point(
+            "most frequent of each row",
+            (np.array([[2.0, 1, 2, 1, 3], [5, 4, 5, 4, 4]]),),
+            ([1.0, 4.0], [3, 4]),
+            ([[0.0, 0, 0, 1, 0], [0, 0, 0, 0, 1]],),
+        ),
     ],
 )
 _register(
@@ -127,9 +198,27 @@ _register(
     reference=lambda a: np.linalg.slogdet(a)[1],
     skips={"K12": "a matrix with an infinite entry has no determinant"},
 )
+
+
+def _merged(x, start=0, end=-1):
+    """The axes start … end merged two at a time."""
+    if not x.ndim:
+        return x[None]
+    start, end = (range(x.ndim)[i] for i in (start, end))
+    for _ in range(end - start):
+        parts = np.moveaxis(x, start, 0)
+        x = (
+            np.concatenate(list(parts), start)
+            if len(parts)
+            else x.reshape(*x.shape[:start], 0, *x.shape[start + 2 :])
+        )
+    return x
+
+
 _register(
     "flatten",
     over([((2, 3, 2), {"start": 1}), ((2, 3, 2), {"end": -2}), ((), {})]),
+    reference=_merged,
     errors=[
         ErrorSample(
             "backwards",
@@ -140,9 +229,31 @@ _register(
         ),
     ],
 )
+
+
+def _split_in(x, axis, sizes):
+    """One axis split by NumPy, which is told the other axes' lengths."""
+    axis = range(x.ndim)[axis]
+    return np.moveaxis(
+        np.moveaxis(x, axis, 0).reshape(*sizes, *x.shape[:axis], *x.shape[axis + 1 :]),
+        range(len(sizes)),
+        range(axis, axis + len(sizes)),
+    )
+
+
 _register(
     "unflatten",
     over([((6, 2), {"axis": 0, "sizes": (2, 3)}), ((2, 6), {"axis": -1, "sizes": (3, -1)})]),
+    reference=_split_in,
+    errors=[
+        ErrorSample(
+            "two sizes left open",
+            (np.ones(6),),
+            ValueError,
+            r"unflatten: only one of the sizes may be -1, got \(-1, -1\)",
+            {"axis": 0, "sizes": (-1, -1)},
+        )
+    ],
 )
 
 
@@ -164,7 +275,7 @@ _register(
 )
 _register(
     "cartesian_prod",
-    of_several([(((2,), (3,)), {}), (((2,),), {})]),
+    of_several([(((2,), (3,)), {}), (((2,),), {}), (((2,), (1,), (2,)), {})]),
     reference=lambda *xs: (
         np.stack([a.ravel() for a in np.meshgrid(*xs, indexing="ij")], 1) if len(xs) > 1 else xs[0]
     ),
@@ -182,13 +293,20 @@ _register(
 
 def _trapezoids(y, x=None, dx=1.0, axis=-1):
     y = np.moveaxis(y, axis, -1)
-    dx = dx if x is None else np.diff(x)
+    dx = dx if x is None else np.diff(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
     return np.moveaxis(np.cumsum(dx * (y[..., 1:] + y[..., :-1]) / 2, -1), -1, axis)
 
 
 _register(
     "cumulative_trapezoid",
-    of_several([(((2, 4),), {"dx": 0.5}), (((4, 2),), {"axis": 0}), (((2, 4), (4,)), {})]),
+    of_several(
+        [
+            (((2, 4),), {"dx": 0.5}),
+            (((4, 2),), {"axis": 0}),
+            (((2, 4), (4,)), {}),
+            (((2, 4, 3), (2, 4, 3)), {"axis": 1}),
+        ]
+    ),
     reference=_trapezoids,
     dtypes=_EXACT,
 )

@@ -32,15 +32,36 @@ def _apart(*forms):
     return samples
 
 
+def _between_rows(a, b, p=2.0):
+    """Each pair of rows by itself; p = 0 counts the entries that differ."""
+    if min(a.ndim, b.ndim) < 2 or a.shape[-1] != b.shape[-1]:
+        raise ValueError("not rows of one length")
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a, b = (np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
+    y = np.zeros((*lead, a.shape[-2], b.shape[-2]), np.result_type(a, b).type(0).real.dtype)
+    for *i, j, k in np.ndindex(*y.shape):
+        y[(*i, j, k)] = np.linalg.norm(a[(*i, j)] - b[(*i, k)], p) if a.shape[-1] else 0
+    return y
+
+
+def _pairs_of_rows(x, p=2.0):
+    if x.ndim != 2:
+        raise ValueError("not rows")
+    y = _between_rows(x, x, p)
+    return np.array([y[i, j] for i in range(len(x)) for j in range(i + 1, len(x))], y.dtype)
+
+
 register_op(
     "dist",
     _apart((((2, 3), (2, 3)), {}), (((3,), (2, 3)), {"p": 3.0})),
+    reference=lambda a, b, p=2.0: (np.abs(a - b) ** p).sum() ** (1 / p),
     dtypes=_EXACT,
     points=[Point("equal", (np.ones(2), np.ones(2)), 0.0, ([0.0, 0.0], [0.0, 0.0]))],
 )
 register_op(
     "cdist",
     _apart((((2, 3), (4, 3)), {}), (((2, 2, 3), (1, 3)), {"p": 3.0})),
+    reference=_between_rows,
     dtypes=_EXACT,
     skips={"K19": "each row's distance from itself is 0, a kink"},
     points=[Point("equal", (np.ones((1, 2)), np.ones((1, 2))), [[0.0]], ([[0.0, 0.0]],) * 2)],
@@ -56,6 +77,7 @@ register_op(
 register_op(
     "pdist",
     over([((4, 3), {}), ((3, 2), {"p": 3.0})], distinct),
+    reference=_pairs_of_rows,
     dtypes=_EXACT,
     errors=[ErrorSample("a vector", (np.ones(3),), ValueError, r"pdist: x must be rows \(n, d\)")],
 )

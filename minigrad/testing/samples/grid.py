@@ -55,7 +55,7 @@ def _between_entries(*forms):
         for i, (x_shape, out, params) in enumerate(forms):
             size = np.array(x_shape[:1:-1])
             shape = (x_shape[0], *out, len(size))
-            steps = rng.integers(-1, size + 1, shape) + rng.uniform(0.1, 0.4, shape)
+            steps = rng.integers(-2, size + 2, shape) + rng.uniform(0.1, 0.4, shape)
             last = size - 1 if params.get("align_corners") else size
             shift = 0 if params.get("align_corners") else 0.5
             grid = 2 * (steps + shift) / last - 1
@@ -63,6 +63,76 @@ def _between_entries(*forms):
             yield Sample(f"{i}: {x_shape} {params}", args, params)
 
     return samples
+
+
+def keys_kernel(distance, a):
+    """Cubic convolution as PyTorch's documentation names it: Keys, 1981"""
+    d = abs(distance)
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return a * (d - 1) * (d - 2) ** 2 if d < 2 else 0.0
+
+
+def _reflected(place, low, high):
+    """A place thrown back at the two ends, as often as it takes."""
+    if low == high:
+        return low
+    if not abs(place) < 1e6:
+        return np.nan
+    while not low <= place <= high:
+        place = 2 * low - place if place < low else 2 * high - place
+    return place
+
+
+def _inside(place, n, padding_mode, align_corners):
+    """The fractional index that is read in place of one outside of n entries."""
+    if padding_mode == "zeros":
+        return place
+    if padding_mode == "reflection":
+        place = _reflected(place, *((0, n - 1) if align_corners else (-0.5, n - 0.5)))
+    return np.clip(place, 0, n - 1)
+
+
+def _taps(place, n, mode, padding_mode, align_corners):
+    """(entry, weight) along one axis of n entries; entries outside count as 0."""
+    if mode == "bicubic":
+        if not np.isfinite(place):
+            return [(0, np.nan)] if padding_mode != "zeros" or np.isnan(place) else []
+        around = [np.floor(place) + step for step in (-1, 0, 1, 2)]
+        return [
+            (_inside(k, n, padding_mode, align_corners), keys_kernel(place - k, -0.75))
+            for k in around
+        ]
+    place = _inside(place, n, padding_mode, align_corners)
+    if not np.isfinite(place):
+        return [(0, np.nan)] if np.isnan(place) and mode == "bilinear" else []
+    if mode == "nearest":
+        return [(np.rint(place), 1.0)]
+    low = np.floor(place)
+    return [(low, low + 1 - place), (low + 1, place - low)]
+
+
+def _grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False):
+    """Each result by itself, from the entries around its place."""
+    size = x.shape[2:]
+    if len(size) not in (2, 3) or 0 in size or grid.ndim != x.ndim:
+        raise ValueError("neither images nor volumes")
+    if len(grid) != len(x) or grid.shape[-1] != len(size):
+        raise ValueError("the grid does not fit")
+    y = np.zeros((*x.shape[:2], *grid.shape[1:-1]))
+    for n, *at in np.ndindex(*grid.shape[:-1]):
+        along = []
+        for g, length in zip(grid[(n, *at)][::-1].astype(float), size):
+            place = (g + 1) / 2 * (length - 1) if align_corners else ((g + 1) * length - 1) / 2
+            along.append(_taps(place, length, mode, padding_mode, align_corners))
+        for taps in product(*along):
+            entry = [int(k) for k, _ in taps]
+            weight = np.prod([w for _, w in taps])
+            if np.isnan(weight):  # wherever the other axes' places lie
+                y[(n, slice(None), *at)] = np.nan
+            elif all(0 <= k < length for k, length in zip(entry, size)):
+                y[(n, slice(None), *at)] += weight * x[(n, slice(None), *entry)]
+    return y.astype(x.dtype)
 
 
 register_op(
@@ -74,7 +144,16 @@ register_op(
         ((1, 1, 3, 4), (1, 2), {"mode": "bicubic"}),
         ((1, 1, 3, 3), (1, 2), {"mode": "bicubic", "padding_mode": "reflection"}),
         ((1, 1, 2, 3, 2), (1, 2, 1), {}),
+        ((1, 2, 3, 2), (2, 3), {"mode": "nearest", "padding_mode": "border"}),
+        ((1, 1, 3, 1), (2, 3), {"padding_mode": "reflection", "align_corners": True}),
+        ((1, 1, 1, 3), (2, 3), {"mode": "bicubic", "padding_mode": "border"}),
+        (
+            (1, 1, 2, 4),
+            (2, 3),
+            {"mode": "bicubic", "padding_mode": "reflection", "align_corners": True},
+        ),
     ),
+    reference=_grid_sample,
     dtypes=_EXACT,
     skips={"K15": "the share of an entry is a difference of places of size n: n roundings"},
     points=[
@@ -104,6 +183,20 @@ register_op(
             ValueError,
             "mode must be 'bilinear', 'nearest' or, for images, 'bicubic'; got 'cubic'",
             {"mode": "cubic"},
+        ),
+        ErrorSample(
+            "bicubic volumes",
+            (np.ones((1, 1, 2, 2, 2)), np.ones((1, 2, 2, 2, 3))),
+            ValueError,
+            r"for images, 'bicubic'; got 'bicubic' for x \(1, 1, 2, 2, 2\)",
+            {"mode": "bicubic"},
+        ),
+        ErrorSample(
+            "unknown padding",
+            (np.ones((1, 1, 2, 2)), np.ones((1, 2, 2, 2))),
+            ValueError,
+            "padding_mode must be 'zeros', 'border' or 'reflection', got 'reflect'",
+            {"padding_mode": "reflect"},
         ),
     ],
 )

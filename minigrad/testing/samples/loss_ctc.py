@@ -15,11 +15,15 @@ def _collapsed(path, blank):
     return [c for c in merged if c != blank]
 
 
+def _spelling(x, target, blank):
+    """(path, its probability) of all paths through x (T, C) that spell the target."""
+    for path in product(range(x.shape[1]), repeat=len(x)):  # by trying each
+        if _collapsed(path, blank) == list(target):
+            yield path, np.exp(sum(x[t, c] for t, c in enumerate(path)))
+
+
 def _probability(x, target, blank):
-    """The sum over all paths through x (T, C) that spell the target: by trying each."""
-    paths = product(range(x.shape[1]), repeat=len(x))
-    spelling = [path for path in paths if _collapsed(path, blank) == list(target)]
-    return sum(np.exp(sum(x[t, c] for t, c in enumerate(path))) for path in spelling)
+    return sum(p for _, p in _spelling(x, target, blank))
 
 
 def _split(targets, lengths):
@@ -184,7 +188,18 @@ def _plain(x):
     return x
 
 
+def _shares_of_paths(a, x, labels, frames, lengths):
+    """−a times the share of the paths that go through each class at each time."""
+    y = np.zeros(x.shape)
+    for i, target in enumerate(_split(labels[:, 1::2], lengths)):
+        paths = list(_spelling(x[: frames[i], i].astype(float), target, 0))
+        total = sum(p for _, p in paths)
+        for path, p in paths:
+            y[range(len(path)), i, path] -= a[i] * p / total
+    return y.astype(x.dtype)
+
+
 register_op(
-    "ctc_dx", _dx_samples, call=_dx, reference=None, dtypes=REAL,
-    skips={"K17": _CHECKED, "K23": "its samples compute α from plain arrays"},
+    "ctc_dx", _dx_samples, call=_dx, reference=_shares_of_paths, dtypes=REAL,
+    skips={"K12": _ENUMERATED, "K17": _CHECKED, "K23": "its samples compute α from plain arrays"},
 )  # fmt: skip

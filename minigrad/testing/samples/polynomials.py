@@ -33,9 +33,23 @@ register_op(
     dtypes=_EXACT,
     errors=[_vectors_only("polymul")],
 )
+
+
+def _divided(u, v):
+    """np.polydiv, whose remainder has lost its leading zeros, with those put back."""
+    if max(np.ndim(u), np.ndim(v)) > 1:
+        raise ValueError("not vectors")
+    u, v = np.atleast_1d(u, v)
+    q, r = np.polydiv(u, v)
+    n = len(v) - 1 if len(v) <= len(u) else len(u)
+    r = np.concatenate([np.zeros(max(n - len(r), 0)), r[-n:]]) if n else np.zeros(1)
+    return q.astype(u.dtype), r.astype(u.dtype)
+
+
 register_op(
     "polydiv",
     of_several([(((4,), (2,)), {}), (((3,), (3,)), {}), (((2,), (3,)), {})], near_one),
+    reference=_divided,
     dtypes=_EXACT,
     points=[
         Point("x² − 1 by x − 1", (np.array([1.0, 0, -1]), np.array([1.0, -1])), ([1.0, 1], [0.0])),
@@ -67,6 +81,7 @@ register_op(
 register_op(
     "roots",
     over([((3,), {}), ((2,), {})], near_one),
+    reference=lambda p: np.roots(np.atleast_1d(p)),
     dtypes=("float64",),
     points=[Point("x² − 3x + 2", (np.array([1.0, -3, 2]),), np.array([2.0 + 0j, 1.0]))],
     errors=[

@@ -262,9 +262,26 @@ def _pick(a, x, y_max, how):
     )
 
 
+def _put_back(parts, size, how):
+    """Numbers (…, *out, window) added up at the places that the windows have them from."""
+    dims = len(how.kernel)
+    places = _views(np.arange(np.prod(size)).reshape(size), how, -1).astype(int)  # -1: padding
+    y = np.zeros((*parts.shape[: -dims - 1], np.prod(size) + 1))
+    for i in np.ndindex(*places.shape):
+        y[..., places[i]] += parts[(..., *i)]
+    return y[..., :-1].reshape(*y.shape[:-1], *size)
+
+
+def _shared_by_hits(a, x, y_max, how):
+    hits = _views(x, how, np.nan) == y_max[..., None]
+    shares = np.where(hits, a[..., None], 0) / np.maximum(hits.sum(-1, keepdims=True), 1)
+    return _put_back(shares, x.shape[-len(how.kernel) :], how).astype(a.dtype)
+
+
 register_op(
     "max_pool_dx",
     _spread_samples,
+    reference=_shared_by_hits,
     dtypes=REAL,
     skips={"K17": _BAD_SIZES},
 )
@@ -272,14 +289,24 @@ register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips=
 COUNTED = ((0, 1), (0, 0))  # of the padding of WINDOWS[1], what counts as places
 
 
+def _divisors(size, how, divisor):
+    if divisor is not COUNTED:
+        return divisor
+    places = np.pad(np.zeros(size), how.padding, constant_values=-1)
+    places[how.padding[0][0] :, how.padding[1][0] :][: size[0] + 1, : size[1]] = 1
+    bare = how._replace(padding=((0, 0), (0, 0)))
+    return (_views(places, bare, 0) == 1).sum(-1)
+
+
 def _sums(x, how, divisor=1):
-    y = _views(x, how, 0).sum(-1)
-    if divisor is COUNTED:
-        places = np.pad(np.zeros(x.shape[-2:]), how.padding, constant_values=-1)
-        places[how.padding[0][0] :, how.padding[1][0] :][: x.shape[-2] + 1, : x.shape[-1]] = 1
-        bare = how._replace(padding=((0, 0), (0, 0)))
-        divisor = (_views(places, bare, 0) == 1).sum(-1)
-    return (y / divisor).astype(x.dtype)
+    y = _views(x, how, 0).sum(-1) / _divisors(x.shape[-2:], how, divisor)
+    return y.astype(x.dtype)
+
+
+def _spread_sums(a, size, how, divisor=1):
+    parts = (a / _divisors(size, how, divisor))[..., None]
+    parts = np.broadcast_to(parts, (*a.shape, np.prod(how.kernel)))
+    return _put_back(parts, size, how).astype(a.dtype)
 
 
 register_op(
@@ -300,6 +327,7 @@ register_op(
             (((2, 4, 3),), {"size": (4, 5), "how": WINDOWS[1], "divisor": COUNTED}),
         ]
     ),
+    reference=_spread_sums,
     dtypes=REAL,
     skips={"K17": _BAD_SIZES},
 )

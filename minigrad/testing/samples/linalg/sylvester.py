@@ -44,9 +44,23 @@ register_op(
                     r"a must be \(…, m, m\), b \(…, n, n\), q \(…, m, n\)"),
     ],
 )  # fmt: skip
+
+
+def _root_of_each(a):
+    from scipy.linalg import sqrtm
+
+    if a.ndim < 2:
+        raise ValueError("no matrices")
+    y = np.empty(a.shape, complex)
+    for i in np.ndindex(*a.shape[:-2]):
+        y[i] = sqrtm(a[i])
+    return y if a.dtype.kind == "c" or y.imag.any() else y.real
+
+
 register_op(
     "sqrtm",
     over([((3, 3), {}), ((2, 2, 2), {})], _right_half),
+    reference=_root_of_each,
     dtypes=_DTYPES,
     skips=_FINITE,
     errors=[NOT_SQUARE],
