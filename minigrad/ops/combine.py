@@ -193,6 +193,11 @@ def unflatten(x: Any, axis: int, sizes: Any) -> Any:
     if -1 in sizes:
         rest = -int(np.prod(sizes))
         sizes[sizes.index(-1)] = x.shape[axis] // max(rest, 1)
+    if int(np.prod(sizes)) != x.shape[axis]:  # which a reshape without entries would not notice
+        raise ValueError(
+            f"unflatten: sizes {tuple(sizes)} do not multiply to {x.shape[axis]}, the length of "
+            f"axis {axis} of x {x.shape}"
+        )
     return op.reshape(x, shape=(*x.shape[:axis], *sizes, *x.shape[axis + 1 :]))
 
 

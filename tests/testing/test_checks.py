@@ -185,6 +185,22 @@ def test_a_wrong_stated_value_at_a_point_fails_k11():
     assert "at 'zero' the value is 0.0, stated is 1.0" in message(outcome)
 
 
+@pytest.mark.parametrize("stated, found", [(np.inf, 1.0), (np.inf, -np.inf), (1.0, -np.inf)])
+def test_an_infinity_is_near_nothing_but_itself_at_a_point(stated, found):
+    outcome = outcome_of(
+        "K11", lambda x: np.full_like(x, found), points=(Point("far", (np.zeros(1),), stated),)
+    )
+    assert "is [" in message(outcome)
+
+
+@pytest.mark.parametrize("found", [1.0, -np.inf])
+def test_a_value_where_the_reference_is_infinite_fails_k1(found):
+    outcome = outcome_of(
+        "K1", lambda x: np.full_like(x, found), reference=lambda x: np.full_like(x, np.inf)
+    )
+    assert "the reference gives np.float64(inf)" in message(outcome)
+
+
 def test_a_rounded_zero_is_not_an_exact_zero_at_a_point():
     outcome = outcome_of("K11", points=(Point("pi", (np.pi,), value=0.0),))
     assert outcome.status == "fail"

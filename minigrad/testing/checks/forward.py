@@ -95,7 +95,8 @@ def _compare(case: Case, i: int, y: np.ndarray, exact: np.ndarray, same: Any, so
         a, b = y.astype(wide), np.asarray(exact.astype(y.dtype), dtype=wide)
         with np.errstate(all="ignore"):
             wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)))
-            wrong &= ~(np.abs(a - b) <= tolerance(case, y.dtype, exact))
+            near = np.abs(a - b) <= tolerance(case, y.dtype, exact)
+            wrong &= ~(near & np.isfinite(b))
         wrong = np.atleast_1d(wrong)
     if wrong.any():
         where = tuple(int(k) for k in np.argwhere(wrong)[0])[: y.ndim]

@@ -111,4 +111,5 @@ def same_to_rounding(a: np.ndarray, b: np.ndarray, ulps: int = 4) -> bool:
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= ulps * eps * np.maximum(np.abs(a), np.abs(b))
         near &= (a == 0) == (b == 0)  # a stated zero is exact
+        near &= np.isfinite(a) & np.isfinite(b)  # an infinity is within ∞ ULP of every number
     return bool(((a == b) | near | (np.isnan(a) & np.isnan(b))).all())

@@ -44,7 +44,7 @@ register_op(
 
 register_op(
     "ediff1d",
-    of_several([(((5,),), {}), (((2, 3),), {}), (((3,), (2,), (1,)), {}), (((1,),), {})]),
+    of_several([(((5,),), {}), (((2, 3),), {}), (((3,), (2,), (1,)), {}), (((3,), (2,)), {})]),
     reference=in_dtype(np.ediff1d),
     dtypes=COMPLEX,
 )
@@ -54,6 +54,7 @@ def _gradients(x, *spacing, **params):
     from ...core.registry import op
 
     ys = op.gradient(x, *spacing, **params)
+    assert not isinstance(ys, list) or len(ys) != 1  # along one axis it is an array
     return tuple(ys) if isinstance(ys, list) else ys
 
 
@@ -104,6 +105,7 @@ register_op(
             (((3, 4), (4,)), {}),
             (((3, 4), (3,)), {"axis": 0}),
             (((3, 4), (3, 4)), {}),
+            (((3, 4), (3, 4)), {"axis": 0}),
         ]
     ),
     reference=in_dtype(np.trapezoid),
@@ -141,6 +143,11 @@ register_op(
         )
     ],
     points=[
+        Point(
+            "before an infinite corner",
+            (np.array([0.5, 1.5]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
+            [-np.inf, -np.inf],
+        ),
         Point(
             "a corner has the slope to its right",
             (np.array([1.0]), np.array([0.0, 1.0, 2.0]), np.array([0.0, 1.0, 5.0])),

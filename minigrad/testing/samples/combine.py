@@ -122,7 +122,7 @@ _register(
         [
             (((2, 5), 2), {}),
             (((4, 3), 4), {"axis": 0}),
-            (((4, 3), 2), {"axis": 0, "keepdims": True}),
+            (((4, 3), 1), {"axis": 0, "keepdims": True}),
         ],
         distinct,
     ),
@@ -234,6 +234,7 @@ _register(
 def _split_in(x, axis, sizes):
     """One axis split by NumPy, which is told the other axes' lengths."""
     axis = range(x.ndim)[axis]
+    sizes = np.empty(x.shape[axis]).reshape(sizes).shape  # where one is −1
     return np.moveaxis(
         np.moveaxis(x, axis, 0).reshape(*sizes, *x.shape[:axis], *x.shape[axis + 1 :]),
         range(len(sizes)),
@@ -243,7 +244,13 @@ def _split_in(x, axis, sizes):
 
 _register(
     "unflatten",
-    over([((6, 2), {"axis": 0, "sizes": (2, 3)}), ((2, 6), {"axis": -1, "sizes": (3, -1)})]),
+    over(
+        [
+            ((6, 2), {"axis": 0, "sizes": (2, 3)}),
+            ((2, 6), {"axis": -1, "sizes": (3, -1)}),
+            ((0, 6), {"axis": 1, "sizes": (3, -1)}),
+        ]
+    ),
     reference=_split_in,
     errors=[
         ErrorSample(
@@ -252,7 +259,14 @@ _register(
             ValueError,
             r"unflatten: only one of the sizes may be -1, got \(-1, -1\)",
             {"axis": 0, "sizes": (-1, -1)},
-        )
+        ),
+        ErrorSample(
+            "sizes that no empty axis makes up for",
+            (np.ones((2, 0)),),
+            ValueError,
+            r"unflatten: sizes \(2, 3\) do not multiply to 2, the length of axis 0 of x \(2, 0\)",
+            {"axis": 0, "sizes": (2, 3)},
+        ),
     ],
 )
 
@@ -303,7 +317,7 @@ _register(
         [
             (((2, 4),), {"dx": 0.5}),
             (((4, 2),), {"axis": 0}),
-            (((2, 4), (4,)), {}),
+            (((2, 4, 2), (4,)), {"axis": 1}),
             (((2, 4, 3), (2, 4, 3)), {"axis": 1}),
         ]
     ),

@@ -97,6 +97,11 @@ def _cross_entropy_samples(rng, dtype):
         q = q.reshape(shape).astype(dtype)
         for params in (*REDUCTIONS, {"label_smoothing": 0.2}):
             yield Sample(f"probabilities {shape} {params}", (x, q), params)
+        if len(shape) > 1:
+            weight = rng.uniform(0.5, 1.5, shape[1]).astype(dtype)
+            yield Sample(f"probabilities {shape} weighted", (x, q, weight))
+    yield Sample("nothing but smoothing", (x, np.array(1)), {"label_smoothing": 1.0})
+    yield Sample("probabilities all smoothed", (x, q), {"label_smoothing": 1})
 
 
 def _nll_samples(rng, dtype):
@@ -138,6 +143,15 @@ def _target_errors(name):
             f"{name}: reduction must be 'mean', 'sum' or 'none', got 'avg'",
             {"reduction": "avg"},
         ),
+        *[
+            ErrorSample(
+                f"scores of {scores.dtype} {scores.shape}",
+                (scores, np.array([0])),
+                ValueError,
+                rf"{name}: x must hold floats \(N, C, ...\), .* got {scores.dtype}",
+            )
+            for scores in (np.ones((1, 2), int), np.ones(()))
+        ],
     ]
 
 
@@ -156,6 +170,13 @@ register_op(
     constants=(2,),
     errors=[
         *_target_errors("cross_entropy"),
+        ErrorSample(
+            "smoothed by more than all",
+            (np.ones((1, 2)), np.array([0])),
+            ValueError,
+            "label_smoothing",
+            {"label_smoothing": 1.5},
+        ),
         ErrorSample(
             "probabilities of another shape",
             (np.zeros((3, 4)), np.zeros((3, 5))),

@@ -95,6 +95,8 @@ register_op(
     errors=[
         _error("label out of range", r"labels from 1 to 3, but log_probs \(5, 3, 3\) has 3 classes",
                targets=TARGETS + (TARGETS == 2)),
+        _error("negative label", r"labels from -1 to 1, .* a label must lie in 0\.\.2",
+               targets=np.array([[1, -1, 1], [1, 1, 1], [1, 1, 1]])),
         _error("blank in a target", "targets holds blank=1, which is no label", blank=1),
         _error("blank out of range", r"blank=3 must be a class, 0\.\.2", blank=3),
         _error("too many frames", "input_lengths has 6, but .* has 5 time steps",
@@ -146,7 +148,10 @@ def _prepared(rng, dtype):
 register_op(
     "ctc_states",
     lambda rng, dtype: iter(
-        [Sample("padded", (TARGETS, FRAMES, LENGTHS), {"shape": (5, 3, 3), "blank": 0})]
+        [
+            Sample("padded", (TARGETS, FRAMES, LENGTHS), {"shape": (5, 3, 3), "blank": 0}),
+            Sample("blank 3", (TARGETS, FRAMES, LENGTHS), {"shape": (5, 3, 4), "blank": 3}),
+        ]
     ),
     reference=_states,
     dtypes=("float64",),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...core.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .activation import apart
 from .elements import both
@@ -83,12 +84,40 @@ register_op(
         Point("at delta and beyond", (np.array([1.0, -3.0]),), [0.5, 2.5], (np.array([1.0, -1.0]),))
     ],
 )
+
+
+def _huber_loss(x, target, weight=None, *, delta=1.0, reduction="mean"):
+    _require_one_shape(x, target)
+    y = _huber(x.astype(float), target.astype(float), delta)
+    return np.asarray(reduced(y if weight is None else y * weight, reduction)).astype(x.dtype)
+
+
+def _call_huber(x, target, weight=None, **params):
+    return op.huber(x, target, weight=weight, **params)
+
+
+def _weighted_huber(rng, dtype):
+    yield from between_kinks(delta=0.5)(rng, dtype)
+    x, target = next(between_kinks()(rng, dtype)).args
+    yield Sample("weighted", (x, target, rng.uniform(0.5, 1.5, x.shape).astype(dtype)))
+
+
 register_op(
     "huber",
-    between_kinks(delta=0.5),
-    reference=_same_shape(_huber),
+    _weighted_huber,
+    call=_call_huber,
+    reference=_huber_loss,
     dtypes=REAL,
-    errors=[_broadcast("huber")],
+    errors=[
+        _broadcast("huber"),
+        ErrorSample(
+            "delta 0",
+            (np.ones(2), np.ones(2)),
+            ValueError,
+            "delta must be positive, got 0",
+            {"delta": 0},
+        ),
+    ],
     points=[
         Point(
             "at delta and beyond",
@@ -143,7 +172,18 @@ register_op(
     reference=_bce,
     constants=(2,),
     points=[_ENDS],
-    errors=[_broadcast("bce")],
+    errors=[
+        _broadcast("bce"),
+        *[
+            ErrorSample(
+                f"{x} is no probability",
+                (np.array([0.5, x]), np.ones(2)),
+                ValueError,
+                f"must hold probabilities, from 0 to 1; got {min(x, 0.5)} to {max(x, 0.5)}",
+            )
+            for x in (-0.5, 1.5)
+        ],
+    ],
 )
 
 
@@ -255,6 +295,8 @@ def _cosine_samples(rng, dtype):
     for params in REDUCTIONS:
         a, b = normal(rng, dtype, (4, 3)), normal(rng, dtype, (4, 3))
         yield Sample(f"{params}", (a, b, np.array([1, -1, 1, -1])), {"margin": -2.0, **params})
+    a, b = normal(rng, dtype, (2, 1, 3, 4))
+    yield Sample("three axes", (a, b, np.array([[1, 1, -1]])), {"margin": -2.0})
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
@@ -301,12 +343,20 @@ register_op(
     of_several(
         [
             *[(((3, 4), (3, 4), (3, 4)), {"margin": 4.0, **params}) for params in REDUCTIONS],
-            (((3, 4), (3, 4), (3, 4)), {"margin": 4.0, "p": 3.0}),
+            (((3, 4), (4,), (1, 4)), {"margin": 4.0, "p": 3.0}),
             (((6, 4), (6, 4), (6, 4)), {"margin": 4.0, "eps": 0.1, "swap": True}),
         ]
     ),
     reference=_triplet,
     dtypes=REAL,
+    errors=[
+        ErrorSample(
+            "vectors of one number beside longer ones",
+            (np.ones((2, 3)), np.ones((2, 3)), np.ones((2, 1))),
+            ValueError,
+            r"triplet: needs vectors of one length along the last axis, got shapes .*\(2, 1\)",
+        )
+    ],
 )
 
 

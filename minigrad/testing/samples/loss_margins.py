@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..spec import ErrorSample, Sample, register_op
+from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import normal
 from .loss_classes import REDUCTIONS, reduced
 
@@ -96,24 +96,47 @@ register_op(
 
 
 def _multi(x, target, p=1, margin=1.0, weight=None):
+    if x.ndim == 1:
+        return _multi(x[None], np.reshape(target, 1), p, margin, weight)[0]
     y = np.maximum(0, margin - np.take_along_axis(x, target[:, None], 1) + x) ** p
     np.put_along_axis(y, target[:, None], 0, 1)
     y = y if weight is None else y * weight[target][:, None]
     return y.sum(1) / x.shape[1]
 
 
+def _both(several, one):
+    """Samples of several rows of scores, and of one alone."""
+
+    def samples(rng, dtype):
+        yield from several(rng, dtype)
+        for sample in one(rng, dtype):
+            yield Sample(f"one row, {sample.name}", sample.args, sample.params)
+
+    return samples
+
+
+_SCORES = ErrorSample(
+    "scores of three axes",
+    (np.ones((1, 2, 3)), np.zeros((1, 2, 3), int)),
+    ValueError,
+    r"x must be scores \(n, c\) or \(c,\), got shape \(1, 2, 3\)",
+)
 register_op(
     "multi_margin",
-    _samples(
-        lambda rng: (_spread(rng, (3, 4)), rng.integers(0, 4, 3)),
-        {},
-        {"p": 2, "margin": 1.5},
-        {"weight": np.array([0.5, 2.0, 3.0, 1.5])},
+    _both(
+        _samples(
+            lambda rng: (_spread(rng, (3, 4)), rng.integers(0, 4, 3)),
+            {},
+            {"p": 2, "margin": 1.5},
+            {"weight": np.array([0.5, 2.0, 3.0, 1.5])},
+        ),
+        _samples(lambda rng: (_spread(rng, (4,)), rng.integers(0, 4, ())), {}),
     ),
     reference=_reference(_multi),
     dtypes=_EXACT,
     skips=_SHAPES,
     errors=[
+        _SCORES,
         ErrorSample(
             "a class too few",
             (np.ones((2, 3)), np.array([1])),
@@ -132,6 +155,8 @@ register_op(
 
 
 def _labels(x, target):
+    if x.ndim == 1:
+        return _labels(x[None], target[None])[0]
     losses = []
     for scores, numbers in zip(x, target):
         named = list(numbers[: [*numbers, -1].index(-1)])
@@ -142,38 +167,46 @@ def _labels(x, target):
 
 register_op(
     "multilabel_margin",
-    _samples(
-        lambda rng: (
-            _spread(rng, (3, 4)),
-            np.array([[1, -1, 0, 0], [3, 0, 2, -1], [2, 1, -1, -1]]),
+    _both(
+        _samples(
+            lambda rng: (
+                _spread(rng, (3, 4)),
+                np.array([[1, -1, 0, 0], [3, 0, 2, -1], [2, 1, -1, -1]]),
+            ),
+            {},
         ),
-        {},
+        _samples(lambda rng: (_spread(rng, (4,)), np.array([3, 0, -1, 1])), {}),
     ),
     reference=_reference(_labels),
     dtypes=_EXACT,
     skips=_SHAPES | {"K12": "Python's max of the reference drops NaN"},
     errors=[
+        _SCORES,
         ErrorSample(
             "numbers for one sample",
             (np.ones((2, 3)), np.array([1, -1, -1])),
             ValueError,
             r"multilabel_margin: target must be class indices of x's shape \(2, 3\)",
-        )
+        ),
     ],
 )
 
 
 def _gaussian(x, target, var, full=False):
+    var = var[..., None] if x.ndim == 2 and var.shape == x.shape[:1] else var
     v = np.maximum(var, 1e-6)
     return (np.log(v) + (x - target) ** 2 / v) / 2 + full * np.log(2 * np.pi) / 2
 
 
 register_op(
     "gaussian_nll",
-    _samples(
-        lambda rng: (*rng.standard_normal((2, 2, 3)), rng.uniform(0.5, 2, (2, 3))),
-        {},
-        {"full": True},
+    _both(
+        _samples(
+            lambda rng: (*rng.standard_normal((2, 2, 3)), rng.uniform(0.5, 2, (2, 3))),
+            {},
+            {"full": True},
+        ),
+        _samples(lambda rng: (*rng.standard_normal((2, 2, 3)), rng.uniform(0.5, 2, 2)), {}),
     ),
     reference=_reference(_gaussian),
     dtypes=_EXACT,
@@ -184,6 +217,15 @@ register_op(
             (np.ones(2), np.ones(2), np.array([1.0, -1.0])),
             ValueError,
             "gaussian_nll: var holds negative numbers",
+        )
+    ],
+    points=[
+        Point(
+            "a variance below eps counts as eps",
+            (np.array([0.5]), np.zeros(1), np.array([0.01])),
+            (np.log(0.25) + 1) / 2,
+            ([2.0], [-2.0], [0.0]),
+            {"eps": 0.25},
         )
     ],
 )
@@ -200,7 +242,7 @@ register_op(
     _samples(
         lambda rng: (
             rng.uniform(0.5, 2, (2, 3)),
-            rng.integers(0, 2, (2, 3)) + 0.4 + rng.random((2, 3)) / 2,
+            np.array([[0, 1, 2]]) + 0.4 + rng.random((2, 3)) / 2,
         ),
         {},
         {"full": True},

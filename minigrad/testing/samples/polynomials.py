@@ -17,14 +17,24 @@ def _vectors_only(name):
     )
 
 
+def _of_vectors(function):
+    """The NumPy function, which takes matrices and some refuse numbers, of vectors and numbers."""
+
+    def reference(*ps, **params):
+        if max(p.ndim for p in ps) > 1:
+            raise ValueError("not vectors")
+        return np.asarray(function(*map(np.atleast_1d, ps), **params))
+
+    return reference
+
+
 for _name in ("polyadd", "polysub"):
     register_op(
         _name,
         of_several([(((3,), (3,)), {}), (((2,), (4,)), {}), (((4,), (1,)), {})]),
-        reference=getattr(np, _name),
+        reference=_of_vectors(getattr(np, _name)),
         dtypes=COMPLEX,
         errors=[_vectors_only(_name)],
-        skips={"K17": "NumPy takes matrices that broadcast"},
     )
 register_op(
     "polymul",
@@ -58,25 +68,30 @@ register_op(
 register_op(
     "polyder",
     over([((4,), {}), ((4,), {"m": 2}), ((2,), {"m": 0})]),
-    reference=lambda p, m=1: np.asarray(np.polyder(p, m)),
+    reference=_of_vectors(np.polyder),
     dtypes=_EXACT,
-    skips={"K17": "NumPy takes no numbers"},
     errors=[ErrorSample("order −1", (np.ones(2),), ValueError, "must be 0 or more", {"m": -1})],
 )
 register_op(
     "polyint",
-    over([((3,), {}), ((3,), {"m": 2, "k": (1.0, 2.0)}), ((2,), {"k": 3.0})]),
-    reference=lambda p, m=1, k=None: np.asarray(np.polyint(p, m, k)).astype(p.dtype),
+    over([((3,), {}), ((3,), {"m": 2, "k": (1.0, 2.0)}), ((2,), {"k": 3.0}), ((2,), {"m": 0})]),
+    reference=_of_vectors(np.polyint),
     dtypes=_EXACT,
-    skips={"K17": "NumPy takes no numbers"},
     errors=[ErrorSample("order −1", (np.ones(2),), ValueError, "must be 0 or more", {"m": -1})],
 )
+
+
+def _from_roots(r):
+    if not r.ndim:
+        raise ValueError("a number")
+    return np.atleast_1d(np.poly(r)).astype(r.dtype)  # which is 1.0 where there are no roots
+
+
 register_op(
     "poly",
-    over([((3,), {}), ((1,), {})], distinct),
-    reference=lambda r: np.poly(r).astype(r.dtype),
+    over([((3,), {}), ((1,), {}), ((3, 3), {})], distinct),
+    reference=_from_roots,
     dtypes=_EXACT,
-    skips={"K17": "NumPy takes no numbers"},
 )
 register_op(
     "roots",
@@ -104,8 +119,8 @@ register_op(
     of_several(
         [
             (((6,), (6,)), {"deg": 2}),
-            (((5,), (5, 2)), {"deg": 1}),
-            (((5,), (5,)), {"deg": 1, "w": np.array([1.0, 1.25, 1, 0.75, 1])}),
+            (((5,), (5,)), {"deg": 0}),
+            (((5,), (5, 2)), {"deg": 1, "w": np.array([1.0, 1.25, 1, 0.75, 1])}),
         ],
         distinct,
     ),

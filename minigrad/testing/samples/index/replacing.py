@@ -218,7 +218,7 @@ register_op(
             for name in ("sum", "mean", "prod", "amax", "amin")
             for own in (True, False)
         ]
-        + [(((2, 4), -1, _WHERE, (2, 3), "amax"), {})],
+        + [(((2, 4), -1, _WHERE, (2, 5), "amax"), {})],
         distinct,
     ),
     reference=_scattered,
@@ -231,6 +231,26 @@ register_op(
             [2.0],
             ([0.0], None, None, [0.5, 0.5], None),
         ),
+        Point(
+            "nothing but −∞",
+            (np.full(1, -np.inf), 0, np.array([0, 0]), np.full(2, -np.inf), "amax"),
+            [-np.inf],
+            ([1 / 3], None, None, [1 / 3, 1 / 3], None),
+        ),
+        *[
+            Point(
+                f"{name} of {x.dtype}",
+                (x, 0, np.array([0, 0, 1]), x[[0, 1, 0]], name),
+                x[[first, 0]],
+                params={"include_self": False},
+            )
+            for name, x, first in (
+                ("amax", np.array([-7, -5]), 1),
+                ("amin", np.array([5, 7]), 0),
+                ("amax", np.array([False, False]), 0),
+                ("amin", np.array([True, True]), 0),
+            )
+        ],
     ],
     errors=[
         ErrorSample(
@@ -238,6 +258,12 @@ register_op(
             (np.ones(2), 0, np.array([0]), np.ones(1), "max"),
             ValueError,
             "reduce is one of sum, mean, prod, amax, amin, got 'max'",
+        ),
+        ErrorSample(
+            "index longer than src along one axis",
+            (np.ones((2, 3)), 0, np.zeros((1, 3), int), np.ones((1, 2)), "sum"),
+            ValueError,
+            r"index \(1, 3\) and src \(1, 2\) need .* src must be as large as index",
         ),
         ErrorSample(
             "index longer than x",
@@ -274,6 +300,13 @@ register_op(
             (_WHERE,),
             ValueError,
             r"index has numbers from 0 to 2, but x \(2, 3\) has places 0..1 along axis 0",
+            {"axis": 0, "shape": (2, 3)},
+        ),
+        ErrorSample(
+            "a negative place",
+            (_WHERE - 1,),
+            ValueError,
+            "index has numbers from -1 to 1",
             {"axis": 0, "shape": (2, 3)},
         ),
     ],
