@@ -47,6 +47,9 @@ def _public(dims):
             return reference(x[None], w, b, stride, padding, dilation, groups)[0]
         if x.shape[1] != w.shape[1] * groups or b is not None and b.shape != w.shape[:1]:
             raise ValueError("channels differ")
+        if padding == "same":  # an odd number more at the end
+            spans = np.multiply(dilation, np.subtract(w.shape[2:], 1))
+            padding = tuple((int(n) // 2, int(n + 1) // 2) for n in spans)
         how = windows("reference", w.shape[2:], stride, padding, dilation)
         y = _conv(x, w, b, how=how, groups=groups)
         return y.astype(np.result_type(x, w))
@@ -100,7 +103,7 @@ register_op(
             (((2, 4, 4, 4), (6, 2, 3, 3), (6,)), {"groups": 2, "padding": 1}),
             (((2, 3, 4, 4), (3, 1, 3, 3)), {"groups": 3}),
             (((2, 3, 4, 5), (2, 3, 1, 1), (2,)), {}),
-            (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "same"}),
+            (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "same", "dilation": (1, 3)}),
             (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "valid"}),
             (((1, 2, 4, 5), (2, 2, 3, 3)), {"padding": ((0, 2), (1, 0))}),
             (((2, 5, 5), (3, 2, 3, 3), (3,)), {}),

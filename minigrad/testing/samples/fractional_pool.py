@@ -63,6 +63,9 @@ for _dims in (2, 3):
         points=[
             Point("ties share", (np.zeros((1, 2, 2)),), np.zeros((1, 1, 1)),
                   (np.full((1, 2, 2), 0.25),), {"kernel_size": 2, "output_size": 1}, kink=True),
+            Point("a share of the places along each axis", (np.arange(6.0).reshape(1, 2, 3),),
+                  [[[4.0, 5.0]]], ([[[0, 0, 0], [0, 1, 1]]],),
+                  {"kernel_size": 2, "output_ratio": (0.5, 0.7)}),
         ] if _dims == 2 else [],
         errors=[
             ErrorSample("no room", (np.ones((3, 3)),), ValueError, r"have no room in x \(3, 3\)",

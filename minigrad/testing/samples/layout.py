@@ -68,6 +68,7 @@ register_op(
             ((3, 2), {"k": -1}),
             ((3, 2), {"k": 4}),
             ((2, 3, 4), {"k": 3, "axes": (2, 0)}),
+            ((2, 3, 2), {"k": 6, "axes": (1, 2)}),
         ]
     ),
     reference=np.rot90,
@@ -81,7 +82,10 @@ register_op(
     ),
     reference=lambda x, **params: np.vander(x, **params),
     dtypes=("float64", "complex128"),
-    errors=[ErrorSample("a matrix", (np.ones((2, 2)),), ValueError, r"got shape \(2, 2\)")],
+    errors=[
+        ErrorSample("a matrix", (np.ones((2, 2)),), ValueError, r"got shape \(2, 2\)"),
+        ErrorSample("N < 0", (np.ones(2),), ValueError, "N=-1 columns; it must be", {"N": -1}),
+    ],
     points=[
         Point("powers of 0", (np.zeros(1),), [[0.0, 0.0, 1.0]], ([1.0],), {"N": 3}),
     ],

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..spec import Point, Sample, register_op
-from .forms import REAL, distinct, near_one
+from ..spec import ErrorSample, Point, Sample, register_op
+from .forms import COMPLEX, REAL, distinct, near_one, normal
 
 NAN = np.nan
 
@@ -38,10 +38,15 @@ def _call(name):
 def _reference(function):
     def reference(x, mask, **params):
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            y = function(np.where(mask, NAN, x.astype(float)), **params)
-        return np.asarray(y).astype(x.dtype if np.asarray(y).dtype.kind == "f" else np.intp)
+            y = np.asarray(function(np.where(mask, NAN, x.astype(_double(x.dtype))), **params))
+        real = x.real.dtype if x.dtype.kind == "c" else x.dtype
+        return y.astype({"c": x.dtype, "f": real}.get(y.dtype.kind, np.intp))
 
     return reference
+
+
+def _double(dtype):
+    return np.complex128 if dtype.kind == "c" else np.float64
 
 
 AXES = [
@@ -65,8 +70,7 @@ def register(name, forms, make=distinct, **options):
         call=_call(name),
         reference=_reference(getattr(np, name)),
         points=[_masked(point) for point in points],
-        dtypes=REAL,
-        **options,
+        **{"dtypes": REAL, **options},
     )
 
 
@@ -85,7 +89,12 @@ register("nanprod", AXES, near_one)
 register("nancumsum", RUNNING)
 register("nancumprod", RUNNING, near_one)
 register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})])
-register("nanvar", [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})])
+register(
+    "nanvar",
+    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
+    normal,
+    dtypes=COMPLEX,
+)
 register(
     "nanstd",
     [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
@@ -119,6 +128,15 @@ for _name in ("nanargmax", "nanargmin"):
         _name,
         [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1, "keepdims": True})],
         differentiable=False,
+        errors=[
+            ErrorSample(
+                "one row of NaN",
+                (np.ones((2, 2)), np.array([[True, True], [False, True]])),
+                ValueError,
+                f"{_name}: All-NaN slice encountered, 1 of 2",
+                {"axis": 1},
+            )
+        ],
         skips={"K26": "along other axes are rows of NaN alone, for which NumPy raises"},
     )
 
@@ -128,12 +146,28 @@ def _shares(scale):
         ((6,), {"q": 0.3 * scale}),
         ((4, 3), {"q": [0.1 * scale, 0.75 * scale], "axis": 0}),
         ((3, 4), {"q": 0.5 * scale, "axis": -1, "keepdims": True}),
-        ((6,), {"q": 0.3 * scale, "method": "hazen"}),
+        ((6,), {"q": [0.3 * scale, scale], "method": "hazen"}),
     ]
 
 
 _LERP = {"K12": "NumPy multiplies an infinite difference by 0, which makes NaN"}
-register("nanquantile", _shares(1), skips=_LERP)
+_BEYOND = ErrorSample(
+    "one q above 1",
+    (np.ones(2), np.zeros(2, bool)),
+    ValueError,
+    "q must lie between 0 and 1",
+    {"q": [0.5, 1.5]},
+)
+register(
+    "nanquantile",
+    _shares(1),
+    skips=_LERP,
+    errors=[_BEYOND],
+    points=[
+        Point("no elements", (np.zeros((3, 0)),), np.full(3, NAN), (np.zeros((3, 0)),),
+              {"q": 0.3, "axis": 1}),
+    ],
+)  # fmt: skip
 register("nanpercentile", _shares(100), skips=_LERP)
 
 

@@ -152,11 +152,32 @@ FORMS = {
         ((1, 2, 3), {"output_size": 4})],
     3: [((3, 4, 2), {"output_size": (2, 3, 1)}), ((2, 2, 4, 4), {"output_size": 2})],
 }  # fmt: skip
+
+
+def _adaptive_max(dims):
+    """With return_indices also where in x, its last axes as one, the maximum of each window is."""
+    of_windows = _adaptive(dims, np.max)
+
+    def reference(x, output_size, return_indices=False):
+        y = of_windows(x, output_size)
+        if not return_indices:
+            return y
+        lead = x.shape[: x.ndim - dims]
+        places = np.empty(y.shape, int)
+        for i in np.ndindex(*y.shape):  # of distinct entries
+            own = x[i[: len(lead)]]
+            places[i] = np.flatnonzero((own == y[i]) | (np.isnan(own) & np.isnan(y[i])))[0]
+        return y, places
+
+    return reference
+
+
 for _dims, _forms in FORMS.items():
+    _forms = [*_forms, (_forms[0][0], {**_forms[0][1], "return_indices": True})]
     register_op(
         f"adaptive_max_pool{_dims}d",
         over(_forms, distinct),
-        reference=_adaptive(_dims, np.max),
+        reference=_adaptive_max(_dims),
         dtypes=REAL,
         errors=[
             ErrorSample("empty", (np.ones((2, 0, 0, 0)),), ValueError,

@@ -123,8 +123,8 @@ register_op(
             ((5,), {}),
             ((3, 4), {"axis": 0, "ord": 1}),
             ((3, 4), {"axis": 1, "ord": INF, "keepdims": True}),
-            ((3, 4), {"axis": 1, "ord": -INF}),
-            ((2, 3, 4), {"axis": (0, 2), "ord": 3}),
+            ((3, 4), {"axis": 1, "ord": -INF, "keepdims": True}),
+            ((2, 3, 4), {"axis": (0, 2), "ord": 3, "keepdims": True}),
             ((3, 4), {}),
         ],
         distinct_sizes,
@@ -146,7 +146,8 @@ register_op(
             ((3, 4), {"ord": "fro"}),
             ((2, 3, 4), {"axis": (1, 2), "keepdims": True}),
             ((3, 4), {"axis": 0, "ord": 1}),
-            ((3, 4), {"axis": -1, "ord": INF}),
+            ((3, 4), {"axis": -1, "ord": INF, "keepdims": True}),
+            ((2, 3, 4), {"axis": (2, 0), "ord": 1, "keepdims": True}),
             ((2, 3, 4), {}),
         ],
         distinct_sizes,
@@ -257,16 +258,27 @@ _QUANTILES = [
     *[((7,), {"q": 0.37, "method": m}) for m in ("lower", "higher", "nearest", "midpoint")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("hazen", "weibull", "median_unbiased")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
-    ((6,), {"q": [0.0, 1.0]}),
+    ((6,), {"q": [0.0, 0.3, 1.0]}),
 ]
+
+
+def _of_q(method, slope):
+    """The gradient to a q of rank 1.5: how far the elements 2 and 4 are apart, times the rank's."""
+    args = np.array([8.0, 2.0, 1.0, 4.0]), np.array([0.5])
+    grads = [0.0, 0.5, 0.0, 0.5], [2.0 * slope]
+    return Point(f"between two, {method}", args, [3.0], grads, {"method": method})
+
+
 _NEXT_TO_INF = "next to an infinity NumPy's interpolation gives NaN (inf − inf), ours infinity"
 register_op(
     "quantile",
     over(_QUANTILES, distinct),
     reference=np.quantile,
+    points=[_of_q("linear", 3), _of_q("weibull", 5)],
     skips={"K12": _NEXT_TO_INF},
     errors=[
         ErrorSample("q > 1", (np.ones(3), 1.5), ValueError, "between 0 and 1, got 1.5"),
+        ErrorSample("one q < 0", (np.ones(3), [0.5, -1.0]), ValueError, "between 0 and 1, got"),
         ErrorSample("method", (np.ones(3), 0.5), ValueError, "not one of", {"method": "best"}),
     ],
 )

@@ -38,7 +38,7 @@ register_op(
     "average",
     of_several(
         [
-            (((3, 4),), {"axis": 0}),
+            (((3, 4),), {"axis": 0, "keepdims": True}),
             (((3, 4), (3, 4)), {}),
             (((3, 4), (3, 4)), {"axis": 1, "keepdims": True}),
             (((3, 4), (4,)), {"axis": 1}),
@@ -74,7 +74,8 @@ def covariances(rng, dtype):
     """Weights with real numbers alone: the imaginary part of a complex variance is 0 but for the
     rounding of fused multiply-adds, and a finite difference of that rounding is no derivative."""
     real = np.dtype(dtype).kind != "c"
-    yield from of_several([*_COV, *([(((2, 3),), _WEIGHTS)] if real else [])])(rng, dtype)
+    weighted = [(((2, 3),), _WEIGHTS), (((2, 3),), {"fweights": np.array([1, 1, 0])})]
+    yield from of_several([*_COV, *(weighted if real else [])])(rng, dtype)
 
 
 register_op(
@@ -83,7 +84,14 @@ register_op(
     reference=_in_dtype(np.cov),
     dtypes=COMPLEX,
     errors=[
-        ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, r"two axes, got shape \(2, 2")
+        ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, r"two axes, got shape \(2, 2"),
+        ErrorSample(
+            "half an observation",
+            (np.ones((2, 2)),),
+            TypeError,
+            "fweights",
+            {"fweights": np.array([1.0, 0.5])},
+        ),
     ],
 )
 register_op(
@@ -214,6 +222,7 @@ register_op(
 def _bincount_samples(rng, dtype):
     index = rng.integers(0, 5, 9)
     yield Sample("weights", (normal(rng, dtype, (9,)), index), {"minlength": 6})
+    yield Sample("as many bins as it takes", (normal(rng, dtype, (3,)), np.array([2, 0, 1])))
 
 
 def _bincount(weights, x, minlength=0):

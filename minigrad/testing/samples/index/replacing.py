@@ -67,19 +67,38 @@ def _select_of(a, b, default, library):
 
 register_op(
     "choose",
-    of_several([(((2, 3), (3,)), {}), (((3,), (1,)), {"mode": "wrap"})]),
-    call=lambda a, b, mode="raise": _choose_of(a, b, mode, "minigrad"),
-    reference=lambda a, b, mode="raise": _choose_of(a, b, mode, "numpy"),
+    of_several(
+        [
+            (((2, 3), (3,)), {}),
+            (((3,), (1,)), {"mode": "wrap"}),
+            (((3,), (3,)), {"mode": "clip"}),
+            (((3,), (3,)), {"places": _MASK}),
+        ]
+    ),
+    call=lambda a, b, **params: _choose_of(a, b, "minigrad", **params),
+    reference=lambda a, b, **params: _choose_of(a, b, "numpy", **params),
     dtypes=REAL,
     skips={"K18": "the numbers are for one shape"},
+    errors=[
+        ErrorSample(
+            f"{place} of two",
+            (np.ones(1), np.ones(1)),
+            ValueError,
+            "",
+            {"places": np.array([0, place])},
+        )
+        for place in (-1, 2)
+    ],
 )
 
 
-def _choose_of(a, b, mode, library):
+def _choose_of(a, b, library, mode="raise", places=None):
     import minigrad
 
     choose = {"minigrad": minigrad.choose, "numpy": np.choose}[library]
-    return choose(np.array([0, 1, 1 if mode == "raise" else 4]), [a, b], mode=mode)
+    if places is None:
+        places = np.array([0, 1, 1] if mode == "raise" else [-2, 5, 4])
+    return choose(places, [a, b], mode=mode)
 
 
 register_op(
@@ -98,19 +117,21 @@ register_op(
 )
 register_op(
     "piecewise",
-    of_several([(((3,),), {})], distinct),
-    call=lambda x: _pieces_of(x, "minigrad"),
-    reference=lambda x: _pieces_of(x, "numpy"),
+    of_several([(((3,),), {}), (((3,),), {"pieces": 2})], distinct),
+    call=lambda x, **params: _pieces_of(x, "minigrad", **params),
+    reference=lambda x, **params: _pieces_of(x, "numpy", **params),
     dtypes=("float64", "float32"),
     skips=_KEPT,
 )
 
 
-def _pieces_of(x, library):
+def _pieces_of(x, library, pieces=3):
+    """With two pieces the middle one of three entries is in none, and 0."""
     import minigrad
 
     piecewise = {"minigrad": minigrad.piecewise, "numpy": np.piecewise}[library]
-    return piecewise(x, [_MASK, ~_MASK & (np.arange(3) > 1)], [lambda x: x * x, 2.0, lambda x: -x])
+    pieces_of_three = [lambda x: x * x, 2.0, lambda x: -x]
+    return piecewise(x, [_MASK, ~_MASK & (np.arange(3) > 1)], pieces_of_three[:pieces])
 
 
 # -- PyTorch's --------------------------------------------------------------------------------
