@@ -78,10 +78,12 @@ def among_few_and_many(spec: OpSpec, context: Context, args: tuple) -> int:
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in _SAME]:
-        values = [
-            (np.resize(x, _MANY) * spread).astype(dtype) if is_smooth_array(x) and x.size else x
-            for x in args
-        ]
+        values = tuple(
+            [
+                (np.resize(x, _MANY) * spread).astype(dtype) if is_smooth_array(x) and x.size else x
+                for x in args
+            ]
+        )
         parts = [
             Function(
                 spec.call,
