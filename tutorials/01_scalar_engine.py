@@ -130,8 +130,8 @@ assert abs(moved / (2 * h) - a.grad) < 1e-9
 # adds them: $d(x \cdot x)/dx = x + x$.
 #
 # **Newest first.** When a value hands on its gradient, everything that used it must already have
-# handed *its* gradient to it. What used it was made later. So descending numbers are a safe order: no
-# sorting by arrows is needed.
+# handed *its* gradient to it. What used it was made later. So descending numbers are a safe order:
+# no sorting by arrows is needed.
 #
 # The obvious recursion needs no order at all: hand each contribution on as soon as it comes. It is
 # right too, but it walks every *path*, and there may be exponentially many of those:

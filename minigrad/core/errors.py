@@ -127,7 +127,7 @@ def call_text(op: Any, args: tuple, params: dict) -> str:
     names = _argument_names(op, args)
     parts = [f"{name}: {describe(x)}" for name, x in zip(names, args, strict=False)]
     parts += [f"{name}={describe(value)}" for name, value in params.items()]
-    return f"{op.name}({', '.join(parts)})"
+    return f"{op.called}({', '.join(parts)})"
 
 
 def _arrays_in(args: tuple) -> list:
@@ -172,6 +172,22 @@ def _listed_axes(error: Exception, params: dict) -> str:
     if not isinstance(error, TypeError) or not isinstance(axis, list):
         return ""
     return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
+
+
+def _unlike_lengths(error: Exception, args: tuple) -> str:
+    """A hint for shapes that do not broadcast: the axis, and the rule."""
+    if not str(error).startswith("operands could not be broadcast together"):
+        return ""
+    shapes = [np.shape(x)[::-1] for x in _arrays_in(args)]
+    for k in range(max(map(len, shapes), default=0)):
+        lengths = [*dict.fromkeys(shape[k] for shape in shapes if k < len(shape))]
+        if len({*lengths} - {1}) > 1:
+            named = " and ".join(map(str, lengths))
+            return (
+                f"; axes are compared from the last one on, and axis {-1 - k} is {named} long: "
+                "lengths must be equal, or 1. x[:, None] adds an axis of length 1"
+            )
+    return ""
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
@@ -300,7 +316,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         return error
     given = error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
-    hint = hint or _listed_axes(error, params)
+    hint = hint or _listed_axes(error, params) or _unlike_lengths(error, args)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")

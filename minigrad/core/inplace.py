@@ -129,6 +129,12 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
         x._data[index] = value
     except ValueError:
         if getattr(getattr(x._data, "flags", None), "writeable", True):
+            picked = np.shape(x._data[index])
+            if np.ndim(value) and not _fits(np.shape(value), picked):
+                raise ValueError(
+                    f"{what}: x, {describe(x)}, has shape {picked} at the index, and value, "
+                    f"{describe(value)}, does not broadcast to it"
+                ) from None
             raise
         raise ValueError(
             f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
@@ -136,6 +142,14 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
         ) from None
     versions.note_write(x._data, f"`{what}`")
     return x
+
+
+def _fits(shape: tuple, into: tuple) -> bool:
+    """Whether an array of this shape may be assigned to one of shape `into`."""
+    while len(shape) > len(into) and shape[0] == 1:
+        shape = shape[1:]  # NumPy drops leading axes of length 1 there
+    pairs = zip(shape[::-1], into[::-1])
+    return len(shape) <= len(into) and all(n in (1, m) for n, m in pairs)
 
 
 def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:

@@ -79,6 +79,7 @@ class Primitive(Extensible):
     ):
         self.forward = forward
         self.name = self.__name__ = name
+        self.called = name  # in errors: of an op that only another one calls, that one's name
         self.__doc__ = forward.__doc__
         self.arrays = tuple(arrays)
         self.arity = -1 if variadic else len(self.arrays)

@@ -384,6 +384,8 @@ def _as_gradient(x: Tensor, value: Any) -> Tensor:
             kind = type(value).__name__
             raise TypeError(f"x.grad = {describe(value)}, a {kind}: {gradients_of(x)}")
         value = wrap(array_module(value).array(value))
+    if value is x:
+        raise ValueError("x.grad = x: a tensor is not its own gradient; use x.detach().copy()")
     require_gradient(x, value)
     return value
 

@@ -85,6 +85,7 @@ from . import activation, loss, norm, shape
 from . import dropout as _dropout
 from . import embedding as _embedding
 from .inplace import dropout_with_inplace, takes_inplace
+from .linear import bilinear
 from .padding import padded
 from .similarity import cosine_similarity, normalize, pairwise_distance
 
@@ -116,9 +117,8 @@ __all__ = [
 relu, relu6, selu, silu, mish = map(takes_inplace, (op.relu, op.relu6, op.selu, op.silu, op.mish))
 elu, celu, leaky_relu = map(takes_inplace, (op.elu, op.celu, op.leaky_relu))
 hardtanh, hardswish, hardsigmoid = map(takes_inplace, (op.hardtanh, op.hardswish, op.hardsigmoid))
-dropout, dropout1d, dropout2d, alpha_dropout = map(
-    dropout_with_inplace, ("dropout", "dropout1d", "dropout2d", "alpha_dropout")
-)
+dropout, dropout1d, dropout2d = map(dropout_with_inplace, ("dropout", "dropout1d", "dropout2d"))
+alpha_dropout = dropout_with_inplace("alpha_dropout", trains=False)
 
 
 def dropout3d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -298,12 +298,6 @@ def local_response_norm(
 def channel_shuffle(x: Any, groups: int) -> Tensor:
     """Channels dealt out over the groups: nn.ChannelShuffle."""
     return shape.ChannelShuffle(groups)(array_like(x))
-
-
-def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
-    """y_k = Σ_ij a_i W_kij b_j + bias_k: nn.Bilinear."""
-    y = op.einsum("...i,kij,...j->...k", a, weight, b)
-    return y if bias is None else y + bias
 
 
 def embedding(

@@ -35,11 +35,14 @@ def takes_inplace(fn: Callable) -> Callable:
     return _public(run, fn.__name__)
 
 
-def dropout_with_inplace(name: str) -> Callable:
-    """The op of this name with PyTorch's order of arguments; `generator` is taken by name."""
+def dropout_with_inplace(name: str, trains: bool = True) -> Callable:
+    """The op of this name with PyTorch's order of arguments; `generator` is taken by name.
+
+    trains: the default of `training`, which is False for alpha_dropout alone.
+    """
 
     def run(
-        x: Any, p: float = 0.5, training: bool = True, inplace: bool = False, *,
+        x: Any, p: float = 0.5, training: bool = trains, inplace: bool = False, *,
         generator: np.random.Generator | None = None,
     ) -> Any:  # fmt: skip
         return getattr(op, name)(x, p, training, generator)

@@ -65,6 +65,18 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={bias}"
 
 
+def bilinear(a: Any, b: Any, weight: Any, bias: Any = None) -> Tensor:
+    """y_k = Σ_ij a_i W_kij b_j + bias_k: nn.Bilinear."""
+    inputs, expected = (np.shape(a)[-1:], np.shape(b)[-1:]), np.shape(weight)[1:]
+    if np.ndim(weight) != 3 or inputs != (expected[:1], expected[1:]):
+        raise ValueError(
+            "bilinear: a (..., n), b (..., m) and weight (k, n, m) must agree in n and m; got a "
+            f"{np.shape(a)}, b {np.shape(b)}, weight {np.shape(weight)}"
+        )
+    y = op.einsum("...i,kij,...j->...k", a, weight, b)
+    return y if bias is None else y + bias
+
+
 class Bilinear(Module):
     """y_k = Σ_ij a_i W_kij b_j + c_k ;  a (..., in1), b (..., in2), W (out, in1, in2)"""
 
@@ -90,8 +102,7 @@ class Bilinear(Module):
         draw_evenly(self.in1_features, self.weight, self.bias)
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
-        y = op.einsum("...i,kij,...j->...k", a, self.weight, b)
-        return y if self.bias is None else y + self.bias
+        return bilinear(a, b, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         return (

@@ -307,3 +307,11 @@ def test_as_tensor_of_a_tensor_casts_as_to_does_and_keeps_its_history():
     y = mg.as_tensor(x, dtype=mg.float32)
     (3 * y).sum().backward()
     assert y.dtype == np.float32 and x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_tensor_is_not_its_own_gradient():
+    x = mg.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match="not its own gradient"):
+        x.grad = x
+    x.grad = x.detach()
+    assert x.grad.tolist() == [1, 1]

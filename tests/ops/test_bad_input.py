@@ -113,6 +113,30 @@ CASES = [
     (lambda: linalg.matrix_norm(one((3, 3)), ord=3), ValueError, "ord=3; choose 'fro'"),
     (lambda: linalg.lu_solve(linalg.lu_factor(np.eye(3)), 1.0), ValueError,
      r"lu_solve: b must be .* n = 3, got \(\)"),
+    # shapes that do not fit, and the ops that others are made of under the names users call
+    (lambda: mg.tensor(one((2, 3))) + one(4), ValueError,
+     r"axis -1 is 3 and 4 long: lengths must be equal, or 1"),
+    (lambda: mg.where(one((2, 1, 3)) > 0, mg.tensor(one((5, 3))), one((4, 3))), ValueError,
+     "axis -2 is 1 and 5 and 4 long"),
+    (lambda: mg.concatenate([mg.tensor(one((2, 3))), one((3, 4))]), ValueError,
+     r"^concatenate\(arrays\[0\]: float64 \(2, 3\)"),
+    (lambda: mg.stack([mg.tensor(one(2)), one(3)]), ValueError, r"^stack\(arrays\[0\]"),
+    (lambda: linalg.svd(mg.tensor(one(3))), Singular, r"^svd\(x: float64 \(3,\)"),
+    (lambda: linalg.eigh(mg.tensor(one((2, 3)))), Singular, r"^eigh\(x: float64 \(2, 3\)"),
+    (lambda: mg.repeat(mg.tensor(one(3)), [1, 2]), ValueError,
+     r"repeat: repeats is one number, or one for each of the 3 elements of x \(3,\) along axis 0"),
+    (lambda: mg.tensor(one(3)).__setitem__(slice(2), one(3)), ValueError,
+     r"x\[index\] = value: x, float64 \(3,\), has shape \(2,\) at the index, and value"),
+    (lambda: mg.select(mg.tensor(one((2, 3))), 1, 2), TypeError, r"mg.take\(x, index, axis=axis\)"),
+    (lambda: mg.nn.Bilinear(2, 3, 4)(mg.tensor(one((5, 3))), one((5, 3))), ValueError,
+     r"bilinear: a .* got a \(5, 3\), b \(5, 3\), weight \(4, 2, 3\)"),
+    # values that mean nothing
+    (lambda: mg.embedding(np.array([0, -1]), mg.tensor(one((3, 2)))), IndexError,
+     "embedding: indices count from 0 to 2, got -1; for padding"),
+    (lambda: mg.layer_norm(mg.tensor(one((2, 3))), 3, eps=-1.0), ValueError,
+     "layer_norm: eps must be 0 or more, got -1.0"),
+    (lambda: mg.bce(mg.tensor([0.5]), np.array([2.0])), ValueError,
+     "bce: target must hold probabilities, from 0 to 1; got 2.0 to 2.0"),
 ]  # fmt: skip
 
 

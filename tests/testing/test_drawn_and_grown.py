@@ -149,3 +149,21 @@ def test_an_import_error_is_a_failure_where_the_package_is_there():
     assert "ImportError" in message(outcome_of("K3", lacking("numpy")))
     pytest.importorskip("scipy")
     assert "ImportError" in message(outcome_of("K3", lacking("scipy")))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_form_for_many_elements_of_one_dtype_is_as_right_as_that_for_few(dtype):
+    def sine(x):
+        y = np.sin(x)
+        return y * (1 + 1e-4 * (y > 0.9)) if x.size > 4096 and x.dtype == dtype else y
+
+    fields = {"kind": "elementwise", "dtypes": ("float64", "float32")}
+    rules = {"x": lambda g, x: g * np.cos(x)}
+    assert outcome_of("K25", np.sin, rules, values_near_one, **fields).status == "pass"
+    assert "among 32,777 elements" in message(
+        outcome_of("K25", sine, rules, values_near_one, reference=np.sin, **fields)
+    )
+
+
+def values_near_one(rng, dtype):
+    yield Sample("values", (np.array([0.4, 0.5, 0.8], dtype),))

@@ -48,7 +48,7 @@ boxcox1p = elementwise(
 
 def _inv_boxcox_dp(x: Any, p: Any) -> Any:
     """y d/dp log(1 + px)/p = y x² (t/(1 + t) − log(1 + t))/t², t = px, which cancels near 0."""
-    x = with_fractions(widen(x))
+    x, p = with_fractions(widen(x)), widen(p)
     t = x * p
     near = np.abs(t) < 0.5
     far = np.where(near, 1, t)

@@ -97,7 +97,12 @@ def extract(condition: Any, x: Any) -> Any:
 @composite(numpy=np.select)
 def select(condlist: Sequence, choicelist: Sequence, default: Any = 0) -> Any:
     """For each place the entry of the first choice whose condition is true there, else default."""
-    if len(condlist) != len(choicelist) or not condlist:
+    if not hasattr(condlist, "__len__") or not hasattr(choicelist, "__len__"):
+        raise TypeError(
+            "select: condlist and choicelist are lists of arrays, as np.select takes them; what "
+            "stands at one index along an axis is mg.take(x, index, axis=axis)"
+        )
+    if len(condlist) != len(choicelist) or not len(condlist):
         raise ValueError(
             f"select: needs as many conditions as choices, at least one; got {len(condlist)} and "
             f"{len(choicelist)}"

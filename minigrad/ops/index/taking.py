@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
+from ...backends.device import array_module, device_of
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_beside, array_like, axis_of
+from ...core.tensor import raw
+from ..axes import array_beside, array_like, axis_of, on_host
 from ..batching import behind, flat, full
 from .items import written
 from .scattering import add_along, add_at, along_key, take_along, write_at
@@ -133,9 +134,15 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
     """Rows of `weight` (n, d) by number: indices (…) → (…, d).
 
     gweight: g added up row by row. Row padding_idx is read like the others and gets no gradient.
-    ValueError where weight has no such row.
+    ValueError where weight has no such row. Indices do not count from the end: IndexError below 0,
+    since −1 is what other code pads with (not looked at on a GPU, where that would wait for it).
     """
     rows, count = op.take(weight, indices, axis=0), len(weight)
+    if device_of(raw(indices)) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
+        raise IndexError(
+            f"embedding: indices count from 0 to {count - 1}, got {np.min(on_host(indices))}; for "
+            "padding give a row of its own, padding_idx=0"
+        )
     if padding_idx is not None and not -count <= padding_idx < count:
         raise ValueError(f"padding_idx={padding_idx} is no row of weight, which has {count}")
     if padding_idx is None or not hasattr(rows, "detach"):

@@ -154,6 +154,9 @@ def svd_factors(x, *, full_matrices=False):
     return tuple(np.linalg.svd(finite(x), full_matrices=full_matrices))
 
 
+svd_factors.called = "svd"
+
+
 @svd_factors.vjp("x")
 def svd_factors_dx(g, y):
     (gu, gs, gvh), (u, s, vh) = g, y

@@ -113,6 +113,9 @@ def slogdet_parts(x):
     return tuple(np.linalg.slogdet(lapack(x)))
 
 
+slogdet_parts.called = "slogdet"
+
+
 @slogdet_parts.vjp("x")
 def slogdet_parts_dx(g, x, y):
     (g_sign, g_log), (sign, _) = g, y

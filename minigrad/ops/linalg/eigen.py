@@ -42,6 +42,9 @@ def eigh_pairs(x, *, UPLO: Any = "L"):
     return tuple(np.linalg.eigh(lapack(x), UPLO))
 
 
+eigh_pairs.called = "eigh"
+
+
 @eigh_pairs.vjp("x")
 def eigh_pairs_dx(g, y):
     (gw, gv), (w, v) = g, y
@@ -86,6 +89,9 @@ def eig_pairs(x):
     a matrix that has no basis of eigenvectors.
     """
     return tuple(np.linalg.eig(lapack(x)))
+
+
+eig_pairs.called = "eig"
 
 
 @eig_pairs.vjp("x")

@@ -67,6 +67,9 @@ def ctc_states(targets, input_lengths, target_lengths, *, shape, blank):
     return labels, frames, lengths
 
 
+ctc_states.called = "ctc_loss"
+
+
 def _lengths(name: str, given: Any, samples: int) -> Any:
     if given.dtype.kind not in "iu" and given.size:
         raise TypeError(f"{name} must hold integers, got {given.dtype}")

@@ -154,14 +154,17 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
     """
     x, target = _of_one_shape("bce", x, target)
     if device_of(raw(x)) == "cpu":  # elsewhere a look at x would wait for the device
-        seen = on_host(x)
-        low, high = (seen.min(), seen.max()) if seen.size else (0, 1)
-        # what is infinite or NaN makes a loss that is, as in every op
-        if not (low >= 0 and high <= 1) and np.isfinite([low, high]).all():
-            raise ValueError(
-                f"bce: x must hold probabilities, from 0 to 1; got {low} to {high}. "
-                "For logits there is bce_with_logits"
-            )
+        for argument, hint, seen in (
+            ("x", ". For logits there is bce_with_logits", on_host(x)),
+            ("target", "", on_host(target)),
+        ):
+            low, high = (seen.min(), seen.max()) if seen.size else (0, 1)
+            # what is infinite or NaN makes a loss that is, as in every op
+            if not (low >= 0 and high <= 1) and np.isfinite([low, high]).all():
+                raise ValueError(
+                    f"bce: {argument} must hold probabilities, from 0 to 1; got {low} to "
+                    f"{high}{hint}"
+                )
     y = bce_terms(x, target)
     return reduced("bce", y if weight is None else y * weight, reduction)
 

@@ -13,8 +13,11 @@ from ..axes import array_like
 from .standardize import standardize, statistic
 
 
-def _floating(name: str, x: Any) -> Any:
+def _floating(name: str, x: Any, eps: float | None) -> Any:
+    """x, and an error where it has no norm, or where eps would take var + eps below 0."""
     x = array_like(x)
+    if eps is not None and eps < 0:
+        raise ValueError(f"{name}: eps must be 0 or more, got {eps}")
     if not is_floating(x.dtype):
         raise TypeError(f"{name}: x must be a real floating array, got {describe(x)}")
     return x
@@ -63,7 +66,7 @@ def layer_norm(
     normalized_shape: the shape of these axes (an int: the last one), which weight and bias have.
     Ba et al., Layer normalization, 2016.
     """
-    x = _floating("layer_norm", x)
+    x = _floating("layer_norm", x, eps)
     axis = _trailing("layer_norm", x, normalized_shape, ("weight", weight), ("bias", bias))
     return standardize(x, weight, bias, axis=axis, eps=eps)
 
@@ -74,7 +77,7 @@ def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | Non
 
     Zhang and Sennrich, Root mean square layer normalization, 2019.
     """
-    x = _floating("rms_norm", x)
+    x = _floating("rms_norm", x, eps)
     axis = _trailing("rms_norm", x, normalized_shape, ("weight", weight))
     eps = float(finfo(x.dtype).eps) if eps is None else eps
     return standardize(x, weight, None, axis=axis, eps=eps, centre=False)
@@ -98,7 +101,7 @@ def batch_norm(
     are the running ones, constants. ValueError where training has one value a channel.
     Ioffe and Szegedy, Batch normalization, 2015.
     """
-    x = _floating("batch_norm", x)
+    x = _floating("batch_norm", x, eps)
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("batch_norm", x, ("weight", weight), ("bias", bias), *running)
     if not training:
@@ -151,7 +154,7 @@ def instance_norm(
     x (N, C, ...), weight and bias (C,). Running statistics move towards the average over the batch;
     with use_input_stats=False they are used, as in batch_norm. Ulyanov et al. 2016.
     """
-    x = _floating("instance_norm", x)
+    x = _floating("instance_norm", x, eps)
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("instance_norm", x, ("weight", weight), ("bias", bias), *running)
     if not use_input_stats:
@@ -175,7 +178,7 @@ def group_norm(
 
     x (N, C, ...), weight and bias (C,); num_groups must divide C. Wu and He 2018.
     """
-    x = _floating("group_norm", x)
+    x = _floating("group_norm", x, eps)
     weight, bias = _channels("group_norm", x, ("weight", weight), ("bias", bias))
     n, channels, *space = x.shape
     if num_groups < 1 or channels % num_groups:

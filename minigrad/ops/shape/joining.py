@@ -47,6 +47,7 @@ def stack_arrays_dx(g, axis, needs):
 
 concatenate_arrays.batch(joining)
 stack_arrays.batch(joining)
+concatenate_arrays.called, stack_arrays.called = "concatenate", "stack"
 
 
 @composite(numpy=np.concatenate)

@@ -92,6 +92,11 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     n = x.shape[axis]
     repeats = np.asarray(constant_array(repeats))
     if repeats.size != 1:
+        if repeats.shape != (n,):
+            raise ValueError(
+                f"repeat: repeats is one number, or one for each of the {n} elements of x "
+                f"{x.shape} along axis {axis}; got shape {repeats.shape}"
+            )
         places = module_of(x).asarray(np.repeat(np.arange(n), repeats))
         return op.take(x, places, axis=axis)
     times = int(repeats.item())

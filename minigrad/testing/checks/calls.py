@@ -2,10 +2,11 @@
 
 import numpy as np
 
+from ...ops.blocks import spans
 from ..case import Case, Context, differentiated, is_elementwise
 from ..compare import check_calls
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function
+from ..function import Function, is_smooth_array
 from ..numeric import normal, repeated
 from ..spec import OpSpec
 from .base import check
@@ -55,8 +56,57 @@ def k25(spec: OpSpec, context: Context) -> int:
     for expected, found in pairs:
         if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
-    return len(pairs)
+    return len(pairs) + among_few_and_many(spec, context, small)
 
 
 def _resized(args: tuple, n: int) -> tuple:
     return tuple(repeated(x, n) if isinstance(x, np.ndarray) else x for x in args)
+
+
+_MANY, _FEW = (1 << 15) + 9, 1000  # elements: ops have their large forms from 4,096 on
+_FACTORS = (1.0, 0.3, 2.5, -1.0)
+_SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart
+
+
+def among_few_and_many(spec: OpSpec, context: Context, args: tuple) -> int:
+    """A large array may have a form of its own, in float32 another than in float64: of many
+    different values near the sample's and their multiples, each one and its gradient is what it is
+    in an array of a thousand. Returns how many arrays were compared.
+    """
+    sample, rng = first_sample(spec, context), context.rng(spec.name, "K25 of many values")
+    factors = np.resize(np.repeat(_FACTORS, 7), _MANY)
+    spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
+    count = 0
+    for dtype in [dtype for dtype in spec.dtypes if dtype in _SAME]:
+        values = tuple(
+            [
+                (np.resize(x, _MANY) * spread).astype(dtype) if is_smooth_array(x) and x.size else x
+                for x in args
+            ]
+        )
+        parts = [
+            Function(
+                spec.call,
+                [x[span] if np.size(x) == _MANY else x for x in values],
+                sample.params,
+                differentiated(spec, values),
+            )
+            for span in (slice(None), *spans(_MANY, _FEW))
+        ]
+        found = []
+        for part in parts:
+            ys = part.value_or_refusal(part.xs)
+            if ys is None:
+                return count
+            found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
+        for many, *few in zip(*found, strict=True):
+            expected = np.concatenate(few)
+            near_zero = 4 * np.finfo(many.dtype).eps * np.nanmedian(np.abs(expected))
+            same = np.isclose(many, expected, rtol=_SAME[dtype], atol=near_zero, equal_nan=True)
+            if not same.all():
+                i = int(np.argmin(same))
+                raise GradcheckError(
+                    f"{dtype}: {many[i]!r} among {_MANY:,} elements, {expected[i]!r} among {_FEW}"
+                )
+            count += 1
+    return count

@@ -30,11 +30,36 @@ def between_kinks(**params):
     return samples
 
 
-def _same_shape(function):
-    def reference(x, target, reduction="mean", **params):
-        if x.shape != target.shape:
-            raise ValueError("shapes differ")
+def _with_weights(samples):
+    """The samples, and those of them with two arrays again with positive weights as a third."""
+
+    def weighted(rng, dtype):
+        for sample in samples(rng, dtype):
+            weight = rng.uniform(0.5, 2, sample.args[0].shape).astype(dtype)
+            yield replace(sample, name=f"{sample.name}, weighted", args=(*sample.args, weight))
+
+    return both(samples, weighted)
+
+
+def _weight_last(name):
+    """The loss with its weight as the third array, so that it has a gradient too."""
+
+    def call(x, target, weight=None, **params):
+        import minigrad
+
+        return getattr(minigrad, name)(x, target, weight=weight, **params)
+
+    return call
+
+
+def _same_shape(function, mean_by_weights=True):
+    def reference(x, target, weight=None, reduction="mean", **params):
+        _require_one_shape(x, target, *([] if weight is None else [weight]))
         y = function(x.astype(float), target.astype(float), **params)
+        if weight is not None:
+            y = y * weight
+            if mean_by_weights and reduction == "mean":
+                return np.asarray(y.sum() / weight.sum(dtype=float)).astype(x.dtype)
         return np.asarray(reduced(y, reduction)).astype(x.dtype)
 
     return reference
@@ -61,14 +86,16 @@ def _huber(x, target, delta=1.0):
 
 register_op(
     "mse",
-    over_reductions((3, 4), (3, 4)),
+    _with_weights(over_reductions((3, 4), (3, 4))),
+    call=_weight_last("mse"),
     reference=_same_shape(lambda x, t: (x - t) ** 2),
     dtypes=REAL,
     errors=[_broadcast("mse")],
 )
 register_op(
     "l1",
-    between_kinks(),
+    _with_weights(between_kinks()),
+    call=_weight_last("l1"),
     reference=_same_shape(lambda x, t: np.abs(x - t)),
     dtypes=REAL,
     errors=[_broadcast("l1")],
@@ -84,29 +111,11 @@ register_op(
         Point("at delta and beyond", (np.array([1.0, -3.0]),), [0.5, 2.5], (np.array([1.0, -1.0]),))
     ],
 )
-
-
-def _huber_loss(x, target, weight=None, *, delta=1.0, reduction="mean"):
-    _require_one_shape(x, target)
-    y = _huber(x.astype(float), target.astype(float), delta)
-    return np.asarray(reduced(y if weight is None else y * weight, reduction)).astype(x.dtype)
-
-
-def _call_huber(x, target, weight=None, **params):
-    return op.huber(x, target, weight=weight, **params)
-
-
-def _weighted_huber(rng, dtype):
-    yield from between_kinks(delta=0.5)(rng, dtype)
-    x, target = next(between_kinks()(rng, dtype)).args
-    yield Sample("weighted", (x, target, rng.uniform(0.5, 1.5, x.shape).astype(dtype)))
-
-
 register_op(
     "huber",
-    _weighted_huber,
-    call=_call_huber,
-    reference=_huber_loss,
+    _with_weights(between_kinks(delta=0.5)),
+    call=_weight_last("huber"),
+    reference=_same_shape(_huber, mean_by_weights=False),
     dtypes=REAL,
     errors=[
         _broadcast("huber"),
