@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...core.registry import op
 from ..spec import ErrorSample, Point, Sample, register_op
 from .activation import apart
 from .elements import both

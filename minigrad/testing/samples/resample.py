@@ -193,6 +193,13 @@ register_op(
             {"scale_factor": 2, "mode": "linear"},
         ),
         Point(
+            "beside an infinite entry",
+            (np.array([[[np.inf, 1.0]]]),),
+            [[[np.inf, np.inf, np.inf, 1.0]]],
+            ([[[2.0, 2.0]]],),
+            {"scale_factor": 2, "mode": "linear"},
+        ),
+        Point(
             "half as many entries, none passed over",
             (np.array([[[0.0, 0.0, 8.0, 0.0]]]),),
             [[[1.0 + 1 / 7, 3.0 + 3 / 7]]],
