@@ -51,7 +51,10 @@ def _written(x, places, count):
 
 def _read(x, places):
     y = np.take_along_axis(x, places, -1)
-    y[0, 0] = 0
+    for row, where in zip(y, places, strict=True):
+        for i, place in enumerate(where):
+            if place in where[i + 1 :]:
+                row[i] = 0
     return y
 
 
