@@ -13,6 +13,7 @@ import numpy as np
 
 from ..case import DOUBLE, Case, Context, differentiated
 from ..compare import check_direction, random_pair
+from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import normal
@@ -66,7 +67,23 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     rng = context.rng(spec.name, "K25", sample.name)
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
     require_value(spec, context, sample)
+    require_conduct(function, rng, sample.name)
     return agrees(spec, function, function.xs, rng, sample.name)
+
+
+def require_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
+    """Each gradient is the same where it is wanted alone, and where only some results are used:
+    rules may go another way then, which small samples do not go.
+    """
+    ys = function.value(function.xs)
+    vs = [_laid_like(v, y) for v, y in zip(normal(rng, ys), ys, strict=True)]
+    if len(function.xs) > 1:
+        alone, together = one_argument_alone(function, vs), function.vjp(function.xs, vs)
+        where = f"{what}: when no other argument needs a gradient"
+        require_same_gradients(function, alone, together, where)
+    for used, found, full in some_results(function, vs):
+        where = f"{what}: when no result but {[*used]} is used"
+        require_same_gradients(function, found, full, where)
 
 
 def require_value(spec: OpSpec, context: Context, sample: Sample) -> None:
