@@ -70,6 +70,7 @@ LARGE = [
     (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {"dilation": (1, 2)}),
     (((32, 3, 16, 16), (16, 3, 3, 2), (16,)), {"padding": ((0, 1), (1, 0)), "stride": (2, 1)}),
     (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),  # thin, as is the one before
+    (((64, 4, 9, 8), (16, 2, 2, 3)), {"groups": 2, "stride": (2, 1)}),  # which these refuse
     (((4, 16, 21, 20), (4, 16, 5, 7), (4,)), {"padding": (2, 3)}),  # direct, in two ways
     (((4, 4, 70, 70), (8, 2, 3, 3), (8,)), {"padding": 1, "groups": 2}),  # several blocks
     (((5, 8, 30, 31), (8, 8, 5, 5), (8,)), {"padding": 2, "dilation": (1, 2)}),
@@ -92,16 +93,17 @@ LARGE_3D = [
     # banded: tiles that reach over the end of rows, blocks of channels
     (((4, 20, 4, 7, 25), (20, 1, 3, 4, 5), (20,)),
      {"groups": 20, "padding": ((1, 0), (1, 2), (0, 0)), "dilation": (1, 2, 1)}),
-    (((5, 18, 6, 5, 44), (18, 1, 3, 2, 3)), {"groups": 18, "stride": (1, 1, 2)}),
+    (((3, 18, 3, 25, 36), (18, 1, 3, 2, 3)), {"groups": 18, "stride": (1, 1, 2)}),
 ]  # fmt: skip
 LARGE_TRANSPOSED = [
-    (((16, 16, 8, 7), (16, 16, 4, 4), (16,)), {"stride": 2, "padding": 1}),  # phases
-    (((32, 16, 5, 6), (16, 16, 4, 3)), {"stride": (2, 1), "padding": ((0, 1), (1, 0)),
+    (((16, 16, 8, 7), (16, 16, 4, 5), (16,)), {"stride": 2, "padding": 1}),  # phases
+    (((32, 16, 5, 6), (16, 16, 4, 3)), {"stride": (2, 1), "padding": ((1, 0), (1, 0)),
                                        "output_padding": (1, 0)}),
     (((32, 16, 8, 10), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (2, 1))}),  # Winograd's
     (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # scattered
     (((3, 8, 11, 12), (8, 3, 5, 4)), {"stride": (2, 3), "groups": 2, "padding": ((1, 0), (0, 2))}),
     (((16, 16, 7, 8), (16, 16, 2, 2), (16,)), {"stride": 2}),
+    (((16, 16, 7, 8), (16, 16, 2, 2)), {"stride": 2, "dilation": 2}),
     (((16, 16, 12, 11), (16, 1, 5, 5), (16,)), {"stride": 2, "padding": 2, "groups": 16}),
 ]  # fmt: skip
 
@@ -124,6 +126,7 @@ register_op(
             (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "valid"}),
             (((1, 2, 4, 5), (2, 2, 3, 3)), {"padding": ((0, 2), (1, 0))}),
             (((2, 5, 5), (3, 2, 3, 3), (3,)), {}),
+            (((1, 2, 4, 5), (2, 2, 2, 2)), {"padding": ((0, 3), (0, 0))}),  # windows of zeros alone
             (((1, 2, 9, 9), (2, 2, 2, 2)), {}),  # enough windows for a product per image
             (((0, 2, 4, 4), (3, 2, 3, 3)), {}),
         ]
@@ -320,6 +323,11 @@ register_op(
             (((2, 3, 3, 2), (3, 2, 3, 3), (2,)), {"stride": 2, "padding": 1}),
             (((1, 2, 3, 2), (2, 2, 3, 3)), {"stride": 2, "padding": 1, "output_padding": 1}),
             (((1, 4, 3, 2), (4, 1, 2, 3)), {"groups": 2, "dilation": 2}),
+            (
+                ((1, 2, 3, 3), (2, 2, 2, 2)),
+                {"stride": (1, 2), "dilation": 3, "output_padding": 2, "padding": ((0, 1), (1, 2))},
+            ),
+            (((1, 2, 3, 2), (2, 1, 2, 2)), {"stride": 2, "dilation": 3, "output_padding": (2, 0)}),
             (((2, 3, 3), (2, 3, 2, 2), (3,)), {}),
         ]
     ),
@@ -333,6 +341,12 @@ register_op(
             (np.ones((1, 3, 4, 4)), np.ones((2, 1, 3, 3))),
             ValueError,
             r"conv_transpose2d: with groups=1, x \(1, 3, 4, 4\) needs w of shape \(C, O/groups",
+        ),
+        ErrorSample(
+            "w of another dimension",
+            (np.ones((1, 2, 3, 3)), np.ones((2, 1, 3))),
+            ValueError,
+            r"conv_transpose2d: x must have 4 axes.*got x \(1, 2, 3, 3\), w \(2, 1, 3\)",
         ),
         ErrorSample(
             "output_padding as large as the stride",
