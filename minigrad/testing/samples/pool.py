@@ -291,6 +291,7 @@ register_op(
     skips={"K17": _BAD_SIZES},
 )
 register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
+DILATED_WINDOWS = WINDOWS[1]._replace(dilation=(2, 1))
 COUNTED = ((0, 1), (0, 0))  # of the padding of WINDOWS[1], what counts as places
 
 
@@ -308,7 +309,7 @@ register_op(
     "sum_pool",
     over(
         [((2, 4, 5), {"how": how}) for how in WINDOWS]
-        + [((2, 4, 5), {"how": WINDOWS[1], "divisor": COUNTED})]
+        + [((2, 4, 5), {"how": how, "divisor": COUNTED}) for how in (WINDOWS[1], DILATED_WINDOWS)]
     ),
     reference=_sums,
     dtypes=REAL,
