@@ -43,27 +43,33 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
             raise GradcheckError(
                 f"{what}: a zero cotangent gives {g[g != 0][0]!r} for {_name(function, i)}"
             )
-    _require(function, pull(vs), expected, f"{what}: in a second backward of the same call")
+    require_same_gradients(
+        function, pull(vs), expected, f"{what}: in a second backward of the same call"
+    )
     ones = [np.ones_like(v) for v in vs]  # the cotangent of a sum
     for scale, cotangents in ((4096.0, vs), (2.0**-12, vs), (2.0, ones)):  # exact, as powers of 2
         found = [g / scale for g in pull([scale * v for v in cotangents])]
         place = f"{what}: for a cotangent {scale:g} times as large"
-        _require(function, found, pull(cotangents), place)
+        require_same_gradients(function, found, pull(cotangents), place)
     for i, v in enumerate(vs):
         for name, other in layouts(v):
             found = pull([*vs[:i], other, *vs[i + 1 :]])
-            _require(function, found, expected, f"{what}: for a cotangent in memory {name}")
+            require_same_gradients(
+                function, found, expected, f"{what}: for a cotangent in memory {name}"
+            )
     for i, x in enumerate(xs):
         for name, other in layouts(x):
             found = function.vjp([*xs[:i], other, *xs[i + 1 :]], vs)
             place = f"{what}: for {_name(function, i)} in memory {name}"
-            _require(function, found, expected, place)
-    _require(function, one_argument_alone(function, vs), expected,
+            require_same_gradients(function, found, expected, place)
+    require_same_gradients(function, one_argument_alone(function, vs), expected,
              f"{what}: when no other argument needs a gradient")  # fmt: skip
-    _require(function, asked_for_alone(function, vs), expected,
+    require_same_gradients(function, asked_for_alone(function, vs), expected,
              f"{what}: when no other argument's gradient is asked for")  # fmt: skip
     for used, found, full in some_results(function, vs):
-        _require(function, found, full, f"{what}: when no result but {[*used]} is used")
+        require_same_gradients(
+            function, found, full, f"{what}: when no result but {[*used]} is used"
+        )
     _check_tied(function, rng, what)
 
 
@@ -163,7 +169,8 @@ def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None
             )
 
 
-def _require(function: Function, found: Arrays, expected: Arrays, what: str) -> None:
+def require_same_gradients(function: Function, found: Arrays, expected: Arrays, what: str) -> None:
+    """The gradients are the expected ones, to what gradcheck allows; which is not, and where."""
     for i, (g, exact) in enumerate(zip(found, expected, strict=True)):
         if not _near(g, exact, np.abs(exact)):
             k = int(np.argmax(np.where(g == exact, 0, np.abs(g - exact))))

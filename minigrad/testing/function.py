@@ -42,10 +42,14 @@ class Function:
 
     def call(self, xs: Sequence[Any]) -> list[Any]:
         """The floating results of fn with xs (arrays or tensors) in the differentiated places."""
+        return floating_results(self.fn(*self.args_with(xs), **self.params))
+
+    def args_with(self, xs: Sequence[Any]) -> tuple:
+        """All arguments, with xs in the differentiated places."""
         args = list(self.args)
         for position, x in zip(self.positions, xs, strict=True):
             args[position] = x
-        return floating_results(self.fn(*args, **self.params))
+        return tuple(args)
 
     def value(self, xs: Sequence[Any]) -> Arrays:
         """The results as arrays; nothing is recorded."""

@@ -132,6 +132,35 @@ def test_a_large_sample_that_the_op_refuses_is_a_failure():
     assert "at most 1,000" in message(outcome_of("K25", small_alone, right, rows, large=large))
 
 
+def squares_off(where):
+    """Σ x² of each row, a thousandth too much where `where(x)` says, and its true gradient."""
+
+    def op(x):
+        return sum_of_squares(x) * (1.001 if where(x) else 1)
+
+    return op, {"x": lambda g, x: g[..., None] * (2 * x) * (1.001 if where(x) else 1)}
+
+
+def test_a_wrong_value_at_a_large_size_is_wrong_though_its_gradient_is_right():
+    def large(rng, dtype):
+        yield Sample("large", (rng.standard_normal((30, 40)).astype(dtype),))
+
+    for size, fields in ((60_000, {}), (1_000, {"large": large})):
+        wrong, right = (squares_off(where) for where in (lambda x: x.size > size, lambda x: False))
+        assert outcome_of("K25", *wrong, rows, **fields).status == "pass"  # it is its own reference
+        fields["reference"] = sum_of_squares
+        assert outcome_of("K25", *right, rows, **fields).status == "pass"
+        assert "the reference gives" in message(outcome_of("K25", *wrong, rows, **fields))
+
+
+def test_k25_takes_no_reference_that_is_slow():
+    def slow(x):
+        return sum([sum_of_squares(x) for _ in range(10_000)]) / 10_000
+
+    wrong = squares_off(lambda x: x.size > 60_000)
+    assert outcome_of("K25", *wrong, rows, reference=slow).status == "pass"
+
+
 def lacking(package):
     def forward(x):
         raise ImportError(f"sin comes from {package}.special, which is not installed")

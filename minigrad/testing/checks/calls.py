@@ -8,10 +8,9 @@ from ..compare import check_calls
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, is_smooth_array
 from ..numeric import normal, repeated
-from ..spec import OpSpec
+from ..spec import OpSpec, Sample
 from .base import check
 from .grown import of_grown
-from .sizes import first_sample
 
 _STEP = 0.01  # how far the other call's arguments lie from the sample's
 _LARGE = (1 << 19) + 9  # elements: more than two blocks of ops/blocks.py, and no round number
@@ -36,7 +35,7 @@ def k25(spec: OpSpec, context: Context) -> int:
     """Sums of blocks, threads and buffers begin beyond some size; elements do not notice."""
     if not is_elementwise(spec):
         return of_grown(spec, context)
-    sample = first_sample(spec, context)
+    sample = largest_sample(spec, context)
     small = tuple(x.reshape(-1) if isinstance(x, np.ndarray) else x for x in sample.args)
     n = max(x.size for x in small if isinstance(x, np.ndarray))
     few, many = (
@@ -57,6 +56,15 @@ def k25(spec: OpSpec, context: Context) -> int:
         if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
     return len(pairs) + among_few_and_many(spec, context, small)
+
+
+def largest_sample(spec: OpSpec, context: Context) -> Sample:
+    """The sample with most elements: more than one, so that there are values of either sign."""
+    samples = context.samples(spec, spec.dtypes[0])
+    sizes = [[x.size for x in s.args if isinstance(x, np.ndarray)] for s in samples]
+    if not any(map(all, sizes)):
+        raise DoesNotApply("no sample whose arguments are arrays with elements")
+    return max(zip(samples, sizes, strict=True), key=lambda pair: all(pair[1]) and sum(pair[1]))[0]
 
 
 def _resized(args: tuple, n: int) -> tuple:

@@ -1,4 +1,8 @@
-"""K25 of ops that are not elementwise: right for large arguments too, by finite differences."""
+"""K25 of ops that are not elementwise: right for large arguments too.
+
+Gradients by finite differences, and values by the reference: of a wrong value the gradient may be
+the right one.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,12 +11,14 @@ from time import thread_time
 
 import numpy as np
 
-from ..case import DOUBLE, Context, differentiated
+from ..case import DOUBLE, Case, Context, differentiated
 from ..compare import check_direction, random_pair
+from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import normal
 from ..spec import OpSpec, Sample
+from .forward import k1
 from .pushed import require_modes_agree
 from .sizes import resized
 
@@ -60,7 +66,44 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
     rng = context.rng(spec.name, "K25", sample.name)
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
+    require_conduct(function, rng, sample.name)
+    require_value(spec, context, sample)
     return agrees(spec, function, function.xs, rng, sample.name)
+
+
+def require_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
+    """Each gradient is the same where it is wanted alone, and where only some results are used:
+    rules may go another way then, which small samples do not go.
+    """
+    ys = function.value(function.xs)
+    vs = [_laid_like(v, y) for v, y in zip(normal(rng, ys), ys, strict=True)]
+    _spoil(function, [*ys, *function.vjp(function.xs, vs)])
+    del ys
+    if len(function.xs) > 1:
+        alone, together = one_argument_alone(function, vs), function.vjp(function.xs, vs)
+        where = f"{what}: when no other argument needs a gradient"
+        require_same_gradients(function, alone, together, where)
+    for used, found, full in some_results(function, vs):
+        where = f"{what}: when no result but {[*used]} is used"
+        require_same_gradients(function, found, full, where)
+
+
+def require_value(spec: OpSpec, context: Context, sample: Sample) -> None:
+    """The op's value is the reference's at this size too, if there is a reference."""
+    if spec.reference is not None and "K1" not in spec.skips:
+        try:
+            k1(Case(spec, sample, context))
+        except GradcheckError as error:
+            raise GradcheckError(f"{sample.name}: {error}") from error
+
+
+def _spoil(function: Function, results: Arrays) -> None:
+    """Fill them with NaN: the next call may be given their memory, and what it leaves unwritten
+    there must not be right because it was.
+    """
+    for y in results:
+        if y.flags.writeable and not any(np.may_share_memory(y, x) for x in function.xs):
+            y.fill(np.nan)
 
 
 def _at_size(
@@ -72,7 +115,13 @@ def _at_size(
     shapes = growth.shapes_for(elements)
     function = grown(spec, sample, shapes)
     rng, what = context.rng(spec.name, "K25", shapes), f"sizes {shapes}"
-    return any(agrees(spec, function, xs, rng, what) for xs in values(function, rng))
+    for xs in values(function, rng):
+        if agrees(spec, function, xs, rng, what):
+            if is_reference_affordable(spec, sample, growth, elements):
+                args = function.args_with(xs)
+                require_value(spec, context, Sample(what, args, sample.params))
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -147,6 +196,21 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -
     return True
 
 
+def is_reference_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
+    """The same of the reference, which may be slow and refuse what the op takes."""
+    size = max(np.size(x) for x in sample.args)
+    while spec.reference is not None and (size := _RUNG * size) < elements:
+        args = resized(sample, growth.shapes_for(size))
+        start = thread_time()
+        try:
+            spec.reference(*args, **sample.params)
+        except Exception:
+            return False
+        if thread_time() - start > _LONGEST:
+            return False
+    return spec.reference is not None
+
+
 def values(function: Function, rng: np.random.Generator) -> Iterator[Arrays]:
     """Arguments whose elements differ: repeated values moved a little, then at equal distances.
 
@@ -165,6 +229,13 @@ def _in_range(y: np.ndarray) -> bool:
     return bool(((size < 1e100) & ((size > 1e-100) | (size == 0))).all())
 
 
+def _laid_like(v: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """v in the memory order of y, as cotangents that come from elementwise ops are."""
+    laid = np.empty_like(y)
+    laid[...] = v
+    return laid
+
+
 def agrees(
     spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str
 ) -> bool:
@@ -178,6 +249,7 @@ def agrees(
         us, vs = random_pair(function, xs, rng)
         if not us or not vs:
             return False
+        vs = [_laid_like(v, y) for v, y in zip(vs, ys, strict=True)]
         before = [x.tobytes() for x in (*xs, *vs)]
         check_direction(function, xs, [_NEAR * u for u in us], vs, what)
         require_modes_agree(spec, function, xs, us, vs, what)

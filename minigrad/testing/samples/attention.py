@@ -4,7 +4,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ...core.registry import op
-from ...ops.attention.drops import kept
+from ...ops.attention.drops import GOLDEN
 from ...ops.attention.words import dropped, probabilities, transposed, visible
 from ...ops.axes import module_of
 from ..spec import ErrorSample, Point, Sample, register_op
@@ -40,14 +40,25 @@ def _probabilities(s):
     return e / (total + (total == 0))
 
 
+def _mixed(z):
+    """SplitMix64's mixing, in Python's integers."""
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+def _is_kept(seed, row, column, p):
+    start = _mixed((seed + (row + 1) * GOLDEN) % 2**64)
+    return _mixed((start + (column + 1) * GOLDEN) % 2**64) >= min(round(p * 2**64), 2**64 - 1)
+
+
 def _factors(seeds, shape, p):
-    """What dropout multiplies the weights by: kept or not is read off one place after the other."""
+    """What dropout multiplies the weights by."""
     if seeds is None:
         return 1.0
     m = np.zeros((*seeds.shape[:-2], *shape[-2:]))
-    for i in np.ndindex(*m.shape[-2:]):
-        one = [slice(n, n + 1) for n in i]
-        m[(..., *i)] = kept(seeds, *one, p)[..., 0, 0] / (1 - p)
+    for i in np.ndindex(m.shape):
+        m[i] = _is_kept(int(seeds[(*i[:-2], 0, 0)]), *i[-2:], p) and 1 / (1 - p)
     return m
 
 
@@ -155,6 +166,9 @@ NOTHING_TAKEN = {
 }
 
 
+NO_KEY = (np.ones((5, 4)), np.ones((0, 4)), np.ones((0, 3)))
+
+
 def _blocked(q, k, v, mask=None, seeds=None, **params):
     _require(q, k, v)
     return _attention(q, k, v, mask, seeds, **params)
@@ -165,7 +179,10 @@ register_op(
     _with_added_mask(BLOCKED),
     reference=_blocked,
     dtypes=REAL,
-    points=[Point("no key may be taken", params={**HOW, "block_size": 4}, **NOTHING_TAKEN)],
+    points=[
+        Point("no key may be taken", params={**HOW, "block_size": 4}, **NOTHING_TAKEN),
+        Point("no key", NO_KEY, np.zeros((5, 3)), tuple([np.zeros(x.shape) for x in NO_KEY]), HOW),
+    ],
 )
 register_op(
     "attention_grads",
@@ -181,8 +198,10 @@ register_op(
 
 register_op(
     "attention_kept",
-    of_several([((np.array([[[3]], [[9]]]),), {"queries": 3, "keys": 4, "p": 0.3})]),
-    reference=lambda seeds, queries, keys, p: _factors(seeds, (queries, keys), p) != 0,
+    of_several(
+        [((np.array([[[3]], [[9]]]),), {"queries": 3, "keys": 4, "p": p}) for p in (0.3, 1.0)]
+    ),
+    reference=lambda seeds, queries, keys, p: _factors(seeds, (queries, keys), p) > 0,
     dtypes=("float64",),
     differentiable=False,
     skips={"K17": "seeds are one number for each matrix"},
@@ -209,6 +228,7 @@ def _public(rng, dtype):
             ((*LED, (5, 6)), {}),
             ((*LED, (1, 6)), {"block_size": 2}),
             (LED, {"is_causal": True, "block_size": 2}),
+            (((3, 2), (3, 2, 4, 2), (3, 2, 4, 3)), {"block_size": 4}),
             (((0, 4), (6, 4), (6, 3)), {}),
             (SMALL, {}),
             (SMALL, {"block_size": 1}),
@@ -246,6 +266,7 @@ register_op(
     ],
     errors=[
         _wrong("dropout", "dropout_p is a probability, from 0 to 1; got 1.5", dropout_p=1.5),
+        _wrong("block_size", "block_size must be an int ≥ 1, or None; got 0", block_size=0),
         _wrong("features", r"same number of features; got q \(5, 4\), k \(6, 3\)", k=(6, 3)),
         _wrong("lengths", r"k and v must have the same length.*v \(7, 3\)", v=(7, 3)),
         _wrong("lead", "leading axes must broadcast", q=(2, 5, 4), k=(3, 6, 4)),
@@ -356,12 +377,16 @@ register_op(
             (((2, 3, 6),), {"interleaved": True}),
             (((3, 2),), {"positions": np.array([4, 0, 7]), "base": 100.0}),
             (((2, 4),), _TURNS),
+            (((2, 3, 4),), {"positions": np.array([[4, 0, 7], [1, 2, 3]])}),
+            (((2, 3, 4),), {"positions": np.array([[4], [1]])}),
         ]
     ),
     reference=_rotary,
     dtypes=REAL,
     errors=[
         ErrorSample("odd", (np.ones((2, 3)),), ValueError, r"even d.*float64 \(2, 3\)"),
+        ErrorSample("positions", (np.ones((3, 4)),), ValueError,
+                    r"positions \(2,\) must broadcast against x's", {"positions": np.arange(2)}),
         ErrorSample("cos alone", (np.ones((2, 4)),), ValueError, "both cos and sin",
                     {"cos": np.ones((2, 2))}),
         ErrorSample("cos", (np.ones((2, 4)),), ValueError, r"each pair of features, 2 of x",

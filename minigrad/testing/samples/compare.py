@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..spec import Sample, register_op
+from ..spec import Point, Sample, register_op
 from .elements import NUMBERS, REAL, TWO, between_halves, unary
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -44,7 +44,10 @@ for name in ("isfinite", "isinf", "isnan"):
     register_op(name, unary(), reference=getattr(np, name), dtypes=NUMBERS)
 register_op("signbit", unary(), reference=np.signbit, dtypes=REAL)
 register_op("nextafter", few_values, reference=np.nextafter)
-register_op("isclose", few_values, reference=np.isclose)
+register_op(
+    "isclose", few_values, reference=np.isclose,
+    points=[Point("a share of the second", (1.0, 1.1), True, params={"rtol": 0.095, "atol": 0.0})],
+)  # fmt: skip
 
 
 def _as_array(truth):

@@ -63,15 +63,17 @@ WINDOWS = [
     Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
 ]
 
-# Sizes from which convolutions take other forms (ops/conv/): each is taken by one of these.
+# Sizes from which convolutions take other forms (ops/conv/), none of which has two axes alike.
 LARGE = [
     (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
-    (((8, 16, 16, 15), (16, 16, 3, 3)), {"padding": (1, 0)}),
+    (((8, 16, 18, 17), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (0, 2))}),
     (((16, 16, 12, 11), (24, 16, 1, 1), (24,)), {}),  # pointwise
     (((16, 16, 13, 12), (16, 16, 3, 3), (16,)), {"stride": 2, "padding": 1}),  # gathered
-    (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {}),
-    (((64, 3, 14, 15), (16, 3, 3, 3), (16,)), {"padding": 1}),  # thin
-    (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),
+    (((16, 16, 9, 10), (20, 16, 3, 2)), {"stride": (1, 2), "padding": ((2, 0), (0, 1))}),
+    (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {"dilation": (1, 2)}),
+    (((32, 3, 16, 16), (16, 3, 3, 2), (16,)), {"padding": ((0, 1), (1, 0)), "stride": (2, 1)}),
+    (((16, 3, 40, 41), (16, 3, 5, 5)), {"padding": 2}),  # thin, as is the one before
+    (((64, 4, 9, 8), (16, 2, 2, 3)), {"groups": 2, "stride": (2, 1)}),  # which these refuse
     (((4, 16, 21, 20), (4, 16, 5, 7), (4,)), {"padding": (2, 3)}),  # direct, in two ways
     (((4, 4, 70, 70), (8, 2, 3, 3), (8,)), {"padding": 1, "groups": 2}),  # several blocks
     (((5, 8, 30, 31), (8, 8, 5, 5), (8,)), {"padding": 2, "dilation": (1, 2)}),
@@ -80,13 +82,33 @@ LARGE = [
     (((8, 8, 29, 30), (8, 1, 5, 5), (8,)), {"padding": 2, "groups": 8, "stride": 2}),
     (((16, 16, 36, 37), (16, 1, 3, 3), (16,)), {"padding": 1, "groups": 16}),  # shifted, in blocks
 ]
-LARGE_TRANSPOSED = [
-    (((16, 16, 8, 7), (16, 16, 4, 4), (16,)), {"stride": 2, "padding": 1}),  # phases
-    (((16, 16, 8, 8), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
-    (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # scattered
-    (((16, 16, 7, 8), (16, 16, 2, 2), (16,)), {"stride": 2}),
-    (((16, 16, 12, 11), (16, 1, 5, 5), (16,)), {"stride": 2, "padding": 2, "groups": 16}),
+LARGE_1D = [
+    (((64, 3, 70), (16, 3, 5), (16,)), {"padding": ((1, 2),)}),  # thin
+    (((16, 16, 80), (24, 16, 4), (24,)), {"stride": 3, "padding": ((1, 2),)}),  # gathered
+    (((3, 8, 200), (8, 4, 7), (8,)), {"padding": 3, "dilation": 2, "groups": 2}),  # direct
 ]
+LARGE_3D = [
+    (((4, 16, 8, 7, 8), (16, 16, 3, 3, 3), (16,)), {"padding": 1}),  # Winograd's
+    (((16, 16, 4, 5, 6), (16, 16, 3, 3, 3)), {"padding": ((1, 0), (0, 1), (1, 2))}),
+    (((16, 16, 5, 6, 7), (20, 16, 2, 3, 2), (20,)), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),
+    (((32, 3, 6, 5, 7), (16, 3, 2, 3, 2), (16,)), {"stride": (2, 1, 1), "padding": (1, 0, 1)}),
+    (((2, 8, 5, 6, 7), (4, 4, 3, 2, 4), (4,)), {"groups": 2, "padding": (1, 0, 2)}),  # direct
+    # banded: tiles that reach over the end of rows, blocks of channels
+    (((4, 20, 4, 7, 25), (20, 1, 3, 4, 5), (20,)),
+     {"groups": 20, "padding": ((1, 0), (1, 2), (0, 0)), "dilation": (1, 2, 1)}),
+    (((3, 18, 3, 25, 36), (18, 1, 3, 2, 3)), {"groups": 18, "stride": (1, 1, 2)}),
+]  # fmt: skip
+LARGE_TRANSPOSED = [
+    (((16, 16, 8, 7), (16, 16, 4, 5), (16,)), {"stride": 2, "padding": 1}),  # phases
+    (((32, 16, 5, 6), (16, 16, 4, 3)), {"stride": (2, 1), "padding": ((1, 0), (1, 0)),
+                                       "output_padding": (1, 0)}),
+    (((32, 16, 8, 10), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (2, 1))}),  # Winograd's
+    (((4, 32, 14, 15), (32, 8, 4, 4)), {"stride": 2, "padding": 1}),  # scattered
+    (((3, 8, 11, 12), (8, 3, 5, 4)), {"stride": (2, 3), "groups": 2, "padding": ((1, 0), (0, 2))}),
+    (((16, 16, 7, 8), (16, 16, 2, 2), (16,)), {"stride": 2}),
+    (((16, 16, 7, 8), (16, 16, 2, 2)), {"stride": 2, "dilation": 2}),
+    (((16, 16, 12, 11), (16, 1, 5, 5), (16,)), {"stride": 2, "padding": 2, "groups": 16}),
+]  # fmt: skip
 
 # -- what users call -------------------------------------------------------------------------
 
@@ -107,6 +129,7 @@ register_op(
             (((2, 2, 4, 5), (2, 2, 2, 3)), {"padding": "valid"}),
             (((1, 2, 4, 5), (2, 2, 3, 3)), {"padding": ((0, 2), (1, 0))}),
             (((2, 5, 5), (3, 2, 3, 3), (3,)), {}),
+            (((1, 2, 4, 5), (2, 2, 2, 2)), {"padding": ((0, 3), (0, 0))}),  # windows of zeros alone
             (((1, 2, 9, 9), (2, 2, 2, 2)), {}),  # enough windows for a product per image
             (((0, 2, 4, 4), (3, 2, 3, 3)), {}),
         ]
@@ -175,6 +198,7 @@ register_op(
             (((3, 8), (2, 3, 2), (2,)), {"dilation": 2}),
         ]
     ),
+    large=in_both_orders(LARGE_1D),
     reference=_public(1),
     dtypes=COMPLEX,
 )
@@ -188,9 +212,7 @@ register_op(
             (((1, 1, 3, 4, 3), (1, 1, 2, 2, 1)), {"dilation": (2, 3, 1)}),
         ]
     ),
-    large=in_both_orders(
-        [(((4, 16, 8, 7, 8), (16, 16, 3, 3, 3), (16,)), {"padding": 1})]  # Winograd's
-    ),
+    large=in_both_orders(LARGE_3D),
     reference=_public(3),
     dtypes=COMPLEX,
 )
@@ -205,6 +227,9 @@ def _in_dtype(function):
     return reference
 
 
+_ZEROS = (
+    "windows of padded results hold zeros, which make NaN of inf, where the reference adds nothing"
+)
 _BAD_SIZES = "the shapes of a primitive are checked by conv1d, conv2d, conv3d, which users call"
 register_op(
     "conv",
@@ -223,13 +248,20 @@ register_op(
 
 
 def _conv_dx(a, w, *, size, how, groups=1):
-    """The transpose of `_conv`, by applying it to every unit image."""
-    channels = w.shape[1] * groups
-    units = np.eye(channels * int(np.prod(size))).reshape((-1, channels, *size))
-    responses = _conv(units, w, how=how, groups=groups)
-    return np.tensordot(a, responses, (range(1, a.ndim), range(1, a.ndim))).reshape(
-        (len(a), channels, *size)
-    )
+    """The transpose of `_conv`: what each place of the kernel sends to which places of y."""
+    a = a.reshape((len(a), groups, -1, *a.shape[2:]))
+    w = w.reshape((groups, -1, *w.shape[1:]))
+    padded = [n + sum(p) for n, p in zip(size, how.padding)]
+    y = np.zeros((len(a), groups, w.shape[2], *padded), np.result_type(a, w))
+    out = a.shape[3:]
+    for place in np.ndindex(*how.kernel):
+        spans = [
+            slice(d * k, d * k + s * (n - 1) + 1, s)
+            for k, d, s, n in zip(place, how.dilation, how.stride, out)
+        ]
+        y[(..., *spans)] += np.einsum("ngo...,goc->ngc...", a, w[(..., *place)])
+    inside = [slice(p[0], p[0] + n) for n, p in zip(size, how.padding)]
+    return y[(..., *inside)].reshape((len(a), -1, *size))
 
 
 register_op(
@@ -244,7 +276,7 @@ register_op(
     ),
     reference=_in_dtype(_conv_dx),
     dtypes=COMPLEX,
-    skips={"K17": _BAD_SIZES, "K12": "the reference's matrix has zeros that make NaN of inf"},
+    skips={"K17": _BAD_SIZES, "K12": _ZEROS},
 )
 register_op(
     "conv_dw",
@@ -271,6 +303,8 @@ def _transpose(dims):
             return reference(x[None], w, b, *args)[0]
         if x.shape[1] != w.shape[0] or b is not None and b.shape != (w.shape[1] * groups,):
             raise ValueError("channels differ")
+        if x.ndim != dims + 2:
+            raise ValueError("axes")
         how = windows("reference", w.shape[2:], stride, padding, dilation)
         more = np.broadcast_to(output_padding, dims)
         size = tuple(
@@ -284,7 +318,6 @@ def _transpose(dims):
     return reference
 
 
-_DENSE = "the reference's matrix has zeros that make NaN of inf"
 register_op(
     "conv_transpose2d",
     of_several(
@@ -293,19 +326,30 @@ register_op(
             (((2, 3, 3, 2), (3, 2, 3, 3), (2,)), {"stride": 2, "padding": 1}),
             (((1, 2, 3, 2), (2, 2, 3, 3)), {"stride": 2, "padding": 1, "output_padding": 1}),
             (((1, 4, 3, 2), (4, 1, 2, 3)), {"groups": 2, "dilation": 2}),
+            (
+                ((1, 2, 3, 3), (2, 2, 2, 2)),
+                {"stride": (1, 2), "dilation": 3, "output_padding": 2, "padding": ((0, 1), (1, 2))},
+            ),
+            (((1, 2, 3, 2), (2, 1, 2, 2)), {"stride": 2, "dilation": 3, "output_padding": (2, 0)}),
             (((2, 3, 3), (2, 3, 2, 2), (3,)), {}),
         ]
     ),
     large=in_both_orders(LARGE_TRANSPOSED),
     reference=_transpose(2),
     dtypes=COMPLEX,
-    skips={"K12": _DENSE},
+    skips={"K12": _ZEROS},
     errors=[
         ErrorSample(
             "channels differ",
             (np.ones((1, 3, 4, 4)), np.ones((2, 1, 3, 3))),
             ValueError,
             r"conv_transpose2d: with groups=1, x \(1, 3, 4, 4\) needs w of shape \(C, O/groups",
+        ),
+        ErrorSample(
+            "w of another dimension",
+            (np.ones((1, 2, 3, 3)), np.ones((2, 1, 3))),
+            ValueError,
+            r"conv_transpose2d: x must have 4 axes.*got x \(1, 2, 3, 3\), w \(2, 1, 3\)",
         ),
         ErrorSample(
             "output_padding as large as the stride",
@@ -332,8 +376,10 @@ register_op(
             (((1, 2, 3), (2, 1, 2)), {"dilation": 3}),
         ]
     ),
+    large=in_both_orders(
+        [(((16, 16, 40), (16, 16, 4), (16,)), {"stride": 2, "padding": 1})]  # phases
+    ),
     reference=_transpose(1),
-    skips={"K12": _DENSE},
 )
 register_op(
     "conv_transpose3d",
@@ -348,6 +394,12 @@ register_op(
             (((1, 1, 1, 2, 2), (1, 1, 1, 2, 2)), {"dilation": (1, 3, 2)}),
         ]
     ),
+    large=in_both_orders(
+        [  # phases; scattered
+            (((16, 16, 3, 4, 5), (16, 16, 4, 3, 2)), {"stride": (2, 1, 2), "padding": (1, 0, 0)}),
+            (((2, 4, 4, 5, 6), (4, 3, 4, 3, 5)), {"stride": (3, 2, 2), "groups": 2, "padding": 1}),
+        ]
+    ),
     reference=_transpose(3),
-    skips={"K12": _DENSE},
+    skips={"K12": _ZEROS},
 )

@@ -55,18 +55,19 @@ def of_several(forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = n
     return _samples(list(forms), make)
 
 
-def places_first(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
-    """`normal`, of four axes and more as images lie whose places come first in memory."""
-    x = normal(rng, dtype, shape)
-    if x.ndim < 4:
-        return x
-    order = (*range(2, x.ndim), 0, 1)
-    return np.ascontiguousarray(x.transpose(order)).transpose((-2, -1, *range(x.ndim - 2)))
-
-
-def in_both_orders(forms: Iterable[tuple[tuple, dict[str, Any]]]) -> Callable:
+def in_both_orders(
+    forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = normal
+) -> Callable:
     """Samples whose images lie in rows, and whose places come first in memory."""
-    rows, turned = (of_several(forms, make) for make in (normal, places_first))
+
+    def places_first(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
+        x = make(rng, dtype, shape)
+        if x.ndim < 3:
+            return x
+        order = (*range(2, x.ndim), 0, 1)
+        return np.ascontiguousarray(x.transpose(order)).transpose((-2, -1, *range(x.ndim - 2)))
+
+    rows, turned = (of_several(forms, how) for how in (make, places_first))
 
     def samples(rng: np.random.Generator, dtype: Any) -> Iterator[Sample]:
         yield from rows(rng, dtype)

@@ -162,6 +162,7 @@ register_op(
         unary(-2, 0.8, above=(0.5, 2.0), below=(1.5,)),
         unary(-2, 2, above=(-2.0,), below=(1.5,)),
         beside((3, 9), above=(1.0,), below=(2.0,)),
+        beside((-2, 2), above=(2.5,), below=(1.5,)),  # eˣ times a polynomial
     ),
     reference=_hypergeometric,
     dtypes=REAL,

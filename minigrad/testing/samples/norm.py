@@ -85,18 +85,59 @@ BARE = [((shape,), {"axis": axis, **HOW}) for shape, _, axis in FORMS[:4]]
 RMS = [((x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
 
 # Images of batch_norm in one block and in several, and rows of layer_norm in several.
-LARGE = [
+CHANNELS = ((16, 32, 36, 37), (32, 1, 1), (0, 2, 3))
+ROWS = ((700, 800), (800,), (1,))
+LARGE = [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)] + [
     (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
-    (((16, 32, 36, 37), (32, 1, 1), (32, 1, 1)), {"axis": (0, 2, 3), **HOW}),
-    (((700, 800), (800,), (800,)), {"axis": (1,), **HOW}),
+    (((16, 16, 24, 25), (16, 1, 1)), {"axis": (0, 2, 3), "centre": False, **HOW}),
+    # a weight for each place of a mean, a bias for each mean
+    (((64, 50, 120), (50, 1), (64, 1, 1)), {"axis": (1,), **HOW}),
 ]
+
+
+def far_from_zero(rng, dtype, shape):
+    """`normal`, but one channel's values lie around 10⁶, those of the others around 0: too far for
+    finite differences, and for values but by the form that takes the mean away first.
+    """
+    x = normal(rng, dtype, shape)
+    if x.ndim == 4:
+        x[:, 1] += 1e6
+    return x
+
+
+def _large(rng, dtype):
+    yield from in_both_orders(LARGE)(rng, dtype)
+    for sample in in_both_orders(LARGE[2:4], far_from_zero)(rng, dtype):
+        yield Sample(f"far from 0, {sample.name}", sample.args, sample.params)
+
+
+X = np.ones((2, 4))
+
+
+def _refused(name, args, match, **params):
+    return ErrorSample(name, args, ValueError, match, {"axis": (1,), **HOW, **params})
+
+
+NO_AXIS = r"axis=\(0, 2\) names an axis that x \(2, 4\) does not have"
+UNLIKE = r"weight \(3,\) must broadcast against x \(2, 4\)"
+TWO_SHAPES = r"a \(2, 3\) and x \(2, 4\) must have the same shape"
 
 register_op(
     "standardize",
-    of_several([((x, w, w), {"axis": axis, **HOW}) for x, w, axis in FORMS] + BARE + RMS),
-    large=in_both_orders(LARGE),
+    of_several(
+        [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in FORMS]
+        + BARE
+        + RMS
+        + [(((4, 3), (4, 1), (3,)), {"axis": (0,), **HOW})]  # a weight and a bias unlike each other
+        + [(((4, 3), None, (4, 1)), {"axis": (0,), **HOW})]
+    ),
+    large=_large,
     reference=_standardize,
     dtypes=REAL,
+    errors=[
+        _refused("weight", (X, np.ones(3)), UNLIKE),
+        _refused("axis", (X,), NO_AXIS, axis=(0, 2)),
+    ],
     points=[
         Point(
             "a constant row is 0, and so is its gradient for cotangents all alike",
@@ -114,9 +155,14 @@ register_op(
         + [((x, x), {"axis": axis, **HOW}) for x, _, axis in FORMS[:4]]
         + [((x, x, w), {"axis": axis, "centre": False, **HOW}) for x, w, axis in FORMS[:2]]
     ),
+    large=of_several([((x, x, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)]),
     call=_call_dx,
     reference=_standardize_dx,
     dtypes=REAL,
+    errors=[
+        _refused("weight", (X, X, np.ones(3)), UNLIKE),
+        _refused("two shapes", (np.ones((2, 3)), X), TWO_SHAPES),
+    ],
 )
 register_op(
     "standardize_dw",
@@ -124,9 +170,16 @@ register_op(
         [((x, x), {"axis": axis, "shape": w, **HOW}) for x, w, axis in FORMS]
         + [((x, x), {"axis": a, "shape": w, "centre": False, **HOW}) for x, w, a in FORMS[:2]]
     ),
+    large=of_several(
+        [((x, x), {"axis": axis, "shape": w, **HOW}) for x, w, axis in (CHANNELS, ROWS)]
+    ),
     call=_call_dw,
     reference=_standardize_dw,
     dtypes=REAL,
+    errors=[
+        _refused("shape", (X, X), UNLIKE.replace("weight", "shape"), shape=(3,)),
+        _refused("two shapes", (np.ones((2, 3)), X), TWO_SHAPES, shape=(4,)),
+    ],
 )
 
 

@@ -87,6 +87,7 @@ for _name in ("spherical_j", "spherical_y", "spherical_i", "spherical_k"):
     _at_0 = [
         Point("0", (0.0,), 1.0, (0.0,)),
         Point("order 1 at 0", (0.0,), 0.0, (1 / 3,), {"order": 1}),
+        Point("order 2 near 0", (6e-9,), 2.4e-18, (8e-10,), {"order": 2}),
     ]
     register_op(
         _name,
@@ -115,5 +116,6 @@ for _i, _name in enumerate(("airy_ai", "airy_ai_prime", "airy_bi", "airy_bi_prim
         reference=lambda x, _i=_i: from_scipy("airy")(x)[_i],
         dtypes=REAL,
         skips=AT_INFINITY,
+        points=[Point("−∞", (-np.inf,), 0.0 if _i % 2 == 0 else np.nan)],
     )
 register_op("airy", unary(-3, 2), reference=from_scipy("airy"), dtypes=WIDE, skips=AT_INFINITY)

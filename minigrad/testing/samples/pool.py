@@ -5,7 +5,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from ...ops.windows import Windows, windows
 from ..spec import ErrorSample, Point, register_op
-from .forms import REAL, distinct, normal, of_several, over
+from .forms import REAL, distinct, in_both_orders, normal, of_several, over
 
 
 def _views(x, how, fill):
@@ -76,6 +76,16 @@ TWO = [
     ((4, 4), {"kernel_size": (2, 1)}),
     ((0, 1, 4, 4), {"kernel_size": 2}),
 ]
+# a window that is the image, and one of so many places that its axes are reduced
+ALL = [((2, 3, 4), {"kernel_size": (3, 4)}), ((2, 20, 18), {"kernel_size": (10, 18)})]
+# images in several blocks, in strips; tiles with and without a rest; windows that overlap
+LARGE = [
+    (((16, 16, 10, 12),), {"kernel_size": 2}),
+    (((16, 16, 9, 10),), {"kernel_size": 2}),
+    (((16, 16, 9, 11),), {"kernel_size": 3, "stride": 2, "padding": 1}),
+    (((16, 32, 36, 38),), {"kernel_size": 2}),
+    (((16, 32, 36, 38),), {"kernel_size": (3, 2), "stride": (1, 2)}),
+]
 DILATED = ((1, 2, 6, 5), {"kernel_size": 2, "dilation": 2, "stride": 1})
 
 
@@ -92,8 +102,10 @@ def _too_large(name, *shape):
 register_op(
     "max_pool2d",
     over(
-        [*TWO, DILATED, ((1, 4, 4), {"kernel_size": 3, "stride": 2, "ceil_mode": True})], distinct
+        [*TWO, *ALL, DILATED, ((1, 4, 4), {"kernel_size": 3, "stride": 2, "ceil_mode": True})],
+        distinct,
     ),
+    large=in_both_orders(LARGE),
     reference=_max(2),
     dtypes=REAL,
     errors=[
@@ -120,6 +132,14 @@ register_op(
             [[1.0, 3.0]],
             ([[1 / 3, 1 / 3, 0, 0.5], [1 / 3, 0, 0.5, 0]],),
             {"kernel_size": 2},
+            kink=True,
+        ),
+        Point(
+            "ties of 256 places",
+            (np.ones((17, 16)),),
+            np.ones((2, 1)),
+            (np.array([[1], *[[2]] * 15, [1]]) * np.ones(16) / 256,),
+            {"kernel_size": 16, "stride": 1},
             kink=True,
         ),
         Point(
@@ -172,10 +192,12 @@ register_op(
     over(
         [
             *TWO,
+            *ALL,
             ((1, 5, 5), {"kernel_size": 3, "padding": 1, "count_include_pad": False}),
             ((3, 4), {"kernel_size": 2, "padding": 1, "divisor_override": 3, "ceil_mode": True}),
         ]
     ),
+    large=in_both_orders(LARGE),
     reference=_mean(2),
     dtypes=REAL,
     errors=[_too_large("avg_pool2d", 3, 3)],
@@ -286,6 +308,7 @@ register_op(
     skips={"K17": _BAD_SIZES},
 )
 register_op("max_pool_pick", _pick_samples, reference=_pick, dtypes=REAL, skips={"K17": _BAD_SIZES})
+DILATED_WINDOWS = WINDOWS[1]._replace(dilation=(2, 1))
 COUNTED = ((0, 1), (0, 0))  # of the padding of WINDOWS[1], what counts as places
 
 
@@ -313,7 +336,7 @@ register_op(
     "sum_pool",
     over(
         [((2, 4, 5), {"how": how}) for how in WINDOWS]
-        + [((2, 4, 5), {"how": WINDOWS[1], "divisor": COUNTED})]
+        + [((2, 4, 5), {"how": how, "divisor": COUNTED}) for how in (WINDOWS[1], DILATED_WINDOWS)]
     ),
     reference=_sums,
     dtypes=REAL,

@@ -35,6 +35,22 @@ register_op(
     reference=lambda indices, size: indices.reshape((*indices.shape[: -len(size)], -1)),
     dtypes=("float64",),
     differentiable=False,
+    errors=[
+        ErrorSample(
+            "before the image",
+            (np.array([[-1, 3]]),),
+            ValueError,
+            r"from -1 to 3, but the result",
+            {"size": (2, 3)},
+        ),
+        ErrorSample(
+            "beyond the image",
+            (np.array([[3, 6]]),),
+            ValueError,
+            r"from 3 to 6, but the result of size \(2, 3\) has the places 0..5",
+            {"size": (2, 3)},
+        ),
+    ],
 )
 
 
@@ -51,7 +67,10 @@ def _written(x, places, count):
 
 def _read(x, places):
     y = np.take_along_axis(x, places, -1)
-    y[0, 0] = 0
+    for row, where in zip(y, places, strict=True):
+        for i, place in enumerate(where):
+            if place in where[i + 1 :]:
+                row[i] = 0
     return y
 
 

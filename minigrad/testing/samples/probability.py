@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
-from .elements import REAL, binary, both, from_mpmath, from_scipy, several, unary, uniform
+from .elements import REAL, beside, binary, both, from_mpmath, from_scipy, several, unary, uniform
 
 _exp, _erfc = from_mpmath("exp"), from_mpmath("erfc")
 WIDE = ("float64", "float32")
@@ -194,6 +194,12 @@ register_op(
 )  # fmt: skip
 
 
+def _higher_order(rng, dtype):
+    """Its derivative by x is one of orders 2 and 2, with the terms between them."""
+    for sample in beside((0.6, 0.9), (0.6, 0.9), (0.2, 0.8), order=(2, 2))(rng, dtype):
+        yield Sample(sample.name, tuple([x[:2] for x in sample.args]), sample.params)
+
+
 def _with_order(order):
     def samples(rng, dtype):
         for sample in several((0.6, 0.9), (0.6, 0.9), (0.2, 0.8))(rng, dtype):
@@ -235,7 +241,7 @@ register_op(
 )
 register_op(
     "betainc_derivative",
-    both(*[_with_order(n) for n in ((1, 0), (0, 1))]),
+    both(*[_with_order(n) for n in ((1, 0), (0, 1))], _higher_order),
     dtypes=WIDE,
     points=[
         Point("x = 0", (2.0, 3.0, 0.0), 0.0, (0.0, 0.0, 0.0)),

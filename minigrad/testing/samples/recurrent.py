@@ -4,7 +4,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ..spec import ErrorSample, Point, register_op
-from .forms import REAL, of_several
+from .forms import REAL, normal, of_several
 
 
 def _sigmoid(x):
@@ -114,6 +114,20 @@ def _forms(gates, states, bias=False):
     ]
 
 
+def _long(gates, states):
+    """Sequences of so many steps that a backward makes its factors in two runs."""
+    n, h = gates * 32, [(33, 32)] * states
+    live = np.arange(40)[:, None, None] < 20 + np.arange(33)[:, None]
+    bias, lives = [None] * (gates == 3), [None] * (gates == 3) + [live]
+    forms = [(((40, 33, n), (n, 32), *h, *bias), {}), (((40, 33, n), (n, 32), *h, *lives), BACK)]
+    return of_several(forms, _moderate)
+
+
+def _moderate(rng, dtype, shape):
+    """Not so large that a sequence of many steps magnifies roundings."""
+    return (0.15 * normal(rng, dtype, shape)).astype(dtype)
+
+
 def _errors(gates, states):
     n = gates * 2
     ones = [np.ones((2, 2))] * states
@@ -209,6 +223,7 @@ def nearest_kink(a, w, h, live=None, *, reverse=False):
 register_op(
     "rnn_scan",
     _rnn_samples,
+    large=_long(1, 1),
     reference=_rnn_scan,
     dtypes=REAL,
     errors=_errors(1, 1),
@@ -216,6 +231,7 @@ register_op(
 register_op(
     "lstm_scan",
     of_several(_forms(4, 2)),
+    large=_long(4, 2),
     reference=_lstm_scan,
     dtypes=REAL,
     errors=_errors(4, 2),
@@ -223,6 +239,7 @@ register_op(
 register_op(
     "gru_scan",
     of_several(_forms(3, 1, bias=True)),
+    large=_long(3, 1),
     reference=_gru_scan,
     dtypes=REAL,
     errors=[

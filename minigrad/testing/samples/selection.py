@@ -74,6 +74,7 @@ register_op(
         Point("at the lower bound", (0.0, np.array(0.0), np.array(1.0)), 0.0, (0, 1, 0), kink=True),
         Point("at the upper bound", (1.0, np.array(0.0), np.array(1.0)), 1.0, (0, 0, 1), kink=True),
         Point("at a constant bound", (1.0, 0, 1), 1.0, (0.0,), kink=True),
+        Point("bounds that meet", (0.5, np.array(2.0), np.array(2.0)), 2.0, (0, 0, 1)),
         Point("bounds crossed", (0.5, np.array(2.0), np.array(1.0)), 1.0, (0, 0, 1)),
     ],
 )

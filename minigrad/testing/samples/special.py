@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .elements import NUMBERS, REAL, both, from_mpmath, from_scipy, unary
+from .elements import NUMBERS, REAL, beside, both, from_mpmath, from_scipy, unary
 
 _exp, _log = from_mpmath("exp"), from_mpmath("log")
 
@@ -68,7 +68,11 @@ register_op(
     reference=from_scipy("logit"),
     dtypes=REAL,
     mp=_logit,
-    points=[Point("0, moved to ¼", (0.0,), -math.log(3), (0.0,), {"eps": 0.25})],
+    points=[
+        Point("0, moved to ¼", (0.0,), -math.log(3), (0.0,), {"eps": 0.25}),
+        Point("1, moved to ¾", (1.0,), math.log(3), (0.0,), {"eps": 0.25}),
+        Point("¼, left where it is", (0.25,), -math.log(3), (16 / 3,), {"eps": 0.1}),
+    ],
 )
 register_op("logit_slope", unary(0.1, 0.9), reference=lambda x: 1 / (x * (1 - x)), dtypes=REAL)
 
@@ -155,7 +159,12 @@ def _polygamma_of(x, order):
 
 register_op(
     "polygamma_of",
-    both(unary(0.6, 3, order=1), unary(0.6, 3, order=2)),
+    both(
+        unary(0.6, 3, order=1),
+        unary(0.6, 3, order=2),
+        beside((-1.8, -1.2), order=2),  # of which complex ones are reflected
+        beside((-0.7, -0.3), order=3),
+    ),
     reference=_polygamma_of,
     dtypes=(*REAL, "complex128"),
     skips={

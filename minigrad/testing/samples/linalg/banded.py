@@ -60,6 +60,10 @@ for _name, _call in (("banded_solve", None), ("solve_banded", _solve_banded)):
                 {"lower": 1, "upper": 2},
             ),
             ErrorSample(
+                "fewer diagonals than none", (np.ones((1, 4)), np.ones(4)), ValueError,
+                r"-1 lower diagonals", {"lower": -1, "upper": 1},
+            ),
+            ErrorSample(
                 "b does not fit", (np.ones((3, 4)), np.ones(3)), ValueError,
                 r"n = 4, got \(3,\)", {"lower": 1, "upper": 1},
             ),

@@ -91,7 +91,11 @@ register_op(
     of_several([(pair, {"rcond": 1e-15}) for pair in LEAST_SQUARES], regular),
     reference=finite_only(lambda a, b, rcond: np.linalg.pinv(a, rcond) @ b),
     dtypes=DTYPES,
-)
+    points=[
+        Point("a share of the largest counts as 0", (np.diag([2.0, 0.5]), np.ones((2, 1))),
+              np.array([[0.5], [0.0]]), params={"rcond": 0.3}),
+    ],
+)  # fmt: skip
 
 
 def _lstsq_reference(a, b, rcond=None):

@@ -35,6 +35,7 @@ def _singular_samples(rng, dtype):
 register_op(
     "det_shifts", _singular_samples, dtypes=DTYPES,
     skips={"K14": "made of bases of null spaces, which another SVD chooses otherwise"},
+    points=[Point("regular ones need none", (np.stack([np.eye(2)] * 3),), np.zeros((3, 0, 2, 2)))],
 )  # fmt: skip
 register_op(
     "slogdet", over(SQUARE, regular), reference=np.linalg.slogdet, dtypes=DTYPES,
@@ -80,6 +81,7 @@ def _norm_samples(rng, dtype):
     for ord, values in NORMS:
         yield Sample(f"ord={ord}", (values(rng, dtype, (3, 2)),), {"ord": ord})
     yield Sample("stack", (regular(rng, dtype, (2, 2, 3)),), {"ord": "nuc"})
+    yield Sample("stack, inf", (_uneven(rng, dtype, (2, 3, 2)),), {"ord": np.inf})
     yield Sample("keepdims", (regular(rng, dtype, (2, 2, 2)),), {"keepdims": True})
     yield Sample("1, keepdims", (_uneven(rng, dtype, (2, 2, 3)),), {"ord": 1, "keepdims": True})
 
@@ -100,6 +102,7 @@ register_op(
     ],
     points=[
         Point("zero", (np.zeros((2, 2)),), 0.0, (np.zeros((2, 2)),), kink=True),
+        Point("no columns", (np.zeros((3, 0)),), 0.0, (np.zeros((3, 0)),), {"ord": 1}),
         Point("spectral norm of the identity", (np.eye(2),), 1.0, (np.eye(2) / 2,),
               {"ord": 2}, kink=True),
         Point("nuclear norm at rank 1", (np.diag([2.0, 0.0]),), 2.0, (np.diag([1.0, 0.0]),),
@@ -114,7 +117,7 @@ def _cond_reference(x, p=None):
 
 register_op(
     "cond",
-    over([((3, 3), {}), ((3, 2), {}), ((2, 2, 3), {"p": -2}), ((3, 3), {"p": "fro"}),
+    over([((3, 3), {}), ((3, 2), {"p": 2}), ((2, 2, 3), {"p": -2}), ((3, 3), {"p": "fro"}),
           ((3, 3), {"p": "nuc"})], regular),
     reference=_cond_reference,
     dtypes=DTYPES,

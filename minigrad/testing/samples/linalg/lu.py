@@ -4,7 +4,7 @@ import numpy as np
 
 from ....linalg import cholesky_solve as solve_by_cholesky
 from ....linalg import lu_solve
-from ...spec import ErrorSample, Sample, register_op
+from ...spec import ErrorSample, Point, Sample, register_op
 from ..forms import normal, of_several, over
 from .matrices import (
     DTYPES,
@@ -75,6 +75,8 @@ register_op(
 register_op(
     "lu", over(SHAPES[:4], _well_pivoted), reference=finite_only(_eliminated), dtypes=DTYPES,
     errors=[HALF], skips=_NAN,
+    points=[Point("no columns", (np.zeros((2, 0)),),
+                  (np.eye(2), np.zeros((2, 0)), np.zeros((0, 0))), (np.zeros((2, 0)),))],
 )  # fmt: skip
 register_op(
     "lu_factor", over([*SHAPES[:4], *SQUARE[2:4]], _well_pivoted), reference=finite_only(_factor),
@@ -119,17 +121,21 @@ def _packed_solve(packed, b, piv):
 def _packed_reference(packed, b, piv):
     n = packed.shape[-1]
     l, u = np.tril(packed, -1) + np.eye(n), np.triu(packed)
-    rows = np.take_along_axis(b[:, None] if b.ndim == 1 else b, _order(piv)[..., None], -2)
+    columns, order = b[:, None] if b.ndim == 1 else b, _order(piv)
+    lead = np.broadcast_shapes(columns.shape[:-2], order.shape[:-1])
+    columns = np.broadcast_to(columns, (*lead, *columns.shape[-2:]))
+    rows = np.take_along_axis(columns, np.broadcast_to(order, (*lead, n))[..., None], -2)
     y = np.linalg.solve(u, np.linalg.solve(l, rows)).astype(np.result_type(packed, b))
     return y[:, 0] if b.ndim == 1 else y
 
 
 PIV = np.array([1, 2, 2])
+PIVS = np.array([[1, 2, 2], [2, 2, 2]])
 register_op(
     "lu_solve",
     of_several(
         [(((3, 3), (3, 2), PIV), {}), (((3, 3), (3,), PIV), {}),
-         (((2, 3, 3), (2, 3, 1), np.stack([PIV, PIV[::-1] * 0 + 2])), {})],
+         (((2, 3, 3), (2, 3, 1), PIVS), {}), (((2, 1, 3, 3), (2, 3, 1), PIVS[:, None]), {})],
         triangular,
     ),
     call=_packed_solve,
