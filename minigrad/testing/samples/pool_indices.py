@@ -192,7 +192,7 @@ def _adaptive_max(dims):
 
 
 for _dims, _forms in FORMS.items():
-    _forms = [*_forms, (_forms[0][0], {**_forms[0][1], "return_indices": True})]
+    _forms = [*_forms, (_forms[-1][0], {**_forms[-1][1], "return_indices": True})]
     register_op(
         f"adaptive_max_pool{_dims}d",
         over(_forms, distinct),
