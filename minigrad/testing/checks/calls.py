@@ -55,7 +55,7 @@ def k25(spec: OpSpec, context: Context) -> int:
     for expected, found in pairs:
         if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
-    return len(pairs) + among_few_and_many(spec, context, small)
+    return len(pairs) + among_few_and_many(spec, context, sample, small)
 
 
 def largest_sample(spec: OpSpec, context: Context) -> Sample:
@@ -76,12 +76,12 @@ _FACTORS = (1.0, 0.3, 2.5, -1.0)
 _SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart
 
 
-def among_few_and_many(spec: OpSpec, context: Context, args: tuple) -> int:
+def among_few_and_many(spec: OpSpec, context: Context, sample: Sample, args: tuple) -> int:
     """A large array may have a form of its own, in float32 another than in float64: of many
     different values near the sample's and their multiples, each one and its gradient is what it is
     in an array of a thousand. Returns how many arrays were compared.
     """
-    sample, rng = first_sample(spec, context), context.rng(spec.name, "K25 of many values")
+    rng = context.rng(spec.name, "K25 of many values")
     factors = np.resize(np.repeat(_FACTORS, 7), _MANY)
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
     count = 0

@@ -20,7 +20,7 @@ from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .forward import k1
 from .pushed import require_modes_agree
-from .sizes import resized
+from .sizes import resized, takes
 
 _LARGE = (1 << 16) + 4999  # elements: more than a block or buffer of most ops, and no round number
 _LARGER = (1 << 19) + 9  # more than some blocks that threads share
@@ -178,10 +178,14 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -
 
     Calls at smaller sizes tell: an outer product, or a loop over steps, stops growing there.
     The thread's own time counts: what else the machine does is no reason to leave an op out.
+    The first of them is no large one. There a rule may refuse as well as the call: sizes that do
+    not fit may pass a forward that only other ops call. Later on a rule that raises is wrong.
     """
-    size = max(np.size(x) for x in sample.args)
-    while (size := _RUNG * size) < elements:
+    first = size = _RUNG * max(np.size(x) for x in sample.args)
+    while size < elements:
         function = grown(spec, sample, growth.shapes_for(size))
+        if size == first and not takes(function):
+            return False
         start = thread_time()
         ys = function.value_or_refusal(function.xs)
         if ys is None or thread_time() - start > _LONGEST or sum(y.size for y in ys) > _MOST:
@@ -193,6 +197,7 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -
             return False  # a matrix of repeated rows, which is singular
         if thread_time() - start > _LONGEST:
             return False
+        size *= _RUNG
     return True
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import resolve_dtype
-from ..case import DOUBLE, Case, differentiated
+from ..case import DOUBLE, Case, differentiated, is_elementwise
 from ..errors import GradcheckError
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import normal
@@ -26,9 +26,10 @@ _BESIDE = {
 def of_mixed_dtypes(case: Case) -> int:
     """For how many arguments in another dtype the gradients were compared with those in one dtype.
 
-    float64: one argument in whole numbers; complex128: one real; else one in the case's dtype,
-    the others in the next wider one. Ops may refuse a mixture, and values outside their domain.
-    At the fast level float32 is mixed in every sample, others in the first one of each kind.
+    float64: one argument in whole numbers, of elementwise ops also a Python number; complex128: one
+    real; else one in the case's dtype, the others in the next wider one. Ops may refuse a mixture,
+    and values outside their domain. At the fast level float32 is mixed in every sample, others in
+    the first one of each kind.
     """
     if len(differentiated(case.spec, case.sample.args)) < 2:
         return 0
@@ -47,6 +48,10 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
             if np.isfinite(whole).all():
                 what = f"argument {i} is in whole numbers"
                 yield what, _with(args, i, whole.astype(np.int64)), _with(args, i, whole)
+            if is_elementwise(case.spec) and args[i].size:
+                number = args[i].reshape(-1)[0].item()
+                alike = _with(args, i, np.full_like(args[i], number))
+                yield f"argument {i} is a Python number", _with(args, i, number), alike
         elif case.dtype == "complex128":
             if args[i].dtype.kind == "c":
                 others = [k for k, x in enumerate(args) if k != i and is_smooth_array(x)]
@@ -58,7 +63,7 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
             yield f"argument {i} alone is in {case.dtype}", _with(tuple(others), i, args[i]), wide
 
 
-def _with(args: tuple, i: int, x: np.ndarray) -> tuple:
+def _with(args: tuple, i: int, x: Any) -> tuple:
     return (*args[:i], x, *args[i + 1 :])
 
 
