@@ -66,8 +66,8 @@ WINDOWS = [
 # Sizes from which convolutions take other forms (ops/conv/), none of which has two axes alike.
 LARGE = [
     (((16, 16, 11, 12), (16, 16, 3, 3), (16,)), {"padding": 1}),  # Winograd's
-    (((8, 16, 18, 17), (16, 16, 3, 3), (16,)), {"padding": ((1, 0), (0, 2))}),
-    (((16, 16, 12, 11), (24, 16, 1, 1), (24,)), {}),  # pointwise
+    (((7, 36, 11, 10), (36, 36, 3, 3), (36,)), {"padding": ((1, 0), (0, 2))}),  # in pieces
+    (((24, 60, 14, 13), (64, 60, 1, 1), (64,)), {}),  # pointwise
     (((16, 16, 13, 12), (16, 16, 3, 3), (16,)), {"stride": 2, "padding": 1}),  # gathered
     (((16, 16, 9, 10), (20, 16, 3, 2)), {"stride": (1, 2), "padding": ((2, 0), (0, 1))}),
     (((16, 16, 9, 10), (20, 16, 2, 2), (20,)), {"dilation": (1, 2)}),

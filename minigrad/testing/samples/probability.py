@@ -195,7 +195,11 @@ register_op(
 
 
 def _higher_order(rng, dtype):
-    """Its derivative by x is one of orders 2 and 2, with the terms between them."""
+    """Its derivative by x is one of orders 2 and 2, with the terms between them. In float32 these
+    cost more digits than others.
+    """
+    if np.dtype(dtype) != np.float64:
+        return
     for sample in beside((0.6, 0.9), (0.6, 0.9), (0.2, 0.8), order=(2, 2))(rng, dtype):
         yield Sample(sample.name, tuple([x[:2] for x in sample.args]), sample.params)
 
