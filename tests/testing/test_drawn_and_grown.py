@@ -150,7 +150,7 @@ def test_a_wrong_value_at_a_large_size_is_wrong_though_its_gradient_is_right():
         assert outcome_of("K25", *wrong, rows, **fields).status == "pass"  # it is its own reference
         fields["reference"] = sum_of_squares
         assert outcome_of("K25", *right, rows, **fields).status == "pass"
-        assert "the reference gives" in message(outcome_of("K25", *wrong, rows, **fields))
+        assert "the reference" in message(outcome_of("K25", *wrong, rows, **fields))
 
 
 def test_k25_takes_no_reference_that_is_slow():
