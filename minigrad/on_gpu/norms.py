@@ -83,6 +83,13 @@ def over_channels(x: Any, axis: tuple) -> bool:
     return axis == (0, *range(2, x.ndim)) and bool(x.size)
 
 
+def _of_channels(w: Any, x: Any) -> bool:
+    """Whether w has one entry for each channel, axis 1 of x; or is None."""
+    if w is None:
+        return True
+    return (*(1,) * (x.ndim - w.ndim), *w.shape) == (1, x.shape[1], *(1,) * (x.ndim - 2))
+
+
 @on_gpu("standardize")
 def standardize(
     x: Any, weight: Any = None, bias: Any = None, *, axis: Any, eps: float, centre: bool = True,
@@ -95,7 +102,7 @@ def standardize(
     kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
     if shape is not None:
         ys = _by_rows(x, shape, weight, bias, axis, eps, centre, wide)
-    elif over_channels(x, axis):
+    elif over_channels(x, axis) and _of_channels(weight, x) and _of_channels(bias, x):
         ys = _by_channels(x, weight, bias, eps, centre, wide)
     else:
         return None
@@ -232,7 +239,7 @@ def standardize_dx(
 
 
 def _dx_by_channels(a: Any, x: Any, weight: Any, mean: Any, rstd: Any, centre: bool) -> Any:
-    if weight is not None and weight.size != x.shape[1]:
+    if not _of_channels(weight, x):
         return None
     sums = gradient_sums(a, x, mean, rstd, centre)
     return None if sums is None else dx_from_sums(a, x, weight, mean, rstd, centre, sums)
