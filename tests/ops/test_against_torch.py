@@ -239,6 +239,8 @@ def test_values_gradients_and_second_order_agree(name):
     spec = specs[name]
     compared = 0
     for i, sample in enumerate(spec.samples(np.random.default_rng(7), np.dtype(np.float64))):
+        if sample.params.get("return_indices"):
+            continue  # a pair, of which the second has no gradient: K1 compares the places
         try:
             expected = theirs(COUNTERPARTS[name], sample.args, sample.params, i)
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
