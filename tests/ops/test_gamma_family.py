@@ -80,3 +80,10 @@ def test_the_slope_of_digamma_far_below_zero_takes_no_steps_up_from_there():
     mg.digamma(x).sum().backward()  # SciPy's zeta would take 10¹⁵ steps
     np.testing.assert_allclose(x.grad, [2 * np.pi**2, np.pi**2, np.inf, np.pi**2 / 6 - 1.25])
     np.testing.assert_allclose(mg.special.zeta(2.0, x.detach()), x.grad)
+
+
+@pytest.mark.parametrize("s", [-1.0, 0.0, 1.0])
+def test_zeta_far_below_zero_is_scipys_where_it_has_no_series(s):
+    special = pytest.importorskip("scipy.special")
+    q = np.array([-1e6 - 0.5, 2.0])
+    np.testing.assert_array_equal(mg.special.zeta(s, q=mg.tensor(q)).numpy(), special.zeta(s, q))

@@ -31,15 +31,23 @@ def _right_of_half(z: Any, n: int) -> Any:
 
 
 def _cotangent(z: Any, n: int) -> Any:
-    """π dⁿ/dzⁿ cot πz = πⁿ⁺¹ q(cot πz)/sin² πz: dc/dz of c = cot πz is −π (1 + c²) = −π/sin² πz,
-    which makes q′s follow from each other."""
+    """π dⁿ/dzⁿ cot πz."""
     high = np.clip(z.imag, -_HIGHEST, _HIGHEST)
     turn = np.pi * (z.real - np.round(z.real) + 1j * high)
-    q = [-1.0]
+    sine = np.sin(turn)
+    cot, q = np.cos(turn) / sine, cotangent_derivative(n)
+    value = sum(factor * cot**k for k, factor in enumerate(q))
+    return np.pi ** (n + 1) * value / sine**2
+
+
+def cotangent_derivative(n: int) -> Any:
+    """The polynomial q, lowest power first, of dⁿ cot z/dzⁿ = q(cot z)/sin² z, n ≥ 1
+
+    Of c = cot z the derivative is −(1 + c²) = −1/sin² z, which makes the q follow from each other.
+    """
+    q = np.array([-1.0])
     for _ in range(n - 1):
         q = -polynomial.polyadd(
             polynomial.polymul([0, 2], q), polynomial.polymul([1, 0, 1], polynomial.polyder(q))
         )
-    sine = np.sin(turn)
-    value = sum(factor * (np.cos(turn) / sine) ** k for k, factor in enumerate(q))
-    return np.pi ** (n + 1) * value / sine**2
+    return q

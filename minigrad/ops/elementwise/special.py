@@ -13,7 +13,7 @@ from ...core.primitive import composite, elementwise, primitive
 from .. import logistic, normal
 from ..axes import module_of
 from ..in_place import filled_by
-from .complex_polygamma import complex_polygamma
+from .complex_polygamma import complex_polygamma, cotangent_derivative
 from .selection import keep
 from .support import exp_as_quotient, in_float32, special_function, zero
 
@@ -149,16 +149,13 @@ def _cotangent(part: Any) -> Any:
 def _zeta(s: float, q: Any) -> Any:
     """ζ(s, q); of q far below 0 and whole s by ψ⁽ⁿ⁾(1 − q) (−1)ⁿ − ψ⁽ⁿ⁾(q) = π dⁿ/dqⁿ cot πq."""
     far = (q < _FAR_BELOW) & (q > -np.inf)
-    if not float(s).is_integer() or (module_of(q) is np and not far.any()):
+    if s < 2 or not float(s).is_integer() or (module_of(q) is np and not far.any()):
         return _zeta_upwards(s, q)
     n, q = int(s) - 1, q.astype(np.float64)
     y = _zeta_upwards(s, np.where(far, 1 - q, q))
-    derivative = np.polynomial.Polynomial([0.0, 1.0])  # dⁿ/dzⁿ cot z, a polynomial in cot z
-    for _ in range(n):
-        derivative = -derivative.deriv() * np.polynomial.Polynomial([1.0, 0.0, 1.0])
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # at the poles; NaN is NaN
         cot = _cotangent(q - np.rint(q))
-        turns = reduce(lambda p, a: p * cot + a, derivative.coef[::-1])
+        turns = reduce(lambda p, a: p * cot + a, cotangent_derivative(n)[::-1]) * (1 + cot * cot)
         mirrored = y + np.pi**s / math.factorial(n) * turns
     return np.where(far, (-1) ** n * mirrored, y)
 

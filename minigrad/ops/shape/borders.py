@@ -53,7 +53,6 @@ def _ramp(x: Any, axis: int, width: int, end: float) -> Any:
     edge = as_floating(x[(slice(None),) * axis + (slice(1),)])
     counts = np.arange(width, dtype=edge.real.dtype).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
     y = constant_like(counts, x) * ((edge - end) / max(width, 1)) + end
-    y = (
-        op.floor(y) if x.dtype.kind in "iu" else y
-    )  # np.linspace, which NumPy uses here, rounds down to integers
+    if x.dtype.kind in "iu":  # np.linspace, which NumPy uses here, rounds down to integers
+        y = op.floor(y)
     return op.astype(y, dtype=x.dtype, copy=False)

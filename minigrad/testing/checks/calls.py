@@ -14,6 +14,9 @@ from .grown import of_grown
 
 _STEP = 0.01  # how far the other call's arguments lie from the sample's
 _LARGE = (1 << 19) + 9  # elements: more than two blocks of ops/blocks.py, and no round number
+_MANY, _FEW = (1 << 15) + 9, 1000  # elements: ops have their large forms from 4,096 on
+_FACTORS = (1.0, 0.3, 2.5, -1.0)
+_SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart
 
 
 @check("K24", "a call between forward and backward changes nothing; right at a second point",
@@ -69,11 +72,6 @@ def largest_sample(spec: OpSpec, context: Context) -> Sample:
 
 def _resized(args: tuple, n: int) -> tuple:
     return tuple(repeated(x, n) if isinstance(x, np.ndarray) else x for x in args)
-
-
-_MANY, _FEW = (1 << 15) + 9, 1000  # elements: ops have their large forms from 4,096 on
-_FACTORS = (1.0, 0.3, 2.5, -1.0)
-_SAME = {"float64": 1e-12, "float32": 2e-5}  # what two forms of an op may round apart
 
 
 def among_few_and_many(spec: OpSpec, context: Context, sample: Sample, args: tuple) -> int:

@@ -1,0 +1,46 @@
+"""Masks, inserted entries and choices: read and refused as NumPy and PyTorch do."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float64])
+def test_a_mask_of_numbers_is_refused_instead_of_read_as_places(dtype):
+    x, mask = mg.tensor([[1.0, 2.0], [3.0, 4.0]]), np.eye(2).astype(dtype)
+    with pytest.raises(TypeError, match="masked_select: the mask must be boolean"):
+        mg.masked_select(x, mask)
+    with pytest.raises(TypeError, match="masked_scatter: the mask must be boolean"):
+        mg.masked_scatter(x, mask, mg.tensor([8.0, 9.0]))
+    assert mg.masked_select(x, mask != 0).tolist() == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("obj", "values", "axis"),
+    [
+        ([1], [7, 8, 9], 1), ([1], [[7], [8], [9]], 1), ([1], 7, 0), (1, [7, 8, 9], 1),
+        (slice(1, 2), [7, 8, 9], 1), (slice(0, 2), [7, 8], 1), ([0, 2], [7, 8], None),
+        ([], [], None), ([], 7, 1), (np.array([True, False]), 7, 1), (np.array([0]), [7, 8], None),
+    ],
+)  # fmt: skip
+def test_insert_reads_places_and_values_as_numpy_does(obj, values, axis):
+    x = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(
+        mg.insert(mg.tensor(x), obj, values, axis=axis).numpy(), np.insert(x, obj, values, axis)
+    )
+
+
+def test_the_gradient_of_values_that_go_in_at_one_listed_place():
+    rng = np.random.default_rng(0)
+    gradcheck(lambda x, v: mg.insert(x, [1], v, axis=1) ** 2, (rng.random((3, 2)), rng.random(3)))
+
+
+def test_numbers_among_the_choices_take_the_dtype_of_the_arrays_beside_them():
+    narrow = np.array([3.0], np.float32)
+    for first in (1.0, 1):
+        y = mg.choose([0], (first, mg.tensor(narrow)))
+        assert y.dtype == np.choose([0], (first, narrow)).dtype and y.tolist() == [1]
+    with pytest.raises(ValueError, match="at least one choice"):
+        mg.choose(mg.tensor([0]), [])
