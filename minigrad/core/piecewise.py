@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends.pool import get_num_threads, share, sharing
 from . import modes
+from .cuts import Cut, along_memory, in_rows
 
 # Elements in a block: 1 MB of float32. Milliseconds of layer_norm of 2,000×2,000, forward: on
 # 2 threads 2^14 16, 2^16 6.1, 2^17 5.3, 2^18 3.9, 2^20 2.8, on 1 10, 6.1, 5.0, 5.1, 4.5. NumPy
@@ -28,6 +29,9 @@ LARGE = 1 << 21
 # Elements from which memory orders are compared. NumPy walks arrays of different orders with
 # strides, 2.5 ns an element; copying one into the other's order first takes 0.6 to 0.8.
 NOTABLE = 1 << 16
+
+# Elements from which it pays to look for rows where arrays are broadcast, which takes 25 µs.
+BROADCAST = 1 << 19
 
 _alike: list[Callable[[tuple], tuple]] = []  # what lays arrays alike: see `lay_alike_by`
 
@@ -53,54 +57,64 @@ def piecewise(
     fn returns an array of their shape, or a tuple or list of such. fill(ys, *values) computes the
     same into existing arrays ys, which saves a copy; it is for functions of few passes, which gain
     nothing on one thread. The call is made in one piece where arrays have fewer than `least`
-    elements (LARGE), are not NumPy's, are not contiguous, or differ in order or shape; and in modes
-    that change what ops do, since modes belong to one thread. Results have the arrays' order.
+    elements (LARGE; a ufunc's that are broadcast: BROADCAST), are not NumPy's, are not contiguous,
+    differ in order, or are broadcast otherwise than `in_rows` says; and in modes that change what
+    ops do, since modes belong to one thread. Results have the arrays' order.
 
     totals: for each result None, or an array to add it to, block by block while it is in the cache,
     which saves writing it to memory and reading it again. None is returned for a
     result that was added; one that cannot be added that way is returned as usual.
     """
     arrays = [x for x in values if _axes(x)]
-    size = arrays[0].size if arrays else 0
+    size = max([x.size for x in arrays]) if arrays else 0
     if len(arrays) > 1 and size >= NOTABLE and _alike:
         values = _alike[0](values)
         arrays = [x for x in values if _axes(x)]
     helped = fill is None or (get_num_threads() > 1 and not sharing())
     helped = helped or any(total is not None for total in totals)
-    if size < (least or LARGE) or not helped or modes.state.plain is None:
+    cut = _cut(fn, arrays, size, least or LARGE, helped) if arrays else None
+    if cut is None or modes.state.plain is None:
         return fn(*values, **params)
-    order = memory_order(arrays)
-    if order is None:
-        return fn(*values, **params)
-    flat = [x.transpose(order).reshape(-1) if _axes(x) else x for x in values]
-
-    def part(span: slice) -> list:
-        return [x[span] if _axes(x) else x for x in flat]
-
-    start = fn(*part(slice(0, 2)), **params)  # to learn the number of results and their dtypes
+    views = [cut.views.get(id(x), x) for x in values]
+    start = fn(*[x[cut.corner] if _axes(x) else x for x in views], **params)  # for the dtypes
     several = isinstance(start, tuple | list)
     starts = start if several else [start]
-    if any(type(y) is not np.ndarray or y.shape != (2,) for y in starts):
+    if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
         return fn(*values, **params)
     totals = [
-        total if _can_take(total, y.dtype, arrays[0], order) else None
+        total if _can_take(total, y.dtype, cut) else None
         for y, total in zip_longest(starts, totals)
     ]
     results: list = [  # no views: the engine adds in place to what nobody else refers to
-        np.empty_like(arrays[0], y.dtype) if total is None else None
+        np.empty_like(cut.like, y.dtype) if total is None else None
         for y, total in zip(starts, totals, strict=True)
     ]
     into: list = [y if total is None else total for y, total in zip(results, totals, strict=True)]
-    into = [y.transpose(order).reshape(-1) for y in into]
+    into = [cut.view(y) for y in into]
     fill = fill or _copying(fn, several, params)
     if added := [i for i, y in enumerate(results) if y is None]:
-        fill = _adding(fill, added, into)
+        fill = _adding(fill, added, into, cut.largest)
 
-    def work(span: slice) -> None:
-        fill([y[span] for y in into], *part(span))
+    def work(piece: slice) -> None:
+        given = [x[piece] if _axes(x) and len(x) > 1 else x for x in views]  # or the only row
+        fill([y[piece] for y in into], *given)
 
-    share(work, [slice(i, min(i + BLOCK, size)) for i in range(0, size, BLOCK)])
+    with cut.context:
+        share(work, cut.pieces)
     return type(start)(results) if several else results[0]
+
+
+def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
+    """How to cut the arrays; None where one call for all of them is as good, or the only way.
+
+    helped: whether arrays of one shape gain from being cut
+    """
+    if all(x.shape == arrays[0].shape for x in arrays):
+        return along_memory(arrays, BLOCK) if helped and size >= least else None
+    ufunc = isinstance(fn, np.ufunc)  # whose result is written into place; others are copied there
+    if size < (min(BROADCAST, least) if ufunc else least):
+        return None
+    return in_rows(fn, arrays, size if size < least else BLOCK)
 
 
 def _copying(fn: Callable, several: bool, params: dict) -> Callable:
@@ -114,11 +128,14 @@ def _copying(fn: Callable, several: bool, params: dict) -> Callable:
     return fill
 
 
-def _adding(fill: Callable, added: list[int], into: list) -> Callable:
-    """The same fill, but the results numbered in `added` are added to their arrays."""
+def _adding(fill: Callable, added: list[int], into: list, largest: int) -> Callable:
+    """The same fill, but the results numbered in `added` are added to their arrays.
+
+    largest: the elements of a piece, at most
+    """
 
     def fresh() -> dict[int, np.ndarray]:
-        return {i: np.empty(BLOCK, into[i].dtype) for i in added}
+        return {i: np.empty(largest, into[i].dtype) for i in added}
 
     scratch = [fresh() for _ in range(get_num_threads())]
 
@@ -127,7 +144,9 @@ def _adding(fill: Callable, added: list[int], into: list) -> Callable:
             blocks = scratch.pop()  # this thread's, until it is done
         except IndexError:  # another thread has set more threads since
             blocks = fresh()
-        made = [blocks[i][: y.size] if i in blocks else y for i, y in enumerate(ys)]
+        made = [
+            blocks[i][: y.size].reshape(y.shape) if i in blocks else y for i, y in enumerate(ys)
+        ]
         fill(made, *values)
         for i in added:
             ys[i] += made[i]
@@ -136,11 +155,11 @@ def _adding(fill: Callable, added: list[int], into: list) -> Callable:
     return fill_and_add
 
 
-def _can_take(total: Any, dtype: Any, x: Any, order: tuple) -> bool:
+def _can_take(total: Any, dtype: Any, cut: Cut) -> bool:
     """Whether blocks of this dtype, cut as those of x are, can be added to the array total."""
-    if total is None or total.shape != x.shape or total.dtype != dtype:
+    if total is None or total.shape != cut.like.shape or total.dtype != dtype:
         return False
-    return total.transpose(order).flags.c_contiguous
+    return total.transpose(cut.order).flags.c_contiguous
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:
@@ -156,14 +175,3 @@ def _axes(x: Any) -> int:
     """The number of axes of an array; 0 for anything else."""
     ndim = getattr(x, "ndim", 0)
     return ndim if type(ndim) is int else 0  # a module of arrays has a function of that name
-
-
-def memory_order(arrays: list) -> tuple | None:
-    """The axes by decreasing stride, if all arrays are contiguous in that one order; else None."""
-    first = arrays[0]
-    if any(type(x) is not np.ndarray or x.shape != first.shape for x in arrays):
-        return None
-    if all(x.flags.c_contiguous for x in arrays):
-        return tuple(range(first.ndim))
-    order = tuple(sorted(range(first.ndim), key=lambda k: -first.strides[k]))
-    return order if all(x.transpose(order).flags.c_contiguous for x in arrays) else None

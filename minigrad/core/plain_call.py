@@ -15,12 +15,13 @@ the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
         elif type(x0) in weak and isinstance(x1, Tensor) and x1._data.dtype is not bfloat16:
             v0 = x0
             n0 = None
+            data = x1._data
         elif type(x0) is ndarray and isinstance(x1, Tensor):
-            v0 = x0
+            data = v0 = x0
             n0 = None
         else:
             return general(x0, x1, **params)
-        ...                                     the same for x1, v1, n1
+        ...                                     the same for x1, v1, n1, without data
         if data.size >= NOTABLE:
             return general(x0, x1, **params)
         # run
@@ -143,17 +144,19 @@ def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
 def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     """The lines that take the array v and the node n out of input i."""
     no_node = [f" n{i} = None"] if tracked else []
-    lines = [f"if isinstance(x{i}, Tensor):", f" data = v{i} = x{i}._data"]
+    large = isinstance(op.forward, np.ufunc) and i == 0  # whose size is looked at
+    lines = [f"if isinstance(x{i}, Tensor):", f" {'data = ' if large else ''}v{i} = x{i}._data"]
     lines += [f" n{i} = x{i}.node"] if tracked else []
     if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
         other = f"x{1 - i}"
         beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
         lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
+        lines += [f" data = {other}._data"] if large else []
     others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
     if others:  # with no tensor among them the call gives an array
         beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"
         lines += [f"elif type(x{i}) is ndarray and {beside}:"]
-        lines += [f" v{i} = x{i}", *no_node]
+        lines += [f" {'data = ' if large else ''}v{i} = x{i}", *no_node]
     if op.arrays[i] in op.optional:
         lines += [f"elif x{i} is None:", f" v{i} = None", *no_node]
     return lines

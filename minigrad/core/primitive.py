@@ -159,8 +159,10 @@ class Primitive(Extensible):
         for x in args:
             if isinstance(x, Tensor):
                 tensors = True
-                data = x._data
-                arrays.append(data)
+                array = x._data
+                arrays.append(array)
+                if array.size > data.size:
+                    data = array
                 nodes.append(x.node if bit & tracked else None)
                 bit += bit
                 continue

@@ -319,7 +319,7 @@ def seeds_of(roots: list[Tensor], gradients: Any, as_tensors: bool) -> dict:
             + (one if len(roots) == 1 else "")
         )
     seeds: dict[Any, Any] = {}
-    for root, g in zip(roots, gradients, strict=True):
+    for root, g in zip(roots, gradients):
         place = place_of(root, "backward")
         g = _seed(root, g, as_tensors)
         seeds[place] = seeds[place] + g if place in seeds else g

@@ -6,8 +6,8 @@ after the other it finds its data in the cache; and blocks are what threads can 
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 from typing import Any
 
@@ -17,22 +17,12 @@ from ..backends import blas
 from ..backends.device import array_module
 from ..backends.heap import keep_freed_arrays
 from ..backends.pool import share
-from ..core.caches import cached, report
-from ..core.piecewise import BLOCK, memory_order, piecewise
+from ..core.caches import report
+from ..core.cuts import BUFFER, memory_order, small_buffer, spans
+from ..core.piecewise import BLOCK, piecewise
 
 WHOLE = (...,)  # the block that is all of an array
 keep_freed_arrays()
-
-
-def spans(n: int, step: int) -> list[slice]:
-    """0..n in slices of `step`, the last one shorter."""
-    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
-
-
-@cached("divisors", max_entries=1024)
-def divisor(n: int, most: int) -> int:
-    """The largest divisor of n that is not above `most`; 0 where there is none."""
-    return next((d for d in range(min(n, most), 0, -1) if n % d == 0), 0)
 
 
 def part(a: Any, piece: tuple) -> Any:
@@ -73,12 +63,6 @@ def outermost(x: Any, axis: tuple) -> int | None:
     return next(fine, max(kept, key=lambda k: x.shape[k]))
 
 
-# NumPy 2.3 and later copies an operand that is broadcast, and what it meets, through a buffer of
-# 8,192 elements, also where rows are long enough to be taken as they lie: then x − mean of the rows
-# costs 0.27 ns an element, with a buffer that a row does not fit into 0.12.
-_BUFFER = 512
-
-
 _AS_IT_IS = nullcontext()
 
 
@@ -92,14 +76,7 @@ def long_runs(x: Any, axis: tuple) -> AbstractContextManager:
         if (k in axis) != inner:
             break
         run *= x.shape[k]
-    return _small_buffer() if run > _BUFFER and type(x) is np.ndarray else _AS_IT_IS
-
-
-@contextmanager
-def _small_buffer() -> Iterator[None]:
-    with np.errstate():  # which puts the size of the buffer back, too
-        np.setbufsize(_BUFFER)
-        yield
+    return small_buffer() if run > BUFFER and type(x) is np.ndarray else _AS_IT_IS
 
 
 def in_blocks(work: Callable[[tuple], Any], x: Any, axis: tuple = ()) -> None:

@@ -15,7 +15,7 @@ from ..core.registry import op
 from .axes import array_like, axis_of, sum_to
 from .batching import needs_axes
 from .blocks import take_steps
-from .row_sums import folds, sum_of_rows
+from .row_sums import folds, on_each_row, sum_of_rows
 from .small_products import blocks_for, steps_in_blocks
 
 
@@ -211,7 +211,7 @@ def linear(x, w, b=None):
         return y
     if y.dtype.itemsize == 2 or (b.dtype != y.dtype and np.result_type(y, b) != y.dtype):
         return (y + b).astype(np.result_type(y, b), copy=False)
-    y += b
+    on_each_row(np.add, _rows(y), b)
     return y
 
 

@@ -23,7 +23,8 @@ import numpy as np
 
 from ..backends import blas
 from ..core.caches import cached
-from .blocks import Steps, divisor, scratch, take_steps
+from ..core.cuts import divisor
+from .blocks import Steps, scratch, take_steps
 
 MOST = 100**3  # multiplications that the kernels for small matrices take
 LONGEST = 800  # terms that they are to add up,

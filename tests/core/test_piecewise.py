@@ -36,6 +36,7 @@ def small(monkeypatch, two_threads):
     """Blocks of 64 elements, for arrays of 128 and more, on two threads."""
     monkeypatch.setattr(pieces, "BLOCK", 64)
     monkeypatch.setattr(pieces, "LARGE", 128)
+    monkeypatch.setattr(pieces, "BROADCAST", 128)
     monkeypatch.setattr(primitive, "NOTABLE", 128)
 
 
@@ -117,13 +118,13 @@ def test_arrays_are_cut_together_and_numbers_are_passed_to_each_block():
 @pytest.mark.parametrize(
     "values",
     [
-        (np.ones((10, 20)), np.ones(20)),
+        (np.ones((4, 10, 5)), np.ones((4, 1, 5))),
         (np.ones((10, 40))[:, ::2],),
         (np.ones((10, 20)), np.ones((20, 10)).T),
         (np.ones((5, 20)),),
         (3.0,),
     ],
-    ids=["several shapes", "gaps", "several orders", "small", "a number"],
+    ids=["broadcast in between", "gaps", "several orders", "small", "a number"],
 )
 def test_what_cannot_be_cut_or_is_small_stays_in_one_piece(values):
     _, seen = blocks_seen(lambda *xs: sum(xs), *values)

@@ -83,8 +83,12 @@ def keep(x, condition):
     whole = WHOLE.get(x.dtype.itemsize)
     if whole is None or not isinstance(x, np.ndarray):  # complex128; a GPU has no need of it
         return np.where(condition, x, 0).astype(x.dtype, copy=False)
-    if x.size <= FEW or condition.shape != x.shape:
+    if condition.shape != x.shape:
         return (x.view(whole) * condition).view(x.dtype)
+    if x.size <= FEW:
+        bits = condition.astype(whole)  # which a product with x would copy through a buffer
+        bits *= x.view(whole)
+        return bits.view(x.dtype)
     x, condition = alike((x, condition))
     y = np.empty_like(x)
     keep_into(y, x, condition)

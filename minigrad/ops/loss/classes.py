@@ -112,21 +112,34 @@ def cross_entropy_dx(a, x, lse, index):
     as the function softmax x, so higher derivatives are right.
     """
     a = a.reshape((len(a), 1, *a.shape[1:]))
-    y = array_module(x).empty(x.shape, np.result_type(x, lse, a))
+    if single(x):
+        with long_runs(x, (1,)):
+            return _dx_of(x, a, lse, index).astype(x.dtype, copy=False)
+    y = np.empty(x.shape, np.result_type(x, lse, a))
 
     def work(piece: tuple) -> None:
-        block, share, chosen = y[piece], part(a, piece), part(index, piece)
-        np.exp(np.subtract(x[piece], part(lse, piece), out=block), out=block)
-        if block.ndim == 2:
-            block[_rows(chosen), chosen] -= 1
-        else:
-            np.put_along_axis(block, chosen, np.take_along_axis(block, chosen, 1) - 1, 1)
-        block *= share
-        if array_module(a) is not np or not _all_count(share):
-            block[...] = np.where(share == 0, 0, block)
+        _dx_of(x[piece], part(a, piece), part(lse, piece), part(index, piece), y[piece])
 
     in_blocks(work, x, (1,))
     return y.astype(x.dtype, copy=False)
+
+
+def _dx_of(x, a, lse, index, y=None):
+    """a (exp(x − lse) − onehot index) of a block of x, but 0 where a is, whatever x holds there.
+
+    a, lse and index (N, 1, ...); y: memory for the result
+    """
+    xp = array_module(x)
+    y = np.subtract(x, lse, out=y)
+    np.exp(y, out=y)
+    if y.ndim == 2:
+        y[xp.arange(len(y)), index[:, 0]] -= 1
+    else:
+        np.put_along_axis(y, index, np.take_along_axis(y, index, 1) - 1, 1)
+    y *= a
+    if xp is not np or not _all_count(a):
+        y[...] = np.where(a == 0, 0, y)
+    return y
 
 
 @cross_entropy_dx.vjp("a")

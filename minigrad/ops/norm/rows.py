@@ -15,6 +15,7 @@ import numpy as np
 from ...backends.pool import share
 from .. import blocks
 from ..blocks import long_runs, scratch, spans
+from ..row_sums import on_each_row
 
 
 def suits(x: Any, axis: tuple, *shapes: tuple) -> bool:
@@ -72,9 +73,9 @@ def standardized(x: Any, weight: Any, bias: Any, axis: tuple, eps: float, centre
         np.reciprocal(np.sqrt(rstd, out=rstd), out=rstd)
         np.multiply(centred, rstd, out=y)
         if w is not None:
-            y *= w
+            on_each_row(np.multiply, y, w)
         if b is not None:
-            y += b
+            on_each_row(np.add, y, b)
 
     _in_blocks(fill, rows, y.reshape(n, d), mean, rstd)
     kept = (*x.shape[: axis[0]], *(1,) * len(axis))  # the shape of what a row has one of
