@@ -15,6 +15,7 @@ from ...core.tensor import Tensor
 from ..axes import widen
 from ..batching import apart, merged
 from ..row_sums import sum_of_product
+from ..small_products import transposed_for
 from ..softmax import softmax
 from .heads import parts_of
 from .words import probabilities, softmax_pullback, transposed, visible
@@ -45,7 +46,7 @@ def self_attention(x, *, heads, scale, time=0, is_causal=False):
     dtype, xp = x.dtype, array_module(x)
     x = widen(x)
     q, k, v = parts_of(x, heads, time)
-    s = xp.matmul(q * scale, k.swapaxes(-1, -2))
+    s = xp.matmul(q * scale, transposed_for(q.shape[-2], k))
     if is_causal:
         xp.copyto(s, -np.inf, where=~visible(xp, *s.shape[-2:]))
     p = softmax.forward(s)
@@ -75,7 +76,7 @@ def _gradient(g: Any, x: Any, p: Any, heads: int, scale: float, time: int) -> An
     y, a = np.empty(x.shape, x.dtype), _by_head(g, heads, time)
     q, k, v = parts_of(x, heads, time)
     dq, dk, dv = parts_of(y, heads, time)
-    ds = np.matmul(a, v.swapaxes(-1, -2))
+    ds = np.matmul(a, transposed_for(a.shape[-2], v))
     ds -= sum_of_product(ds, p, (3,))
     ds *= p
     ds *= scale
