@@ -99,8 +99,8 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
         views = {k: _filled(row, x[(0,) * low]).reshape((1, m)) for k, x in others.items()}
     else:
         n, m, quick = prod(shape[:high]), prod(shape[high:]), fn in _QUICK_BESIDE_A_NUMBER
-        if m <= BUFFER:
-            return None
+        if m == 1 or (m <= BUFFER and first.size <= block):
+            return None  # they vary along all axes; or nothing is gained but by threads
         column, first_of = shape[:high], (..., *(0,) * (axes - high))
         views = {k: _filled(column, x[first_of]).reshape((n, 1)) for k, x in others.items()}
 

@@ -21,7 +21,12 @@ the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
             n0 = None
         else:
             return general(x0, x1, **params)
-        ...                                     the same for x1, v1, n1, without data
+        if isinstance(x1, Tensor):
+            v1 = x1._data
+            if v1.size >= NOTABLE:
+                data = v1
+            n1 = x1.node
+        ...                                     the same
         if data.size >= NOTABLE:
             return general(x0, x1, **params)
         # run
@@ -133,12 +138,12 @@ def _depth(line: str) -> int:
 def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
     """The sets of inputs needing gradients for which code is generated, larger ones first.
 
-    All sets for one or two inputs; for three and more only the full set, since there are 2ⁿ − 1.
+    All sets for one or two inputs; for three also those that lack one, as of a first layer's data
+    and its two parameters; for more only the full set, since there are 2ⁿ − 1.
     """
-    fewest = 1 if len(tracked) <= 2 else len(tracked)
-    return [
-        slots for n in range(len(tracked), fewest - 1, -1) for slots in combinations(tracked, n)
-    ]
+    n = len(tracked)
+    fewest = 2 if n == 3 else n if n > 3 else 1
+    return [slots for many in range(n, fewest - 1, -1) for slots in combinations(tracked, many)]
 
 
 def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
@@ -146,6 +151,8 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     no_node = [f" n{i} = None"] if tracked else []
     large = isinstance(op.forward, np.ufunc) and i == 0  # whose size is looked at
     lines = [f"if isinstance(x{i}, Tensor):", f" {'data = ' if large else ''}v{i} = x{i}._data"]
+    if isinstance(op.forward, np.ufunc) and i == 1:
+        lines += [" if v1.size >= NOTABLE:", "  data = v1"]
     lines += [f" n{i} = x{i}.node"] if tracked else []
     if op.kind == "elementwise" and op.arity == 2:  # a number there stays weak: not a bfloat16
         other = f"x{1 - i}"

@@ -57,9 +57,10 @@ def test_broadcast_arrays_give_the_bits_of_one_call(pair, function, swapped):
     [
         ((40, 6), (6,)), ((40, 6), (1, 6)), ((40, 6), (1,)), ((8, 5, 6), (5, 6)),
         ((8, 3, 5, 7), (3, 1, 1)), ((3, 90), (3, 1)), ((3, 2, 90), (3, 2, 1)), ((2, 90), (2, 1)),
+        ((3, 8, 9), (8, 1)),
     ],
 )  # fmt: skip
-def test_rows_and_long_columns_are_cut(x, b):
+def test_rows_and_columns_are_cut(x, b):
     seen = []
 
     def add(x, b):
@@ -79,7 +80,7 @@ def test_an_array_in_another_order_is_cut_in_that_order_and_the_result_has_it():
     assert np.array_equal(y, images + values((3, 1, 1)))
 
 
-@pytest.mark.parametrize("b", [(3, 1, 9), (8, 1), (9, 3, 1, 1)])
+@pytest.mark.parametrize("b", [(3, 1, 9), (9, 3, 1, 1)])
 def test_what_is_broadcast_otherwise_is_one_call(b):
     calls = []
 
@@ -142,7 +143,9 @@ def test_a_few_long_rows_are_added_to_totals_too():
     assert np.array_equal(total, expected)
 
 
-def test_a_large_first_argument_is_cut_when_an_op_is_called(monkeypatch):
+@pytest.mark.parametrize("b", [(2,), ()], ids=["a row", "one number"])
+@pytest.mark.parametrize("order", [1, -1], ids=["large first", "large last"])
+def test_a_large_argument_is_cut_when_an_op_is_called(b, order, monkeypatch):
     blocks = []
 
     def watched(work, cut):
@@ -151,7 +154,7 @@ def test_a_large_first_argument_is_cut_when_an_op_is_called(monkeypatch):
             work(piece)
 
     monkeypatch.setattr(pieces, "share", watched)
-    n = 1 << 16  # as many rows as calls that are made directly take elements
-    x, b = mg.tensor(np.ones((n, 2), np.float32)), mg.tensor(np.ones(2, np.float32))
-    assert ((x + b).numpy() == 2).all()
+    n = 1 << 16  # a call is made directly with fewer elements
+    args = [mg.tensor(np.ones((n, 2), np.float32)), mg.tensor(np.ones(b, np.float32))]
+    assert (op.add(*args[::order]).numpy() == 2).all()
     assert blocks == [n * 2 // 64]
