@@ -95,6 +95,19 @@ def test_a_negative_base_with_a_whole_exponent_is_exact_and_takes_no_logarithm()
     assert x.grad.tolist() == [12, -6]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [3, 3.0, 4, 5, 64, -2, -3, -63, 1, 0, -1])
+def test_whole_powers_are_numpys_also_of_negative_and_not_finite_numbers(n, dtype):
+    sizes = 10 ** np.random.default_rng(0).uniform(-2, 2, 1000)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-30, -1e-30, 1e30, -1e30]
+    x = np.r_[sizes, -sizes, ends].astype(dtype)
+    with np.errstate(all="ignore"):
+        y, expected = op.pow(x, n), np.power(x, n)
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(np.signbit(y)[~np.isnan(y)], np.signbit(expected)[~np.isnan(y)])
+    np.testing.assert_allclose(y, expected, rtol=2 * np.finfo(dtype).eps)
+
+
 def test_zero_to_a_positive_power_has_derivative_0_in_the_exponent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

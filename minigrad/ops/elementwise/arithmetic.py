@@ -78,13 +78,28 @@ def _power(a: Any, b: Any) -> Any:
     Not of booleans: NumPy's short cut for their square gives int8, its power int64.
     """
     short = type(b) in _NUMBERS and hasattr(a, "dtype") and a.dtype != bool
+    if short and b in _WHOLE and isinstance(a, np.ndarray) and a.dtype.char in "fd":
+        return _whole_power(a, b)
     return a**b if short else np.power(a, b)
+
+
+_WHOLE = frozenset(range(-64, 65)) - {-1, 0, 1, 2}  # exponents; for those left out NumPy has loops
+
+
+def _whole_power(a: Any, n: Any) -> Any:
+    """aⁿ. NumPy takes 60 ns an element where a < 0, and 1.2 where it is not (float32, AVX-512);
+    a product of three numbers takes 0.2.
+    """
+    if n == 3:
+        return a * a * a
+    y = np.power(np.abs(a), n)
+    return np.copysign(y, a) if n % 2 else y
 
 
 def _power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS or type(b) is bool:
-        return g * (b * a ** (b - 1)) if b != 0 else np.zeros_like(g)
+        return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
     if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
         b = b.astype(np.result_type(b.dtype, np.int8))
     # Only where b = 0 and a is 0 or subnormal is 0·aᵇ⁻¹ not the right zero. The exponent is raised

@@ -82,6 +82,8 @@ register_op(
         Point("x⁰ at 0, array exponent", (0.0, np.array(0.0)), 1.0, (0.0, 0.0)),
         Point("0 to the power 2", (0.0, np.array(2.0)), 0.0, (0.0, 0.0)),
         Point("(−2)³", (-2.0, 3), -8.0, (12.0,)),
+        Point("(−2)⁴", (-2.0, 4), 16.0, (-32.0,)),
+        Point("(−2)⁻³", (-2.0, -3), -0.125, (-0.1875,)),
         Point("2 as a number to the power 3", (2, np.array(3.0)), 8.0, (8 * np.log(2),)),
         Point("an unsigned 0 less 1 is no large power", (1e3, np.array(0, np.uint8)), 1.0, (0.0,)),
         Point("0 as a number to the power 2", (0, np.array(2.0)), 0.0, (0.0,)),
