@@ -6,12 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minigrad as mg
+from minigrad.core.registry import op
 from minigrad.ops.row_sums import (
     FEW,
     FEW_MAXIMA,
     LEAST_FOLDED,
+    LEAST_ROWS,
     folds,
     largest_over,
+    on_each_row,
+    rows_along,
+    sum_of_each_row,
     sum_of_rows,
     sum_over,
 )
@@ -95,3 +100,96 @@ def test_sums_of_channels_are_numpys_in_both_orders_of_memory(places_first, keep
     exact = x.sum((0, 2, 3), dtype=np.float64, keepdims=keepdims)
     assert total.shape == exact.shape
     np.testing.assert_allclose(total.numpy(), exact, rtol=0, atol=1e-4)
+
+
+# -- reductions of users along rows ----------------------------------------------------------
+
+REDUCTIONS = ["sum", "mean", "max", "min", "var", "std"]
+
+
+@given(
+    st.sampled_from(REDUCTIONS),
+    st.sampled_from([(-1,), (2,), (1, 2), (-1, -2)]),
+    st.tuples(st.integers(1, 40), st.integers(1, 12), st.integers(1, 600)),
+    st.booleans(),
+    st.sampled_from([np.float32, np.float64]),
+)
+def test_a_reduction_along_the_last_axes_is_numpys_but_for_rounding(
+    name, axis, shape, keepdims, dtype
+):
+    x = numbers(shape, dtype)
+    axis = axis[0] if len(axis) == 1 else axis
+    y = getattr(op, name)(x, axis=axis, keepdims=keepdims)
+    expected = getattr(np, name)(x.astype(np.longdouble), axis=axis, keepdims=keepdims)
+    assert y.dtype == dtype and y.shape == expected.shape
+    atol = np.finfo(dtype).eps * 50 * abs(x).max() * (shape[1] * shape[2]) ** 0.5
+    np.testing.assert_allclose(y, expected.astype(dtype), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_row_that_is_not_finite_touches_no_other_row(name):
+    x = numbers((FEW, 7))
+    clean = getattr(op, name)(x, axis=-1)
+    x[3, 2], x[5, 1] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):
+        y, expected = getattr(op, name)(x, axis=-1), getattr(np, name)(x, axis=-1)
+    np.testing.assert_allclose(y[3:6], expected[3:6], rtol=1e-5)
+    rest = np.r_[0:3, 4, 6:FEW]
+    np.testing.assert_array_equal(y[rest], clean[rest])
+
+
+@pytest.mark.parametrize("m", [1, 20, 64, 257, 1000, 4099])
+def test_the_sum_of_a_row_does_not_depend_on_the_rows_beside_it(m):
+    rows = numbers((300, m))
+    sums = sum_of_each_row(rows)
+    assert sums.flags.owndata
+    parts = [sum_of_each_row(rows[i : i + 7].copy()) for i in range(0, 300, 7)]
+    np.testing.assert_array_equal(sums, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("m", [100, 256])
+def test_sums_of_rows_are_as_exact_as_numpys(m):
+    x = numbers((2000, m))
+    exact = x.astype(np.longdouble).sum(1)
+
+    def error(sums):
+        return float(np.sqrt(((sums - exact) ** 2).mean()))
+
+    assert error(sum_of_each_row(x)) < 1.3 * error(x.sum(1))
+
+
+@pytest.mark.parametrize(
+    "x, axis",
+    [
+        (numbers((FEW, 2)), 0), (numbers((FEW, 2)), None), (numbers((FEW, 2)).T, -1),
+        (numbers((8, FEW, 2)), (0, 2)), (numbers((FEW, 2)), ()), (numbers((9, 4)), -1),
+        (numbers((LEAST_ROWS - 1, FEW)), -1), (np.ones((FEW, 2), int), -1),
+    ],
+    ids=["columns", "all", "another order", "apart", "none", "small", "few rows", "integers"],
+)  # fmt: skip
+def test_other_reductions_have_no_such_rows(x, axis):
+    assert rows_along(x, axis) is None
+    np.testing.assert_allclose(op.mean(x, axis=axis), np.mean(x, axis=axis), atol=1e-5)
+
+
+def test_a_tape_replays_the_bits_of_a_sum_of_rows():
+    x = mg.tensor(numbers((FEW, 20)), requires_grad=True)
+    with mg.Tape() as tape:
+        y = (x.sum(-1) * x.max(-1) + x.var(-1)).mean()
+    program = tape.compile(y, inputs=[x], wrt=x)
+    other = numbers((FEW, 20)) * 3 + 1
+    value, g = program(other)
+    t = mg.tensor(other, requires_grad=True)
+    y = (t.sum(-1) * t.max(-1) + t.var(-1)).mean()
+    y.backward()
+    assert value == y.numpy() and t.grad is not None
+    np.testing.assert_array_equal(g, t.grad.numpy())
+
+
+@pytest.mark.parametrize("shape", [(1 << 14, 10), (2048, 64), (512, 512), (3, 1 << 16), (7, 5)])
+@pytest.mark.parametrize("function", [np.add, np.multiply])
+def test_a_function_of_each_row_and_one_is_that_of_the_broadcast_row(shape, function):
+    a, row = numbers(shape), numbers(shape[-1:])
+    expected = function(a, row)
+    on_each_row(function, a, row)
+    np.testing.assert_array_equal(a, expected)

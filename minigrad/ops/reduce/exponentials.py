@@ -20,10 +20,10 @@ def logsumexp(x, axis=None, keepdims=False):
     """
     z = widen(as_floating(x))  # the difference of two unsigned integers could wrap round
     # of no elements there is no largest; their sum, 0, has the right shape
-    top = (np.max if z.size else np.sum)(z.real, axis=axis, keepdims=True)
+    top = (op.max if z.size else op.sum).forward(z.real, axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     with np.errstate(divide="ignore"):  # log 0 is the −inf that is meant
-        y = np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True)) + top
+        y = np.log(op.sum.forward(np.exp(z - top), axis=axis, keepdims=True)) + top
     y = y if keepdims else np.squeeze(y, axis)
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y, top
 

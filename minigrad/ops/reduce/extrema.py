@@ -7,6 +7,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ..axes import keep_axes, widen
 from ..batching import along, reduction
+from ..row_sums import extremum_of_each_row, left_of, rows_along
 
 __all__ = ["amax", "amin", "argmax", "argmin", "max", "min", "ptp"]
 
@@ -17,13 +18,21 @@ def max(x, axis=None, keepdims=False):
 
     A slice with NaN gives NaN, and its NaN entries share the gradient. No elements: ValueError.
     """
-    return np.max(x, axis=axis, keepdims=keepdims)
+    return _extremum(np.maximum, np.max, x, axis, keepdims)
 
 
 @primitive(numpy=(np.min, np.amin))
 def min(x, axis=None, keepdims=False):
     """y = min x over `axis` ;  gx = g / (number of ties) where x = y, else 0. NaN as in max."""
-    return np.min(x, axis=axis, keepdims=keepdims)
+    return _extremum(np.minimum, np.min, x, axis, keepdims)
+
+
+def _extremum(function: np.ufunc, reduction: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    """The reduction, by the function of two arguments where x has many short rows."""
+    rows = rows_along(x, axis)
+    if rows is None:
+        return reduction(x, axis=axis, keepdims=keepdims)
+    return extremum_of_each_row(function, rows).reshape(left_of(x.shape, axis, keepdims))
 
 
 @max.vjp("x")

@@ -8,7 +8,7 @@ from ...core.primitive import linear, primitive
 from ..axes import accumulate, count, spread, widen
 from ..batching import reduction
 from ..image_layout import places, turned
-from ..row_sums import FEW, folds, sum_of_rows
+from ..row_sums import FEW, folds, left_of, rows_along, sum_of_each_row, sum_of_rows
 
 __all__ = ["all", "any", "count_nonzero", "mean", "sum"]
 
@@ -26,6 +26,9 @@ def sum(x, axis=None, dtype=None, keepdims=False):
         if x.size >= FEW and _of_leading(x, axis) and folds(x):
             y = sum_of_rows(x.reshape((-1, x.shape[-1])))
             return y.reshape((*(1,) * (x.ndim - 1), -1)) if keepdims else y
+        rows = rows_along(x, axis)
+        if rows is not None:
+            return sum_of_each_row(rows).reshape(left_of(x.shape, axis, keepdims))
         return x.sum(axis, None, None, keepdims)
     return accumulate(np.sum, x, dtype, axis=axis, keepdims=keepdims)
 
@@ -60,6 +63,11 @@ def sum_dx(g, x_shape, axis, keepdims):
 @linear(numpy=np.mean)
 def mean(x, axis=None, dtype=None, keepdims=False):
     """y = Σ x / n ;  gx = g / n, broadcast. Integers give float64; of no elements, NaN."""
+    rows = rows_along(x, axis) if dtype is None else None
+    if rows is not None:
+        y = sum_of_each_row(rows)
+        y /= rows.shape[1]
+        return y.reshape(left_of(x.shape, axis, keepdims))
     return accumulate(np.mean, x, dtype, axis=axis, keepdims=keepdims)
 
 
