@@ -182,6 +182,18 @@ def test_prod_has_exact_first_and_second_derivatives_at_zeros(zeros):
         assert row.tolist() == [0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(n)]
 
 
+@pytest.mark.parametrize("tiny", [1e-30, 1e30, 0.0, np.inf])
+def test_a_product_beyond_the_dtype_has_the_gradient_of_the_others(tiny):
+    values = np.array([[tiny, tiny, 2.0], [3.0, 4.0, 5.0]], np.float32)
+    x = mg.tensor(values, requires_grad=True)
+    with np.errstate(all="ignore"):
+        mg.prod(x, axis=1).backward(np.ones(2, np.float32))
+        first = np.float32(tiny) * np.float32(tiny)
+    assert x.grad is not None
+    expected = [[2 * np.float32(tiny), 2 * np.float32(tiny), first], [20, 15, 12]]
+    np.testing.assert_allclose(x.grad.numpy(), np.array(expected, np.float32), rtol=1e-6)
+
+
 def test_prod_has_exact_third_derivatives_at_zeros():
     t = leaf(np.zeros(3))
     g = mg.grad(mg.prod(t), t, create_graph=True)[0]

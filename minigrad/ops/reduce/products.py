@@ -1,4 +1,4 @@
-"""Products. A factor's gradient is the product of the others, found without a division."""
+"""Products. A factor's gradient is the product of the others, without a division near zeros."""
 
 from math import prod as size_of
 from typing import Any
@@ -27,12 +27,26 @@ def prod(x, axis=None, dtype=None, keepdims=False):
 
 @prod.vjp("x")
 def prod_dx(g, x, y, axis, keepdims):
+    divides = type(x) is np.ndarray and _is_normal(y)  # then no factor is 0
     x = widen(x)
-    others, g, y = _others(x, axis), *(keep_axes(widen(a), x.shape, axis, keepdims) for a in (g, y))
+    g, y = (keep_axes(widen(a), x.shape, axis, keepdims) for a in (g, y))
+    if divides:
+        return g * (y / x).conj()
+    others = _others(x, axis)
     if not np.isfinite(raw(others)).all():  # ∞ before k and next to 0 behind it: y may have a value
         lost = ~np.isfinite(others) & np.isfinite(y) & (x != 0)
         others = op.where(lost, y / op.where(lost, x, 1), others)
     return g * others.conj()
+
+
+def _is_normal(y: Any) -> bool:
+    """Whether no product is 0, subnormal or not finite: the others' product is then y/x, in a tenth
+    of the time. Of arrays alone: as a function of x, y/x has no derivative where a factor is 0.
+    """
+    if type(y) is not np.ndarray or y.dtype.char not in "fdFD":
+        return False
+    size = np.abs(y)
+    return bool((size >= np.finfo(size.dtype).tiny).all() and (size < np.inf).all())
 
 
 prod.batch(reduction)
