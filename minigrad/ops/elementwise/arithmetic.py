@@ -99,6 +99,8 @@ def _whole_power(a: Any, n: Any) -> Any:
 def _power_da(g: Any, a: Any, b: Any) -> Any:
     """b aᵇ⁻¹, which is 0 for b = 0 at every a, also where aᵇ⁻¹ is infinite."""
     if type(b) in _NUMBERS or type(b) is bool:
+        if b == 2:
+            return g * (b * a)
         return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
     if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
         b = b.astype(np.result_type(b.dtype, np.int8))

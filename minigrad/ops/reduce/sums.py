@@ -63,11 +63,8 @@ def sum_dx(g, x_shape, axis, keepdims):
 @linear(numpy=np.mean)
 def mean(x, axis=None, dtype=None, keepdims=False):
     """y = Σ x / n ;  gx = g / n, broadcast. Integers give float64; of no elements, NaN."""
-    rows = rows_along(x, axis) if dtype is None else None
-    if rows is not None:
-        y = sum_of_each_row(rows)
-        y /= rows.shape[1]
-        return y.reshape(left_of(x.shape, axis, keepdims))
+    if dtype is None and x.size and x.dtype.char in "fdFD":
+        return sum.forward(x, axis, None, keepdims) / count(x.shape, axis)
     return accumulate(np.mean, x, dtype, axis=axis, keepdims=keepdims)
 
 
