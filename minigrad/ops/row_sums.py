@@ -104,6 +104,8 @@ def rows_along(x: Any, axis: Any) -> Any:
     """
     if x.size < FEW or axis is None or not isinstance(x, np.ndarray) or x.dtype.char not in "fd":
         return None
+    if isinstance(axis, list):  # an error of NumPy's
+        return None
     axes, start = axes_of(axis, x.ndim), x.ndim
     start -= len(axes)
     if not axes or not x.flags.c_contiguous or {*axes} != {*range(start, x.ndim)}:

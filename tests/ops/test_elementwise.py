@@ -108,6 +108,12 @@ def test_whole_powers_are_numpys_also_of_negative_and_not_finite_numbers(n, dtyp
     np.testing.assert_allclose(y, expected, rtol=2 * np.finfo(dtype).eps)
 
 
+def test_a_complex_exponent_gives_complex_powers_also_where_it_is_whole():
+    y = mg.tensor([-2.0, 3.0]) ** (3 + 0j)
+    assert y.dtype == np.complex128
+    np.testing.assert_allclose(y.numpy(), [-8, 27], atol=1e-13)
+
+
 def test_zero_to_a_positive_power_has_derivative_0_in_the_exponent():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -172,6 +172,14 @@ def test_other_reductions_have_no_such_rows(x, axis):
     np.testing.assert_allclose(op.mean(x, axis=axis), np.mean(x, axis=axis), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_a_list_of_axes_is_an_error_as_in_numpy_and_an_axis_beyond_the_last_is_named(name):
+    with pytest.raises(TypeError):
+        getattr(op, name)(numbers((FEW, 2, 2)), axis=[1, 2])
+    with pytest.raises(IndexError, match="axis 3"):
+        getattr(op, name)(numbers((FEW, 2, 2)), axis=3)
+
+
 def test_a_tape_replays_the_bits_of_a_sum_of_rows():
     x = mg.tensor(numbers((FEW, 20)), requires_grad=True)
     with mg.Tape() as tape:

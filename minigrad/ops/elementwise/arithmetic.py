@@ -78,8 +78,9 @@ def _power(a: Any, b: Any) -> Any:
     Not of booleans: NumPy's short cut for their square gives int8, its power int64.
     """
     short = type(b) in _NUMBERS and hasattr(a, "dtype") and a.dtype != bool
-    if short and b in _WHOLE and isinstance(a, np.ndarray) and a.dtype.char in "fd":
-        return _whole_power(a, b)
+    if short and isinstance(a, np.ndarray) and a.dtype.char in "fd":
+        if type(b) is not complex and b in _WHOLE:
+            return _whole_power(a, b)
     return a**b if short else np.power(a, b)
 
 
