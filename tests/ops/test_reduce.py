@@ -194,6 +194,14 @@ def test_a_product_beyond_the_dtype_has_the_gradient_of_the_others(tiny):
     np.testing.assert_allclose(x.grad.numpy(), np.array(expected, np.float32), rtol=1e-6)
 
 
+def test_prods_gradient_is_exact_where_what_stands_behind_a_factor_is_subnormal():
+    x = mg.tensor([[1e300, 5.0, 1e-160, 1e-160], [0.0, 2.0, 3.0, 4.0]], requires_grad=True)
+    mg.prod(x, axis=1).backward(np.ones(2))
+    assert x.grad is not None
+    expected = [[5e-320, 1e-20, 5e140, 5e140], [24, 0, 0, 0]]
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-13, atol=1e-322)
+
+
 def test_prod_has_exact_third_derivatives_at_zeros():
     t = leaf(np.zeros(3))
     g = mg.grad(mg.prod(t), t, create_graph=True)[0]

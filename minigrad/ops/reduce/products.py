@@ -27,26 +27,30 @@ def prod(x, axis=None, dtype=None, keepdims=False):
 
 @prod.vjp("x")
 def prod_dx(g, x, y, axis, keepdims):
-    divides = type(x) is np.ndarray and _is_normal(y)  # then no factor is 0
+    normal = _normal(y) if type(x) is np.ndarray is type(y) else None
     x = widen(x)
     g, y = (keep_axes(widen(a), x.shape, axis, keepdims) for a in (g, y))
-    if divides:
+    if normal is not None and normal.all():
         return g * (y / x).conj()
     others = _others(x, axis)
     if not np.isfinite(raw(others)).all():  # ∞ before k and next to 0 behind it: y may have a value
         lost = ~np.isfinite(others) & np.isfinite(y) & (x != 0)
         others = op.where(lost, y / op.where(lost, x, 1), others)
+    if normal is not None and normal.any():
+        normal = keep_axes(normal, x.shape, axis, keepdims)
+        others = np.where(normal, y / np.where(normal, x, 1), others)
     return g * others.conj()
 
 
-def _is_normal(y: Any) -> bool:
-    """Whether no product is 0, subnormal or not finite: the others' product is then y/x, in a tenth
-    of the time. Of arrays alone: as a function of x, y/x has no derivative where a factor is 0.
+def _normal(y: Any) -> Any:
+    """Which products are not 0, subnormal or infinite: there the others' product is y/x, in a tenth
+    of the time, and also where what stands before k or behind it is beyond the dtype. Of arrays
+    alone: as a function of x, y/x has no derivative where a factor is 0.
     """
-    if type(y) is not np.ndarray or y.dtype.char not in "fdFD":
-        return False
+    if y.dtype.char not in "fdFD":
+        return np.zeros(y.shape, bool)
     size = np.abs(y)
-    return bool((size >= np.finfo(size.dtype).tiny).all() and (size < np.inf).all())
+    return (size >= np.finfo(size.dtype).tiny) & (size < np.inf)
 
 
 prod.batch(reduction)

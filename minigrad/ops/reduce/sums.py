@@ -63,7 +63,7 @@ def sum_dx(g, x_shape, axis, keepdims):
 @linear(numpy=np.mean)
 def mean(x, axis=None, dtype=None, keepdims=False):
     """y = Σ x / n ;  gx = g / n, broadcast. Integers give float64; of no elements, NaN."""
-    if dtype is None and x.size and x.dtype.char in "fdFD":
+    if dtype is None and x.ndim and x.size and x.dtype.char in "fdFD":
         return sum.forward(x, axis, None, keepdims) / count(x.shape, axis)
     return accumulate(np.mean, x, dtype, axis=axis, keepdims=keepdims)
 
