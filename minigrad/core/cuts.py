@@ -78,19 +78,17 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
     if order is None:
         return None
     shape, axes = [first.shape[k] for k in order], first.ndim
-    others, low, high = {}, axes, 0  # they vary along the axes low..high − 1
+    others = {}
     for x in arrays:
         if x.shape == first.shape:
             continue
         if type(x) is not np.ndarray or x.ndim > axes:
             return None
-        lengths = (*(1,) * (axes - x.ndim), *x.shape)
-        others[id(x)] = x.reshape(lengths).transpose(order)
-        for k, axis in enumerate(order):
-            if lengths[axis] == shape[k] > 1:
-                low, high = min(low, k), max(high, k + 1)
-            elif lengths[axis] > 1:
-                return None  # an error, or a result larger than any of them
+        others[id(x)] = x.reshape((*(1,) * (axes - x.ndim), *x.shape)).transpose(order)
+    span = _varying([x.shape for x in others.values()], shape)
+    if span is None:
+        return None
+    low, high = span
     n, m, quick = prod(shape[:low]), prod(shape[low:]), True
     if n >= FEW_ROWS:
         together = divisor(n, FOLDED // m) if 2 * m <= FOLDED else 1
@@ -113,6 +111,20 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
         views, first, order, view, corner, (1, min(m, 2)), spans(n, rows), rows * m,
         small_buffer() if quick and m > BUFFER else _AS_IT_IS,
     )  # fmt: skip
+
+
+def _varying(shapes: list, shape: list) -> tuple[int, int] | None:
+    """(low, high): arrays of these shapes vary along the axes low..high − 1 of `shape` alone. None
+    where one does not broadcast to it: an error, or a result larger than any argument.
+    """
+    low, high = len(shape), 0
+    for lengths in shapes:
+        for k, n in enumerate(lengths):
+            if n not in (1, shape[k]):
+                return None
+            if n > 1:
+                low, high = min(low, k), max(high, k + 1)
+    return low, high
 
 
 def _filled(shape: Any, x: Any) -> Any:

@@ -70,12 +70,13 @@ def piecewise(
     if len(arrays) > 1 and size >= NOTABLE and _alike:
         values = _alike[0](values)
         arrays = [x for x in values if _axes(x)]
-    if size < min(least or LARGE, BROADCAST):
+    least = least or LARGE
+    if size < min(least, BROADCAST) or modes.state.plain is None:
         return fn(*values, **params)
     helped = fill is None or (get_num_threads() > 1 and not sharing())
     helped = helped or any(total is not None for total in totals)
-    cut = _cut(fn, arrays, size, least or LARGE, helped)
-    if cut is None or modes.state.plain is None:
+    cut = _cut(fn, arrays, size, least, helped)
+    if cut is None:
         return fn(*values, **params)
     views = [cut.views.get(id(x), x) for x in values]
     start = fn(*[x[cut.corner] if _axes(x) else x for x in views], **params)  # for the dtypes

@@ -142,7 +142,7 @@ def _patterns(tracked: list[int]) -> list[tuple[int, ...]]:
     and its two parameters; for more only the full set, since there are 2ⁿ − 1.
     """
     n = len(tracked)
-    fewest = 2 if n == 3 else n if n > 3 else 1
+    fewest = max(1, n - 1) if n <= 3 else n
     return [slots for many in range(n, fewest - 1, -1) for slots in combinations(tracked, many)]
 
 

@@ -63,10 +63,9 @@ def transposed_for(n: int, b: Any) -> Any:
     """
     view = b.swapaxes(-1, -2)
     k, m = view.shape[-2:]
-    small = n >= MANY_ROWS and n * m > MOST_TRANSPOSED and n * k * m <= MOST
-    if small and isinstance(b, np.ndarray) and b.dtype.char in "fd":
-        return view.copy() if blas.packs_no_small_factors() else view
-    return view
+    copied = n >= MANY_ROWS and n * m > MOST_TRANSPOSED and n * k * m <= MOST
+    copied = copied and isinstance(b, np.ndarray) and b.dtype.char in "fd"
+    return view.copy() if copied and blas.packs_no_small_factors() else view
 
 
 def multiplier(b: Any, n: int) -> Callable | None:

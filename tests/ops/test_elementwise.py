@@ -105,7 +105,8 @@ def test_whole_powers_are_numpys_also_of_negative_and_not_finite_numbers(n, dtyp
         y, expected = op.pow(x, n), np.power(x, n)
     assert y.dtype == dtype
     np.testing.assert_array_equal(np.signbit(y)[~np.isnan(y)], np.signbit(expected)[~np.isnan(y)])
-    np.testing.assert_allclose(y, expected, rtol=2 * np.finfo(dtype).eps)
+    # x · x · x is rounded twice, to 1.3 units of the last place, and NumPy's power to about one
+    np.testing.assert_allclose(y, expected, rtol=3 * np.finfo(dtype).eps)
 
 
 def test_a_complex_exponent_gives_complex_powers_also_where_it_is_whole():
