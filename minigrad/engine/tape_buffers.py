@@ -1,9 +1,9 @@
 """Memory for a list of traced calls, and running it.
 
 A ufunc writes into a buffer allocated beforehand; a buffer is reused as soon as no later step reads
-its value, or a view of it. Views are made once. Any other call makes a new array, which is dropped
-after its last reader. Buffers come from the array module of the array they replace, so a program on
-a GPU runs in fixed GPU memory.
+its value, or a view of it. On large arrays ufuncs go block by block (tape_blocks.py). Views are
+made once. Any other call makes a new array, which is dropped after its last reader. Buffers come
+from the array module of the array they replace, so a program on a GPU runs in fixed GPU memory.
 """
 
 from collections import defaultdict
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core.errors import TapeError, describe
+from .tape_blocks import Blocks, runs_of
 from .tape_trace import Ref, Step, Trace, flat, mapped, parts_of
 
 
@@ -46,7 +47,12 @@ class Runner:
         self._made = 0  # buffers made so far
         self._last = self._last_reads()
         self._place_constants({x.value: i for i, x in enumerate(inputs) if x is not None})
-        self.calls = self._built()
+        runs = {i: run for run in runs_of(self.steps, trace) for i in run}
+        inner = {  # what nothing but its run reads
+            y for i, run in runs.items() for y in self.steps[i].outputs if self._last[y] <= run[-1]
+        }
+        self._place_results(inner)
+        self.calls = self._built(runs, inner)
         self.ways = self._handed_out(copy)
 
     def run(self, arrays: list) -> list:
@@ -65,7 +71,7 @@ class Runner:
         return [next(given) if there else None for there in self.form]
 
     def __len__(self) -> int:
-        return len(self.calls)
+        return sum(step.kind != "view" for step in self.steps)
 
     # -- building ------------------------------------------------------------------------------
 
@@ -90,28 +96,47 @@ class Runner:
                 self.cells[value] = array
                 self.names[value] = f"i{inputs[value]}" if value in inputs else f"c{value}"
 
-    def _built(self) -> list[Callable[[], Any]]:
+    def _place_results(self, inner: set[int]) -> None:
+        """Buffers for the results of ufuncs, but for the inner values of runs; and all views."""
         free: dict[tuple, list] = defaultdict(list)  # form -> buffers that nobody uses now
-        ending: dict[int, list[int]] = defaultdict(list)
-        for value, i in self._last.items():
-            ending[i].append(value)
-        calls, buffers = [], {}
+        ending = self._ending()
+        buffers = {}
         for i, step in enumerate(self.steps):
-            if step.kind == "ufunc":
-                (y,) = step.outputs
+            (y, *_) = step.outputs
+            if y in inner:
+                self.names[y] = f"s{y}"
+            elif step.kind == "ufunc":
                 buffers[y] = self._buffer(y, free)
                 self.cells[y], self.names[y] = buffers[y]
-            dying = ending[i]
-            if step.kind == "view":
-                (y,) = step.outputs
+            elif step.kind == "view":
                 self.cells[y] = _filled(step, self.cells)()
                 self.names[y] = f"{self.names[step.reads()[0]]}.{step.name}"
-            else:
-                calls.append(self._call(step, [v for v in dying if not self.trace.fixed[v]]))
-            for value in dying:
+            for value in ending[i]:
                 if value in buffers:
                     array, name = buffers[value]
                     free[_form(array)].append((array, name))
+
+    def _ending(self) -> dict[int, list[int]]:
+        """For each step the values that no later one reads."""
+        ending: dict[int, list[int]] = defaultdict(list)
+        for value, i in self._last.items():
+            ending[i].append(value)
+        return ending
+
+    def _built(self, runs: dict[int, list[int]], inner: set[int]) -> list[Callable[[], Any]]:
+        """What a run of the program calls: each step, but the steps of a run of blocks as one."""
+        ending, calls = self._ending(), []
+        for i, step in enumerate(self.steps):
+            run = runs.get(i, [i])
+            if step.kind == "view" or i != run[-1]:
+                continue
+            dying = [value for j in range(run[0], i + 1) for value in ending[j]]
+            dying = [value for value in dying if not self.trace.fixed[value]]
+            if i in runs:
+                made = Blocks([self.steps[j] for j in run], self.trace, self.cells, inner)
+                calls.append(_then_dropping(made, self.cells, dying))
+            else:
+                calls.append(self._call(step, dying))
         return calls
 
     def _buffer(self, value: int, free: dict) -> tuple[Any, str]:
@@ -125,7 +150,7 @@ class Runner:
         return array, f"b{self._made - 1}"
 
     def _call(self, step: Step, dying: list[int]) -> Callable[[], Any]:
-        """One call of a run, as cheap as it can be."""
+        """One call of the program, as cheap as it can be."""
         fixed, cells = self.trace.fixed, self.cells
         settled = all(fixed[value] for value in step.reads())
         if step.kind == "ufunc":

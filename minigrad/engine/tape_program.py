@@ -87,7 +87,9 @@ class Program:
         return f"<Program of {len(self):,} calls, {self.nbytes:,} bytes of buffers>"
 
     def listing(self, limit: int = 60) -> str:
-        """Its calls, one a line; `b3` is a buffer, `t7` a new array, `i0` an input."""
+        """Its calls, one a line; `b3` is a buffer, `t7` a new array, `i0` an input, and `s5` is
+        there for a block at a time only.
+        """
         return self._runner.listing(limit)
 
     __str__ = listing
