@@ -94,13 +94,13 @@ def in_rows(fn: Callable, arrays: list, block: int) -> Cut | None:
         together = divisor(n, FOLDED // m) if 2 * m <= FOLDED else 1
         n, m = n // together, m * together
         row = (together, *shape[low:])
-        views = {k: _filled(row, x[(0,) * low]).reshape((1, m)) for k, x in others.items()}
+        views = {k: filled(row, x[(0,) * low]).reshape((1, m)) for k, x in others.items()}
     else:
         n, m, quick = prod(shape[:high]), prod(shape[high:]), fn in _QUICK_BESIDE_A_NUMBER
         if m == 1 or (m <= BUFFER and first.size <= block):
             return None  # they vary along all axes; or nothing is gained but by threads
         column, first_of = shape[:high], (..., *(0,) * (axes - high))
-        views = {k: _filled(column, x[first_of]).reshape((n, 1)) for k, x in others.items()}
+        views = {k: filled(column, x[first_of]).reshape((n, 1)) for k, x in others.items()}
 
     def view(x: Any) -> Any:
         return x.transpose(order).reshape((n, m))
@@ -127,7 +127,7 @@ def _varying(shapes: list, shape: list) -> tuple[int, int] | None:
     return low, high
 
 
-def _filled(shape: Any, x: Any) -> Any:
+def filled(shape: Any, x: Any) -> Any:
     """A new array of this shape that holds x everywhere along the axes that x has not."""
     y = np.empty(shape, x.dtype)
     y[...] = x

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core.errors import TapeError, describe
-from .tape_blocks import Blocks, runs_of
+from .tape_blocks import Blocks, Run, runs_of
 from .tape_trace import Ref, Step, Trace, flat, mapped, parts_of
 
 
@@ -47,9 +47,12 @@ class Runner:
         self._made = 0  # buffers made so far
         self._last = self._last_reads()
         self._place_constants({x.value: i for i, x in enumerate(inputs) if x is not None})
-        runs = {i: run for run in runs_of(self.steps, trace) for i in run}
+        runs = {i: run for run in runs_of(self.steps, trace) for i in run.places}
         inner = {  # what nothing but its run reads
-            y for i, run in runs.items() for y in self.steps[i].outputs if self._last[y] <= run[-1]
+            y
+            for i, run in runs.items()
+            for y in self.steps[i].outputs
+            if self._last[y] <= run.places[-1]
         }
         self._place_results(inner)
         self.calls = self._built(runs, inner)
@@ -123,17 +126,18 @@ class Runner:
             ending[i].append(value)
         return ending
 
-    def _built(self, runs: dict[int, list[int]], inner: set[int]) -> list[Callable[[], Any]]:
-        """What a run of the program calls: each step, but the steps of a run of blocks as one."""
+    def _built(self, runs: dict[int, Run], inner: set[int]) -> list[Callable[[], Any]]:
+        """What is called: each step but for views, and the steps of a run of blocks as one."""
         ending, calls = self._ending(), []
         for i, step in enumerate(self.steps):
-            run = runs.get(i, [i])
-            if step.kind == "view" or i != run[-1]:
+            places = runs[i].places if i in runs else [i]
+            if step.kind == "view" or i != places[-1]:
                 continue
-            dying = [value for j in range(run[0], i + 1) for value in ending[j]]
+            dying = [value for j in range(places[0], i + 1) for value in ending[j]]
             dying = [value for value in dying if not self.trace.fixed[value]]
             if i in runs:
-                made = Blocks([self.steps[j] for j in run], self.trace, self.cells, inner)
+                steps = [self.steps[j] for j in places]
+                made = Blocks(steps, runs[i].form, self.trace, self.cells, inner)
                 calls.append(_then_dropping(made, self.cells, dying))
             else:
                 calls.append(self._call(step, dying))

@@ -103,12 +103,60 @@ def test_values_inside_a_run_that_are_asked_for_come_out(small_blocks):
         np.testing.assert_array_equal(y, wanted.data)
 
 
-def test_arrays_that_lie_otherwise_or_are_broadcast_stay_out_of_runs(small_blocks):
-    def fn(x, b):
-        y = np.tanh(x + b) * x.T.copy()  # (3, 3) beside (3,)
-        return (y * b + x.T).sum()
+def test_arrays_that_lie_otherwise_end_a_run(small_blocks):
+    def fn(x):
+        return (np.tanh(x) * x.T + x).sum()
 
-    agree(fn, [(3, 3), (3,)])
+    agree(fn, [(6, 6)])
+
+
+SHAPES = [(8, 6, 5), (5,), (6, 1), (6, 5), (8, 1, 1), (8, 6, 1), (1, 6, 1), (8, 1, 5), ()]
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_rows_columns_and_numbers_beside_large_arrays(small_blocks, data):
+    """Whatever is broadcast against what: replays have the bits of the eager run."""
+    shapes = [SHAPES[0], *data.draw(st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4))]
+    order = data.draw(st.permutations(range(3)))
+    calls = data.draw(st.lists(st.tuples(*[st.integers(0, 9)] * 3), min_size=2, max_size=8))
+    functions = [np.multiply, np.add, lambda a, b: np.tanh(a) - b, lambda a, b: a / (b * b + 1)]
+
+    def fn(*xs):
+        xs = [x.reshape((*(1,) * (3 - x.ndim), *x.shape)) for x in xs]
+        values = [x.transpose(order) for x in xs]
+        for i, j, k in calls:
+            values.append(functions[i % 4](values[j % len(values)], values[k % len(values)]))
+        return sum((y * 0.5).sum() for y in [*xs, *values[-3:]])
+
+    agree(fn, shapes)
+
+
+def test_a_bias_and_the_mean_of_each_row_do_not_end_a_run(small_blocks):
+    def fn(x, b):
+        centred = x - x.mean(axis=1, keepdims=True)
+        return [(np.tanh(centred + b) * x).sum()]
+
+    xs = arrays((8, 6), (6,))
+    tensors = [mg.tensor(x) for x in xs]
+    with mg.Tape() as tape:
+        y = fn(*tensors)
+    program = tape.compile(y, tensors)
+    small_blocks.clear()
+    program(*xs)
+    assert small_blocks == [2, 8]  # the 8 means, and then all in one run, row by row
+
+
+def test_short_rows_are_taken_together(small_blocks, monkeypatch):
+    def fn(x, b):
+        return (np.tanh(x + b) * x).sum()
+
+    monkeypatch.setattr(tape_blocks, "BLOCK", 24)
+    for folded, pieces in ((120, 1), (12, 5), (3, 5)):  # 40 rows as 1, as 10 by two, as 40 by eight
+        monkeypatch.setattr(tape_blocks, "FOLDED", folded)
+        small_blocks.clear()
+        agree(fn, [(40, 3), (3,)], np.float32)
+        assert small_blocks[::2] == [pieces] * 3
 
 
 def test_the_gradient_of_a_sum_is_a_number_in_a_run(small_blocks):
