@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, bfloat16, resolve_dtype
+from ..backends.dtypes import bfloat16
 from .caches import cached
-from .registry import numpy_table, op, scipy_table
+from .registry import chosen_table, numpy_table, op, scipy_table
 
 
 def _array(x: Any) -> Any:
@@ -156,7 +156,7 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
     if where is not True:
         if initial is None and ufunc.identity is None:
             raise ValueError(f"np.{name}: where= may leave nothing; give initial= for that case")
-        x = op.where(_mask(name, where, x.shape), x, _neutral(ufunc, x.dtype))
+        x = op.where(mask_of(name, where, x.shape), x, _neutral(ufunc, x.dtype))
     if initial is None:
         return entry(x, **options)
     if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
@@ -166,7 +166,7 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
     return ufunc(y, bool(initial) if y.dtype == bool else initial)
 
 
-def _mask(name: str, where: Any, shape: tuple) -> Any:
+def mask_of(name: str, where: Any, shape: tuple) -> Any:
     """The where= of a reduction, broadcast to the array's shape."""
     where = where if hasattr(where, "dtype") else np.asarray(where)
     if where.dtype != bool:
@@ -221,37 +221,16 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     name = f"{module}.{function.__name__}" if module else function.__name__
     if entry is None:
         raise _unknown(name)
-    if function in _UFUNC_OF and (len(args) > 4 or kwargs.keys() & {"initial", "where"}):
-        return _reduced_with_options(function, args, kwargs)
+    chosen = chosen_table.get(function)
+    if chosen is not None and (len(args) > 4 or kwargs.keys() & _CHOICES):
+        entry = chosen
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
         args, kwargs = (), spelling.translate(name, args, kwargs)
     return entry(*args, **kwargs)
 
 
-# Functions that take initial= or where=, by the ufunc whose reduce they are.
-_UFUNC_OF = {
-    np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.amax: np.maximum,
-    np.min: np.minimum, np.amin: np.minimum, np.any: np.logical_or, np.all: np.logical_and,
-    np.mean: np.add,
-}  # fmt: skip
-
-
-def _reduced_with_options(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """np.sum, np.mean … with initial= or where=, by the ufunc's reduce and, for a mean, a count."""
-    options = inspect.signature(function).bind(*args, **kwargs).arguments
-    x = options.pop("a")
-    options: dict[str, Any] = {"axis": None} | options
-    if function is not np.mean:
-        return _UFUNC_OF[function].reduce(x, **options)
-    kept = _mask("mean", options.get("where", True), x.shape)
-    dtype = resolve_dtype(options.pop("dtype", np.float64 if x.dtype.kind in "biu" else x.dtype))
-    total = np.add.reduce(x, dtype=accumulator(dtype) or dtype, **options)
-    shared = {key: options[key] for key in ("axis", "keepdims") if key in options}
-    count = op.astype(op.count_nonzero(kept, **shared), np.zeros(0, total.dtype).real.dtype)
-    return op.astype(total / count, dtype, copy=False)
-
-
+_CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
 _IN_PLACE_OF = {
     "where": "Instead of where=, reduce mg.where(mask, x, b) with a b that changes nothing.",
     "initial": "Instead of initial=, combine the result with that value.",

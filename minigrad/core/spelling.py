@@ -120,6 +120,15 @@ _FUNCTIONS = {
     ("sub", "alpha"): "a - alpha * b",
     ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
 }
+_FUNCTIONS |= {  # what NumPy's function and the method take, and the op does not
+    (name, option): f"np.{name}(x, {option}=), which takes tensors, or x.{name}({option}=)"
+    for name, options in {
+        "sum": "initial where", "prod": "initial where", "max": "initial where",
+        "min": "initial where", "mean": "where", "any": "where", "all": "where",
+        "var": "where mean", "std": "where mean",
+    }.items()
+    for option in options.split()
+}  # fmt: skip
 
 
 def argument_here(name: str, fn: Callable | inspect.Signature) -> str:

@@ -87,8 +87,7 @@ def test_logical_reductions_answer_with_constants(x):
         (lambda t: np.add(t, t, casting="unsafe"), r"np\.add: casting= other than 'same_kind'"),
         (lambda t: np.less(t, t, dtype=object), r"np\.less: dtype="),
         (lambda t: np.matmul(t, t, axes=[(0, 1)] * 3), r"np\.matmul: axes="),
-        (lambda t: np.var(t, where=np.ones((2, 2), bool)), r"np\.var: where=.*mg\.where\(mask"),
-        (lambda t: np.nansum(t, initial=1.0), r"np\.nansum: initial=.*combine the result"),
+        (lambda t: np.var(t, where=[1, 0]), r"np\.var: where= takes truths"),
         (lambda t: np.sum(t, out=np.zeros(())), r"np\.sum: out="),
         # before NumPy 2.4 its concatenate has no signature to translate from
         (lambda t: np.concatenate([t, t], casting="unsafe"), r"concatenate.*casting"),
