@@ -146,7 +146,10 @@ def _our_name(error: Exception, fn: Callable) -> str:
     _, unexpected, rest = str(error).partition("unexpected keyword argument '")
     if not unexpected:
         return ""
-    ours = argument_here(rest.partition("'")[0], fn)
+    name = rest.partition("'")[0]
+    if name == "out":
+        return "; out= would write where no gradient can follow: write y = ... instead"
+    ours = argument_here(name, fn)
     names = [name for name in inspect.signature(fn).parameters if name not in ("self", "_")]
     return f"; here it is {ours}" if ours else f"; its arguments are {', '.join(names)}"
 

@@ -81,9 +81,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     entry = numpy_table.get(ufunc) or _from_scipy(ufunc)
     if entry is None:
         raise _unknown(name)
-    dtype = options.pop("dtype", None)
-    if dtype is not None:
-        inputs = _in_dtype(ufunc, name, inputs, dtype)
+    dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
+    if dtype is not None or casting != "same_kind":
+        inputs = _in_dtype(ufunc, name, inputs, dtype, casting)
     if method == "outer":
         a, b = inputs
         inputs = op.reshape(a, shape=(*np.shape(a), *(1,) * np.ndim(b))), b
@@ -106,27 +106,26 @@ def _refuse_options(name: str, options: dict) -> None:
         )
     if options.pop("where", True) is not True:
         raise TypeError(f"np.{name}: where= is not recorded; use mg.where(mask, a, b)")
-    for option, usual in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
-        if options.pop(option, usual) != usual:
-            raise TypeError(
-                f"np.{name}: {option}= other than {usual!r} is not supported on tensors"
-            )
-    for option in ("signature", "axes"):
-        if option in options:
-            raise TypeError(f"np.{name}: {option}= is not supported on tensors")
+    options.pop("subok", None)  # a result is a plain tensor, whatever the argument is
+    refused = [option for option in ("signature", "axes") if option in options]
+    if options.pop("order", "K") != "K":
+        refused.append("order")
+    for option in refused:
+        raise TypeError(f"np.{name}: {option}= is not supported on tensors. {_INSTEAD_OF[option]}")
 
 
-def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
-    """The inputs in the dtypes of NumPy's loop for results of `dtype`; NumPy's error if none is.
+def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any, casting: str) -> tuple:
+    """The inputs in the dtypes of NumPy's loop for results of `dtype` (None: of its own choice), if
+    `casting` allows to cast them; NumPy's error if it does not, or if there is no such loop.
 
     np.abs of complex numbers with dtype=float takes complex ones and np.less with dtype=bool any;
     np.add with dtype=int takes no fractions, which it would cut off.
     """
-    wanted = np.dtype(dtype)
+    wanted = None if dtype is None else np.dtype(dtype)
     given = [_loop_dtype(x, wanted) for x in inputs]
-    signature = (None,) * ufunc.nin + (wanted,) * ufunc.nout
+    types, signature = (*given, *(None,) * ufunc.nout), (None,) * ufunc.nin + (wanted,) * ufunc.nout
     try:
-        loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), signature=signature)
+        loop = ufunc.resolve_dtypes(types, signature=signature, casting=casting)
     except TypeError as error:
         raise TypeError(f"np.{name}: dtype={wanted} does not fit {given}: {error}") from None
     if any(part.hasobject for part in loop):
@@ -226,15 +225,25 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
         entry = chosen
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
-        args, kwargs = (), spelling.translate(name, args, kwargs)
+        args, kwargs = spelling.translate(name, args, kwargs)
     return entry(*args, **kwargs)
 
 
 _CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
-_IN_PLACE_OF = {
-    "where": "Instead of where=, reduce mg.where(mask, x, b) with a b that changes nothing.",
-    "initial": "Instead of initial=, combine the result with that value.",
-}
+# Options that NumPy may heed and need not: whatever is said, there is nothing to do.
+_PERMISSIONS = {"overwrite_input", "subok"}
+# What to write instead of options that are not supported.
+_INSTEAD_OF = {
+    "where": "Instead of where=, select from the result: mg.where(mask, y, b).",
+    "casting": "Instead of casting=, write y.astype(dtype), which casts whatever it is.",
+    "dtype": "Instead of dtype=, write x.astype(dtype) before or y.astype(dtype) after.",
+    "order": "Leave order= out: the order in memory is no part of a tensor's value, and "
+    "np.asarray(y.detach(), order=) has it.",
+    "copy": "Instead of copy=True, write y.copy(); without it y shares x's memory where it can.",
+    "device": "Leave device= out: the result lies where the tensor does; y.to(device) moves it.",
+    "signature": "Instead of signature=, write dtype=, the result's.",
+    "axes": "Instead of axes=, put the axes in their places with mg.moveaxis.",
+}  # fmt: skip
 
 
 class _Spelling:
@@ -245,20 +254,22 @@ class _Spelling:
     usual    NumPy's name -> its default
     renamed  NumPy's name -> ours, for parameters in the same place (np.sum's a is x here)
     alike    how many leading parameters stand in the same places, so that they need no names
+    starred  whether one of them takes any number of arguments: these have no names, and stay
     """
 
-    def __init__(self, theirs: list[str], ours: list[str], usual: dict[str, Any]):
+    def __init__(self, theirs: list[str], ours: list[str], usual: dict[str, Any], starred: bool):
         self.theirs, self.ours, self.usual = theirs, set(ours), usual
-        self.renamed, self.alike = {}, 0
+        self.renamed, self.alike, self.starred = {}, 0, starred
         for a, b in zip(theirs, ours, strict=False):
             if a != b and (a in ours or b in theirs or a == "out"):
                 break
             self.renamed[a] = b
             self.alike += 1
 
-    def translate(self, name: str, args: tuple, kwargs: dict) -> dict:
+    def translate(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """NumPy's arguments by our names; an option that we do not have is refused."""
-        given = dict(zip(self.theirs, args, strict=False)) | kwargs
+        given = kwargs if self.starred else dict(zip(self.theirs, args, strict=False)) | kwargs
+        given = {key: value for key, value in given.items() if key not in _PERMISSIONS}
         if given.pop("out", None) is not None:
             raise TypeError(
                 f"np.{name}: out= would write a tensor's values where no gradient can follow; "
@@ -271,12 +282,12 @@ class _Spelling:
         }
         unknown = sorted(given.keys() - self.ours)
         if unknown:
-            hints = " ".join(_IN_PLACE_OF[key] for key in unknown if key in _IN_PLACE_OF)
+            hints = " ".join(_INSTEAD_OF[key] for key in unknown if key in _INSTEAD_OF)
             raise TypeError(
                 f"np.{name}: {', '.join(f'{key}=' for key in unknown)} is not supported on "
                 f"tensors; this function takes {', '.join(sorted(self.ours))}. {hints}"
             )
-        return given
+        return (args if self.starred else ()), given
 
     def _is_usual(self, key: str, value: Any) -> bool:
         """Whether an option has NumPy's default, and so asks for nothing."""
@@ -286,18 +297,23 @@ class _Spelling:
 
 @cached("NumPy signatures", max_entries=1024)
 def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
-    """The names of both sides; None where one of them takes any number of arguments."""
+    """The names of both sides; None where one has no signature or ours takes any names."""
     try:
         theirs = inspect.signature(function).parameters.values()
         ours = inspect.signature(entry).parameters.values()
     except (TypeError, ValueError):  # written in C, without a signature
         return None
-    if any(p.kind is p.VAR_POSITIONAL for p in theirs):
-        return None
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
+    if any(p.kind is p.VAR_KEYWORD for p in ours):
         return None
     usual = {p.name: p.default for p in theirs if p.default is not p.empty}
-    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual)
+    if any(p.kind is p.VAR_KEYWORD for p in theirs):
+        usual = _OF_A_UFUNC | usual
+    starred = any(p.kind is p.VAR_POSITIONAL for p in (*theirs, *ours))
+    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual, starred)
+
+
+# What NumPy hands on to a ufunc, with its defaults: the **kwargs of np.clip and np.einsum.
+_OF_A_UFUNC = {"casting": "same_kind", "dtype": None, "order": "K", "where": True}
 
 
 def _unknown(name: str) -> TypeError:

@@ -98,7 +98,8 @@ _IN_PLACE = (
     "relu_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ sin_ sqrt_ sub_ tanh_ transpose_ uniform_ "
     "unsqueeze_ zero_"
 ).split()
-# PyTorch's name of an argument -> the names that it may have here; and nn.functional's way back.
+# PyTorch's or NumPy's name of an argument -> the names that it may have here; and
+# nn.functional's way back.
 _ARGUMENTS = {
     "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",),
     "input": ("x", "a", "p"), "other": ("b",), "exponent": ("b",), "weight": ("w",),
@@ -110,6 +111,8 @@ _ARGUMENTS = {
     "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
     "batchsize": ("batch_size",), "batch": ("batch_size",), "test_size": ("test",),
     "random_state": ("seed",), "require_grad": ("requires_grad",),
+    "a": ("x",), "m": ("x",), "arr": ("x",), "ary": ("x",), "tup": ("arrays",), "a_min": ("min",),
+    "a_max": ("max",), "a1": ("a",), "a2": ("b",), "x1": ("a",), "x2": ("b",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {
