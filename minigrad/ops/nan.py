@@ -12,7 +12,7 @@ from ..core.tensor import raw
 from .axes import array_like, constant_array, module_of
 from .batching import full
 from .elementwise.support import ordered
-from .reduce.order import fractional_rank, rows_over, with_axes
+from .reduce.order import fractional_rank, rows_over, weighted, weights_over, with_axes
 from .reduce.spread import degrees_lost, root_of_variance
 
 __all__ = [
@@ -210,20 +210,26 @@ def ranked_batch(op_, xs, batched, params):
 
 @composite(numpy=np.nanquantile)
 def nanquantile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """The q-th quantile of the elements that are not NaN, interpolated between two of them.
 
-    q: a number or an array, constants; its axes come first in the result. method: as in quantile.
+    q: a number or an array, constants; its axes come first in the result. method, weights: as in
+    quantile.
     The gradient goes to the two neighbours by their weights. NaN where all are NaN.
     """
-    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method)
+    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method, weights)
 
 
-def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str = "linear") -> Any:
+def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str, weights: Any) -> Any:
     q = np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
+    if weights is not None:
+        w, rows = weights_over(x, weights, axis, method, "nanquantile"), rows_over(x, axis)
+        y = weighted(rows, q, op.where(op.isnan(rows), 0, w))
+        return with_axes(y, x.shape, axis, keepdims, q.shape)
     rows, present = _rows_present(x, axis)
     results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)
@@ -253,11 +259,12 @@ def _between(rows: Any, present: Any, q: float, method: str) -> Any:
 
 @composite(numpy=np.nanpercentile)
 def nanpercentile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """nanquantile with q in percent."""
     q = np.asarray(constant_array(q, "q")) / 100
-    return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method)
+    return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method, weights=weights)
 
 
 @composite(numpy=np.nanmedian)

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable, is_floating, resolve_dtype
@@ -11,7 +10,7 @@ from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
 from ..core.tensor import raw
-from .axes import array_beside, array_like, as_floating, constant_array, module_of
+from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
 
 __all__ = [
@@ -35,16 +34,7 @@ def average(
         w = array_like(weights)
         if not is_differentiable(np.result_type(x.dtype, w.dtype)):
             x, w = (op.astype(v, dtype=np.float64) for v in (x, w))  # a product would wrap round
-        if w.shape != x.shape:
-            axes = () if axis is None else normalize_axis_tuple(axis, x.ndim)
-            if axis is None or w.shape != tuple([x.shape[i] for i in axes]):
-                raise ValueError(
-                    f"average: weights {w.shape} must have x's shape {x.shape}, or its lengths "
-                    f"along axis={axis}"
-                )
-            w = op.transpose(w, axes=tuple(np.argsort(axes).tolist()))
-            w = w.reshape([n if i in axes else 1 for i, n in enumerate(x.shape)])
-            w = op.broadcast_to(w, shape=x.shape)
+        w = weights_of("average", w, x, axis)
         total = op.sum(w, axis=axis, keepdims=keepdims)
         y = op.sum(x * w, axis=axis, keepdims=keepdims) / total
     return (y, op.broadcast_to(total, shape=y.shape)) if returned else y
