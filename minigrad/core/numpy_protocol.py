@@ -14,6 +14,7 @@ import numpy as np
 from ..backends.dtypes import bfloat16
 from .caches import cached
 from .registry import chosen_table, numpy_table, op, scipy_table
+from .spelling import INSTEAD_OF
 
 
 def _array(x: Any) -> Any:
@@ -41,9 +42,13 @@ _QUESTIONS: dict[Callable, Callable] = {
     np.can_cast: lambda from_, *to: np.can_cast(_dtype(from_), *to),
     np.shares_memory: lambda a, b, *work: np.shares_memory(_array(a), _array(b), *work),
     np.may_share_memory: lambda a, b: np.may_share_memory(_array(a), _array(b)),
-    np.array_repr: lambda arr: repr(arr),
-    np.array_str: lambda a: str(a),
-    np.array2string: lambda a, **options: np.array2string(_array(a), **options),
+    np.array_repr: lambda arr, *how, **options: (
+        np.array_repr(_array(arr), *how, **options) if how or options else repr(arr)
+    ),
+    np.array_str: lambda a, *how, **options: (
+        np.array_str(_array(a), *how, **options) if how or options else str(a)
+    ),
+    np.array2string: lambda a, *how, **options: np.array2string(_array(a), *how, **options),
 }
 
 
@@ -111,7 +116,7 @@ def _refuse_options(name: str, options: dict) -> None:
     if options.pop("order", "K") != "K":
         refused.append("order")
     for option in refused:
-        raise TypeError(f"np.{name}: {option}= is not supported on tensors. {_INSTEAD_OF[option]}")
+        raise TypeError(f"np.{name}: {option}= is not supported on tensors. {INSTEAD_OF[option]}")
 
 
 def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any, casting: str) -> tuple:
@@ -232,18 +237,6 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
 _CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
 # Options that NumPy may heed and need not: whatever is said, there is nothing to do.
 _PERMISSIONS = {"overwrite_input", "subok"}
-# What to write instead of options that are not supported.
-_INSTEAD_OF = {
-    "where": "Instead of where=, select from the result: mg.where(mask, y, b).",
-    "casting": "Instead of casting=, write y.astype(dtype), which casts whatever it is.",
-    "dtype": "Instead of dtype=, write x.astype(dtype) before or y.astype(dtype) after.",
-    "order": "Leave order= out: the order in memory is no part of a tensor's value, and "
-    "np.asarray(y.detach(), order=) has it.",
-    "copy": "Instead of copy=True, write y.copy(); without it y shares x's memory where it can.",
-    "device": "Leave device= out: the result lies where the tensor does; y.to(device) moves it.",
-    "signature": "Instead of signature=, write dtype=, the result's.",
-    "axes": "Instead of axes=, put the axes in their places with mg.moveaxis.",
-}  # fmt: skip
 
 
 class _Spelling:
@@ -282,7 +275,7 @@ class _Spelling:
         }
         unknown = sorted(given.keys() - self.ours)
         if unknown:
-            hints = " ".join(_INSTEAD_OF[key] for key in unknown if key in _INSTEAD_OF)
+            hints = " ".join(INSTEAD_OF[key] for key in unknown if key in INSTEAD_OF)
             raise TypeError(
                 f"np.{name}: {', '.join(f'{key}=' for key in unknown)} is not supported on "
                 f"tensors; this function takes {', '.join(sorted(self.ours))}. {hints}"

@@ -133,6 +133,22 @@ _FUNCTIONS |= {  # what NumPy's function and the method take, and the op does no
     for option in options.split()
 }  # fmt: skip
 
+# What to write instead of options of NumPy's that a function does not take.
+INSTEAD_OF = {
+    "where": "Instead of where=, select with mg.where(mask, a, b), before or after.",
+    "casting": "Instead of casting=, write y.astype(dtype), which casts whatever it is.",
+    "dtype": "Instead of dtype=, write x.astype(dtype) before or y.astype(dtype) after.",
+    "order": "Leave order= out: the order in memory is no part of a tensor's value, and "
+    "np.asarray(y.detach(), order=) has it.",
+    "copy": "Instead of copy=True, write y.copy(); without it y shares x's memory where it can.",
+    "device": "Leave device= out: the result lies where the tensor does; y.to(device) moves it.",
+    "kind": "Leave kind= out: there is one way to do it.",
+    "subok": "Leave subok= out: a result is a plain tensor.",
+    "overwrite_input": "Leave overwrite_input= out: no argument is overwritten.",
+    "signature": "Instead of signature=, write dtype=, the result's.",
+    "axes": "Instead of axes=, put the axes in their places with mg.moveaxis.",
+}  # fmt: skip
+
 
 def argument_here(name: str, fn: Callable | inspect.Signature) -> str:
     """fn's own name, as `axis=`, for an argument of this name in PyTorch (or NumPy); "" if none."""

@@ -207,6 +207,28 @@ def test_out_of_an_op_is_refused_with_what_to_write(x, name):
         getattr(mg, name)(x, out=np.zeros(4))
 
 
+@pytest.mark.parametrize(
+    "call, instead",
+    [
+        (lambda t: mg.ptp(t, where=t > 0), r"mg\.where\(mask, a, b\)"),
+        (lambda t: mg.concatenate([t, t], casting="unsafe"), r"y\.astype\(dtype\)"),
+        (lambda t: mg.zeros_like(t, order="F"), r"Leave order= out"),
+        (lambda t: mg.median(t, overwrite_input=True), r"no argument is overwritten"),
+        (lambda t: t.reshape(4, copy=True), r"write y\.copy\(\)"),
+    ],
+)
+def test_an_op_says_what_to_write_instead_of_an_option_of_numpys(x, call, instead):
+    with pytest.raises(TypeError, match=rf"its arguments are .*{instead}"):
+        call(x)
+
+
+def test_text_of_an_array_takes_numpys_options(x):
+    y, values = x / 3, (x / 3).detach().numpy()
+    for f in (np.array_repr, np.array_str, np.array2string):
+        assert f(y, precision=2) == f(values, precision=2)
+        assert f(y, 40, 2) == f(values, 40, 2)
+
+
 def test_hstack_and_vstack_cast_to_a_dtype_as_concatenate_does(x):
     for f in (np.hstack, np.vstack, mg.hstack, mg.vstack):
         assert f([x, x], dtype=np.float32).dtype == np.float32
