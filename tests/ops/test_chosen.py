@@ -131,3 +131,12 @@ def test_chosen_variances_are_differentiable_twice():
 
     slope = (size(X + eps * d) - size(X - eps * d)) / (2 * eps)
     assert abs((numbers.numpy() * d).sum() - slope) < 1e-6 * abs(slope)
+
+
+@pytest.mark.parametrize("f", SPREAD)
+def test_the_spread_of_chosen_elements_of_each_example_is_that_of_the_example(f):
+    xs = np.random.default_rng(1).standard_normal((5, 3, 4))
+    found = mg.func.vmap(mg.func.grad(lambda x: f(x, where=MASK, ddof=1)))(mg.tensor(xs))
+    for g, x in zip(found.numpy(), xs, strict=True):
+        leaf = mg.tensor(x, requires_grad=True)
+        np.testing.assert_allclose(g, mg.grad(f(leaf, where=MASK, ddof=1), leaf).numpy())
