@@ -5,9 +5,11 @@ PyTorch's dim= and keepdim= get an error that says what to write here, as mg.sum
 
 from typing import Any
 
+import numpy as np
+
 from .errors import refuse_out, teaching
 from .more_methods import MoreMethods, documented
-from .registry import op
+from .registry import chosen_table, op
 
 
 @documented
@@ -18,23 +20,32 @@ class AxisMethods(MoreMethods):
 
     @teaching
     def sum(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
         refuse_out("sum", out)
+        if where is not True or initial is not None:
+            return chosen_table[np.sum](self, axis, dtype, keepdims, initial, where)
         return op.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
     def mean(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        *, where: Any = True,
+    ) -> Any:  # fmt: skip
         refuse_out("mean", out)
+        if where is not True:
+            return chosen_table[np.mean](self, axis, dtype, keepdims, where)
         return op.mean(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
     def prod(
-        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
-    ) -> Any:
+        self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
         refuse_out("prod", out)
+        if where is not True or initial is not None:
+            return chosen_table[np.prod](self, axis, dtype, keepdims, initial, where)
         return op.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
 
     @teaching
@@ -46,10 +57,14 @@ class AxisMethods(MoreMethods):
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        *,
+        where: Any = True,
+        mean: Any = None,
     ) -> Any:
         refuse_out("var", out)
-        ddof = ddof if correction is None else correction
-        return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        if where is True and mean is None and correction is None:
+            return op.var(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        return chosen_table[np.var](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @teaching
     def std(
@@ -60,19 +75,33 @@ class AxisMethods(MoreMethods):
         ddof: float = 0,
         keepdims: bool = False,
         correction: float | None = None,
+        *,
+        where: Any = True,
+        mean: Any = None,
     ) -> Any:
         refuse_out("std", out)
-        ddof = ddof if correction is None else correction
-        return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        if where is True and mean is None and correction is None:
+            return op.std(self, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+        return chosen_table[np.std](self, axis, dtype, ddof, keepdims, correction, where, mean)
 
     @teaching
-    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    def max(
+        self, axis: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
         refuse_out("max", out)
+        if where is not True or initial is not None:
+            return chosen_table[np.max](self, axis, None, keepdims, initial, where)
         return op.max(self, axis=axis, keepdims=keepdims)
 
     @teaching
-    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    def min(
+        self, axis: Any = None, out: None = None, keepdims: bool = False,
+        initial: Any = None, where: Any = True,
+    ) -> Any:  # fmt: skip
         refuse_out("min", out)
+        if where is not True or initial is not None:
+            return chosen_table[np.min](self, axis, None, keepdims, initial, where)
         return op.min(self, axis=axis, keepdims=keepdims)
 
     @teaching
@@ -86,21 +115,31 @@ class AxisMethods(MoreMethods):
         return op.argmin(self, axis=axis, keepdims=keepdims)
 
     @teaching
-    def any(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    def any(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
         refuse_out("any", out)
+        if where is not True:
+            return chosen_table[np.any](self, axis, None, keepdims, None, where)
         return op.any(self, axis=axis, keepdims=keepdims)
 
     @teaching
-    def all(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    def all(
+        self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = True
+    ) -> Any:
         refuse_out("all", out)
+        if where is not True:
+            return chosen_table[np.all](self, axis, None, keepdims, None, where)
         return op.all(self, axis=axis, keepdims=keepdims)
 
     @teaching
-    def cumsum(self, axis: Any = None, dtype: Any = None) -> Any:
+    def cumsum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        refuse_out("cumsum", out)
         return op.cumsum(self, axis=axis, dtype=dtype)
 
     @teaching
-    def cumprod(self, axis: Any = None, dtype: Any = None) -> Any:
+    def cumprod(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+        refuse_out("cumprod", out)
         return op.cumprod(self, axis=axis, dtype=dtype)
 
     @teaching

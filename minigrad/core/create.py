@@ -182,30 +182,47 @@ def full(
 
 
 @teaching
-def zeros_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of x's shape, dtype and device; a constant, whatever x is."""
-    return op.zeros_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+def zeros_like(
+    x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Zeros of x's shape, dtype and device, or of those given; a constant, whatever x is."""
+    return _on(device, op.zeros_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
 @teaching
-def ones_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of x's shape, dtype and device; a constant, whatever x is."""
-    return op.ones_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+def ones_like(
+    x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Ones of x's shape, dtype and device, or of those given; a constant, whatever x is."""
+    return _on(device, op.ones_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
 @teaching
-def empty_like(x: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """Uninitialised memory of x's shape, dtype and device."""
-    return op.empty_like(as_tensor(x), dtype=dtype).requires_grad_(requires_grad)
+def empty_like(
+    x: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Uninitialised memory of x's shape, dtype and device, or of those given."""
+    return _on(device, op.empty_like(as_tensor(x), dtype=dtype, shape=shape), requires_grad)
 
 
 @teaching
-def full_like(x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """One value in x's shape, dtype and device."""
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, requires_grad: bool = False, *, shape: Any = None,
+    device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """One value in x's shape, dtype and device, or in those given."""
     x = as_tensor(x)
     _keep_imaginary("full_like", fill_value, x.dtype if dtype is None else resolve_dtype(dtype))
-    result = op.full_like(x, fill_value=fill_value, dtype=dtype)
-    return result.requires_grad_(requires_grad)
+    y = op.full_like(x, fill_value=fill_value, dtype=dtype, shape=shape)
+    return _on(device, y, requires_grad)
+
+
+def _on(device: str | None, y: Any, requires_grad: bool) -> Tensor:
+    """y on the device, a leaf where a gradient is required."""
+    return (y if device is None else op.to(y, device=device)).requires_grad_(requires_grad)
 
 
 @teaching

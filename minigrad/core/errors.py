@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from ..backends.device import DeviceError, OperandError, as_operand, device_of
-from .spelling import argument_here
+from .spelling import INSTEAD_OF, argument_here
 
 Fn = TypeVar("Fn", bound=Callable)
 
@@ -146,9 +146,15 @@ def _our_name(error: Exception, fn: Callable) -> str:
     _, unexpected, rest = str(error).partition("unexpected keyword argument '")
     if not unexpected:
         return ""
-    ours = argument_here(rest.partition("'")[0], fn)
+    name = rest.partition("'")[0]
+    if name == "out":
+        return "; out= would write where no gradient can follow: write y = ... instead"
+    ours = argument_here(name, fn)
+    if ours:
+        return f"; here it is {ours}"
     names = [name for name in inspect.signature(fn).parameters if name not in ("self", "_")]
-    return f"; here it is {ours}" if ours else f"; its arguments are {', '.join(names)}"
+    instead = f". {INSTEAD_OF[name]}" if name in INSTEAD_OF else ""
+    return f"; its arguments are {', '.join(names)}{instead}"
 
 
 def _no_operand(op: Any, args: tuple) -> str:

@@ -192,23 +192,32 @@ class Methods(AxisMethods):
     ) -> Any:  # fmt: skip
         return op.to(self, *targets, device=device, dtype=dtype, non_blocking=non_blocking)
 
-    def copy(self) -> Any:
-        return op.copy(self)
+    @teaching
+    def copy(self, order: str = "K") -> Any:
+        return op.copy(self, order=order) if order != "K" else op.copy(self)
 
     clone = copy
 
-    def clip(self, min: Any = None, max: Any = None) -> Any:
+    @teaching
+    def clip(self, min: Any = None, max: Any = None, out: None = None) -> Any:
+        refuse_out("clip", out)
         return op.clip(self, min=min, max=max)
 
-    def round(self, decimals: int = 0) -> Any:
+    @teaching
+    def round(self, decimals: int = 0, out: None = None) -> Any:
+        refuse_out("round", out)
         return op.round(self, decimals=decimals)
 
     @teaching
-    def dot(self, b: Any) -> Any:
+    def dot(self, b: Any, out: None = None) -> Any:
+        refuse_out("dot", out)
         return op.dot(self, b)
 
     @teaching
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    def trace(
+        self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
+    ) -> Any:
+        refuse_out("trace", out)
         return op.trace(self, offset=offset, axis1=axis1, axis2=axis2, dtype=dtype)
 
     @teaching

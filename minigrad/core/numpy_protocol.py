@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, bfloat16, resolve_dtype
+from ..backends.dtypes import bfloat16
 from .caches import cached
-from .registry import numpy_table, op, scipy_table
+from .registry import chosen_table, numpy_table, op, scipy_table
+from .spelling import INSTEAD_OF
 
 
 def _array(x: Any) -> Any:
@@ -41,9 +42,13 @@ _QUESTIONS: dict[Callable, Callable] = {
     np.can_cast: lambda from_, *to: np.can_cast(_dtype(from_), *to),
     np.shares_memory: lambda a, b, *work: np.shares_memory(_array(a), _array(b), *work),
     np.may_share_memory: lambda a, b: np.may_share_memory(_array(a), _array(b)),
-    np.array_repr: lambda arr: repr(arr),
-    np.array_str: lambda a: str(a),
-    np.array2string: lambda a, **options: np.array2string(_array(a), **options),
+    np.array_repr: lambda arr, *how, **options: (
+        np.array_repr(_array(arr), *how, **options) if how or options else repr(arr)
+    ),
+    np.array_str: lambda a, *how, **options: (
+        np.array_str(_array(a), *how, **options) if how or options else str(a)
+    ),
+    np.array2string: lambda a, *how, **options: np.array2string(_array(a), *how, **options),
 }
 
 
@@ -81,9 +86,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     entry = numpy_table.get(ufunc) or _from_scipy(ufunc)
     if entry is None:
         raise _unknown(name)
-    dtype = options.pop("dtype", None)
-    if dtype is not None:
-        inputs = _in_dtype(ufunc, name, inputs, dtype)
+    dtype, casting = options.pop("dtype", None), options.pop("casting", "same_kind")
+    if dtype is not None or casting != "same_kind":
+        inputs = _in_dtype(ufunc, name, inputs, dtype, casting)
     if method == "outer":
         a, b = inputs
         inputs = op.reshape(a, shape=(*np.shape(a), *(1,) * np.ndim(b))), b
@@ -106,27 +111,26 @@ def _refuse_options(name: str, options: dict) -> None:
         )
     if options.pop("where", True) is not True:
         raise TypeError(f"np.{name}: where= is not recorded; use mg.where(mask, a, b)")
-    for option, usual in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
-        if options.pop(option, usual) != usual:
-            raise TypeError(
-                f"np.{name}: {option}= other than {usual!r} is not supported on tensors"
-            )
-    for option in ("signature", "axes"):
-        if option in options:
-            raise TypeError(f"np.{name}: {option}= is not supported on tensors")
+    options.pop("subok", None)  # a result is a plain tensor, whatever the argument is
+    refused = [option for option in ("signature", "axes") if option in options]
+    if options.pop("order", "K") != "K":
+        refused.append("order")
+    for option in refused:
+        raise TypeError(f"np.{name}: {option}= is not supported on tensors. {INSTEAD_OF[option]}")
 
 
-def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any) -> tuple:
-    """The inputs in the dtypes of NumPy's loop for results of `dtype`; NumPy's error if none is.
+def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any, casting: str) -> tuple:
+    """The inputs in the dtypes of NumPy's loop for results of `dtype` (None: of its own choice), if
+    `casting` allows to cast them; NumPy's error if it does not, or if there is no such loop.
 
     np.abs of complex numbers with dtype=float takes complex ones and np.less with dtype=bool any;
     np.add with dtype=int takes no fractions, which it would cut off.
     """
-    wanted = np.dtype(dtype)
+    wanted = None if dtype is None else np.dtype(dtype)
     given = [_loop_dtype(x, wanted) for x in inputs]
-    signature = (None,) * ufunc.nin + (wanted,) * ufunc.nout
+    types, signature = (*given, *(None,) * ufunc.nout), (None,) * ufunc.nin + (wanted,) * ufunc.nout
     try:
-        loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), signature=signature)
+        loop = ufunc.resolve_dtypes(types, signature=signature, casting=casting)
     except TypeError as error:
         raise TypeError(f"np.{name}: dtype={wanted} does not fit {given}: {error}") from None
     if any(part.hasobject for part in loop):
@@ -156,7 +160,7 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
     if where is not True:
         if initial is None and ufunc.identity is None:
             raise ValueError(f"np.{name}: where= may leave nothing; give initial= for that case")
-        x = op.where(_mask(name, where, x.shape), x, _neutral(ufunc, x.dtype))
+        x = op.where(mask_of(name, where, x.shape), x, _neutral(ufunc, x.dtype))
     if initial is None:
         return entry(x, **options)
     if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
@@ -166,7 +170,7 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
     return ufunc(y, bool(initial) if y.dtype == bool else initial)
 
 
-def _mask(name: str, where: Any, shape: tuple) -> Any:
+def mask_of(name: str, where: Any, shape: tuple) -> Any:
     """The where= of a reduction, broadcast to the array's shape."""
     where = where if hasattr(where, "dtype") else np.asarray(where)
     if where.dtype != bool:
@@ -221,41 +225,18 @@ def array_function(self: Any, function: Callable, types: Any, args: tuple, kwarg
     name = f"{module}.{function.__name__}" if module else function.__name__
     if entry is None:
         raise _unknown(name)
-    if function in _UFUNC_OF and (len(args) > 4 or kwargs.keys() & {"initial", "where"}):
-        return _reduced_with_options(function, args, kwargs)
+    chosen = chosen_table.get(function)
+    if chosen is not None and (len(args) > 4 or kwargs.keys() & _CHOICES):
+        entry = chosen
     spelling = _spelling(function, entry)
     if spelling is not None and (kwargs or len(args) > spelling.alike):
-        args, kwargs = (), spelling.translate(name, args, kwargs)
+        args, kwargs = spelling.translate(name, args, kwargs)
     return entry(*args, **kwargs)
 
 
-# Functions that take initial= or where=, by the ufunc whose reduce they are.
-_UFUNC_OF = {
-    np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.amax: np.maximum,
-    np.min: np.minimum, np.amin: np.minimum, np.any: np.logical_or, np.all: np.logical_and,
-    np.mean: np.add,
-}  # fmt: skip
-
-
-def _reduced_with_options(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """np.sum, np.mean … with initial= or where=, by the ufunc's reduce and, for a mean, a count."""
-    options = inspect.signature(function).bind(*args, **kwargs).arguments
-    x = options.pop("a")
-    options: dict[str, Any] = {"axis": None} | options
-    if function is not np.mean:
-        return _UFUNC_OF[function].reduce(x, **options)
-    kept = _mask("mean", options.get("where", True), x.shape)
-    dtype = resolve_dtype(options.pop("dtype", np.float64 if x.dtype.kind in "biu" else x.dtype))
-    total = np.add.reduce(x, dtype=accumulator(dtype) or dtype, **options)
-    shared = {key: options[key] for key in ("axis", "keepdims") if key in options}
-    count = op.astype(op.count_nonzero(kept, **shared), np.zeros(0, total.dtype).real.dtype)
-    return op.astype(total / count, dtype, copy=False)
-
-
-_IN_PLACE_OF = {
-    "where": "Instead of where=, reduce mg.where(mask, x, b) with a b that changes nothing.",
-    "initial": "Instead of initial=, combine the result with that value.",
-}
+_CHOICES = {"where", "initial", "mean"}  # what the functions of chosen_table take beyond the op
+# Options that NumPy may heed and need not: whatever is said, there is nothing to do.
+_PERMISSIONS = {"overwrite_input", "subok"}
 
 
 class _Spelling:
@@ -266,20 +247,22 @@ class _Spelling:
     usual    NumPy's name -> its default
     renamed  NumPy's name -> ours, for parameters in the same place (np.sum's a is x here)
     alike    how many leading parameters stand in the same places, so that they need no names
+    starred  whether one of them takes any number of arguments: these have no names, and stay
     """
 
-    def __init__(self, theirs: list[str], ours: list[str], usual: dict[str, Any]):
+    def __init__(self, theirs: list[str], ours: list[str], usual: dict[str, Any], starred: bool):
         self.theirs, self.ours, self.usual = theirs, set(ours), usual
-        self.renamed, self.alike = {}, 0
+        self.renamed, self.alike, self.starred = {}, 0, starred
         for a, b in zip(theirs, ours, strict=False):
             if a != b and (a in ours or b in theirs or a == "out"):
                 break
             self.renamed[a] = b
             self.alike += 1
 
-    def translate(self, name: str, args: tuple, kwargs: dict) -> dict:
+    def translate(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
         """NumPy's arguments by our names; an option that we do not have is refused."""
-        given = dict(zip(self.theirs, args, strict=False)) | kwargs
+        given = kwargs if self.starred else dict(zip(self.theirs, args, strict=False)) | kwargs
+        given = {key: value for key, value in given.items() if key not in _PERMISSIONS}
         if given.pop("out", None) is not None:
             raise TypeError(
                 f"np.{name}: out= would write a tensor's values where no gradient can follow; "
@@ -292,12 +275,12 @@ class _Spelling:
         }
         unknown = sorted(given.keys() - self.ours)
         if unknown:
-            hints = " ".join(_IN_PLACE_OF[key] for key in unknown if key in _IN_PLACE_OF)
+            hints = " ".join(INSTEAD_OF[key] for key in unknown if key in INSTEAD_OF)
             raise TypeError(
                 f"np.{name}: {', '.join(f'{key}=' for key in unknown)} is not supported on "
                 f"tensors; this function takes {', '.join(sorted(self.ours))}. {hints}"
             )
-        return given
+        return (args if self.starred else ()), given
 
     def _is_usual(self, key: str, value: Any) -> bool:
         """Whether an option has NumPy's default, and so asks for nothing."""
@@ -307,18 +290,23 @@ class _Spelling:
 
 @cached("NumPy signatures", max_entries=1024)
 def _spelling(function: Callable, entry: Callable) -> _Spelling | None:
-    """The names of both sides; None where one of them takes any number of arguments."""
+    """The names of both sides; None where one has no signature or ours takes any names."""
     try:
         theirs = inspect.signature(function).parameters.values()
         ours = inspect.signature(entry).parameters.values()
     except (TypeError, ValueError):  # written in C, without a signature
         return None
-    if any(p.kind is p.VAR_POSITIONAL for p in theirs):
-        return None
-    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in ours):
+    if any(p.kind is p.VAR_KEYWORD for p in ours):
         return None
     usual = {p.name: p.default for p in theirs if p.default is not p.empty}
-    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual)
+    if any(p.kind is p.VAR_KEYWORD for p in theirs):
+        usual = _OF_A_UFUNC | usual
+    starred = any(p.kind is p.VAR_POSITIONAL for p in (*theirs, *ours))
+    return _Spelling([p.name for p in theirs], [p.name for p in ours], usual, starred)
+
+
+# What NumPy hands on to a ufunc, with its defaults: the **kwargs of np.clip and np.einsum.
+_OF_A_UFUNC = {"casting": "same_kind", "dtype": None, "order": "K", "where": True}
 
 
 def _unknown(name: str) -> TypeError:

@@ -80,5 +80,7 @@ engine = Registry("engine function")  # engine.backward
 
 # What a NumPy function means on tensors: np.exp -> mg.exp. Filled by ops/, read by the protocol.
 numpy_table: dict[Callable, Callable] = {}
+# What a reduction of NumPy's means with where=, initial= or mean=, which its op does not take.
+chosen_table: dict[Callable, Callable] = {}
 # What a ufunc of scipy.special means, by its name: SciPy need not be imported to fill this.
 scipy_table: dict[str, Callable] = {}

@@ -98,7 +98,8 @@ _IN_PLACE = (
     "relu_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ sin_ sqrt_ sub_ tanh_ transpose_ uniform_ "
     "unsqueeze_ zero_"
 ).split()
-# PyTorch's name of an argument -> the names that it may have here; and nn.functional's way back.
+# PyTorch's or NumPy's name of an argument -> the names that it may have here; and
+# nn.functional's way back.
 _ARGUMENTS = {
     "dim": ("axis", "axes"), "dims": ("axes", "axis"), "keepdim": ("keepdims",),
     "input": ("x", "a", "p"), "other": ("b",), "exponent": ("b",), "weight": ("w",),
@@ -110,6 +111,8 @@ _ARGUMENTS = {
     "beta2": ("betas",), "use_bias": ("bias",), "strides": ("stride",), "pad": ("padding",),
     "batchsize": ("batch_size",), "batch": ("batch_size",), "test_size": ("test",),
     "random_state": ("seed",), "require_grad": ("requires_grad",),
+    "a": ("x",), "m": ("x",), "arr": ("x",), "ary": ("x",), "tup": ("arrays",), "a_min": ("min",),
+    "a_max": ("max",), "a1": ("a",), "a2": ("b",), "x1": ("a",), "x2": ("b",),
 }  # fmt: skip
 # (function, PyTorch's name of an argument) -> what does here what is meant, before all others.
 _FUNCTIONS = {
@@ -120,6 +123,31 @@ _FUNCTIONS = {
     ("sub", "alpha"): "a - alpha * b",
     ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
 }
+_FUNCTIONS |= {  # what NumPy's function and the method take, and the op does not
+    (name, option): f"np.{name}(x, {option}=), which takes tensors, or x.{name}({option}=)"
+    for name, options in {
+        "sum": "initial where", "prod": "initial where", "max": "initial where",
+        "min": "initial where", "mean": "where", "any": "where", "all": "where",
+        "var": "where mean", "std": "where mean",
+    }.items()
+    for option in options.split()
+}  # fmt: skip
+
+# What to write instead of options of NumPy's that a function does not take.
+INSTEAD_OF = {
+    "where": "Instead of where=, select with mg.where(mask, a, b), before or after.",
+    "casting": "Instead of casting=, write y.astype(dtype), which casts whatever it is.",
+    "dtype": "Instead of dtype=, write x.astype(dtype) before or y.astype(dtype) after.",
+    "order": "Leave order= out: the order in memory is no part of a tensor's value, and "
+    "np.asarray(y.detach(), order=) has it.",
+    "copy": "Instead of copy=True, write y.copy(); without it y shares x's memory where it can.",
+    "device": "Leave device= out: the result lies where the tensor does; y.to(device) moves it.",
+    "kind": "Leave kind= out: there is one way to do it.",
+    "subok": "Leave subok= out: a result is a plain tensor.",
+    "overwrite_input": "Leave overwrite_input= out: no argument is overwritten.",
+    "signature": "Instead of signature=, write dtype=, the result's.",
+    "axes": "Instead of axes=, put the axes in their places with mg.moveaxis.",
+}  # fmt: skip
 
 
 def argument_here(name: str, fn: Callable | inspect.Signature) -> str:

@@ -95,6 +95,21 @@ def count(shape: tuple, axis: Any) -> int:
     return prod(shape[i] for i in axes_of(axis, len(shape)))
 
 
+def weights_of(name: str, weights: Any, x: Any, axis: Any) -> Any:
+    """A weight for each element of x: given so, or for each place along `axis`, one or several."""
+    if weights.shape == x.shape:
+        return weights
+    axes = () if axis is None else normalize_axis_tuple(axis, x.ndim)
+    if axis is None or weights.shape != tuple([x.shape[i] for i in axes]):
+        raise ValueError(
+            f"{name}: weights {weights.shape} must have x's shape {x.shape}, or its lengths along "
+            f"axis={axis}"
+        )
+    weights = op.transpose(weights, axes=tuple(np.argsort(axes).tolist()))
+    weights = weights.reshape([n if i in axes else 1 for i, n in enumerate(x.shape)])
+    return op.broadcast_to(weights, shape=x.shape)
+
+
 def keep_axes(g: Any, shape: tuple, axis: Any, keepdims: bool) -> Any:
     """g with the reduced axes put back at length 1, so that it broadcasts against `shape`."""
     if keepdims or axis is None:

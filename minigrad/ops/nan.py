@@ -5,13 +5,15 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
+from ..core.numpy_protocol import mask_of
 from ..core.primitive import composite, primitive
-from ..core.registry import op
+from ..core.registry import chosen_table, op
 from ..core.tensor import raw
 from .axes import array_like, constant_array, module_of
 from .batching import full
 from .elementwise.support import ordered
-from .reduce.order import fractional_rank, rows_over, with_axes
+from .reduce.order import fractional_rank, rows_over, weighted, weights_over, with_axes
+from .reduce.spread import degrees_lost, root_of_variance
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -25,9 +27,14 @@ def _without_nan(x: Any, value: float) -> Any:
     return x if x.dtype.kind in "iub" else op.where(op.isnan(x), value, x)
 
 
-def _counted(x: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
-    """How many elements are not NaN: a constant that a sum of this dtype is divided by."""
+def _kept(x: Any, where: Any) -> Any:
+    """Which elements count: those that are not NaN and, of these, those where `where` holds."""
     kept = op.logical_not(op.isnan(x))
+    return kept if where is True else op.logical_and(kept, mask_of("where", where, x.shape))
+
+
+def _counted(kept: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
+    """How many elements count: a constant that a sum of this dtype is divided by."""
     return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(dtype))
 
 
@@ -39,15 +46,21 @@ def _real(dtype: Any) -> Any:
 
 
 @composite(numpy=np.nansum)
-def nansum(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """y = Σ x over the elements that are not NaN; 0 where there is none."""
-    return op.sum(_without_nan(x, 0), axis=axis, dtype=dtype, keepdims=keepdims)
+def nansum(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """y = initial (0) + Σ x over the elements that are not NaN and where `where` holds."""
+    return chosen_table[np.sum](_without_nan(x, 0), axis, dtype, keepdims, initial, where)
 
 
 @composite(numpy=np.nanprod)
-def nanprod(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """y = Π x over the elements that are not NaN; 1 where there is none."""
-    return op.prod(_without_nan(x, 1), axis=axis, dtype=dtype, keepdims=keepdims)
+def nanprod(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
+    """y = initial (1) · Π x over the elements that are not NaN and where `where` holds."""
+    return chosen_table[np.prod](_without_nan(x, 1), axis, dtype, keepdims, initial, where)
 
 
 @composite(numpy=np.nancumsum)
@@ -63,64 +76,80 @@ def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Any:
 
 
 @composite(numpy=np.nanmean)
-def nanmean(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-    """y = the mean of the elements that are not NaN; NaN where there is none."""
+def nanmean(
+    x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, where: Any = True
+) -> Any:
+    """y = the mean of the elements that are not NaN (and where `where` holds); NaN of none."""
     x = array_like(x)
     wanted = resolve_dtype(dtype)
     if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
         raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
                         "they are added; take the mean first, then y.astype")  # fmt: skip
-    total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-    return total / _counted(x, axis, keepdims, total.dtype)
+    total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
+    return total / _counted(_kept(x, where), axis, keepdims, total.dtype)
 
 
 @composite(numpy=np.nanvar)
 def nanvar(
     x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
-    correction: float | None = None,
+    correction: float | None = None, where: Any = True, mean: Any = None,
 ) -> Any:  # fmt: skip
-    """y = Σ |x − nanmean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof.
+    """y = Σ |x − mean|² / (n − ddof) over the n elements that are not NaN (and where `where`
+    holds); NaN if n ≤ ddof.
 
-    `correction` is another name for ddof.
+    mean: their nanmean, if it is known, with the reduced axes at length 1. `correction` is another
+    name for ddof.
     """
-    x, ddof = array_like(x), ddof if correction is None else correction
-    centred = x - nanmean(x, axis=axis, dtype=dtype, keepdims=True)
-    centred = op.where(op.isnan(x), 0, centred)
+    x, ddof = array_like(x), degrees_lost("nanvar", ddof, correction)
+    if mean is None:
+        mean = nanmean(x, axis=axis, dtype=dtype, keepdims=True, where=where)
+    kept = _kept(x, where)
+    centred = op.where(kept, x - mean, 0)
     squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
     total = op.sum(squares, axis=axis, dtype=dtype, keepdims=keepdims)
-    degrees = _counted(x, axis, keepdims, total.dtype) - ddof
+    degrees = _counted(kept, axis, keepdims, total.dtype) - ddof
     return total / op.where(degrees > 0, degrees, np.nan)
 
 
 @composite(numpy=np.nanstd)
 def nanstd(
     x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
-    correction: float | None = None,
+    correction: float | None = None, where: Any = True, mean: Any = None,
 ) -> Any:  # fmt: skip
     """y = √nanvar, of gradient 0 where all elements are equal."""
-    ddof = ddof if correction is None else correction
-    variance = nanvar(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-    positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
-    root = op.sqrt(op.where(positive, variance, 1))
-    return op.where(positive, root, variance)
+    ddof = degrees_lost("nanstd", ddof, correction)
+    options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
+    return root_of_variance(nanvar(x, axis=axis, dtype=dtype, keepdims=keepdims, **options))
 
 
 @composite(numpy=np.nanmax)
-def nanmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """y = the largest element that is not NaN, ties share the gradient; NaN if there is none."""
-    return _nan_extremum(op.max, -np.inf, x, axis, keepdims)
+def nanmax(
+    x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
+    """y = the largest element that is not NaN, ties share the gradient; NaN if there is none.
+
+    initial: a number that is compared, too; with where=, which may leave no element, it is needed.
+    """
+    return _nan_extremum(np.max, -np.inf, x, axis, keepdims, initial, where)
 
 
 @composite(numpy=np.nanmin)
-def nanmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """y = the smallest element that is not NaN, ties share the gradient; NaN if there is none."""
-    return _nan_extremum(op.min, np.inf, x, axis, keepdims)
+def nanmin(
+    x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+) -> Any:
+    """y = the smallest element that is not NaN, ties share the gradient; NaN if there is none.
+
+    initial, where: as for nanmax.
+    """
+    return _nan_extremum(np.min, np.inf, x, axis, keepdims, initial, where)
 
 
-def _nan_extremum(extremum: Any, filler: float, x: Any, axis: Any, keepdims: bool) -> Any:
+def _nan_extremum(
+    extremum: Any, filler: float, x: Any, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Any:
     x = array_like(x)
-    y = extremum(_without_nan(x, filler), axis=axis, keepdims=keepdims)
-    if x.dtype.kind in "iub":
+    y = chosen_table[extremum](_without_nan(x, filler), axis, None, keepdims, initial, where)
+    if x.dtype.kind in "iub" or initial is not None:
         return y
     return op.where(op.all(op.isnan(x), axis=axis, keepdims=keepdims), np.nan, y)
 
@@ -181,20 +210,26 @@ def ranked_batch(op_, xs, batched, params):
 
 @composite(numpy=np.nanquantile)
 def nanquantile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """The q-th quantile of the elements that are not NaN, interpolated between two of them.
 
-    q: a number or an array, constants; its axes come first in the result. method: as in quantile.
+    q: a number or an array, constants; its axes come first in the result. method, weights: as in
+    quantile.
     The gradient goes to the two neighbours by their weights. NaN where all are NaN.
     """
-    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method)
+    return _nanquantile(ordered(array_like(x), "nanquantile"), q, axis, keepdims, method, weights)
 
 
-def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str = "linear") -> Any:
+def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str, weights: Any) -> Any:
     q = np.asarray(constant_array(q, "q"), dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
+    if weights is not None:
+        w, rows = weights_over(x, weights, axis, method, "nanquantile"), rows_over(x, axis)
+        y = weighted(rows, q, op.where(op.isnan(rows), 0, w))
+        return with_axes(y, x.shape, axis, keepdims, q.shape)
     rows, present = _rows_present(x, axis)
     results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
     y = results[0] if q.ndim == 0 else op.stack(results)
@@ -224,11 +259,12 @@ def _between(rows: Any, present: Any, q: float, method: str) -> Any:
 
 @composite(numpy=np.nanpercentile)
 def nanpercentile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """nanquantile with q in percent."""
     q = np.asarray(constant_array(q, "q")) / 100
-    return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method)
+    return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method, weights=weights)
 
 
 @composite(numpy=np.nanmedian)

@@ -121,33 +121,56 @@ def _union1d(a: Any, b: Any) -> Any:
                                      for x, y in ((a, b), (b, a))]))  # fmt: skip
 
 
-def _members(a: Any, b: Any, wanted: bool) -> Any:
+def _members(a: Any, b: Any, wanted: bool, assume_unique: bool) -> Any:
     """The distinct entries of a that are in b, or are not; differentiable in a."""
-    values = op.unique(op.reshape(array_like(a), shape=-1))
+    values = op.reshape(array_like(a), shape=-1)
+    values = values if assume_unique else op.unique(values)
     inside = np.isin(on_host(constant_array(values)), _plain(b))
     return values[inside if wanted else ~inside]
 
 
 @_numpy(np.intersect1d)
-def _intersect1d(a: Any, b: Any) -> Any:
+def _intersect1d(a: Any, b: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The entries of both, sorted; on demand where they stand first in a and in b."""
     a, b = array_beside(a, b), array_beside(b, a)
-    return op.astype(_members(a, b, True), np.result_type(a.dtype, b.dtype), copy=False)
+    _, *places = np.intersect1d(_plain(a), _plain(b), assume_unique, return_indices=True)
+    y = op.take(op.reshape(a, shape=-1), constant_like(places[0], a))
+    y = op.astype(y, dtype=np.result_type(a.dtype, b.dtype), copy=False)
+    return (y, *map(_wrapped, places)) if return_indices else y
 
 
 @_numpy(np.setdiff1d)
-def _setdiff1d(a: Any, b: Any) -> Any:
-    return _members(a, b, False)
+def _setdiff1d(a: Any, b: Any, assume_unique: bool = False) -> Any:
+    return _members(a, b, False, assume_unique)
 
 
 @_numpy(np.setxor1d)
-def _setxor1d(a: Any, b: Any) -> Any:
-    return op.sort(op.concatenate([_members(a, b, False), _members(b, a, False)]))
+def _setxor1d(a: Any, b: Any, assume_unique: bool = False) -> Any:
+    parts = [_members(a, b, False, assume_unique), _members(b, a, False, assume_unique)]
+    return op.sort(op.concatenate(parts))
 
 
-@_numpy(getattr(np, "unique_values", None))
+def _distinct(x: Any) -> tuple:
+    """The parts of np.unique's result where NaNs are distinct from one another."""
+    _, first, inverse, counts = op.unique_all(x)
+    return op.getitem(op.reshape(x, shape=-1), index=first), first, inverse, counts
+
+
+@_numpy(np.unique_values)
 def _unique_values(x: Any) -> Any:
-    """As np.unique, but NaNs are distinct from one another."""
-    return op.getitem(op.reshape(x, shape=-1), index=op.unique_all(x)[1])
+    return _distinct(x)[0]
+
+
+for _function, _parts in (
+    (np.unique_all, (0, 1, 2, 3)), (np.unique_counts, (0, 3)), (np.unique_inverse, (0, 2)),
+):  # fmt: skip
+    _kind = type(_function(np.zeros(1)))  # a named tuple
+
+    def _named_parts(x: Any, kind: Any = _kind, parts: tuple = _parts) -> Any:
+        found = _distinct(x)
+        return kind(*[found[i] for i in parts])
+
+    numpy_table[_function] = _named_parts
 
 
 @_numpy(np.trim_zeros)

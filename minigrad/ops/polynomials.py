@@ -127,10 +127,16 @@ def roots(p: Any) -> Any:
 
 
 @composite(numpy=np.polyfit)
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, w: Any = None) -> Any:
+def polyfit(
+    x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
+    cov: bool | str = False,
+) -> Any:  # fmt: skip
     """The coefficients p (deg + 1,) that minimise Σ w² (y − p(x))²: least squares, as in NumPy
 
     y (n,) or (n, k) for k polynomials at once; x (n,). Differentiable in x, y and w.
+    full=True: (p, residuals, rank, singular values, rcond) of the scaled problem. cov=True: (p, V),
+    V (deg + 1, deg + 1) or (…, k) the covariance of p, where the variance of y is estimated by
+    Σ w² (y − p(x))² / (n − deg − 1); cov="unscaled": where it is 1/w².
     """
     x, y = as_floating(array_like(x)), as_floating(array_like(y))
     if deg < 0 or x.ndim != 1 or y.ndim not in (1, 2) or len(x) != len(y) or not len(x):
@@ -145,6 +151,25 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, w: Any = None)
         y = y * (w if y.ndim == 1 else op.expand_dims(w, axis=1))
     size = op.sqrt(op.sum(op.square(columns), axis=0))
     scale = op.where(size == 0, 1, size)
+    scaled = columns / scale
     rcond = len(x) * np.finfo(x.dtype).eps if rcond is None else constant_array(rcond)
-    p = op.lstsq(columns / scale, y, rcond=rcond)[0]
-    return p / (scale if p.ndim == 1 else op.expand_dims(scale, axis=1))
+    found = op.lstsq(scaled, y, rcond=rcond)
+    p = found[0] / (scale if y.ndim == 1 else op.expand_dims(scale, axis=1))
+    if full:
+        return p, *found[1:], rcond
+    return (p, _covariance(scaled, scale, found.residuals, y.shape, cov)) if cov else p
+
+
+def _covariance(scaled: Any, scale: Any, residuals: Any, shape: tuple, cov: Any) -> Any:
+    """The covariance of coefficients that were fitted to values of this shape."""
+    n, order = scaled.shape
+    v = op.inv(op.matmul(op.transpose(scaled), scaled)) / op.outer(scale, scale)
+    v = v if len(shape) == 1 else op.expand_dims(v, axis=2)
+    if cov == "unscaled":
+        return v
+    if n <= order:
+        raise ValueError(
+            f"polyfit: cov=True estimates the variance of y from what {order} coefficients leave "
+            f"of {n} values, which is nothing; give more values, or cov='unscaled'"
+        )
+    return v * (residuals / (n - order))

@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import is_differentiable, is_floating
+from ..backends.dtypes import is_differentiable, is_floating, resolve_dtype
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
 from ..core.tensor import raw
-from .axes import array_beside, array_like, as_floating, axis_of, constant_array, module_of
+from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
 
 __all__ = [
@@ -24,7 +24,7 @@ def average(
 ) -> Any:
     """y = Σ w x / Σ w over `axis`; with returned=True also Σ w, of y's shape.
 
-    weights: of x's shape, or 1-d along one axis; None: the mean.
+    weights: of x's shape, or of x's lengths along `axis`, one axis or several; None: the mean.
     """
     x = array_like(x)
     if weights is None:
@@ -34,15 +34,7 @@ def average(
         w = array_like(weights)
         if not is_differentiable(np.result_type(x.dtype, w.dtype)):
             x, w = (op.astype(v, dtype=np.float64) for v in (x, w))  # a product would wrap round
-        if w.shape != x.shape:
-            if axis is None or np.ndim(axis) or w.shape != (x.shape[axis],):
-                raise ValueError(
-                    f"average: weights {w.shape} must have x's shape {x.shape}, or be 1-d along "
-                    f"one axis; got axis={axis}"
-                )
-            along = axis_of(axis, x.ndim)
-            w = w.reshape([n if i == along else 1 for i, n in enumerate(x.shape)])
-            w = op.broadcast_to(w, shape=x.shape)
+        w = weights_of("average", w, x, axis)
         total = op.sum(w, axis=axis, keepdims=keepdims)
         y = op.sum(x * w, axis=axis, keepdims=keepdims) / total
     return (y, op.broadcast_to(total, shape=y.shape)) if returned else y
@@ -57,21 +49,25 @@ def cov(
     ddof: int | None = None,
     fweights: Any = None,
     aweights: Any = None,
+    *,
+    dtype: Any = None,
 ) -> Any:
     """C = (X − mean) diag(w) (X − mean)ᴴ / f for variables in the rows of X = [m; y].
 
     w = fweights · aweights, f = Σw − ddof Σ(w aweights)/Σw (Σw − ddof without aweights); ddof is
-    1, or 0 with bias=True. The counts fweights are constants.
+    1, or 0 with bias=True. The counts fweights are constants. Where f ≤ 0 there is a division by
+    0, as in NumPy. dtype: that of the computation, and of C.
     """
     x = _variables(m, rowvar)
     if y is not None:
         x = op.concatenate([x, _variables(y, rowvar)], axis=0)
+    x = _wanted(x, dtype, "cov")
     ddof = (0 if bias else 1) if ddof is None else ddof
     n = x.shape[1]
     if fweights is None and aweights is None:
         centred = x - op.mean(x, axis=1, keepdims=True)
         c = op.matmul(centred, centred.conj().T)
-        c = c / (n - ddof) if n > ddof else c * np.nan
+        c = c / max(n - ddof, 0)
     else:
         x = as_floating(x)
         w = a = module_of(x).ones(n) if aweights is None else _weights(aweights, "aweights", n)
@@ -82,12 +78,23 @@ def cov(
             w, a = op.astype(w, dtype=real), op.astype(a, dtype=real)
         total = op.sum(w)  # as precise as the weights or x, and so is f
         f = total - ddof * (1 if aweights is None else op.sum(w * a) / total)
-        f = op.where(f > 0, f, np.nan)
+        f = op.where(f > 0, f, 0)
         w = op.astype(w, dtype=x.dtype)
         mean = op.sum(x * w, axis=1, keepdims=True) / total
         centred = x - op.astype(mean, dtype=x.dtype)
         c = op.astype(op.matmul(centred * w, centred.conj().T) / f, dtype=x.dtype)
     return op.squeeze(c) if c.shape == (1, 1) else c
+
+
+def _wanted(x: Any, dtype: Any, name: str) -> Any:
+    """x in the dtype asked for, which has room for fractions, and for complex x's two parts."""
+    dtype = resolve_dtype(dtype)
+    if dtype is None:
+        return x
+    if not is_differentiable(dtype) or x.dtype.kind == "c" != dtype.kind:
+        raise TypeError(f"{name}: dtype={dtype} would cut off parts of a result of {x.dtype}; take "
+                        "a floating or complex one, and y.astype")  # fmt: skip
+    return op.astype(x, dtype=dtype, copy=False)
 
 
 def _weights(weights: Any, name: str, n: int) -> Any:
@@ -116,9 +123,9 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 
 @composite(numpy=np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y)."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
     d = op.sqrt(op.real(op.diagonal(c)))

@@ -153,3 +153,11 @@ def test_torch_targets_are_read_as_numpys_are(tracked):
     assert mg.cross_entropy(scores, torch.tensor(labels)) == mg.cross_entropy(scores, labels)
     mse = mg.nn.functional.mse_loss
     assert mse(tracked, torch.zeros(2)) == mse(tracked, np.zeros(2))
+
+
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
+def test_a_tensor_like_another_may_have_another_shape_and_device(name):
+    value = (7.0,) if name == "full_like" else ()
+    like = getattr(mg, name)
+    y = like(mg.tensor([1.0, 2.0]), *value, shape=(3, 1), device="cpu", requires_grad=True)
+    assert y.shape == (3, 1) and y.requires_grad and y.device == "cpu"

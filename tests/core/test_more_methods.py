@@ -118,3 +118,26 @@ def test_a_method_refuses_out_in_place_of_leaving_it_unwritten(name):
     with pytest.raises(TypeError, match=rf"^{name}: out= would write"):
         method(*first, axis=0, out=mg.zeros(3))
     assert method(*first, axis=0, out=None).shape == method(*first, axis=0).shape
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda v: v.clip(-0.5, 0.5, None), lambda v: v.round(1, None), lambda v: v.dot(v.T, None),
+        lambda v: v.trace(0, 0, 1, None, None), lambda v: v.cumsum(0, None, None),
+        lambda v: v.copy(order="F"), lambda v: v.copy("C"),
+    ],
+)  # fmt: skip
+def test_a_method_takes_the_arguments_of_ndarrays(call):
+    x = np.random.default_rng(0).standard_normal((3, 3))
+    np.testing.assert_allclose(call(mg.tensor(x)).numpy(), call(x))
+
+
+def test_a_copy_has_the_order_in_memory_that_is_asked_for():
+    assert mg.tensor(np.ones((2, 3))).copy(order="F").numpy().flags.f_contiguous
+
+
+@pytest.mark.parametrize("name, args", [("clip", (0, 1)), ("round", (1,)), ("dot", (np.eye(2),))])
+def test_out_of_a_method_is_refused_with_what_to_write(name, args):
+    with pytest.raises(TypeError, match=rf"{name}: out= .*write y = "):
+        getattr(mg.tensor(np.eye(2)), name)(*args, out=np.eye(2))

@@ -84,15 +84,21 @@ def test_logical_reductions_answer_with_constants(x):
         (lambda t: np.add.reduce(t, where=[1, 0]), r"np\.add\.reduce: where= takes truths"),
         (lambda t: np.add.reduce(t, out=np.zeros(2)), r"np\.add\.reduce: out="),
         (lambda t: np.add(1.0, 2.0, out=t), r"np\.add: out="),
-        (lambda t: np.add(t, t, casting="unsafe"), r"np\.add: casting= other than 'same_kind'"),
+        (lambda t: np.add(t, np.float32(1), casting="no"), r"np\.add: dtype=None does not"),
+        (lambda t: np.add(t, t, order="F"), r"np\.add: order=.*memory is no part of"),
+        (lambda t: np.add(t, t, sig="dd->d"), r"np\.add: signature=.*write dtype="),
         (lambda t: np.less(t, t, dtype=object), r"np\.less: dtype="),
-        (lambda t: np.matmul(t, t, axes=[(0, 1)] * 3), r"np\.matmul: axes="),
-        (lambda t: np.var(t, where=np.ones((2, 2), bool)), r"np\.var: where=.*mg\.where\(mask"),
-        (lambda t: np.nansum(t, initial=1.0), r"np\.nansum: initial=.*combine the result"),
+        (lambda t: np.matmul(t, t, axes=[(0, 1)] * 3), r"np\.matmul: axes=.*mg\.moveaxis"),
+        (lambda t: np.var(t, where=[1, 0]), r"np\.var: where= takes truths"),
         (lambda t: np.sum(t, out=np.zeros(())), r"np\.sum: out="),
         # before NumPy 2.4 its concatenate has no signature to translate from
         (lambda t: np.concatenate([t, t], casting="unsafe"), r"concatenate.*casting"),
-        (lambda t: np.full_like(t, 1, order="F"), r"np\.full_like: order="),
+        (lambda t: np.full_like(t, 1, order="F"), r"np\.full_like: order=.*Leave order= out"),
+        (lambda t: np.ones_like(t, device="cpu"), r"np\.ones_like: device=.*y\.to\(device\)"),
+        (lambda t: np.reshape(t, 4, copy=True), r"np\.reshape: copy=.*y\.copy\(\)"),
+        (lambda t: np.clip(t, 0, 1, dtype=np.float32), r"np\.clip: dtype=.*y\.astype\(dtype\)"),
+        (lambda t: np.einsum("ij->i", t, dtype=np.float32), r"np\.einsum: dtype=.*y\.astype"),
+        (lambda t: np.einsum("ij->i", t, out=np.zeros(2)), r"np\.einsum: out="),
         (lambda t: np.sort_complex(t), r"np\.sort_complex has no derivative rule"),
     ],
 )  # fmt: skip
@@ -160,6 +166,72 @@ def test_numpys_names_and_places_of_arguments_are_understood(x):
     assert np.transpose(a=x, axes=(1, 0)).shape == (2, 2)
     assert np.clip(x, a_min=1.0, a_max=2.0).tolist() == [[1, 1], [2, 2]]
     assert np.take(a=x, indices=[0], axis=1).shape == (2, 1)
+
+
+def test_an_option_that_asks_for_nothing_is_taken(x):
+    assert np.einsum("ij->i", x, out=None, dtype=None, order="K", optimize=True).shape == (2,)
+    assert np.clip(x, 0, 1, where=True, casting="same_kind", dtype=None).shape == (2, 2)
+    assert np.median(x, overwrite_input=True).item() == np.median(x).item()
+    assert np.exp(x, subok=False).shape == np.zeros_like(x, subok=False).shape == (2, 2)
+    assert all(y.shape == (2, 2) for y in np.broadcast_arrays(x, x[0], subok=True))
+
+
+def test_casting_decides_which_dtypes_a_ufunc_casts(x):
+    assert np.add(x, 1.5, dtype=np.float32, casting="unsafe").dtype == np.float32
+    assert np.add(x, x, casting="safe").tolist() == (x + x).tolist()
+    with pytest.raises(TypeError, match="Cannot cast"):
+        np.add(x, x, dtype=np.float32, casting="safe")
+
+
+def test_np_clip_takes_one_bound_by_each_name_and_place(x):
+    for y in (np.clip(x, None, 1.0), np.clip(x, max=1.0), np.clip(x, a_min=None, a_max=1.0)):
+        assert y.tolist() == [[0.5, 1], [1, 1]]
+    for y in (np.clip(x, 1.0, None), np.clip(x, min=1.0), np.clip(x, a_min=1.0, a_max=None)):
+        assert y.tolist() == [[1, 1], [2, 3]]
+    with pytest.raises(ValueError, match="another spelling; give one pair"):
+        np.clip(x, 0.0, 1.0, min=0.5)
+
+
+def test_an_ops_error_says_its_own_name_of_numpys_argument(x):
+    for call, here in (
+        (lambda: mg.clip(x, a_min=0, a_max=1), "min="), (lambda: mg.hstack(tup=[x, x]), "arrays="),
+        (lambda: mg.round(a=x), "x="), (lambda: mg.array_equal(a1=x, a2=x), "a="),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"here it is {here}"):
+            call()
+
+
+@pytest.mark.parametrize("name", ["cumsum", "argmax", "round", "trace"])
+def test_out_of_an_op_is_refused_with_what_to_write(x, name):
+    with pytest.raises(TypeError, match="no gradient can follow: write y = "):
+        getattr(mg, name)(x, out=np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "call, instead",
+    [
+        (lambda t: mg.ptp(t, where=t > 0), r"mg\.where\(mask, a, b\)"),
+        (lambda t: mg.concatenate([t, t], casting="unsafe"), r"y\.astype\(dtype\)"),
+        (lambda t: mg.zeros_like(t, order="F"), r"Leave order= out"),
+        (lambda t: mg.median(t, overwrite_input=True), r"no argument is overwritten"),
+        (lambda t: t.reshape(4, copy=True), r"write y\.copy\(\)"),
+    ],
+)
+def test_an_op_says_what_to_write_instead_of_an_option_of_numpys(x, call, instead):
+    with pytest.raises(TypeError, match=rf"its arguments are .*{instead}"):
+        call(x)
+
+
+def test_text_of_an_array_takes_numpys_options(x):
+    y, values = x / 3, (x / 3).detach().numpy()
+    for f in (np.array_repr, np.array_str, np.array2string):
+        assert f(y, precision=2) == f(values, precision=2)
+        assert f(y, 40, 2) == f(values, 40, 2)
+
+
+def test_hstack_and_vstack_cast_to_a_dtype_as_concatenate_does(x):
+    for f in (np.hstack, np.vstack, mg.hstack, mg.vstack):
+        assert f([x, x], dtype=np.float32).dtype == np.float32
 
 
 def test_an_unknown_function_is_named(x):

@@ -199,3 +199,31 @@ def test_tolerances_may_be_tensors():
     assert np.allclose(a, b, rtol=mg.tensor(0.5))
     with pytest.raises(ValueError, match="broadcast"):
         np.isclose(a, b, atol=mg.ones(3))
+
+
+@pytest.mark.parametrize("name", ["unique_all", "unique_counts", "unique_inverse"])
+def test_numpys_unique_functions_name_their_parts_and_keep_the_gradient(name):
+    x = np.array([[2.0, 1.0], [np.nan, 2.0]])
+    leaf, f = mg.tensor(x, requires_grad=True), getattr(np, name)
+    found, expected = f(leaf), f(x)
+    assert found._fields == expected._fields
+    for y, part in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(y.detach().numpy(), part)
+    assert mg.grad(found.values[:2].sum(), leaf).tolist() == [[1, 1], [0, 0]]
+
+
+@pytest.mark.parametrize("f", [np.setdiff1d, np.setxor1d, np.intersect1d])
+def test_sets_of_entries_known_to_be_distinct_are_numpys(f):
+    a, b = np.array([3.0, 1.0, 2.0, 5.0]), np.array([2.0, 7.0, 3.0])
+    leaf = mg.tensor(a, requires_grad=True)
+    y, expected = f(leaf, b, assume_unique=True), f(a, b, assume_unique=True)
+    assert y.tolist() == expected.tolist()
+    assert mg.grad(y.sum(), leaf).tolist() == np.isin(a, expected).astype(float).tolist()
+
+
+def test_intersect1d_says_where_common_entries_stand_first():
+    a, b = np.array([[3.0, 1.0], [3.0, 5.0]]), np.array([5.0, 3.0, 3.0])
+    leaf = mg.tensor(a, requires_grad=True)
+    found, expected = (np.intersect1d(v, b, return_indices=True) for v in (leaf, a))
+    assert [y.tolist() for y in found] == [y.tolist() for y in expected]
+    assert mg.grad(found[0].sum(), leaf).tolist() == [[1, 0], [0, 1]]

@@ -58,3 +58,59 @@ def test_a_number_has_no_axis_to_take_a_quantile_along(name):
     for axis in (0, -1):
         with pytest.raises(np.exceptions.AxisError, match=rf"{name}\(x: float64 \(\)"):
             getattr(mg, name)(mg.tensor(2.0), *q, axis=axis)
+
+
+ROWS = np.random.default_rng(0).standard_normal((3, 4))
+COUNTS = np.array([[1.0, 2, 0, 3], [0, 1, 1, 1], [2, 0.5, 1, 0]])
+
+
+@pytest.mark.parametrize("f", [mg.quantile, np.quantile, np.nanquantile])
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+@pytest.mark.parametrize("q", [0.0, 0.3, 0.5, 1.0, [0.2, 0.8]])
+def test_a_weighted_quantile_is_numpys(f, axis, q):
+    options = {"axis": axis, "weights": COUNTS, "method": "inverted_cdf", "keepdims": True}
+    np.testing.assert_array_equal(
+        f(mg.tensor(ROWS), q, **options).numpy(), np.quantile(ROWS, q, **options)
+    )
+
+
+def test_weights_of_a_quantile_may_be_given_along_its_axis():
+    options = {"axis": 1, "weights": COUNTS[0], "method": "inverted_cdf"}
+    y, expected = (np.percentile(v, [25.0, 70.0], **options) for v in (mg.tensor(ROWS), ROWS))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_a_weighted_quantile_of_whole_numbers_is_one_of_them():
+    x = np.array([3, 1, 2])
+    y = np.quantile(mg.tensor(x), 0.5, weights=[1, 1, 3], method="inverted_cdf")
+    assert y.dtype == x.dtype and y.item() == 2
+
+
+def test_a_weighted_quantile_gives_its_gradient_to_the_element_that_it_is():
+    leaf = mg.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    y = mg.quantile(leaf, 0.5, weights=[5, 1, 1], method="inverted_cdf")
+    assert mg.grad(y, leaf).tolist() == [1, 0, 0]
+    options = {"axis": 1, "weights": COUNTS, "method": "inverted_cdf"}
+    assert gradcheck(lambda x: mg.quantile(x, [0.2, 0.7], **options), ROWS)
+
+
+def test_a_nan_makes_a_weighted_quantile_nan_and_is_passed_over_by_nanquantile():
+    x = np.array([np.nan, 1.0, 2.0, 3.0])
+    options = {"weights": np.array([9.0, 1, 1, 1]), "method": "inverted_cdf"}
+    for f in (np.quantile, np.nanquantile, np.nanpercentile):
+        np.testing.assert_array_equal(f(mg.tensor(x), 0.5, **options), f(x, 0.5, **options))
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"method": "linear", "weights": COUNTS}, "inverted_cdf.*got method='linear'"),
+        ({"method": "inverted_cdf", "weights": -COUNTS}, "finite and 0 or more"),
+        ({"method": "inverted_cdf", "weights": COUNTS * 0}, "all weights of a result are 0"),
+        ({"method": "inverted_cdf", "weights": COUNTS[0]}, r"weights \(4,\) must have x's shape"),
+    ],
+)
+def test_weights_that_a_quantile_has_no_meaning_for_are_refused(options, message):
+    for f in (np.quantile, np.nanquantile):
+        with pytest.raises(ValueError, match=f"quantile: .*{message}"):
+            f(mg.tensor(ROWS), 0.5, **options)

@@ -90,3 +90,16 @@ def test_a_search_in_an_order_is_one_in_the_sorted_array(searchsorted):
     a, v = np.array([3.0, 1.0, 2.0]), np.array([[1.0, 2.5], [0.0, 9.0]])
     places = searchsorted(mg.tensor(a), v, sorter=mg.argsort(mg.tensor(a)))
     np.testing.assert_array_equal(places.numpy(), np.searchsorted(np.sort(a), v))
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+def test_unique_counts_nans_as_one_element_or_each_for_itself(equal_nan):
+    x = np.array([np.nan, 1.0, np.nan, 1.0])
+    options = {"equal_nan": equal_nan, "return_counts": True}
+    for found in (np.unique(mg.tensor(x), **options), mg.unique(mg.tensor(x), **options)):
+        for y, part in zip(found, np.unique(x, **options), strict=True):
+            np.testing.assert_array_equal(y.numpy(), part)
+
+
+def test_unique_in_any_order_is_in_order():
+    assert mg.unique(mg.tensor([2.0, 1.0, 2.0]), sorted=False).tolist() == [1, 2]

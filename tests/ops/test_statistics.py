@@ -139,3 +139,36 @@ def test_the_covariance_of_doubles_keeps_its_digits_beside_weights_in_float32():
 def test_one_row_of_observations_in_columns_is_as_many_variables():
     x = [[1.0, 2.0, 4.0]]
     assert mg.cov(mg.tensor(x), rowvar=False, ddof=0).tolist() == np.zeros((3, 3)).tolist()
+
+
+@pytest.mark.parametrize("axis", [(0, 1), (2, 0), (-1,)])
+def test_average_takes_weights_along_several_axes_as_numpy_does(axis):
+    x = RNG.standard_normal((2, 3, 4))
+    w = RNG.uniform(0.5, 1, [x.shape[i] for i in axis])
+    expected = np.average(x, axis=axis, weights=w)
+    np.testing.assert_allclose(np.average(mg.tensor(x), axis=axis, weights=w).numpy(), expected)
+    assert gradcheck(lambda x, w: mg.average(x, axis=axis, weights=w), (x, w))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128, float])
+def test_cov_and_corrcoef_have_the_dtype_asked_for(dtype):
+    x = RNG.standard_normal((3, 5))
+    for f in (np.cov, np.corrcoef):
+        y, expected = f(mg.tensor(x), dtype=dtype), f(x, dtype=dtype)
+        assert y.dtype == expected.dtype
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("f", [np.cov, np.corrcoef])
+def test_a_dtype_without_fractions_is_refused_for_a_covariance(f):
+    with pytest.raises(TypeError, match="c(ov|orrcoef): dtype=int64 would cut off"):
+        f(mg.tensor(RNG.standard_normal((3, 5))), dtype=np.int64)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("options", [{}, {"aweights": np.ones(4)}, {"fweights": np.ones(4, int)}])
+@pytest.mark.parametrize("ddof", [4, 6])
+def test_cov_of_too_few_observations_is_a_division_by_0_as_in_numpy(ddof, options):
+    x = RNG.standard_normal((3, 4))
+    y, expected = (np.cov(v, ddof=ddof, **options) for v in (mg.tensor(x), x))
+    np.testing.assert_array_equal(y.numpy(), expected)

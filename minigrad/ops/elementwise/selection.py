@@ -219,7 +219,10 @@ def clip_dmax(g, x, min, max):
 def _numpy_clip(
     a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
 ) -> Any:
-    """np.clip's two spellings of the bounds."""
+    """np.clip's two spellings of the bounds; each may be one bound alone."""
+    if (a_min is not None or a_max is not None) and (min is not None or max is not None):
+        raise ValueError("np.clip: a_min and a_max are min and max in another spelling; give one "
+                         "pair of them")  # fmt: skip
     return clip(a, a_min if min is None else min, a_max if max is None else max)
 
 

@@ -175,7 +175,7 @@ def flatnonzero(x: Any) -> Any:
     return op.reshape(op.argwhere(op.reshape(x, shape=-1)), shape=-1)
 
 
-@primitive(numpy=getattr(np, "unique_all", ()), outputs=4, differentiable=False)
+@primitive(outputs=4, differentiable=False)
 def unique_all(x, *, equal_nan=False, axis=None):
     """(values, first positions, inverse, counts) of the distinct elements, sorted. No gradient.
 
@@ -188,19 +188,20 @@ def unique_all(x, *, equal_nan=False, axis=None):
 @composite(numpy=np.unique)
 def unique(
     x: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: int | None = None,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
     """The distinct elements, sorted; on demand first positions, inverse and counts.
 
-    axis: the distinct slices along it, in the order of their elements, instead. gx: the gradient of
-    an element goes to the first of those that are equal.
+    axis: the distinct slices along it, in the order of their elements, instead. NaNs are one
+    element, unless equal_nan=False. sorted=False allows any order; it is this one. gx: the gradient
+    of an element goes to the first of those that are equal.
     """
     x = array_like(x)
     if axis is None:
-        _, first, inverse, counts = op.unique_all(x, equal_nan=True)
+        _, first, inverse, counts = op.unique_all(x, equal_nan=equal_nan)
         values = op.getitem(op.reshape(x, shape=(-1,)), index=first)
     else:
-        _, first, inverse, counts = op.unique_all(x, equal_nan=True, axis=axis)
+        _, first, inverse, counts = op.unique_all(x, equal_nan=equal_nan, axis=axis)
         values = op.take(x, first, axis=axis)
     wanted = (True, return_index, return_inverse, return_counts)
     found = [y for y, want in zip((values, first, inverse, counts), wanted) if want]

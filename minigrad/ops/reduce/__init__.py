@@ -1,6 +1,16 @@
 """Reductions: sums, spread, extrema, order statistics, products, running forms."""
 
-from . import cumulative, exponentials, extrema, order, products, running_extrema, spread, sums
+from . import (
+    chosen,
+    cumulative,
+    exponentials,
+    extrema,
+    order,
+    products,
+    running_extrema,
+    spread,
+    sums,
+)
 from .cumulative import *
 from .exponentials import *
 from .extrema import *

@@ -9,7 +9,7 @@ from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
-from ..axes import array_like, axes_of, constant_array, constant_like, count
+from ..axes import array_like, axes_of, constant_array, constant_like, count, weights_of
 from ..elementwise.support import ordered
 from .extrema import share
 
@@ -84,8 +84,9 @@ _BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one
 
 @composite(numpy=np.quantile)
 def quantile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """The q-th quantile (q from 0 to 1): a fraction q of the elements is below it; interpolated.
 
     q: a number or an array; its axes come first in the result. method: linear, lower, higher,
@@ -94,6 +95,9 @@ def quantile(
     the two neighbours by their weights. To q it goes by how far they are apart, 0 where the rank is
     whole; but a q for lower, higher, nearest, midpoint and the three that NumPy calls
     discontinuous ([averaged_]inverted_cdf, closest_observation) is a constant.
+
+    weights: constants of x's shape, or of its lengths along `axis`; with method="inverted_cdf"
+    alone. The result is the first element in order up to which the weights are q of their sum.
     """
     x, step = ordered(array_like(x), "quantile"), None
     if method in _CONTINUOUS and isinstance(q, Tensor) and is_differentiable(q.dtype):
@@ -105,6 +109,14 @@ def quantile(
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = rows_over(x, axis)
+    if weights is not None:
+        y = weighted(rows, q, weights_over(x, weights, axis, method, "quantile"))
+        y = (
+            op.where(op.any(op.isnan(rows), axis=-1), np.nan, y)
+            if is_differentiable(x.dtype)
+            else y
+        )
+        return with_axes(y, x.shape, axis, keepdims, q.shape)
     rank = fractional_rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
@@ -130,11 +142,40 @@ def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: Any) -> Any:
 
 @composite(numpy=np.percentile)
 def percentile(
-    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear"
-) -> Any:
+    x: Any, q: Any, axis: Any = None, keepdims: bool = False, method: str = "linear",
+    *, weights: Any = None,
+) -> Any:  # fmt: skip
     """quantile with q in percent, 0 to 100."""
     q = q / 100 if isinstance(q, int | float | Tensor) else np.asarray(q) / 100
-    return quantile(x, q, axis=axis, keepdims=keepdims, method=method)
+    return quantile(x, q, axis=axis, keepdims=keepdims, method=method, weights=weights)
+
+
+def weights_over(x: Any, weights: Any, axis: Any, method: str, name: str) -> Any:
+    """The weights of the rows over the axes, in float64, as a running sum is as good as that."""
+    if method != "inverted_cdf":
+        raise ValueError(
+            f"{name}: weights= say how often an element counts, which only method='inverted_cdf' "
+            f"has a meaning for, as in NumPy; got method={method!r}"
+        )
+    w = array_like(constant_array(weights, "weights")).astype(np.float64)
+    if not ((w >= 0) & (w < np.inf)).all():
+        raise ValueError(f"{name}: weights must be finite and 0 or more")
+    w = rows_over(weights_of(name, constant_like(w, x), x, axis), axis)
+    if w.size and not w.any(axis=-1).all():
+        raise ValueError(f"{name}: all weights of a result are 0, so that no element counts")
+    return w
+
+
+def weighted(rows: Any, q: np.ndarray, weights: Any) -> Any:
+    """For each q, the element of each row up to which the sorted weights are q of their sum."""
+    n = rows.shape[-1]
+    if n == 0:
+        raise ValueError("no order statistic of no elements")
+    share = op.take_along_axis(weights, op.argsort(rows, axis=-1), axis=-1)
+    share = op.cumsum(share, axis=-1)
+    share = op.where(share > 0, share / share[..., -1:], -1)  # weight 0 is passed over by q = 0 too
+    ranks = [op.count_nonzero(share < part, axis=-1) for part in q.ravel()]
+    return op.stack([op.ranked(rows, op.minimum(rank, n - 1)) for rank in ranks])
 
 
 def fractional_rank(q: Any, n: Any, method: str) -> Any:

@@ -15,13 +15,26 @@ from ..row_sums import left_of, rows_along, sum_of_each_row
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
 
 
+def degrees_lost(name: str, ddof: float, correction: float | None) -> float:
+    """ddof, or `correction`, the array API's name for it; not both, which may differ."""
+    if correction is None:
+        return ddof
+    if ddof:
+        raise ValueError(
+            f"{name}: ddof={ddof} and correction={correction} are two names of the number taken "
+            "from n, ddof NumPy's and correction the array API's; give one of them"
+        )
+    return correction
+
+
 @primitive(numpy=np.var)
 def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     """y = Σ |x − mean|² / (n − ddof) ;  gx = 2 g (x − mean) / (n − ddof).
 
-    `correction` is another name for ddof. NaN where n ≤ ddof.
+    `correction` is another name for ddof; both together: ValueError. Where n ≤ ddof there is a
+    division by 0, as in NumPy.
     """
-    ddof = ddof if correction is None else correction
+    ddof = degrees_lost("var", ddof, correction)
     y = _var_of_rows(x, axis, dtype, ddof, keepdims)
     return accumulate(np.var, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims) if y is None else y
 
@@ -55,7 +68,7 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     Of a constant y is exactly 0, also where the mean of n equal numbers is rounded. Where y² is
     beyond the numbers of its dtype, as 1e-30² and 1e30² are in float32, x is scaled first.
     """
-    ddof = ddof if correction is None else correction
+    ddof = degrees_lost("std", ddof, correction)
     options = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
     with np.errstate(over="ignore"):  # done again below
         y = _var_of_rows(x, axis, dtype, ddof, keepdims)
@@ -90,6 +103,12 @@ def std_dx(g, x, y, axis, ddof, keepdims, correction):
     constant = y == 0
     # of (x − mean)/y, which is of the size of √n, nothing overflows, of g/y what is over a tiny y
     return np.where(constant, 0, g / n) * (_centred(x, axis) / np.where(constant, np.inf, y))
+
+
+def root_of_variance(variance: Any) -> Any:
+    """√variance, of gradient 0 where that is 0: all elements are equal there."""
+    positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
+    return op.where(positive, op.sqrt(op.where(positive, variance, 1)), variance)
 
 
 def _degrees(shape: tuple, axis: Any, ddof: float) -> float:

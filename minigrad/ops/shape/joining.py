@@ -95,16 +95,16 @@ def _listed(arrays: Any, name: str, axis: Any) -> list:
 
 
 @composite(numpy=np.vstack)
-def vstack(arrays: Sequence) -> Any:
+def vstack(arrays: Sequence, *, dtype: Any = None) -> Any:
     """Rows on top of one another: (n,) counts as (1, n), then concatenate along axis 0."""
-    return concatenate([op.atleast_2d(x) for x in arrays], axis=0)
+    return concatenate([op.atleast_2d(x) for x in arrays], axis=0, dtype=dtype)
 
 
 @composite(numpy=np.hstack)
-def hstack(arrays: Sequence) -> Any:
+def hstack(arrays: Sequence, *, dtype: Any = None) -> Any:
     """Side by side: concatenate along axis 1, or along axis 0 for 1-d arrays."""
     arrays = [op.atleast_1d(x) for x in arrays]
-    return concatenate(arrays, axis=0 if arrays and arrays[0].ndim == 1 else 1)
+    return concatenate(arrays, axis=0 if arrays and arrays[0].ndim == 1 else 1, dtype=dtype)
 
 
 @composite(numpy=np.dstack)

@@ -1,0 +1,42 @@
+"""Fitting polynomials: what np.polyfit gives beside the coefficients."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck
+
+X = np.array([-1.0, 0.5, 1.0, 2.0, 3.5])
+Y = np.array([1.0, 0.0, 2.0, 3.0, 1.0])
+W = np.array([1.0, 2.0, 0.5, 1.0, 1.5])
+
+
+@pytest.mark.parametrize("y", [Y, np.stack([Y, Y**2], axis=1)], ids=["one", "two at once"])
+@pytest.mark.parametrize("w", [None, W], ids=["", "weighted"])
+@pytest.mark.parametrize("cov", [True, "unscaled"])
+def test_the_covariance_of_fitted_coefficients_is_numpys(y, w, cov):
+    found, expected = (np.polyfit(v, y, 2, w=w, cov=cov) for v in (mg.tensor(X), X))
+    for part, theirs in zip(found, expected, strict=True):
+        assert part.shape == theirs.shape
+        np.testing.assert_allclose(part.numpy(), theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("cov", [True, "unscaled"])
+def test_the_covariance_of_fitted_coefficients_is_differentiable(cov):
+    assert gradcheck(lambda x, y, w: mg.polyfit(x, y, 1, w=w, cov=cov)[1], (X, Y, W))
+
+
+def test_a_full_fit_says_what_numpys_does():
+    found, expected = (np.polyfit(v, Y, 2, full=True) for v in (mg.tensor(X), X))
+    for part, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(part), theirs, rtol=1e-9)
+
+
+def test_as_many_coefficients_as_values_leave_no_variance_to_estimate():
+    with pytest.raises(ValueError, match=r"polyfit: cov=True .* 5 coefficients leave of 5 values"):
+        mg.polyfit(mg.tensor(X), Y, 4, cov=True)
+
+
+def test_polyfit_takes_its_arguments_in_numpys_order():
+    p = mg.polyfit(mg.tensor(X), Y, 1, None, False, W)
+    np.testing.assert_allclose(p.numpy(), np.polyfit(X, Y, 1, None, False, W))
