@@ -342,7 +342,9 @@ def outer(a: Any, b: Any) -> Any:
 @composite(numpy=np.vdot)
 def vdot(a: Any, b: Any) -> Any:
     """y = Σ conj(a) b, a and b flattened."""
-    return matmul(array_like(a).conj().reshape(-1), array_like(b).reshape(-1))
+    a, b = array_like(a), array_like(b)
+    a = a.conj() if a.dtype.kind == "c" else a  # of bools NumPy's is int8
+    return matmul(a.reshape(-1), b.reshape(-1))
 
 
 @composite(numpy=np.vecdot)

@@ -12,6 +12,7 @@ from .axes import array_like, constant_array, module_of
 from .batching import full
 from .elementwise.support import ordered
 from .reduce.order import fractional_rank, rows_over, with_axes
+from .reduce.spread import the_ddof
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -83,7 +84,7 @@ def nanvar(
 
     `correction` is another name for ddof.
     """
-    x, ddof = array_like(x), ddof if correction is None else correction
+    x, ddof = array_like(x), the_ddof(ddof, correction)
     centred = x - nanmean(x, axis=axis, dtype=dtype, keepdims=True)
     centred = op.where(op.isnan(x), 0, centred)
     squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
@@ -98,7 +99,7 @@ def nanstd(
     correction: float | None = None,
 ) -> Any:  # fmt: skip
     """y = √nanvar, of gradient 0 where all elements are equal."""
-    ddof = ddof if correction is None else correction
+    ddof = the_ddof(ddof, correction)
     variance = nanvar(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
     positive = variance > 0  # the root is taken of a safe value, so that no 0/0 enters
     root = op.sqrt(op.where(positive, variance, 1))

@@ -128,6 +128,13 @@ def test_numpys_products_are_recorded(name):
     assert y.grad_fn is not None
 
 
+def test_vdot_of_bools_and_small_integers_has_numpys_dtype():
+    yes, u = np.array([True, False]), np.array([200, 100], np.uint8)
+    for a, b in ((yes, yes), (yes, u), (u, yes), (u, u)):
+        y = mg.vdot(mg.tensor(a), mg.tensor(b))
+        assert y.dtype == np.vdot(a, b).dtype and y.item() == np.vdot(a, b)
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])
 def test_vecdot_leaves_the_other_axes_in_their_order(axis):
     a, b = np.random.default_rng(0).standard_normal((2, 2, 3, 4))

@@ -21,9 +21,21 @@ def var(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
 
     `correction` is another name for ddof. NaN where n ≤ ddof.
     """
-    ddof = ddof if correction is None else correction
+    ddof = the_ddof(ddof, correction)
     y = _var_of_rows(x, axis, dtype, ddof, keepdims)
     return accumulate(np.var, x, dtype, axis=axis, ddof=ddof, keepdims=keepdims) if y is None else y
+
+
+def the_ddof(ddof: Any, correction: Any) -> Any:
+    """The one of these two names of an argument that was given."""
+    if correction is None:
+        return ddof
+    if ddof:
+        raise ValueError(
+            f"correction is another name for ddof: give one of them, got ddof={ddof} and "
+            f"correction={correction}"
+        )
+    return correction
 
 
 def _var_of_rows(x: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool) -> Any:
@@ -55,7 +67,7 @@ def std(x, axis=None, dtype=None, ddof=0, keepdims=False, correction=None):
     Of a constant y is exactly 0, also where the mean of n equal numbers is rounded. Where y² is
     beyond the numbers of its dtype, as 1e-30² and 1e30² are in float32, x is scaled first.
     """
-    ddof = ddof if correction is None else correction
+    ddof = the_ddof(ddof, correction)
     options = {"axis": axis, "ddof": ddof, "keepdims": keepdims}
     with np.errstate(over="ignore"):  # done again below
         y = _var_of_rows(x, axis, dtype, ddof, keepdims)
