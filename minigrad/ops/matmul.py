@@ -230,7 +230,10 @@ def linear(x, w, b=None):
         return y
     if y.dtype.itemsize == 2 or (b.dtype != y.dtype and np.result_type(y, b) != y.dtype):
         return (y + b).astype(np.result_type(y, b), copy=False)
-    on_each_row(np.add, _rows(y), b)
+    if y.flags.c_contiguous:
+        on_each_row(np.add, _rows(y), b)
+    else:  # as x with its axes in another order gives it: there _rows is a copy
+        np.add(y, b, y)
     return y
 
 
