@@ -4,6 +4,8 @@ A ufunc after the other, each over the whole of a large array, brings every arra
 back at every call. Here all calls of a run are made on one block, then on the next, so that what a
 call hands to the next is still in the cache; values that only the run reads have no memory beyond a
 block. Blocks are shared by all threads. No bit changes: a ufunc computes each element by itself.
+But for the sign of a NaN made of two NaNs of both signs, which NumPy's loops take from the one or
+the other by where in the array it stands: it may be another in blocks.
 
 A block is a few rows of arrays seen as matrices of n rows. Smaller arguments are broadcast: a row
 (a bias), a column (the mean of each row) or a number. Where a run has arrays of one shape alone,

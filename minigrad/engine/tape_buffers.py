@@ -74,7 +74,7 @@ class Runner:
         return [next(given) if there else None for there in self.form]
 
     def __len__(self) -> int:
-        return sum(step.kind != "view" for step in self.steps)
+        return len(self.calls)
 
     # -- building ------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class Program:
                 )
 
     def __len__(self) -> int:
-        """How many NumPy calls it makes."""
+        """How many calls it makes: of NumPy's functions, or of blocks, a run of those as one."""
         return len(self._runner)
 
     @property

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from numpy.lib.array_utils import normalize_axis_tuple
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..backends.device import array_module, device_of, plain_array, to_device, to_host
 from ..backends.dtypes import accumulator, is_differentiable, resolve_dtype
@@ -87,7 +87,9 @@ def axis_of(axis: int, ndim: int) -> int:
     """One axis, counted from the front; out of bounds is NumPy's AxisError."""
     if type(axis) is int and -ndim <= axis < ndim:
         return axis % ndim
-    return normalize_axis_tuple(axis, ndim)[0]
+    if not hasattr(axis, "__index__"):  # of a tuple one axis would be taken, and the others not
+        raise TypeError(f"axis must be one integer here, got {axis!r}")
+    return normalize_axis_index(axis, ndim)
 
 
 def count(shape: tuple, axis: Any) -> int:

@@ -106,7 +106,7 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
             f"gradient: axis {axis} of shape {f.shape} needs at least {edge_order + 1} elements"
         )
     if np.ndim(h) == 0:
-        steps: Any = np.full(n - 1, h, dtype=float)
+        steps: Any = np.full(n - 1, h, dtype=np.result_type(h, float))
     else:
         steps = np.diff(as_floating(on_host(h)))  # also for unsigned integers
     if steps.shape != (n - 1,):
@@ -116,7 +116,8 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
 
     def line(values: np.ndarray) -> Any:
         shape = [-1 if i == axis else 1 for i in range(f.ndim)]
-        return constant_like(values.astype(f.dtype).reshape(shape), f)
+        kept = f.dtype if values.dtype.kind != "c" else np.result_type(f.dtype, np.complex64)
+        return constant_like(values.astype(kept).reshape(shape), f)
 
     def weighted(weights: list, *offsets: slice) -> Any:
         terms = [

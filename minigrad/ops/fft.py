@@ -173,6 +173,9 @@ def _require_different(name: str, axes: tuple) -> None:
 
 
 def _one(n: int | None) -> tuple | None:
+    """The length n of one axis. −1 means "as it is" among several lengths only, as in NumPy."""
+    if n == -1:
+        raise ValueError("fft: n=-1 data points; a transform needs at least one, or n=None")
     return None if n is None else (n,)
 
 

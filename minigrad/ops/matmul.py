@@ -230,7 +230,10 @@ def linear(x, w, b=None):
         return y
     if y.dtype.itemsize == 2 or (b.dtype != y.dtype and np.result_type(y, b) != y.dtype):
         return (y + b).astype(np.result_type(y, b), copy=False)
-    on_each_row(np.add, _rows(y), b)
+    if y.flags.c_contiguous:
+        on_each_row(np.add, _rows(y), b)
+    else:  # as x with its axes in another order gives it: there _rows is a copy
+        np.add(y, b, y)
     return y
 
 
@@ -342,7 +345,9 @@ def outer(a: Any, b: Any) -> Any:
 @composite(numpy=np.vdot)
 def vdot(a: Any, b: Any) -> Any:
     """y = Σ conj(a) b, a and b flattened."""
-    return matmul(array_like(a).conj().reshape(-1), array_like(b).reshape(-1))
+    a, b = array_like(a), array_like(b)
+    a = a.conj() if a.dtype.kind == "c" else a  # of bools NumPy's is int8
+    return matmul(a.reshape(-1), b.reshape(-1))
 
 
 @composite(numpy=np.vecdot)

@@ -216,6 +216,14 @@ def test_examples_of_examples_combine_at_their_own_places():
         np.testing.assert_allclose(batch[k], f(x[k], places[k], src[k]), rtol=1e-14)
 
 
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_a_batch_of_no_examples_combines_nothing(reduce):
+    x, places, src = mg.zeros(0, 3, 4), mg.zeros(0, 2, 4, dtype=np.int64), mg.zeros(0, 2, 4)
+    total = lambda x, i, src: mg.scatter_reduce(x, 0, i, src, reduce, False).sum()
+    assert vmap(total)(x, places, src).shape == (0,)
+    assert vmap(mg.func.grad(total, argnums=2))(x, places, src).shape == (0, 2, 4)
+
+
 def test_each_example_may_choose_for_itself():
     names, x = np.array([[0, 1], [1, 1], [1, 0]]), VECTORS[:, :2]
     f = lambda names, x: mg.choose(names, [x, -x])

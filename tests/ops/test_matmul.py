@@ -1,5 +1,7 @@
 """Products of matrices: NumPy's values, gradients of every operand form, 16-bit floats."""
 
+from itertools import permutations
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -126,6 +128,31 @@ def test_numpys_products_are_recorded(name):
     y = getattr(np, name)(a, b)
     np.testing.assert_array_equal(y.numpy(), getattr(np, name)(np.ones((2, 2)), np.ones((2, 2))))
     assert y.grad_fn is not None
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
+def test_linear_adds_its_bias_to_rows_in_any_memory_order(order):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal([(2, 3, 5, 4)[i] for i in order]).transpose(np.argsort(order))
+    w, b = rng.standard_normal((6, 4)), rng.standard_normal(6)
+    y = mg.linear(mg.tensor(x), mg.tensor(w), mg.tensor(b))
+    np.testing.assert_allclose(y.numpy(), x @ w.T + b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_linear_adds_its_bias_to_each_example_of_a_batch_along_any_axis(axis):
+    rng = np.random.default_rng(0)
+    x, w, b = rng.standard_normal((2, 3, 5, 4)), rng.standard_normal((6, 4)), np.arange(6.0)
+    layer = mg.func.vmap(lambda x: mg.linear(x, mg.tensor(w), mg.tensor(b)), in_dims=axis)
+    y = layer(mg.tensor(np.moveaxis(x, 0, axis)))
+    np.testing.assert_allclose(y.numpy(), x @ w.T + b, rtol=1e-12)
+
+
+def test_vdot_of_bools_and_small_integers_has_numpys_dtype():
+    yes, u = np.array([True, False]), np.array([200, 100], np.uint8)
+    for a, b in ((yes, yes), (yes, u), (u, yes), (u, u)):
+        y = mg.vdot(mg.tensor(a), mg.tensor(b))
+        assert y.dtype == np.vdot(a, b).dtype and y.item() == np.vdot(a, b)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2, -3])

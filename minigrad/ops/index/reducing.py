@@ -1,6 +1,7 @@
 """Values that go to the same place, combined there: their sum, product, mean or largest."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def scatter_rows(index, *, axis, shape, lead=0):
     """
     device, index = device_of(index), to_host(index)
     examples, own = index.shape[:lead], index.shape[lead:]
-    index = index.reshape((-1, *own))
+    index = index.reshape((prod(examples), *own))
     if index.size and not (0 <= index.min() and index.max() < shape[axis]):
         raise ValueError(
             f"index has numbers from {index.min()} to {index.max()}, but x {tuple(shape)} has "
@@ -32,14 +33,14 @@ def scatter_rows(index, *, axis, shape, lead=0):
         )
     key = list(np.indices(own, sparse=True))
     key[axis] = index
-    goal = np.ravel_multi_index(key, shape).reshape((len(index), -1))
+    goal = np.ravel_multi_index(key, shape).reshape((len(index), prod(own)))
     order = np.argsort(goal, axis=1, kind="stable")
     goal = np.take_along_axis(goal, order, 1)
     first = np.ones(goal.shape, bool)
     first[:, 1:] = goal[:, 1:] != goal[:, :-1]
     row, count = np.cumsum(first, 1) - 1, np.arange(goal.shape[1])
     column = count - np.maximum.accumulate(np.where(first, count, 0), 1)
-    size = (len(index), row.max(initial=-1) + 1, column.max(initial=-1) + 1)
+    size = (len(index), row.max(initial=-1) + 1, column.max(initial=0) + 1)
     places, reads, there = (
         np.zeros(size[:2], np.intp),
         np.zeros(size, np.intp),

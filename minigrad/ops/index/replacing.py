@@ -143,6 +143,8 @@ def resize(x: Any, new_shape: Any) -> Any:
     x = op.reshape(array_like(x), shape=-1)
     sizes = new_shape if np.iterable(new_shape) else (new_shape,)
     shape = tuple(map(operator.index, sizes))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"resize: no length of the new shape may be negative, got {shape}")
     if not x.size and prod(shape):
         raise ValueError(f"resize: x is empty, and the new shape {shape} is not")
     places = np.arange(prod(shape)) % max(x.size, 1)

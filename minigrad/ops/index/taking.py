@@ -160,7 +160,17 @@ def take_along_axis(x, indices, axis=-1):
 
     x and indices broadcast in the other axes. gx: g added up at the indices.
     """
+    _require_array(indices)
     return np.take_along_axis(x, indices, None) if axis is None else take_along(x, indices, axis)
+
+
+def _require_array(indices: Any) -> None:
+    """TypeError for one number, whose NumPy error speaks of attributes that an int lacks."""
+    if not hasattr(indices, "ndim"):
+        raise TypeError(
+            f"indices must be an array with as many axes as x, got the number {indices!r}; "
+            "mg.take takes numbers"
+        )
 
 
 @take_along_axis.vjp("x")
@@ -187,6 +197,7 @@ def put_along_axis(x, indices, values, *, axis):
 
     gx = g with zeros there ;  gvalues = g there, for the writes that have won: the last of each.
     """
+    _require_array(indices)
     y = array_module(x).array(x, order="C")  # not x.copy(): as in setitem
     if axis is None:
         write_at(y.reshape(-1), (indices,), values)
