@@ -37,6 +37,8 @@ def filled_by(fill: Callable[..., None], arrays: int = 1) -> Callable:
             order = _order(xs[:arrays])
             if order is None or any(type(x) not in _NUMBERS for x in numbers):
                 return words(*xs, **params)
+            if any(hasattr(value, "dtype") for value in params.values()):
+                return words(*xs, **params)  # a number in an array or a tensor may have a wider one
             y = np.empty_like(xs[0])
             flat = [x.transpose(order).reshape(-1) for x in (y, *xs[:arrays])]
 
