@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..backends.device import array_module, device_of, plain_array, to_device, to_host
-from ..backends.dtypes import accumulator, is_differentiable, resolve_dtype
+from ..backends.dtypes import accumulator, bfloat16, is_differentiable, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
@@ -20,6 +20,11 @@ _NUMBERS = (float, int, bool)
 def array_like(x: Any) -> Any:
     """x itself if it is an array or a tensor (its dtype is NumPy's), else the NumPy array of it."""
     return x if isinstance(getattr(x, "dtype", None), np.dtype) else plain_array(x)
+
+
+def sortable(x: Any) -> Any:
+    """x, or bfloat16 as float32: its own sort leaves NaN anywhere, and CuPy has none."""
+    return x.astype(np.float32) if bfloat16 is not None and x.dtype == bfloat16 else x
 
 
 def module_of(x: Any) -> Any:

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
+from ..backends.dtypes import is_differentiable, is_floating, resolve_dtype
 from ..core.numpy_protocol import mask_of
 from ..core.primitive import composite, primitive
 from ..core.registry import chosen_table, op
 from ..core.tensor import raw
-from .axes import array_like, constant_array, module_of
+from .axes import array_like, constant_array, module_of, sortable
 from .batching import full
 from .elementwise.support import ordered
 from .reduce.order import fractional_rank, rows_over, weighted, weights_over, with_axes
@@ -191,8 +191,7 @@ def ranked(x, ranks):
 
     gx = g in equal shares to the elements equal to y.
     """
-    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)  # bfloat16 sorts NaN anywhere
-    y = np.take_along_axis(np.sort(wide, axis=-1), ranks[..., None], -1)[..., 0]
+    y = np.take_along_axis(np.sort(sortable(x), axis=-1), ranks[..., None], -1)[..., 0]
     return y.astype(x.dtype)
 
 

@@ -103,3 +103,26 @@ def test_unique_counts_nans_as_one_element_or_each_for_itself(equal_nan):
 
 def test_unique_in_any_order_is_in_order():
     assert mg.unique(mg.tensor([2.0, 1.0, 2.0]), sorted=False).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        mg.sort,
+        mg.argsort,
+        lambda x: mg.argsort(x, descending=True),
+        lambda x: mg.topk(x, 3)[1],
+        lambda x: mg.sort(mg.take(x, mg.argpartition(x, 3)[:4])),
+        lambda x: mg.searchsorted(mg.sort(x), x),
+        lambda x: mg.unique(x, equal_nan=True),
+        mg.median,
+        mg.nanmedian,
+        lambda x: mg.quantile(x, 0.3, method="lower"),
+        lambda x: mg.nanquantile(x, 0.3, method="lower"),
+    ],
+)
+def test_bfloat16_has_nan_last_as_float32_has(function):
+    x = mg.tensor([0.5, np.nan, -0.75, 1.25, 0.25, np.nan, -3.0], dtype=np.float32)
+    y, wanted = function(x.astype(mg.bfloat16)), function(x)
+    assert y.dtype == (mg.bfloat16 if wanted.dtype == np.float32 else wanted.dtype)
+    np.testing.assert_array_equal(y.astype(wanted.dtype).numpy(), wanted.numpy())

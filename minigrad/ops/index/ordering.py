@@ -4,11 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.device import array_module
-from ...backends.dtypes import bfloat16
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import array_like, axis_of, constant_array
+from ..axes import array_like, axis_of, constant_array, sortable
 from ..batching import along, full, of_none
 
 __all__ = [
@@ -17,13 +15,6 @@ __all__ = [
 ]  # fmt: skip
 
 MANY = 1 << 12  # elements; fewer are sorted as soon as parted
-
-
-def sortable(x: Any) -> Any:
-    """x, or the same values as float32 where CuPy has no order for bfloat16."""
-    return x.astype(np.float32) if x.dtype == bfloat16 and array_module(x) is not np else x
-
-
 _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
@@ -126,7 +117,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
 @primitive(numpy=np.argpartition, differentiable=False)
 def argpartition(x, kth=0, axis=-1):
     """Where elements stand once rank kth is in place, smaller ones before it. No gradient."""
-    return np.argpartition(x, kth, axis)
+    return np.argpartition(sortable(x), kth, axis)
 
 
 argsort.batch(along)
@@ -140,7 +131,7 @@ def searchsorted(a, v, side: Any = "left", sorter: Any = None):
 
     sorter: an order in which a is sorted, as argsort(a) gives it, where a itself is not.
     """
-    return np.searchsorted(a, v, side=side, sorter=constant_array(sorter))
+    return np.searchsorted(sortable(a), sortable(v), side=side, sorter=constant_array(sorter))
 
 
 @searchsorted.batch
@@ -181,8 +172,10 @@ def unique_all(x, *, equal_nan=False, axis=None):
 
     NaNs are distinct from one another, unless equal_nan. axis: of the slices along it instead.
     """
-    values, first, inverse, counts = np.unique(x, True, True, True, axis, equal_nan=equal_nan)
-    return values, first, inverse.reshape(x.shape if axis is None else -1), counts
+    found = np.unique(sortable(x), True, True, True, axis, equal_nan=equal_nan)
+    values, first, inverse, counts = found
+    inverse = inverse.reshape(x.shape if axis is None else -1)
+    return values.astype(x.dtype, copy=False), first, inverse, counts
 
 
 @composite(numpy=np.unique)

@@ -9,7 +9,15 @@ from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
-from ..axes import array_like, axes_of, constant_array, constant_like, count, weights_of
+from ..axes import (
+    array_like,
+    axes_of,
+    constant_array,
+    constant_like,
+    count,
+    sortable,
+    weights_of,
+)  # fmt: skip
 from ..elementwise.support import ordered
 from .extrema import share
 
@@ -26,10 +34,10 @@ def order_statistics(x, ranks=(0,)):
     n = x.shape[-1]
     if n == 0:
         raise ValueError("no order statistic of no elements")
-    sifted = np.partition(x, sorted({*ranks, n - 1}), axis=-1)  # NaN is sorted to the end
+    sifted = np.partition(sortable(x), sorted({*ranks, n - 1}), axis=-1)  # NaN goes to the end
     chosen = np.moveaxis(sifted[..., list(ranks)], -1, 0)
     last = sifted[..., -1]
-    return np.where(last != last, last, chosen)
+    return np.where(last != last, last, chosen).astype(x.dtype, copy=False)
 
 
 @order_statistics.vjp("x")
@@ -167,15 +175,28 @@ def weights_over(x: Any, weights: Any, axis: Any, method: str, name: str) -> Any
 
 
 def weighted(rows: Any, q: np.ndarray, weights: Any) -> Any:
-    """For each q, the element of each row up to which the sorted weights are q of their sum."""
+    """For each q, the element of each row up to which the sorted weights are q of their sum.
+
+    Among equal elements it is another one with them in the order of the row and in the reverse of
+    it, if their weights do not decide. Then each of the two has half of the gradient.
+    """
     n = rows.shape[-1]
     if n == 0:
         raise ValueError("no order statistic of no elements")
-    share = op.take_along_axis(weights, op.argsort(rows, axis=-1), axis=-1)
-    share = op.cumsum(share, axis=-1)
+    forwards = op.argsort(rows, axis=-1)
+    backwards = n - 1 - op.argsort(op.flip(rows, axis=-1), axis=-1)
+    one, other = (_reached(rows, q, weights, order) for order in (forwards, backwards))
+    return op.maximum(one, other)
+
+
+def _reached(rows: Any, q: np.ndarray, weights: Any, order: Any) -> Any:
+    """The elements at which the shares q of the weights are reached, in an order of each row."""
+    share = op.cumsum(op.take_along_axis(weights, order, axis=-1), axis=-1)
     share = op.where(share > 0, share / share[..., -1:], -1)  # weight 0 is passed over by q = 0 too
-    ranks = [op.count_nonzero(share < part, axis=-1) for part in q.ravel()]
-    return op.stack([op.ranked(rows, op.minimum(rank, n - 1)) for rank in ranks])
+    ranks = [op.count_nonzero(share < part, axis=-1, keepdims=True) for part in q.ravel()]
+    ranks = [op.minimum(rank, rows.shape[-1] - 1) for rank in ranks]
+    places = [op.take_along_axis(order, rank, axis=-1) for rank in ranks]
+    return op.stack([op.take_along_axis(rows, place, axis=-1)[..., 0] for place in places])
 
 
 def fractional_rank(q: Any, n: Any, method: str) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import COMPLEX, REAL, distinct, near_one, normal
+from .reduce import WEIGHTED
 
 NAN = np.nan
 
@@ -57,7 +58,9 @@ AXES = [
     ((3, 2), {}),
     ((), {}),
 ]
+BEGUN = [*AXES, ((4, 3), {"axis": 0, "initial": 0.375})]
 RUNNING = [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1}), ((3, 2), {})]
+_KNOWN = ((np.array([1.0, NAN, 3.0]),),)
 EMPTY_ROW = (np.array([[NAN, NAN], [1.0, 3.0]]),)
 
 
@@ -82,10 +85,10 @@ def _masked(point):
 
 register(
     "nansum",
-    AXES,
+    BEGUN,
     points=[Point("a row of NaN", EMPTY_ROW, [0.0, 4.0], ([[0, 0], [1, 1]],), {"axis": 1})],
 )
-register("nanprod", AXES, near_one)
+register("nanprod", BEGUN, near_one)
 register("nancumsum", RUNNING)
 register("nancumprod", RUNNING, near_one)
 register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})])
@@ -94,17 +97,25 @@ register(
     [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
     normal,
     dtypes=COMPLEX,
+    points=[Point("a mean that is known", *_KNOWN, 1.25, ([-0.5, 0, 1.5],), {"mean": [1.5]})],
 )
 register(
     "nanstd",
     [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
     points=[
         Point("equal elements", (np.array([0.5, NAN, 0.5]),), 0.0, (np.zeros(3),), kink=True),
+        Point(
+            "a mean that is known",
+            *_KNOWN,
+            1.25**0.5,
+            (np.array([-0.25, 0, 0.75]) / 1.25**0.5,),
+            {"mean": [1.5]},
+        ),
     ],
 )
 register(
     "nanmax",
-    AXES,
+    BEGUN,
     points=[
         Point("a row of NaN", EMPTY_ROW, [NAN, 3.0], ([[0, 0], [0, 1]],), {"axis": 1}),
         Point("ties", (np.array([2.0, NAN, 2.0]),), 2.0, ([0.5, 0.0, 0.5],), kink=True),
@@ -112,7 +123,7 @@ register(
 )
 register(
     "nanmin",
-    AXES,
+    BEGUN,
     points=[Point("ties", (np.array([2.0, NAN, 2.0]),), 2.0, ([0.5, 0.0, 0.5],), kink=True)],
 )
 register(
@@ -147,6 +158,7 @@ def _shares(scale):
         ((4, 3), {"q": [0.1 * scale, 0.75 * scale], "axis": 0}),
         ((3, 4), {"q": 0.5 * scale, "axis": -1, "keepdims": True}),
         ((6,), {"q": [0.3 * scale, scale], "method": "hazen"}),
+        ((5,), {"q": [0.21 * scale, 0.63 * scale], **WEIGHTED}),
     ]
 
 

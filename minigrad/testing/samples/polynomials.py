@@ -110,8 +110,8 @@ register_op(
 )
 
 
-def _fit(x, y, deg, w=None):
-    return np.polyfit(x, y, deg, w=w).astype(x.dtype)
+def _fit(x, y, deg, w=None, cov=False):
+    return np.polyfit(x, y, deg, w=w, cov=cov)
 
 
 register_op(
@@ -121,6 +121,8 @@ register_op(
             (((6,), (6,)), {"deg": 2}),
             (((5,), (5,)), {"deg": 0}),
             (((5,), (5, 2)), {"deg": 1, "w": np.array([1.0, 1.25, 1, 0.75, 1])}),
+            (((6,), (6,)), {"deg": 1, "cov": True}),
+            (((6,), (6, 2)), {"deg": 1, "cov": "unscaled"}),
         ],
         distinct,
     ),

@@ -251,6 +251,8 @@ register_op(
         Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
     ],
 )
+# values sorted add up to weights of 1, 1.5, …, so no sum is the share that is asked for: no kink
+WEIGHTED = {"weights": np.array([1.0, 0.5, 2.0, 0.75, 1.25]), "method": "inverted_cdf"}
 _QUANTILES = [
     ((5,), {"q": 0.3}),
     ((4, 3), {"q": [0.1, 0.5, 0.99], "axis": 0}),
@@ -259,6 +261,7 @@ _QUANTILES = [
     *[((7,), {"q": 0.37, "method": m}) for m in ("hazen", "weibull", "median_unbiased")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
     ((6,), {"q": [0.0, 0.3, 1.0]}),
+    ((5,), {"q": [0.21, 0.63], **WEIGHTED}),
 ]
 
 
@@ -289,6 +292,7 @@ register_op(
             ((5,), {"q": 30}),
             ((4, 3), {"q": [10, 50], "axis": 0}),
             ((4, 3), {"q": 40, "axis": -1, "keepdims": True, "method": "midpoint"}),
+            ((5,), {"q": [21, 63], **WEIGHTED}),
         ],
         distinct,
     ),
