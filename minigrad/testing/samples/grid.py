@@ -155,7 +155,6 @@ register_op(
     ),
     reference=_grid_sample,
     dtypes=_EXACT,
-    skips={"K15": "the share of an entry is a difference of places of size n: n roundings"},
     points=[
         Point(
             "the middle of four entries",

@@ -22,7 +22,6 @@ for _name, _shift in (("boxcox", 0), ("boxcox1p", 1)):
         both(binary((0.3 - _shift, 3 - _shift), (-2, 2)), beside((0.5, 2.5), (-0.01, 0.01))),
         reference=from_scipy(_name),
         dtypes=WIDE,
-        skips=POSITIVE,
         points=[*_at, Point("an end", (0.0 - _shift, 2.0), -0.5, (0.0, 0.25))],
     )
 for _name, _shift in (("inv_boxcox", 0), ("inv_boxcox1p", 1)):
@@ -74,7 +73,6 @@ register_op(
     both(unary(-3, -0.3), beside((-90, -50))),
     reference=from_scipy("ndtri_exp"),
     dtypes=REAL,
-    skips={"K12": "x ≤ 0 alone, NaN beyond"},
 )
 register_op(
     "kl_terms",
@@ -103,7 +101,6 @@ register_op(
     both(*[unary(0.5, 3, exponent=s) for s in (2.0, 1.5, 5.0)]),
     reference=lambda q, exponent: _zeta(q, exponent),
     dtypes=REAL,
-    skips=POSITIVE,
 )
 register_op(
     "zeta",
@@ -111,7 +108,6 @@ register_op(
     call=_zeta_of,
     reference=lambda q, x: _zeta(q, x),
     dtypes=WIDE,
-    skips=POSITIVE,
     errors=[
         ErrorSample(
             "an array of exponents", (np.ones(3),), TypeError, "exponent x", {"x": np.ones(3)}
