@@ -141,8 +141,9 @@ def test_the_upper_beta_integral_keeps_a_number_below_the_rounding_of_one():
         (mg.special.gammainccinv, (310.0, 0.25)),
         (mg.special.betainc, (48.0, 96.0, 0.3125)),
         (mg.special.betaincinv, (48.0, 96.0, 0.5)),
+        (mg.special.betaln, (512.0, 2.0)),
     ],
-    ids=["gammainc", "gammaincc", "gammaincinv", "gammainccinv", "betainc", "betaincinv"],
+    ids=["gammainc", "gammaincc", "gammaincinv", "gammainccinv", "betainc", "betaincinv", "betaln"],
 )
 def test_densities_of_16_bit_floats_keep_their_digits(call, arguments, dtype):
     low = [mg.tensor(v, dtype=dtype, requires_grad=True) for v in arguments]
