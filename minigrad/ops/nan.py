@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable, is_floating, resolve_dtype
+from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
 from ..core.numpy_protocol import mask_of
 from ..core.primitive import composite, primitive
 from ..core.registry import chosen_table, op
@@ -43,6 +43,21 @@ def _real(dtype: Any) -> Any:
     if dtype.kind == "c":
         return np.zeros(0, dtype).real.dtype
     return dtype if is_floating(dtype) else np.dtype(np.float64)
+
+
+def _widened(x: Any, dtype: Any) -> tuple[Any, Any, Any]:
+    """x and dtype for a computation from sums, and the 16-bit dtype of its result, or None.
+
+    A float16 sum beyond 65504 is infinite, and so is the number of elements: such a result is
+    computed in float32 and rounded once.
+    """
+    narrow = x.dtype if dtype is None else resolve_dtype(dtype)
+    wide = accumulator(narrow)
+    return (x, dtype, None) if wide is None else (op.astype(x, dtype=wide), None, narrow)
+
+
+def _rounded(y: Any, narrow: Any) -> Any:
+    return y if narrow is None else op.astype(y, dtype=narrow)
 
 
 @composite(numpy=np.nansum)
@@ -85,8 +100,11 @@ def nanmean(
     if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
         raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
                         "they are added; take the mean first, then y.astype")  # fmt: skip
+    if wanted is None and not is_differentiable(x.dtype):
+        dtype = np.float64  # a sum of integers would wrap round
+    x, dtype, narrow = _widened(x, dtype)
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
-    return total / _counted(_kept(x, where), axis, keepdims, total.dtype)
+    return _rounded(total / _counted(_kept(x, where), axis, keepdims, total.dtype), narrow)
 
 
 @composite(numpy=np.nanvar)
@@ -100,7 +118,8 @@ def nanvar(
     mean: their nanmean, if it is known, with the reduced axes at length 1. `correction` is another
     name for ddof.
     """
-    x, ddof = array_like(x), degrees_lost("nanvar", ddof, correction)
+    x, dtype, narrow = _widened(array_like(x), dtype)
+    ddof = degrees_lost("nanvar", ddof, correction)
     if mean is None:
         mean = nanmean(x, axis=axis, dtype=dtype, keepdims=True, where=where)
     kept = _kept(x, where)
@@ -108,7 +127,7 @@ def nanvar(
     squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
     total = op.sum(squares, axis=axis, dtype=dtype, keepdims=keepdims)
     degrees = _counted(kept, axis, keepdims, total.dtype) - ddof
-    return total / op.where(degrees > 0, degrees, np.nan)
+    return _rounded(total / op.where(degrees > 0, degrees, np.nan), narrow)
 
 
 @composite(numpy=np.nanstd)
@@ -117,9 +136,11 @@ def nanstd(
     correction: float | None = None, where: Any = True, mean: Any = None,
 ) -> Any:  # fmt: skip
     """y = √nanvar, of gradient 0 where all elements are equal."""
+    x, dtype, narrow = _widened(array_like(x), dtype)
     ddof = degrees_lost("nanstd", ddof, correction)
     options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
-    return root_of_variance(nanvar(x, axis=axis, dtype=dtype, keepdims=keepdims, **options))
+    y = root_of_variance(nanvar(x, axis=axis, dtype=dtype, keepdims=keepdims, **options))
+    return _rounded(y, narrow)
 
 
 @composite(numpy=np.nanmax)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import is_differentiable, is_floating, resolve_dtype
+from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
@@ -32,12 +32,19 @@ def average(
         total = np.full(y.shape, x.size / max(y.size, 1), dtype=y.dtype)
     else:
         w = array_like(weights)
-        if not is_differentiable(np.result_type(x.dtype, w.dtype)):
-            x, w = (op.astype(v, dtype=np.float64) for v in (x, w))  # a product would wrap round
+        dtype = np.result_type(x.dtype, w.dtype)
+        # a product of integers would wrap round, a float16 sum overflow
+        wide = accumulator(dtype) if is_differentiable(dtype) else np.float64
+        if wide is not None:
+            x, w = (op.astype(v, dtype=wide) for v in (x, w))
         w = weights_of("average", w, x, axis)
         total = op.sum(w, axis=axis, keepdims=keepdims)
         y = op.sum(x * w, axis=axis, keepdims=keepdims) / total
-    return (y, op.broadcast_to(total, shape=y.shape)) if returned else y
+        if accumulator(dtype):
+            y = op.astype(y, dtype=dtype)
+    if not returned:
+        return y
+    return y, op.broadcast_to(op.astype(total, dtype=y.dtype, copy=False), shape=y.shape)
 
 
 @composite(numpy=np.cov)
@@ -62,6 +69,8 @@ def cov(
     if y is not None:
         x = op.concatenate([x, _variables(y, rowvar)], axis=0)
     x = _wanted(x, dtype, "cov")
+    narrow = x.dtype
+    x = op.astype(x, dtype=accumulator(narrow) or narrow, copy=False)
     ddof = (0 if bias else 1) if ddof is None else ddof
     n = x.shape[1]
     if fweights is None and aweights is None:
@@ -83,6 +92,8 @@ def cov(
         mean = op.sum(x * w, axis=1, keepdims=True) / total
         centred = x - op.astype(mean, dtype=x.dtype)
         c = op.astype(op.matmul(centred * w, centred.conj().T) / f, dtype=x.dtype)
+    if accumulator(narrow):
+        c = op.astype(c, dtype=narrow)
     return op.squeeze(c) if c.shape == (1, 1) else c
 
 
@@ -125,11 +136,16 @@ def _variables(m: Any, rowvar: bool) -> Any:
 @composite(numpy=np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y)."""
-    c = cov(x, y, rowvar, dtype=dtype)
+    xs = [array_like(v) for v in (x, y) if v is not None]
+    narrow = resolve_dtype(dtype) or np.result_type(*(v.dtype for v in xs))
+    wide = accumulator(narrow)  # a covariance is as far from 1 as the square of its variables
+    c = cov(*xs, rowvar=rowvar, dtype=wide or dtype)
     if c.ndim == 0:
-        return c / c
-    d = op.sqrt(op.real(op.diagonal(c)))
-    return c / d.reshape((-1, 1)) / d.reshape((1, -1))
+        c = c / c
+    else:
+        d = op.sqrt(op.real(op.diagonal(c)))
+        c = c / d.reshape((-1, 1)) / d.reshape((1, -1))
+    return op.astype(c, dtype=narrow) if wide else c
 
 
 @linear(constants=["index"])

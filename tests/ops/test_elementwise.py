@@ -395,3 +395,10 @@ def test_a_truth_as_an_exponent_is_1_or_0(exponent):
     x = mg.tensor([0.3, -0.6], requires_grad=True)
     (x**exponent).sum().backward()
     assert x.grad.tolist() == [float(exponent)] * 2
+
+
+def test_slopes_of_arctan_and_arcsinh_are_not_0_where_a_float16_square_overflows():
+    x = mg.tensor([300.0, -6000.0], dtype=mg.float16, requires_grad=True)
+    with np.errstate(all="raise", under="ignore"):
+        np.testing.assert_allclose(mg.grad(np.arcsinh(x).sum(), x), [1 / 300, 1 / 6000], rtol=1e-3)
+        np.testing.assert_allclose(mg.grad(np.arctan(x).sum(), x)[0], 300.0**-2, rtol=1e-2)

@@ -129,3 +129,26 @@ def test_the_upper_beta_integral_keeps_a_number_below_the_rounding_of_one():
     for a, b, x in ((1e-3, 0.5, 1e-300), (0.01, 1.0, 1e-100), (2.0, 1.0, 0.3)):
         expected = float(mpmath.betainc(a, b, x, 1, regularized=True))
         np.testing.assert_allclose(mg.special.betaincc(a, b, x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [mg.float16, mg.bfloat16])
+@pytest.mark.parametrize(
+    ("call", "arguments"),
+    [
+        (mg.special.gammainc, (48.0, 50.0)),
+        (mg.special.gammaincc, (308.0, 300.0)),
+        (mg.special.gammaincinv, (48.0, 0.5)),
+        (mg.special.gammainccinv, (310.0, 0.25)),
+        (mg.special.betainc, (48.0, 96.0, 0.3125)),
+        (mg.special.betaincinv, (48.0, 96.0, 0.5)),
+        (mg.special.betaln, (512.0, 2.0)),
+    ],
+    ids=["gammainc", "gammaincc", "gammaincinv", "gammainccinv", "betainc", "betaincinv", "betaln"],
+)
+def test_densities_of_16_bit_floats_keep_their_digits(call, arguments, dtype):
+    low = [mg.tensor(v, dtype=dtype, requires_grad=True) for v in arguments]
+    high = [mg.tensor(v, dtype=mg.float64, requires_grad=True) for v in arguments]
+    got, expected = mg.grad(call(*low), low), mg.grad(call(*high), high)
+    for mine, right in zip(got, expected, strict=True):  # y of the inverses is itself rounded
+        assert mine.dtype == dtype
+        np.testing.assert_allclose(float(mine), float(right), rtol=0.03)

@@ -149,3 +149,30 @@ def test_the_nanmedian_of_infinities_is_numpys(x):
 
 def test_the_nanmedian_of_two_infinities_of_both_signs_is_nan():
     assert np.isnan(mg.nanmedian(mg.tensor([-np.inf, np.inf, np.nan])).item())
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+def test_over_many_float16_numbers_the_sum_and_their_number_are_not_infinite(name):
+    x = np.random.default_rng(0).uniform(8, 12, 100_000).astype(np.float16)  # their sum is 10⁶
+    x[::7] = np.nan
+    low = mg.tensor(x, requires_grad=True)
+    high = mg.tensor(x.astype(np.float64), requires_grad=True)
+    y, expected = getattr(mg, name)(low), getattr(mg, name)(high)
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.detach(), expected.detach(), rtol=1e-3)
+    y.backward()
+    expected.backward()
+    np.testing.assert_allclose(low.grad, high.grad, atol=1e-7)
+
+
+def test_nanvar_and_nanstd_of_float16_square_in_float32_as_var_and_std_do():
+    x = mg.tensor(np.array([-300.0, 0.0, 300.0, np.nan], np.float16))
+    np.testing.assert_allclose(mg.nanstd(x), 244.9, rtol=1e-3)
+    np.testing.assert_allclose(mg.nanvar(x), 60000, rtol=1e-3)
+
+
+def test_the_nanmean_of_large_whole_numbers_does_not_wrap_round():
+    for dtype in (np.int64, np.uint64):
+        x = np.full(3, np.iinfo(dtype).max)
+        assert float(mg.nanmean(mg.tensor(x))) == float(x[0])
+        assert float(mg.nanvar(mg.tensor(x))) == 0

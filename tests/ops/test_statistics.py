@@ -172,3 +172,27 @@ def test_cov_of_too_few_observations_is_a_division_by_0_as_in_numpy(ddof, option
     x = RNG.standard_normal((3, 4))
     y, expected = (np.cov(v, ddof=ddof, **options) for v in (mg.tensor(x), x))
     np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, w: mg.average(x, weights=w),
+        lambda x, w: mg.cov(x, w),
+        lambda x, w: mg.cov(x, aweights=w),
+        lambda x, w: mg.corrcoef(x, w),
+        lambda x, w: mg.mse(x, w, weight=w),
+        lambda x, w: mg.l1(x, w, weight=w),
+    ],
+    ids=["average", "cov", "weighted cov", "corrcoef", "weighted mse", "weighted l1"],
+)
+def test_over_many_float16_numbers_sums_are_not_infinite(call):
+    rng = np.random.default_rng(0)
+    arrays = [rng.uniform(1, 3, 100_000).astype(np.float16) for _ in range(2)]
+    low = [mg.tensor(a, requires_grad=True) for a in arrays]
+    high = [mg.tensor(a.astype(np.float64), requires_grad=True) for a in arrays]
+    y, expected = call(*low), call(*high)
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.detach(), expected.detach(), rtol=2e-3, atol=2e-3)
+    for mine, right in zip(mg.grad(y.sum(), low), mg.grad(expected.sum(), high), strict=True):
+        np.testing.assert_allclose(mine, right, atol=2e-7)

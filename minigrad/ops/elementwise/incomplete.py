@@ -17,6 +17,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
+from ..axes import widen
 from . import power_series as series
 from .probability import betaln
 from .selection import zero_wins
@@ -125,7 +126,8 @@ def gammainc_da(g, a, x):
 @gammainc.vjp("x")
 def gammainc_dx(g, a, x):
     far = x == np.inf  # 0 there: log ∞ − ∞ would be NaN
-    a, x = with_fractions(a), np.where(far, 1, x)
+    # 16-bit exponents, differences of large numbers, would leave no digit of the density
+    a, x = widen(with_fractions(a)), np.where(far, 1, widen(x))
     return np.where(far, 0, zero_wins(g, np.exp(op.xlogy(a - 1, x) - x - lgamma(a))))
 
 
@@ -210,7 +212,7 @@ def gammainc_derivative_da(g, a, x, order):
 
 @gammainc_derivative.vjp("x")
 def gammainc_derivative_dx(g, a, x, order):
-    safe = np.where(x > 0, x, 1)
+    a, safe = widen(a), np.where(x > 0, widen(x), 1)
     density = _derivative_of_exp(gammainc_dx(g, a, safe), _gamma_slope(a, safe), order)
     return _with_ends(density, x > 0, a)
 
@@ -239,6 +241,7 @@ def betainc_db(g, a, b, x):
 
 @betainc.vjp("x")
 def betainc_dx(g, a, b, x):
+    a, b, x = widen(a), widen(b), widen(x)
     density = np.exp(op.xlogy(a - 1, x) + op.xlog1py(b - 1, -x) - betaln(a, b))
     return zero_wins(g, density)  # the density may be ∞ at an end
 
@@ -364,7 +367,7 @@ def betainc_derivative_db(g, a, b, x, order):
 @betainc_derivative.vjp("x")
 def betainc_derivative_dx(g, a, b, x, order):
     inside = (x > 0) & (x < 1)
-    safe = np.where(inside, x, 0.5)
+    a, b, safe = widen(a), widen(b), np.where(inside, widen(x), 0.5)
     slope = _beta_slope(
         a, b, np.log(safe), np.log1p(-safe), lambda x, h: digamma(x + h) - digamma(x)
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import elementwise
 from ...core.registry import op
+from ..axes import widen
 from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
 from .selection import zero_wins
@@ -22,11 +23,12 @@ __all__: list[str] = []  # the names are those of mg.special
 
 def _gamma_spread(a: Any, y: Any) -> Any:
     """1/p = Γ(a) y¹⁻ᵃ eʸ"""
-    a = with_fractions(a)
+    a, y = widen(with_fractions(a)), widen(y)
     return np.exp(y + lgamma(a) - op.xlogy(a - 1, y))
 
 
 def _gamma_da(a: Any, y: Any) -> Any:
+    a, y = widen(a), widen(y)
     return zero_wins(-gammainc_derivative(a, y, order=1), _gamma_spread(a, y))
 
 
@@ -51,14 +53,17 @@ gammainccinv = elementwise(
 
 def _beta_spread(a: Any, b: Any, y: Any) -> Any:
     """1/p = B(a, b) y¹⁻ᵃ (1 − y)¹⁻ᵇ"""
+    a, b, y = widen(a), widen(b), widen(y)
     return np.exp(betaln(a, b) - op.xlogy(a - 1, y) - op.xlog1py(b - 1, -y))
 
 
 def _beta_da(a: Any, b: Any, y: Any) -> Any:
+    a, b, y = widen(a), widen(b), widen(y)
     return zero_wins(-betainc_derivative(a, b, y, order=(1, 0)), _beta_spread(a, b, y))
 
 
 def _beta_db(a: Any, b: Any, y: Any) -> Any:
+    a, b, y = widen(a), widen(b), widen(y)
     return zero_wins(-betainc_derivative(a, b, y, order=(0, 1)), _beta_spread(a, b, y))
 
 

@@ -205,18 +205,25 @@ pseudo_huber = elementwise(
 
 # -- the beta and gamma families -------------------------------------------------------------
 
+
+def _log_slope(a: Any, b: Any) -> Any:
+    """∂/∂a of log B(a, b); the two may share all digits that 16 bits have."""
+    a = widen(a)
+    return digamma(a) - digamma(a + b)
+
+
 betaln = elementwise(
     lambda a, b: of_several("betaln", a, b),
     name="betaln",
-    da=lambda a, b: digamma(a) - digamma(a + b),
-    db=lambda a, b: digamma(b) - digamma(a + b),
+    da=lambda a, b: _log_slope(a, b),
+    db=lambda a, b: _log_slope(b, a),
     doc="y = log B(a, b) ;  ∂y/∂a = digamma(a) − digamma(a + b), likewise b",
 )
 beta = elementwise(
     lambda a, b: of_several("beta", a, b),
     name="beta",
-    da=lambda a, b, y: y * (digamma(a) - digamma(a + b)),
-    db=lambda a, b, y: y * (digamma(b) - digamma(a + b)),
+    da=lambda a, b, y: y * _log_slope(a, b),
+    db=lambda a, b, y: y * _log_slope(b, a),
     doc="y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b",
 )
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...core.primitive import elementwise, primitive
+from ..axes import widen
 from .selection import keep
 from .support import in_float32
 
@@ -25,6 +26,7 @@ tanh = elementwise(np.tanh, dx=lambda y: 1 - y * y, doc="y = tanh x ;  dy/dx = 1
 #
 # The slopes of the inverses are ops of their own, so that second derivatives are right where the
 # slope is infinite, and in the last place near 0, where those of its factors cancel.
+# x widened before it is squared: 300² is beyond float16.
 # (1 − x)(1 + x) where a textbook has 1 − x²: near ±1 the difference of squares loses digits.
 # x − (−1) where one would write x + 1: a complex x keeps its zero's sign, which tells the two
 # sides of a branch cut apart; −0 + 0 is 0.
@@ -42,11 +44,11 @@ arccos = elementwise(
     np.arccos, dx=lambda x: -arcsin_slope(x), doc="y = arccos x ;  dy/dx = −1/√(1 − x²)"
 )
 arctan = elementwise(
-    np.arctan, dx=lambda g, x: g / (1 + x * x), doc="y = arctan x ;  dy/dx = 1/(1 + x²)"
+    np.arctan, dx=lambda g, x: g / (1 + widen(x) * x), doc="y = arctan x ;  dy/dx = 1/(1 + x²)"
 )
 arcsinh = elementwise(
     np.arcsinh,
-    dx=lambda g, x: g / np.sqrt(x * x - -1),
+    dx=lambda g, x: g / np.sqrt(widen(x) * x - -1),
     doc="y = arcsinh x ;  dy/dx = 1/√(1 + x²)",
 )
 arccosh_slope = elementwise(

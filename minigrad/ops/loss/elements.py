@@ -73,7 +73,7 @@ def _weighted(name: str, y: Any, weight: Any, reduction: str) -> Any:
         return reduced(name, y, reduction)
     weight = _weights(name, weight, y)
     if reduction == "mean":
-        return op.sum(y * weight) / op.sum(weight)
+        return op.average(y, weights=weight)
     return reduced(name, y * weight, reduction)
 
 
