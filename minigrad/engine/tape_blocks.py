@@ -182,7 +182,7 @@ class Matrix:
         return self._row if varying[0] >= self.split else self._column
 
     def _rows(self, x: Any) -> Any:
-        return x.transpose(self.form.order).reshape(self.shape)
+        return _core(x, self.form.order).reshape(self.shape)
 
     def _row(self, x: Any) -> Any:
         x = _core(x, self.form.order)[(0,) * self.split]

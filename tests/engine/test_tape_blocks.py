@@ -146,6 +146,10 @@ def test_rows_columns_and_numbers_beside_large_arrays(small_blocks, data):
     agree(fn, shapes)
 
 
+def test_an_argument_may_have_fewer_axes_and_as_many_elements(small_blocks):
+    agree(lambda x, y: (np.tanh(x) * y + x).sum(), [(9,), (1, 9)])
+
+
 def test_a_bias_and_the_mean_of_each_row_do_not_end_a_run(small_blocks):
     def fn(x, b):
         centred = x - x.mean(axis=1, keepdims=True)
