@@ -95,12 +95,13 @@ def test_a_gradient_has_the_same_bits_whichever_others_are_wanted(name, wanted):
         np.testing.assert_array_equal(a.numpy(), all_three[i].numpy())
 
 
-@pytest.mark.parametrize("axis", [(1,), (0,), (0, 2)])
+@pytest.mark.parametrize("axis", [(1,), (0,), (0, 2), (-2,), (-3, 2)])
 def test_many_blocks_give_what_one_block_gives(axis, monkeypatch):
     shape = (600, 300) if len(axis) == 1 else (40, 80, 60)
     monkeypatch.setattr(blocks, "BLOCK", 1 << 13)
     assert np.prod(shape) > 2 * blocks.BLOCK
-    wide = tuple([n if k in axis else 1 for k, n in enumerate(shape)])
+    over = {k % len(shape) for k in axis}
+    wide = tuple([n if k in over else 1 for k, n in enumerate(shape)])
     xs = [leaf(*shape), leaf(*wide), leaf(*wide)]
     ours = derivatives(
         lambda x, w, b: mg.core.registry.op.standardize(x, w, b, axis=axis, eps=1e-5), xs, 1

@@ -27,6 +27,11 @@ from .joint import gradients
 from .means import Blocks
 
 
+def _from_front(axis: tuple, x: Any) -> tuple:
+    """The axes counted from the front, as all that works in blocks compares them with these."""
+    return tuple([k + x.ndim if k < 0 else k for k in axis])
+
+
 def _check(x: Any, axis: tuple, **shapes: tuple) -> None:
     """Refuse shapes that do not broadcast against x's, and axes that x does not have."""
     if max(axis, default=0) >= x.ndim:
@@ -90,6 +95,7 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     (mean, var, momentum), arrays of one entry for each channel (axis 1), moved in place. 16-bit
     floats are computed in float32.
     """
+    axis = _from_front(axis, x)
     if running is None and rows.suits(x, axis, *[a.shape for a in (weight, bias) if a is not None]):
         return rows.standardized(x, weight, bias, axis, eps, centre)
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
@@ -163,7 +169,7 @@ def standardize_gradients(
     g, x, weight, mean, rstd, weight_shape, bias_shape, needs, axis, eps, centre
 ):
     """All in one pass where the gradients are plain numbers; else by ops with derivatives."""
-    shapes = (weight_shape, bias_shape)
+    axis, shapes = _from_front(axis, x), (weight_shape, bias_shape)
     found = gradients(g, x, weight, mean, rstd, shapes, needs, axis, centre)
     if found is not None:
         return found
@@ -188,6 +194,7 @@ def standardize_dx(
     Linear in u and its own transpose: ga = F(g) weight, where F(u) = y.
     gx = −r (x̂ mean(g y) + F(g mean(u x̂) + u mean(g x̂)))
     """
+    axis = _from_front(axis, x)
     _check(x, axis, weight=np.shape(weight), mean=mean.shape, rstd=rstd.shape)
     _same_shape(a, x)
     a, x = in_rows(a), in_rows(x)
