@@ -6,7 +6,8 @@ runs. As a matrix product with T it is one call that reads every run and writes 
 OpenBLAS has kernels for such small products where the processor has AVX-512, and there takes half
 the time of the sums; elsewhere it first packs the runs, and takes longer. The terms are added in
 the same order, so the two forms differ at most in the sign of a zero, and in what they make of
-values that are not finite, which are left to the direct convolution anyway.
+values that are not finite, which are left to the direct convolution anyway. Runs of one (one image
+of one channel) are the exception: that product is BLAS's for a vector, with an order of its own.
 """
 
 from collections.abc import Callable

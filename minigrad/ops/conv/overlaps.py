@@ -19,7 +19,7 @@ import numpy as np
 
 from ..blocks import Steps, scratch
 from ..image_layout import places
-from .along import OVERLAPS, at_axis
+from .along import OVERLAPS, at_axis, by_products
 from .tiles import Piece, finite, tiles_of
 
 
@@ -61,7 +61,8 @@ class Overlaps:
                 x = into
             return early, _terms(x, 0, early)
 
-        key = ("overlaps", m.shape, m.dtype, piece.tiles, self.size, self.before[1:])
+        sizes = (m.shape, piece.tiles, self.size, self.before[1:])
+        key = ("overlaps", *sizes, m.dtype, by_products(y))
         early, terms = scratch.written(key, write) if scratch.keeps(m) else write()
         steps += early
         count, skipped = piece.tiles[0], self.before[0] - 2 * piece.start

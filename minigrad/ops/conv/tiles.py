@@ -142,7 +142,7 @@ def _transformed(
             later += along(before, i, y)
         return first, y, later
 
-    first, y, later = scratch.written((name, tiles, x.shape, x.dtype, split), write)
+    first, y, later = scratch.written((name, tiles, x.shape, x.dtype, split, by_products(x)), write)
     steps += along(x, 0, first)
     steps += later
     return y
@@ -294,7 +294,8 @@ def _sums_of_products(m: Any, y: Any, steps: Steps) -> None:
         return early, x
 
     kept = scratch.keeps(m)
-    early, x = scratch.written(("pairs", m.shape, m.dtype), write) if kept else write()
+    key = ("pairs", m.shape, m.dtype, by_products(m))
+    early, x = scratch.written(key, write) if kept else write()
     y = y.reshape((*(n for count in tiles for n in (count, 2)), run))
     pairs = y.transpose((*range(1, 2 * axes, 2), *range(0, 2 * axes, 2), 2 * axes))
     steps += early
