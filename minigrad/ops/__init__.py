@@ -16,6 +16,7 @@ from .fractional_pool import *
 from .grid import *
 from .image_columns import *
 from .index import *
+from .interp import *
 from .layout import *
 from .like import *
 from .linalg import *

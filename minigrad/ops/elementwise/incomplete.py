@@ -22,7 +22,7 @@ from . import power_series as series
 from .probability import betaln
 from .selection import zero_wins
 from .special import digamma, lgamma, polygamma_of
-from .support import of_several, with_fractions
+from .support import of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # see mg.special
 
@@ -226,7 +226,7 @@ def betainc(a, b, x):
 
     ∂y/∂a and ∂y/∂b by a continued fraction.
     """
-    return of_several("betainc", a, b, x)
+    return of_beta("betainc", a, b, x)
 
 
 @betainc.vjp("a")
@@ -253,8 +253,8 @@ def upper_beta(a, b, x):
     ∂y/∂a and ∂y/∂b by a continued fraction.
     """
     if array_module(x) is np:
-        return of_several("betaincc", a, b, x)
-    return of_several("betainc", b, a, 1 - x)  # CuPy has no other: an x below ε is lost
+        return of_beta("betaincc", a, b, x)
+    return of_beta("betainc", b, a, 1 - x)  # CuPy has no other: an x below ε is lost
 
 
 @upper_beta.vjp("a")

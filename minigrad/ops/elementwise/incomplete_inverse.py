@@ -16,7 +16,7 @@ from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
 from .selection import zero_wins
 from .special import lgamma
-from .support import of_several, with_fractions
+from .support import of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -68,7 +68,7 @@ def _beta_db(a: Any, b: Any, y: Any) -> Any:
 
 
 betaincinv = elementwise(
-    lambda a, b, q: of_several("betaincinv", a, b, q),
+    lambda a, b, q: of_beta("betaincinv", a, b, q),
     name="betaincinv",
     da=_beta_da,
     db=_beta_db,
@@ -82,8 +82,8 @@ betaincinv = elementwise(
 
 def _betainccinv(a: Any, b: Any, q: Any) -> Any:
     if array_module(q) is np:
-        return of_several("betainccinv", a, b, q)
-    return 1 - of_several("betaincinv", b, a, q)  # CuPy has no other: a y below ε is lost
+        return of_beta("betainccinv", a, b, q)
+    return 1 - of_beta("betaincinv", b, a, q)  # CuPy has no other: a y below ε is lost
 
 
 betainccinv = elementwise(

@@ -13,7 +13,7 @@ from ..batching import full
 from .exponential import product_with_log
 from .selection import keep, zero_wins
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
-from .support import in_float32, narrow, of_several, special_function
+from .support import at_least, in_float32, of_several, special_function
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
 
@@ -231,7 +231,7 @@ beta = elementwise(
 def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     """By logarithms: of a density's factors each alone may be beyond the numbers that there are."""
     dtype = np.result_type(x, p, q, c)
-    x, p, q, c = (z.astype(np.float32) if narrow(z) else z for z in (x, p, q, c))
+    x, p, q, c = (at_least(np.float32, z) for z in (x, p, q, c))
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
     y = np.exp(logs + c)
@@ -277,7 +277,7 @@ def power_product(x, p, c):
         shapes = f"{x.shape}, {p.shape}, {c.shape}"
         raise ValueError(f"x (…, d) goes with p (…, d) and c (…), got {shapes}")
     dtype = np.result_type(x, p, c)
-    x, p, c = (z.astype(np.float32) if narrow(z) else z for z in (x, p, c))
+    x, p, c = (at_least(np.float32, z) for z in (x, p, c))
     zero = ((x == 0) & (p > 0)).any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):  # log 0 is what a share of 0 has
         logs = product_with_log(p, np.where(zero, 1, x), np.log, 1)

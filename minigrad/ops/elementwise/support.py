@@ -118,19 +118,26 @@ def with_fractions(x: Any) -> Any:
     return x.astype(np.float64) if hasattr(x, "dtype") and x.dtype.kind in "biu" else x
 
 
-def of_several(name: str, *xs: Any) -> Any:
-    """A function of several arrays, 16-bit floats in float32, rounded once.
+def of_several(name: str, *xs: Any, least: type = np.float32) -> Any:
+    """A function of several arrays, in floats of `least` or wider ones, rounded once.
 
     Some of SciPy's functions give float64 for a float32 array and a Python number, which is weak.
     """
     dtype = np.result_type(*xs)
-    y = special_function(name)(*[x.astype(np.float32) if narrow(x) else x for x in xs])
+    y = special_function(name)(*[at_least(least, x) for x in xs])
     return y.astype(dtype, copy=False) if is_differentiable(dtype) else y
 
 
-def narrow(x: Any) -> bool:
-    """Whether x is an array of 16-bit floats."""
-    return hasattr(x, "dtype") and x.dtype.itemsize == 2 and x.dtype.kind not in "iu"
+def of_beta(name: str, *xs: Any) -> Any:
+    """An incomplete beta function, in float64: SciPy's of float32 lose up to three digits."""
+    return of_several(name, *xs, least=np.float64)
+
+
+def at_least(dtype: type, x: Any) -> Any:
+    """x in `dtype`, where it holds narrower floats."""
+    if not hasattr(x, "dtype") or x.dtype.kind in "biu":
+        return x
+    return x.astype(dtype) if x.dtype.itemsize < np.dtype(dtype).itemsize else x
 
 
 def number(op: str, name: str, value: Any) -> float:
