@@ -15,6 +15,13 @@ from minigrad.distributed import ranks
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[2]
+# Open MPI starts nothing for root, as containers have it, nor more ranks than there are cores.
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 
 
 @dataclass
@@ -54,7 +61,8 @@ def job():
     """job(ranks, program, *args): run tests/distributed/programs/<program>.py on so many ranks."""
 
     def run(ranks: int, program: str, *args: object, timeout: float = 60, **extra: str) -> Job:
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": _path(), **extra}
+        environment = {**os.environ, **OPEN_MPI, "OPENBLAS_NUM_THREADS": "1"}
+        environment |= {"PYTHONPATH": _path(), **extra}
         for name in [name for name in environment if name.startswith("PMI")]:
             del environment[name]
         command = [_mpiexec(), "-n", str(ranks), sys.executable, str(PROGRAMS / f"{program}.py")]
