@@ -13,7 +13,7 @@ from ..batching import full
 from .exponential import product_with_log
 from .selection import keep, zero_wins
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
-from .support import at_least, in_float32, of_several, special_function
+from .support import at_least, in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
 
@@ -299,7 +299,7 @@ def power_product_dx(g, x, p, c, xp):
 @power_product.vjp("p")
 def power_product_dp(g, x, p, y):
     # y log x is 0 at x = 0 for p ≥ 0, as in two_powers
-    return (g * y)[..., None] * np.log(np.where((p >= 0) & (x <= 0), 1, x))
+    return (g * y)[..., None] * np.log(np.where((p >= 0) & (x <= 0), 1, with_fractions(x)))
 
 
 @power_product.vjp("c")

@@ -12,13 +12,14 @@ from time import thread_time
 import numpy as np
 
 from ..case import DOUBLE, Case, Context, differentiated
-from ..compare import check_direction, random_pair
+from ..compare import check_direction
 from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, as_array, as_tensors, is_smooth_array, results
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .forward import k1
+from .large_forms import require_recorded, require_single_precision
 from .pushed import require_modes_agree
 from .sizes import resized, takes
 
@@ -84,7 +85,11 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
     require_conduct(function, rng, sample.name)
     require_value(spec, context, sample)
-    return agrees(spec, function, function.xs, rng, sample.name)
+    found = agrees(spec, function, function.xs, rng, sample.name)
+    if found:
+        require_single_precision(spec, function, function.xs, rng, sample.name)
+        require_recorded(function, function.xs, rng, sample.name, context.full)
+    return found
 
 
 def require_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
@@ -138,6 +143,9 @@ def _at_size(
     rng, what = context.rng(spec.name, "K25", shapes), f"sizes {shapes}"
     for xs in values(function, rng):
         if agrees(spec, function, xs, rng, what):
+            if with_value or context.full:
+                require_single_precision(spec, function, xs, rng, what)
+                require_recorded(function, xs, rng, what, with_value and context.full)
             if (
                 with_value
                 and "K1" not in spec.skips
@@ -275,7 +283,7 @@ def agrees(
         ys = function.value_or_refusal(xs)
         if ys is None or not all(_in_range(y) for y in ys):
             return False
-        us, vs = random_pair(function, xs, rng)
+        us, vs = normal(rng, xs), normal(rng, ys)
         if not us or not vs:
             return False
         vs = [_laid_like(v, y) for v, y in zip(vs, ys, strict=True)]
