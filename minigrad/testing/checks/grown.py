@@ -15,7 +15,7 @@ from ..case import DOUBLE, Case, Context, differentiated
 from ..compare import check_direction
 from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
-from ..function import Arrays, Function, as_array, as_tensors, is_smooth_array, results
+from ..function import Arrays, Function, Pullback, as_array, as_tensors, is_smooth_array, results
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .forward import k1
@@ -44,8 +44,11 @@ def of_grown(spec: OpSpec, context: Context) -> int:
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in DOUBLE] or spec.dtypes[:1]:
         for sample in context.samples(spec, dtype):
+            before = count
             for growth in growths(sample):
-                found = _at_size(spec, context, sample, growth, _LARGE, with_value=not count)
+                found = _at_size(
+                    spec, context, sample, growth, _LARGE, not count, in_other_forms=count == before
+                )
                 if found and not count and context.full:
                     _at_size(spec, context, sample, growth, _LARGER)
                 count += found
@@ -129,12 +132,13 @@ def _spoil(function: Function, results: Arrays) -> None:
 
 def _at_size(
     spec: OpSpec, context: Context, sample: Sample, growth: "Growth", elements: int,
-    with_value: bool = False,
+    with_value: bool = False, in_other_forms: bool = False,
 ) -> bool:  # fmt: skip
     """Whether finite differences could tell of a sample grown to so many elements.
 
     with_value: compare the value with the reference's too. The first that could tell is enough:
-    others are out of order where the op wants order, and the like.
+    others are out of order where the op wants order, and the like. in_other_forms: in single
+    precision and with a graph of the backward as well, for which one way of growing a sample does.
     """
     if not is_affordable(spec, sample, growth, elements):
         return False
@@ -143,9 +147,14 @@ def _at_size(
     rng, what = context.rng(spec.name, "K25", shapes), f"sizes {shapes}"
     for xs in values(function, rng):
         if agrees(spec, function, xs, rng, what):
-            if with_value or context.full:
+            if in_other_forms:
                 require_single_precision(spec, function, xs, rng, what)
-                require_recorded(function, xs, rng, what, with_value and context.full)
+                twice = (
+                    with_value
+                    and context.full
+                    and is_twice_affordable(spec, sample, growth, elements)
+                )
+                require_recorded(function, xs, rng, what, twice)
             if (
                 with_value
                 and "K1" not in spec.skips
@@ -246,6 +255,22 @@ def is_reference_affordable(spec: OpSpec, sample: Sample, growth: Growth, elemen
         if thread_time() - start > _LONGEST:
             return False
     return spec.reference is not None
+
+
+def is_twice_affordable(spec: OpSpec, sample: Sample, growth: "Growth", elements: int) -> bool:
+    """The same of the second derivative, in which there may be a square matrix of all rows."""
+    size = max(np.size(x) for x in sample.args)
+    while (size := _RUNG * size) < elements:
+        function = grown(spec, sample, growth.shapes_for(size))
+        start = thread_time()
+        try:
+            vs = [np.ones_like(y) for y in function.value(function.xs)]
+            Pullback(function).vjp([*function.xs, *vs], function.xs)
+        except Exception:
+            return False
+        if thread_time() - start > _LONGEST:
+            return False
+    return True
 
 
 def values(function: Function, rng: np.random.Generator) -> Iterator[Arrays]:
