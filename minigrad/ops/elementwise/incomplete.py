@@ -212,7 +212,7 @@ def gammainc_derivative_da(g, a, x, order):
 
 @gammainc_derivative.vjp("x")
 def gammainc_derivative_dx(g, a, x, order):
-    a, safe = widen(a), np.where(x > 0, widen(x), 1)
+    a, safe = with_fractions(widen(a)), np.where(x > 0, widen(x), 1)
     density = _derivative_of_exp(gammainc_dx(g, a, safe), _gamma_slope(a, safe), order)
     return _with_ends(density, x > 0, a)
 
@@ -367,7 +367,8 @@ def betainc_derivative_db(g, a, b, x, order):
 @betainc_derivative.vjp("x")
 def betainc_derivative_dx(g, a, b, x, order):
     inside = (x > 0) & (x < 1)
-    a, b, safe = widen(a), widen(b), np.where(inside, widen(x), 0.5)
+    a, b = (with_fractions(widen(c)) for c in (a, b))
+    safe = np.where(inside, widen(x), 0.5)
     slope = _beta_slope(
         a, b, np.log(safe), np.log1p(-safe), lambda x, h: digamma(x + h) - digamma(x)
     )

@@ -14,7 +14,7 @@ from ...core.registry import op
 from ..axes import widen
 from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
-from .selection import zero_wins
+from .selection import keep, zero_wins
 from .special import lgamma
 from .support import of_beta, of_several, with_fractions
 
@@ -57,14 +57,20 @@ def _beta_spread(a: Any, b: Any, y: Any) -> Any:
     return np.exp(betaln(a, b) - op.xlogy(a - 1, y) - op.xlog1py(b - 1, -y))
 
 
+def _beta_by(a: Any, b: Any, y: Any, order: tuple) -> Any:
+    """Of a quantile that is 0 or 1 nothing moves, and so does no derivative."""
+    end = np.logical_or(y <= 0, y >= 1)
+    a, b, y = widen(a), widen(b), np.where(end, 0.5, widen(y))
+    slope = zero_wins(-betainc_derivative(a, b, y, order=order), _beta_spread(a, b, y))
+    return keep(slope, np.logical_not(end))
+
+
 def _beta_da(a: Any, b: Any, y: Any) -> Any:
-    a, b, y = widen(a), widen(b), widen(y)
-    return zero_wins(-betainc_derivative(a, b, y, order=(1, 0)), _beta_spread(a, b, y))
+    return _beta_by(a, b, y, (1, 0))
 
 
 def _beta_db(a: Any, b: Any, y: Any) -> Any:
-    a, b, y = widen(a), widen(b), widen(y)
-    return zero_wins(-betainc_derivative(a, b, y, order=(0, 1)), _beta_spread(a, b, y))
+    return _beta_by(a, b, y, (0, 1))
 
 
 betaincinv = elementwise(

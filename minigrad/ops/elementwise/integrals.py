@@ -184,7 +184,7 @@ spence = elementwise(
 
 def _height(h: Any, a: Any) -> Any:
     """h a, 0 where one is 0 and the other infinite."""
-    none = (h == 0) | (a == 0)
+    none = ((h == 0) & np.isinf(a)) | ((a == 0) & np.isinf(h))  # else it moves with the other
     return np.where(none, 0, widen(h)) * np.where(none, 0, widen(a))
 
 

@@ -13,7 +13,7 @@ from ..batching import full
 from .exponential import product_with_log
 from .selection import keep, zero_wins
 from .special import TWO_OVER_SQRT_PI, digamma, lgamma
-from .support import at_least, in_float32, of_several, special_function
+from .support import at_least, in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
 
@@ -231,7 +231,7 @@ beta = elementwise(
 def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     """By logarithms: of a density's factors each alone may be beyond the numbers that there are."""
     dtype = np.result_type(x, p, q, c)
-    x, p, q, c = (at_least(np.float32, z) for z in (x, p, q, c))
+    x, p, q, c = (with_fractions(at_least(np.float32, z)) for z in (x, p, q, c))
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
     y = np.exp(logs + c)
@@ -240,6 +240,7 @@ def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
 
 def _two_powers_dx(x: Any, p: Any, q: Any, c: Any) -> Any:
     """Where a power is constant (p = 0) the other factors' singular points do not count."""
+    p, q = with_fractions(p), with_fractions(q)
     left = (p == 0) & ((x == 0) | ((x == 1) & (q < 0)))
     right = (q == 0) & ((x >= 1) | ((x == 0) & (p < 0)))
     return p * two_powers(np.where(left, 0.5, x), p - 1, q, c) - q * two_powers(
@@ -252,8 +253,8 @@ two_powers = elementwise(
     name="two_powers",
     dx=_two_powers_dx,
     # y log x is 0 at x = 0 for p > 0, as its limit is; at p = 0 too, as in xlogy
-    dp=lambda x, p, y: y * np.log(np.where((p >= 0) & (x <= 0), 1, x)),
-    dq=lambda x, q, y: y * np.log1p(np.where((q >= 0) & (x >= 1), 0, -x)),
+    dp=lambda x, p, y: y * np.log(np.where((p >= 0) & (x <= 0), 1, with_fractions(x))),
+    dq=lambda x, q, y: y * np.log1p(np.where((q >= 0) & (x >= 1), 0, -with_fractions(x))),
     dc=lambda y: y,
     doc="""y = xᵖ (1 − x)^q eᶜ ;  ∂y/∂x = p xᵖ⁻¹ (1 − x)^q eᶜ − q xᵖ (1 − x)^(q−1) eᶜ, ∂y/∂c = y
 
@@ -299,7 +300,7 @@ def power_product_dx(g, x, p, c, xp):
 @power_product.vjp("p")
 def power_product_dp(g, x, p, y):
     # y log x is 0 at x = 0 for p ≥ 0, as in two_powers
-    return (g * y)[..., None] * np.log(np.where((p >= 0) & (x <= 0), 1, x))
+    return (g * y)[..., None] * np.log(np.where((p >= 0) & (x <= 0), 1, with_fractions(x)))
 
 
 @power_product.vjp("c")

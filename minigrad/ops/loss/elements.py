@@ -13,7 +13,7 @@ from ..axes import array_like, as_floating, on_host, widen
 from ..blocks import scratch
 from ..elementwise.near_one import log_of_1_plus
 from ..elementwise.selection import clip
-from ..elementwise.support import at_least_0, at_most_0
+from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
 from ..in_place import filled_by
 from .reduction import reduced
@@ -132,15 +132,20 @@ def huber(
 
 def _bce_values(p, t):
     """The logarithms are not let below −100, as in PyTorch, so that a loss is never infinite."""
+    p = with_fractions(p)
     with np.errstate(divide="ignore"):
-        return -(t * np.maximum(np.log(p), -100) + (1 - t) * np.maximum(np.log1p(-p), -100))
+        return -(t * np.maximum(np.log(p), -100) + (1.0 - t) * np.maximum(np.log1p(-p), -100))
+
+
+def _log_odds(p):
+    return op.maximum(op.log1p(-p), -100) - op.maximum(op.log(p), -100)
 
 
 bce_terms = elementwise(
     _bce_values,
     name="bce_terms",
     dp=lambda p, t: widen(p - t) / op.maximum(widen(p * (1 - p)), 1e-12),
-    dt=lambda p: op.maximum(op.log1p(-p), -100) - op.maximum(op.log(p), -100),
+    dt=lambda p: _log_odds(with_fractions(p)),
     doc="y = −t log p − (1 − t) log(1 − p) ;  dy/dp = (p − t) / (p (1 − p))",
 )
 
@@ -172,15 +177,15 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 def _logit_values(x, t):
     dtype = np.result_type(x, t)
     x, t = widen(as_floating(x)), widen(t)
-    y = (1 - t) * at_least_0(x) - t * at_most_0(x) + log_of_1_plus(np.exp(-np.abs(x)))
+    y = (1.0 - t) * at_least_0(x) - t * at_most_0(x) + log_of_1_plus(np.exp(-np.abs(x)))
     return y.astype(dtype, copy=False) if dtype.kind not in "biu" else y
 
 
 logit_terms = elementwise(
     _logit_values,
     name="logit_terms",
-    dx=lambda x, t: (1 - t) * op.sigmoid(x) - t * op.sigmoid(-x),
-    dt=lambda x: -x,
+    dx=lambda x, t: (1.0 - t) * op.sigmoid(x) - t * op.sigmoid(-x),
+    dt=lambda x: -with_fractions(x),
     doc=(
         "y = t softplus(−x) + (1 − t) softplus(x), as softplus x = max(x, 0) + log1p(e^−|x|) ;  "
         "dy/dx = (1 − t) σ(x) − t σ(−x), which is σ(x) − t with all its digits"
@@ -198,7 +203,8 @@ def bce_with_logits(
     if pos_weight is None:
         y = logit_terms(x, target)
     else:
-        y = target * pos_weight * op.softplus(-x) + (1 - target) * op.softplus(x)
+        x = as_floating(x)
+        y = target * pos_weight * op.softplus(-x) + (1.0 - target) * op.softplus(x)
     return reduced("bce_with_logits", y if weight is None else y * weight, reduction)
 
 

@@ -15,7 +15,7 @@ from .batch import under_vmap
 from .sizes import along_a_direction, as_reference_or_error, resized, takes
 
 _NAMES = ("axis", "axes", "dim", "dims")
-_KINDS = (None, (1,), (2, -3), (1, 2, 0))  # of naming axes, for three of them
+_KINDS = (None, (1,), (2, -3), (1, -1, 0))  # of naming axes, for three of them
 _SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
 
 
@@ -38,7 +38,7 @@ def k26(spec: OpSpec, context: Context) -> int:
                 along_a_direction(spec, context, args, params, what)
                 if first and args is not sample.args:
                     in_a_batch(spec, context, args, params, what)
-            if first and args is not sample.args:
+            if (first or context.full) and args is not sample.args:
                 count += other_kinds(spec, context, args, sample.params, name)
     if not count:
         raise DoesNotApply("no sample gives an axis, or there is no reference")

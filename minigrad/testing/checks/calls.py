@@ -6,7 +6,7 @@ from ...ops.blocks import spans
 from ..case import Case, Context, differentiated, is_elementwise
 from ..compare import check_calls
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, is_smooth_array
+from ..function import Function, Pullback, is_smooth_array
 from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
@@ -58,37 +58,54 @@ def k25(spec: OpSpec, context: Context) -> int:
     for expected, found in pairs:
         if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
             raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
-    return len(pairs) + among_few_and_many(spec, context, sample, small)
+    count = len(pairs) + among_few_and_many(spec, context, sample)
+    known = {repr(sample.params)}
+    for other in context.samples(spec, spec.dtypes[0]):
+        if repr(other.params) not in known and _has_elements(other):
+            known.add(repr(other.params))
+            count += among_few_and_many(spec, context, other)
+    return count
 
 
 def largest_sample(spec: OpSpec, context: Context) -> Sample:
     """The sample with most elements: more than one, so that there are values of either sign."""
     samples = context.samples(spec, spec.dtypes[0])
-    sizes = [[x.size for x in s.args if isinstance(x, np.ndarray)] for s in samples]
-    if not any(map(all, sizes)):
+    samples = [sample for sample in samples if _has_elements(sample)]
+    if not samples:
         raise DoesNotApply("no sample whose arguments are arrays with elements")
-    return max(zip(samples, sizes, strict=True), key=lambda pair: all(pair[1]) and sum(pair[1]))[0]
+    return max(samples, key=lambda sample: sum(np.size(x) for x in sample.args))
+
+
+def _has_elements(sample: Sample) -> bool:
+    return all(x.size for x in sample.args if isinstance(x, np.ndarray))
 
 
 def _resized(args: tuple, n: int) -> tuple:
     return tuple(repeated(x, n) if isinstance(x, np.ndarray) else x for x in args)
 
 
-def among_few_and_many(spec: OpSpec, context: Context, sample: Sample, args: tuple) -> int:
+def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
     """A large array may have a form of its own, in float32 another than in float64: of many
-    different values near the sample's and their multiples, each one and its gradient is what it is
-    in an array of a thousand. Returns how many arrays were compared.
+    different values near the sample's and their multiples, of infinities, NaN and zeros, each one
+    and its gradient is what it is in an array of a thousand; its second derivative, where that of
+    the first thousand is finite, too. Returns how many arrays were compared.
     """
     rng = context.rng(spec.name, "K25 of many values")
     factors = np.resize(np.repeat(_FACTORS, 7), _MANY)
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in _SAME]:
-        values = tuple(
-            [
-                (np.resize(x, _MANY) * spread).astype(dtype) if is_smooth_array(x) and x.size else x
-                for x in args
-            ]
+        values = _with_special_values(
+            tuple(
+                [
+                    (np.resize(x, _MANY) * spread).astype(dtype)
+                    if is_smooth_array(x) and x.size
+                    else np.resize(x, _MANY)
+                    if isinstance(x, np.ndarray) and x.ndim
+                    else x
+                    for x in sample.args
+                ]
+            )
         )
         parts = [
             Function(
@@ -106,13 +123,46 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample, args: tup
                 return count
             found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
         for many, *few in zip(*found, strict=True):
-            expected = np.concatenate(few)
-            near_zero = 4 * np.finfo(many.dtype).eps * np.nanmedian(np.abs(expected))
-            same = np.isclose(many, expected, rtol=_SAME[dtype], atol=near_zero, equal_nan=True)
-            if not same.all():
-                i = int(np.argmin(same))
-                raise GradcheckError(
-                    f"{dtype}: {many[i]!r} among {_MANY:,} elements, {expected[i]!r} among {_FEW}"
-                )
+            _require_as_among_few(many, np.concatenate(few), dtype, "")
             count += 1
+        count += _second_among_few(parts[0], parts[1], dtype)
     return count
+
+
+def _with_special_values(args: tuple) -> tuple:
+    """Infinities, NaN and zeros in some places, each beside each: first and last of the array."""
+    places = [i for i, x in enumerate(args) if is_smooth_array(x) and x.size == _MANY]
+    if len(places) > 3:
+        return args
+    specials = (np.inf, -np.inf, np.nan, 0.0, -0.0)
+    grid = np.meshgrid(*[specials] * len(places))
+    for i, column in zip(places, grid, strict=True):
+        args[i][: column.size] = args[i][-column.size :] = column.reshape(-1)
+    return args
+
+
+def _second_among_few(many: Function, few: Function, dtype: str) -> int:
+    """How many second derivatives were compared, of all values and of those alike before them."""
+    if not many.xs:
+        return 0
+
+    def second(function: Function) -> list:
+        ys = function.value(function.xs)
+        point = [*function.xs, *[np.ones_like(y) for y in ys]]
+        return Pullback(function).vjp(point, [np.ones_like(x) for x in function.xs])
+
+    pairs = [*zip(second(many), second(few), strict=True)]
+    for found, expected in pairs:
+        _require_as_among_few(found[: len(expected)], expected, dtype, "the second derivative ")
+    return len(pairs)
+
+
+def _require_as_among_few(found: np.ndarray, expected: np.ndarray, dtype: str, what: str) -> None:
+    sizes = np.abs(expected[np.isfinite(expected)])
+    near_zero = 4 * np.finfo(found.dtype).eps * (np.median(sizes) if sizes.size else 0.0)
+    same = np.isclose(found, expected, rtol=_SAME[dtype], atol=near_zero, equal_nan=True)
+    if not same.all():
+        i = int(np.argmin(same))
+        raise GradcheckError(
+            f"{dtype}: {what}{found[i]!r} among {_MANY:,} elements, {expected[i]!r} among {_FEW}"
+        )

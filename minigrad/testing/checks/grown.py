@@ -12,13 +12,14 @@ from time import thread_time
 import numpy as np
 
 from ..case import DOUBLE, Case, Context, differentiated
-from ..compare import check_direction, random_pair
+from ..compare import check_direction
 from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
-from ..function import Arrays, Function, as_array, as_tensors, is_smooth_array, results
+from ..function import Arrays, Function, Pullback, as_array, as_tensors, is_smooth_array, results
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .forward import k1
+from .large_forms import require_recorded, require_single_precision
 from .pushed import require_modes_agree
 from .sizes import resized, takes
 
@@ -43,8 +44,11 @@ def of_grown(spec: OpSpec, context: Context) -> int:
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in DOUBLE] or spec.dtypes[:1]:
         for sample in context.samples(spec, dtype):
+            before = count
             for growth in growths(sample):
-                found = _at_size(spec, context, sample, growth, _LARGE, with_value=not count)
+                found = _at_size(
+                    spec, context, sample, growth, _LARGE, not count, in_other_forms=count == before
+                )
                 if found and not count and context.full:
                     _at_size(spec, context, sample, growth, _LARGER)
                 count += found
@@ -84,7 +88,11 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
     require_conduct(function, rng, sample.name)
     require_value(spec, context, sample)
-    return agrees(spec, function, function.xs, rng, sample.name)
+    found = agrees(spec, function, function.xs, rng, sample.name)
+    if found:
+        require_single_precision(spec, function, function.xs, rng, sample.name)
+        require_recorded(function, function.xs, rng, sample.name, context.full)
+    return found
 
 
 def require_conduct(function: Function, rng: np.random.Generator, what: str) -> None:
@@ -124,12 +132,13 @@ def _spoil(function: Function, results: Arrays) -> None:
 
 def _at_size(
     spec: OpSpec, context: Context, sample: Sample, growth: "Growth", elements: int,
-    with_value: bool = False,
+    with_value: bool = False, in_other_forms: bool = False,
 ) -> bool:  # fmt: skip
     """Whether finite differences could tell of a sample grown to so many elements.
 
     with_value: compare the value with the reference's too. The first that could tell is enough:
-    others are out of order where the op wants order, and the like.
+    others are out of order where the op wants order, and the like. in_other_forms: in single
+    precision and with a graph of the backward as well, for which one way of growing a sample does.
     """
     if not is_affordable(spec, sample, growth, elements):
         return False
@@ -138,6 +147,14 @@ def _at_size(
     rng, what = context.rng(spec.name, "K25", shapes), f"sizes {shapes}"
     for xs in values(function, rng):
         if agrees(spec, function, xs, rng, what):
+            if in_other_forms:
+                require_single_precision(spec, function, xs, rng, what)
+                twice = (
+                    with_value
+                    and context.full
+                    and is_twice_affordable(spec, sample, growth, elements)
+                )
+                require_recorded(function, xs, rng, what, twice)
             if (
                 with_value
                 and "K1" not in spec.skips
@@ -240,6 +257,22 @@ def is_reference_affordable(spec: OpSpec, sample: Sample, growth: Growth, elemen
     return spec.reference is not None
 
 
+def is_twice_affordable(spec: OpSpec, sample: Sample, growth: "Growth", elements: int) -> bool:
+    """The same of the second derivative, in which there may be a square matrix of all rows."""
+    size = max(np.size(x) for x in sample.args)
+    while (size := _RUNG * size) < elements:
+        function = grown(spec, sample, growth.shapes_for(size))
+        start = thread_time()
+        try:
+            vs = [np.ones_like(y) for y in function.value(function.xs)]
+            Pullback(function).vjp([*function.xs, *vs], function.xs)
+        except Exception:
+            return False
+        if thread_time() - start > _LONGEST:
+            return False
+    return True
+
+
 def values(function: Function, rng: np.random.Generator) -> Iterator[Arrays]:
     """Arguments whose elements differ: repeated values moved a little, then at equal distances.
 
@@ -275,7 +308,7 @@ def agrees(
         ys = function.value_or_refusal(xs)
         if ys is None or not all(_in_range(y) for y in ys):
             return False
-        us, vs = random_pair(function, xs, rng)
+        us, vs = normal(rng, xs), normal(rng, ys)
         if not us or not vs:
             return False
         vs = [_laid_like(v, y) for v, y in zip(vs, ys, strict=True)]

@@ -26,10 +26,11 @@ _BESIDE = {
 def of_mixed_dtypes(case: Case) -> int:
     """For how many arguments in another dtype the gradients were compared with those in one dtype.
 
-    float64: one argument in whole numbers, of elementwise ops also a Python number; complex128: one
-    real; else one in the case's dtype, the others in the next wider one. Ops may refuse a mixture,
-    and values outside their domain. At the fast level float32 is mixed in every sample, others in
-    the first one of each kind.
+    float64: one argument in whole numbers, of elementwise ops also of 8 bits without a sign, and a
+    Python number; complex128: one real, also with every second sign turned; else one in the case's
+    dtype, the others in the next wider one. Ops may refuse a mixture, and values outside their
+    domain. At the fast level float32 is mixed in every sample, others in the first one of each
+    kind.
     """
     if len(differentiated(case.spec, case.sample.args)) < 2:
         return 0
@@ -52,12 +53,17 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
                 number = args[i].reshape(-1)[0].item()
                 alike = _with(args, i, np.full_like(args[i], number))
                 yield f"argument {i} is a Python number", _with(args, i, number), alike
+                small = np.abs(_whole(args[i])) % 200  # as −x and 1 − x wrap round without a sign
+                if np.isfinite(small).all():
+                    what = f"argument {i} is in whole numbers of 8 bits"
+                    yield what, _with(args, i, small.astype(np.uint8)), _with(args, i, small)
         elif case.dtype == "complex128":
             if args[i].dtype.kind == "c":
                 others = [k for k, x in enumerate(args) if k != i and is_smooth_array(x)]
                 for what, places in (("real", [i]), ("complex", others)):
-                    mixed, alike = _real(args, places)
-                    yield f"argument {i} alone is {what}", mixed, alike
+                    for sign in (1, -1):
+                        mixed, alike = _real(args, places, sign)
+                        yield f"argument {i} alone is {what}", mixed, alike
         elif args[i].dtype == resolve_dtype(case.dtype):
             others = [_in_dtype(x, _BESIDE[case.dtype]) for x in args]
             yield f"argument {i} alone is in {case.dtype}", _with(tuple(others), i, args[i]), wide
@@ -72,11 +78,16 @@ def _whole(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.ceil(np.abs(x)) + np.arange(x.size).reshape(x.shape) % 2, x)
 
 
-def _real(args: tuple, places: list[int]) -> tuple[tuple, tuple]:
-    """args with the arrays in these places real, and the same numbers in complex arrays."""
+def _real(args: tuple, places: list[int], sign: int) -> tuple[tuple, tuple]:
+    """args with the arrays in these places real, and the same numbers in complex arrays.
+
+    sign: what every second real number is multiplied by. A negative one has a logarithm only beside
+    complex numbers.
+    """
     real, alike = list(args), list(args)
     for i in places:
         real[i] = args[i].real.copy()
+        real[i].reshape(-1)[::2] *= sign
         alike[i] = real[i].astype(args[i].dtype)
     return tuple(real), tuple(alike)
 
@@ -89,7 +100,10 @@ def _in_dtype(x: Any, dtype: str) -> Any:
 
 
 def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int:
-    """1 where the op takes the mixture and its gradients are those of one dtype, else 0."""
+    """1 where the op takes the mixture and its gradients are those of one dtype, else 0.
+
+    Beside complex numbers it may not take a real one that is outside of its domain among real ones.
+    """
     spec, params = case.spec, case.sample.params
     mixed = Function(spec.call, args, params, differentiated(spec, args))
     wide = Function(spec.call, wide_args, params, mixed.positions)
@@ -98,6 +112,8 @@ def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int
     except Exception:
         return 0
     if not mixed.xs or not _comparable(values, exact_values):
+        return 0
+    if case.dtype == "complex128" and any(np.isnan(y).any() for y in values):
         return 0
     vs = normal(case.rng("K15", what), values)
     wide_vs = [v.astype(y.dtype) for v, y in zip(vs, exact_values, strict=True)]

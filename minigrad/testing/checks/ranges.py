@@ -1,13 +1,14 @@
 """K27: the derivative is right at small and large arguments of either sign too."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..case import Context, differentiated, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
-from ..function import Arrays, Function, is_smooth_array
+from ..function import Arrays, Function, Pullback, as_array, is_smooth_array, pulled_back
 from ..numeric import ROUNDING, STEP, normal
 from ..spec import OpSpec, Sample
 from .base import check
@@ -39,7 +40,7 @@ def k27(spec: OpSpec, context: Context) -> int:
         raise DoesNotApply("it moves values about, whatever they are")
     if is_elementwise(spec):
         first = {repr(sample.params): sample for sample in reversed(samples)}
-        count = sum(on_grid(spec, sample) for sample in first.values())
+        count = sum(on_grid(spec, context, sample) for sample in first.values())
     else:
         count = sum(elsewhere(spec, context, s) for s in (samples if context.full else samples[:1]))
     if not count:
@@ -92,8 +93,8 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
         yield what, changed
 
 
-def on_grid(spec: OpSpec, sample: Sample) -> int:
-    """How many partials at the points of a grid were compared."""
+def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
+    """How many partials were compared on a grid; at the full level second ones too."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     values = (*_VALUES, *_FAR) if len(places) < 3 else _VALUES  # all combinations are many
     rows = [
@@ -106,11 +107,52 @@ def on_grid(spec: OpSpec, sample: Sample) -> int:
         if isinstance(x, np.ndarray):
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
+    count = partials(function)
+    for i in range(len(function.xs)) if context.full else ():
+        count += partials(Partial(function, i))
+    return count
+
+
+class Partial(Function):
+    """The partial of a row of the table by its i-th differentiated argument, as a function.
+
+    NaN where the row has no finite value: there its rule may say anything.
+    """
+
+    def __init__(self, first: Function, i: int):
+        super().__init__(first.fn, first.args, first.params, first.positions, first.names)
+        self.first, self.i = first, i
+
+    def value(self, xs: Sequence[Any]) -> Arrays:
+        leaves, ys = self.first.record(xs)
+        g = pulled_back([leaves[self.i]], ys, [np.ones_like(as_array(y)) for y in ys])[0]
+        return [np.where(np.isfinite(as_array(ys[0])), g, np.nan)]
+
+    def vjp(self, xs: Sequence[Any], vs: Sequence[Any]) -> Arrays:
+        """By this partial alone: 0 for the others would be 0 · ∞ where one of them is singular."""
+        leaves, gs = Pullback(self.first).record([*xs, np.ones_like(vs[0])])
+        return pulled_back(leaves[: len(xs)], [gs[self.i]], vs)
+
+
+def partials(function: Function) -> int:
+    """How many partials at function.xs were compared."""
     y = function.value(function.xs)[0]
     gradients = function.vjp(function.xs, [np.ones_like(y)])
     stencils = [stencil(function, i) for i in range(len(gradients))]
     inside = np.all([np.isfinite(y) for at in stencils for y in at.values()], axis=0)
-    return sum(partial(function, i, stencils[i], g, inside) for i, g in enumerate(gradients))
+    slopes = [Slopes(at, x) for at, x in zip(stencils, function.xs, strict=True)]
+    if isinstance(function, Partial):  # a kink along another argument is one of the second partial
+        inside &= np.all([slope.clear for slope in slopes], axis=0)
+        sizes = np.abs(function.first.value(function.xs)[0])  # what its rule takes from the value
+        for slope, g in zip(slopes, gradients, strict=True):
+            slope.rounding += 4 * ROUNDING * sizes
+            slope.clear &= inside
+            # a quantile that is rounded to the end of its support, where the density is infinite
+            slope.clear &= ~(np.isnan(g) & (slope.fine == 0))
+    return sum(
+        partial(function, i, slope, g, inside)
+        for i, (slope, g) in enumerate(zip(slopes, gradients, strict=True))
+    )
 
 
 def stencil(function: Function, i: int) -> dict[int, np.ndarray]:
@@ -122,27 +164,37 @@ def stencil(function: Function, i: int) -> dict[int, np.ndarray]:
     }
 
 
-def partial(function: Function, i: int, at: dict, g: np.ndarray, inside: np.ndarray) -> int:
+class Slopes:
+    """Slopes at many points from a stencil `at` around x, what they are off by, which are clear."""
+
+    def __init__(self, at: dict, x: np.ndarray):
+        h = _STEP
+        odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
+        self.fine, coarse = (8 * odd[1] - odd[2]) / (12 * h), (8 * odd[2] - odd[4]) / (24 * h)
+        right, left = (s * (-3 * at[0] + 4 * at[s] - at[2 * s]) / (2 * h) for s in (1, -1))
+        size = np.max([np.abs(y) for y in at.values()], axis=0)
+        self.rounding = 4 * ROUNDING * (size + np.abs(x * self.fine))
+        self.noise = 10 * np.abs(self.fine - coarse)
+        self.clear = np.isfinite(size)
+        self.clear &= self.noise <= _CLEAR * np.abs(self.fine) + self.rounding
+        self.clear &= np.abs(right - left) <= _SIDES * np.abs(self.fine) + self.rounding
+
+
+def partial(function: Function, i: int, slope: Slopes, g: np.ndarray, inside: np.ndarray) -> int:
     """The partial by argument i against its slope, point by point; how many were compared.
 
     Where not every argument may move, it may be NaN: a power of a negative base by its exponent.
     """
-    h = _STEP
-    odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
-    fine, coarse = (8 * odd[1] - odd[2]) / (12 * h), (8 * odd[2] - odd[4]) / (24 * h)
-    right, left = (s * (-3 * at[0] + 4 * at[s] - at[2 * s]) / (2 * h) for s in (1, -1))
-    size = np.max([np.abs(y) for y in at.values()], axis=0)
-    rounding = 4 * ROUNDING * (size + np.abs(function.xs[i] * fine))
-    noise = 10 * np.abs(fine - coarse)
-    clear = np.isfinite(size) & (noise <= _CLEAR * np.abs(fine) + rounding)
-    clear &= np.abs(right - left) <= _SIDES * np.abs(fine) + rounding
-    clear &= inside | ~np.isnan(g)
-    wrong = clear & ~(np.abs(g - fine) <= RTOL * np.abs(fine) + noise + rounding)
+    fine, clear = slope.fine, slope.clear & (inside | ~np.isnan(g))
+    wrong = clear & ~(np.abs(g - fine) <= RTOL * np.abs(fine) + slope.noise + slope.rounding)
     if wrong.any():
         k, position = int(np.argmax(wrong)), function.positions[i]
         point = [float(x[k]) for x in function.args if is_smooth_array(x)]
+        what = "derivative"
+        if isinstance(function, Partial):
+            what = f"second derivative by {function.names[function.positions[function.i]]} and"
         raise GradcheckError(
-            f"the derivative by argument {position} ({function.names[position]}) at {point} is "
+            f"the {what} by argument {position} ({function.names[position]}) at {point} is "
             f"{g[k]!r}, by finite differences {fine[k]!r} ({int(wrong.sum())} of "
             f"{int(clear.sum())} points)"
         )

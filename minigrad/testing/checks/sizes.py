@@ -18,6 +18,7 @@ from .pushed import require_modes_agree
 
 _STEP = 0.01  # how far a value is moved, as a share of it
 _FOUR_AXES = (2, 1, 2, 3)
+_FIVE_AXES = (2, 1, 2, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
 
 
@@ -28,8 +29,8 @@ def k17(spec: OpSpec, context: Context) -> int:
 
     Values come from a sample, repeated to the size, so that they lie in the op's domain. An
     elementwise op gets every combination of sizes, others one size for all arguments and each
-    argument's size changed alone; both get four axes for all. Arguments that may be left out are,
-    each alone: there gradients are finite differences'.
+    argument's size changed alone; both get four axes, and five, for all. Arguments that
+    may be left out are, each alone: there gradients are finite differences'.
     """
     sample = first_sample(spec, context)
     count = 0
@@ -58,8 +59,10 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
     if is_elementwise(spec) and len(shapes) <= 2:
         yield from product(SIZES, repeat=len(shapes))
         yield (_FOUR_AXES,) * len(shapes)
+        yield (_FIVE_AXES,) * len(shapes)
         return
     yield (_FOUR_AXES,) * len(shapes)
+    yield (_FIVE_AXES,) * len(shapes)
     for size in SIZES:
         yield (size,) * len(shapes)
         if len(shapes) > 1:

@@ -98,7 +98,9 @@ def slopes(rng, dtype):
     for shape in ((), (3,), (2, 1)):
         slope = np.asarray(rng.uniform(0.1, 0.5, shape)).astype(dtype)
         yield Sample(f"slope {shape}", (x.astype(dtype), slope))
-    yield Sample("a negative slope", (x.astype(dtype), np.array([-0.5, 0.3, -2.0], dtype)))
+    for name, values in ("a negative slope", [-0.5, 0.3, -2.0]), ("slopes above 1", [1.5, 2, 0.5]):
+        yield Sample(name, (x.astype(dtype), np.array(values, dtype)))
+    yield Sample("a number", (x.astype(dtype), 1.5))
 
 
 def weights(rng, dtype):
@@ -106,6 +108,8 @@ def weights(rng, dtype):
     yield Sample("one weight", (x.astype(dtype), np.array([0.25], dtype)))
     yield Sample("a weight a channel", (x.astype(dtype), np.array([0.25, 0.1, 0.4], dtype)))
     yield Sample("0-d weight", (x[0, 0].astype(dtype), np.array(0.25, dtype)))
+    five = x.reshape((2, 3, 1, 2, 1)).astype(dtype)
+    yield Sample("five axes", (five, np.array([0.25, 0.1, 0.4], dtype)))
 
 
 def _prelu(x, weight):
@@ -122,7 +126,7 @@ kink = Point("0", (0.0, np.array(0.25)), 0.0, (0.25, 0.0), kink=True)
 register_op("leaky", slopes, reference=_leaky, dtypes=REAL, points=[kink])
 register_op(
     "leaky_relu",
-    both(apart(0), apart(0, negative_slope=0.2)),
+    both(apart(0), apart(0, negative_slope=0.2), apart(0, negative_slope=1.5)),
     reference=lambda x, negative_slope=0.01: _leaky(x, negative_slope),
     points=[Point("0", (0.0,), 0.0, (0.01,), kink=True)],
 )
@@ -232,7 +236,7 @@ def _mp_gelu(x):
 
 register_op(
     "softplus",
-    both(unary(-4, 4), unary(-4, 4, beta=2.0)),
+    both(unary(-4, 4), unary(-4, 4, beta=2.0), unary(-4, 4, beta=-0.75)),
     reference=lambda x, beta=1.0: _log_sum(beta * x) / beta,
     dtypes=(*NARROW, "complex128"),
     mp=_mp_softplus,

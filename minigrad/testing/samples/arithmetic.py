@@ -138,14 +138,22 @@ register_op(
     binary(),
     reference=np.hypot,
     dtypes=REAL,
-    points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0), kink=True)],
+    points=[
+        Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0), kink=True),
+        Point("squares overflow", (3e200, 4e200), 5e200, (0.6, 0.8)),
+        Point("squares vanish", (3e-200, 4e-200), 5e-200, (0.6, 0.8)),
+    ],
 )
 register_op(
     "arctan2",
     both(binary((0.5, 2), (-2, 2)), beside((-2, -0.5), (-2, 2))),
     reference=np.arctan2,
     dtypes=REAL,
-    points=[Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0))],
+    points=[
+        Point("origin", (0.0, 0.0), 0.0, (0.0, 0.0)),
+        Point("squares overflow", (1e200, 1e200), np.pi / 4, (5e-201, -5e-201)),
+        Point("squares vanish", (1e-200, 1e-200), np.pi / 4, (5e199, -5e199)),
+    ],
 )
 register_op("deg2rad", unary(-200, 200), reference=np.deg2rad, mp=from_mpmath("radians"))
 register_op("rad2deg", unary(), reference=np.rad2deg, mp=from_mpmath("degrees"))

@@ -62,6 +62,7 @@ WINDOWS = [
     Windows((3, 2), (2, 1), ((0, 1), (2, 0)), (1, 2)),
     Windows((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 1)),
 ]
+VOLUMES = Windows((1, 2, 2), (1, 1, 1), ((0, 0), (1, 0), (0, 0)), (1, 1, 1))
 
 # Sizes from which convolutions take other forms (ops/conv/), none of which has two axes alike.
 LARGE = [
@@ -239,6 +240,7 @@ register_op(
             (((2, 3, 5, 4), (4, 3, 3, 3), (4,)), {"how": WINDOWS[0]}),
             (((1, 4, 5, 4), (2, 2, 3, 2)), {"how": WINDOWS[1], "groups": 2}),
             (((2, 2, 4, 4), (3, 2, 2, 2)), {"how": WINDOWS[2]}),
+            (((1, 2, 2, 3, 2), (2, 2, 1, 2, 2), (2,)), {"how": VOLUMES}),
         ]
     ),
     reference=_in_dtype(_conv),

@@ -258,7 +258,7 @@ register_op(
 
 
 def _dx_samples(rng, dtype):
-    for shape in ((3, 4), (2, 3, 2)):
+    for shape in ((3, 4), (2, 3, 2), (2, 3, 1, 2)):
         index = rng.integers(0, shape[1], (shape[0], 1, *shape[2:]))
         a = normal(rng, dtype, (shape[0], *shape[2:]))
         yield Sample(f"{shape}", (a, normal(rng, dtype, shape), index))

@@ -165,6 +165,7 @@ register_op(
             ((2, 3, 6), {"kernel_size": 2}),
             ((7,), {"kernel_size": 3, "stride": 2}),
             ((6,), {"kernel_size": 2, "padding": 1, "dilation": 2, "ceil_mode": True}),
+            ((9,), {"kernel_size": 3, "dilation": 3, "stride": 2}),
         ],
         distinct,
     ),

@@ -49,9 +49,17 @@ register_op(
     reference=np.sum,
     dtypes=COMPLEX,
     errors=[along("sum")],
+    large=over([((3000, 24), {"axis": 0, "keepdims": True}), ((9000, 8), {"axis": -1})]),
     points=[Point("empty", (np.zeros((0, 2)),), 0.0, (np.zeros((0, 2)),))],
 )
-register_op("mean", over(AXES), reference=np.mean, dtypes=COMPLEX, errors=[along("mean")])
+register_op(
+    "mean",
+    over(AXES),
+    reference=np.mean,
+    dtypes=COMPLEX,
+    errors=[along("mean")],
+    large=over([((9000, 8), {"axis": -1, "keepdims": True})]),
+)
 for _name, _reference in (("any", np.any), ("all", np.all), ("count_nonzero", np.count_nonzero)):
     register_op(
         _name,
@@ -76,6 +84,7 @@ register_op(
     reference=np.var,
     dtypes=COMPLEX,
     errors=[along("var")],
+    large=over([((9000, 8), {"axis": -1, "ddof": 2})]),
     points=[Point("constant", (np.full(3, 0.5),), 0.0, (np.zeros(3),))],
 )
 register_op(
@@ -84,7 +93,10 @@ register_op(
     reference=np.std,
     dtypes=COMPLEX,
     errors=[along("std")],
+    large=over([((9000, 8), {"axis": -1, "ddof": 2, "keepdims": True})]),
     points=[
+        Point("squares vanish", (np.array([1e-200, 3e-200]),), 1e-200, ([-0.5, 0.5],)),
+        Point("squares overflow", (np.array([1e200, 3e200]),), 1e200, ([-0.5, 0.5],)),
         Point("constant", (np.full(3, 0.1),), 0.0, (np.zeros(3),), kink=True),
         Point("one row constant", (np.array([[0.1] * 3, [1, 2, 3.0]]),), params={"axis": 1}),
     ],
@@ -260,6 +272,8 @@ _QUANTILES = [
     *[((7,), {"q": 0.37, "method": m}) for m in ("lower", "higher", "nearest", "midpoint")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("hazen", "weibull", "median_unbiased")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
+    *[((7,), {"q": 0.37, "method": m}) for m in ("averaged_inverted_cdf", "closest_observation")],
+    ((8,), {"q": 0.375, "method": "averaged_inverted_cdf"}),
     ((6,), {"q": [0.0, 0.3, 1.0]}),
     ((5,), {"q": [0.21, 0.63], **WEIGHTED}),
 ]

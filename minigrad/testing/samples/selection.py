@@ -42,7 +42,8 @@ register_op(
 
 tie = Point("tie", (1.0, 1.0), 1.0, (0.5, 0.5), kink=True)
 for name in ("maximum", "minimum", "fmax", "fmin"):
-    nans = [Point("NaN loses", (nan, 2.0), 2.0, (0.0, 1.0))] if name[0] == "f" else []
+    nans = [Point("two NaN", (nan, nan), nan, (1.0, 1.0))]
+    nans += [Point("NaN loses", (nan, 2.0), 2.0, (0.0, 1.0))] if name[0] == "f" else []
     register_op(name, never_tied(), reference=getattr(np, name), dtypes=REAL, points=[tie, *nans])
 
 
@@ -105,5 +106,6 @@ register_op(
     points=[
         Point("NaN", (np.array([nan, 1.0]),), [0.0, 1.0], (np.array([0.0, 1.0]),)),
         Point("∞", (np.array(np.inf),), 9.0, (0.0,), {"posinf": 9.0}),
+        Point("−∞", (np.array(-np.inf),), -8.0, (0.0,), {"nan": 1.0, "neginf": -8.0}),
     ],
 )

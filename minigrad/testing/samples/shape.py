@@ -33,6 +33,7 @@ shaped(
         ((2, 3), {"shape": (3, 2)}),
         ((2, 3), {"shape": -1}),
         ((6,), {"shape": (2, -1), "order": "F"}),
+        ((2, 1, 3, 2), {"shape": (3, 4), "order": "F"}),
         ((), {"shape": (1, 1)}),
         ((0, 3), {"shape": (3, 0)}),
     ],
@@ -45,7 +46,13 @@ shaped(
 shaped("ravel", [((2, 3), {}), ((2, 3), {"order": "F"}), ((), {}), ((0, 2), {})], np.ravel)
 shaped(
     "transpose",
-    [((2, 3), {}), ((2, 3, 4), {"axes": (1, 2, 0)}), ((2, 3, 4), {"axes": (-1, 0, 1)}), ((), {})],
+    [
+        ((2, 3), {}),
+        ((2, 3, 4), {"axes": (1, 2, 0)}),
+        ((2, 3, 4), {"axes": (-1, 0, 1)}),
+        ((), {}),
+        ((2, 1, 3, 2, 2), {"axes": (3, 0, 4, 1, 2)}),
+    ],
     np.transpose,
     errors=[ErrorSample("axes", (np.ones((2, 3)),), ValueError, "axes", {"axes": (0,)})],
 )
@@ -223,6 +230,14 @@ shaped(
         ((3,), {"pad_width": 5, "mode": "reflect"}),
         ((3,), {"pad_width": 2, "mode": "symmetric"}),
         ((3,), {"pad_width": (4, 7), "mode": "wrap"}),
+        ((2, 3), {"pad_width": ((1, 0), (2, 1)), "constant_values": ((1.5, 2), (-1, 0.5))}),
+        ((3,), {"pad_width": (2, 1), "mode": "mean"}),
+        ((4, 3), {"pad_width": ((1, 2), (0, 2)), "mode": "maximum", "stat_length": 2}),
+        ((4,), {"pad_width": 2, "mode": "median", "stat_length": (3, 2)}),
+        ((3, 2), {"pad_width": 1, "mode": "minimum"}),
+        ((3, 2), {"pad_width": ((2, 1), (1, 3)), "mode": "linear_ramp", "end_values": (1, -2)}),
+        ((4, 3), {"pad_width": ((2, 1), (0, 3)), "mode": "reflect", "reflect_type": "odd"}),
+        ((3,), {"pad_width": 2, "mode": "symmetric", "reflect_type": "odd"}),
     ],
     np.pad,
     dtypes=(*COMPLEX[:4],),

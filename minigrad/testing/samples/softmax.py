@@ -4,7 +4,7 @@ import numpy as np
 
 from ...core.registry import op
 from ..spec import register_op
-from .forms import REAL, of_several
+from .forms import COMPLEX, of_several
 
 FORMS = [
     (((3, 4), (3, 4)), {"axis": 0}),
@@ -36,11 +36,11 @@ def _call(a, log_p, axis=-1):
     return op.log_softmax_dx(a, log_p, masked, axis=axis)
 
 
-register_op("softmax_dx", of_several(FORMS), reference=_softmax_dx, dtypes=REAL)
+register_op("softmax_dx", of_several(FORMS), reference=_softmax_dx, dtypes=COMPLEX)
 register_op(
     "log_softmax_dx",
     of_several(FORMS),
     call=_call,
     reference=_log_softmax_dx,
-    dtypes=REAL,
+    dtypes=COMPLEX,
 )

@@ -131,7 +131,12 @@ def _topk(x, k, axis=-1, largest=True, sorted=True):
 register_op(
     "topk",
     over(
-        [((5,), {"k": 2}), ((3, 4), {"k": 1, "axis": 0}), ((3, 4), {"k": 3, "largest": False})],
+        [
+            ((5,), {"k": 2}),
+            ((3, 4), {"k": 1, "axis": 0}),
+            ((3, 4), {"k": 3, "largest": False}),
+            *[((5,), {"k": 1, "sorted": False, "largest": largest}) for largest in (True, False)],
+        ],
         distinct,
     ),
     reference=_topk,

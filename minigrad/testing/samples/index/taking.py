@@ -85,7 +85,14 @@ register_op(
             None,
             ([[1.0], [0.0]],),
             {"padding_idx": 1},
-        )
+        ),
+        Point(
+            "a padding row from the end",
+            (ints(0, 1, 1), np.ones((2, 1))),
+            None,
+            ([[1.0], [0.0]],),
+            {"padding_idx": -1},
+        ),
     ],
     errors=[ErrorSample("beyond", (ints(4), np.ones((4, 2))), IndexError, "out of bounds")],
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ....core.registry import op
 from ...spec import ErrorSample, Point, register_op
 from ..forms import normal, of_several, over
 from .matrices import (
@@ -67,9 +68,23 @@ register_op(
     ],
 )  # fmt: skip
 
-PINV = [*SHAPES, ((2, 2), {"rcond": 1e-10})]
+
+def _of_hermitian_if(function):
+    """The function of x, or of its Hermitian part with hermitian=True."""
+
+    def of(x, hermitian=False, **params):
+        if not hermitian:
+            return function(x, **params)
+        return function((x + x.swapaxes(-1, -2).conj()) / 2, hermitian=True, **params)
+
+    return of
+
+
+PINV = [*SHAPES, ((2, 2), {"rcond": 1e-10}), *[((3, 3), {"hermitian": True, "rcond": r})
+        for r in (None, 1e-10)]]  # fmt: skip
 register_op(
-    "pinv", over(PINV, regular), reference=finite_only(np.linalg.pinv), dtypes=DTYPES,
+    "pinv", over(PINV, regular), call=_of_hermitian_if(op.pinv), dtypes=DTYPES,
+    reference=finite_only(_of_hermitian_if(np.linalg.pinv)),
     errors=[HALF, INFINITE],
     points=[
         Point("rank 1", (np.array([[1.0, 1.0], [1.0, 1.0]]),), np.full((2, 2), 0.25)),
@@ -78,8 +93,16 @@ register_op(
 )  # fmt: skip
 register_op(
     "pseudoinverse",
-    over([((3, 2), {"rcond": 1e-15}), ((2, 3, 3), {"rcond": 1e-15})], regular),
-    reference=finite_only(np.linalg.pinv),
+    over(
+        [
+            ((3, 2), {"rcond": 1e-15}),
+            ((2, 3, 3), {"rcond": 1e-15}),
+            ((3, 3), {"rcond": 1e-15, "hermitian": True}),
+        ],
+        regular,
+    ),
+    call=_of_hermitian_if(op.pseudoinverse),
+    reference=finite_only(_of_hermitian_if(np.linalg.pinv)),
     dtypes=DTYPES,
 )
 

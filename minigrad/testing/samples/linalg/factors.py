@@ -10,6 +10,7 @@ import numpy as np
 
 from ....core.registry import op
 from ....ops.axes import module_of
+from ...function import as_array
 from ...spec import ErrorSample, Point, Sample, register_op
 from ..forms import over
 from .matrices import (
@@ -173,9 +174,27 @@ def _tall_qr(x, complete):
     return np.linalg.qr(x, "complete" if complete else "reduced")
 
 
+def _numpy_svd(x, hermitian=False, **params):
+    if hermitian:  # as NumPy, but for infinite entries
+        w, v = np.linalg.eigh(x)
+        order = np.argsort(np.abs(w))[::-1]
+        w, v = w[order], v[:, order]
+        return v, np.abs(w), (v * np.copysign(1, w)).conj().T
+    return finite_only(np.linalg.svd)(x, **params)
+
+
+def _hermitian_if(x, hermitian=False, full_matrices=True):
+    if hermitian and not np.isfinite(as_array(x)).all():
+        raise np.linalg.LinAlgError("LAPACK gives numbers or NaN, as it happens")
+    return _hermitian(x) if hermitian else x
+
+
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
-    "svd", over(FULL, regular), **both(_svd, "svd", finite_only(np.linalg.svd)), dtypes=DTYPES,
+    "svd", over([*FULL, ((3, 3), {"hermitian": True})], regular),
+    call=lambda x, **params: _svd(op.svd(_hermitian_if(x, **params), **params)),
+    reference=lambda x, **params: _svd(_numpy_svd(_hermitian_if(x, **params), **params)),
+    dtypes=DTYPES,
     errors=[HALF, INFINITE],
 )  # fmt: skip
 register_op(
