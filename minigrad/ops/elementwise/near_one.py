@@ -41,7 +41,7 @@ def log_of_1_plus(t: Any) -> Any:
 
 
 def complex_log_of_1_plus(z: Any) -> Any:
-    """log |1 + z| + i arg(1 + z), where log |1 + z| = log(1 + x (2 + x) + y²)/2 for small z = x + iy
+    """log |1 + z| + i arg(1 + z); for small z = x + iy the first is log(1 + x (2 + x) + y²)/2.
 
     NumPy adds the 1 to x first, which leaves the real part of a small z no digit.
     """
