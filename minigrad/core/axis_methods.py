@@ -143,7 +143,13 @@ class AxisMethods(MoreMethods):
         return op.cumprod(self, axis=axis, dtype=dtype)
 
     @teaching
-    def repeat(self, repeats: Any, axis: Any = None) -> Any:
+    def repeat(self, repeats: Any, axis: Any = None, *more: Any) -> Any:
+        if more:
+            raise TypeError(
+                f"repeat{(repeats, axis, *more)}: NumPy's repeat takes how often each element is "
+                "repeated, and an axis; PyTorch's, of the whole array along each axis, is "
+                f"mg.tile(x, {(repeats, axis, *more)})"
+            )
         return op.repeat(self, repeats, axis=axis)
 
     @teaching

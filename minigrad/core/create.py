@@ -336,13 +336,16 @@ def _shape(shape: tuple) -> Any:
     shape = shape[0] if len(shape) == 1 else shape
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     wrong = next(
-        (n for n in sizes if isinstance(n, float | str) or (n.__class__ is int and n < 0)), 0
+        (n for n in sizes if isinstance(n, _NO_LENGTH) or (n.__class__ is int and n < 0)), 0
     )
-    if wrong:
+    if wrong != 0:
         raise (ValueError if wrong.__class__ is int else TypeError)(
             f"a shape is made of integers, 0 or more; got {wrong!r} in {shape!r}"
         )
     return shape
+
+
+_NO_LENGTH = (float, str, tuple, list)
 
 
 def _or_float(dtype: Any) -> Any:

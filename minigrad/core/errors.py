@@ -197,13 +197,19 @@ def _unlike_lengths(error: Exception, args: tuple) -> str:
 
 
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
-    """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords."""
-    parameters = inspect.signature(fn).parameters
+    """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
+    takes more or fewer arguments.
+    """
+    wanted = inspect.signature(fn)
+    parameters = wanted.parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     named = {name for name, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}
     unknown = [name for name in given if name not in named]
-    if not unknown or takes_any or getattr(error, "explained", False):
+    if takes_any or getattr(error, "explained", False):
         return error
+    if not unknown:  # Python's own words, which an op's method puts its class's name before
+        said = "positional argument" in str(error) and unfit(fn.__name__, wanted, args, given)
+        return TypeError(said) if said else error
     error = TypeError(f"{fn.__name__}() got an unexpected keyword argument {unknown[0]!r}")
     return TypeError(f"{_call_of(fn, args, given)}: {error}{_our_name(error, fn)}")
 

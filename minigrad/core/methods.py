@@ -8,6 +8,8 @@ would do the same, but CPython calls an object with __call__ 0.1 µs slower than
 
 from typing import Any
 
+import numpy as np
+
 from ..backends.device import OperandError
 from .axis_methods import AxisMethods
 from .errors import refuse_out, teaching
@@ -239,7 +241,15 @@ class Methods(AxisMethods):
         how = {} if order == "C" else {"order": order}
         return op.reshape(self, shape=shape[0] if len(shape) == 1 else shape, **how)
 
-    view = reshape
+    @teaching
+    def view(self, *shape: Any, order: str = "C", dtype: Any = None) -> Any:
+        given = dtype if dtype is not None or len(shape) != 1 else shape[0]
+        if isinstance(given, type | str | np.dtype):
+            raise TypeError(
+                f"view: takes a shape, as reshape does, and got the dtype {given!r}; the same "
+                "numbers are x.astype(dtype), the same bits x.detach().numpy().view(dtype)"
+            )
+        return self.reshape(*shape, order=order)
 
     def ravel(self, order: str = "C") -> Any:
         return self.reshape(-1, order=order)

@@ -34,7 +34,16 @@ _NAMES = {
     "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
+    "int": "astype(np.int32)", "short": "astype(np.int16)", "byte": "astype(np.uint8)",
+    "char": "astype(np.int8)", "H": "mT.conj()", "new_full": "mg.full(shape, value, dtype=)",
+    "new_empty": "mg.empty(shape, dtype=)", "new_tensor": "mg.tensor(data, dtype=)",
+    "is_cuda": 'x.device != "cpu"', "stride": "x.detach().numpy().strides, in bytes",
+    "is_contiguous": "x.detach().numpy().flags.c_contiguous",
+    "data_ptr": "x.detach().numpy().ctypes.data",
+    "fill": "x[...] = value", "put": "x[index] = values", "flat": "ravel()",
 }  # fmt: skip
+# What NumPy's arrays have: where no tensor has it either, the array of one does.
+_OF_ARRAYS = [name for name in dir(np.ndarray) if name[0] != "_"]
 # The same for names that PyTorch has in its modules only, not on tensors.
 _OF_MODULES = {
     "SparseAdam": "mg.optim.Adam, since gradients are dense (sparse= has no effect); unlike "
@@ -96,7 +105,8 @@ _IN_PLACE = (
     "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
     "floor_ index_add_ index_copy_ lerp_ log_ masked_fill_ mul_ neg_ normal_ pow_ reciprocal_ "
     "relu_ round_ rsqrt_ scatter_ scatter_add_ sigmoid_ sin_ sqrt_ sub_ tanh_ transpose_ uniform_ "
-    "unsqueeze_ zero_"
+    "unsqueeze_ zero_ index_fill_ index_put_ masked_scatter_ scatter_reduce_ fill_diagonal_ tril_ "
+    "triu_ clamp_min_ clamp_max_ remainder_ fmod_ cumsum_ cumprod_ squeeze_ erf_ log1p_ expm1_"
 ).split()
 # PyTorch's or NumPy's name of an argument -> the names that it may have here; and
 # nn.functional's way back.
@@ -168,6 +178,8 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
     Where it is not, Python suggests a similarly spelt name of `room` in the traceback.
     """
     hint = _NAMES.get(name) or _OF_MODULES.get(name) or _elsewhere(name)
+    if hint is None and owner == "a tensor" and name in _OF_ARRAYS:
+        hint = f"x.detach().numpy().{name}, of its array"
     of_tensors = owner in ("a tensor", "minigrad")
     if hint is None and of_tensors and name.endswith("_") and not name.startswith("_"):
         hint = f"the new value of {name[:-1]}, or an operator such as x += v"
@@ -212,7 +224,7 @@ class Elsewhere:
         self.name = name
 
     @staticmethod
-    def stand_in(kind: type, names: Iterable[str] = (*_NAMES, *_IN_PLACE)) -> None:
+    def stand_in(kind: type, names: Iterable[str] = (*_NAMES, *_IN_PLACE, *_OF_ARRAYS)) -> None:
         """Put one at each of these names that the class does not have."""
         for name in names:
             if not hasattr(kind, name):

@@ -10,7 +10,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.attention.calls import MOST_SCORES
 from ..ops.attention.drops import attention_seeds
-from ..ops.attention.words import dropped, probabilities
+from ..ops.attention.words import plainly
 from . import init
 from .linear import Linear
 from .module import Module
@@ -112,10 +112,11 @@ class MultiheadAttention(Module):
         is_causal = is_causal and mask is None
         weights = None
         if need_weights:
-            weights = probabilities(q, k, mask, is_causal, q.shape[-1] ** -0.5)
-            weights = dropped(weights, attention_seeds(q, k, v) if p else None, p)
-            y = op.matmul(weights, v)
+            seeds = attention_seeds(q, k, v) if p else None
+            how = {"is_causal": is_causal, "scale": q.shape[-1] ** -0.5, "p": p}
+            y, weights = plainly(q, k, v, mask, seeds, **how)
             weights = op.mean(weights, axis=1) if average_attn_weights else weights
+            weights = op.astype(weights, dtype=y.dtype, copy=False)
             weights = weights[0] if single else weights
         else:
             y = op.scaled_dot_product_attention(q, k, v, mask, p, is_causal)

@@ -169,7 +169,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     def area(y: Any, dx: Any) -> Any:
         return op.sum(dx * (_cut(y, axis, 1, None) + _cut(y, axis, None, -1)) * 0.5, axis=axis)
 
-    return _in_wide(area, y, dx if np.isscalar(dx) else array_like(dx))
+    return in_wide(area, y, dx if np.isscalar(dx) else array_like(dx))
 
 
 @primitive(numpy=np.unwrap)
@@ -226,7 +226,7 @@ def polyval_dx(g, p, x, xp):
 @multilinear
 def convolve_full(a, v):
     """y_n = Σ_k a_{n−k} v_k, n < len(a) + len(v) − 1 ;  ga = slide(g, v̄), gv = slide(g, ā)"""
-    return _in_wide(np.convolve, a, v)
+    return in_wide(np.convolve, a, v)
 
 
 @convolve_full.vjp("a")
@@ -242,7 +242,7 @@ def convolve_full_dv(g, a):
 @multilinear
 def slide(x, v):
     """y_n = Σ_k x_{n+k} v_k, n ≤ len(x) − len(v) ;  gx = convolve_full(g, v̄), gv = slide(x̄, g)"""
-    return _in_wide(lambda x, v: np.convolve(x, v[::-1], "valid"), x, v)
+    return in_wide(lambda x, v: np.convolve(x, v[::-1], "valid"), x, v)
 
 
 @slide.vjp("x")
@@ -255,7 +255,7 @@ def slide_dv(g, x):
     return slide(x.conj(), g)
 
 
-def _in_wide(function: Any, *arrays: Any) -> Any:
+def in_wide(function: Any, *arrays: Any) -> Any:
     """function(*arrays), 16-bit floats added up in float32."""
     dtype = np.result_type(*arrays)
     wide = accumulator(dtype)

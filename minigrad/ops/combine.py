@@ -9,6 +9,7 @@ import numpy as np
 from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_beside, array_like, as_floating, axis_of, constant_like
+from .calculus import in_wide
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
@@ -274,11 +275,18 @@ def combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 @composite
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """Σ_{j<k} (x_{j+1} − x_j) (y_j + y_{j+1}) / 2 along axis, k = 1, 2, …: one shorter than y."""
+    """Σ_{j<k} (x_{j+1} − x_j) (y_j + y_{j+1}) / 2 along axis, k = 1, 2, …: one shorter than y.
+
+    16-bit floats are added up in float32.
+    """
     y = as_floating(array_like(y))
     y = op.moveaxis(y, axis, -1)
     if x is not None:
         x = array_like(x)
         dx = op.diff(x if x.ndim == 1 else op.moveaxis(x, axis, -1))
-    sums = op.cumsum(dx * (y[..., 1:] + y[..., :-1]) * 0.5, axis=-1)
+
+    def areas(y: Any, dx: Any) -> Any:
+        return op.cumsum(dx * (y[..., 1:] + y[..., :-1]) * 0.5, axis=-1)
+
+    sums = in_wide(areas, y, dx if np.isscalar(dx) else array_like(dx))
     return op.moveaxis(sums, -1, axis)

@@ -172,6 +172,11 @@ def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[s
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(shapes)}")
+    if any(term.count("...") > 1 for term in (*terms, right)):
+        raise ValueError(
+            f"einsum: {subscripts!r} has two ellipses in one term, and nothing says which axes "
+            "each of them is; one '...' stands for all axes without a letter"
+        )
     free = [i for i in _LETTERS if i not in text]
     hidden = max(
         (

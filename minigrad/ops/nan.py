@@ -12,7 +12,7 @@ from ..core.tensor import raw
 from .axes import array_like, constant_array, module_of, sortable
 from .batching import full
 from .elementwise.support import ordered
-from .reduce.order import fractional_rank, rows_over, weighted, weights_over, with_axes
+from .reduce.order import fractional_rank, rows_over, shares, weighted, weights_over, with_axes
 from .reduce.spread import degrees_lost, root_of_variance
 
 __all__ = [
@@ -283,7 +283,7 @@ def nanpercentile(
     *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """nanquantile with q in percent."""
-    q = np.asarray(constant_array(q, "q")) / 100
+    q = shares(constant_array(q, "q"), "nanpercentile")
     return nanquantile(x, q, axis=axis, keepdims=keepdims, method=method, weights=weights)
 
 

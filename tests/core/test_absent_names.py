@@ -1,5 +1,7 @@
 """What PyTorch has in its modules and minigrad has not: the error says what to write."""
 
+import re
+
 import pytest
 
 import minigrad as mg
@@ -35,6 +37,26 @@ def test_a_name_of_pytorchs_modules_is_answered_with_ours(module, name, here):
 def test_a_function_that_is_no_method_here_is_named_as_one():
     with pytest.raises(AttributeError, match="here it is mg.take_along_axis"):
         mg.ones(2).take_along_dim  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "here"),
+    [
+        ("strides", "x.detach().numpy().strides, of its array"),
+        ("tobytes", "x.detach().numpy().tobytes, of its array"),
+        ("stride", "x.detach().numpy().strides, in bytes"),
+        ("fill", "x[...] = value"),
+        ("int", "astype(np.int32)"),
+        ("index_put_", "the new value of index_put"),
+        ("resize", "mg.resize"),
+    ],
+)
+def test_what_arrays_of_numpy_and_pytorch_have_is_answered_with_what_to_write(name, here):
+    with pytest.raises(
+        AttributeError, match=re.escape(f"no attribute '{name}'; here it is {here}")
+    ):
+        getattr(mg.ones(2), name)
+    assert not hasattr(mg.nn, "strides")
 
 
 @pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils, mg.fft])

@@ -281,3 +281,31 @@ def test_a_seed_that_is_none_is_shown_and_leaves_the_generator(seed, kind):
     said = message(lambda: mg.manual_seed(seed), kind)
     assert said == f"manual_seed: seed is an integer, 0 or more; got {seed!r}"
     assert mg.backends.random.generator() is before
+
+
+@pytest.mark.parametrize("call", [lambda: X.view(mg.int32), lambda: X.view(dtype="int32")])
+def test_a_view_of_another_dtype_is_told_from_a_cast(call):
+    assert "the same bits x.detach().numpy().view(dtype)" in message(call, TypeError)
+
+
+@pytest.mark.parametrize("make", [mg.zeros, mg.ones, mg.rand, mg.empty])
+def test_a_shape_within_a_shape_is_named(make):
+    assert "a shape is made of integers" in message(lambda: make((2, 2), 2), TypeError)
+    assert "a shape is made of integers" in message(lambda: make([[2, 2]]), TypeError)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: X.softmax(0, 1), "softmax: too many positional arguments; its arguments are axis"),
+        (
+            lambda: X.roll(),
+            "roll: missing a required argument: 'shift'; its arguments are shift, a",
+        ),
+        (lambda: nn.functional.conv2d(X), "conv2d: missing a required argument: 'w'; its arg"),
+        (lambda: mg.einsum(), "einsum: missing a required argument: 'subscripts'; its arguments"),
+        (lambda: X.repeat(1, 1, 2), "of the whole array along each axis, is mg.tile(x, (1, 1, 2))"),
+    ],
+)
+def test_too_many_or_too_few_arguments_show_those_there_are(call, said):
+    assert said in message(call, TypeError)

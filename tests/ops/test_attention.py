@@ -335,3 +335,19 @@ def test_heads_that_do_not_divide_the_queries_are_refused():
     q, k = np.ones((2, 4, 5, 3)), np.ones((2, 3, 5, 3))
     with pytest.raises(ValueError, match=r"must divide those of q; got \(2, 3, 5, 3\)"):
         mg.scaled_dot_product_attention(q, k, k, enable_gqa=True)
+
+
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_scores_of_float16_beyond_65504_are_finite_in_every_form(need_weights):
+    q = mg.tensor([[[300.0, 300.0], [1.0, -1.0]]], dtype="float16", requires_grad=True)
+    for block_size in (None, 1):
+        y = attention(q, q, q, block_size=block_size)
+        assert y.dtype == np.float16 and y[0, 0].tolist() == [300, 300]
+        y.sum().backward()
+    assert np.isfinite(q.grad.numpy()).all()
+    layer = mg.nn.MultiheadAttention(2, 1, bias=False, batch_first=True, dtype="float16")
+    for weight in layer.parameters():
+        weight.data[...] = np.tile(np.eye(2), (len(weight) // 2, 1))
+    y, weights = layer(q, q, q, need_weights=need_weights)
+    assert y.dtype == np.float16 and y[0, 0].tolist() == [300, 300]
+    assert weights is None or (weights.dtype == np.float16 and weights[0, 0].tolist() == [1, 0])

@@ -126,3 +126,11 @@ def test_the_ends_of_ediff1d_take_the_dtype_of_the_differences():
     assert mg.ediff1d(x, to_end=1, to_begin=[2, 0]).dtype == np.float32
     with pytest.raises(TypeError, match="to_end of float64 do not fit x of int64"):
         mg.ediff1d(mg.tensor([1, 2]), to_end=0.5)
+
+
+def test_a_cumulative_integral_of_16_bit_floats_is_added_up_in_float32():
+    y = mg.tensor([40000.0] * 4, dtype="float16", requires_grad=True)
+    areas = mg.cumulative_trapezoid(y, dx=0.1)
+    assert areas.dtype == np.float16 and areas.tolist() == [4000.0, 8000.0, 12000.0]
+    ones = mg.tensor(np.ones(3001), dtype="bfloat16")
+    assert mg.cumulative_trapezoid(ones)[-1].item() == 3008.0  # 3000 as rounded; 256 + 1 is 256

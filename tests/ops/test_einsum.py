@@ -114,3 +114,10 @@ def test_a_sum_of_whole_numbers_keeps_their_dtype_as_a_product_does():
         y, expected = mg.einsum(subscripts, *operands), np.einsum(subscripts, *operands)
         assert y.dtype == expected.dtype and np.array_equal(y, expected), subscripts
     assert float(mg.einsum("i->", mg.tensor(np.ones(3000), dtype="bfloat16"))) == 3008
+
+
+@pytest.mark.parametrize("subscripts", ["...ik...,ijk", "ij...k...,ijk->ij", "ijk,ijk->...ij..."])
+def test_two_ellipses_in_one_term_are_an_error_that_says_so(subscripts):
+    x = mg.ones((2, 3, 4))
+    with pytest.raises(ValueError, match="two ellipses in one term"):
+        mg.einsum(subscripts, x, x)

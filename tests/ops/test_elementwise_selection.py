@@ -144,6 +144,28 @@ def test_round_takes_decimals_by_position_and_by_name():
     assert np.round(x, 2).tolist() == np.round(x, decimals=2).tolist() == [1.23]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "decimals", "rounded"),
+    [
+        ("float16", 92.0625, 3, 92.0625),
+        ("float16", 12344.0, 3, 12344.0),
+        ("float16", 3.0, -5, 0.0),
+        ("bfloat16", 1.25, 60, 1.25),
+        ("float32", 2.0**100, 10, 2.0**100),
+        ("float64", 1e300, 10, 1e300),
+        ("float64", 3.5, -400, 0.0),
+        ("float64", INF, -400, INF),
+        ("complex64", complex(2.0**100, 1.25), 10, complex(2.0**100, 1.25)),
+    ],
+)
+def test_places_that_a_number_is_too_large_or_too_small_for_leave_it_finite(
+    dtype, value, decimals, rounded
+):
+    x = mg.tensor([value, -value], dtype=dtype)
+    y = mg.round(x, decimals=decimals)
+    assert y.dtype == x.dtype and y.tolist() == [rounded, -rounded]
+
+
 def test_numpys_where_of_a_condition_alone_gives_the_positions():
     x = leaf([[3.0, 0.0], [0.0, 4.0]])
     rows, columns = np.where(x > 1)

@@ -380,3 +380,11 @@ def test_an_empty_list_of_indices_takes_nothing():
     y = np.take(x, [], axis=1)
     y.sum().backward()
     assert y.shape == (1, 0) and x.grad.tolist() == [[0, 0]]
+
+
+@pytest.mark.parametrize("write", [mg.scatter, mg.scatter_add])
+@pytest.mark.parametrize("shape", [(2, 4), (3, 3), (4,)])
+def test_a_source_smaller_than_the_index_of_a_scatter_is_named(write, shape):
+    index = np.zeros((3, 4), int)
+    with pytest.raises(ValueError, match=rf"^{write.__name__}: src .* at least as long"):
+        write(mg.ones((3, 4)), 1, index, mg.ones(shape))

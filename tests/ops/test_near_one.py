@@ -1,5 +1,8 @@
 """log(1 + t) and eˣ − 1 by parts: as exact as promised, at both ends, and in the ops they serve."""
 
+import math
+
+import mpmath
 import numpy as np
 import pytest
 
@@ -54,3 +57,26 @@ def test_both_ways_give_the_same_function_to_a_few_units(name, by_parts, monkeyp
     x = np.linspace(-30, 30, 10_001)
     y = getattr(mg, name)(mg.tensor(x.astype(np.float32))).numpy()
     np.testing.assert_allclose(y, getattr(mg, name)(mg.tensor(x)).numpy(), rtol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-20, 1e-6, 0.3])
+def test_log1p_of_a_small_complex_number_has_all_digits_of_both_parts(size):
+    z = size * np.array([1 + 1j, -1 + 2j, 0.5 - 3j, -1e-4 - 1j])
+    with mpmath.workdps(40):
+        expected = np.array([complex(mpmath.log1p(mpmath.mpc(x))) for x in z])
+    y = mg.log1p(mg.tensor(z)).numpy()
+    np.testing.assert_allclose(y.real, expected.real, rtol=1e-14)
+    np.testing.assert_allclose(y.imag, expected.imag, rtol=1e-14)
+
+
+@pytest.mark.parametrize("z", [-2 + 0j, complex(-2, -0.0), complex(0, -0.0), 3 - 4j, math.inf + 1j])
+def test_log1p_of_other_complex_numbers_is_numpys(z):
+    y, expected = mg.log1p(mg.tensor(z)).item(), np.log1p(np.array(z))
+    assert y == expected
+    assert math.copysign(1, y.imag) == math.copysign(1, expected.imag)
+
+
+@pytest.mark.parametrize("x", [-40 + 1j, -20 + 2j])
+def test_the_tail_of_a_complex_softplus_has_its_digits(x):
+    assert mg.softplus(mg.tensor(x)).item() == pytest.approx(np.exp(x), rel=1e-8)
+    assert mg.logsigmoid(mg.tensor(-x)).item() == pytest.approx(-np.exp(x), rel=1e-8)

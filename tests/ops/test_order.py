@@ -114,3 +114,16 @@ def test_weights_that_a_quantile_has_no_meaning_for_are_refused(options, message
     for f in (np.quantile, np.nanquantile):
         with pytest.raises(ValueError, match=f"quantile: .*{message}"):
             f(mg.tensor(ROWS), 0.5, **options)
+
+
+@pytest.mark.parametrize("name", ["percentile", "nanpercentile"])
+@pytest.mark.parametrize("q", [150, [-1, 50], float("nan")])
+def test_a_percentage_that_is_none_is_answered_with_the_range_of_percentages(name, q):
+    with pytest.raises(ValueError, match=f"^{name}: q must lie between 0 and 100"):
+        getattr(mg, name)(mg.ones(3), q)
+
+
+def test_a_quantile_of_nothing_names_the_array_and_the_axis():
+    with pytest.raises(ValueError, match=r"quantile: x \(0, 3\) has no element for axis=0"):
+        mg.quantile(mg.zeros((0, 3)), 0.5, axis=0)
+    assert mg.quantile(mg.zeros((0, 3)), 0.5, axis=1).shape == (0,)

@@ -128,6 +128,18 @@ def test_pad_says_how_many_widths_it_takes():
         mg.pad(mg.ones(2, 2), ((1, 1), (1, 1), (1, 1)))
 
 
+@pytest.mark.parametrize(
+    "widths",
+    [
+        mg.tensor([[1, 2], [0, 3]]),
+        ((mg.tensor(1), 2), (0, np.array(3))),
+        {0: (mg.tensor(1), 2), 1: (0, 3)},
+    ],
+)
+def test_pad_takes_widths_that_are_tensors(widths):
+    assert mg.pad(mg.ones(2, 2), widths).shape == (5, 5)
+
+
 def test_pad_with_a_constant_gives_the_middle_of_the_gradient():
     x = leaf([1.0, 2.0])
     y = mg.pad(x, (1, 2), constant_values=9)

@@ -12,7 +12,7 @@ from ...core.registry import op
 from ..axes import array_like
 from .blocks import attention_blocks
 from .drops import attention_seeds
-from .words import dropped, probabilities
+from .words import plainly
 
 MOST_SCORES = 1 << 22  # of the plain form, which saves them: 16 MB in float32
 
@@ -65,8 +65,8 @@ def scaled_dot_product_attention(
         q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
     seeds = attention_seeds(q, k, v) if dropout_p else None
     if not in_blocks:
-        weights = probabilities(q, k, mask, is_causal, factor)
-        return op.matmul(dropped(weights, seeds, dropout_p), v)
+        how = {"is_causal": is_causal, "scale": factor, "p": dropout_p}
+        return plainly(q, k, v, mask, seeds, **how)[0]
     return attention_blocks(
         q, k, v, mask, seeds, is_causal=is_causal, scale=factor, block_size=block_size,
         dropout_p=dropout_p,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import accumulator
 from ...core.registry import op
 from ..axes import module_of, plus
 from .drops import attention_kept, kept_factor
@@ -26,6 +27,24 @@ def probabilities(q: Any, k: Any, mask: Any, is_causal: bool, scale: float) -> A
     if mask is not None:
         s = op.where(mask, s, -np.inf) if mask.dtype.kind == "b" else s + mask
     return op.softmax(s, axis=-1)
+
+
+def plainly(
+    q: Any, k: Any, v: Any, mask: Any, seeds: Any, *, is_causal: bool, scale: float, p: float
+) -> tuple:
+    """(y, M ∘ P) in the plain form, M the factors of dropout, which is none without seeds.
+
+    16-bit floats are taken to float32 for all of it, as in blocks, and P stays there: q kᵀ of
+    float16 numbers of some hundreds is infinite, and a row of such scores NaN.
+    """
+    dtype = q.dtype
+    same = dtype == k.dtype == v.dtype and (mask is None or mask.dtype in (dtype, bool))
+    wide = accumulator(dtype) if same else None
+    if wide is not None:
+        q, k, v = (op.astype(x, dtype=wide) for x in (q, k, v))
+    weights = dropped(probabilities(q, k, mask, is_causal, scale), seeds, p)
+    y = op.matmul(weights, v)
+    return y if wide is None else op.astype(y, dtype=dtype), weights
 
 
 def visible(xp: Any, queries: int, keys: int) -> Any:

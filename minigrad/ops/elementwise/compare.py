@@ -6,7 +6,7 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...core.primitive import composite, elementwise, primitive
-from ..axes import constant_array
+from ..axes import constant_array, widen
 from .support import zero
 
 __all__ = [
@@ -98,8 +98,31 @@ fix.vjp("x")(zero)
 
 @primitive(kind="elementwise", numpy=(np.round, np.around))
 def round(x, decimals=0):
-    """y = x rounded to `decimals` places, halves to even ;  the gradient is 0"""
-    return np.round(x, decimals)
+    """y = x rounded to `decimals` places, halves to even ;  the gradient is 0
+
+    16-bit floats are rounded in float32. A number that is too large for `decimals` more digits has
+    no such places and stays what it is; with decimals < 0, one far below 10^−decimals is 0.
+    """
+    kind = getattr(x, "dtype", np.dtype(type(x))).kind
+    if decimals == 0 or kind in "biu":
+        return np.round(x, decimals)
+    if kind != "c":
+        return _to_places(x, decimals)
+    y = np.empty_like(x)
+    y.real, y.imag = _to_places(x.real, decimals), _to_places(x.imag, decimals)
+    return y
+
+
+def _to_places(x, decimals):
+    """Real x rounded: NumPy's x · 10^decimals / 10^decimals is inf or NaN where one overflows."""
+    wide = widen(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        y = np.round(wide, decimals)
+    if decimals > 0:
+        y = np.where(np.isfinite(y), y, wide)
+    else:
+        y = np.where(np.isnan(y), np.where(np.isfinite(wide), np.copysign(0, wide), wide), y)
+    return y.astype(getattr(x, "dtype", y.dtype), copy=False)
 
 
 round.vjp("x")(zero)

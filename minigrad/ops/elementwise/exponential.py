@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
-from ...core.piecewise import BLOCK, piecewise
+from ...core.piecewise import BLOCK, LARGE, in_blocks, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
-from .near_one import log_of_1_plus
+from .near_one import complex_log_of_1_plus, log_of_1_plus
 from .support import with_fractions
 
 __all__ = [
@@ -30,9 +30,20 @@ log2 = elementwise(np.log2, dx=lambda g, x: g / (x * LN2), doc="y = log₂ x ;  
 log10 = elementwise(
     np.log10, dx=lambda g, x: g / (x * LN10), doc="y = log₁₀ x ;  dy/dx = 1/(x log 10)"
 )
+_log1p_in_blocks = in_blocks(np.log1p)
+
+
+def _log1p(x: Any) -> Any:
+    x = x if hasattr(x, "dtype") else np.asarray(x)
+    if x.dtype.kind == "c":
+        return complex_log_of_1_plus(x)
+    return np.log1p(x) if x.size < LARGE else _log1p_in_blocks(x)
+
+
 log1p = elementwise(
-    np.log1p, dx=lambda g, x: g / (1 + x), doc="y = log(1 + x) ;  dy/dx = 1/(1 + x)"
-)
+    _log1p, name="log1p", numpy=np.log1p,
+    dx=lambda g, x: g / (1 + x), doc="y = log(1 + x) ;  dy/dx = 1/(1 + x)",
+)  # fmt: skip
 
 
 def _share(a: Any, b: Any, y: Any) -> Any:

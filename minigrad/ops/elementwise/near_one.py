@@ -34,8 +34,22 @@ def _is_float32(x: Any) -> bool:
 
 
 def log_of_1_plus(t: Any) -> Any:
-    """log(1 + t) for t from 0 to 1."""
+    """log(1 + t) for t from 0 to 1, or complex t."""
+    if t.dtype.kind == "c":
+        return complex_log_of_1_plus(t)
     return log_by_parts(t) if LOG1P_BY_ELEMENT and _is_float32(t) else np.log1p(t)
+
+
+def complex_log_of_1_plus(z: Any) -> Any:
+    """log |1 + z| + i arg(1 + z); for small z = x + iy the first is log(1 + x (2 + x) + y²)/2.
+
+    NumPy adds the 1 to x first, which leaves the real part of a small z no digit.
+    """
+    near = np.maximum(np.abs(z.real), np.abs(z.imag)) < 0.5
+    x, y = np.where(near, z.real, 0), np.where(near, z.imag, 0)
+    log = np.log1p(z, out=np.empty_like(z))
+    log.real = np.where(near, np.log1p(x * (2 + x) + y * y) / 2, log.real)
+    return log
 
 
 def log_by_parts(t: np.ndarray) -> np.ndarray:

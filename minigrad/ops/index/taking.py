@@ -267,7 +267,7 @@ def scatter(x: Any, axis: int, index: Any, src: Any) -> Any:
     """
     x, index = array_like(x), array_like(index)
     corner = _corner(x, axis, index, "scatter")
-    y = op.put_along_axis(corner, index, _source(src, index, x), axis=axis)
+    y = op.put_along_axis(corner, index, _source(src, index, x, "scatter"), axis=axis)
     return y if y.shape == x.shape else op.setitem(x, y, index=_upto(y.shape))
 
 
@@ -279,7 +279,7 @@ def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Any:
     """
     x, index = array_like(x), array_like(index)
     shape = _corner(x, axis, index, "scatter_add").shape
-    src = op.broadcast_to(_source(src, index, x), shape=index.shape)
+    src = op.broadcast_to(_source(src, index, x, "scatter_add"), shape=index.shape)
     added = op.add_along_axis(src, index, axis=axis, shape=shape)
     if shape != x.shape:
         added = op.getitem_dx(added, index=_upto(shape), shape=x.shape)
@@ -303,10 +303,18 @@ def _corner(x: Any, axis: int, index: Any, name: str) -> Any:
     return x[_upto(shape)]
 
 
-def _source(src: Any, index: Any, x: Any) -> Any:
-    """The values to write, of the index's shape and x's dtype."""
+def _source(src: Any, index: Any, x: Any, name: str) -> Any:
+    """The values to write, of the index's shape (or of length 1 in some axis) and x's dtype."""
     src = array_beside(src, x)
     if src.ndim and src.shape != index.shape:
+        fits = src.ndim == index.ndim and all(
+            n == 1 or n >= m for n, m in zip(src.shape, index.shape, strict=True)
+        )
+        if not fits:
+            raise ValueError(
+                f"{name}: src {src.shape} must have as many axes as index {index.shape} and be at "
+                "least as long in each, or 1 long; or it is a number"
+            )
         src = src[_upto(index.shape)]
     return src.astype(x.dtype, copy=False)
 

@@ -117,6 +117,8 @@ def quantile(
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
     rows = rows_over(x, axis)
+    if rows.shape[-1] == 0:
+        raise ValueError(f"quantile: x {x.shape} has no element for axis={axis} to choose from")
     if weights is not None:
         y = weighted(rows, q, weights_over(x, weights, axis, method, "quantile"))
         y = (
@@ -154,8 +156,17 @@ def percentile(
     *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """quantile with q in percent, 0 to 100."""
-    q = q / 100 if isinstance(q, int | float | Tensor) else np.asarray(q) / 100
+    q = shares(q, "percentile")
     return quantile(x, q, axis=axis, keepdims=keepdims, method=method, weights=weights)
+
+
+def shares(q: Any, name: str) -> Any:
+    """q in percent as fractions; ValueError where it is none (NaN is none either)."""
+    q = q if isinstance(q, int | float | Tensor) else np.asarray(q)
+    percent = np.asarray(constant_array(q.detach() if isinstance(q, Tensor) else q, "q"))
+    if not ((percent >= 0) & (percent <= 100)).all():
+        raise ValueError(f"{name}: q must lie between 0 and 100, got {percent.tolist()!r}")
+    return q / 100
 
 
 def weights_over(x: Any, weights: Any, axis: Any, method: str, name: str) -> Any:

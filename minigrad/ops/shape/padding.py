@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, constant_like, widen
+from ..axes import array_like, constant_array, constant_like, widen
 from .borders import OPTION, bordered
 
 __all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
@@ -215,21 +215,30 @@ def _sides_padded(x: Any, widths: tuple, constant_values: Any) -> Any:
     return x
 
 
+def _numbers(widths: Any) -> Any:
+    """Widths with plain numbers in place of tensors, as a computed width is one."""
+    if isinstance(widths, dict):
+        return {axis: _numbers(pair) for axis, pair in widths.items()}
+    if isinstance(widths, list | tuple):
+        return [_numbers(width) for width in widths]
+    plain = constant_array(widths, "pad_width")
+    return plain.tolist() if hasattr(plain, "tolist") else plain
+
+
 def _pairs(widths: Any, ndim: int) -> tuple[tuple[int, int], ...]:
     """(before, after) for each axis, as np.pad reads its pad_width."""
-    if isinstance(widths, dict):
-        given = {axis % ndim: np.broadcast_to(pair, (2,)).tolist() for axis, pair in widths.items()}
-        pairs = [given.get(axis, [0, 0]) for axis in range(ndim)]
-    else:
-        # as objects: uint64 beside int64 would be float64
-        given = np.asarray(widths, object)
-        try:
-            pairs = np.broadcast_to(given, (ndim, 2)).tolist()
-        except ValueError:
-            raise ValueError(
-                f"pad: pad_width must be an int, (before, after), or a pair for each of the {ndim} "
-                f"axes of x; got {widths!r}"
-            ) from None
+    widths = _numbers(widths)
+    try:
+        if isinstance(widths, dict):
+            given = {i % ndim: np.broadcast_to(pair, (2,)).tolist() for i, pair in widths.items()}
+            pairs = [given.get(axis, [0, 0]) for axis in range(ndim)]
+        else:  # as objects: uint64 beside int64 would be float64
+            pairs = np.broadcast_to(np.asarray(widths, object), (ndim, 2)).tolist()
+    except ValueError:
+        raise ValueError(
+            f"pad: pad_width must be an int, (before, after), or a pair for each of the {ndim} "
+            f"axes of x; got {widths!r}"
+        ) from None
     if any(not isinstance(n, int | np.integer) for pair in pairs for n in pair):
         raise TypeError(f"pad: pad_width must hold integers, got {widths!r}")
     if any(n < 0 for pair in pairs for n in pair):
