@@ -23,13 +23,11 @@ from .ops import (
     expm1,
     gamma,
     log1p,
-    log_softmax,
     logit,
     logsigmoid,
     polygamma,
     sigmoid,
     sinc,
-    softmax,
     xlog1py,
     xlogy,
 )
@@ -141,6 +139,18 @@ __all__ = [
     "spherical_jn", "spherical_kn", "spherical_yn", "wrightomega", "xlog1py", "xlogy", "y0", "y1",
     "yn", "yv", "zeta",
 ]  # fmt: skip
+
+
+@teaching
+def softmax(x: Any, axis: Any = None) -> Any:
+    """y = e^x / Σ e^x over `axis`, None for all axes as in SciPy; mg.softmax takes the last one."""
+    return op.softmax(x, axis=axis)
+
+
+@teaching
+def log_softmax(x: Any, axis: Any = None) -> Any:
+    """y = x − log Σ e^x over `axis`, None for all axes as in SciPy."""
+    return op.log_softmax(x, axis=axis)
 
 
 @teaching

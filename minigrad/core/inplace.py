@@ -140,6 +140,9 @@ def _store(x: Any, index: Any, value: Any, what: str) -> Any:
             f"{what}: x, {describe(x)}, is a read-only view, as broadcast_to and diagonal give; "
             "begin with x = x.copy(), or write into the tensor that it shows, by y[index] = value"
         ) from None
+    except (IndexError, TypeError) as error:
+        called = f"{what}: x is {describe(x)}, value {describe(value)}"
+        raise type(error)(f"{called}: {error}") from None
     versions.note_write(x._data, f"`{what}`")
     return x
 

@@ -230,5 +230,10 @@ def _placed(out_dims: Any, returned: Any, ys: list, size: int) -> Any:
             )
         if axis is not None and not batched:  # the same for every example
             y = ops.broadcast_to(y, shape=(size, *y.shape))
+        if axis is not None and not -y.ndim <= axis < y.ndim:
+            raise TransformError(
+                f"vmap: out_dims puts the examples on axis {axis} of a result that has {y.ndim} "
+                "axes with it"
+            )
         placed.append(y if not axis else ops.moveaxis(y, source=0, destination=axis))
     return tree.rebuild(returned, placed)

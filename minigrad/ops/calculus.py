@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator
+from ..backends.dtypes import NUMBERS, accumulator, weak_scalars
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import (
@@ -59,8 +59,9 @@ def _edge(value: Any, x: Any, axis: int) -> Any:
     """What stands before or behind x: a number stands once in every line along the axis."""
     if value is None:
         return None
-    if isinstance(value, int | float | complex):
-        value = x.dtype.type(value)  # a number takes x's dtype
+    if type(value) in NUMBERS:  # takes x's dtype if it has a place there, as in x + value
+        beside = np.result_type(*weak_scalars([np.empty(0, x.dtype), value]))
+        value = np.asarray(value, dtype=beside)
     value = array_beside(value, x)
     if value.ndim == 0:
         shape = [1 if i == axis else n for i, n in enumerate(x.shape)]
@@ -197,7 +198,7 @@ def polyval(p, x):
 
     p (n,), x of any shape -> y of x's shape, by Horner's scheme.
     """
-    _check_coefficients(p.shape)
+    _check_coefficients(np.shape(p))
     y = np.zeros_like(x, dtype=np.result_type(p, x))
     for coefficient in p:
         y = y * x + coefficient
@@ -206,7 +207,7 @@ def polyval(p, x):
 
 @polyval.vjp("p")
 def polyval_dp(g, x, p_shape, xp):
-    x = with_fractions(x)
+    x = with_fractions(array_beside(x, g))
     powers = xp.arange(p_shape[0] - 1, -1, -1).astype(x.dtype)
     return op.matmul(g.reshape(-1), x.conj().reshape((-1, 1)) ** powers)
 
@@ -289,9 +290,10 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     a, v = array_like(a), array_like(v)
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"correlate: needs two vectors, got shapes {a.shape}, {v.shape}")
+    v = v.conj() if v.dtype.kind == "c" else v  # NumPy's conj of bool is int8
     if a.size >= v.size:
-        return convolve(a, op.flip(v.conj()), mode)
-    return op.flip(convolve(v.conj(), op.flip(a), mode))  # the longer one slides over the shorter
+        return convolve(a, op.flip(v), mode)
+    return op.flip(convolve(v, op.flip(a), mode))  # the longer one slides over the shorter
 
 
 # -- batch rules -----------------------------------------------------------------------------

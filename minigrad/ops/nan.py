@@ -12,7 +12,17 @@ from ..core.tensor import raw
 from .axes import array_like, constant_array, module_of, sortable
 from .batching import full
 from .elementwise.support import ordered
-from .reduce.order import fractional_rank, rows_over, shares, weighted, weights_over, with_axes
+from .reduce.order import (
+    BETWEEN,
+    fractional_rank,
+    quantile_dtype,
+    rows_over,
+    shares,
+    stacked,
+    weighted,
+    weights_over,
+    with_axes,
+)  # fmt: skip
 from .reduce.spread import degrees_lost, root_of_variance
 
 __all__ = [
@@ -100,8 +110,8 @@ def nanmean(
     if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
         raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
                         "they are added; take the mean first, then y.astype")  # fmt: skip
-    if wanted is None and not is_differentiable(x.dtype):
-        dtype = np.float64  # a sum of integers would wrap round
+    if not is_differentiable(x.dtype):  # and so without NaN
+        return chosen_table[np.mean](x, axis, dtype, keepdims, where)
     x, dtype, narrow = _widened(x, dtype)
     total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
     return _rounded(total / _counted(_kept(x, where), axis, keepdims, total.dtype), narrow)
@@ -243,23 +253,24 @@ def nanquantile(
 
 
 def _nanquantile(x: Any, q: Any, axis: Any, keepdims: bool, method: str, weights: Any) -> Any:
-    q = np.asarray(constant_array(q, "q"), dtype=np.float64)
+    q = constant_array(q, "q")
+    dtype = quantile_dtype(x, q, method)
+    q = np.asarray(q, dtype=np.float64)
     if not ((q >= 0) & (q <= 1)).all():
         raise ValueError(f"nanquantile: q must lie between 0 and 1, got {q.tolist()!r}")
     if weights is not None:
         w, rows = weights_over(x, weights, axis, method, "nanquantile"), rows_over(x, axis)
         y = weighted(rows, q, op.where(op.isnan(rows), 0, w))
         return with_axes(y, x.shape, axis, keepdims, q.shape)
-    rows, present = _rows_present(x, axis)
+    rows, present = _rows_present(op.astype(x, dtype=dtype, copy=False), axis)
     results = [_between(rows, present, share_below, method) for share_below in q.ravel()]
-    y = results[0] if q.ndim == 0 else op.stack(results)
+    y = results[0] if q.ndim == 0 else stacked(results, rows)
     return with_axes(y, x.shape, axis, keepdims, q.shape)
 
 
 def _rows_present(x: Any, axis: Any) -> tuple[Any, Any]:
     """The rows over the axes, and how many elements of each are not NaN."""
     rows = rows_over(x, axis)
-    rows = rows.astype(float) if rows.dtype == bool else rows  # there is no False − True
     if rows.shape[-1] == 0:
         rows = op.sum(rows, axis=-1, keepdims=True) + np.nan  # no element: as if all were NaN
     return rows, op.count_nonzero(op.logical_not(op.isnan(rows)), axis=-1)
@@ -270,9 +281,11 @@ def _between(rows: Any, present: Any, q: float, method: str) -> Any:
     last = op.maximum(present - 1, 0)
     rank = fractional_rank(float(q), last + 1, method)
     low = op.astype(op.floor(rank), dtype=np.intp)
-    high = op.minimum(low + 1, last)
-    weight = op.astype(rank - low, dtype=_real(rows.dtype))
-    below, above = ranked(rows, low), ranked(rows, high)
+    below = ranked(rows, low)
+    if method not in BETWEEN:
+        return below
+    above = ranked(rows, op.minimum(low + 1, last))
+    weight = op.astype(rank - low, dtype=rows.dtype)
     # weight 0 selects: 0 times an infinite difference would be NaN
     return op.where(weight > 0, below + (above - below) * weight, below)
 

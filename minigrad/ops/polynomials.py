@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import is_differentiable
 from ..core.primitive import composite
 from ..core.registry import op
 from ..core.tensor import raw
@@ -75,8 +76,9 @@ def polyder(p: Any, m: int = 1) -> Any:
     if m < 0:
         raise ValueError(f"polyder: the order m must be 0 or more, got {m}; see mg.polyint")
     for _ in range(m):
-        powers = module_of(p).arange(p.size - 1, 0, -1).astype(p.dtype)
-        p = p[:-1] * powers
+        powers = module_of(p).arange(p.size - 1, 0, -1)
+        # an integer times a power may not fit into the dtype of the integer
+        p = p[:-1] * (powers.astype(p.dtype) if is_differentiable(p.dtype) else powers)
     return p
 
 

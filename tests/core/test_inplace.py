@@ -294,3 +294,17 @@ def test_a_write_into_a_read_only_view_says_what_to_do(write):
     for view in (mg.diagonal(mg.ones((3, 3))), mg.broadcast_to(mg.ones(3), (2, 3))):
         with pytest.raises(ValueError, match=r"is a read-only view.*begin with x = x.copy\(\)"):
             write(view)
+
+
+@pytest.mark.parametrize(
+    ("index", "value", "error", "why"),
+    [
+        (3, 1.0, IndexError, "value 1.0: index 3 is out of bounds"),
+        ("a", 1.0, IndexError, "value 1.0: only integers, slices"),
+        (0, 1j, TypeError, "value 1j: float.. argument must be"),
+    ],
+)
+def test_a_write_that_cannot_be_names_what_it_was(index, value, error, why):
+    x = mg.zeros(3)
+    with pytest.raises(error, match=rf"x\[index\] = value: x is float64 \(3,\), {why}"):
+        x[index] = value

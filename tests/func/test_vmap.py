@@ -245,3 +245,15 @@ def test_axes_may_be_whole_numbers_of_numpys():
     x = mg.ones((2, 3))
     y = vmap(lambda x: 2 * x, in_dims=(np.int64(1),), out_dims=np.int64(1))(x)
     assert y.shape == (2, 3)
+
+
+@pytest.mark.parametrize(("shift", "axis"), [((1, -2), (0, 0)), (1, (0, -1)), ((1, 2), -1)])
+def test_an_axis_may_be_rolled_several_times(shift, axis):
+    x = np.arange(8.0).reshape(2, 4)
+    y = func.vmap(lambda row: mg.roll(row, shift, axis=axis))(mg.tensor(x))
+    assert np.array_equal(y.numpy(), [np.roll(row, shift, axis) for row in x])
+
+
+def test_an_axis_that_the_result_does_not_have_is_refused():
+    with pytest.raises(TransformError, match="out_dims puts the examples on axis 2 of a result"):
+        vmap(lambda row: row, out_dims=2)(mg.ones(3, 4))

@@ -138,3 +138,32 @@ def test_one_array_of_coordinates_is_not_for_two_axes():
     with pytest.raises(ValueError, match="one array of coordinates is of one axis"):
         mg.gradient(x, np.arange(5.0))
     assert mg.gradient(x, np.arange(5.0), axis=0).shape == (5, 5)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint32", "uint64", "float16"])
+def test_correlating_with_bool_keeps_the_other_dtype(dtype):
+    a, v = np.ones(3, dtype), np.ones(2, bool)
+    y, expected = np.correlate(mg.tensor(a), mg.tensor(v)), np.correlate(a, v)
+    assert y.dtype == expected.dtype and np.array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "float32"])
+@pytest.mark.parametrize("number", [1.5, 1, 2j])
+def test_a_number_beside_the_differences_is_not_cut_off(dtype, number):
+    x = np.array([1, 0]).astype(dtype)
+    y = mg.diff(mg.tensor(x), prepend=number)
+    assert y.dtype == (x + number).dtype and y.tolist() == [
+        1 - number,
+        -1 if dtype != "uint8" else 255,
+    ]
+
+
+def test_a_polynomial_at_a_number_has_a_gradient_in_its_coefficients():
+    p = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    for x in (2, 2.0, np.float64(2)):
+        assert mg.grad(mg.polyval(p, x), p).tolist() == [4, 2, 1]
+
+
+def test_coefficients_that_are_a_number_are_refused():
+    with pytest.raises(ValueError, match="must be a vector, got shape"):
+        mg.polyval(2.0, mg.ones(3))

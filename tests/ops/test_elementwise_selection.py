@@ -251,3 +251,9 @@ def test_a_choice_between_an_array_and_a_number_is_numpys_in_value_and_dtype(dty
             expected, got = np.where(condition, *pair), choose(condition, *pair)
             assert got.dtype == expected.dtype
             np.testing.assert_array_equal(got, expected)
+
+
+def test_a_number_is_clipped_to_bounds_that_are_arrays():
+    bounds = mg.tensor([0.0, 1.0, 2.0], requires_grad=True)
+    y = mg.clip(1.5, bounds, 3.0)
+    assert y.tolist() == [1.5, 1.5, 2] and mg.grad(y.sum(), bounds).tolist() == [0, 0, 1]

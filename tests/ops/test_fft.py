@@ -151,3 +151,9 @@ def test_one_number_for_the_axes_or_lengths_of_several_is_refused_by_name(option
     (name,) = options
     with pytest.raises(TypeError, match=f"fft: {name} must be a tuple"):
         mg.fft.fft2(mg.ones(2, 2), **options)
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn", "fft2"])
+def test_more_lengths_than_axes_are_refused(name):
+    with pytest.raises(np.exceptions.AxisError, match="out of bounds for array of dimension 1"):
+        getattr(mg.fft, name)(mg.ones(6), s=(4, 3))

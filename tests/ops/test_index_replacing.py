@@ -44,3 +44,8 @@ def test_numbers_among_the_choices_take_the_dtype_of_the_arrays_beside_them():
         assert y.dtype == np.choose([0], (first, narrow)).dtype and y.tolist() == [1]
     with pytest.raises(ValueError, match="at least one choice"):
         mg.choose(mg.tensor([0]), [])
+
+
+def test_no_places_are_deleted():
+    for nothing in ([], ()):
+        assert mg.delete(mg.arange(3), nothing).tolist() == [0, 1, 2]

@@ -371,3 +371,8 @@ def test_the_polynomial_of_a_real_matrix_is_real():
         found = np.poly(mg.tensor(a))
         assert found.dtype == np.float64
         np.testing.assert_allclose(found.numpy(), np.poly(np.array(a)), atol=1e-15)
+
+
+@pytest.mark.parametrize("p", [None, -2, 1, "fro"])
+def test_no_matrices_have_no_condition_numbers(p):
+    assert mg.linalg.cond(mg.zeros(0, 3, 3), p).shape == (0,)

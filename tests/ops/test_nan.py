@@ -176,3 +176,28 @@ def test_the_nanmean_of_large_whole_numbers_does_not_wrap_round():
         x = np.full(3, np.iinfo(dtype).max)
         assert float(mg.nanmean(mg.tensor(x))) == float(x[0])
         assert float(mg.nanvar(mg.tensor(x))) == 0
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
+@pytest.mark.parametrize("method", ["linear", "lower"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+@pytest.mark.parametrize("q", [0.3, np.float32(0.3), np.float64(0.3), np.array([0.3, 0.4])])
+def test_the_dtype_of_a_quantile_is_numpys(name, method, dtype, q):
+    x = np.arange(6).reshape(2, 3).astype(dtype)
+    expected = getattr(np, name)(x, q, axis=1, method=method)
+    y = getattr(mg, name)(mg.tensor(x), q, axis=1, method=method)
+    assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
+
+
+@pytest.mark.parametrize("name", ["quantile", "nanquantile", "percentile", "nanpercentile"])
+@pytest.mark.parametrize("options", [{}, {"method": "inverted_cdf", "weights": np.ones((2, 3))}])
+def test_quantiles_at_no_place_are_an_empty_array(name, options):
+    y = getattr(mg, name)(mg.ones(2, 3), np.zeros(0), axis=1, **options)
+    expected = getattr(np, name)(np.ones((2, 3)), np.zeros(0), axis=1, **options)
+    assert y.shape == expected.shape == (0, 2)
+
+
+def test_the_nanmean_of_integers_has_the_dtype_asked_for():
+    x = np.array([1, 2, 2], np.int8)
+    y = mg.nanmean(mg.tensor(x), dtype=np.int64)
+    assert y.dtype == np.nanmean(x, dtype=np.int64).dtype and y.item() == 1

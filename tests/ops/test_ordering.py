@@ -126,3 +126,9 @@ def test_bfloat16_has_nan_last_as_float32_has(function):
     y, wanted = function(x.astype(mg.bfloat16)), function(x)
     assert y.dtype == (mg.bfloat16 if wanted.dtype == np.float32 else wanted.dtype)
     np.testing.assert_array_equal(y.astype(wanted.dtype).numpy(), wanted.numpy())
+
+
+def test_a_number_has_a_place_in_sorted_values():
+    a = mg.tensor([1.0, 2.0, 3.0])
+    assert mg.searchsorted(a, 2).item() == mg.searchsorted([1, 2, 3], mg.tensor(2)).item() == 1
+    assert mg.searchsorted(a, [0, 4]).tolist() == [0, 3]

@@ -40,3 +40,9 @@ def test_as_many_coefficients_as_values_leave_no_variance_to_estimate():
 def test_polyfit_takes_its_arguments_in_numpys_order():
     p = mg.polyfit(mg.tensor(X), Y, 1, None, False, W)
     np.testing.assert_allclose(p.numpy(), np.polyfit(X, Y, 1, None, False, W))
+
+
+def test_the_derivative_of_small_integers_has_room_for_the_powers():
+    p = np.array([200, 100, 1], np.uint8)
+    y, expected = mg.polyder(mg.tensor(p)), np.polyder(p)
+    assert y.tolist() == expected.tolist() == [400, 100] and y.dtype == expected.dtype

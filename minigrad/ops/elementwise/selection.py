@@ -194,7 +194,8 @@ def clip(x, min=None, max=None):
     """
     y = np.clip(x, min, max)
     # NumPy has no bfloat16 loop for clip and answers in float32
-    return y.astype(x.dtype) if y.dtype.kind == "f" and x.dtype.kind == "V" else y
+    narrow = getattr(x, "dtype", y.dtype)  # x may be a number
+    return y.astype(narrow) if y.dtype.kind == "f" and narrow.kind == "V" else y
 
 
 @clip.vjp("x")

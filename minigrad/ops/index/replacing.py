@@ -75,7 +75,8 @@ def _places(obj: Any, n: int) -> np.ndarray:
 def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
     """x without the slices at the places obj (a number, a slice, numbers or a mask) along axis."""
     x, axis = _flat(x, axis)
-    obj = obj if isinstance(obj, slice | int) else on_host(constant_array(obj, "obj"))
+    if not isinstance(obj, slice | int | list | tuple):  # NumPy takes [] for no places: as it is
+        obj = on_host(constant_array(obj, "obj"))
     kept = np.delete(np.arange(x.shape[axis]), obj)
     return op.take(x, constant_like(kept, x), axis=axis)
 

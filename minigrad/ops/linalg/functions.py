@@ -91,7 +91,7 @@ def cond(x: Any, p: Any = None) -> Any:
     inf for a singular matrix with p None, 2 or −2; with other norms the inverse raises LinAlgError.
     """
     x = array_like(x)
-    if x.size == 0:
+    if 0 in x.shape[-2:]:
         raise np.linalg.LinAlgError("cond: it is not defined for empty matrices")
     if p in (None, 2, -2):
         s = op.svdvals(x)

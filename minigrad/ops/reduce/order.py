@@ -87,7 +87,7 @@ _OBSERVED = {  # rank n q − 1, then one of its neighbours, or both
     "averaged_inverted_cdf": lambda rank: 0.5 * (np.floor(rank) + 1 + np.ceil(rank)),
     "closest_observation": lambda rank: np.rint(rank + 1) - 1,  # of two as near, the even n q
 }
-_BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one of the elements
+BETWEEN = (*_CONTINUOUS, "midpoint", "averaged_inverted_cdf")  # not always one of the elements
 
 
 @composite(numpy=np.quantile)
@@ -112,7 +112,7 @@ def quantile(
         step = (q - q.detach()).reshape(-1)  # 0, with the derivative of q
         q = q.detach()
     q = constant_array(q, "q")
-    dtype = x.dtype if isinstance(q, int | float) else np.result_type(x.dtype, np.asarray(q).dtype)
+    dtype = quantile_dtype(x, q, method)
     q = np.asarray(q, dtype=np.float64)
     if not np.all((q >= 0) & (q <= 1)):
         raise ValueError(f"quantile: q must lie between 0 and 1, got {q.tolist()!r}")
@@ -130,8 +130,7 @@ def quantile(
     rank = fractional_rank(q.ravel(), rows.shape[-1], method)
     low = np.floor(rank).astype(int)
     y = op.order_statistics(rows, ranks=tuple(low.tolist()))
-    if method in _BETWEEN:
-        dtype = np.dtype(np.float64) if dtype.kind in "biu" else dtype
+    if method in BETWEEN:
         y = y if y.dtype == dtype else y.astype(dtype)
         if step is not None or (rank > low).any():
             weight = constant_like(rank - low, y)
@@ -140,6 +139,16 @@ def quantile(
             weight = op.astype(weight, dtype=dtype).reshape((-1, *(1,) * (rows.ndim - 1)))
             y = _towards_next(y, rows, low, weight)
     return with_axes(y, x.shape, axis, keepdims, q.shape)
+
+
+def quantile_dtype(x: Any, q: Any, method: str) -> np.dtype:
+    """x's where the result is an element of x; else floating, and q's too unless q is a number of
+    Python's."""
+    if method not in BETWEEN:
+        return x.dtype
+    is_weak = isinstance(q, int | float) and not isinstance(q, np.generic)
+    dtype = x.dtype if is_weak else np.result_type(x.dtype, np.asarray(q).dtype)
+    return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
 
 def _towards_next(y: Any, rows: Any, low: np.ndarray, weight: Any) -> Any:
@@ -207,7 +216,12 @@ def _reached(rows: Any, q: np.ndarray, weights: Any, order: Any) -> Any:
     ranks = [op.count_nonzero(share < part, axis=-1, keepdims=True) for part in q.ravel()]
     ranks = [op.minimum(rank, rows.shape[-1] - 1) for rank in ranks]
     places = [op.take_along_axis(order, rank, axis=-1) for rank in ranks]
-    return op.stack([op.take_along_axis(rows, place, axis=-1)[..., 0] for place in places])
+    return stacked([op.take_along_axis(rows, place, axis=-1)[..., 0] for place in places], rows)
+
+
+def stacked(results: list[Any], rows: Any) -> Any:
+    """The results for each q, one above the other; of no q an empty array of their dtype."""
+    return op.stack(results) if results else op.order_statistics(rows, ranks=())
 
 
 def fractional_rank(q: Any, n: Any, method: str) -> Any:

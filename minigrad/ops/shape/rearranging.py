@@ -8,7 +8,7 @@ import numpy as np
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ..axes import array_like, axis_of, constant_array, module_of
-from ..batching import behind, flat, reduction
+from ..batching import flat, reduction
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "roll", "tile"]
 
@@ -62,7 +62,8 @@ def roll_batch(op, xs, batched, params):
     (x,), shift, axis = xs, params["shift"], params["axis"]
     if axis is None:
         return op(flat(x), shift, axis=1).reshape(x.shape)
-    return op(x, shift, axis=behind(axis, x.ndim - 1))
+    axes = axis if np.iterable(axis) else (axis,)  # one may come several times, unlike elsewhere
+    return op(x, shift, axis=tuple([1 + axis_of(i, x.ndim - 1) for i in axes]))
 
 
 @composite(numpy=np.tile)

@@ -46,6 +46,19 @@ def _reference(function):
     return reference
 
 
+def _share_reference(function):
+    """A list of q has a dtype, float64, and so has an interpolated result."""
+
+    def reference(x, mask, **params):
+        dtype, q = x.dtype, params["q"]
+        if isinstance(q, list) and "weights" not in params:
+            dtype = np.result_type(dtype, np.asarray(q, np.float64))
+        y = function(np.where(mask, NAN, x.astype(np.float64)), **params)
+        return np.asarray(y).astype(dtype)
+
+    return reference
+
+
 def _double(dtype):
     return np.complex128 if dtype.kind == "c" else np.float64
 
@@ -71,9 +84,8 @@ def register(name, forms, make=distinct, **options):
         name,
         with_holes(forms, make),
         call=_call(name),
-        reference=_reference(getattr(np, name)),
         points=[_masked(point) for point in points],
-        **{"dtypes": REAL, **options},
+        **{"dtypes": REAL, "reference": _reference(getattr(np, name)), **options},
     )
 
 
@@ -172,6 +184,7 @@ _BEYOND = ErrorSample(
 register(
     "nanquantile",
     _shares(1),
+    reference=_share_reference(np.nanquantile),
     skips=_LERP,
     errors=[_BEYOND],
     points=[
@@ -179,7 +192,7 @@ register(
               {"q": 0.3, "axis": 1}),
     ],
 )  # fmt: skip
-register("nanpercentile", _shares(100), skips=_LERP)
+register("nanpercentile", _shares(100), reference=_share_reference(np.nanpercentile), skips=_LERP)
 
 
 def _ranked_samples(rng, dtype):
