@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, plain_array
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
 from ..core.errors import MinigradError, StateError, describe
@@ -294,8 +294,7 @@ def array_of(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.data
     if hasattr(value, "detach"):  # PyTorch's
-        value = value.detach().cpu()
-        value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
+        value = plain_array(value.detach().cpu())
     return value if hasattr(value, "dtype") else np.asarray(value)
 
 

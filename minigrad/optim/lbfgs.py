@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import plain_array
 from ..core.events import spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
@@ -190,6 +191,6 @@ def _copies(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value.data
     elif hasattr(value, "detach"):  # PyTorch's
-        value = value.detach().cpu().numpy()
+        value = plain_array(value.detach().cpu())
         value = value if value.shape else value.item()
     return value.copy() if hasattr(value, "shape") else value
