@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import bfloat16
+
 
 class DeviceError(RuntimeError):
     """A device is not there, or arrays of two devices meet in one op."""
@@ -62,6 +64,9 @@ def plain_array(x: Any) -> Any:
 def _from_elsewhere(x: Any) -> np.ndarray:
     """A tensor of another library, whose dtypes are not NumPy's, as an array of its values."""
     try:
+        if "bfloat16" in str(x.dtype) and hasattr(x, "float"):  # PyTorch's, which NumPy has not
+            wide = np.asarray(x.float())
+            return wide if bfloat16 is None else wide.astype(bfloat16)
         return np.asarray(x)
     except Exception as error:  # PyTorch: it requires a gradient, or lies on a GPU
         raise OperandError(

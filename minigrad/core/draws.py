@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import to_host
+from ..backends.dtypes import is_floating
 from .create import as_tensor, drawn, rand, randint, randn, tensor
 from .errors import TransformError, teaching
 from .registry import op
@@ -97,11 +98,17 @@ def multinomial(p: Any, num_samples: int, replacement: bool = False) -> Tensor:
     Drawn as the largest of log p + Gumbel noise (Gumbel-top-k; Kool et al., 2019).
     """
     p = as_tensor(p).detach()
-    if p.ndim not in (1, 2) or p.dtype.kind != "f":
+    if p.ndim not in (1, 2) or not is_floating(p.dtype):
         raise ValueError(f"multinomial: p must be weights (c,) or (n, c), got {p.dtype} {p.shape}")
+    p = op.astype(p, dtype=np.float64)  # log p of 16 bits would be a few per cent off in p
     weights = raw(p)
     if not to_host((weights >= 0).all() & (weights.sum(-1) > 0).all()):
         raise ValueError("multinomial: each row of p needs weights of 0 or more, not all 0")
+    if not to_host((weights < np.inf).all()):
+        raise ValueError(
+            "multinomial: a weight is infinite, so that the others would have no share; of scores "
+            "mg.softmax(scores) makes weights that do not overflow"
+        )
     if not replacement and num_samples > (fewest := int(to_host((weights > 0).sum(-1).min()))):
         raise ValueError(
             f"multinomial: {num_samples} samples without replacement, but a row of p has only "

@@ -172,12 +172,19 @@ def _no_operand(op: Any, args: tuple) -> str:
     return ""
 
 
-def _listed_axes(error: Exception, params: dict) -> str:
-    """A hint for axis=[1, 2], which NumPy refuses: the tuple to write."""
+_OF_TWO = {"max": "maximum", "min": "minimum", "amax": "maximum", "amin": "minimum"}
+
+
+def _no_axis(error: Exception, op: Any, params: dict) -> str:
+    """A hint for axis=[1, 2], which NumPy refuses, and for a second array where an axis stands."""
     axis = params.get("axis")
-    if not isinstance(error, TypeError) or not isinstance(axis, list):
+    if not isinstance(error, TypeError):
         return ""
-    return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
+    if isinstance(axis, list):
+        return f"; where an op takes several axes, they are a tuple: axis={tuple(axis)!r}"
+    if getattr(axis, "shape", ()) and op.name in _OF_TWO:
+        return f"; of two arrays, element by element, it is mg.{_OF_TWO[op.name]}(a, b)"
+    return ""
 
 
 def _unlike_lengths(error: Exception, args: tuple) -> str:
@@ -328,7 +335,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
         return error
     given = error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
-    hint = hint or _listed_axes(error, params) or _unlike_lengths(error, args)
+    hint = hint or _no_axis(error, op, params) or _unlike_lengths(error, args)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")

@@ -87,7 +87,7 @@ class _List(Module):
         return len(self._items())
 
     def __add__(self, entries: Iterable) -> Any:
-        return self[:].extend(entries)
+        return self._row_of(_numbered(self._items())).extend(entries)
 
     def __iadd__(self, entries: Iterable) -> Any:
         return self.extend(entries)
@@ -95,17 +95,23 @@ class _List(Module):
     def __getitem__(self, index: int | slice) -> Any:
         if not isinstance(index, slice):
             return self._entries()[index]
-        part = type(self).__new__(type(self))  # a subclass's __init__ may take other arguments
-        # not setattr: entries keep the names that they have in the model they are part of
-        vars(part).update(_numbered(self._items()[index]), training=self.training)
-        return part
+        return self._row_of(self._names_in_slice(self._items()[index]))
+
+    def _names_in_slice(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return _numbered(items)
+
+    def _row_of(self, entries: dict[str, Any]) -> Any:
+        """A row of the same kind; its entries keep their names in the model they are part of."""
+        row = type(self).__new__(type(self))  # a subclass's __init__ may take other arguments
+        vars(row).update(entries, training=self.training)  # not setattr, which would name them anew
+        return row
 
     def __setitem__(self, index: int | slice, entry: Any) -> None:
         items = self._items()
-        if isinstance(index, slice):
-            items[index] = [("", self._checked(one, i)) for i, one in enumerate(entry)]
-        else:
-            items[index] = (items[index][0], self._checked(entry, index))
+        if not isinstance(index, slice):
+            setattr(self, items[index][0], self._checked(entry, index))
+            return
+        items[index] = [("", self._checked(one, i)) for i, one in enumerate(entry)]
         self._refill(items)
 
     def __delitem__(self, index: int | slice) -> None:
@@ -122,7 +128,8 @@ def _numbered(items: list[tuple[str, Any]]) -> dict[str, Any]:
 class Sequential(_List):
     """Modules in a row: each takes the result of the one before. Indexed, sliced, iterated over.
 
-    Sequential(a, b, c), or Sequential({"conv": a, "act": b}) to name them.
+    Sequential(a, b, c), or Sequential({"conv": a, "act": b}) to name them. In a slice the modules
+    keep their names, numbers too, so that they take the states that they had.
     """
 
     def __init__(self, *modules: Any):
@@ -135,13 +142,16 @@ class Sequential(_List):
     def _items(self) -> list[tuple[str, Any]]:
         return self._held()
 
+    def _names_in_slice(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return dict(items)
+
     def forward(self, x: Any) -> Any:
         for module in self._entries():
             x = module(x)
         return x
 
     def __mul__(self, times: int) -> "Sequential":
-        return self[:].__imul__(times)
+        return self._row_of(_numbered(self._items())).__imul__(times)
 
     __rmul__ = __mul__
 

@@ -152,10 +152,12 @@ class Embedding(_Table):
 class EmbeddingBag(_Table):
     """The sum, mean or largest value of the rows in each bag ;  y (bags, embedding_dim)
 
-    indices (bags, n), or (total,) with offsets (bags,), where each bag starts. An empty bag gives
-    zeros. per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of
-    padding_idx are left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding;
-    PyTorch 2.13 divides by the counts of other rows here where indices are not sorted, on the CPU.
+    indices (bags, n), or (total,) with offsets (bags,), where each bag starts; with
+    include_last_offset offsets (bags + 1,), the last being where the last bag ends, in every mode
+    (PyTorch 2.13 lets it run to the end of the indices in some). An empty bag gives zeros.
+    per_sample_weights, of indices' shape, scale the rows with mode="sum". Rows of padding_idx are
+    left out. scale_grad_by_freq (not for mode="max") and sparse as in Embedding; PyTorch 2.13
+    divides by the counts of other rows here where indices are not sorted, on the CPU.
     """
 
     def __init__(
@@ -230,6 +232,11 @@ class EmbeddingBag(_Table):
         starts = create.as_tensor(offsets).data
         if starts.dtype.kind not in "iu":
             raise TypeError(f"EmbeddingBag: offsets are integers, got {describe(starts)}")
+        if self.include_last_offset and not starts.size:
+            raise ValueError(
+                "EmbeddingBag: with include_last_offset the offsets are (bags + 1,), one at least; "
+                "got none"
+            )
         ends = [*starts[1:], indices.size]
         if self.include_last_offset:
             starts, ends = starts[:-1], starts[1:]

@@ -229,7 +229,7 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(_Scaled):
-    """x/√(mean x² + eps) · weight over the last axes; eps=None: the ε of x's dtype"""
+    """x/√(mean x² + eps) · weight over the last axes; eps=None: 2.2e-16 for float64, else 1.2e-7"""
 
     def __init__(
         self,

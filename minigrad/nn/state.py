@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, plain_array
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core import create
 from ..core.errors import MinigradError, StateError, describe
@@ -150,14 +150,18 @@ def start(path: str) -> str:
 def _state_of(modules: Mapping[str, Any]) -> dict[str, Any]:
     """Every parameter and persistent buffer under each of its paths, as it lives.
 
-    A module stands at the path of its extra state.
+    Those of one module in PyTorch's order: parameters, buffers, and the module itself at the path
+    of its extra state.
     """
     state: dict[str, Any] = {}
     for path, module in modules.items():
-        for name, value in vars(module).items():
-            kept = name in module._buffers and name not in module._transient
-            if isinstance(value, Parameter) or (kept and value is not None):
+        own = vars(module)
+        for name, value in own.items():
+            if isinstance(value, Parameter):
                 state[join(path, name)] = value
+        for name in module._buffers:
+            if name not in module._transient and own.get(name) is not None:
+                state[join(path, name)] = own[name]
         if module._has_extra_state():
             state[join(path, "_extra_state")] = module
     return state
@@ -290,8 +294,7 @@ def array_of(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.data
     if hasattr(value, "detach"):  # PyTorch's
-        value = value.detach().cpu()
-        value = (value.float() if "bfloat16" in str(value.dtype) else value).numpy()
+        value = plain_array(value.detach().cpu())
     return value if hasattr(value, "dtype") else np.asarray(value)
 
 

@@ -1,6 +1,7 @@
 """What optimizers are given: parameters with or without names, options, and what is refused."""
 
 import inspect
+import math
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -52,6 +53,14 @@ def at_least_zero(owner: str, **options: float) -> None:
             raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
         if not value >= 0:
             raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
+
+
+def number_of(option: Any) -> Any:
+    """A tensor or array of one number, also PyTorch's, as that number; in a tuple each of them."""
+    if isinstance(option, tuple):
+        return tuple([number_of(part) for part in option])
+    is_one = hasattr(option, "item") and math.prod(getattr(option, "shape", (0,))) == 1
+    return option.item() if is_one else option
 
 
 def fractions(owner: str, betas: tuple) -> tuple:

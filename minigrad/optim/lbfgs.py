@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import plain_array
 from ..core.events import spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
@@ -21,7 +22,8 @@ class LBFGS(Optimizer):
 
     A step needs a closure that clears the gradients, computes the loss and calls backward; it is
     called several times. line_search_fn="strong_wolfe" chooses t; else t is lr (at first
-    min(1, 1/‖g‖₁)·lr). The order of operations is PyTorch's. Nocedal and Wright, Numerical
+    min(1, 1/‖g‖₁)·lr). A step ends after max_iter iterations or about max_eval calls, by default a
+    quarter more than max_iter. The order of operations is PyTorch's. Nocedal and Wright, Numerical
     Optimization, 2006, algorithms 7.4 and 3.5.
     """
 
@@ -42,8 +44,9 @@ class LBFGS(Optimizer):
                 f"LBFGS: line_search_fn is None or 'strong_wolfe', got {line_search_fn!r}"
             )
         options = {
-            "lr": lr, "max_iter": max_iter, "max_eval": max_eval or max_iter * 5 // 4,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
+            "lr": lr, "max_iter": max_iter, "tolerance_grad": tolerance_grad,
+            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_change": tolerance_change,
             "history_size": history_size, "line_search_fn": line_search_fn,
         }  # fmt: skip
         super().__init__(params, options)
@@ -114,7 +117,8 @@ class LBFGS(Optimizer):
                 break
             x = self._read(gradients=False)
             if group["line_search_fn"]:
-                loss, g, t, evaluations = strong_wolfe(f, x, t, d, loss, g, slope)
+                left = group["max_eval"] - used
+                loss, g, t, evaluations = strong_wolfe(f, x, t, d, loss, g, slope, most=left)
                 self._write(x + t * d)
                 used += evaluations
             elif i + 1 < group["max_iter"]:
@@ -187,6 +191,6 @@ def _copies(value: Any) -> Any:
     if isinstance(value, Tensor):
         value = value.data
     elif hasattr(value, "detach"):  # PyTorch's
-        value = value.detach().cpu().numpy()
+        value = plain_array(value.detach().cpu())
         value = value if value.shape else value.item()
     return value.copy() if hasattr(value, "shape") else value

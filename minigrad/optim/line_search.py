@@ -65,9 +65,9 @@ def strong_wolfe(
 
         loss(t) ≤ loss(0) + c1·t·slope(0)   and   |slope(t)| ≤ c2·|slope(0)|
 
-    where these can be reached in `most` evaluations of f, else the best point met. First t grows
-    until a bracket holds such a point, then the bracket shrinks by cubic interpolation. Nocedal and
-    Wright, 2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
+    where these can be reached in `most` + 1 evaluations of f, else the best point met. First t
+    grows until a bracket holds such a point, then the bracket shrinks by cubic interpolation.
+    Nocedal and Wright, 2006, algorithms 3.5 and 3.6, with PyTorch's safeguards.
     """
     search = _Search(f, x, d, Point(0.0, loss, g, slope), c1, c2)
     bracket = _bracketed(search, t, most)
@@ -95,7 +95,7 @@ def _shrunk(search: _Search, bracket: list[Point], tolerance: float, most: int) 
     longest = float(np.abs(search.d).max())
     stuck = False
     low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
-    while search.used < most:
+    while search.used <= most:
         a, b = sorted((bracket[0].t, bracket[1].t))
         if (b - a) * longest < tolerance:
             break

@@ -119,7 +119,10 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """base · factor for t < total_iters, then base"""
+    """base · factor for t < total_iters, then base
+
+    With total_iters=0 that is base from the start; PyTorch 2.13 keeps to the factor there.
+    """
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module
+from ..backends.device import array_module, plain_array
 from ..core import create
 from ..core.errors import describe
 from ..core.events import capture_origin, spanned
@@ -15,7 +15,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..nn.parameter import UninitializedParameter, zero_grads
-from .arguments import takes_implementations, unzipped
+from .arguments import number_of, takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
@@ -111,9 +111,8 @@ class Optimizer(OptimizerHooks):
             taken.add(id(p))
         options = {**self.defaults, **group, "params": params}
         options |= {"param_names": names} if names else {}
-        for key in self.defaults:
-            if isinstance(options[key], Tensor):  # of one number, read here once
-                options[key] = options[key].item()
+        # tensors of one number are read here once
+        options |= {key: number_of(options[key]) for key in self.defaults}
         self.param_groups.append(options)
 
     @property
@@ -263,7 +262,10 @@ class Optimizer(OptimizerHooks):
                 f"{name}: groups of {given} parameters given, groups of {sizes} needed"
             )
         pairs = zip(self.param_groups, state_dict["param_groups"], strict=True)
-        merged = [{**group, **saved, "params": group["params"]} for group, saved in pairs]
+        merged = [
+            {**group, **{k: number_of(v) for k, v in saved.items()}, "params": group["params"]}
+            for group, saved in pairs
+        ]
         places = [(p, group) for group in merged for p in group["params"]]
         states: defaultdict[Tensor, State] = defaultdict(dict)
         for i, saved in state_dict["state"].items():
@@ -291,7 +293,7 @@ class Optimizer(OptimizerHooks):
                 return create.tensor(value, device=p.device)
             value = value.data
         elif hasattr(value, "detach"):  # PyTorch's
-            value = value.detach().cpu().numpy()
+            value = plain_array(value.detach().cpu())
         if not hasattr(value, "shape"):
             return value
         if not value.shape and key not in self.buffers(group):  # PyTorch's numbers are tensors

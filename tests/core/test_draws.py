@@ -30,6 +30,17 @@ def test_frequencies_are_the_probabilities():
     assert abs(mg.poisson(mg.full((20_000,), 3.0)).mean().item() - 3) < 0.1
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weights_of_few_digits_are_drawn_by_as_exactly_as_longer_ones(dtype, replacement):
+    p = mg.tensor(np.arange(1.0, 301.0) ** 2 % 61 + 1, dtype=dtype)
+    draws = []
+    for weights in (p, p.astype(np.float64)):
+        mg.manual_seed(0)
+        draws.append(mg.multinomial(weights, 300, replacement=replacement).tolist())
+    assert draws[0] == draws[1]
+
+
 def test_without_replacement_nothing_comes_twice_and_what_has_no_weight_never():
     rows = mg.multinomial(mg.stack([P, P]), 3)
     assert [sorted(row) for row in rows.tolist()] == [[0, 2, 3]] * 2
@@ -56,6 +67,7 @@ def test_inside_vmap_the_policy_decides():
     [
         (lambda: mg.multinomial(P, 4), "4 samples without replacement, but .* only 3 weights"),
         (lambda: mg.multinomial(-P, 1), "weights of 0 or more, not all 0"),
+        (lambda: mg.multinomial([1.0, np.inf, 1.0], 1), "a weight is infinite.* mg.softmax"),
         (lambda: mg.bernoulli([0.5, 1.5]), "probabilities between 0 and 1"),
         (lambda: mg.poisson([-1.0]), "negative numbers or NaN"),
     ],

@@ -101,6 +101,19 @@ def test_what_a_tensor_cannot_be_made_of_is_named(call, kind, step):
 
 
 @pytest.mark.parametrize(
+    ("call", "step"),
+    [
+        (lambda: mg.max(X, X), "of two arrays, element by element, it is mg.maximum(a, b)"),
+        (lambda: X.min(X), "of two arrays, element by element, it is mg.minimum(a, b)"),
+        (lambda: mg.linalg.norm(mg.ones(2, 2), "fro", [0, 1]), "a tuple: axis=(0, 1)"),
+        (lambda: mg.linalg.norm(mg.ones(2, 2), axis=[0, 1]), "a tuple: axis=(0, 1)"),
+    ],
+)
+def test_what_is_no_axis_is_told_what_to_write(call, step):
+    assert step in message(call, TypeError)
+
+
+@pytest.mark.parametrize(
     ("call", "kind", "step"),
     [
         (lambda: X.sum().backward(), ValueError, "computed under mg.no_grad(), from detached"),

@@ -161,3 +161,15 @@ def test_a_tensor_like_another_may_have_another_shape_and_device(name):
     like = getattr(mg, name)
     y = like(mg.tensor([1.0, 2.0]), *value, shape=(3, 1), device="cpu", requires_grad=True)
     assert y.shape == (3, 1) and y.requires_grad and y.device == "cpu"
+
+
+def test_torchs_bfloat16_numbers_stay_bfloat16():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([1.5, 2.0**-130, float("nan")], dtype=torch.bfloat16)
+    for y in (mg.tensor(x), mg.as_tensor(x)):
+        assert y.dtype == mg.bfloat16
+        np.testing.assert_array_equal(y.numpy().astype(float), x.double().numpy())
+    assert (mg.ones(3, dtype=mg.bfloat16) * x).dtype == mg.bfloat16
+    layer = mg.nn.Linear(1, 1)
+    layer.load_state_dict(torch.nn.Linear(1, 1).bfloat16().state_dict(), assign=True)
+    assert layer.weight.dtype == mg.bfloat16

@@ -52,6 +52,16 @@ def test_a_slice_of_a_subclass_needs_no_arguments():
     assert len(part) == 1 and part[0].out_features == 4
 
 
+def test_a_slice_takes_the_states_that_its_modules_had():
+    a, b, c = (nn.Linear(1, 1, bias=False) for _ in range(3))
+    part = nn.Sequential(a, b, c)[1:]
+    assert list(part.state_dict()) == ["1.weight", "2.weight"]  # PyTorch's
+    part[0] = a
+    assert [*part.append(b).named_children()] == [("1", a), ("2", c), ("3", b)]
+    assert [name for name, _ in (part + [nn.ReLU()]).named_children()] == ["0", "1", "2", "3"]
+    assert list(nn.ModuleList([a, b, c])[1:].state_dict()) == ["0.weight", "1.weight"]
+
+
 def test_sequential_refuses_what_is_no_module():
     with pytest.raises(TypeError, match="argument 1 is a function"):
         nn.Sequential(nn.ReLU(), lambda x: x)

@@ -96,6 +96,15 @@ def test_weighted_bags_equal_pytorchs():
     check(*made, indices, offsets, per_sample_weights=rng.random(4))
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("options", [{}, {"padding_idx": 0}])
+def test_the_last_bag_ends_at_the_last_offset_in_every_mode(mode, options):
+    table = mg.tensor([[0.0], [1.0], [2.0], [3.0]])
+    bags = nn.EmbeddingBag(4, 1, mode=mode, include_last_offset=True, _weight=table, **options)
+    assert bags(mg.tensor([1, 2, 3]), mg.tensor([0, 1, 2])).tolist() == [[1], [2]]
+    assert bags(mg.tensor([1, 2, 3]), mg.tensor([0, 1, 1])).tolist() == [[1], [0]]
+
+
 def test_weighted_bags_that_are_all_empty_are_zeros():
     bags = nn.EmbeddingBag(4, 3, mode="sum")
     y = bags(mg.zeros(0, dtype=int), mg.tensor([0, 0]), per_sample_weights=mg.zeros(0))
@@ -148,6 +157,12 @@ def test_a_given_table_is_frozen_unless_told_otherwise():
                 mg.tensor([1, 2]), mg.tensor([0, 3])
             ),
             r"end within the 2 indices, got \[0, 3\]",
+        ),
+        (
+            lambda: nn.EmbeddingBag(4, 3, include_last_offset=True)(
+                mg.tensor([1, 2]), mg.zeros(0, dtype=int)
+            ),
+            r"offsets are \(bags \+ 1,\), one at least",
         ),
         (
             lambda: nn.EmbeddingBag(4, 3, mode="sum")(

@@ -195,7 +195,7 @@ def test_a_buffer_may_be_deleted_registered_anew_or_become_a_parameter():
     module.register_buffer("b", mg.ones(1))
     module.c = nn.Parameter(mg.ones(1))
     assert [name for name, _ in module.named_buffers()] == ["b"]
-    assert list(module.state_dict()) == ["weight", "bias", "b", "c"]
+    assert list(module.state_dict()) == ["weight", "bias", "c", "b"]
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "forward", "training", 3])

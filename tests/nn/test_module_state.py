@@ -57,6 +57,19 @@ def test_names_and_order_of_extra_state_are_pytorchs():
     assert list(used().state_dict(prefix="p.")) == list(expected.state_dict(prefix="p."))
 
 
+def test_a_modules_parameters_are_saved_before_its_buffers():
+    model = nn.Module()
+    model.register_buffer("mask", mg.zeros(1))
+    model.register_buffer("passing", mg.zeros(1), persistent=False)
+    model.layer = nn.Linear(1, 1, bias=False)
+    model.scale = nn.Parameter(mg.ones(1))
+    assert list(model.state_dict()) == ["scale", "mask", "layer.weight"]
+    norm = nn.utils.weight_norm(nn.BatchNorm1d(2, track_running_stats=False))
+    norm.register_buffer("seen", mg.zeros(1))
+    norm.bias = nn.Parameter(mg.ones(2))
+    assert list(norm.state_dict())[-1] == "seen"
+
+
 def test_extra_state_goes_into_a_file_and_back(tmp_path):
     net, other = used(), used(0)
     for name in ("state.npz", "state.safetensors"):

@@ -232,3 +232,36 @@ def test_the_largest_singular_value_comes_to_one_in_training_and_stays_in_evalua
 def test_what_has_no_spectral_norm_is_refused(kind, how, said):
     with pytest.raises(kind, match=said):
         spectral_norm(nn.Linear(3, 3), **how)
+
+
+# -- the axis of a norm -------------------------------------------------------------------------
+
+OLDER = {"weight_norm": nn.utils.weight_norm, "spectral_norm": nn.utils.spectral_norm}
+
+
+@pytest.mark.parametrize("made", [MADE, OLDER], ids=["parametrized", "older"])
+@pytest.mark.parametrize("norm", list(MADE))
+@pytest.mark.parametrize("dim", [3, -4])
+def test_an_axis_that_the_weight_has_not_is_named(norm, made, dim):
+    layer = nn.Conv1d(3, 4, 2)
+    with pytest.raises(IndexError, match=rf"{norm}: dim={dim} is no axis of weight \(4, 3, 2\)"):
+        made[norm](layer, dim=dim)
+    assert sorted(layer.state_dict()) == ["bias", "weight"]
+
+
+@pytest.mark.parametrize("made", [weight_norm, nn.utils.weight_norm])
+def test_an_axis_below_zero_is_counted_from_the_end(made):
+    layer = made(nn.Conv1d(3, 4, 2), dim=-1)
+    assert next(p for p in layer.parameters() if p.ndim == 3 and p.size == 2).shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("made", [weight_norm, nn.utils.weight_norm])
+def test_the_norm_of_a_complex_weight_is_real(made):
+    layer = made(nn.Linear(3, 2, dtype=mg.complex128))
+    weight = layer.weight.detach().numpy()
+    lengths = np.linalg.norm(weight, axis=1, keepdims=True)
+    g = next(p for p in layer.parameters() if p.shape == (2, 1))
+    assert g.dtype == np.float64
+    np.testing.assert_allclose(g.detach(), lengths)
+    g.data[...] = 1
+    np.testing.assert_allclose(layer.weight.detach(), weight / lengths)

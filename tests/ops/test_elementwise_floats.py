@@ -1,4 +1,4 @@
-"""Mantissas and exponents: exact, differentiable in the mantissa; integer functions of NumPy."""
+"""Mantissas and exponents, powers of short floats in float64; integer functions of NumPy."""
 
 import numpy as np
 import pytest
@@ -41,3 +41,20 @@ def test_what_counts_bits_or_neighbours_has_no_gradient():
     assert not mg.spacing(x).requires_grad
     np.testing.assert_array_equal(np.bitwise_count(mg.tensor([7, 8])).numpy(), [3, 1])
     np.testing.assert_array_equal((mg.left_shift(mg.tensor([1]), 3)).numpy(), [8])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("order", [1, 2])
+def test_derivatives_of_float_power_overflow_where_float64_does(dtype, order):
+    high = 0.9 * float(np.finfo(dtype).max)  # its square and its cube are numbers of float64 alone
+    a, b = np.array([high], dtype), np.array([3], dtype)
+    x, n = mg.tensor(a, requires_grad=True), mg.tensor(b, requires_grad=True)
+    g = float(a[0]) ** -3.0
+    seen = mg.grad(mg.float_power(x, n) * g, [x, n], create_graph=order == 2)
+    expected = [3 / float(a[0]), np.log(float(a[0]))]
+    if order == 2:
+        seen = [mg.grad(seen[0] * float(a[0]), n)]
+        expected = [1 + 3 * np.log(float(a[0]))]
+    for got, wanted in zip(seen, expected, strict=True):
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got.numpy(), [wanted], rtol=2e-3)

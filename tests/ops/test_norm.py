@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends.dtypes import finfo
 from minigrad.func import jvp, vmap
 from minigrad.ops import blocks
 
@@ -257,3 +258,13 @@ def test_pytorch_gives_the_same_values_gradients_and_second_derivatives(name):
     ht = torch.autograd.grad((gt[0] * torch.tensor(u)).sum(), ts[:2])
     for a, b in zip([y, *gx, *hx], [z, *gt, *ht], strict=True):
         np.testing.assert_allclose(a.numpy(), b.detach().numpy(), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16, np.float32, np.float64], ids=str)
+def test_rms_norm_without_eps_takes_that_of_the_dtype_it_computes_in(dtype):
+    x = mg.tensor(np.full(4, 1e-3), dtype=dtype)  # its square is far below float16's ε
+    of = np.float64 if dtype is np.float64 else np.float32
+    value = float(x[0])
+    expected = value / np.sqrt(value**2 + np.finfo(of).eps)
+    y = mg.rms_norm(x, 4).numpy().astype(np.float64)
+    assert np.allclose(y, expected, rtol=2 * float(finfo(dtype).eps))

@@ -69,6 +69,23 @@ def test_a_run_that_pytorch_began_goes_on(search):
     np.testing.assert_allclose(run(ours, x, 5), run(theirs, z, 5), rtol=1e-6, atol=1e-14)
 
 
+@pytest.mark.parametrize("most", [0, 1, 2, 4, 7])
+def test_a_line_search_ends_with_the_evaluations_of_its_step(most):
+    x, calls = mg.tensor([-1.2, 1.0, 0.3, 2.0], requires_grad=True), []
+
+    def closure():
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = rosenbrock(x)
+        loss.backward()
+        return loss
+
+    options = {"max_iter": 50, "max_eval": most, "line_search_fn": "strong_wolfe"}
+    optimizer = optim.LBFGS([x], lr=1e-6, **options)  # a step so small must grow many times
+    optimizer.step(closure)
+    assert len(calls) <= max(most, 1) + 1
+
+
 def test_a_step_without_closure_says_what_one_is():
     with pytest.raises(ValueError, match="closure that clears the gradients"):
         optim.LBFGS([mg.tensor([1.0], requires_grad=True)]).step()

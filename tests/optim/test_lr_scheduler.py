@@ -280,3 +280,12 @@ def test_a_plateau_schedule_says_whether_it_cools_down():
         schedule.step(metric)
         seen.append(schedule.in_cooldown)
     assert seen == [False, True, False]
+
+
+def test_a_constant_of_no_steps_leaves_the_learning_rates():
+    opt = optimizer()
+    schedule = ours.ConstantLR(opt, factor=0.25, total_iters=0)
+    for _ in range(3):
+        assert [lr for lr, *_ in rates(opt)] == [0.5, 0.1]
+        opt.step()
+        schedule.step()

@@ -35,3 +35,17 @@ def test_a_rate_that_is_a_tensor_is_the_number_it_holds(kind):
             optimizer.step()
         after.append(p.tolist())
     assert after[0] == after[1] == after[2]
+
+
+def test_decay_rates_and_other_options_may_be_tensors_too():
+    after = []
+    for make in (float, mg.tensor, np.array):
+        p = mg.tensor(np.array([0.5, -1.0]), requires_grad=True)
+        options = {"betas": (make(0.8), make(0.9)), "eps": make(1e-4), "weight_decay": make(0.1)}
+        optimizer = optim.Adam([p], lr=0.1, **options)
+        for _ in range(2):
+            optimizer.zero_grad()
+            (p * p).sum().backward()
+            optimizer.step()
+        after.append(p.tolist())
+    assert after[0] == after[1] == after[2]

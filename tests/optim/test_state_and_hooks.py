@@ -85,6 +85,32 @@ def test_the_state_of_a_step_of_ones_own_is_saved_and_goes_on():
     assert stepped(optimizer, params, 2) == stepped(other, others, 2)
 
 
+@pytest.mark.parametrize("kind", ["Adam", "SGD", "LBFGS"])
+def test_a_state_of_pytorchs_in_bfloat16_with_a_rate_in_a_tensor_goes_on(kind):
+    torch = pytest.importorskip("torch")
+    theirs = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    options = {"SGD": {"momentum": 0.5}, "LBFGS": {"max_iter": 2}}.get(kind, {})
+    other = getattr(torch.optim, kind)([theirs], lr=torch.tensor(0.125), **options)
+    ours = mg.ones(3, dtype=mg.float32, requires_grad=True)
+    optimizer = getattr(optim, kind)([ours], **options)
+
+    def step(opt, p):
+        def closure():
+            opt.zero_grad()
+            loss = ((p - 3) ** 2).sum()
+            loss.backward()
+            return loss
+
+        opt.step(closure)
+
+    step(other, theirs)
+    optimizer.load_state_dict(other.state_dict())
+    assert type(optimizer.param_groups[0]["lr"]) is float
+    mg.no_grad()(ours.copy_)(theirs.detach().float().numpy())
+    step(other, theirs), step(optimizer, ours)
+    np.testing.assert_allclose(ours.detach(), theirs.detach().float().numpy(), rtol=2e-2)
+
+
 def test_a_copy_keeps_the_state_of_its_own_parameters():
     params = leaves()
     optimizer = OwnStep(params)

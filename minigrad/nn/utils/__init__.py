@@ -17,7 +17,7 @@ from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
 from . import parametrizations, parametrize, prune, rnn
-from .parametrizations import axis_of_outputs, norm_except
+from .parametrizations import axis_of_outputs, norm_except, weight_with_axis
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -148,9 +148,11 @@ class _WeightNorm(_Norm):
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """weight = g · v / ‖v‖, norms over all axes but dim; learned are weight_g and weight_v
 
-    Salimans and Kingma, 2016. Returns the module.
+    dim counts from the end below 0; None: one norm, of the whole weight (PyTorch 2.13 takes dim=-1
+    for None). Salimans and Kingma, 2016. Returns the module.
     """
     weight = module.get_parameter(name)
+    weight_with_axis("weight_norm", module, name, dim)
     setattr(module, f"{name}_g", Parameter(norm_except(weight.detach(), dim)))
     setattr(module, f"{name}_v", Parameter(weight.data.copy()))
     derive(module, name, _WeightNorm(name, dim))
@@ -211,6 +213,7 @@ def spectral_norm(
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
     dim = axis_of_outputs(module) if dim is None else dim
     weight = module.get_parameter(name)
+    weight_with_axis("spectral_norm", module, name, dim)
     rows = weight.shape[dim]
     setattr(module, f"{name}_orig", Parameter(weight.data))
     rule = _SpectralNorm(name, dim, n_power_iterations, eps)

@@ -174,15 +174,18 @@ class _WeightNorm(Module):
 def norm_except(v: Tensor, dim: int | None) -> Tensor:
     """The norm of v over all axes but dim, with axes of length 1; for None over all, a number."""
     axes = tuple(i for i in range(v.ndim) if dim is None or i != dim % v.ndim)
-    return op.sqrt(op.sum(v * v, axis=axes, keepdims=dim is not None))
+    squares = (v * v.conj()).real if v.dtype.kind == "c" else v * v
+    return op.sqrt(op.sum(squares, axis=axes, keepdims=dim is not None))
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     """weight = g · v / ‖v‖, norms over all axes but dim; learned are original0, g, and original1, v
 
-    Salimans and Kingma, 2016. It can be assigned, and takes the states of nn.utils.weight_norm
-    too. Returns the module.
+    dim counts from the end below 0; None: one norm, of the whole weight (PyTorch 2.13 takes dim=-1
+    for None). Salimans and Kingma, 2016. It can be assigned, and takes the states of
+    nn.utils.weight_norm too. Returns the module.
     """
+    weight_with_axis("weight_norm", module, name, dim)
     register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
     module.register_load_state_dict_pre_hook(partial(_renamed, name))
     return module
@@ -250,16 +253,22 @@ def spectral_norm(
     By power iteration, each time that the weight is read in training; a vector is divided by its
     norm. dim is 0, or 1 for transposed convolutions. Miyato et al., 2018. Returns the module.
     """
-    weight: Any = getattr(module, name, None)
-    if not isinstance(weight, Tensor):
-        raise ValueError(f"spectral_norm: {type(module).__name__} has no parameter {name!r}")
     if n_power_iterations < 1:
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
     dim = axis_of_outputs(module) if dim is None else dim
-    if not -weight.ndim <= dim < weight.ndim:
-        raise IndexError(f"spectral_norm: dim={dim} is no axis of {name} {weight.shape}")
+    weight = weight_with_axis("spectral_norm", module, name, dim)
     made = _SpectralNorm(weight, n_power_iterations, dim % weight.ndim, eps)
     return register_parametrization(module, name, made)
+
+
+def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:
+    """module.<name>; ValueError if it is no tensor, IndexError if it has no axis dim."""
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"{owner}: {type(module).__name__} has no parameter {name!r}")
+    if dim is not None and not -weight.ndim <= dim < weight.ndim:
+        raise IndexError(f"{owner}: dim={dim} is no axis of {name} {weight.shape}")
+    return weight
 
 
 def axis_of_outputs(module: Module) -> int:

@@ -134,11 +134,19 @@ pow = elementwise(
     requires a gradient, so a negative base with a whole exponent is exact.
     """,
 )
+
+
+def _doubled(x: Any) -> Any:
+    """An array in the dtype of float_power's result: powers of a float32 overflow, y does not."""
+    wide = np.result_type(x.dtype, np.float64) if hasattr(x, "dtype") else None
+    return x if wide is None or x.dtype == wide else x.astype(wide)
+
+
 float_power = elementwise(
     np.float_power,
-    da=_power_da,
-    db=_power_db,
-    doc="y = aᵇ in float64 or complex128 at least; derivatives as for pow",
+    da=lambda g, a, b: _power_da(g, _doubled(a), _doubled(b)),
+    db=lambda g, y, a: _power_db(g, y, _doubled(a)),
+    doc="y = aᵇ in float64 or complex128 at least; derivatives as for pow, in y's dtype",
 )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import finfo, is_floating
+from ...backends.dtypes import accumulator, finfo, is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
@@ -75,11 +75,12 @@ def layer_norm(
 def rms_norm(x: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """y = x/√(mean x² + eps) · weight over the last axes of x; eps: None for the dtype's ε
 
+    That of 16-bit floats is float32's 1.2e-7, in which they are computed, as in PyTorch.
     Zhang and Sennrich, Root mean square layer normalization, 2019.
     """
     x = _floating("rms_norm", x, eps)
     axis = _trailing("rms_norm", x, normalized_shape, ("weight", weight))
-    eps = float(finfo(x.dtype).eps) if eps is None else eps
+    eps = float(finfo(accumulator(x.dtype) or x.dtype).eps) if eps is None else eps
     return standardize(x, weight, None, axis=axis, eps=eps, centre=False)
 
 

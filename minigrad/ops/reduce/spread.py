@@ -189,6 +189,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     mg.linalg.matrix_norm.
     """
     x = array_like(x)
+    if isinstance(axis, list):
+        raise TypeError(f"norm: several axes are a tuple: axis={tuple(axis)!r}")
     if axis is None and ord is None:
         axes = None
     else:
