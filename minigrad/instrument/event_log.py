@@ -171,13 +171,12 @@ class event_log:
             hearing = _hearing_cost() if self._file is not None else 0.0
         finally:  # Ctrl-C meanwhile: the file is whole all the same
             self._finish(hearing)
+            events.unlisten(self)  # in vain, unless it was interrupted above
 
     def _finish(self, hearing: float) -> None:
         """Write the last line; hearing: nanoseconds that an event cost before it was written."""
-        events.unlisten(self)
         with self._lock:
             file, self._file = self._file, None
-            _open.discard(self)
             if file is None:
                 return
             lost = 0 if self._memory is None else self._memory.lost
@@ -196,6 +195,7 @@ class event_log:
                 file.write(json_text(end) + "\n")
                 file.finish()
                 self.place = file.place
+        _open.discard(self)
 
     def _close_device(self) -> None:
         if self._device is not None and self._device.is_open:
