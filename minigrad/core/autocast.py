@@ -126,13 +126,13 @@ class autocast(metaclass=modes.CalledFirst):
             self._inside.weights = outer._inside.weights if outer is not None else None
         if self._inside.weights is None:
             self._inside.weights = Cache("autocast weights", 4096, 1 << 30, _size)
-        modes.state.autocast = self if self.enabled else None
         modes.add_reason()
+        modes.state.autocast = self if self.enabled else None
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.add_reason(-1)
         modes.state.autocast = outer = self._inside.stack.pop()
+        modes.add_reason(-1)
         if self._inside.stack or self._inside.weights is None:
             return
         if outer is None:  # weights change between steps: nothing is kept from one to the next

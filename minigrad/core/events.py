@@ -50,9 +50,13 @@ def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = Fal
     stack   and so many of the frames that led there
     sync    wait for the device after each op, so that its time is the op's own (slow)
     """
-    with _lock:
-        _set((*listeners, listener), (*_asked, (origin or stack > 0, stack, sync)))
     modes.add_reason()
+    try:
+        with _lock:
+            _set((*listeners, listener), (*_asked, (origin or stack > 0, stack, sync)))
+    except BaseException:  # Ctrl-C: the block that listens is not entered, and so never left
+        unlisten(listener)
+        raise
 
 
 def unlisten(listener: Any) -> None:
@@ -213,6 +217,8 @@ class scope:
 
     def __exit__(self, *exc: object) -> None:
         outer, t0 = self._outer.stack.pop()
-        if listeners and t0 is not None:
-            tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
-        modes.state.scope = outer
+        try:
+            if listeners and t0 is not None:
+                tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
+        finally:  # a listener may fail, or be interrupted as it writes
+            modes.state.scope = outer

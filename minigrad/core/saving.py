@@ -38,13 +38,13 @@ class Saver:
     """
 
     def __enter__(self) -> "Saver":
-        modes.state.saving = (*modes.state.saving, self)
         modes.add_reason()
+        modes.state.saving = (*modes.state.saving, self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.add_reason(-1)
         modes.state.saving = modes.state.saving[:-1]
+        modes.add_reason(-1)
 
     def take(self, node: Any, y: Any, args: tuple) -> None:
         """Replace node.saved, if wanted; outer Savers are called later and see the replacement."""

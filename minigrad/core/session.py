@@ -120,12 +120,11 @@ class Session:
 
     def __enter__(self) -> "Session":
         self._refuse_closed()
-        self._outer.stack.append(modes.state.session)
-        modes.state.session = self
+        self._outer.enter(session=self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.state.session = self._outer.stack.pop()
+        self._outer.leave()
 
     # -- what it does for its members --------------------------------------------------------
 

@@ -42,14 +42,17 @@ class detect_anomaly(metaclass=modes.CalledFirst):
         self._outer = modes.Outer()
 
     def __enter__(self) -> "detect_anomaly":
-        self._outer.stack.append(modes.state.anomaly)
-        modes.state.anomaly = self
-        events.listen(_listener)
+        self._outer.enter(anomaly=self)
+        try:
+            events.listen(_listener)
+        except BaseException:  # Ctrl-C
+            self._outer.leave()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._outer.leave()
         events.unlisten(_listener)
-        modes.state.anomaly = self._outer.stack.pop()
 
     def __call__(self, fn: Callable) -> Callable:
         return modes.decorated(fn, lambda: type(self)(self.inf))

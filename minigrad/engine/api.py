@@ -185,8 +185,9 @@ def run_backward(
     if callable(wanted):
         wanted = wanted(order)
     leads = None if wanted is None else serial.leading_to(order, wanted)
-    mine = claims.claim(order, release, alone=engine != "parallel")
+    mine = claims.Claim(order, release, alone=engine != "parallel")
     try:
+        claims.register(mine)
         _refuse_released(order)
         if versions.last_write:
             versions.refuse_changed(order if leads is None else leads)
@@ -195,7 +196,8 @@ def run_backward(
             work.workers, work.min_work = workers, min_work
             _walk(work, walk)
     finally:
-        claims.give_up(mine)
+        mine.ended = True
+        claims.forget(mine)
 
 
 def _mode(order: list, seeds: dict, create_graph: bool) -> Any:

@@ -109,8 +109,8 @@ class _Frame:
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
         self.looked = 0  # the newest write when the arguments were last looked at
-        self.state = dict(modes.state.__dict__)
-        self.generators = np.random.get_state(), random.get_state()
+        self.state = modes.state.all()
+        self.generators = _generators()
         self.early_stop = _early_stop.get()
 
     def refuse_changed(self) -> None:
@@ -140,7 +140,7 @@ class _Frame:
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
         collector = _Collector(self, last)
-        with _as_at(self.state, self.generators), collector:
+        with _as_at(self.state, self.generators, collector):
             try:
                 self.fn(*self.args, **self.kwargs)
             except _Enough as enough:
@@ -220,29 +220,28 @@ class _Collector(Saver):
             raise _Enough(self)
 
 
-class _as_at:
-    """Sets the thread's modes and the generators to a former state, and back at the end."""
-
-    def __init__(self, state: dict, generators: tuple):
-        self.state = state
-        self.generators = generators
-
-    def __enter__(self) -> None:
-        self.previous = dict(modes.state.__dict__), (np.random.get_state(), random.get_state())
-        modes.add_reason()
-        saving = modes.state.saving
-        self._set(self.state, self.generators)
-        modes.state.saving, modes.state.tapes = saving, ()
-
-    def __exit__(self, *exc: object) -> None:
-        self._set(*self.previous)
+@contextmanager
+def _as_at(state: dict, generators: tuple, saver: Saver) -> Iterator[None]:
+    """Inside, the thread's modes and the generators are in a former state; nodes save by saver."""
+    before, generators_before = modes.state.all(), _generators()
+    modes.add_reason()
+    try:
+        _set_generators(generators)
+        modes.state.set({**state, "saving": (*before["saving"], saver), "tapes": ()})
+        yield
+    finally:
+        modes.state.set(before)
+        _set_generators(generators_before)
         modes.add_reason(-1)
 
-    def _set(self, state: dict, generators: tuple) -> None:
-        modes.state.__dict__.clear()
-        modes.state.__dict__.update(state)
-        np.random.set_state(generators[0])
-        random.set_state(generators[1])
+
+def _generators() -> tuple:
+    return np.random.get_state(), random.get_state()
+
+
+def _set_generators(states: tuple) -> None:
+    np.random.set_state(states[0])
+    random.set_state(states[1])
 
 
 def _as_it_is(x: Any) -> Any:

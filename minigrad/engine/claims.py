@@ -12,19 +12,24 @@ _lock = threading.Lock()
 
 
 class Claim:
-    """A running backward: its thread (None: several), its places, and whether it frees them."""
+    """A running backward: its thread (None: several), its places, and whether it frees them.
 
-    __slots__ = ("thread", "order", "releases")
+    alone   it runs in this thread only; then a backward inside its hooks does not conflict
+    ended   set before it is taken off the list: what Ctrl-C leaves there claims nothing
+    """
 
-    def __init__(self, order: list, releases: bool, alone: bool):
+    __slots__ = ("thread", "order", "releases", "ended")
+
+    def __init__(self, order: list, releases: bool, alone: bool = True):
         self.thread = threading.get_ident() if alone else None
         self.order = order
         self.releases = releases
+        self.ended = False
 
     def conflicts(self, other: "Claim") -> bool:
         """Whether another thread's backward goes through a node of this one, and one frees it."""
         same = self.thread is not None and self.thread == other.thread
-        if same or not (self.releases or other.releases):
+        if same or other.ended or not (self.releases or other.releases):
             return False
         return not self._nodes().isdisjoint(other._nodes())
 
@@ -32,13 +37,10 @@ class Claim:
         return {place for place in self.order if place.__class__ is not Leaf}
 
 
-def claim(order: list, releases: bool, alone: bool = True) -> Claim:
-    """Register a backward before it looks at its nodes. Of two that conflict, the second raises.
-
-    alone   it runs in this thread only; then a backward inside its hooks does not conflict
-    """
-    mine = Claim(order, releases, alone)
+def register(mine: Claim) -> None:
+    """Note a backward before it looks at its nodes. Of two that conflict, the second raises."""
     with _lock:
+        _running[:] = [other for other in _running if not other.ended]
         if _running and any(mine.conflicts(other) for other in _running):
             raise GraphInUseError(
                 "another thread is running backward on this graph, and the arrays that the nodes "
@@ -47,11 +49,10 @@ def claim(order: list, releases: bool, alone: bool = True) -> Claim:
                 "hook of a backward with engine='parallel' counts as another thread.)"
             )
         _running.append(mine)
-    return mine
 
 
-def give_up(mine: Claim) -> None:
-    """The backward has ended."""
+def forget(mine: Claim) -> None:
+    """Take a backward that has ended off the list."""
     with _lock:
         if mine in _running:  # in a forked child those of the parent are gone
             _running.remove(mine)

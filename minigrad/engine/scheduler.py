@@ -72,7 +72,7 @@ class Scheduler:
         self.idle = self.inside = 0
         self.lanes: list[Lane] = []
         self.caller = threading.get_ident()
-        self.modes = dict(modes.state.__dict__)
+        self.modes = modes.state.all()
         self.detail = detail_wanted()
         self._link()
         self.offered = [False] * len(work.order)
@@ -348,10 +348,9 @@ def _conformed(node: Node, contributions: Any) -> list:
 @contextmanager
 def _modes_of(state: dict) -> Iterator[None]:
     """In a helper thread: run in the calling thread's modes."""
-    before = dict(modes.state.__dict__)
-    modes.state.__dict__.update(state)
+    before = modes.state.all()
+    modes.state.set(state)
     try:
         yield
     finally:
-        modes.state.__dict__.clear()
-        modes.state.__dict__.update(before)
+        modes.state.set(before)

@@ -129,15 +129,15 @@ class Record(metaclass=modes.CalledFirst):
     def __enter__(self) -> Self:
         if self._recording:
             raise TapeError("this tape records already; a tape is entered once, by one thread")
+        modes.add_reason()
         self._recording = True
         self._last_write = versions.last_write
         modes.state.tapes = (*modes.state.tapes, self)
-        modes.add_reason()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.add_reason(-1)
         modes.state.tapes = tuple([tape for tape in modes.state.tapes if tape is not self])
+        modes.add_reason(-1)
         self._written = self.written
         self._recording = False
 

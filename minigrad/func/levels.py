@@ -111,30 +111,28 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
 
     Under no_grad this level records all the same, and those below do not: the result is a constant.
     """
-    constant_below = modes.state.constant_below
-    modes.state.level += 1
+    state = modes.state
+    outer, constant_below = state.level, state.constant_below
+    level, life = outer + 1, None
     modes.add_reason()
-    life = None
     try:
-        if not modes.state.recording:
-            modes.state.constant_below = modes.state.level
+        state.set({"level": level, "constant_below": constant_below if state.recording else level})
         with modes.enable_grad():
-            kind = at_level(base, modes.state.level, lasting)
+            kind = at_level(base, level, lasting)
             life = kind.life
             if life:
                 life[0] = True
             yield kind
     except BaseException:
-        _settle(base, modes.state.level, failed=True)
+        _settle(base, level, failed=True)
         raise
     else:
-        _settle(base, modes.state.level)
+        _settle(base, level)
     finally:
+        state.set({"level": outer, "constant_below": constant_below})
         if life:
             life[0] = False
         modes.add_reason(-1)
-        modes.state.level -= 1
-        modes.state.constant_below = constant_below
 
 
 def _settle(base: Any, level: int, failed: bool = False) -> None:

@@ -99,11 +99,21 @@ class event_log:
         if self._device is not None:
             self._device.open()  # without a GPU that is an error, before there is a file
         try:
-            self._file = GrowingFile(self.path)
-            self.place = self._file.place
-        except OSError:
+            self._begin()
+        except BaseException:  # Ctrl-C, too: what was there stays, and nothing goes on recording
+            events.unlisten(self)
+            self._listening = False
             self._close_device()
+            file, self._file = self._file, None
+            if file is not None:
+                file.discard()
             raise
+        return self
+
+    def _begin(self) -> None:
+        """Open the file, write its first line, and listen."""
+        self._file = GrowingFile(self.path)
+        self.place = self._file.place
         _open.add(self)
         self._base = perf_counter_ns()
         header = formats.header(formats.EVENTS) | {
@@ -121,7 +131,6 @@ class event_log:
         self._file.write(json_text(header) + "\n")
         self._step_began = self._base
         self._enter_phase()
-        return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -150,15 +159,24 @@ class event_log:
 
     def close(self) -> None:
         """Stop recording and give the file its name. A second call does nothing."""
-        events.unlisten(self)
-        self._listening = False
-        if self._memory is not None:
-            self._memory.close()
-        self._close_device()
+        hearing = 0.0
+        try:
+            events.unlisten(self)
+            self._listening = False
+            if self._memory is not None:
+                self._memory.close()
+            self._close_device()
+            with self._lock:
+                self._flush()
+            hearing = _hearing_cost() if self._file is not None else 0.0
+        finally:  # Ctrl-C meanwhile: the file is whole all the same
+            self._finish(hearing)
+            events.unlisten(self)  # in vain, unless it was interrupted above
+
+    def _finish(self, hearing: float) -> None:
+        """Write the last line; hearing: nanoseconds that an event cost before it was written."""
         with self._lock:
-            self._flush()
             file, self._file = self._file, None
-            _open.discard(self)
             if file is None:
                 return
             lost = 0 if self._memory is None else self._memory.lost
@@ -171,12 +189,13 @@ class event_log:
                 "steps": self.steps,
                 "wall_ns": perf_counter_ns() - self._base,
                 "writing_ns": self._spent,
-                "recording_ns": self._spent + round(_hearing_cost() * self._written),
+                "recording_ns": self._spent + round(hearing * self._written),
             }
             with self._guarded():
                 file.write(json_text(end) + "\n")
                 file.finish()
                 self.place = file.place
+        _open.discard(self)
 
     def _close_device(self) -> None:
         if self._device is not None and self._device.is_open:

@@ -120,12 +120,12 @@ class profile(metaclass=CalledFirst):
     def _enter_phase(self) -> None:
         """Count or not, as the schedule says of the step that begins now."""
         phase = "active" if self.schedule is None else self.schedule.phase(self.steps)
-        before, self._phase = self._phase, phase
-        if phase == "active" and before != "active":
+        if phase == "active" and self._phase != "active":
             self._since = perf_counter_ns()
             events.listen(self, origin=self.lines or self.memory is not None, sync=self.sync)
-        elif phase != "active" and before == "active":
+        elif phase != "active" and self._phase == "active":
             self._pause()
+        self._phase = phase
 
     def _pause(self) -> None:
         events.unlisten(self)

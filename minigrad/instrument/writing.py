@@ -94,6 +94,13 @@ class GrowingFile:
         finally:
             self.close()
 
+    def discard(self) -> None:
+        """Let go of the file and leave nothing of it."""
+        self.close()
+        if self._partial is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._partial)
+
     def leave(self) -> None:
         """In a forked child: let go of the file, which is the parent's."""
         if self._file.closed:

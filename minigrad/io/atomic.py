@@ -37,9 +37,11 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
         _to_disk(partial)
         os.chmod(partial, _mode(target))
         os.replace(partial, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(partial)
+        if isinstance(error, OSError) and error.filename in (None, partial):
+            error.filename = os.fspath(path)  # name the file that the user asked for
         raise
     with contextlib.suppress(OSError):  # not every file system lets a directory be synced
         _to_disk(target.parent)

@@ -80,7 +80,9 @@ def _texts(array: Any, path: str) -> dict[str, str]:
     if array is None:
         return {}
     try:
-        texts = json.loads(array.astype(np.uint8).tobytes())
+        if array.dtype != np.uint8:
+            raise ValueError(f"it is {array.dtype}, not bytes")
+        texts = json.loads(array.tobytes())
         if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError("a value is no text")
     except (ValueError, AttributeError, RecursionError) as error:

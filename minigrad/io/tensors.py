@@ -6,6 +6,7 @@ file. What it lets pass is checked here first: names that come twice, and the bo
 
 import json
 import os
+import re
 import struct
 from types import ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from ..core.errors import FormatError
 
 METADATA = "__metadata__"
 _WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's
+_LONGEST = 300  # of a message of the library's
 MAX_HEADER = 100_000_000  # bytes, the format's own limit
 
 
@@ -42,7 +44,8 @@ def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> No
     except safetensors.SafetensorError as error:
         if "dtype" in str(error):
             raise TypeError(f"save: {error}. Name the file .npz, or cast") from None
-        raise OSError(f"save: {error}") from None
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        raise OSError(int(number[1]) if number else None, f"save: {error}") from None
 
 
 def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -57,7 +60,8 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
             # copies: a file that is mapped, not read, could be cut short while it is in use
             arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is no safetensors file that can be read: {error}") from None
+        reason = str(error)[:_LONGEST]  # which repeats what it found
+        raise FormatError(f"{path} is no safetensors file that can be read: {reason}") from None
     return arrays, _texts(header, path)
 
 

@@ -1,7 +1,7 @@
 """minigrad-gradcheck: every check on every op, with a matrix at the end.
 
-Exit code 0: all passed. 1: something failed. 2: wrong usage. 130: interrupted; what was checked
-until then is told.
+Exit code 0: all passed. 1: something failed. 2: wrong usage, or a process was killed. 130:
+interrupted; what was checked until then is told.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -188,7 +188,7 @@ def _checked(
     try:
         with _unheard(signal.SIGINT):
             results = [pool.submit(check_one_op, task) for task in tasks]  # starts the processes
-        yield from (result.result() for result in results)
+        yield from map(_received, names, results)
     except BaseException:  # their checks can take minutes, and nobody will read the results
         for process in active_children():  # nor are these cancelled: in CPython 3.11 the pool's
             if process not in others:  # thread, which says that they are lost, fails at that
@@ -196,6 +196,17 @@ def _checked(
         raise
     finally:
         pool.shutdown(wait=True)
+
+
+def _received(name: str, result: Future) -> tuple[list[Outcome], Context]:
+    """What a process has found for one op."""
+    try:
+        return result.result()
+    except BrokenExecutor:
+        raise _UsageError(
+            f"a process has ended before the checks of {name} and of what follows it were done "
+            "(killed, for its memory perhaps); -j 1 makes the checks in this one"
+        ) from None
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from ..core.tensor import Tensor
 from .errors import Entry
 from .function import Function, as_array
 
+_NONE = ("", "__main__")  # modules from which nothing is imported
 _LARGE = 64  # arrays beyond this are named by how to get them, not printed
 
 
@@ -25,7 +26,8 @@ def literal(x: Any) -> str:
 
 def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
     """How to call gradcheck again on the same function at the same inputs."""
-    lines = ["import numpy as np", "from minigrad.testing import gradcheck", source_of(function.fn)]
+    lines = ["import minigrad as mg", "import numpy as np"]
+    lines += ["from minigrad.testing import gradcheck", source_of(function.fn)]
     names = []
     for i, x in enumerate(function.args):
         names.append(f"x{i}")
@@ -41,19 +43,33 @@ def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
 
 def source_of(fn: Any) -> str:
     """A line (or the lines) that define `fn`: an import, or the source of a local function."""
-    name = getattr(fn, "__qualname__", "")
-    module = getattr(fn, "__module__", "")
-    if name.isidentifier() and module not in ("", "__main__"):
-        return f"from {module} import {name} as fn"
-    try:
-        source = textwrap.dedent(inspect.getsource(fn))
-    except (OSError, TypeError):
-        source = ""
-    if source.startswith("def "):
-        return f"{source.rstrip()}\nfn = {fn.__name__}"
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, type):  # the apply of an mg.Function
+        whole = _import_of(owner) or _source(owner)
+        called = f"{owner.__name__}.{fn.__name__}"
+        return f"{whole}\nfn = {called}" if whole else f"fn = ...  # {called}, under test"
+    if imported := _import_of(fn):
+        return f"{imported} as fn"
+    if source := _source(fn):
+        return f"{source}\nfn = {fn.__name__}"
     code = getattr(fn, "__code__", None)
     place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
     return f"fn = ...  # the function under test{place}"
+
+
+def _import_of(thing: Any) -> str:
+    """The line that imports a function or class; nothing for what no module has by its name."""
+    name, module = getattr(thing, "__qualname__", ""), getattr(thing, "__module__", "")
+    return f"from {module} import {name}" if name.isidentifier() and module not in _NONE else ""
+
+
+def _source(thing: Any) -> str:
+    """The lines that define a function or class; nothing where they cannot stand alone."""
+    try:
+        source = textwrap.dedent(inspect.getsource(thing)).rstrip()
+    except (OSError, TypeError):
+        return ""
+    return source if source.startswith(("def ", "class ")) else ""
 
 
 def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: str) -> str:

@@ -40,7 +40,8 @@ def test_a_full_disk_is_one_clear_error_and_the_old_file_stays(tmp_path, suffix)
         """,
         path,
     )
-    assert done.stdout.startswith("OSError:") and done.returncode == 0, done.stderr
+    assert done.stdout.startswith("OSError: [Errno 27]") and done.returncode == 0, done.stderr
+    assert str(path) in done.stdout
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     assert mg.load(path)["x"].tolist() == [0, 1, 2]
 

@@ -185,6 +185,23 @@ def test_an_interrupt_ends_the_processes_at_once_and_in_silence(tmp_path):
     assert (process.returncode, error) == (130, "minigrad-gradcheck: interrupted\n")
 
 
+def test_a_process_that_was_killed_is_one_line_and_exit_code_2(tmp_path):
+    (tmp_path / "deadly.py").write_text(
+        "import multiprocessing, os, signal\n"
+        "if multiprocessing.parent_process():  # not in the first process\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-m", "minigrad.testing.cli", "--import", "deadly", "--ops", "exp"]
+    done = subprocess.run(
+        [*command, "-j", "2"], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "minigrad-gradcheck: a process has ended before the checks of exp"
+    )
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("option", ["-j", "--seed"])
 def test_a_negative_count_is_wrong_usage(option, capsys):
     assert cli.main(["--ops", "exp", option, "-3"]) == 2

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from minigrad_viz.checks import badge_of, check_words
+from minigrad_viz.checks import badge_of, check_table, check_words
 from minigrad_viz.graph import Check
 from minigrad_viz.reader import graph_from
 
@@ -133,3 +133,10 @@ def test_a_check_that_makes_no_sense_is_one_line(check, dumps, save, viz):
     document["nodes"][2]["check"] = check
     code, _, err = viz("check", save(document))
     assert code == 2 and err.count("\n") == 1 and "check" in err
+
+
+def test_the_table_is_as_wide_as_its_words():
+    document = recorded(lambda x: swish(1.1)(x) * mg.exp(x), np.linspace(-1, 1, 5))
+    lines = check_table(graph_from(document)).splitlines()[:-1]
+    assert max(map(len, lines)) <= 80
+    assert len({line.index("#") for line in lines}) == 1

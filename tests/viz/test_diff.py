@@ -103,7 +103,7 @@ def test_the_command_prints_a_table_and_exits_1_where_structures_differ(dumps, s
     a, b = save(dumps.convnet(), "a.json"), save(without_relu(dumps), "b.json")
     code, out, err = viz("diff", a, b)
     assert (code, err) == (1, "")
-    assert "24 nodes matched; 1 gone" in out and "gone      relu" in out
+    assert "24 nodes matched; 1 gone" in out and "gone  relu" in out
     assert viz("diff", a, a)[0] == 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from minigrad_viz.escape import shown
 from minigrad_viz.graph import Check, Graph, Node
-from minigrad_viz.wording import count_text, number_text, shape_text, site_text
+from minigrad_viz.wording import aligned, count_text, number_text, shape_text, site_text
 
 SIGNS = {"wrong": "✗", "unsure": "?", "right": "✓", "skipped": "–"}  # the most telling first
 
@@ -70,7 +70,7 @@ def check_table(graph: Graph, most: int = 40) -> str:
     ranks = {verdict: rank for rank, verdict in enumerate(SIGNS)}
     checked = [node for node in graph.nodes if node.check is not None]
     checked.sort(key=lambda node: (ranks[_check(node).verdict], -(_check(node).error or 0.0)))
-    lines = [_row(node) for node in checked[:most]]
+    lines = aligned([_row(node) for node in checked[:most]])
     if len(checked) > most:
         lines.append(f"… {count_text(len(checked) - most, 'more node')}")
     counts = ", ".join(f"{count:,} {verdict}" for verdict, count in check_counts(graph).items())
@@ -81,9 +81,8 @@ def _check(node: Node) -> Check:
     return node.check or Check("skipped")
 
 
-def _row(node: Node) -> str:
+def _row(node: Node) -> list[str]:
     check, shape = _check(node), shape_text(node.outputs[0].shape)
     name, place = shown(node.op or node.name, 20), site_text(node)
     where = "  ".join(filter(None, [shown(node.scope, 30, "tail"), place]))
-    sign = SIGNS[check.verdict]
-    return f"{sign} {name:<20} #{node.id:<7} {shape:<14} {check_words(check):<40} {where}".rstrip()
+    return [f"{SIGNS[check.verdict]} {name}", f"#{node.id}", shape, check_words(check), where]

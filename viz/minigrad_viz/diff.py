@@ -19,7 +19,7 @@ from typing import Any
 from minigrad_viz.escape import shown
 from minigrad_viz.graph import Edge, Graph, Node
 from minigrad_viz.structure import structural_hash
-from minigrad_viz.wording import count_text, nanoseconds_text, shape_text, site_text
+from minigrad_viz.wording import aligned, count_text, nanoseconds_text, shape_text, site_text
 
 SLOWER = 1.5  # times as long, and
 _NOISE = 20_000  # at least so many nanoseconds more than the band explains
@@ -180,7 +180,7 @@ def difference_text(found: Difference, most: int = 40) -> str:
         usual, slower = found.band.usual, found.band.slower
         lines.append(f"time {words}; usual ratio {usual:.2f}, slower from {slower:.2f}")
     table = rows(found)
-    lines += [_row(row) for row in table[:most]]
+    lines += aligned([_row(row) for row in table[:most]])
     if len(table) > most:
         lines.append(f"… {len(table) - most:,} more (--json tells all)")
     return "\n".join(lines) + "\n"
@@ -198,15 +198,14 @@ def summary(found: Difference) -> str:
     return ", ".join(words) or "other links or parameters"
 
 
-def _row(row: dict[str, Any]) -> str:
+def _row(row: dict[str, Any]) -> list[str]:
     note = ""
     if row["what"] == "changed":
         note = f"was {row['was']}"
     elif row["what"] == "slower":
         before, after = row["ns_before"], row["ns_after"]
         note = f"{nanoseconds_text(before)} -> {nanoseconds_text(after)}"
-    words = f"{row['what']:<9} {row['op']:<20} {row['shape']:<22} {row['scope']:<24} {row['site']}"
-    return f"{words}  {note}".rstrip()
+    return [*(row[key] for key in ("what", "op", "shape", "scope", "site")), note]
 
 
 # -- as one graph ----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os.path
+import unicodedata
 from collections.abc import Sequence
 
 from minigrad_viz.escape import shown
@@ -44,6 +45,22 @@ def site_text(node: Node) -> str:
 def count_text(count: int, thing: str) -> str:
     """1 -> '1 node'; 2000 -> '2,000 nodes'."""
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines whose cells stand below each other, each column as wide as it needs."""
+    widths = [max(map(_cells, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_filled, row, widths)).rstrip() for row in rows]
+
+
+def _filled(text: str, width: int) -> str:
+    return text + " " * (width - _cells(text))
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal: two for wide signs, none for marks above another."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) != 0 for char in text)
 
 
 def nanoseconds_text(duration: int) -> str:

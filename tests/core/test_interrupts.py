@@ -1,0 +1,144 @@
+"""Ctrl-C, at each place where Python may let it in, leaves no mode on and nothing recording."""
+
+import json
+import os
+import sys
+
+import pytest
+
+import minigrad as mg
+from minigrad.core import events, modes
+from minigrad.engine import claims
+
+# what an interrupt meets in a weak reference's callback, Python reports and drops
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+# until one of these has done its work, the mode of a block that is left is still on
+_LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
+
+
+def interrupted(at, run):
+    """Runs with KeyboardInterrupt at the `at`-th place; the function it came to, None: none left.
+
+    The interpreter looks for signals where a Python function begins and behind each call of C.
+    """
+    left, where = at, None
+
+    def profile(frame, event, _):
+        nonlocal left, where
+        if event in ("call", "c_return"):
+            left -= 1
+            if left == 0:
+                where = frame.f_code.co_name
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        run()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return where
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    """Each test begins, and leaves others, without what an interrupt has left on."""
+    before = modes.state.all()
+    yield
+    modes.state.set(before)
+    stop_listening()
+    modes.add_reason(-modes.active)
+
+
+def stop_listening():
+    for listener in events.listeners:
+        events.unlisten(listener)
+
+
+BLOCKS = {
+    "no_grad": lambda path: mg.no_grad(),
+    "inference_mode": lambda path: mg.inference_mode(),
+    "detect_anomaly": lambda path: mg.detect_anomaly(),
+    "autocast": lambda path: mg.autocast(mg.float16),
+    "Tape": lambda path: mg.Tape(),
+    "Session": lambda path: mg.Session(),
+    "scope": lambda path: mg.scope("here"),
+    "saved_tensors_hooks": lambda path: mg.saved_tensors_hooks(lambda x: x, lambda x: x),
+    "profile": lambda path: mg.profile(),
+    "event_log": lambda path: mg.event_log(path, memory=True),
+    "record_backward": lambda path: mg.record_backward(),
+}
+
+
+def each_interrupt_of(make, path):
+    """(whether the block was entered, the function that was interrupted) for each place."""
+    for at in range(1, 10_000):
+        block, entered = make(path), False
+
+        def run(block=block):
+            nonlocal entered
+            with block:
+                entered = True
+
+        where = interrupted(at, run)
+        if where is None:
+            return
+        yield entered, where
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_block_that_could_not_be_entered_leaves_nothing_on(name, tmp_path):
+    before, places = modes.state.all(), 0
+    for entered, where in each_interrupt_of(BLOCKS[name], tmp_path / "log.jsonl"):
+        if entered:
+            break
+        places += 1
+        assert modes.state.all() == before, where
+        assert events.listeners == (), where
+    assert places > 1
+
+
+@pytest.mark.parametrize("name", [name for name in BLOCKS if name != "event_log"])
+def test_a_block_that_is_left_goes_back_first(name, tmp_path):
+    before = modes.state.all()
+    for _, where in each_interrupt_of(BLOCKS[name], tmp_path / "log.jsonl"):
+        if where not in _LEAVING:
+            assert modes.state.all() == before, where
+        modes.state.set(before)
+        stop_listening()
+
+
+def test_an_event_log_that_could_not_be_opened_leaves_no_file(tmp_path):
+    path = tmp_path / "log.jsonl"
+    for entered, where in each_interrupt_of(BLOCKS["event_log"], path):
+        if entered:
+            break
+        for file in os.listdir(tmp_path):  # an empty one, which the next log takes over
+            assert (tmp_path / file).stat().st_size == 0, where
+
+
+@pytest.mark.parametrize("step", ["_flush", "_close_device"])
+def test_an_event_log_that_is_interrupted_as_it_ends_is_a_whole_file(step, tmp_path, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    path = tmp_path / "log.jsonl"
+    with pytest.raises(KeyboardInterrupt), mg.event_log(path) as log:
+        mg.ones(3) * 2
+        monkeypatch.setattr(type(log), step, interrupt)
+    assert os.listdir(tmp_path) == ["log.jsonl"]
+    assert json.loads(path.read_text().splitlines()[-1])["kind"] == "end"
+    assert events.listeners == ()
+
+
+def test_a_backward_that_was_interrupted_claims_its_graph_no_longer():
+    x = mg.ones(3, requires_grad=True)
+    y = (x * x).sum()
+    for at in range(1, 10_000):
+        where = interrupted(at, lambda: mg.grad(y, x, retain_graph=True, engine="parallel"))
+        if where is None:
+            break
+        assert all(claim.ended for claim in claims._running), where
+    assert at > 50
