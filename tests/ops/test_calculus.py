@@ -138,3 +138,23 @@ def test_one_array_of_coordinates_is_not_for_two_axes():
     with pytest.raises(ValueError, match="one array of coordinates is of one axis"):
         mg.gradient(x, np.arange(5.0))
     assert mg.gradient(x, np.arange(5.0), axis=0).shape == (5, 5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_cross_product_of_parallel_16_bit_vectors_is_0(dtype):
+    a = mg.tensor([300.0, 302.0, 304.0], dtype=dtype)
+    assert mg.cross(a, a).tolist() == [0, 0, 0]
+    assert mg.cross(a, -2 * a).tolist() == [0, 0, 0]
+
+
+def test_unwrapping_16_bit_angles_does_not_add_up_roundings():
+    angles = mg.tensor(np.arange(0, 60, 5.0), dtype="float16")
+    expected = np.unwrap(np.arange(0, 60, 5.0))
+    np.testing.assert_allclose(mg.unwrap(angles).numpy(), expected, atol=4e-3)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 60000.0), ("float32", 2.0)])
+def test_interpolation_passes_between_numbers_far_apart(dtype, size):
+    fp = mg.tensor([-size, size], dtype=dtype)
+    y = mg.interp(mg.tensor([0.25], dtype=dtype), mg.tensor([0.0, 1.0], dtype=dtype), fp)
+    assert y.dtype == dtype and y.tolist() == [-size / 2]

@@ -41,3 +41,15 @@ def test_what_counts_bits_or_neighbours_has_no_gradient():
     assert not mg.spacing(x).requires_grad
     np.testing.assert_array_equal(np.bitwise_count(mg.tensor([7, 8])).numpy(), [3, 1])
     np.testing.assert_array_equal((mg.left_shift(mg.tensor([1]), 3)).numpy(), [8])
+
+
+def test_lerp_of_float16_numbers_of_opposite_signs_is_finite():
+    a = mg.tensor([60000.0, -5.0], dtype="float16")
+    assert mg.lerp(a, -a, 0.25).tolist() == [30000.0, -2.5]
+    assert mg.lerp(a, -a, a[:1] * 0 + 0.25).dtype == np.float16
+
+
+def test_the_slope_of_arctan2_reaches_to_the_largest_float16():
+    a = mg.tensor([60000.0], dtype="float16", requires_grad=True)
+    mg.arctan2(a, a.detach()).sum().backward()
+    assert a.grad.item() == pytest.approx(1 / 120000, rel=5e-3)
