@@ -280,9 +280,10 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     a, v = array_like(a), array_like(v)
     if a.ndim != 1 or v.ndim != 1:
         raise ValueError(f"correlate: needs two vectors, got shapes {a.shape}, {v.shape}")
+    v = v.conj() if v.dtype.kind == "c" else v  # NumPy's conjugate of a bool is an int8
     if a.size >= v.size:
-        return convolve(a, op.flip(v.conj()), mode)
-    return op.flip(convolve(v.conj(), op.flip(a), mode))  # the longer one slides over the shorter
+        return convolve(a, op.flip(v), mode)
+    return op.flip(convolve(v, op.flip(a), mode))  # the longer one slides over the shorter
 
 
 # -- batch rules -----------------------------------------------------------------------------

@@ -158,3 +158,11 @@ def test_interpolation_passes_between_numbers_far_apart(dtype, size):
     fp = mg.tensor([-size, size], dtype=dtype)
     y = mg.interp(mg.tensor([0.25], dtype=dtype), mg.tensor([0.0, 1.0], dtype=dtype), fp)
     assert y.dtype == dtype and y.tolist() == [-size / 2]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint64", "float32"])
+def test_correlating_with_truths_keeps_the_dtype(dtype):
+    a, v = np.array([3, 0, 1, 2]).astype(dtype), np.array([True, False, True])
+    y = mg.correlate(a, v)
+    assert y.dtype == np.correlate(a, v).dtype
+    np.testing.assert_array_equal(y, np.correlate(a, v))
