@@ -181,7 +181,8 @@ class Methods(AxisMethods):
         return op.imag(self)
 
     def conj(self) -> Any:
-        return op.conj(self)
+        # an array's method leaves truths what they are; np.conjugate makes them int8
+        return self if self.dtype == bool else op.conj(self)  # type: ignore[attr-defined]
 
     conjugate = conj
 

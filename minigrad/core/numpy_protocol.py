@@ -64,9 +64,15 @@ _ACCUMULATE = {
     "add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin",
     "logaddexp": "logcumsumexp",
 }  # fmt: skip
-_INSTEAD = {
-    "at": "mg.index_add(x, axis, index, source) or mg.index_put(x, indices, values, "
+_AT = {  # what ufunc.at would do, by the ufunc's name
+    "add": "mg.index_add(x, axis, index, source) or mg.index_put(x, indices, values, "
     "accumulate=True), which give a changed copy",
+} | {
+    name: f"mg.index_reduce(x, axis, index, source, {reduce!r}), which gives a changed copy"
+    for name, reduce in {"multiply": "prod", "maximum": "amax", "minimum": "amin"}.items()
+}
+_INSTEAD = {
+    "at": "x[index] = {0}(x[index], values), where no index comes twice",
     "reduceat": "one reduction of each slice, or mg.index_add with the number of each segment",
 }
 
@@ -82,7 +88,10 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     if method == "accumulate":
         return _accumulate(ufunc, name, *inputs, **options)
     if method in _INSTEAD:
-        raise TypeError(f"np.{name} is not recorded; use {_INSTEAD[method]}")
+        instead = _INSTEAD[method].format(f"np.{ufunc.__name__}")
+        if method == "at":
+            instead = _AT.get(ufunc.__name__, instead)
+        raise TypeError(f"np.{name} is not recorded; use {instead}")
     entry = numpy_table.get(ufunc) or _from_scipy(ufunc)
     if entry is None:
         raise _unknown(name)

@@ -8,6 +8,7 @@ from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
+from ..ops.axes import in_wide
 from . import init
 from .conv import as_tuple
 from .linear import empty
@@ -310,8 +311,9 @@ class LocalResponseNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim < 3:
             raise ValueError(f"LocalResponseNorm: x must be (n, c, *space), got shape {x.shape}")
-        if not x.size:
-            return x + 0
+        return in_wide(self._normed, x) if x.size else x + 0
+
+    def _normed(self, x: Tensor) -> Tensor:
         n, c = x.shape[:2]
         squares = op.swapaxes(op.reshape(op.square(x), shape=(n, c, -1)), axis1=1, axis2=2)
         before = self.size // 2

@@ -192,3 +192,14 @@ def widen(x: Any) -> Any:
     """x in float32 if it is a 16-bit float, else x itself; a Python number has no width."""
     wide = None if type(x) in _NUMBERS else accumulator(x.dtype)
     return x if wide is None else x.astype(wide)
+
+
+def in_wide(function: Any, *arrays: Any) -> Any:
+    """function(*arrays), 16-bit floats taken to float32 for all of its steps and its result rounded
+    once: sums keep what each step would round off, and products may be beyond 65504 on the way.
+    """
+    dtype = np.result_type(*arrays)
+    wide = accumulator(dtype)
+    if wide is None:
+        return function(*arrays)
+    return function(*[x.astype(wide) if hasattr(x, "dtype") else x for x in arrays]).astype(dtype)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import NUMBERS, accumulator, weak_scalars
+from ..backends.dtypes import NUMBERS, weak_scalars
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import (
@@ -15,6 +15,7 @@ from .axes import (
     axis_of,
     constant_array,
     constant_like,
+    in_wide,
     on_host,
     sum_to,
 )
@@ -176,7 +177,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 @primitive(numpy=np.unwrap)
 def unwrap(p, discont=None, axis=-1, period=2 * np.pi):
     """p with multiples of the period added where it jumps by more than half of one ;  gx = g"""
-    return np.unwrap(p, discont=discont, axis=axis, period=period)
+    return in_wide(lambda p: np.unwrap(p, discont=discont, axis=axis, period=period), p)
 
 
 @unwrap.vjp("p")
@@ -256,15 +257,6 @@ def slide_dv(g, x):
     return slide(x.conj(), g)
 
 
-def in_wide(function: Any, *arrays: Any) -> Any:
-    """function(*arrays), 16-bit floats added up in float32."""
-    dtype = np.result_type(*arrays)
-    wide = accumulator(dtype)
-    if wide is None:
-        return function(*arrays)
-    return function(*[x.astype(wide) if hasattr(x, "dtype") else x for x in arrays]).astype(dtype)
-
-
 @composite(numpy=np.convolve)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """y_n = Σ_k a_{n−k} v_k of two vectors; mode 'full', 'same' (the middle) or 'valid'."""
@@ -337,7 +329,7 @@ def polyval_batch(op_, xs, batched, params):
 @multilinear
 def cross_last(a, b):
     """y = a × b along the last axis, of 3 ;  ga = b̄ × g, gb = g × ā"""
-    return np.cross(a, b)
+    return in_wide(np.cross, a, b)
 
 
 @cross_last.vjp("a")

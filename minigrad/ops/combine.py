@@ -1,5 +1,6 @@
 """Sums of products, and other short compositions that PyTorch names."""
 
+from functools import partial
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
 from typing import Any
@@ -8,8 +9,7 @@ import numpy as np
 
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_beside, array_like, as_floating, axis_of, constant_like
-from .calculus import in_wide
+from .axes import array_beside, array_like, as_floating, axis_of, constant_like, in_wide
 
 __all__ = [
     "addbmm", "addcdiv", "addcmul", "addmm", "addmv", "addr", "aminmax", "baddbmm", "block_diag",
@@ -25,13 +25,22 @@ __all__ = [
 @composite
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a b"""
-    return x + value * array_like(a) * b
+    return in_wide(lambda x, a, b: x + value * a * b, x, array_like(a), b)
 
 
 @composite
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a / b"""
-    return x + value * (array_like(a) / b)
+    return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(a), b)
+
+
+def _with_product(times: Any, x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+    """beta x + alpha times(a, b), in float32 where that is 16-bit."""
+
+    def value(x: Any, a: Any, b: Any) -> Any:
+        return _scaled_sum(x, times(a, b), beta, alpha)
+
+    return in_wide(value, x, array_like(a), array_like(b))
 
 
 def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
@@ -45,32 +54,31 @@ def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
 @composite
 def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0"""
-    return _scaled_sum(x, op.matmul(array_like(a), array_like(b)), beta, alpha)
+    return _with_product(op.matmul, x, a, b, beta, alpha)
 
 
 @composite
 def addmv(x: Any, a: Any, v: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha A v for a matrix A (m, n) and a vector v (n,)"""
-    return _scaled_sum(x, op.matmul(array_like(a), array_like(v)), beta, alpha)
+    return _with_product(op.matmul, x, a, v, beta, alpha)
 
 
 @composite
 def addr(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha a bᵀ for vectors a (m,) and b (n,)"""
-    return _scaled_sum(x, op.outer(a, b), beta, alpha)
+    return _with_product(op.outer, x, a, b, beta, alpha)
 
 
 @composite
 def baddbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha A B for stacks of matrices A (k, m, n) and B (k, n, p)"""
-    return _scaled_sum(x, op.matmul(array_like(a), array_like(b)), beta, alpha)
+    return _with_product(op.matmul, x, a, b, beta, alpha)
 
 
 @composite
 def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
-    product = op.einsum("kmn,knp->mp", array_like(a), array_like(b))
-    return _scaled_sum(x, product, beta, alpha)
+    return _with_product(partial(op.einsum, "kmn,knp->mp"), x, a, b, beta, alpha)
 
 
 @composite

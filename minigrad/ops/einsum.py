@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import accumulator
 from ..backends.optional import optional
 from ..core.caches import cached
 from ..core.primitive import composite, multilinear
 from ..core.registry import op
-from .axes import array_like
+from .axes import array_like, in_wide
 from .matmul import product
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -89,6 +90,8 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
     if len({x.dtype for x in xs}) > 1:  # sums over one operand alone, too, are of the result's
         dtype = np.result_type(*[x.dtype for x in xs])
         xs = [x if x.dtype.kind not in "biu" else x.astype(dtype) for x in xs]
+    if len(xs) > 2 and accumulator(xs[0].dtype):  # products of two on the way to the last
+        return in_wide(lambda *xs: einsum(subscripts, *xs, optimize=optimize), *xs)
     terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))
     parts = [
         _single(x, term, y_labels, terms[:i] + terms[i + 1 :], size)

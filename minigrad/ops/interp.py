@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_beside, array_like
+from .axes import array_beside, array_like, widen
 from .elementwise.support import with_fractions
 
 __all__ = ["interp"]
@@ -26,6 +26,7 @@ def interp(
         raise TypeError(f"interp: x {x.dtype} and xp {xp.dtype} must be real; fp may be complex")
     # One width before anything is computed: a step of float16 is rounded, beside float64 too.
     fp = op.astype(fp, np.result_type(x.dtype, xp.dtype, fp.dtype), copy=False)
+    dtype, fp = fp.dtype, widen(fp)
     real = np.empty(0, fp.dtype).real.dtype
     x, xp = op.astype(x, real, copy=False), op.astype(xp, real, copy=False)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
@@ -49,6 +50,7 @@ def interp(
     back = f1 + (x - x1) / width * (f1 - f0)
     y = op.where(op.isnan(y), op.where((x == x0) | (f0 == f1), f0, back), y)
     y = op.where(x < xp[0], fp[0] if left is None else left, y)
-    return op.where(
+    y = op.where(
         x >= xp[last], op.where(x > xp[last], fp[last] if right is None else right, fp[last]), y
     )
+    return op.astype(y, dtype if y.dtype == fp.dtype else y.dtype, copy=False)

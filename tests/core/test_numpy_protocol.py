@@ -79,6 +79,8 @@ def test_logical_reductions_answer_with_constants(x):
     [
         (lambda t: np.add.at(t, [0], 1.0), r"np\.add\.at is not recorded; use mg\.index_add"),
         (lambda t: np.add.at(np.zeros(2), [0], t[0, 0]), r"np\.add\.at is not recorded"),
+        (lambda t: np.maximum.at(t, [0], 1.0), r"use mg\.index_reduce\(x, .* 'amax'\), which"),
+        (lambda t: np.divide.at(t, [0], 2.0), r"use x\[index\] = np\.divide\(x\[index\], values\)"),
         (lambda t: np.add.reduceat(t, [0, 1]), r"np\.add\.reduceat is not recorded"),
         (lambda t: np.remainder.reduce(t), r"np\.remainder\.reduce has no derivative rule"),
         (lambda t: np.add.reduce(t, where=[1, 0]), r"np\.add\.reduce: where= takes truths"),

@@ -129,3 +129,11 @@ def test_each_norm_says_whether_it_learns_under_pytorch_s_name(affine):
         assert layer.elementwise_affine is affine
     for layer in (nn.GroupNorm(2, 4, 1e-5, affine), nn.BatchNorm1d(4, affine=affine)):
         assert layer.affine is affine
+
+
+def test_local_response_norm_of_float16_squares_beyond_65504():
+    x = np.full((1, 3, 2), 300.0)
+    layer = nn.LocalResponseNorm(3, alpha=0.1)
+    y = layer(mg.tensor(x, dtype="float16"))
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.numpy(), layer(mg.tensor(x)).numpy(), rtol=1e-3)

@@ -134,3 +134,22 @@ def test_a_cumulative_integral_of_16_bit_floats_is_added_up_in_float32():
     assert areas.dtype == np.float16 and areas.tolist() == [4000.0, 8000.0, 12000.0]
     ones = mg.tensor(np.ones(3001), dtype="bfloat16")
     assert mg.cumulative_trapezoid(ones)[-1].item() == 3008.0  # 3000 as rounded; 256 + 1 is 256
+
+
+X16, A16 = mg.tensor([[-60000.0]], dtype="float16"), mg.tensor([[300.0]], dtype="float16")
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        (lambda: mg.addcmul(X16, A16, A16), 30000),
+        (lambda: mg.addcdiv(X16, X16, A16 / 3000, value=-1 / 100), -54000),
+        (lambda: mg.addmm(X16, A16, A16), 30000),
+        (lambda: mg.addmv(X16[0], A16, A16[0]), 30000),
+        (lambda: mg.addr(X16, A16[0], A16[0]), 30000),
+        (lambda: mg.baddbmm(X16[None], A16[None], A16[None]), 30000),
+        (lambda: mg.addbmm(X16, A16[None], A16[None]), 30000),
+    ],
+)
+def test_a_product_beyond_float16_may_be_part_of_a_sum_within_it(y, expected):
+    assert y().dtype == np.float16 and y().item() == pytest.approx(expected, rel=1e-3)

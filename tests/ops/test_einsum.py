@@ -121,3 +121,10 @@ def test_two_ellipses_in_one_term_are_an_error_that_says_so(subscripts):
     x = mg.ones((2, 3, 4))
     with pytest.raises(ValueError, match="two ellipses in one term"):
         mg.einsum(subscripts, x, x)
+
+
+def test_products_of_three_16_bit_operands_are_rounded_once():
+    a = mg.tensor([300.0, 200.0], dtype="float16")
+    y = mg.einsum("i,i,i->i", a, a, 1 / (a * 100))
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.numpy(), [3, 2], rtol=2e-3)

@@ -181,3 +181,10 @@ def test_a_negative_base_with_a_complex_exponent_has_the_gradient_of_exp(base):
     np.testing.assert_allclose(by_power.numpy(), by_exp.numpy(), rtol=1e-13)
     second = [mg.grad(np.real(g), z, np.ones(3)).numpy() for g in (by_power, by_exp)]
     np.testing.assert_allclose(*second, rtol=1e-13)
+
+
+def test_the_conjugate_of_truths_is_numpys_of_the_method_and_of_the_function():
+    truths = np.array([True, False])
+    x = mg.tensor(truths)
+    assert x.conj().dtype == truths.conj().dtype == bool
+    assert np.conjugate(x).dtype == np.conjugate(truths).dtype == np.int8

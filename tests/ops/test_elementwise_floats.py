@@ -58,3 +58,15 @@ def test_derivatives_of_float_power_overflow_where_float64_does(dtype, order):
     for got, wanted in zip(seen, expected, strict=True):
         assert got.dtype == dtype
         np.testing.assert_allclose(got.numpy(), [wanted], rtol=2e-3)
+
+
+def test_lerp_of_float16_numbers_of_opposite_signs_is_finite():
+    a = mg.tensor([60000.0, -5.0], dtype="float16")
+    assert mg.lerp(a, -a, 0.25).tolist() == [30000.0, -2.5]
+    assert mg.lerp(a, -a, a[:1] * 0 + 0.25).dtype == np.float16
+
+
+def test_the_slope_of_arctan2_reaches_to_the_largest_float16():
+    a = mg.tensor([60000.0], dtype="float16", requires_grad=True)
+    mg.arctan2(a, a.detach()).sum().backward()
+    assert a.grad.item() == pytest.approx(1 / 120000, rel=5e-3)

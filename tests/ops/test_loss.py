@@ -383,3 +383,10 @@ def test_losses_of_differences_weighted_by_element_are_pytorchs(reduction):
         agree(ours, theirs, x, target, reduction=reduction, weight=weight, **options)
         with pytest.raises(ValueError, match=r"weight must have x's shape \(3, 4\), got \(4,\)"):
             ours(x, target, reduction, weight=weight[0])
+
+
+def test_gaussian_nll_of_float16_divides_before_it_rounds():
+    x, var = mg.tensor([300.0], dtype="float16"), mg.tensor([9000.0], dtype="float16")
+    loss = mg.nn.functional.gaussian_nll_loss(x, x * 0, var)
+    assert loss.dtype == np.float16
+    assert loss.item() == pytest.approx(0.5 * (np.log(9000) + 10), rel=1e-3)

@@ -7,6 +7,7 @@ import numpy as np
 
 from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
+from ..axes import in_wide, widen
 from .selection import keep
 from .support import with_fractions, zero
 
@@ -238,7 +239,7 @@ hypot = elementwise(
 
 def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
     """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0)."""
-    h = np.hypot(a, b)
+    h = np.hypot(widen(a), widen(b))
     r = _or_one(h)
     return keep((u / r) / r, h != 0)
 
@@ -269,8 +270,12 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return a * b + c
 
 
+def _lerp(a: Any, b: Any, weight: Any) -> Any:
+    return in_wide(lambda a, b, weight: a + weight * (b - a), a, b, weight)
+
+
 lerp = elementwise(
-    lambda a, b, weight: a + weight * (b - a),
+    _lerp,
     name="lerp",
     da=lambda weight: 1 - with_fractions(weight),
     db=lambda weight: weight,

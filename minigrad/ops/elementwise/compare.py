@@ -109,7 +109,8 @@ def round(x, decimals=0):
     if kind != "c":
         return _to_places(x, decimals)
     y = np.empty_like(x)
-    y.real, y.imag = _to_places(x.real, decimals), _to_places(x.imag, decimals)
+    np.copyto(y.real, _to_places(x.real, decimals))
+    np.copyto(y.imag, _to_places(x.imag, decimals))
     return y
 
 

@@ -48,7 +48,7 @@ def complex_log_of_1_plus(z: Any) -> Any:
     near = np.maximum(np.abs(z.real), np.abs(z.imag)) < 0.5
     x, y = np.where(near, z.real, 0), np.where(near, z.imag, 0)
     log = np.log1p(z, out=np.empty_like(z))
-    log.real = np.where(near, np.log1p(x * (2 + x) + y * y) / 2, log.real)
+    np.copyto(log.real, np.log1p(x * (2 + x) + y * y) / 2, where=near)
     return log
 
 

@@ -12,7 +12,7 @@ from ...core.autocast import in_float32
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import Tensor, raw
-from ..axes import array_like, as_floating, constant_array, constant_like
+from ..axes import array_like, as_floating, constant_array, constant_like, in_wide
 from .reduction import reduced
 
 __all__ = [
@@ -146,7 +146,7 @@ def gaussian_nll(
         raise ValueError("gaussian_nll: var holds negative numbers; give variances")
     held = var.detach() if isinstance(var, Tensor) else var
     v = var + op.maximum(eps - held, 0)
-    y = 0.5 * (op.log(v) + op.square(x - target) / v)
+    y = in_wide(lambda x, t, v: 0.5 * (op.log(v) + op.square(x - t) / v), x, target, v)
     return reduced("gaussian_nll", y + 0.5 * log(2 * pi) if full else y, reduction)
 
 
