@@ -197,8 +197,10 @@ def _unlike_lengths(error: Exception, args: tuple) -> str:
 
 
 def _no_loop(error: Exception, args: tuple) -> str:
-    """A hint where a ufunc has no loop for the dtypes: which numbers it takes."""
+    """A hint where a ufunc has no loop for the dtypes, or NumPy no dtype for both of them."""
     said = str(error)
+    if "could not be promoted" in said:
+        return ". Cast one of them first, as in x.astype(mg.float32)"
     if "not supported for the input types" not in said and "did not contain a loop" not in said:
         return ""
     kinds = {x.dtype.kind for x in _arrays_in(args)}

@@ -61,6 +61,8 @@ CASES = [
      r"floor\(x: complex128 \(2,\)\).* real numbers: apply it to x.real and x.imag"),
     (lambda: mg.bitwise_left_shift(one(2), 1), TypeError,
      r"bitwise_left_shift\(.* integers here: x.astype\(int\)"),
+    (lambda: mg.matmul(mg.ones(2, dtype="bfloat16"), one(2, int)), TypeError,
+     r"matmul\(a: bfloat16 \(2,\), b: int64 \(2,\)\).*Cast one of them first"),
     (lambda: mg.repeat(one(3), 1.5), TypeError, "repeats says how often, in integers; got float64"),
     (lambda: mg.max_pool2d(one((1, 1, 2, 2)) * 1j, 2), TypeError,
      "max_pool.*x must be real, got complex128: complex numbers have no order"),
