@@ -203,6 +203,21 @@ def _unlike_lengths(error: Exception, args: tuple) -> str:
     return ""
 
 
+def _no_loop(error: Exception, args: tuple) -> str:
+    """A hint where a ufunc has no loop for the dtypes, or NumPy no dtype for both of them."""
+    said = str(error)
+    if "could not be promoted" in said:
+        return ". Cast one of them first, as in x.astype(mg.float32)"
+    if "not supported for the input types" not in said and "did not contain a loop" not in said:
+        return ""
+    kinds = {x.dtype.kind for x in _arrays_in(args)}
+    if "c" in kinds:
+        return ". It takes real numbers: apply it to x.real and x.imag, or to abs(x)"
+    if "V" in kinds:
+        return ". It has no form for bfloat16: x.astype(mg.float32) has one"
+    return ". It takes integers here: x.astype(int) makes some" if "f" in kinds else ""
+
+
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
     takes more or fewer arguments.
@@ -336,6 +351,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     given = error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
     hint = hint or _no_axis(error, op, params) or _unlike_lengths(error, args)
+    hint = hint or _no_loop(error, args)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")

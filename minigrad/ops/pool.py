@@ -21,6 +21,7 @@ from .axes import array_like, as_floating
 from .batching import full
 from .blocks import BLOCK, over_leading
 from .elementwise.selection import keep
+from .elementwise.support import ordered
 from .image_layout import scratch_like
 from .in_place import WHOLE
 from .pool_indices import max_pool_indices
@@ -299,6 +300,7 @@ def windows_of(
 
 def maxima(x: Any, how: Windows) -> Any:
     """The maximum of each window, by the op that takes less time."""
+    x = ordered(x, "max_pool")
     return pool_axes.maxima(x, how) if pool_axes.suits(x, how) else max_pool(x, how=how)
 
 

@@ -13,6 +13,7 @@ from ..backends.device import array_module
 from ..core.primitive import multilinear
 from ..core.registry import op
 from .axes import widen
+from .batching import of_none
 
 __all__ = ["windowed_sums"]
 
@@ -72,5 +73,7 @@ def windowed_sums_batch(op_, xs, batched, params):
     x, weights = xs
     if not batched[1]:
         return op_(x, weights)
+    if not weights.shape[0]:
+        return of_none(op_, xs, batched, params)
     parts = [op_(x[i] if batched[0] else x, weights[i]) for i in range(weights.shape[0])]
     return op.stack(parts)

@@ -228,6 +228,7 @@ OF_NONE = {
     "conv_transpose1d": (lambda x, w: mg.conv_transpose1d(x, w), (2, 3, 5), (3, 4, 2), (2, 4, 6)),
     "interp": (lambda x, f: np.interp(x, f, f), (4,), (3,), (4,)),
     "searchsorted": (lambda x, f: np.searchsorted(f, x), (4,), (3,), (4,)),
+    "windowed_sums": (lambda x, w: mg.windowed_sums(x, w), (4,), (3, 4), (3,)),
     "no batch rule": (own_op, (2,), (3,), (2, 3)),
     "solve_sylvester": (lambda a, q: mg.linalg.solve_sylvester(a, a, q), (2, 2), (2, 2), (2, 2)),
     "sqrtm": (lambda a, b: mg.linalg.sqrtm(a), (2, 2), (2, 2), (2, 2)),

@@ -57,6 +57,13 @@ CASES = [
      r"layer_norm: normalized_shape=\(5,\) must be the last axes of x.*\(2, 6\)"),
     (lambda: mg.batch_norm(one((1, 3)), one(3), one(3), training=True), ValueError,
      r"more than one value for each channel; x has shape \(1, 3\)"),
+    (lambda: mg.floor(one(2) * 1j), TypeError,
+     r"floor\(x: complex128 \(2,\)\).* real numbers: apply it to x.real and x.imag"),
+    (lambda: mg.bitwise_left_shift(one(2), 1), TypeError,
+     r"bitwise_left_shift\(.* integers here: x.astype\(int\)"),
+    (lambda: mg.repeat(one(3), 1.5), TypeError, "repeats says how often, in integers; got float64"),
+    (lambda: mg.max_pool2d(one((1, 1, 2, 2)) * 1j, 2), TypeError,
+     "max_pool.*x must be real, got complex128: complex numbers have no order"),
     # losses
     (lambda: mg.cross_entropy(one((2, 3)), np.array([0, 3])), ValueError,
      r"indices from 0 to 3, but x \(2, 3\) has 3 classes.*ignore_index=-100"),
@@ -181,3 +188,9 @@ def test_an_axis_named_twice_is_transformed_twice_as_numpy_does():
     x = np.random.default_rng(0).standard_normal((3, 4))
     found = mg.fft.fftn(mg.tensor(x), axes=(0, 1, 0)).numpy()
     np.testing.assert_allclose(found, np.fft.fftn(x, axes=(0, 1, 0)), atol=1e-12)
+
+
+def test_dtypes_without_a_common_one_are_to_be_cast():
+    pytest.importorskip("ml_dtypes")
+    with pytest.raises(TypeError, match=r"matmul\(a: bfloat16 .*b: int64.*Cast one of them first"):
+        mg.matmul(mg.ones(2, dtype="bfloat16"), mg.ones(2, dtype=int))

@@ -92,6 +92,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     axis = axis_of(axis, x.ndim)
     n = x.shape[axis]
     repeats = np.asarray(constant_array(repeats))
+    if repeats.size and repeats.dtype.kind not in "biu":
+        raise TypeError(f"repeat: repeats says how often, in integers; got {repeats.dtype}")
     if repeats.size != 1:
         if repeats.shape != (n,):
             raise ValueError(
