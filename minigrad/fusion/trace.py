@@ -222,7 +222,9 @@ def _step(program: Program, name: str, args: tuple) -> Symbol:
         if isinstance(x, Symbol):
             symbols.append(x)
         elif isinstance(x, _NUMBERS):
+            # of NumPy's own scalars none is weak, also not float64, which is a float of Python's
             is_weak = common.kind in "fV" or common == bfloat16 or isinstance(x, bool | int)
+            is_weak = is_weak and not isinstance(x, np.generic)
             kind = common if is_weak else np.result_type(common, type(x))
             symbols.append(_constant(program, x, kind))
         else:
@@ -234,6 +236,8 @@ def _step(program: Program, name: str, args: tuple) -> Symbol:
         raise NotFusible("complex numbers")
     if name not in _COMPARISONS and working.kind in "biu" and name not in _EXACT:
         working = np.dtype(np.float64)
+    if name == "float_power":
+        working = np.result_type(working, np.float64)
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
         symbols = [s if s.dtype == bool else _step(program, "not_equal", (s, 0)) for s in symbols]
     else:

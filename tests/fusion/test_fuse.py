@@ -225,3 +225,23 @@ def test_an_argument_without_influence_has_a_gradient_of_zeros_where_blocks_cann
     gs = mg.grad(mg.fuse(lambda x, z, unused: x * z)(*xs).sum(), xs)
     np.testing.assert_allclose(gs[1].numpy(), arrays[0].sum((0, 2))[:, None])
     assert not gs[2].numpy().any()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: mg.float_power(x, 2.5) + 1,
+        lambda x: np.float_power(x, x),
+        lambda x: x * np.float64(2.0),  # of NumPy's own scalars none is weak
+        lambda x: mg.maximum(x, np.float64(0.5)) - 1,
+        lambda x: x * np.float32(2.0),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_result_that_is_wider_than_its_arguments_is_so_when_fused(function, dtype):
+    x = mg.tensor(np.linspace(0.5, 2, 9), dtype=dtype, requires_grad=True)
+    plain, fused = function(x), mg.fuse(function)(x)
+    assert fused.dtype == plain.dtype
+    np.testing.assert_allclose(fused.detach(), plain.detach(), rtol=1e-6)
+    for y in (plain, fused):
+        assert mg.grad(y.sum(), x).dtype == dtype

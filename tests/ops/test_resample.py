@@ -117,3 +117,19 @@ def test_so_is_one_of_images_in_one_and_three_dimensions(mode, dims):
     x, how = RNG.standard_normal((1, 2, *(3, 5, 2)[:dims])), {"scale_factor": 1.3, "mode": mode}
     expected = torch.nn.functional.interpolate(torch.tensor(x), **how)
     np.testing.assert_allclose(mg.upsample(x, **how), expected.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_the_nearest_entry_is_the_one_of_whole_numbers_at_every_length(mode):
+    half = int(mode == "nearest-exact")
+    for old in range(1, 60):
+        x = mg.arange(float(old))[None, None]
+        for new in (old + 1, 43, 49, 77, 86, 98, 107):
+            y = mg.upsample(x, new, mode=mode)[0, 0].numpy().astype(int)
+            np.testing.assert_array_equal(y, (2 * np.arange(new) + half) * old // (2 * new))
+
+
+def test_the_nearest_entry_by_a_scale_is_the_one_of_whole_numbers():
+    for tenths in (3, 7, 11, 13, 17, 29):
+        y = mg.upsample(mg.arange(100.0)[None, None], scale_factor=tenths / 10)[0, 0].numpy()
+        np.testing.assert_array_equal(y, np.arange(y.size) * 10 // tenths)
