@@ -147,7 +147,8 @@ def adaptive_max_pool3d(x: Any, output_size: Any, return_indices: bool = False) 
 
 
 def _nearest(x: Any, axis: int, new: int, step: float, centre: float) -> Any:
-    """Entry i is x's entry ⌊(i + centre) step⌋, step entries of x being one of y.
+    """Entry i is x's entry ⌊(i + centre) step⌋, step entries of x being one of y; a place that is a
+    whole number but for rounding is that number: entry 55 of 77 made of 21 is entry 15 of x.
 
     Of a few times the length it is x beside itself, whose gradient adds up slices: 1.0 → 0.16 ms of
     4×8×64×64 to twice the width.
@@ -156,8 +157,8 @@ def _nearest(x: Any, axis: int, new: int, step: float, centre: float) -> Any:
     if times in (2, 4) and times * step == 1 and times * old == new and module_of(x) is np:
         y = op.stack([x] * times, axis=axis + 1)
         return op.reshape(y, shape=(*x.shape[:axis], new, *x.shape[axis + 1 :]))
-    place = np.floor((module_of(x).arange(new) + centre) * step).astype(np.intp)
-    return op.take(x, np.minimum(place, x.shape[axis] - 1), axis=axis)
+    place = (module_of(x).arange(new) + centre) * (step * (1 + 2**-50))
+    return op.take(x, np.minimum(np.floor(place).astype(np.intp), old - 1), axis=axis)
 
 
 def _places(x: Any, axis: int, new: int, step: float, align_corners: bool) -> Any:
