@@ -189,3 +189,8 @@ class Crew:
 def default_context() -> str | None:
     """ "fork" where there is one: data sets defined in a notebook or under __main__ work then."""
     return "fork" if os.name == "posix" and os.uname().sysname == "Linux" else None
+
+
+def end_with_parent() -> None:
+    """From now on this process ends when its parent has ended, killed or not."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
