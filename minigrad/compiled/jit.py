@@ -9,6 +9,7 @@ contract    a·b + c may be one instruction with one rounding, in kernels and fu
 Nothing else is relaxed: NaN, infinities and signed zeros behave as in NumPy.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wra
 def kernel(fn: Callable) -> Callable:
     """Decorator: a loop over arrays, compiled at its first call and kept on disk (by numba)."""
     options = {"fastmath": {"contract"}, **_OPTIONS}
-    kept = numba.njit(cache=True, **options)(fn)
+    kept = _forgiving(numba.njit(cache=True, **options)(fn))
     return kept if _stamp(kept) else numba.njit(**options)(fn)
 
 
@@ -45,7 +46,31 @@ def _stamp(kept: Any) -> bool:
 
 def kernel_of(fn: Callable, on_disk: bool) -> Callable:
     """The same for a function that was written by a program: on disk if it comes from a file."""
-    return numba.njit(cache=on_disk, **_OPTIONS)(fn)
+    made = numba.njit(cache=on_disk, **_OPTIONS)(fn)
+    return _forgiving(made) if on_disk else made
+
+
+def _forgiving(kept: Any) -> Any:
+    """The kernel, which is compiled anew where its files on disk are damaged: cut off by a full
+    disk, say. numba would raise at every call, until somebody removes them.
+    """
+    cache = kept._cache
+    load, save = cache.load_overload, cache.save_overload
+
+    def load_or_compile(*asked: Any) -> Any:
+        try:
+            return load(*asked)
+        except Exception:  # unpickling what is no pickle: any kind
+            with contextlib.suppress(OSError):
+                cache.flush()
+            return None
+
+    def save_or_not(*made: Any) -> None:
+        with contextlib.suppress(Exception):  # it reads the damaged index before it writes
+            save(*made)
+
+    cache.load_overload, cache.save_overload = load_or_compile, save_or_not
+    return kept
 
 
 def element(fn: Callable) -> Callable:

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +67,34 @@ class _Worker:
 def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable | None) -> None:
     if process:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
+        threading.Thread(target=_end_with_parent, daemon=True).start()
     _here.worker = _Worker(info, copy.copy(fetch), process, init_fn)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed has nobody to wait for, and would wait for ever."""
+    from multiprocessing import connection, parent_process
+
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork."""
+    before, came = signal.getsignal(signal.SIGINT), []
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _run(batch: int, task: Any) -> Any:
@@ -124,7 +152,9 @@ class Crew:
             for i, task in enumerate(tasks):
                 if len(waiting) == self.ahead:
                     yield self._result(*waiting.popleft())
-                waiting.append((i, self.lanes[i % len(self.lanes)].submit(_run, i, task)))
+                starts = self.processes and i < len(self.lanes)
+                with _ctrl_c_held_back() if starts else nullcontext():
+                    waiting.append((i, self.lanes[i % len(self.lanes)].submit(_run, i, task)))
             while waiting:
                 yield self._result(*waiting.popleft())
         finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
@@ -159,3 +189,8 @@ class Crew:
 def default_context() -> str | None:
     """ "fork" where there is one: data sets defined in a notebook or under __main__ work then."""
     return "fork" if os.name == "posix" and os.uname().sysname == "Linux" else None
+
+
+def end_with_parent() -> None:
+    """From now on this process ends when its parent has ended, killed or not."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()

@@ -18,6 +18,7 @@ from time import perf_counter
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
+from ..data.workers import end_with_parent
 from ..instrument.table import cells
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
@@ -224,6 +225,7 @@ def _prepare(modules: Sequence[str], jobs: int) -> None:
     products on all of them in each process would wait for one another. Two threads it has in any
     case, so that what threads share is shared.
     """
+    end_with_parent()
     share = max(1, (os.cpu_count() or 1) // jobs)
     blas.limit(share)
     set_num_threads(min(get_num_threads(), max(2, share)))

@@ -93,9 +93,7 @@ def test_its_caches_are_listed_and_bounded(name):
     assert stats["entries"] >= 1 and stats["max_entries"]
 
 
-@needs_numba
-def test_a_loop_is_kept_on_disk_for_the_next_program(tmp_path):
-    code = """
+HITS = """
 import numpy as np, minigrad as mg
 from minigrad.compiled import launch
 with mg.accelerate():
@@ -103,8 +101,25 @@ with mg.accelerate():
 (loop,) = [loop for loop, _ in launch.loops._entries.values()]
 print(sum(loop.stats.cache_hits.values()))
 """
+
+
+@needs_numba
+def test_a_loop_is_kept_on_disk_for_the_next_program(tmp_path):
     for hits in ("0", "1"):
-        done = ran(code, XDG_CACHE_HOME=str(tmp_path))
+        done = ran(HITS, XDG_CACHE_HOME=str(tmp_path))
+        assert done.stdout.strip() == hits, done.stderr
+
+
+@needs_numba
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+def test_a_loop_whose_file_was_damaged_is_compiled_and_kept_anew(kind, tmp_path):
+    ran(HITS, XDG_CACHE_HOME=str(tmp_path))
+    files = list(tmp_path.rglob(f"*.{kind}"))
+    assert files
+    for file in files:
+        file.write_bytes(file.read_bytes()[:20])
+    for hits in ("0", "1"):
+        done = ran(HITS, XDG_CACHE_HOME=str(tmp_path))
         assert done.stdout.strip() == hits, done.stderr
 
 

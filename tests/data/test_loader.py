@@ -120,6 +120,69 @@ def test_a_worker_that_is_killed_is_reported():
         list(loader)
 
 
+class Who(Squares):
+    def __getitem__(self, i):
+        return os.getpid()
+
+
+WHO = """
+    import os, signal, sys, time
+    from minigrad import data
+    from tests.data.test_loader import Who
+    loader = data.DataLoader(Who(), 1, num_workers=2, worker_kind="process")
+"""
+
+
+def started(program):
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@linux
+def test_workers_end_when_the_program_was_killed():
+    process = started(
+        WHO
+        + """
+    batches = iter(loader)
+    print(*{next(batches).item() for _ in range(9)}, flush=True)
+    time.sleep(60)
+    """
+    )
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(workers) == 2 and all(map(runs, workers))
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(map(runs, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(map(runs, workers))
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@linux
+def test_ctrl_c_while_a_worker_is_forked_is_not_lost():
+    process = started(
+        WHO
+        + """
+    os.register_at_fork(before=lambda: signal.raise_signal(signal.SIGINT))
+    try:
+        list(loader)
+        print("lost")
+    except KeyboardInterrupt:
+        print("it came", signal.getsignal(signal.SIGINT))
+    """
+    )
+    told, _ = process.communicate(timeout=60)
+    assert told.startswith("it came <built-in function default_int_handler>")
+
+
 @linux
 def test_a_worker_that_hangs_is_reported():
     class Hanging(Squares):

@@ -185,6 +185,32 @@ def test_an_interrupt_ends_the_processes_at_once_and_in_silence(tmp_path):
     assert (process.returncode, error) == (130, "minigrad-gradcheck: interrupted\n")
 
 
+def test_processes_end_when_the_command_was_killed(tmp_path):
+    (tmp_path / "idle.py").write_text(
+        "import multiprocessing, os, pathlib, time\n"
+        "if multiprocessing.parent_process():  # not in the first process\n"
+        "    pathlib.Path(f'pid{os.getpid()}').touch()\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "minigrad.testing.cli", "--import", "idle", "-j", "2"]
+    process = subprocess.Popen(command, cwd=tmp_path)
+    deadline = time.monotonic() + 60
+    while len(found := list(tmp_path.glob("pid*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    pids = [int(path.name[3:]) for path in found]
+    while any(map(runs, pids)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(pids) == 2 and not any(map(runs, pids))
+
+
+def runs(pid):
+    """Whether there is a process of this number that has not ended."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return done.stdout.strip()[:1] not in ("", "Z")
+
+
 def test_a_process_that_was_killed_is_one_line_and_exit_code_2(tmp_path):
     (tmp_path / "deadly.py").write_text(
         "import multiprocessing, os, signal\n"
