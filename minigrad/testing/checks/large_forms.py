@@ -17,7 +17,7 @@ from ..spec import OpSpec
 from .pushed import has_jvp_rule
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
-_OFF = 1e-3  # of a result's length: what long sums in single precision may round apart
+_OFF = 6e-4  # of a result's length: what long sums in single precision may round apart
 _MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis
 _NEAR = 2.0**-12  # of a unit: how far finite differences step, as in grown.py
 _RECORDED = 1e-9  # of the largest entry: what long sums in double precision may round apart
@@ -28,7 +28,7 @@ def require_single_precision(
 ) -> None:
     """Values, gradients and tangents in single precision, of the arguments rounded to it.
 
-    Each may be off by 1e-3 of its length, and by 8 √n times what it changes by in double precision
+    Each may be off by 6e-4 of its length, and by 8 √n times what it changes by in double precision
     where each argument moves by one rounding, as sums of n terms may: of elements that sort or
     cancel that may be all.
     """
