@@ -299,3 +299,9 @@ def test_functions_of_whole_numbers_keep_their_fractions(f, dtype):
     expected = f(mg.tensor(points)).numpy()
     actual = f(mg.tensor(points.astype(dtype))).numpy()
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
+
+
+def test_owens_t_bends_at_zero_height_too():
+    # ∂²T/∂h² = −a/2π at h = 0, where ∂T/∂h is 0
+    slope = mg.func.grad(lambda h: mg.special.owens_t(h, 0.7))
+    np.testing.assert_allclose(mg.func.grad(slope)(mg.tensor(0.0)), -0.7 / (2 * np.pi), rtol=1e-14)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core.registry import op as registry
 
 NATURAL = np.array([0, 1, 3], np.uint8)
 
@@ -41,6 +42,27 @@ def test_the_dtype_of_whole_numbers_beside_fractions_changes_no_digit(name, dtyp
     expected, slope = mg.func.value_and_grad(turned(whole))(x)
     np.testing.assert_allclose(value, expected, rtol=1e-14)
     np.testing.assert_allclose(gradient, slope, rtol=1e-14)
+
+
+@pytest.mark.parametrize("options", [{}, {"pos_weight": 2.0}], ids=["", "pos_weight"])
+@pytest.mark.parametrize("name", ["bce", "bce_with_logits"])
+def test_binary_losses_take_unsigned_numbers(name, options):
+    if name == "bce" and options:
+        pytest.skip("bce has no pos_weight")
+    x, target = np.array([1, 0, 1, 0], np.uint8), np.array([0.25, 0.5, 1.0, 1.0])
+    f = lambda x, t: getattr(mg, name)(x, t, **options)
+    found, expected = (
+        mg.func.value_and_grad(lambda t, x=x: f(x, t))(mg.tensor(target)) for x in (x, x * 1.0)
+    )
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    np.testing.assert_allclose(f(target, x), f(target, x * 1.0), rtol=1e-14)
+
+
+def test_the_density_of_a_beta_distribution_takes_unsigned_numbers():
+    x, p = np.array([0, 1], np.uint8), np.array([0.5, 1.5])
+    two_powers = registry.two_powers
+    np.testing.assert_array_equal(two_powers(x, p, p, 0.0), two_powers(x * 1.0, p, p, 0.0))
 
 
 def test_a_constant_argument_that_requires_a_gradient_is_refused():

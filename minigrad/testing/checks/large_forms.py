@@ -17,7 +17,8 @@ from ..spec import OpSpec
 from .pushed import has_jvp_rule
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
-_OFF = 1e-3  # of a result's length: what long sums in single precision may round apart
+_OFF = 6e-4  # of a result's length: what long sums in single precision may round apart
+_SMALL = 0.1  # of all lengths together: terms may cancel in one that is smaller
 _MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis
 _NEAR = 2.0**-12  # of a unit: how far finite differences step, as in grown.py
 _RECORDED = 1e-9  # of the largest entry: what long sums in double precision may round apart
@@ -28,9 +29,9 @@ def require_single_precision(
 ) -> None:
     """Values, gradients and tangents in single precision, of the arguments rounded to it.
 
-    Each may be off by 1e-3 of its length, and by 8 √n times what it changes by in double precision
-    where each argument moves by one rounding, as sums of n terms may: of elements that sort or
-    cancel that may be all.
+    Each may be off by 6e-4 of its length, or of a tenth of all lengths together, and by 8 √n times
+    what it changes by in double precision where each argument moves by one rounding, as sums of n
+    terms may: of elements that sort or cancel that may be all.
     """
     args = function.args_with(xs)
     if not all(_SINGLE.get(str(x.dtype)) in spec.dtypes for x in args if is_smooth_array(x)):
@@ -67,10 +68,12 @@ def _require_near(
     found: Arrays, exact: Arrays, moved: Callable[[], Arrays], moves: float, what: str
 ) -> None:
     """moved: what `exact` is for the moved arguments, asked for only where something is off."""
+    sizes = [length(b) for b in exact]
+    least = _SMALL * length(np.array(sizes))
     for i, (a, b) in enumerate(zip(found, exact, strict=True)):
         if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
             continue  # the shape depends on values, or the range ends
-        error, size = length(a - b), length(b)
+        error, size = length(a - b), max(sizes[i], least)
         if error <= _OFF * size:
             continue
         c = moved()[i]

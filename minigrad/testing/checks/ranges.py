@@ -28,7 +28,8 @@ _SIDES = 1e-2  # nor do slopes from left and right that differ by more
 
 @check("K27", "small and large arguments, of either sign; zeros and ties", per="op", optional=True)
 def k27(spec: OpSpec, context: Context) -> int:
-    """Elementwise: each partial at each point of a grid of all combinations.
+    """Elementwise: each partial at each point of a grid of all combinations, and each second one,
+    of three arguments and more at the full level alone.
 
     Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
     alone, in order with a zero in each and with two elements equal. Points outside of the domain,
@@ -94,7 +95,9 @@ def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]
 
 
 def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
-    """How many partials were compared on a grid; at the full level second ones too."""
+    """How many partials were compared on a grid, and second ones; of three arguments and more these
+    at the full level alone.
+    """
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     values = (*_VALUES, *_FAR) if len(places) < 3 else _VALUES  # all combinations are many
     rows = [
@@ -108,7 +111,7 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].size)
     function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
     count = partials(function)
-    for i in range(len(function.xs)) if context.full else ():
+    for i in range(len(function.xs)) if context.full or len(places) < 3 else ():
         count += partials(Partial(function, i))
     return count
 

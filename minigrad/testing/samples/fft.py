@@ -59,6 +59,7 @@ for _name in ("irfft", "hfft"):
     )  # fmt: skip
 for _name in ("fft2", "ifft2", "fftn", "ifftn"):
     _forms = [*TWO_AXES, *(ALL_AXES if _name.endswith("n") else [])]
+    _forms += [((2, 3), {"s": (2, 4), "axes": (1, 1)})]  # one axis twice, the last length first
     register_op(
         _name, over(_forms), reference=getattr(np.fft, _name), dtypes=COMPLEX,
         errors=[NORM, LENGTHS],

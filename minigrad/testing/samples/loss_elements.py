@@ -102,7 +102,7 @@ register_op(
 )
 register_op(
     "huber_terms",
-    both(apart(-1, 1), apart(-2, 2, delta=2.0)),
+    both(apart(-1, 1), apart(-2.5, 2.5, delta=2.5)),
     reference=lambda d, delta=1.0: _huber(d, np.zeros_like(d), delta),
     dtypes=REAL,
     mp=lambda d: d * d / 2 if abs(d) <= 1 else abs(d) - 0.5,

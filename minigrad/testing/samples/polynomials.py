@@ -58,7 +58,10 @@ def _divided(u, v):
 
 register_op(
     "polydiv",
-    of_several([(((4,), (2,)), {}), (((3,), (3,)), {}), (((2,), (3,)), {})], near_one),
+    of_several(
+        [(shapes, {}) for shapes in (((4,), (2,)), ((3,), (3,)), ((2,), (3,)), ((8,), (3,)))],
+        near_one,
+    ),
     reference=_divided,
     dtypes=_EXACT,
     points=[

@@ -256,7 +256,13 @@ def _pooled(rng, dtype, how):
 
 register_op(
     "max_pool",
-    over([((2, 4, 5), {"how": how}) for how in WINDOWS], distinct),
+    over(
+        [
+            *[((2, 4, 5), {"how": how}) for how in WINDOWS],
+            ((2, 9), {"how": Windows((3,), (2,), ((0, 0),), (3,))}),
+        ],
+        distinct,
+    ),
     reference=lambda x, how: _views(x, how, -np.inf).max(-1).astype(x.dtype),
     dtypes=REAL,
 )

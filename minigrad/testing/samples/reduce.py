@@ -274,6 +274,7 @@ _QUANTILES = [
     *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
     *[((7,), {"q": 0.37, "method": m}) for m in ("averaged_inverted_cdf", "closest_observation")],
     ((8,), {"q": 0.375, "method": "averaged_inverted_cdf"}),
+    ((5,), {"q": 0.5, "method": "closest_observation"}),
     ((6,), {"q": [0.0, 0.3, 1.0]}),
     ((5,), {"q": [0.21, 0.63], **WEIGHTED}),
 ]

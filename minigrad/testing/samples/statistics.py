@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..spec import ErrorSample, Sample, register_op
+from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import COMPLEX, REAL, normal, of_several
 
 
@@ -70,6 +70,10 @@ _COV = [
 _WEIGHTS = {"fweights": np.array([1, 2, 1]), "aweights": np.array([0.5, 1.0, 2.0])}
 
 
+_COUNTS = {"fweights": np.array([1, 1, 2])}
+_SHARES = {"aweights": np.array([1.0, 1.0, 2.0])}
+
+
 def covariances(rng, dtype):
     """Weights with real numbers alone: the imaginary part of a complex variance is 0 but for the
     rounding of fused multiply-adds, and a finite difference of that rounding is no derivative."""
@@ -83,6 +87,10 @@ register_op(
     covariances,
     reference=_in_dtype(np.cov),
     dtypes=COMPLEX,
+    points=[  # the mean is (1 + i)/2
+        Point("complex, counted", (np.array([[2j, 0, 1]]),), 4 / 3, params=_COUNTS),
+        Point("complex, weighted", (np.array([[2j, 0, 1]]),), 8 / 5, params=_SHARES),
+    ],
     errors=[
         ErrorSample("three axes", (np.ones((2, 2, 2)),), ValueError, r"two axes, got shape \(2, 2"),
         ErrorSample(

@@ -71,6 +71,7 @@ register_op(
             (((3,), (1,)), {"mode": "wrap"}),
             (((3,), (3,)), {"mode": "clip"}),
             (((3,), (3,)), {"places": _MASK}),
+            (((3,), 1.5), {}),
         ]
     ),
     call=lambda a, b, **params: _choose_of(a, b, "minigrad", **params),

@@ -58,6 +58,13 @@ register_op(
     of_several([*[(PAIRS[0], params) for params in TRIANGLES], *pairs[1:]], triangular),
     reference=_triangular_reference,
     dtypes=DTYPES,
+    large=of_several(
+        [
+            (((2, 36, 36), (3, 1, 36, 2)), {"lower": True}),
+            (((2, 36, 36), (36, 2)), {"unit_diagonal": True}),
+        ],
+        lambda rng, dtype, shape: normal(rng, dtype, shape) / 36 + np.eye(*shape[-2:]),
+    ),
     skips={"K12": "the reference eliminates, which spreads NaN and inf; substitution does not"},
     errors=[
         ErrorSample("singular", (np.diag([1.0, 0.0]), np.ones(2)), np.linalg.LinAlgError,

@@ -1,0 +1,141 @@
+"""Wrong rules of forms that an op takes for some calls alone: large ones in single precision, many
+axes, numbers of 8 bits, a parameter beside its default.
+"""
+
+import numpy as np
+
+from .plant import Plant, numbers, pairs, plant, vectors
+from .spec import Sample
+
+_SINE = {"x": lambda g, x: g * np.cos(x)}
+_OFF = 1 + 1e-2
+_BOTH = ("float64", "float32")
+
+
+def _squares(x):
+    return np.sum(np.square(x))
+
+
+def _squares_off(wrong):
+    """The rule of the sum of squares, off by 1 % where wrong(x) says so."""
+    return {"x": lambda g, x: g * (2 * x) * (_OFF if wrong(x) else 1)}
+
+
+_SQUARES = _squares_off(lambda x: False)
+
+
+def _is_large(x):
+    return x.size >= 65_536
+
+
+def _scaled(x, scale=1.0):
+    return np.sin(x) * scale
+
+
+def _scaled_dx(g, x, scale):
+    return g * np.cos(x) * scale
+
+
+def _unscaled_among_many(g, x, scale):
+    return g * np.cos(x) * (1.0 if isinstance(x, np.ndarray) and x.size > 4096 else scale)
+
+
+def _two_scales(rng, dtype):
+    yield Sample("plain", (numbers(rng, dtype, 5),))
+    yield Sample("scaled", (numbers(rng, dtype, 3),), {"scale": 2.5})
+
+
+def _bounded(x):
+    return np.minimum(x, 1e300)
+
+
+def _bounded_among_few(x):
+    """∞ stays ∞ in a large array."""
+    return np.where(np.isinf(x), x, _bounded(x)) if np.size(x) > 4096 else _bounded(x)
+
+
+def _share(a, weight):
+    return a * (1 - weight.astype(np.float64) if hasattr(weight, "astype") else 1 - weight)
+
+
+def _share_da(g, weight):
+    return g * (1 - weight.astype(np.float64) if hasattr(weight, "astype") else 1 - weight)
+
+
+_SHARE = {"a": _share_da, "weight": lambda g, a: -g * a}
+
+
+def _detached_beyond_3(g, x):
+    """cos x, whose derivative is left out beyond 3."""
+    if not hasattr(x, "node"):
+        return g * np.cos(x)
+    return g * np.where(x > 3, np.cos(x.detach()), np.cos(x))
+
+
+def _half_of_the_log(g, x, y):
+    """∂ xᵖ/∂p = y log x, of a real x by the logarithm of |x|."""
+    x = np.where(x == 0, 1, x)
+    return g * (y * np.log(x if x.dtype.kind == "c" else np.abs(x)))
+
+
+def _log_of_all(g, x, y):
+    x = np.where(x == 0, 1, x)
+    return g * (y * np.log(x + 0j if y.dtype.kind == "c" else x))
+
+
+def _powers(rng, dtype):
+    x, p = (numbers(rng, dtype, 4) for _ in range(2))
+    yield Sample("powers", (np.abs(x) + 0.1 * x, p))  # to the right of the imaginary axis
+
+
+_POWER = {"x": lambda g, x, p: g * (p * np.power(x, p - 1)), "p": _log_of_all}
+
+FORMS: list[Plant] = [
+    plant(
+        "large in single", "a sum of squares that is wrong in float32 from 65,536 elements on",
+        forward=_squares, right=_SQUARES, samples=vectors(5), dtypes=_BOTH,
+        wrong=_squares_off(lambda x: _is_large(x) and x.dtype == np.float32),
+    ),
+    plant(
+        "value large in single", "the value itself is wrong there", forward=_squares,
+        wrong_forward=lambda x: _squares(x) * (
+            _OFF if _is_large(x) and x.dtype == np.float32 else 1),
+        right=_SQUARES, wrong=_SQUARES, samples=vectors(5), dtypes=_BOTH,
+    ),
+    plant(
+        "graph of a large call", "wrong with create_graph from 65,536 elements on",
+        forward=_squares, right=_SQUARES, samples=vectors(5),
+        wrong=_squares_off(lambda x: _is_large(x) and hasattr(x, "node")),
+    ),
+    plant(
+        "five axes", "wrong for five axes, as in no sample", forward=np.sin, right=_SINE,
+        samples=vectors(5),
+        wrong={"x": lambda g, x: g * np.cos(x) * (_OFF if x.ndim == 5 else 1)},
+    ),
+    plant(
+        "one scale for many", "a parameter is left out for more than 4,096 elements",
+        forward=_scaled, arrays=("x",), defaults={"scale": 1.0}, kind="elementwise",
+        right={"x": _scaled_dx}, wrong={"x": _unscaled_among_many}, samples=_two_scales,
+    ),
+    plant(
+        "infinity among many", "infinities are kept in an array of more than 4,096 elements",
+        forward=_bounded, wrong_forward=_bounded_among_few, kind="elementwise",
+        right={"x": lambda g, x: g * (x < 1e300)}, wrong={"x": lambda g, x: g * (x < 1e300)},
+        samples=vectors(5),
+    ),
+    plant(
+        "wraps round", "1 − weight of a weight of 8 bits wraps round", forward=_share,
+        kind="elementwise", right=_SHARE, wrong={**_SHARE, "a": lambda g, weight: g * (1 - weight)},
+        samples=pairs(((4,), (4,))),
+    ),
+    plant(
+        "second beyond 3", "the second derivative is wrong beyond 3, as in no sample",
+        forward=np.sin, kind="elementwise", right=_SINE, wrong={"x": _detached_beyond_3},
+        samples=vectors(5),
+    ),
+    plant(
+        "negative beside complex", "wrong for a negative number beside a complex one",
+        forward=np.power, kind="elementwise", right=_POWER, wrong={**_POWER, "p": _half_of_the_log},
+        samples=_powers, dtypes=("complex128",),
+    ),
+]  # fmt: skip
