@@ -134,7 +134,10 @@ def _bce_values(p, t):
     """The logarithms are not let below −100, as in PyTorch, so that a loss is never infinite."""
     p = with_fractions(p)
     with np.errstate(divide="ignore"):
-        return -(t * np.maximum(np.log(p), -100) + (1.0 - t) * np.maximum(np.log1p(-p), -100))
+        return -(
+            t * np.maximum(np.log(p), -100)
+            + (1 - with_fractions(t)) * np.maximum(np.log1p(-p), -100)
+        )
 
 
 def _log_odds(p):
@@ -177,14 +180,18 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 def _logit_values(x, t):
     dtype = np.result_type(x, t)
     x, t = widen(as_floating(x)), widen(t)
-    y = (1.0 - t) * at_least_0(x) - t * at_most_0(x) + log_of_1_plus(np.exp(-np.abs(x)))
+    y = (
+        (1 - with_fractions(t)) * at_least_0(x)
+        - t * at_most_0(x)
+        + log_of_1_plus(np.exp(-np.abs(x)))
+    )
     return y.astype(dtype, copy=False) if dtype.kind not in "biu" else y
 
 
 logit_terms = elementwise(
     _logit_values,
     name="logit_terms",
-    dx=lambda x, t: (1.0 - t) * op.sigmoid(x) - t * op.sigmoid(-x),
+    dx=lambda x, t: (1 - with_fractions(t)) * op.sigmoid(x) - t * op.sigmoid(-x),
     dt=lambda x: -with_fractions(x),
     doc=(
         "y = t softplus(−x) + (1 − t) softplus(x), as softplus x = max(x, 0) + log1p(e^−|x|) ;  "
@@ -204,7 +211,7 @@ def bce_with_logits(
         y = logit_terms(x, target)
     else:
         x = as_floating(x)
-        y = target * pos_weight * op.softplus(-x) + (1.0 - target) * op.softplus(x)
+        y = target * pos_weight * op.softplus(-x) + (1 - with_fractions(target)) * op.softplus(x)
     return reduced("bce_with_logits", y if weight is None else y * weight, reduction)
 
 

@@ -55,6 +55,11 @@ def of_several(forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = n
     return _samples(list(forms), make)
 
 
+def together(*draws: Callable) -> Callable:
+    """The samples of all of these, where their values are not made alike."""
+    return lambda rng, dtype: [sample for draw in draws for sample in draw(rng, dtype)]
+
+
 def in_both_orders(
     forms: Iterable[tuple[tuple, dict[str, Any]]], make: Callable = normal
 ) -> Callable:

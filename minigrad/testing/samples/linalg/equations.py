@@ -4,7 +4,7 @@ import numpy as np
 
 from ....core.registry import op
 from ...spec import ErrorSample, Point, register_op
-from ..forms import normal, of_several, over
+from ..forms import normal, of_several, over, together
 from .matrices import (
     DTYPES,
     HALF,
@@ -14,6 +14,7 @@ from .matrices import (
     SINGULAR,
     SQUARE,
     finite_only,
+    indefinite,
     regular,
     triangular,
 )
@@ -87,10 +88,13 @@ def _of_hermitian_if(function):
     return of
 
 
-PINV = [*SHAPES, ((2, 2), {"rcond": 1e-10}), *[((3, 3), {"hermitian": True, "rcond": r})
-        for r in (None, 1e-10)]]  # fmt: skip
+HERMITIAN_PINV = [((3, 3), {"hermitian": True, "rcond": rcond}) for rcond in (None, 1e-10)]
 register_op(
-    "pinv", over(PINV, regular), call=_of_hermitian_if(op.pinv), dtypes=DTYPES,
+    "pinv",
+    together(
+        over([*SHAPES, ((2, 2), {"rcond": 1e-10})], regular), over(HERMITIAN_PINV, indefinite)
+    ),
+    call=_of_hermitian_if(op.pinv), dtypes=DTYPES,
     reference=finite_only(_of_hermitian_if(np.linalg.pinv)),
     errors=[HALF, INFINITE],
     points=[
@@ -100,13 +104,9 @@ register_op(
 )  # fmt: skip
 register_op(
     "pseudoinverse",
-    over(
-        [
-            ((3, 2), {"rcond": 1e-15}),
-            ((2, 3, 3), {"rcond": 1e-15}),
-            ((3, 3), {"rcond": 1e-15, "hermitian": True}),
-        ],
-        regular,
+    together(
+        over([(shape, {"rcond": 1e-15}) for shape in ((3, 2), (2, 3, 3))], regular),
+        over([((3, 3), {"rcond": 1e-15, "hermitian": True})], indefinite),
     ),
     call=_of_hermitian_if(op.pseudoinverse),
     reference=finite_only(_of_hermitian_if(np.linalg.pinv)),

@@ -9,10 +9,10 @@ on it.
 import numpy as np
 
 from ....core.registry import op
+from ....core.tensor import raw
 from ....ops.axes import module_of
-from ...function import as_array
 from ...spec import ErrorSample, Point, Sample, register_op
-from ..forms import over
+from ..forms import over, together
 from .matrices import (
     DTYPES,
     HALF,
@@ -23,6 +23,7 @@ from .matrices import (
     adjoint,
     diagonalisable,
     finite_only,
+    indefinite,
     independent_columns,
     nearly_hermitian,
     regular,
@@ -184,14 +185,17 @@ def _numpy_svd(x, hermitian=False, **params):
 
 
 def _hermitian_if(x, hermitian=False, full_matrices=True):
-    if hermitian and not np.isfinite(as_array(x)).all():
+    if not hermitian:
+        return x
+    seen = raw(x)  # NumPy's, unless it lies on a GPU or a transform is at work
+    if isinstance(seen, np.ndarray) and not np.isfinite(seen).all():
         raise np.linalg.LinAlgError("LAPACK gives numbers or NaN, as it happens")
-    return _hermitian(x) if hermitian else x
+    return _hermitian(x)
 
 
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
-    "svd", over([*FULL, ((3, 3), {"hermitian": True})], regular),
+    "svd", together(over(FULL, regular), over([((3, 3), {"hermitian": True})], indefinite)),
     call=lambda x, **params: _svd(op.svd(_hermitian_if(x, **params), **params)),
     reference=lambda x, **params: _svd(_numpy_svd(_hermitian_if(x, **params), **params)),
     dtypes=DTYPES,

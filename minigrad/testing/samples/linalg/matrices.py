@@ -55,6 +55,14 @@ def nearly_hermitian(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.n
     return ((v * spaced(shape[-1])) @ adjoint(v) + skew - adjoint(skew)).astype(dtype)
 
 
+def indefinite(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
+    """The same with eigenvalues 1, −2, 3 …"""
+    v = unitary(rng, dtype, shape)
+    skew = normal(rng, dtype, shape) * 0.1
+    signs = (-1.0) ** np.arange(shape[-1])
+    return ((v * (signs * spaced(shape[-1]))) @ adjoint(v) + skew - adjoint(skew)).astype(dtype)
+
+
 def triangular(rng: np.random.Generator, dtype: Any, shape: tuple) -> np.ndarray:
     """A diagonal near ±1, the rest of both triangles smaller; or a right-hand side."""
     x = normal(rng, dtype, shape)
