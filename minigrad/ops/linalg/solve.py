@@ -146,10 +146,10 @@ def pseudoinverse(x, *, rcond=1e-15, hermitian=False):
         return np.linalg.pinv(finite(x), rcond)
     if array_module(x) is np:
         return np.linalg.pinv(finite(x), rcond, hermitian=True)
-    w, v = np.linalg.eigh(x)  # CuPy's pinv has no such option
+    w, v = np.linalg.eigh(finite(x))  # CuPy's pinv has no such option
     size = abs(w)
-    none = size <= rcond * size.max(axis=-1, keepdims=True, initial=0)
-    return (v * reciprocal(w, none)[..., None, :]) @ adjoint(v)
+    largest = np.maximum(size[..., :1], size[..., -1:])  # they come in ascending order
+    return (v * reciprocal(w, size <= rcond * largest)[..., None, :]) @ adjoint(v)
 
 
 @pseudoinverse.vjp("x")
