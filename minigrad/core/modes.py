@@ -39,9 +39,7 @@ def add_reason(count: int = 1) -> None:
 
 class _State(threading.local):
     recording: bool = True  # False under no_grad
-    switched_off: bool = (
-        False  # True from set_grad_enabled(False) as a plain call to its counterpart
-    )
+    switched_off: bool = False  # True from a plain call set_grad_enabled(False) to its counterpart
     inference: bool = False  # True under inference_mode: recording cannot be switched on
     anomaly: Any = None  # the detect_anomaly that this thread is inside
     saving: tuple = ()  # the Savers (saved-tensor hooks, checkpoints) in force, innermost last
@@ -49,13 +47,9 @@ class _State(threading.local):
     session: Any = None  # the session that new leaves join
     autocast: Any = None  # the autocast that casts the arguments of ops
     level: int = 0  # how many function transforms this thread is inside
-    constant_below: int = (
-        0  # the level of a transform called under no_grad; lower levels are constant
-    )
+    constant_below: int = 0  # the level of a transform under no_grad; lower ones are constant
     randomness: Any = None  # the innermost vmap's policy for random draws
-    muted: bool = (
-        False  # True inside the forward of a Function: listeners hear of the Function alone
-    )
+    muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
     plain: bool | None = True  # recording; None while a transform, autocast, Saver or tape is on
 
