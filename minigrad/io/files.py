@@ -25,7 +25,9 @@ def save(
     metadata  texts by name to be kept beside it
 
     The names of a plain dictionary are the names in the file: PyTorch reads them, and weights
-    saved there are read here. safetensors needs the package of that name and has no complex128.
+    saved there are read here. A safetensors file keeps them in the order of the alphabet, npz and
+    nested states in the state's own. safetensors needs the package of that name and has no
+    complex128.
     OSError where the file cannot be written; the old file is kept then.
     """
     if isinstance(path, Mapping):

@@ -104,6 +104,7 @@ def test_where_nonzero_and_isin_agree(xs):
 @given(arrays(ALL))
 @more
 def test_sets_agree_and_keep_nans_apart(x):
+    x = np.where(x == 0, x.dtype.type(0), x)  # 0 and −0 are one value: either may stand for both
     compare("unique_all", x)
     compare("unique_counts", x)
     values, inverse = xp.unique_inverse(xp.asarray(x))  # NumPy's takes NaNs in any order

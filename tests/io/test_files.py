@@ -47,6 +47,8 @@ def folder(tmp_path_factory):
 def test_any_state_comes_back_as_it_was(folder, suffix, state):
     path = folder / f"state{suffix}"
     mg.save(state, path)
+    if suffix == ".safetensors" and all(isinstance(v, np.ndarray) for v in state.values()):
+        state = dict(sorted(state.items()))  # the format's own order of names
     assert equal(state, mg.load(path))
 
 
