@@ -241,7 +241,10 @@ def sum_pool_dx(a, *, size, how, divisor=1):
     def fill(y: Any, a: Any) -> None:
         wide = a.astype(accumulator(a.dtype) or a.dtype, copy=False)
         wide, lead = wide if by is None else wide / by, a.shape[:-dims]
-        if type(shifts) is not Shifts:
+        if type(shifts) is Tiles:
+            shifts.cover(y, wide)
+            return
+        if type(shifts) is Views:
             copied = partial(np.copyto, src=wide, casting="unsafe")
             shifts.put([copied] * prod(how.kernel), y, wide)
             return

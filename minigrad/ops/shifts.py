@@ -13,6 +13,8 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from ..backends.device import array_module
 from .blocks import scratch
 from .image_layout import lies_places_first, scratch_like, turned
@@ -161,6 +163,25 @@ class Tiles:
         else:
             for index, written in zip(self._indices(), _written(terms, like), strict=True):
                 y[index] = written
+
+    def cover(self, y: Any, a: Any) -> None:
+        """y = each entry of a at all places of its window.
+
+        Axis after axis, the last one first: the copies along the others have whole rows as runs.
+        """
+        dims = len(self.kernel)
+        if not self.covers:
+            y[...] = 0
+            y = y[(..., *[slice(stop) for stop in self.stops])]
+        first = next((i for i, kernel in enumerate(self.kernel) if kernel > 1), 0)
+        for i in reversed(range(first, dims)):
+            kernel, lead = self.kernel[i], a.shape[: a.ndim - dims + i]
+            shape = (*lead, kernel * a.shape[len(lead)], *a.shape[len(lead) + 1 :])
+            out = y if i == first else scratch_like(f"axis {i}", shape, a)
+            for place in range(kernel):
+                index = (..., slice(place, None, kernel), *(slice(None),) * (dims - 1 - i))
+                np.copyto(out[index], a, casting="unsafe")
+            a = out
 
     def spread(self, a: Any, name: str) -> Any:
         return a
