@@ -54,6 +54,27 @@ def test_gradients_agree_with_einsum_over_broadcast_operands(pair):
         np.testing.assert_allclose(ours.numpy().reshape(shape), reduced, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "shapes",
+    [((600, 1), (1, 600)), ((64, 40, 1), (64, 1, 30)), ((3, 1, 64, 1), (5, 1, 32)),
+     ((70, 1), (7, 1, 32)), ((2000, 1), (1, 1)), ((0, 64, 1), (0, 1, 32)), ((1,), (1, 2000)),
+     ((2000, 1), (1,))],
+)  # fmt: skip
+def test_many_outer_products_have_the_bits_of_numpys_product(shapes, dtype):
+    rng = np.random.default_rng(0)
+    a, b = ((rng.standard_normal(shape) * 3).astype(dtype) for shape in shapes)
+    if dtype.startswith("float"):
+        a[rng.random(a.shape) < 0.2] = -0.0
+        b.flat[:1] = np.nan
+    y, expected = mg.matmul(mg.tensor(a), mg.tensor(b)).numpy(), np.matmul(a, b)
+    assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_array_equal(y, expected)
+    if dtype.startswith("float"):
+        known = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(y)[known], np.signbit(expected)[known])
+
+
 def test_a_weight_shared_by_a_batch_has_a_gradient_of_its_own_shape():
     x, w = leaf(np.ones((5, 2, 3))), leaf(np.ones((3, 4)))
     (x @ w).sum().backward()
