@@ -16,6 +16,7 @@ BENCHMARKS = (
     "instructions",
     "small_ops",
     "deep_chain",
+    "growth",
     "layers",
     "networks",
     "ops",

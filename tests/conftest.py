@@ -2,7 +2,9 @@
 
 import gc
 import shutil
+from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -19,6 +21,16 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_setup(item):
+    """A module's generator begins anew with each test, by the test's name: its numbers are the same
+    whichever tests ran before it in this process, so a failure comes again.
+    """
+    module = vars(item.module) if getattr(item, "module", None) else {}
+    for name in ("rng", "RNG", "_rng"):
+        if isinstance(module.get(name), np.random.Generator):
+            module[name] = np.random.default_rng(crc32(item.nodeid.encode()))
 
 
 BROWSER = next(

@@ -1,8 +1,9 @@
 """Hooks: functions that a backward calls at a place of the graph (a Node, Port or Leaf).
 
-They are kept at the place itself, in a slot that stays unset until the first hook, as a tuple that
-is replaced and never modified: so a hook may remove itself or add others while hooks run. The order
-is always the same. At an inner tensor:
+They are kept at the place itself, in a slot that stays unset until the first hook, as the keys of a
+dictionary: in the order in which they came, and each added or removed in the same time however many
+there are. Who runs them takes a list of them first, so a hook may remove itself or add others. The
+order is always the same. At an inner tensor:
 
     tensor hooks, as registered → retain_grad → multi-grad hooks → node prehooks → the op's rules
     → node hooks
@@ -51,7 +52,7 @@ class HookHandle:
             with _lock:
                 registered -= 1
                 if place is not None:
-                    place.hooks = tuple([other for other in place.hooks if other is not hook])
+                    place.hooks.pop(hook, None)
 
     def __enter__(self) -> "HookHandle":
         return self
@@ -70,8 +71,15 @@ def add(placed: list[tuple[Any, str, Any]]) -> HookHandle:
     with _lock:
         for place, hook in made:
             registered += 1
-            place.hooks = (*getattr(place, "hooks", ()), hook)
+            _put(place, hook)
     return HookHandle(made)
+
+
+def _put(place: Any, hook: Hook) -> None:
+    """Add a hook behind the others of its place."""
+    if not hasattr(place, "hooks"):
+        place.hooks = {}
+    place.hooks[hook] = None
 
 
 def keep_retaining(tensor: Any, old: Any, new: Any) -> None:
@@ -79,11 +87,12 @@ def keep_retaining(tensor: Any, old: Any, new: Any) -> None:
 
     Its other hooks stay at the old place, with the value that they were registered for.
     """
-    moved = [hook for hook in getattr(old, "hooks", ()) if _retains(hook, tensor)]
+    moved = [hook for hook in at(old) if _retains(hook, tensor)]
     if moved and new is not old:
         with _lock:
-            old.hooks = tuple([hook for hook in old.hooks if hook not in moved])
-            new.hooks = (*getattr(new, "hooks", ()), *moved)
+            for hook in moved:
+                del old.hooks[hook]
+                _put(new, hook)
 
 
 def _retains(hook: Hook, tensor: Any) -> bool:
@@ -99,9 +108,14 @@ def call_after_backward(fn: Callable[[], None]) -> None:
         afterwards.append(fn)
 
 
+def at(place: Any) -> list[Hook]:
+    """The hooks at a place, in the order in which they were registered."""
+    return list(getattr(place, "hooks", ()))
+
+
 def of(place: Any, kind: str) -> list:
     """The functions of this kind at a place, in the order in which they were registered."""
-    return [hook.fn for hook in getattr(place, "hooks", ()) if hook.kind == kind]
+    return [hook.fn for hook in at(place) if hook.kind == kind]
 
 
 class NodeHooks:
@@ -153,7 +167,7 @@ class TensorHooks:
     @property
     def retains_grad(self) -> bool:
         """Whether retain_grad was called on this inner tensor."""
-        return any(_retains(hook, self) for hook in getattr(self.node, "hooks", ()))
+        return any(_retains(hook, self) for hook in at(self.node))
 
     def register_post_accumulate_grad_hook(self, fn: Callable) -> HookHandle:
         """fn(leaf) after a backward has updated the leaf's `.grad`; it returns None."""

@@ -250,6 +250,8 @@ class Tensor(InPlace, TensorHooks):
     def __iter__(self) -> Any:
         if self.ndim == 0:
             raise TypeError("a 0-d tensor cannot be iterated over; x.item() gives its value")
+        if self.node is not None:  # one node for all rows: a node each has a gradient of x's size
+            return iter(op.unstack(self))
         return (self[i] for i in range(len(self)))
 
     def __contains__(self, value: Any) -> bool:

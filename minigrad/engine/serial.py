@@ -110,7 +110,9 @@ def run(
 def into_slot(cotangents: dict, port: Port, g: Any) -> None:
     """Keep g for one output of a node with several; None stands for an unused output: zero."""
     producer = port.parents[0]
-    slots = cotangents.setdefault(producer, [None] * producer.op.outputs)
+    slots = cotangents.get(producer)
+    if slots is None:
+        slots = cotangents[producer] = [None] * producer.op.outputs
     # not None: a recorded rule that read the result may have its own port to this output
     slots[port.index] = g if slots[port.index] is None else slots[port.index] + g
 

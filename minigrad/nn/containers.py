@@ -28,6 +28,10 @@ class _List(Module):
     def _entries(self) -> list:
         return [entry for _, entry in self._items()]
 
+    def _at(self, index: int) -> Any:
+        entry = vars(self).get(str(index))  # its name is its place
+        return self._entries()[index] if entry is None else entry
+
     def _checked(self, entry: Any, what: Any) -> Any:
         if not isinstance(entry, self.kind):
             row, kind = type(self).__name__, self.kind.__name__.lower()
@@ -49,17 +53,17 @@ class _List(Module):
 
     def append(self, entry: Any) -> Any:
         """Add one entry at the end; returns the list itself."""
-        at = len(self)
-        entry = self._checked(entry, at)
-        while str(at) in vars(self):  # a name that was given
-            at += 1
-        setattr(self, str(at), entry)
-        return self
+        return self.extend((entry,))
 
     def extend(self, entries: Iterable) -> Any:
         """Add several entries at the end; returns the list itself."""
-        for entry in list(entries):
-            self.append(entry)
+        at = len(self)
+        for place, entry in enumerate(list(entries), at):
+            entry = self._checked(entry, place)
+            at = max(at, place)
+            while str(at) in vars(self):  # a name that was given
+                at += 1
+            setattr(self, str(at), entry)
         return self
 
     def insert(self, index: int, entry: Any) -> None:
@@ -84,7 +88,7 @@ class _List(Module):
         return iter(self._entries())
 
     def __len__(self) -> int:
-        return len(self._items())
+        return sum(map(str.isdigit, vars(self)))
 
     def __add__(self, entries: Iterable) -> Any:
         return self._row_of(_numbered(self._items())).extend(entries)
@@ -94,7 +98,7 @@ class _List(Module):
 
     def __getitem__(self, index: int | slice) -> Any:
         if not isinstance(index, slice):
-            return self._entries()[index]
+            return self._at(index)
         return self._row_of(self._names_in_slice(self._items()[index]))
 
     def _names_in_slice(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -141,6 +145,12 @@ class Sequential(_List):
 
     def _items(self) -> list[tuple[str, Any]]:
         return self._held()
+
+    def __len__(self) -> int:
+        return len(self._held())
+
+    def _at(self, index: int) -> Any:
+        return self._entries()[index]  # a name may be any, a number in a slice the place before
 
     def _names_in_slice(self, items: list[tuple[str, Any]]) -> dict[str, Any]:
         return dict(items)

@@ -87,6 +87,15 @@ def test_iteration_and_len_follow_the_first_axis():
         iter(mg.tensor(1.0))
 
 
+def test_the_rows_of_a_recorded_tensor_come_from_one_node():
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    a, b, c = x * 2
+    assert a.grad_fn.parents == b.grad_fn.parents == c.grad_fn.parents
+    (a * a + b).sum().backward()
+    assert x.grad.tolist() == [[8, 16], [2, 2], [0, 0]]
+    assert [row.requires_grad for row in x.detach()] == [False] * 3
+
+
 def test_in_asks_whether_any_element_equals_the_value():
     x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert 3.0 in x and mg.tensor([1.0, 5.0]) in x

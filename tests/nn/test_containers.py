@@ -18,6 +18,17 @@ def test_sequential_indexes_appends_and_counts():
     assert net(mg.ones(4, 2, dtype="float32")).shape == (4, 1)
 
 
+def test_an_index_is_a_place_and_not_a_name():
+    a, b, c, d = (nn.Linear(2, 2) for _ in range(4))
+    assert nn.Sequential(a, b, c, d)[::2][1] is c and nn.Sequential(a, b, c)[1:][1] is c
+    row = nn.ModuleList([a, b, c, d])
+    assert row[1:][0] is b and row[::2][1] is c and row[-1] is d and row[np.int64(2)] is c
+    del row[0]
+    assert [row[i] for i in range(len(row))] == [b, c, d]
+    with pytest.raises(IndexError):
+        row[3]
+
+
 def test_sequential_takes_names():
     net = nn.Sequential({"first": nn.Linear(2, 3), "act": nn.ReLU()})
     assert names(net) == ["first.weight", "first.bias"]
