@@ -109,7 +109,7 @@ def scalars_as_arrays(op: Any, values: list) -> list:
 
 
 def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """A forward's result that is no NumPy array in the form in which a tensor may hold it."""
+    """A forward's result that is not a NumPy array in the form in which a tensor may hold it."""
     if isinstance(y, np.generic):
         return np.asarray(y)  # see as_arrays
     return without_tensors(op, y, args, params) if isinstance(y, Tensor | tuple) else y

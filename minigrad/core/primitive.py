@@ -1,4 +1,4 @@
-"""What an op is: a forward in NumPy's words, its derivative rules, and the one way it runs.
+"""What an op is: a forward written in NumPy, its derivative rules, and the one way it runs.
 
 Three ways to write one:
 
@@ -317,7 +317,7 @@ def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **opt
 
 
 def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> Any:
-    """Register a function of ops (no rule of its own) beside the primitives: std, var, glu ..."""
+    """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
     if fn is None:
         return lambda function: composite(function, numpy=numpy)
     registry.register(fn.__name__, fn)

@@ -1,4 +1,4 @@
-"""On paper: how long a data-parallel step takes on 2 to 1,024 ranks.
+"""A model of how long a data-parallel step takes on 2 to 1,024 ranks.
 
 A step is forward, backward, what remains of the communication, optimizer. Bucket i may start when
 it is full and the one before it has been sent; the step goes on when the last has arrived:

@@ -55,7 +55,7 @@ class Batched(NoLeaf, Tensor):
 
     def _no_value(self, *args: Any, **options: Any) -> Any:
         raise TransformError(
-            "inside vmap a tensor has one value for each example, so it is no Python number and no "
+            "inside vmap a tensor has one value for each example, so it is not a Python number or "
             "NumPy array; compute with it as a tensor (mg.stack and mg.hstack join some, as "
             "np.array and np.r_ would), or return it from the mapped function"
         )

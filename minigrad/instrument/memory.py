@@ -242,7 +242,7 @@ class PeakMemory:
 
 
 def _owner(x: Any) -> Any:
-    """The array that owns the memory x shows; None for what is no array."""
+    """The array that owns the memory x shows; None for what is not an array."""
     x = raw(x)
     if not hasattr(x, "nbytes") or not hasattr(x, "shape") or isinstance(x, int | float | complex):
         return None

@@ -236,7 +236,7 @@ def _density(x: Any) -> Any:
 
 
 def _by_tanh(approximate: str) -> bool:
-    """Whether the tanh form is asked for; ValueError for what is no form."""
+    """Whether the tanh form is asked for; ValueError for what is not a form."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return approximate == "tanh"

@@ -59,7 +59,7 @@ def pays(n: int, *channels: int) -> bool:
 
 
 def empty(shape: tuple, dtype: Any) -> np.ndarray:
-    """An uninitialised array of this shape, places first, which is no view."""
+    """An uninitialised array of this shape, places first, which is not a view."""
     n, channels, *size = shape
     order = np.empty((*size, n, channels), np.bool_)  # never touched: it says the order alone
     return np.empty_like(order.transpose((-2, -1, *range(len(size)))), dtype=dtype)

@@ -115,8 +115,8 @@ def _outer(a, b):
 def _times(a, b):
     """a b for matrices; on NumPy's arrays its own product, except for 16-bit floats.
 
-    `dot` makes the same call of BLAS as `@`, but is no ufunc, which would first look for the loop
-    of these dtypes: 1.0 µs in place of 1.7 for 32×32, and 1.5 in place of 2.4 beside a transpose.
+    `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up the loop
+    for these dtypes: 1.0 µs instead of 1.7 for 32×32, and 1.5 instead of 2.4 with a transpose.
     """
     plain = type(a) is np.ndarray is type(b) and a.dtype.itemsize != 2
     return _dot(a, b) if plain else matmul(a, b)

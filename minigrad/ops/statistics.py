@@ -117,7 +117,7 @@ def _weights(weights: Any, name: str, n: int) -> Any:
     values = raw(w)
     if name == "fweights" and (values != values.round()).any():
         raise TypeError(f"cov: fweights counts observations, got fractions, {w.dtype}; "
-                        "weights that are no counts are aweights")  # fmt: skip
+                        "weights that are not counts are aweights")  # fmt: skip
     if (values < 0).any():
         raise ValueError(f"cov: {name} must be 0 or more, got {values.min()}")
     return w

@@ -1,4 +1,4 @@
-"""Activation functions made of pieces of straight lines; relu is in activation.py."""
+"""Piecewise linear activation functions; relu is in activation.py."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ _TRANSFERS = ("device_copy",)
 
 @dataclass(slots=True)
 class Finding:
-    """kind: a word for programs; place: file:line, "" where it is no single line."""
+    """kind: a word for programs; place: file:line, "" where it is not a single line."""
 
     kind: str
     title: str

@@ -1,4 +1,4 @@
-"""Tables of an event log: by op, shape, source line, scope or thread, forward beside backward."""
+"""Tables of an event log: by op, shape, source line, scope or thread, forward next to backward."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field

@@ -226,7 +226,7 @@ def test_the_largest_singular_value_comes_to_one_in_training_and_stays_in_evalua
     [
         (ValueError, {"name": "w"}, "Linear has no parameter 'w'"),
         (ValueError, {"n_power_iterations": 0}, "must be 1 or more"),
-        (IndexError, {"dim": 2}, r"dim=2 is no axis of weight \(3, 3\)"),
+        (IndexError, {"dim": 2}, r"dim=2 is not an axis of weight \(3, 3\)"),
     ],
 )
 def test_what_has_no_spectral_norm_is_refused(kind, how, said):
@@ -244,7 +244,9 @@ OLDER = {"weight_norm": nn.utils.weight_norm, "spectral_norm": nn.utils.spectral
 @pytest.mark.parametrize("dim", [3, -4])
 def test_an_axis_that_the_weight_has_not_is_named(norm, made, dim):
     layer = nn.Conv1d(3, 4, 2)
-    with pytest.raises(IndexError, match=rf"{norm}: dim={dim} is no axis of weight \(4, 3, 2\)"):
+    with pytest.raises(
+        IndexError, match=rf"{norm}: dim={dim} is not an axis of weight \(4, 3, 2\)"
+    ):
         made[norm](layer, dim=dim)
     assert sorted(layer.state_dict()) == ["bias", "weight"]
 

@@ -1,4 +1,4 @@
-"""Reading a `minigrad.graph` file: everything that the writers of pictures rely on is checked once.
+"""Reading a `minigrad.graph` file: all that drawing relies on is checked here, once.
 
 A dump comes from anywhere: cut off by a full disk, edited by hand, made by a newer version, made to
 harm. Each field in use has its type checked (fields.py); unknown fields are ignored. What links

@@ -262,12 +262,12 @@ def spectral_norm(
 
 
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:
-    """module.<name>; ValueError if it is no tensor, IndexError if it has no axis dim."""
+    """module.<name>; ValueError if it is not a tensor, IndexError if it has no axis dim."""
     weight: Any = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"{owner}: {type(module).__name__} has no parameter {name!r}")
     if dim is not None and not -weight.ndim <= dim < weight.ndim:
-        raise IndexError(f"{owner}: dim={dim} is no axis of {name} {weight.shape}")
+        raise IndexError(f"{owner}: dim={dim} is not an axis of {name} {weight.shape}")
     return weight
 
 

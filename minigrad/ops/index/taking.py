@@ -144,7 +144,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
             "padding give a row of its own, padding_idx=0"
         )
     if padding_idx is not None and not -count <= padding_idx < count:
-        raise ValueError(f"padding_idx={padding_idx} is no row of weight, which has {count}")
+        raise ValueError(f"padding_idx={padding_idx} is not a row of weight, which has {count}")
     if padding_idx is None or not hasattr(rows, "detach"):
         return rows
     padding = array_like(indices) == padding_idx % count
