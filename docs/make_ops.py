@@ -5,6 +5,7 @@ python docs/make_ops.py            # a test fails while the file is not what thi
 
 import ast
 import inspect
+import runpy
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,8 @@ import minigrad.testing.samples  # registers the specs
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import numpy_table, op
 from minigrad.testing.spec import specs
+
+listed = runpy.run_path(str(Path(__file__).with_name("two_columns.py")))["listed"]
 
 HEADER = """# Every op
 
@@ -54,6 +57,12 @@ def home(entry: Any, bound: dict[str, dict[str, Any]]) -> str:
     return "defined elsewhere"
 
 
+def paragraphs(text: str) -> str:
+    """The rest of a docstring for the page: a line a paragraph; arguments in two columns a list."""
+    blocks = listed(inspect.cleandoc(text)).strip().split("\n\n")
+    return "\n\n".join(b if b.startswith("- ") else " ".join(b.split("\n")) for b in blocks)
+
+
 def entry_text(name: str, entry: Any) -> str:
     """One op: formula, conventions, kind, dtypes, and which NumPy functions mean it."""
     first, _, rest = (entry.__doc__ or "").strip().partition("\n")
@@ -74,8 +83,7 @@ def entry_text(name: str, entry: Any) -> str:
     first = first.replace("][", "]\\[")  # else Markdown takes x[i][j] for a link
     lines = [f"**`{name}`** {first}  ", f"<sub>{' · '.join(facts)}</sub>"]
     if rest.strip():
-        text = " ".join(line.strip() for line in rest.strip().splitlines())
-        lines.append(f"\n{text}")
+        lines.append(f"\n{paragraphs(rest)}")
     return "\n".join(lines)
 
 

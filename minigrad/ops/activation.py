@@ -1,5 +1,5 @@
 """Activation functions. Those with a rule of their own have it for speed or for their tails;
-those made of pieces of straight lines are in straight.py.
+the piecewise linear ones are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
 """
@@ -248,7 +248,7 @@ def gelu(x, approximate="none"):
     """y = x Φ(x), Φ the normal distribution ;  dy/dx = Φ(x) + x φ(x)
 
     approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³). The derivative is
-    made beside the value, from the same exponential, and kept for the backward.
+    computed with the value, from the same exponential, and kept for the backward.
     """
     return _gelu(x, approximate)
 

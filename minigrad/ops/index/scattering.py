@@ -1,4 +1,4 @@
-"""Adding many values into few places: what the gradients of all index reads come down to.
+"""Adding many values into few places: the gradient of every read by index is such a sum.
 
 A key (what stands in x[key]) is turned into one flat row number for each value read; then values
 with the same number are added up. No loop over elements, and not `np.add.at` on rows either.

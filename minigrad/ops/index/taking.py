@@ -135,7 +135,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
     gweight: g added up row by row. Row padding_idx is read like the others and gets no gradient.
     ValueError where weight has no such row. Indices do not count from the end: IndexError below 0,
-    since −1 is what other code pads with (not looked at on a GPU, where that would wait for it).
+    since −1 is what other code pads with (not checked on a GPU, where that would wait for it).
     """
     rows, count = op.take(weight, indices, axis=0), len(weight)
     if device_of(raw(indices)) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
