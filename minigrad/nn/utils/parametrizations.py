@@ -1,5 +1,5 @@
-"""Parametrizations that are often wanted, under PyTorch's path: weights that stay orthogonal, and
-weights divided by a norm of theirs.
+"""Common parametrizations, under PyTorch's path: weights that stay orthogonal, and weights divided
+by a norm of theirs.
 """
 
 from functools import partial
@@ -208,29 +208,22 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float):
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
         if weight.ndim > 1:
-            matrix = self._matrix(weight.detach())
+            matrix = as_rows(weight.detach(), dim)
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
                 x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-                self.register_buffer(name, create.tensor(self._unit(x.data)))
+                self.register_buffer(name, create.tensor(unit_vector(x.data, eps)))
             self._iterate(matrix.data, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        matrix = op.moveaxis(weight, self.dim, 0)
-        return op.reshape(matrix, shape=(matrix.shape[0], -1))
 
     def _iterate(self, matrix: Any, times: int) -> None:
         u, v = self._u.data, self._v.data
         for _ in range(times):
-            u[...] = self._unit(matrix @ v)
-            v[...] = self._unit(matrix.conj().T @ u)
-
-    def _unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x.conj()).real.sum())), self.eps)
+            u[...] = unit_vector(matrix @ v, self.eps)
+            v[...] = unit_vector(matrix.conj().T @ u, self.eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = as_rows(weight, self.dim)
         if self.training:
             self._iterate(matrix.detach().data, self.n_power_iterations)
         # copies, since the next iteration writes into u and v
@@ -259,6 +252,17 @@ def spectral_norm(
     weight = weight_with_axis("spectral_norm", module, name, dim)
     made = _SpectralNorm(weight, n_power_iterations, dim % weight.ndim, eps)
     return register_parametrization(module, name, made)
+
+
+def as_rows(weight: Tensor, dim: int) -> Tensor:
+    """The weight as a matrix: a row for each entry along `dim`."""
+    matrix = op.moveaxis(weight, dim, 0)
+    return op.reshape(matrix, shape=(matrix.shape[0], -1))
+
+
+def unit_vector(x: Any, eps: float) -> Any:
+    """The array x (n,), real or complex, divided by its length, or by eps if that is larger."""
+    return x / max(float(np.sqrt((x * x.conj()).real.sum())), eps)
 
 
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:
