@@ -12,9 +12,8 @@ from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
 from .inplace import seen_by_x_alone
 from .plan import Rule
 from .primitive import Primitive
+from .rules import RESERVED
 from .tensor import Tensor, raw, wrap
-
-_RESERVED = ("y", "g", "xp", "needs")
 
 
 class FunctionCall(Primitive):
@@ -47,7 +46,7 @@ class FunctionCall(Primitive):
                     f"require gradients, which would get none; pass them one by one: "
                     f"{self.name}.apply(*{name})"
                 )
-        names = [f"{name}_" if name in _RESERVED else name for name in names]
+        names = [f"{name}_" if name in RESERVED else name for name in names]
         self.argument_names = names
         self.arrays = tuple([names[i] for i in self.places])
         self.arity = len(self.places)

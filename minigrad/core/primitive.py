@@ -36,7 +36,7 @@ from .plain_call import plain_call
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
-from .rules import Differentiable
+from .rules import RESERVED, Differentiable
 from .signature import check_partials, split_signature
 from .tensor import Tensor
 
@@ -45,7 +45,6 @@ _ndarray = np.ndarray
 _ufunc = np.ufunc
 _NOTHING = np.empty(0)
 _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
-_RESERVED = {"y", "g", "xp", "needs"}
 
 
 class Primitive(Extensible, Differentiable):
@@ -105,7 +104,7 @@ class Primitive(Extensible, Differentiable):
         self.batch_rule: Callable | None = None
         self.plans = Plans(self)
         self.tracked = self._tracked(differentiable)
-        if reserved := _RESERVED & {*self.arrays, *self.defaults}:
+        if reserved := RESERVED & {*self.arrays, *self.defaults}:
             raise ValueError(f"{name}: {sorted(reserved)} are names that rules use; rename them")
 
     def _tracked(self, differentiable: bool) -> int:

@@ -11,6 +11,8 @@ from .errors import RuleError
 from .signature import argument_names
 from .written_out import Rule
 
+RESERVED = frozenset({"y", "g", "xp", "needs"})  # what rules ask for by name besides arguments
+
 
 class Differentiable:
     """Base of Primitive: its rules, and @op.vjp, @op.jvp, @op.batch, which give them."""
@@ -62,7 +64,7 @@ class Differentiable:
     def checked_rule(self, fn: Callable, partial: bool = False) -> Rule:
         """A Rule of `fn`; ValueError where it asks for a name that no rule of this op can have."""
         names = argument_names(fn)
-        known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
+        known = {*self.arrays, *self.defaults, *self.residuals, *RESERVED}
         known |= {f"{name}_shape" for name in self.arrays}
         if unknown := [name for name in names if name not in known]:
             raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
