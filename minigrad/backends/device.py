@@ -46,8 +46,8 @@ def as_operand(x: Any) -> Any:
 
 
 def plain_array(x: Any) -> Any:
-    """What is not a tensor as a plain array; scalars, CuPy's arrays and what stands in for an array
-    while an op is recorded (fusion, tapes) as they are.
+    """What is not a tensor as a plain array; scalars, CuPy's arrays and those
+    that record an op (fusion, tapes) as they are.
 
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """

@@ -1,6 +1,6 @@
 """Tracing: which NumPy calls an op's forward, or a rule, makes on its arrays.
 
-A `Traced` holds an array and stands in for it. NumPy code computes with it as with the array, and
+A `Traced` holds an array and takes its place. NumPy code computes with it as with the array, and
 every call is recorded as a `Step`. What cannot be recorded that way (a branch on a value, a write
 in place, a random draw, an array that is not an argument) raises Untraceable; then the whole
 function becomes one step, called as it is. Either way the steps do what the original did.

@@ -118,7 +118,7 @@ def vmap(
     in_dims     which axis of each argument counts the examples: an int for all, or a tuple with an
                 entry for each argument; None for an argument that all examples share. An entry may
                 be a tree, with ints and None in place of branches of the argument.
-    out_dims    where the batch axis stands in the results, in the same way; None for a result that
+    out_dims    which axis of each result is the batch axis, in the same way; None for a result that
                 is the same for every example
     randomness  what a random op (mg.randn, dropout ...) does inside: "error", or draws that are
                 "different" for every example, or the "same" for all

@@ -1,7 +1,7 @@
 """The two file formats that tools depend on: `minigrad.graph` and `minigrad.events`.
 
 A graph dump is one JSON document, an event log is JSON lines; `graph.schema.json` and
-`events.schema.json` beside this file say exactly what stands in them. Both begin with the same
+`events.schema.json` in this folder define their contents exactly. Both begin with the same
 header. Readers refuse a newer major version, keep fields they do not know, bound what they take
 into memory, and never execute anything; what is wrong with a file is said in one FormatError.
 """

@@ -78,7 +78,7 @@ def _texts(header: dict, path: str) -> dict[str, str]:
 
 
 def _header(path: str) -> dict[str, Any]:
-    """The JSON in front, whose length stands in the first 8 bytes."""
+    """The JSON header, whose length is in the first 8 bytes."""
     with open(path, "rb") as file:
         size, start = os.fstat(file.fileno()).st_size, file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0

@@ -213,7 +213,7 @@ class _ByAmount(BasePruningMethod):
         self.amount = amount
 
     def count(self, size: int) -> int:
-        """How many of so many go."""
+        """How many of `size` elements are pruned."""
         if not isinstance(self.amount, int | np.integer):
             return round(self.amount * size)
         if self.amount > size:

@@ -124,8 +124,8 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def alike(values: tuple) -> tuple:
     """The values, images in rows turned where others of the same shape lie places first.
 
-    Arrays that stand in for NumPy's while a tape is traced cannot be: where these are of both
-    orders the op becomes one call of the replay, which then lays them alike as the eager run does.
+    Traced arrays (tape_trace.py) cannot be: where these are of both orders the op becomes one call
+    of the replay, which then lays them alike as the eager run does.
     """
     images = [x for x in values if isinstance(x, np.ndarray) and x.ndim > 2]
     if len(images) < 2 or all(x.strides == images[0].strides for x in images):

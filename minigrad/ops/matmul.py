@@ -100,7 +100,7 @@ def matmul_db(g, a, b_shape):
 
 
 def _are_numpys(a, b):
-    """Whether both are NumPy's arrays, or stand in for these while a tape is traced."""
+    """Whether both are NumPy arrays, or the traced arrays that replace them (tape_trace.py)."""
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
 
 
@@ -148,7 +148,7 @@ def _dot(a, b):
 
 
 def _traced_dot(a, b):
-    """a b for matrices on a GPU, or which stand in for NumPy's while a tape is traced.
+    """a b for matrices on a GPU, or for traced arrays (tape_trace.py).
 
     Of these a middling product is one call of the op, as it writes into place: a replay that made
     np.matmul of it would round otherwise. So would one of complex numbers that `_dot` leaves to

@@ -49,7 +49,7 @@ def folds(a: Any) -> bool:
     return (
         0 < 2 * m <= FOLDED
         and a.size >= max(LEAST_FOLDED * m, FEW)
-        and isinstance(a, np.ndarray)  # or stands in for one while a tape is traced
+        and isinstance(a, np.ndarray)  # or a traced array, which claims to be one
         and a.dtype.char in "fdFD"
         and a.flags.c_contiguous
     )

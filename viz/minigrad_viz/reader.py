@@ -108,7 +108,7 @@ def _reason(error: Exception, data: bytearray) -> str:
 
 
 def graph_from(document: Any, consume: bool = False) -> Graph:
-    """The checked graph of a parsed JSON document; `consume` lets go of its records on the way."""
+    """The checked graph of a parsed JSON document; `consume` releases its records one by one."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ViewerError(f'not a graph dump: no "format": "{FORMAT}" at the top')
     _check_version(document)
