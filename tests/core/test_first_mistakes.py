@@ -227,9 +227,10 @@ def test_one_row_may_be_taken_by_a_plain_number():
     assert x.grad.tolist() == [0, 2, 0]
 
 
-def test_fractions_as_row_numbers_ask_for_whole_ones():
-    said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0])), TypeError)
-    assert "indices must be integers, got float64" in said and "astype(mg.int64)" in said
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_fractions_as_row_numbers_ask_for_whole_ones(dtype):
+    said = message(lambda: nn.Embedding(5, 3)(mg.tensor([1.0, 2.0], dtype=dtype)), TypeError)
+    assert f"indices must be integers, got {dtype}" in said and "astype(mg.int64)" in said
 
 
 def test_factors_of_unequal_inner_lengths_are_told_which_axes_must_agree():

@@ -267,3 +267,20 @@ def test_the_norm_of_a_complex_weight_is_real(made):
     np.testing.assert_allclose(g.detach(), lengths)
     g.data[...] = 1
     np.testing.assert_allclose(layer.weight.detach(), weight / lengths)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_spectral_norm_of_16_bits_is_that_of_float32_but_for_rounding(dtype):
+    weight = np.random.default_rng(0).standard_normal((40, 600))
+    layer = nn.Linear(600, 40, bias=False, dtype=dtype)
+    layer.weight = nn.Parameter(mg.tensor(weight, dtype=dtype))
+    spectral_norm(layer, n_power_iterations=50)
+    assert str(layer.weight.dtype) == dtype
+    largest = np.linalg.norm(layer.weight.detach().astype("float32").numpy(), 2)
+    assert largest == pytest.approx(1, abs=0.02)
+
+
+def test_orthogonal_of_bfloat16_says_that_linear_algebra_needs_more_bits():
+    layer = nn.Linear(3, 2, bias=False, dtype="bfloat16")
+    with pytest.raises(TypeError, match="no linear algebra in bfloat16.*float32"):
+        orthogonal(layer)

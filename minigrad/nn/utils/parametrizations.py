@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
+from ...backends.dtypes import accumulator, is_differentiable
 from ...core import create
 from ...core.registry import op
 from ...core.spelling import absences as _absences
@@ -140,7 +141,7 @@ def orthogonal(
         )
     if not isinstance(weight, Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no parameter {name!r}")
-    if weight.ndim < 2 or not np.issubdtype(weight.dtype, np.inexact):
+    if weight.ndim < 2 or not is_differentiable(weight.dtype):
         raise ValueError(
             f"orthogonal: needs a matrix, or several in axes in front, got shape {weight.shape}; "
             "an axis of one vector can be its norm: nn.utils.weight_norm"
@@ -261,8 +262,13 @@ def as_rows(weight: Tensor, dim: int) -> Tensor:
 
 
 def unit_vector(x: Any, eps: float) -> Any:
-    """The array x (n,), real or complex, divided by its length, or by eps if that is larger."""
-    return x / max(float(np.sqrt((x * x.conj()).real.sum())), eps)
+    """The array x (n,), real or complex, divided by its length, or by eps if that is larger.
+
+    Of 16-bit floats the squares are added in float32: a bfloat16 sum of ones ends at 256.
+    """
+    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
+    length = float(np.sqrt((wide * wide.conj()).real.sum()))
+    return (wide / max(length, eps)).astype(x.dtype, copy=False)
 
 
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:

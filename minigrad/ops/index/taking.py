@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module, device_of
+from ...backends.dtypes import is_floating
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ...core.tensor import raw
@@ -99,9 +100,9 @@ def _column(indices: Any, rest: int) -> Any:
 def within(indices: Any, n: int, mode: str) -> Any:
     """Indices into n places, those beyond the ends brought in by the mode."""
     dtype = getattr(indices, "dtype", np.dtype(type(indices)))  # a number beside a tensor is one
-    if dtype.kind == "f" and not getattr(indices, "size", 1):  # an empty list has NumPy's float64
+    if is_floating(dtype) and not getattr(indices, "size", 1):  # an empty list has NumPy's float64
         return indices.astype(np.intp)
-    if dtype.kind == "f":
+    if is_floating(dtype):
         raise TypeError(
             f"indices must be integers, got {dtype}: make them with dtype=mg.int64, "
             "or take indices.astype(mg.int64)"
