@@ -173,6 +173,8 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 class _SpectralNorm(_Norm):
     made = ("_orig", "_u", "_v")
 
+    dim: int
+
     def __init__(self, name: str, dim: int, iterations: int, eps: float):
         super().__init__(name, dim)
         self.iterations = iterations
