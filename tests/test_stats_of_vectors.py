@@ -41,7 +41,7 @@ def test_the_limit_is_what_shares_near_zero_come_to():
         slopes = []
         for share in (0.0, 1e-12):
             x = mg.tensor([share, 0.25, 0.75 - share], requires_grad=True)
-            mg.mg.stats.dirichlet.pdf(x, alpha).backward()
+            mg.stats.dirichlet.pdf(x, alpha).backward()
             slopes.append(x.grad.numpy())
         np.testing.assert_allclose(*slopes, rtol=1e-6, atol=1e-3)  # x₁^½ is 1e-6, times C
 
