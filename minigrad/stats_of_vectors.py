@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from . import special
+from .backends.dtypes import finfo
 from .core.registry import op
 from .core.tensor import raw
 from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
@@ -57,7 +58,7 @@ def _check_shares(x: Any, alpha: Any) -> None:
             f"{alpha.shape}, x {x.shape}. For points in rows pass x.T"
         )
     totals, values = raw(op.sum(x, axis=0)), raw(x)
-    if (values < 0).any() or (abs(totals - 1) > np.finfo(x.dtype).eps ** 0.5).any():
+    if (values < 0).any() or (abs(totals - 1) > float(finfo(x.dtype).eps) ** 0.5).any():
         raise ValueError(
             "dirichlet: the entries of x along axis 0 must be shares, 0 or more, that add up to 1; "
             f"the least is {values.min()}, sums go from {totals.min()} to {totals.max()}. "

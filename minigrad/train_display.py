@@ -20,7 +20,7 @@ class Silent:
         self.epoch = 0
 
     def start(self, epoch: int, batches: int | None) -> None:
-        """An epoch begins, of so many batches (None: not known)."""
+        """An epoch begins; `batches` is how many it has (None: not known)."""
         self.epoch = epoch
 
     def advance(self, loss: float) -> None:

@@ -105,3 +105,9 @@ def test_dirichlet_checks_every_example_of_vmap():
     assert f(mg.tensor(SHARES.T)).shape == (4,)
     with pytest.raises(ValueError, match="add up to 1"):
         f(mg.tensor(SHARES.T * [[1.0], [1.0], [2.0], [1.0]]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_shares_may_be_of_16_bits(dtype):
+    x, alpha = (mg.tensor(v, dtype=dtype) for v in ([0.5, 0.5], [1.0, 2.0]))
+    assert mg.stats.dirichlet.pdf(x, alpha).item() == 1

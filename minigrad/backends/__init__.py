@@ -1,0 +1,1 @@
+"""Where arrays live and who computes: devices, dtypes, generators, threads, memory."""

@@ -55,7 +55,7 @@ def threads() -> int | None:
 
 
 def limit(count: int) -> None:
-    """Let BLAS use at most so many threads from here on, where threadpoolctl finds it."""
+    """Let BLAS use at most this many threads from here on, where threadpoolctl finds it."""
     for library in _libraries():
         library.set_num_threads(min(count, library.get_num_threads()))
 

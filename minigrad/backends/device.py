@@ -1,4 +1,4 @@
-"""Where arrays live. The rules are NumPy's words; CuPy arrays take the same words.
+"""Where arrays live. Rules are NumPy expressions, which run on CuPy arrays unchanged.
 
 A device is "cpu", "cuda" (the current GPU) or "cuda:i". Nothing moves between devices unless the
 program says so; every copy between host and GPU goes through `to_host` and `to_device`, which
@@ -32,7 +32,7 @@ class OperandError(TypeError):
 
 
 def as_operand(x: Any) -> Any:
-    """An argument of an op that is no tensor, as a plain array of numbers (see plain_array).
+    """An argument of an op that is not a tensor, as a plain array of numbers (see plain_array).
 
     NumPy would compute with objects one by one, and no gradient could follow.
     """
@@ -46,8 +46,8 @@ def as_operand(x: Any) -> Any:
 
 
 def plain_array(x: Any) -> Any:
-    """What is no tensor as a plain array; scalars, CuPy's arrays and what stands in for an array
-    while an op is recorded (fusion, tapes) as they are.
+    """What is not a tensor as a plain array; scalars, CuPy's arrays and those
+    that record an op (fusion, tapes) as they are.
 
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """

@@ -90,5 +90,5 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
         return np.dtype(dtype)
     except TypeError:
         raise TypeError(
-            f"dtype={dtype!r} is no dtype; write mg.float32, 'float32', int or bool, for example"
+            f"dtype={dtype!r} is not a dtype; write mg.float32, 'float32', int or bool, for example"
         ) from None

@@ -1,9 +1,9 @@
-"""Random numbers on a GPU, counted off: number n of a seed is a function of n and the seed.
+"""Counter-based random numbers on a GPU: number n of a seed is a function of n and the seed.
 
 J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): Philox4x32-10. Ten rounds of
 multiplying and mixing turn a counter of four 32-bit words into four random ones, so the whole state
-is the seed and how many counters have been used. It can be kept and put back (checkpointing), and a
-kernel needs no memory of its own.
+is the seed and how many counters have been used. It can be stored and restored (checkpointing), and
+a kernel needs no memory for it.
 """
 
 from math import prod
@@ -60,7 +60,7 @@ def key_words(seed: int) -> tuple[Any, Any]:
 
 
 def _words_by_arrays(xp: Any, seed: int, first: int, n: int) -> Any:
-    """The same in NumPy's words: the form to read, and to test the kernel against."""
+    """The same in NumPy: the form to read, and to test the kernel against."""
     counter = xp.arange(n, dtype=np.uint64) + first
     a, b = counter & _LOW, counter >> 32
     c = d = xp.zeros(n, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Helper threads for large array work: NumPy and BLAS let go of the interpreter while they compute.
+"""Helper threads for large array work: NumPy and BLAS release the GIL while they compute.
 
     share(work, pieces)     work(piece) for every piece, on this thread and on idle helpers, each
                             on a processor of its own
@@ -6,8 +6,8 @@
 
 The caller always takes part and never waits for a helper that has not begun, so a busy or slow
 helper delays nothing. What is called from inside shared work runs where it is: threads do not
-multiply. Which thread does a piece leaves no trace in the result as long as pieces write to places
-of their own, so the numbers do not depend on how many threads there are.
+multiply. As long as pieces write to separate places it makes no difference which thread does which
+piece, so results do not depend on the number of threads.
 
 Helpers are started at first use, are gone in a forked child (which starts its own), and end with
 the interpreter.

@@ -1,8 +1,8 @@
-"""Large work on the host as compiled loops: one pass over memory where NumPy's words need many.
+"""Large work on the host as compiled loops: one pass over memory where NumPy needs many.
 
     mg.accelerate()                  # from here on; mg.accelerate(False) switches off
     with mg.accelerate(): ...        # inside only
-    MINIGRAD_ACCELERATE=1            # in the environment, for a program that is not changed
+    MINIGRAD_ACCELERATE=1            # in the environment, without changing the program
 
 It needs numba (the extra `fast`), which is imported when it is first switched on, never before. The
 NumPy form of each op is the reference and the default. While it is off, nothing here runs.

@@ -1,4 +1,4 @@
-"""Convolution of every channel with a kernel of its own, and its two transposes."""
+"""Depthwise convolution, one kernel per channel, and its two transposes."""
 
 from math import prod
 from typing import Any

@@ -38,7 +38,7 @@ def _forward_of(entry: Primitive, plain: Any) -> Any:
 
 
 def _called(name: str, x: Symbol) -> Any:
-    """A function of functions.py that is no function of NumPy's."""
+    """A function of functions.py that is not a function of NumPy's."""
     return x.program.symbol(name, (x,), x.dtype, x.is_row)
 
 

@@ -1,6 +1,6 @@
 """exp, log, tanh, the normal distribution … of one element, in plain arithmetic.
 
-A call of the C library's exp stands in the way of vector instructions: the compiler cannot look
+A call of the C library's exp prevents vector instructions: the compiler cannot look
 into it. These are sums and products, with selections in place of branches, so that a loop that
 calls them runs on as many elements at once as a register holds. Errors are a few units in the last
 place (tests/compiled/test_functions.py measures them against mpmath).

@@ -60,7 +60,7 @@ def _forgiving(kept: Any) -> Any:
     def load_or_compile(*asked: Any) -> Any:
         try:
             return load(*asked)
-        except Exception:  # unpickling what is no pickle: any kind
+        except Exception:  # unpickling what is not a pickle: any kind
             with contextlib.suppress(OSError):
                 cache.flush()
             return None

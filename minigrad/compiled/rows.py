@@ -1,4 +1,4 @@
-"""Programs of rows and columns that a GPU has too (on_gpu/), as loops: the words are the same."""
+"""The programs of rows and columns that a GPU runs as kernels (on_gpu/), as loops on the host."""
 
 from ..on_gpu import losses, norms, rows
 from ..on_gpu.install import forwards

@@ -197,7 +197,7 @@ def report(
     max_bytes: int | None = None,
     empty: Callable[[], None] | None = None,
 ) -> None:
-    """List something that is kept elsewhere beside the caches: see Reported.
+    """List something that is kept elsewhere among the caches: see Reported.
 
     For workspaces of ops too: max_bytes is then the bound that they state.
     """

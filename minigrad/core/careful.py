@@ -101,7 +101,7 @@ def tell_forward(
 
 
 def scalars_as_arrays(op: Any, values: list) -> list:
-    """mg.sum(2.0): without a tensor beside it, a Python number is a 0-d array to all but ufuncs."""
+    """mg.sum(2.0): if no argument is a tensor, Python numbers are 0-d arrays to all but ufuncs."""
     if op.kind == "elementwise":
         return values
     xp = next((array_module(x) for x in values if hasattr(x, "dtype")), np)
@@ -109,7 +109,7 @@ def scalars_as_arrays(op: Any, values: list) -> list:
 
 
 def as_result(op: Any, y: Any, args: tuple, params: dict) -> Any:
-    """A forward's result that is no NumPy array in the form in which a tensor may hold it."""
+    """A forward's result that is not a NumPy array, in the form that a tensor may hold."""
     if isinstance(y, np.generic):
         return np.asarray(y)  # see as_arrays
     return without_tensors(op, y, args, params) if isinstance(y, Tensor | tuple) else y

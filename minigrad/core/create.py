@@ -279,30 +279,51 @@ def eye(
 def rand(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Uniform on [0, 1), from the device's generator (mg.manual_seed)."""
+    """Uniform on [0, 1), from the device's generator (mg.manual_seed).
 
-    def draw(shape: tuple) -> Tensor:
-        y = tensor(random.generator_on(device).random(shape), dtype or float, device)
+    Of a complex dtype both parts are.
+    """
+
+    def draw(shape: tuple, dtype: np.dtype) -> Tensor:
+        y = tensor(random.generator_on(device).random(shape), dtype, device)
         if is_floating(y.dtype) and y.dtype.itemsize < 8:
             # drawn in float64: in fewer digits what is just below 1 would round to 1
             below = np.asarray(1 - finfo(y.dtype).eps / 2, y.dtype)
             y.data[y.data > below] = below
         return y
 
-    return drawn(draw, _shape(shape)).requires_grad_(requires_grad)
+    make = _by_parts(draw, dtype)
+    return drawn(make, _shape(shape)).requires_grad_(requires_grad)
 
 
 @teaching
 def randn(
     *shape: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """Standard normal, from the device's generator (mg.manual_seed)."""
-    return drawn(
-        lambda shape: tensor(
-            random.generator_on(device).standard_normal(shape), dtype or float, device
-        ),
-        _shape(shape),
-    ).requires_grad_(requires_grad)
+    """Standard normal, from the device's generator (mg.manual_seed).
+
+    Of a complex dtype E |y|² = 1: each part has variance ½.
+    """
+
+    def draw(shape: tuple, dtype: np.dtype) -> Tensor:
+        return tensor(random.generator_on(device).standard_normal(shape), dtype, device)
+
+    make = _by_parts(draw, dtype, 0.5**0.5)
+    return drawn(make, _shape(shape)).requires_grad_(requires_grad)
+
+
+def _by_parts(draw: Callable, dtype: Any, scale: float = 1.0) -> Callable[[tuple], Tensor]:
+    """draw(shape, dtype) as a function of the shape; of a complex dtype scale · (two parts)."""
+    dtype = resolve_dtype(dtype or float)
+    if dtype.kind != "c":
+        return lambda shape: draw(shape, dtype)
+    real = np.empty(0, dtype).real.dtype
+
+    def both(shape: tuple) -> Tensor:
+        re, im = draw(shape, real), draw(shape, real)
+        return Tensor(scale * (re.data + 1j * im.data))
+
+    return both
 
 
 @teaching

@@ -14,7 +14,7 @@ from .caches import cached
 # costs 0.27 ns an element, with a buffer that a row does not fit into 0.12.
 BUFFER = 512
 FOLDED = 2048  # entries of the runs that short rows are taken together to
-FEW_ROWS = 4  # so many at least, for what is the same in all of them to be copied
+FEW_ROWS = 4  # from this many rows on it pays to copy what is the same in all of them
 
 # Of each row and a number these have loops of their own; others are quicker by way of the buffer.
 _QUICK_BESIDE_A_NUMBER = {np.add, np.subtract, np.multiply, np.divide}
@@ -51,7 +51,7 @@ def memory_order(arrays: list) -> tuple | None:
 
 
 def along_memory(arrays: list, block: int) -> Cut | None:
-    """The cut of arrays of one shape and order into blocks of so many elements."""
+    """The cut of arrays of one shape and order into blocks of `block` elements."""
     order = memory_order(arrays)
     if order is None:
         return None

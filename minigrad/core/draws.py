@@ -1,4 +1,4 @@
-"""Random tensors beyond rand, randn and randint: in the image of a tensor, and by probabilities.
+"""Random tensors other than rand, randn and randint: like a given tensor, or by probabilities.
 
 All draw from the device's generator (mg.manual_seed) and are constants. Inside vmap its
 `randomness` says whether the examples share a draw.

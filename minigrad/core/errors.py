@@ -41,7 +41,7 @@ class InPlaceError(MinigradError, RuntimeError):
 
 
 class HookError(MinigradError, RuntimeError):
-    """A hook was put where none can run, or it returned something that is no gradient there."""
+    """A hook was put where none can run, or it returned something that is not a gradient there."""
 
 
 class GraphInUseError(MinigradError, RuntimeError):

@@ -47,7 +47,7 @@ def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = Fal
     """Hear every event from now on.
 
     origin  nodes also keep their source line and scope
-    stack   and so many of the frames that led there
+    stack   and this many of the frames that led there
     sync    wait for the device after each op, so that its time is the op's own (slow)
     """
     modes.add_reason()

@@ -12,9 +12,8 @@ from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
 from .inplace import seen_by_x_alone
 from .plan import Rule
 from .primitive import Primitive
+from .rules import RESERVED
 from .tensor import Tensor, raw, wrap
-
-_RESERVED = ("y", "g", "xp", "needs")
 
 
 class FunctionCall(Primitive):
@@ -47,7 +46,7 @@ class FunctionCall(Primitive):
                     f"require gradients, which would get none; pass them one by one: "
                     f"{self.name}.apply(*{name})"
                 )
-        names = [f"{name}_" if name in _RESERVED else name for name in names]
+        names = [f"{name}_" if name in RESERVED else name for name in names]
         self.argument_names = names
         self.arrays = tuple([names[i] for i in self.places])
         self.arity = len(self.places)
@@ -58,7 +57,7 @@ class FunctionCall(Primitive):
         self.is_over = False
         self.needs = self._needs()
         self.contexts: list[Context] = []  # of the runs so far
-        self.plain: dict[int, Any] | None = None  # results that are no tensors, by place
+        self.plain: dict[int, Any] | None = None  # results that are not tensors, by place
         self.alone = [x.level == 0 and seen_by_x_alone(x) for x in self.given]
         if function.defines("jvp"):
             names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
@@ -139,8 +138,8 @@ class FunctionCall(Primitive):
         elif not _equal(plain, self.plain):
             raise RuleError(
                 f"{self.name}.forward returned {plain} for one example of vmap and {self.plain} "
-                "for another, as {place: result that is no tensor}; these are not batched: return "
-                "tensors, or the same for every example"
+                "for another, as {place: result that is not a tensor}; these are not batched: "
+                "return tensors, or the same for every example"
             )
 
     def _refuse_unmarked(self, ctx: Context, tensors: list, before: int) -> None:
@@ -203,7 +202,7 @@ class FunctionCall(Primitive):
         if len(pushed) != len(ys) + len(plain):
             raise RuleError(
                 f"{self.name}.jvp returned {len(pushed)} tangents for {len(ys) + len(plain)} "
-                "results; it must return one for each, None for what is no tensor"
+                "results; it must return one for each, None for what is not a tensor"
             )
         pushed = [t for i, t in enumerate(pushed) if i not in plain]
         for i, (t, part) in enumerate(zip(pushed, ys, strict=True)):

@@ -41,7 +41,7 @@ class Context:
         self.saves_what_no_graph_shows = False  # a floating tensor that is no input or output
         self.constant_outputs: set[int] = set()
         self.dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
-        self.plain_places: tuple = ()  # of the results that are no tensors, among all
+        self.plain_places: tuple = ()  # of the results that are not tensors, among all
         self._own = {*vars(self), "_own"}
 
     # -- for the forward ---------------------------------------------------------------------

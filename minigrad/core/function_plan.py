@@ -121,7 +121,7 @@ class FunctionPlan(Plan):
             if c is not None and place not in op.places:
                 raise RuleError(
                     f"{op.name}.backward returned a gradient for {op.argument_names[place]!r}, "
-                    "which is no tensor; return None for it"
+                    "which is not a tensor; return None for it"
                 )
         return [self._conforming(given[op.places[slot]], slot) for slot in self.slots]
 
@@ -158,7 +158,7 @@ def as_tensor(x: Any) -> Any:
 
 
 def with_plain(tensors: list, plain: dict[int, Any] | None) -> list:
-    """All results of a forward, or cotangents for them: what is no tensor back in its place."""
+    """All results of a forward, or cotangents for them: what is not a tensor back in its place."""
     parts = [*tensors]
     for place, part in sorted((plain or {}).items()):
         parts.insert(place, part)

@@ -1,7 +1,7 @@
 """Forwards for single devices: an op may have one for "cpu", "cuda" or "cuda:1".
 
 Only an op that has been given one pays for the choice; its `forward` is then a `ByDevice`. The
-derivative rules stay as they are: they are written in words that every device knows.
+derivative rules stay as they are: they are array expressions that run on every device.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from .registry import op as registry
 class ByDevice:
     """A forward that chooses by where its arrays are.
 
-    table    device -> forward; "cuda" stands for every GPU that has no entry of its own
+    table    device -> forward; "cuda" is for every GPU without an entry of its own
     general  the forward for all other devices; None: there is none
     """
 

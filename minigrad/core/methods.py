@@ -1,6 +1,6 @@
 """The methods of a tensor that compute something: each is one line, to an op.
 
-Operators and methods keep ndarray's positional signatures; a few of PyTorch's names stand beside
+Operators and methods keep ndarray's positional signatures; a few of PyTorch's names exist besides
 them. The ops are entries of the registry (`op.mul` is defined in ops/elementwise/arithmetic.py);
 core/registry.py says why. The operators call `apply`, the op's plain call: calling the op itself
 would do the same, but CPython calls an object with __call__ 0.1 µs slower than a function.

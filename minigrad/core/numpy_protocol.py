@@ -149,7 +149,7 @@ def _in_dtype(ufunc: Any, name: str, inputs: tuple, dtype: Any, casting: str) ->
 
 
 def _loop_dtype(x: Any, wanted: Any) -> Any:
-    """The dtype of an input for resolve_dtypes. A Python number is weak beside bfloat16 here, as in
+    """The dtype of an input for resolve_dtypes. A Python number is weak with bfloat16 here, as in
     the rest of minigrad, though not in NumPy.
     """
     if type(x) in (int, float, complex):

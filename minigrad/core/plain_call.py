@@ -1,9 +1,9 @@
 """The plain call of an op: source code generated for this op alone, and compiled.
 
 Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
-arrays and numbers beside a tensor. What depends on the op alone is then decided once, when the code
-is generated: how many inputs there are, which may need a gradient, what is saved of them. For a * b
-the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
+arrays and numbers together with a tensor. What depends on the op alone is then decided once, when
+the code is generated: how many inputs there are, which may need a gradient, what is saved of them.
+For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
 
     def apply(x0, x1, /, **params):
         if modes.active or params:

@@ -11,7 +11,7 @@ from . import modes
 
 
 class Deferred:
-    """Stands in `node.saved` for values that are produced, in order, when it is iterated over.
+    """Placeholder in `node.saved` for values that are produced, in order, by iterating over it.
 
     `needs`: of a variadic op, which arguments need a gradient; else None.
     """

@@ -1,4 +1,4 @@
-"""What the signature of a forward or a rule says of it."""
+"""Reading signatures: the arrays and parameters of a forward, the names that a rule asks for."""
 
 import inspect
 from collections.abc import Callable
@@ -41,8 +41,8 @@ def check_partials(name: str, forward: Any, partials: dict[str, Any]) -> None:
     for keyword, partial in partials.items():
         if partial is not None and not callable(partial):
             raise TypeError(
-                f"{name}: {keyword}={partial!r} is no function; a partial is a function of what it "
-                f"names, such as lambda y: y, or {keyword}=lambda: {partial!r}"
+                f"{name}: {keyword}={partial!r} is not a function; a partial is a function of what "
+                f"it names, such as lambda y: y, or {keyword}=lambda: {partial!r}"
             )
     if arguments and len(arguments) != len(partials):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""PyTorch's names that are others here, so that the error for one says what to write."""
+"""Names of PyTorch that are spelled differently here: the error for one says what to write."""
 
 import inspect
 import opcode
@@ -148,12 +148,12 @@ _FUNCTIONS |= {  # what NumPy's function and the method take, and the op does no
     for option in options.split()
 }  # fmt: skip
 
-# What to write instead of options of NumPy's that a function does not take.
+# What to write instead of a NumPy option that the function here does not accept.
 INSTEAD_OF = {
     "where": "Instead of where=, select with mg.where(mask, a, b), before or after.",
     "casting": "Instead of casting=, write y.astype(dtype), which casts whatever it is.",
     "dtype": "Instead of dtype=, write x.astype(dtype) before or y.astype(dtype) after.",
-    "order": "Leave order= out: the order in memory is no part of a tensor's value, and "
+    "order": "Leave order= out: the order in memory is not part of a tensor's value, and "
     "np.asarray(y.detach(), order=) has it.",
     "copy": "Instead of copy=True, write y.copy(); without it y shares x's memory where it can.",
     "device": "Leave device= out: the result lies where the tensor does; y.to(device) moves it.",

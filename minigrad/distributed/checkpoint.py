@@ -123,5 +123,5 @@ def _read_complete(target: Path) -> dict[str, Any]:
 def _remove_old(folder: Path, keep: int) -> None:
     for step in complete_steps(folder)[: -keep if keep > 0 else None]:
         old = folder / f"step-{step:08d}"
-        (old / _COMPLETE).unlink(missing_ok=True)  # from here on it is no checkpoint
+        (old / _COMPLETE).unlink(missing_ok=True)  # from here on it is not a checkpoint
         shutil.rmtree(old, ignore_errors=True)

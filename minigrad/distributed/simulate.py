@@ -1,4 +1,4 @@
-"""On paper: how long a data-parallel step takes on 2 to 1,024 ranks.
+"""A model of how long a data-parallel step takes on 2 to 1,024 ranks.
 
 A step is forward, backward, what remains of the communication, optimizer. Bucket i may start when
 it is full and the one before it has been sent; the step goes on when the last has arrived:
@@ -93,7 +93,7 @@ def all_reduce_time(nbytes: float, ranks: int, link: Link, algorithm: str = "rin
 def predict(
     step: Step, link: Link, ranks: int, algorithm: str = "ring", slower: float | None = None
 ) -> Prediction:
-    """The step on so many ranks: overlapped with backward, and plain (all of it afterwards).
+    """The step on this many ranks: overlapped with backward, and plain (all of it afterwards).
 
     slower   how many times as long computing takes where ranks share a machine, as measured there
              (None: ranks/cores)

@@ -1,4 +1,4 @@
-"""A small process beside each rank that can still speak when the rank is killed.
+"""A small process for each rank, which can still report when the rank is killed.
 
 A killed process says nothing, and MPI's launcher ends the others at once. The witness holds the
 read end of a pipe from its rank: when that closes without a farewell, the rank has died, and the

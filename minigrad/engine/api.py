@@ -288,7 +288,7 @@ def listed(tensors: Tensor | Iterable[Tensor]) -> list[Tensor]:
             "y = f(x) and mg.grad(y, x). mg.func.grad(f)(x) takes the function"
         )
     if not hasattr(tensors, "__iter__"):
-        raise TypeError(f"{describe(tensors)} is no tensor, so no gradient leads to or from it")
+        raise TypeError(f"{describe(tensors)} is not a tensor, so no gradient leads to or from it")
     return list(tensors)
 
 

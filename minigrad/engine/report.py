@@ -36,7 +36,7 @@ class Lane:
 class Report:
     """How a backward ran. Times are in microseconds; work and span are estimates.
 
-    decision       in words, what ran and why
+    decision       what ran and why, as text
     engine         "parallel", or "serial" where that was the better choice
     workers        threads asked for; lanes: those that took part
     nodes, heavy   places of the graph, and those that may go to another thread

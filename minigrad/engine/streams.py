@@ -185,7 +185,7 @@ class DeviceTrial(Trial):
             self.note(parallel, 1000 * elapsed(first, last))
 
     def reason(self) -> str:
-        """The reason for the choice, in words, for the report."""
+        """The reason for the choice, as text for the report."""
         known = self.times[True] and self.times[False]
         return f"{super().reason()} on the device" if known else "a trial of both ways"
 

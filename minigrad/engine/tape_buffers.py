@@ -230,7 +230,7 @@ def copied(array: Any) -> Any:
 
 
 def _filled(step: Step, cells: list, settled: bool = True) -> Callable[[], Any]:
-    """A function that makes the call with what stands in the cells."""
+    """A function that makes the call with the contents of the cells."""
     fn, args, kwargs = step.fn, step.args, step.kwargs
     if settled:
         args, kwargs = mapped((args, kwargs), Ref, lambda ref: cells[ref.value])

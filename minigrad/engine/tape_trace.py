@@ -1,9 +1,9 @@
 """Tracing: which NumPy calls an op's forward, or a rule, makes on its arrays.
 
-A `Traced` holds an array and stands in for it. NumPy code computes with it as with the array, and
+A `Traced` holds an array and takes its place. NumPy code computes with it as with the array, and
 every call is recorded as a `Step`. What cannot be recorded that way (a branch on a value, a write
-in place, a random draw, an array that is no argument) raises Untraceable; then the whole function
-becomes one step, called as it is. Either way the steps do what the original did.
+in place, a random draw, an array that is not an argument) raises Untraceable; then the whole
+function becomes one step, called as it is. Either way the steps do what the original did.
 """
 
 import operator
@@ -109,7 +109,7 @@ class Trace:
             raise Untraceable("it runs under np.errstate")
         for array in parts_of((args, *kwargs.values()), np.ndarray):
             if id(array) not in self.constants:
-                raise Untraceable("it used an array that is no argument")
+                raise Untraceable("it used an array that is not an argument")
         result = fn(*unwrapped(args), **unwrapped(kwargs))
         read = list(parts_of((args, *kwargs.values()), Traced))
         step = Step(kind, fn, _refs(tuple(args)), _refs(kwargs), name)

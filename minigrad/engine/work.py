@@ -189,7 +189,7 @@ class Trial:
         return faster != (self.runs % 32 == 0)
 
     def reason(self) -> str:
-        """The reason for the choice, in words, for the report."""
+        """The reason for the choice, as text for the report."""
         if not self.worth:
             return f"forecast {self.forecast:.0f} µs against {self.serial:.0f} µs serial"
         if self.times[True] and self.times[False]:

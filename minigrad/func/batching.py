@@ -55,7 +55,7 @@ class Batched(NoLeaf, Tensor):
 
     def _no_value(self, *args: Any, **options: Any) -> Any:
         raise TransformError(
-            "inside vmap a tensor has one value for each example, so it is no Python number and no "
+            "inside vmap a tensor has one value for each example, so it is not a Python number or "
             "NumPy array; compute with it as a tensor (mg.stack and mg.hstack join some, as "
             "np.array and np.r_ would), or return it from the mapped function"
         )
@@ -118,7 +118,7 @@ def vmap(
     in_dims     which axis of each argument counts the examples: an int for all, or a tuple with an
                 entry for each argument; None for an argument that all examples share. An entry may
                 be a tree, with ints and None in place of branches of the argument.
-    out_dims    where the batch axis stands in the results, in the same way; None for a result that
+    out_dims    which axis of each result is the batch axis, in the same way; None for a result that
                 is the same for every example
     randomness  what a random op (mg.randn, dropout ...) does inside: "error", or draws that are
                 "different" for every example, or the "same" for all

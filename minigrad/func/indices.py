@@ -120,7 +120,7 @@ class EachMask:
 
 
 def _there(value: Any, x: Any) -> Any:
-    """A value that is no array, such as the 0 of x[i] = 0, as one where x is."""
+    """A value that is not an array, such as the 0 of x[i] = 0, as one where x is."""
     return value if hasattr(value, "dtype") else constant_like(np.asarray(value), x)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import to_host
+from ..backends.dtypes import accumulator, is_differentiable
 from ..core.create import as_tensor
 from ..core.errors import ConvergenceError, TransformError, describe
 from ..core.registry import op
@@ -41,13 +42,15 @@ def odeint(
     y0: a tensor, or a tree of tensors, in which f returns its slope too. t (n,): increasing or
     decreasing times. rtol, atol: the estimated error of a step stays below atol + rtol |y|. Memory
     grows with the number of steps. ConvergenceError after max_steps steps between two times,
-    or where a step has become too short. For stiff equations take another library.
+    or where a step has become too short. For stiff equations take another library. 16-bit states
+    and times are computed with in float32.
     """
-    t = as_tensor(t)
+    t = _widened(as_tensor(t))
     if t.ndim != 1 or not t.size:
         raise TransformError(f"odeint: t must be times (n,), at least one; got {describe(t)}")
     leaves = [as_tensor(x) for x in tree.leaves(y0)]
-    leaves = [x if x.dtype.kind in "fc" else op.astype(x, dtype=np.float64) for x in leaves]
+    leaves = [x if is_differentiable(x.dtype) else op.astype(x, dtype=np.float64) for x in leaves]
+    dtypes, leaves = [x.dtype for x in leaves], [_widened(x) for x in leaves]
 
     def slope(ys: list, at: Any) -> list:
         return tree.matched(y0, f(tree.rebuild(y0, ys), at, *args), "odeint")
@@ -56,7 +59,14 @@ def odeint(
     for i in range(1, t.size):
         leaves, share = _between(slope, leaves, t[i - 1], t[i], share, rtol, atol, max_steps)
         rows.append(leaves)
-    return tree.rebuild(y0, [op.stack(list(column)) for column in zip(*rows, strict=True)])
+    ys = [op.stack(list(column)) for column in zip(*rows, strict=True)]
+    return tree.rebuild(y0, [op.astype(y, d, copy=False) for y, d in zip(ys, dtypes, strict=True)])
+
+
+def _widened(x: Any) -> Any:
+    """16-bit floats as float32, since tolerances are finer than their digits."""
+    wide = accumulator(x.dtype)
+    return x if wide is None else op.astype(x, dtype=wide)
 
 
 def _between(

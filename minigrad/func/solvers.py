@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import finfo
 from ..core.errors import ConvergenceError
 
 
 def tolerance(dtype: Any) -> float:
     """What is asked for where the user names no tolerance: ε^(3/4), 1.8e-12 for float64."""
-    return float(np.finfo(dtype).eps) ** 0.75
+    return float(finfo(dtype).eps) ** 0.75
 
 
 def largest(x: Any) -> Any:
@@ -130,7 +131,7 @@ def _krylov_step(product: Callable, r: Any, steps: int) -> Any:
         norm = length(w)
         columns.append(np.concatenate([first + again, norm], axis=-1))
         basis.append(_unit(w, norm))
-        if (norm <= np.finfo(r.dtype).eps * beta).all():
+        if (norm <= finfo(r.dtype).eps * beta).all():
             break
     xp, k = array_module(r), len(columns)
     h = xp.zeros((*r.shape[:-1], k + 1, k), dtype=r.dtype)

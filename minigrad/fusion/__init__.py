@@ -1,4 +1,4 @@
-"""Elementwise code run as one: the same rules, read once on symbols, then run without temporaries.
+"""Elementwise code in one pass: the same rules, run once on symbols, then without temporaries.
 
 trace.py     symbols that record what a function does to one element
 cuda.py      a recorded program as the source of one CUDA kernel

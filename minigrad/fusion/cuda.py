@@ -224,7 +224,7 @@ TABLE_BYTES = 4096  # what a kernel takes of arguments
 
 
 def table_length(arrays: int, numbers: int) -> int:
-    """How many calls of so many arrays each fit into one kernel's table, beside the numbers."""
+    """How many calls, each of this many arrays, fit into one kernel's table with their numbers."""
     rest = TABLE_BYTES - 8 * max(numbers, 1) - 16
     return max(1, min(64, rest // (8 * arrays + 12)))
 

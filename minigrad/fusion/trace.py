@@ -3,7 +3,7 @@
 A `Symbol` stands for an array. NumPy's functions on it (`np.exp(x)`, `x * y`, `np.where(m, x, 0)`)
 give further symbols: the program of one element. Sums, maxima and means along the last axis with
 keepdims are recorded as well: values of a row. Whatever else is asked of a symbol (a shape, a
-branch on a value, an index) raises `NotFusible`, and the function is then run as it stands.
+branch on a value, an index) raises `NotFusible`, and the function is then run unfused.
 """
 
 from collections.abc import Callable, Sequence
@@ -278,7 +278,7 @@ def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> 
     return x.program.symbol(name, (x,), x.dtype, True)
 
 
-# -- NumPy functions that are no ufuncs ----------------------------------------------------------
+# -- NumPy functions that are not ufuncs ----------------------------------------------------------
 
 
 def _where(condition: Any, a: Any, b: Any) -> Symbol:

@@ -1,7 +1,7 @@
 """The two file formats that tools depend on: `minigrad.graph` and `minigrad.events`.
 
 A graph dump is one JSON document, an event log is JSON lines; `graph.schema.json` and
-`events.schema.json` beside this file say exactly what stands in them. Both begin with the same
+`events.schema.json` in this folder define their contents exactly. Both begin with the same
 header. Readers refuse a newer major version, keep fields they do not know, bound what they take
 into memory, and never execute anything; what is wrong with a file is said in one FormatError.
 """
@@ -152,9 +152,9 @@ def _check_links(document: dict, path: str) -> None:
     named += [("steps", step, "node") for step in steps]
     for where, record, key in named:
         if not isinstance(record, dict) or not _is_among(record.get(key), ids):
-            raise FormatError(f'{path}: one of the {where} has a "{key}" that is no node')
+            raise FormatError(f'{path}: one of the {where} has a "{key}" that is not a node')
     if not all(_is_among(root, ids) for root in document["roots"]):
-        raise FormatError(f"{path}: one of the roots is no node")
+        raise FormatError(f"{path}: one of the roots is not a node")
 
 
 def _is_among(identity: Any, ids: set) -> bool:
@@ -219,7 +219,7 @@ class EventReader:
         return (record for record in self.records() if isinstance(record, Event))
 
     def records(self) -> Iterator[Record]:
-        """Every line of the log that is no definition, in the order in which they were written."""
+        """Every line of the log that is not a definition, in the order of writing."""
         number, count = 1, 0  # lines, events
         while True:
             number += 1

@@ -6,7 +6,7 @@ an op needs and frees inside itself is not seen.
 
 Categories. A tensor that optimizers train is a parameter, another leaf or plain array an input;
 what an op returns is temporary until a node saves it for its rules, then saved; what a backward
-passes on, and what stands in `.grad`, is gradient; arrays that an optimizer keeps are its state.
+passes on, and what `.grad` holds, is gradient; arrays that an optimizer keeps are its state.
 """
 
 import sys
@@ -118,7 +118,7 @@ class MemoryTracker:
                     held.used = t
 
     def backward_done(self, leaves: list, where: tuple) -> None:
-        """A backward has ended: what stands in `.grad` now."""
+        """A backward has ended: look at what each `.grad` holds now."""
         t = perf_counter_ns()
         with self._lock:
             for leaf in leaves:
@@ -242,7 +242,7 @@ class PeakMemory:
 
 
 def _owner(x: Any) -> Any:
-    """The array that owns the memory x shows; None for what is no array."""
+    """The array that owns the memory x shows; None for what is not an array."""
     x = raw(x)
     if not hasattr(x, "nbytes") or not hasattr(x, "shape") or isinstance(x, int | float | complex):
         return None

@@ -1,4 +1,4 @@
-"""What stands in an event log: one dataclass for each kind of line, and what makes a line whole."""
+"""The records of an event log: one dataclass for each kind of line, and the check of a line."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -114,7 +114,7 @@ class Held:
 
 @dataclass(slots=True, frozen=True)
 class Mark:
-    """A stretch of a thread's time that is no op (t0 < t1), or a moment (t0 = t1).
+    """A stretch of a thread's time that is not an op (t0 < t1), or a moment (t0 = t1).
 
     what   "scope" (name: its path), "step" (name: its number; from the step's begin to its end),
            "optimizer" (an optimizer's step), "hook" (a user's hook that a backward ran),

@@ -1,4 +1,4 @@
-"""Which steps of a run are recorded: so many not heard, so many heard but dropped, so many kept."""
+"""Which steps of a run are recorded: some are skipped, some recorded and dropped, some kept."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

@@ -102,7 +102,7 @@ class GrowingFile:
                 os.unlink(self._partial)
 
     def leave(self) -> None:
-        """In a forked child: let go of the file, which is the parent's."""
+        """In a forked child: write nowhere from now on, since the file is the parent's."""
         if self._file.closed:
             return
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -84,7 +84,7 @@ def _texts(array: Any, path: str) -> dict[str, str]:
             raise ValueError(f"it is {array.dtype}, not bytes")
         texts = json.loads(array.tobytes())
         if not all(isinstance(text, str) for text in texts.values()):
-            raise ValueError("a value is no text")
+            raise ValueError("a value is not text")
     except (ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path}: its metadata is damaged: {error}") from None
     return texts
@@ -106,7 +106,7 @@ def _members(path: str, max_bytes: int | None, only: str | None = None) -> dict[
         if number not in (None, errno.EINVAL):  # the file is missing, or may not be read
             raise
         reason = error if number is None else "a place before it"
-        raise FormatError(f"{path} is no npz file that can be read: {reason}") from None
+        raise FormatError(f"{path} is not an npz file that can be read: {reason}") from None
 
 
 def _name(member: zipfile.ZipInfo) -> str:

@@ -61,7 +61,7 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
             arrays = {name: np.array(file.get_tensor(name)) for name in file.keys()}
     except (safetensors.SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         reason = str(error)[:_LONGEST]  # which repeats what it found
-        raise FormatError(f"{path} is no safetensors file that can be read: {reason}") from None
+        raise FormatError(f"{path} is not a safetensors file that can be read: {reason}") from None
     return arrays, _texts(header, path)
 
 
@@ -78,13 +78,13 @@ def _texts(header: dict, path: str) -> dict[str, str]:
 
 
 def _header(path: str) -> dict[str, Any]:
-    """The JSON in front, whose length stands in the first 8 bytes."""
+    """The JSON header, whose length is in the first 8 bytes."""
     with open(path, "rb") as file:
         size, start = os.fstat(file.fileno()).st_size, file.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         if not 2 <= length <= min(size - 8, MAX_HEADER):
             raise FormatError(
-                f"{path} is no safetensors file: it has {size:,} bytes and declares a header of "
+                f"{path} is not a safetensors file: it has {size:,} bytes and declares a header of "
                 f"{length:,}"
             )
         try:
@@ -92,7 +92,7 @@ def _header(path: str) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise FormatError(f"{path}: its header is damaged: {error}") from None
     if not isinstance(header, dict):
-        raise FormatError(f"{path}: its header is no JSON object")
+        raise FormatError(f"{path}: its header is not a JSON object")
     return header
 
 

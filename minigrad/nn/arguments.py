@@ -1,4 +1,4 @@
-"""What a layer is made with: arguments that its __init__ has, and of the kinds written there.
+"""Checks of the arguments that a layer is made with: names and kinds, from its annotations.
 
 The first mistake with a layer is to give it tensors where it is made: nn.ReLU(x) would take x for
 an option, and say nothing. So the annotations of the library's own layers are checked, as far as
@@ -77,7 +77,7 @@ def _are_whole(value: Any) -> bool:
     return isinstance(value, list | tuple | range) and all(map(_is_whole, value))
 
 
-# Annotation -> (what it asks for, whether a value will do). Of options that are no sizes only
+# Annotation -> (what it asks for, whether a value will do). Of options that are not sizes only
 # arrays are refused: the layers say themselves what a probability or a reduction can be.
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     int: ("an integer", _is_whole),

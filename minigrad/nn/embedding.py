@@ -53,7 +53,7 @@ class _Table(Module):
     ) -> None:  # fmt: skip
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(
-                f"{type(self).__name__}: padding_idx={padding_idx} is no row of a table of "
+                f"{type(self).__name__}: padding_idx={padding_idx} is not a row of a table of "
                 f"{num_embeddings}"
             )
         self.num_embeddings = num_embeddings

@@ -89,7 +89,7 @@ class ModuleHooks:
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Hook:
         """hook(module, grad_input, grad_output) once the gradients of the inputs are there.
 
-        Tuples, with None for what is no tensor or needs no gradient; inputs are the positional
+        Tuples, with None for what is not a tensor or needs no gradient; inputs are the positional
         arguments. It may return other gradients of the inputs.
         """
         return self._add("backward", hook, prepend)

@@ -48,15 +48,30 @@ def ones_(tensor: Tensor) -> Tensor:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator = None) -> Tensor:
-    """Draw from the uniform distribution on [a, b)."""
-    return _write(tensor, (generator or random.generator()).uniform(a, b, tensor.shape))
+    """Draw from the uniform distribution on [a, b); both parts of a complex tensor."""
+    draw = generator or random.generator()
+    values = draw.uniform(a, b, tensor.shape)
+    if _is_complex(tensor):
+        values = values + 1j * draw.uniform(a, b, tensor.shape)
+    return _write(tensor, values)
 
 
 def normal_(
     tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator = None
 ) -> Tensor:
-    """Draw from the normal distribution with this mean and standard deviation."""
-    return _write(tensor, (generator or random.generator()).normal(mean, std, tensor.shape))
+    """Draw from the normal distribution with this mean and standard deviation.
+
+    Of a complex tensor E |x − mean|² = std²: each part has variance std²/2.
+    """
+    draw = generator or random.generator()
+    return _write(tensor, _normal(draw, mean, std, tensor.shape, _is_complex(tensor)))
+
+
+def _normal(draw: Any, mean: float, std: float, shape: tuple, is_complex: bool) -> np.ndarray:
+    if not is_complex:
+        return draw.normal(mean, std, shape)
+    re, im = (draw.normal(0.0, std * 0.5**0.5, shape) for _ in range(2))
+    return mean + (re + 1j * im)
 
 
 def trunc_normal_(
@@ -68,6 +83,11 @@ def trunc_normal_(
     generator: Generator = None,
 ) -> Tensor:
     """Draw from the normal distribution cut to [a, b]: what falls outside is drawn again."""
+    if _is_complex(tensor):
+        raise TypeError(
+            f"trunc_normal_: complex numbers are not ordered, so [{a}, {b}] cuts none of them off; "
+            "draw the parts by themselves, or use normal_"
+        )
     draw = generator or random.generator()
     if not a < b or (a - mean) / std > 4 or (b - mean) / std < -4:
         raise ValueError(
@@ -107,15 +127,17 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) -> Tensor:
     """gain · a random matrix with orthonormal rows (or columns, where there are fewer of them).
 
-    All axes after the first count as one. Saxe et al., Exact solutions to the nonlinear dynamics of
-    learning in deep linear neural networks, 2014.
+    All axes after the first count as one; for a complex tensor the matrix is complex. Saxe et al.,
+    Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2014.
     """
     if tensor.ndim < 2:
         raise ValueError(f"orthogonal_ needs at least two axes, got shape {tensor.shape}")
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     draw = generator or random.generator()
-    q, r = np.linalg.qr(draw.normal(size=(max(rows, columns), min(rows, columns))))
-    q *= np.where(np.diagonal(r) < 0, -1.0, 1.0)  # makes the distribution uniform
+    shape = max(rows, columns), min(rows, columns)
+    q, r = np.linalg.qr(_normal(draw, 0.0, 1.0, shape, _is_complex(tensor)))
+    signs = np.sign(np.diagonal(r))
+    q *= np.where(signs == 0, 1, signs)  # makes the distribution uniform
     q = q.T if rows < columns else q
     return _write(tensor, gain * q.reshape(tensor.shape))
 
@@ -128,7 +150,7 @@ def sparse_(
         raise ValueError(f"sparse_ needs a matrix, got shape {tensor.shape}")
     rows, columns = tensor.shape
     draw = generator or random.generator()
-    values = draw.normal(0.0, std, tensor.shape)
+    values = _normal(draw, 0.0, std, tensor.shape, _is_complex(tensor))
     for column in range(columns):
         values[draw.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0
     return _write(tensor, values)
@@ -189,6 +211,10 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     fan = fans(tensor)[mode == "fan_out"]
     # no fan, no elements that would need a value
     return calculate_gain(nonlinearity, a) / math.sqrt(fan or 1)
+
+
+def _is_complex(tensor: Any) -> bool:
+    return tensor.dtype.kind == "c"
 
 
 def _write(tensor: Tensor, values: Any) -> Tensor:

@@ -94,7 +94,7 @@ class _Lazy(Module):
         return self.forward(x, *others)
 
     def _layer(self, features: int) -> Module:
-        """The layer of so many features, on the device and in the dtype that this module has."""
+        """The layer with this many features, on this module's device and in its dtype."""
         waiting = self.weight
         if not isinstance(waiting, UninitializedParameter):
             return self.layer(features, **self._given)

@@ -27,7 +27,7 @@ def draw_evenly(fan_in: int, *parameters: Any) -> None:
 
 
 class Identity(Module):
-    """x itself; any arguments are accepted, so that it can stand in for another layer."""
+    """x itself; any arguments are accepted, so that it can replace another layer."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         pass

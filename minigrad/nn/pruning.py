@@ -130,7 +130,7 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method: BasePruningMethod) -> None:
         """One more, for the tensor of the same name."""
         if not isinstance(method, BasePruningMethod):
-            raise TypeError(f"add_pruning_method: {method!r} is no BasePruningMethod")
+            raise TypeError(f"add_pruning_method: {method!r} is not a BasePruningMethod")
         if method._tensor_name != self._tensor_name:
             raise ValueError(
                 f"add_pruning_method: the method prunes {method._tensor_name!r}, and those here "
@@ -213,7 +213,7 @@ class _ByAmount(BasePruningMethod):
         self.amount = amount
 
     def count(self, size: int) -> int:
-        """How many of so many go."""
+        """How many of `size` elements are pruned."""
         if not isinstance(self.amount, int | np.integer):
             return round(self.amount * size)
         if self.amount > size:
@@ -313,7 +313,8 @@ def _axis(method: Any, x: Any) -> int:
         raise AttributeError(f"{type(method).__name__} is structured, and so needs a `dim`")
     if not -x.ndim <= method.dim < x.ndim:
         raise IndexError(
-            f"{type(method).__name__}: dim={method.dim} is no axis of a tensor of shape {x.shape}"
+            f"{type(method).__name__}: dim={method.dim} is not an axis of a tensor of shape "
+            f"{x.shape}"
         )
     return method.dim % x.ndim
 

@@ -28,7 +28,7 @@ class Unmatched(NamedTuple):
 
 
 class ExtraState:
-    """Base of Module: state that is no tensor. A subclass defines both or neither."""
+    """Base of Module: state that is not a tensor. A subclass defines both or neither."""
 
     def get_extra_state(self) -> Any:
         """What state_dict is to have of this module besides tensors, as `_extra_state`."""
@@ -256,7 +256,7 @@ def require_name(module: Any, name: Any, what: str) -> None:
     if not isinstance(name, str) or not name or "." in name or hasattr(type(module), name):
         raise KeyError(
             f"{type(module).__name__}: {name!r} cannot be a {what}: choose a string with no '.', "
-            "that is no attribute of Module"
+            "that is not an attribute of Module"
         )
 
 

@@ -1,4 +1,4 @@
-"""What ops run on a GPU where NumPy's calls would be slow there; the rules stay as they are.
+"""Forwards for a GPU, where the op's NumPy calls would be slow; the rules stay as they are.
 
 elements.py     elementwise ops: the row of the calculus table as one kernel, both ways; and casts
 rows.py         softmax and its kin, sums

@@ -1,4 +1,4 @@
-"""An optimizer's update as kernels over many parameters, recorded from the words the CPU runs."""
+"""An optimizer's update as kernels over many parameters, recorded from the code for the CPU."""
 
 from collections.abc import Callable
 from typing import Any

@@ -41,13 +41,13 @@ def _place(name: str, axes: int, sizes: str) -> str:
     return place
 
 
-def _over_window(how: Windows, words: str, start: str = "o") -> str:
-    """A loop over the places p0 … of the window at `start`0 … that lie in the image."""
+def _over_window(how: Windows, words: str) -> str:
+    """A loop over the places p0 … of the window at o0 … that lie in the image."""
     loops = []
     for k, (kernel, stride, (before, _), dilation) in enumerate(how.axes()):
         loops.append(
             f"for (int k{k} = 0; k{k} < {kernel}; ++k{k}) {{ "
-            f"const int p{k} = {start}{k} * {stride} + k{k} * {dilation} - {before}; "
+            f"const int p{k} = o{k} * {stride} + k{k} * {dilation} - {before}; "
             f"if (p{k} < 0 || p{k} >= size{k}) continue;"
         )
     return " ".join(loops) + f" {{ {words} }} " + "}" * len(loops)

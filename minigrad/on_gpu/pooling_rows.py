@@ -59,7 +59,7 @@ def places_shape(how: Windows, size: tuple, dtype: Any) -> tuple[int, int]:
 
 
 def threads_for(shape: tuple, height: int, width: int) -> int:
-    """How many threads work on such images when each makes so many rows and columns."""
+    """How many threads work on such images when each computes this many rows and columns."""
     rows = prod(shape[:-1]) if height == 1 else prod(shape[:-2]) * -(-shape[-2] // height)
     return rows * -(-shape[-1] // width)
 

@@ -1,4 +1,4 @@
-"""The frame of kernels whose threads make neighbouring places of an image's rows."""
+"""The source shared by kernels whose threads compute neighbouring places of an image's rows."""
 
 from collections.abc import Sequence
 from typing import Any

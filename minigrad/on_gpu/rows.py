@@ -100,8 +100,8 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
 def _way(shape: tuple, axes: tuple | None, keepdims: bool) -> tuple | None:
     """(elements before the axes that a sum keeps, those behind, the kept lengths, y's shape).
 
-    None where the axes that it keeps are no neighbours, it leaves none out, or the row is too long;
-    and where an axis is not there or given twice, which the op itself then refuses.
+    None where the kept axes are not neighbours, none is left out, or the row is too long; and where
+    an axis does not exist or is given twice, which the op itself then refuses.
     """
     n = len(shape)
     axes = tuple(range(n)) if axes is None else axes

@@ -1,5 +1,5 @@
 """Activation functions. Those with a rule of their own have it for speed or for their tails;
-those made of pieces of straight lines are in straight.py.
+the piecewise linear ones are in straight.py.
 
 `in_float32` runs a chain of steps on 16-bit floats in float32, rounded once at the end.
 """
@@ -236,7 +236,7 @@ def _density(x: Any) -> Any:
 
 
 def _by_tanh(approximate: str) -> bool:
-    """Whether the tanh form is asked for; ValueError for what is no form."""
+    """Whether the tanh form is asked for; ValueError for what is not a form."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return approximate == "tanh"
@@ -248,7 +248,7 @@ def gelu(x, approximate="none"):
     """y = x Φ(x), Φ the normal distribution ;  dy/dx = Φ(x) + x φ(x)
 
     approximate="tanh" puts (1 + tanh u)/2 for Φ, u = √(2/π) (x + 0.044715 x³). The derivative is
-    made beside the value, from the same exponential, and kept for the backward.
+    computed with the value, from the same exponential, and kept for the backward.
     """
     return _gelu(x, approximate)
 

@@ -196,7 +196,7 @@ def widen(x: Any) -> Any:
 
 def in_wide(function: Any, *arrays: Any) -> Any:
     """function(*arrays), 16-bit floats taken to float32 for all of its steps and its result rounded
-    once: sums keep what each step would round off, and products may be beyond 65504 on the way.
+    once: sums keep what each step would round off, and intermediate products may exceed 65504.
     """
     dtype = np.result_type(*arrays)
     wide = accumulator(dtype)

@@ -16,7 +16,7 @@ from .axes import axes_of, axis_of
 def behind(axis: Any, ndim: int) -> Any:
     """An axis (int, tuple, None for all) of an example of ndim axes, as an axis of the batch.
 
-    Of a number, which has axis 0 for NumPy's reductions, it is no axis: the empty tuple.
+    Of a number, which has axis 0 for NumPy's reductions, it is not an axis: the empty tuple.
     """
     if axis is None:
         return tuple(range(1, ndim + 1))

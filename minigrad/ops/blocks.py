@@ -115,7 +115,7 @@ def over_blocks(fill: Callable[..., None], x: Any, count: int) -> tuple:
 def blockwise(forward: Callable) -> Callable:
     """An elementwise forward of one array: a large one in blocks, on all threads.
 
-    What the forward makes on the way then has the size of a block, not of x. It may return a tuple
+    Intermediate results then have the size of a block, not of x. It may return a tuple
     of arrays.
     """
 
@@ -168,7 +168,7 @@ Steps = list[tuple[Callable, tuple]]  # functions of NumPy's, and what to call t
 def take_steps(steps: Steps) -> None:
     """function(*args) for each of the steps, in their order.
 
-    NumPy lets go of the interpreter while it computes, and waits for it afterwards. A thread that
+    NumPy releases the GIL while it computes, and waits for it afterwards. A thread that
     makes views between its calls holds it for so long that another one at the end of a call falls
     asleep, and is woken 50 to 100 µs late. So what threads share is written down first, views and
     all, and taken in one go: a convolution of 32×32×16×16 → 64 then took two threads 2.0 to 2.2 ms
@@ -185,7 +185,7 @@ LINE = 64  # bytes of a cache line: NumPy's loops take a sixth less for arrays t
 
 
 class _Scratch(threading.local):
-    """Memory for what an op makes on the way, kept by each thread for its next one.
+    """Memory for the intermediate results of an op, kept by each thread for its next one.
 
     A fresh array of some MB costs the system more (a fault for each page) than filling it does.
     A name holds one array at a time; what is larger than LIMIT is made fresh and not kept.

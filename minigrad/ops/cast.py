@@ -69,10 +69,10 @@ def device_copy_dx(g, source):
 def to(
     x: Any, *targets: Any, device: str | None = None, dtype: Any = None, non_blocking: bool = False
 ) -> Any:
-    """x on a device and in a dtype; what it has already is left as it is.
+    """x on a device and in a dtype; x itself where it has both already.
 
     The targets are a device ("cpu", "cuda:0"), a dtype, both in any order, or a tensor, for its
-    device and dtype. non_blocking= is PyTorch's; it is taken and has no effect.
+    device and dtype. non_blocking= is PyTorch's; it is accepted and has no effect.
     """
     for target in targets:
         given = _target(target)
@@ -104,7 +104,7 @@ def _target(target: Any) -> dict[str, Any]:
 
 @linear(numpy=np.copy)
 def copy(x, order="K", subok=False):
-    """y = x in memory of its own ;  gx = g"""
+    """y = a copy of x ;  gx = g"""
     return x.copy(order)
 
 

@@ -225,7 +225,7 @@ def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
 
 @composite(numpy=np.ediff1d)
 def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` behind.
+    """Differences of neighbours of x flattened, with `to_begin` before and `to_end` after them.
 
     They have x's dtype, as in NumPy; TypeError for ends that it cannot hold.
     """

@@ -277,7 +277,7 @@ class _Pairs(NamedTuple):
     def _near(self, square: Any) -> Any:
         """The places in y², flattened, of pairs that are too near for products, or not finite.
 
-        None: they are so many that the differences of all pairs are the shorter way.
+        None: there are so many that computing the differences of all pairs is faster.
         """
         if square.min() >= self.far:
             return np.empty(0, np.intp)

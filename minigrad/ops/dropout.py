@@ -1,4 +1,4 @@
-"""Dropout. A mask is drawn once a call, kept for the backward, and selects, never multiplies.
+"""Dropout. A mask is drawn once per call, kept for the backward, and selects, never multiplies.
 
 Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.
 """

@@ -1,4 +1,4 @@
-"""Images read at places that a grid names: spatial transformers (Jaderberg et al., 2015).
+"""Images sampled at the points of a grid: spatial transformers (Jaderberg et al., 2015).
 
 Places are numbers from −1 to 1 along each axis, x before y (before z). With align_corners −1 and 1
 are the centres of the corner entries, else the outer edges of them.
@@ -20,7 +20,7 @@ __all__ = ["affine_grid", "grid_places", "grid_sample"]
 
 @composite
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
-    """y[n, h, w] = theta[n] · (x, y, 1): the places that an affine map sends the regular ones to
+    """y[n, h, w] = theta[n] · (x, y, 1): the regular grid under an affine map
 
     theta (N, 2, 3) with size (N, C, H, W) -> (N, H, W, 2); theta (N, 3, 4) with (N, C, D, H, W) ->
     (N, D, H, W, 3).

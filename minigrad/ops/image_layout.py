@@ -59,7 +59,7 @@ def pays(n: int, *channels: int) -> bool:
 
 
 def empty(shape: tuple, dtype: Any) -> np.ndarray:
-    """An uninitialised array of this shape, places first, which is no view."""
+    """An uninitialised array of this shape, places first, which is not a view."""
     n, channels, *size = shape
     order = np.empty((*size, n, channels), np.bool_)  # never touched: it says the order alone
     return np.empty_like(order.transpose((-2, -1, *range(len(size)))), dtype=dtype)
@@ -124,8 +124,8 @@ def turned_like(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def alike(values: tuple) -> tuple:
     """The values, images in rows turned where others of the same shape lie places first.
 
-    Arrays that stand in for NumPy's while a tape is traced cannot be: where these are of both
-    orders the op becomes one call of the replay, which then lays them alike as the eager run does.
+    Traced arrays (tape_trace.py) cannot be: where these are of both orders the op becomes one call
+    of the replay, which then lays them alike as the eager run does.
     """
     images = [x for x in values if isinstance(x, np.ndarray) and x.ndim > 2]
     if len(images) < 2 or all(x.strides == images[0].strides for x in images):

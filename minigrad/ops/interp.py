@@ -1,4 +1,4 @@
-"""Interpolation between samples, by NumPy's name."""
+"""Linear interpolation between samples, as np.interp."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Arrays laid out from others: grids, blocks, powers, quarter turns."""
+"""Arrays built from others: grids, blocks, powers, rotations by 90°."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def _joined(arrays: Any, depth: int, ndim: int) -> Any:
 
 @composite(numpy=np.rot90)
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
-    """m turned k times by a quarter, from the first axis towards the second."""
+    """m rotated k times by 90°, from the first axis towards the second."""
     m = array_like(m)
     if np.shape(axes) != (2,):
         raise ValueError(f"rot90: axes must be two, got {axes!r}")

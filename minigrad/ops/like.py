@@ -1,4 +1,4 @@
-"""Constants in the image of a tensor; rules use these forms, which work on every device."""
+"""Constants like a given tensor (zeros_like …): the forms for rules, since they suit any device."""
 
 import numpy as np
 

@@ -122,7 +122,7 @@ def matmul_db(g, a, b_shape):
 
 
 def _are_numpys(a, b):
-    """Whether both are NumPy's arrays, or stand in for these while a tape is traced."""
+    """Whether both are NumPy arrays, or the traced arrays that replace them (tape_trace.py)."""
     return isinstance(a, np.ndarray) and isinstance(b, np.ndarray)
 
 
@@ -137,8 +137,8 @@ def _outer(a, b):
 def _times(a, b):
     """a b for matrices; on NumPy's arrays its own product, except for 16-bit floats.
 
-    `dot` makes the same call of BLAS as `@`, but is no ufunc, which would first look for the loop
-    of these dtypes: 1.0 µs in place of 1.7 for 32×32, and 1.5 in place of 2.4 beside a transpose.
+    `dot` makes the same BLAS call as `@`, but is not a ufunc, which would first look up the loop
+    for these dtypes: 1.0 µs instead of 1.7 for 32×32, and 1.5 instead of 2.4 with a transpose.
     """
     plain = type(a) is np.ndarray is type(b) and a.dtype.itemsize != 2
     return _dot(a, b) if plain else matmul(a, b)
@@ -172,7 +172,7 @@ def _dot(a, b):
 
 
 def _traced_dot(a, b):
-    """a b for matrices on a GPU, or which stand in for NumPy's while a tape is traced.
+    """a b for matrices on a GPU, or for traced arrays (tape_trace.py).
 
     Of these a middling product is one call of the op, as it writes into place: a replay that made
     np.matmul of it would round otherwise. So would one of complex numbers that `_dot` leaves to

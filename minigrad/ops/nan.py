@@ -1,4 +1,4 @@
-"""Reductions that pass over NaN. A NaN is selected away first, so its gradient is exactly 0."""
+"""Reductions that ignore NaN. A NaN is selected away first, so its gradient is exactly 0."""
 
 from typing import Any
 
@@ -122,11 +122,10 @@ def nanvar(
     x: Any, axis: Any = None, dtype: Any = None, ddof: float = 0, keepdims: bool = False,
     correction: float | None = None, where: Any = True, mean: Any = None,
 ) -> Any:  # fmt: skip
-    """y = Σ |x − mean|² / (n − ddof) over the n elements that are not NaN (and where `where`
-    holds); NaN if n ≤ ddof.
+    """y = Σ |x − mean|² / (n − ddof) over the n elements that are not NaN; NaN if n ≤ ddof.
 
-    mean: their nanmean, if it is known, with the reduced axes at length 1. `correction` is another
-    name for ddof.
+    where: only elements where it holds count. mean: their nanmean, if it is known, with the reduced
+    axes at length 1. `correction` is another name for ddof.
     """
     x, dtype, narrow = _widened(array_like(x), dtype)
     ddof = degrees_lost("nanvar", ddof, correction)

@@ -1,4 +1,4 @@
-"""What NumPy functions mean on tensors that are no ops here: np.isin(t, ...), np.put(t, ...).
+"""What NumPy functions mean on tensors that are not ops here: np.isin(t, ...), np.put(t, ...).
 
 Three kinds: results without a gradient (truths, places, counts), which NumPy computes from the
 values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable
+from ..backends.dtypes import finfo, is_differentiable
 from ..core.primitive import composite
 from ..core.registry import op
 from ..core.tensor import raw
@@ -154,7 +154,7 @@ def polyfit(
     size = op.sqrt(op.sum(op.square(columns), axis=0))
     scale = op.where(size == 0, 1, size)
     scaled = columns / scale
-    rcond = len(x) * np.finfo(x.dtype).eps if rcond is None else constant_array(rcond)
+    rcond = len(x) * float(finfo(x.dtype).eps) if rcond is None else constant_array(rcond)
     found = op.lstsq(scaled, y, rcond=rcond)
     p = found[0] / (scale if y.ndim == 1 else op.expand_dims(scale, axis=1))
     if full:

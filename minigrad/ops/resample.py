@@ -1,4 +1,4 @@
-"""Images in another size: adaptive pooling and upsampling, one axis after the other."""
+"""Resizing images: adaptive pooling and upsampling, one axis after the other."""
 
 from math import prod
 from typing import Any
@@ -10,7 +10,7 @@ from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, module_of
 from .grid import cubic_weights
-from .pool import maxima, means
+from .pool_calls import maxima, means
 from .windows import Windows, per_axis, windows
 
 __all__ = [
@@ -132,7 +132,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any, return_indices: bool = False) 
     """y = maxima of windows spread evenly over x (..., H, W): those of adaptive_avg_pool2d.
 
     Ties of a window share its gradient equally. return_indices: (y, places), the place h·W + w in x
-    of the first maximum of each window. An entry None of output_size leaves its axis as it is.
+    of the first maximum of each window. None in output_size leaves that axis as it is.
     """
     return _adaptive_max(2, x, output_size, return_indices)
 

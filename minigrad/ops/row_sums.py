@@ -19,7 +19,7 @@ SHORT_SUM = 8  # and for their sums
 
 
 def as_rows(a: Any, axis: tuple) -> Any:
-    """a with `axis` made one last axis, a view; None where that is no view or not NumPy's."""
+    """a with `axis` made one last axis, a view; None where that is not a view or not NumPy's."""
     trailing = axis == tuple(range(a.ndim - len(axis), a.ndim))
     if not axis or not trailing or not a.flags.c_contiguous or array_module(a) is not np:
         return None
@@ -49,7 +49,7 @@ def folds(a: Any) -> bool:
     return (
         0 < 2 * m <= FOLDED
         and a.size >= max(LEAST_FOLDED * m, FEW)
-        and isinstance(a, np.ndarray)  # or stands in for one while a tape is traced
+        and isinstance(a, np.ndarray)  # or a traced array, which claims to be one
         and a.dtype.char in "fdFD"
         and a.flags.c_contiguous
     )

@@ -99,7 +99,7 @@ def blocks_of(n: int, b: Any, longest: int = LONGEST) -> tuple[int, int, int] | 
 
 
 def steps_in_blocks(a: Any, b: Any, y: Any, rows: int, inner: int, columns: int) -> Steps:
-    """The same in blocks of so many rows and columns, and parts of the inner axis of this length.
+    """The same in blocks of this many rows and columns, and parts of the inner axis of this length.
 
     A stack of products: a (..., row blocks, 1, rows, inner), b (..., 1, column blocks, inner,
     columns), with the parts in front of the blocks, if there are several.

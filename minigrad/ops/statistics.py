@@ -117,7 +117,7 @@ def _weights(weights: Any, name: str, n: int) -> Any:
     values = raw(w)
     if name == "fweights" and (values != values.round()).any():
         raise TypeError(f"cov: fweights counts observations, got fractions, {w.dtype}; "
-                        "weights that are no counts are aweights")  # fmt: skip
+                        "weights that are not counts are aweights")  # fmt: skip
     if (values < 0).any():
         raise ValueError(f"cov: {name} must be 0 or more, got {values.min()}")
     return w
@@ -175,7 +175,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     if w.shape != index.shape:
         raise ValueError(f"bincount: weights {w.shape} must have the shape of x {index.shape}")
     bins = max(minlength, int(index.max()) + 1 if index.size else 0)
-    return bin_sums(w if w.dtype.kind in "fc" else w.astype(np.float64), index, bins=bins)
+    return bin_sums(w if is_differentiable(w.dtype) else w.astype(np.float64), index, bins=bins)
 
 
 @composite(numpy=np.histogram)
@@ -242,7 +242,7 @@ def histogramdd(
         index = index * n + i
         inside &= (i >= 0) & (i < n)
     inside = np.flatnonzero(inside)
-    w = op.take(w if w.dtype.kind in "fc" else w.astype(np.float64), inside)
+    w = op.take(w if is_differentiable(w.dtype) else w.astype(np.float64), inside)
     y = op.reshape(bin_sums(w, index[inside], bins=counts.size), shape=counts.shape)
     if density:
         y = y / op.sum(y)

@@ -1,4 +1,4 @@
-"""The short-time Fourier transform and its inverse, by PyTorch's arguments.
+"""The short-time Fourier transform and its inverse, with PyTorch's arguments.
 
 Compositions: windows of the signal (unfold), times the window function, by rfft or fft. So all have
 derivatives of any order, the window function too.
@@ -59,7 +59,7 @@ def istft(
     window: Any = None, center: bool = True, normalized: bool = False,
     onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
 ) -> Any:  # fmt: skip
-    """The signal whose stft, with the same arguments, comes nearest to x: least squares
+    """The signal whose stft, with the same arguments, is closest to x in least squares
 
     y = Σ_m w · ifft(x_m) / Σ_m w², each term in its place (Griffin and Lim 1984). x (n_fft//2 + 1,
     M), or (n_fft, M) with all frequencies, with or without a batch axis in front -> (L,) or (B, L).

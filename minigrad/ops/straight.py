@@ -1,4 +1,4 @@
-"""Activation functions made of pieces of straight lines; relu is in activation.py."""
+"""Piecewise linear activation functions; relu is in activation.py."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 
 def _scratch(name: int, y: Any, dtype: Any = None) -> Any:
-    """Memory for what a fill makes of a block on the way."""
+    """Memory for the intermediate results of a fill on one block."""
     return scratch.empty(f"block {name}", y.shape, y, dtype)
 
 

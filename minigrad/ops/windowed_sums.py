@@ -1,4 +1,4 @@
-"""Weighted sums over windows of the last axis: what resizing along one axis comes down to.
+"""Weighted sums over windows of the last axis: resizing along one axis is such a sum.
 
 A product with a matrix of weights, most of them 0, is the fastest form by far, but 0 times an
 infinite entry is NaN, in the sums of windows that do not hold it, too. Here a weight of 0 means

@@ -41,7 +41,7 @@ class Array(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call's shapes, as the rows of the table read them; an input that is no array is ().
+    """A call's shapes, as the rows of the table read them; an input that is not an array is ().
 
     slot: in the count of a gradient, which input it is of.
     """

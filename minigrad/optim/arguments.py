@@ -47,7 +47,7 @@ def takes_implementations(init: Callable) -> Callable:
 
 
 def at_least_zero(owner: str, **options: float) -> None:
-    """Refuse negative (and NaN) options by name, and what is no number."""
+    """Refuse negative (and NaN) options by name, and what is not a number."""
     for name, value in options.items():
         if isinstance(value, str | None | tuple | list) or getattr(value, "size", 1) != 1:
             raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")

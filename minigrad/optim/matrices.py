@@ -128,7 +128,7 @@ class Muon(Optimizer):
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
         super().add_param_group(param_group)
         advice = "; give it to AdamW, say, and matrices to Muon"
-        _refuse(self, lambda p: p.ndim != 2, f"is no matrix (2 axes){advice}")
+        _refuse(self, lambda p: p.ndim != 2, f"is not a matrix (2 axes){advice}")
         _refuse(self, lambda p: p.data.dtype.kind == "c", f"is complex{advice}")
 
     def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:

@@ -185,7 +185,7 @@ def checked(owner: str, optimizer: Any) -> Any:
 
 
 def above_zero(owner: str, **options: Any) -> None:
-    """Refuse options that are no numbers above 0, by name."""
+    """Refuse options that are not numbers above 0, by name."""
     for name, value in options.items():
         at_least_zero(owner, **{name: value})
         if value == 0:

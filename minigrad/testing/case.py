@@ -19,7 +19,7 @@ DOUBLE = ("float64", "complex128")  # finite differences are taken in these alon
 
 @dataclass
 class Context:
-    """One run of the harness: how thorough, from which seed, and what it saw on the way.
+    """One run of the harness: how thorough, from which seed, and what it has noted.
 
     draw     which draw of the random numbers: 0, or how often they were drawn again
     live     (op, position): arguments whose gradient was not zero in some sample

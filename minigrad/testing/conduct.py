@@ -1,9 +1,10 @@
-"""What a rule may neither do nor notice: finite differences along one way of asking see none of it.
+"""How a rule must behave, which a single comparison with finite differences does not show.
 
-It writes nothing that is not its own, gives zeros for zeros and the same again, and does not ask
-how memory is laid out, which gradients are wanted, which results were used, or whether two
-arguments are one tensor. The checks K4 to K8, K19 and K20 ask this of ops, most of it to the bit.
-A user's function may be ill-conditioned, so gradcheck asks as exactly as it compares.
+A rule writes only into arrays of its own, gives zeros for a cotangent of zeros, and the same result
+when it runs again. Its result does not depend on the memory layout, on which gradients are wanted,
+on which results were used, or on whether two arguments are one tensor. The checks K4 to K8, K19 and
+K20 demand this of ops, mostly bit for bit. A user's function may be ill-conditioned, so gradcheck
+uses the tolerance of its comparisons.
 """
 
 from collections.abc import Callable, Iterator, Sequence

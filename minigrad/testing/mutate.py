@@ -1,8 +1,8 @@
 """Mutants: every rule of every op there is, made wrong in several ways, must be caught.
 
 The planted rules show that each check can see its fault; mutants show that every op's own samples
-let it be seen. A mutant whose rule never gave another number (a gradient that is zero anyway) is
-no mutant and does not count.
+let it be seen. A mutant whose rule never gave a different number (a gradient that is zero anyway)
+does not count.
 """
 
 from collections.abc import Callable, Iterator

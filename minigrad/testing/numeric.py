@@ -1,4 +1,4 @@
-"""Finite differences: the derivative that no rule had a hand in.
+"""Finite differences: the derivative without any rule.
 
 Everything is differentiated as a map between real float64 vectors. `pack` lays a list of arrays
 out as one such vector, a complex number as its real and imaginary part; then

@@ -1,5 +1,5 @@
-"""Wrong rules of forms that an op takes for some calls alone: large ones in single precision, many
-axes, numbers of 8 bits, a parameter beside its default.
+"""Wrong rules of forms that an op takes only for some calls: large ones in single precision, many
+axes, numbers of 8 bits, a parameter other than its default.
 """
 
 import numpy as np

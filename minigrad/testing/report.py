@@ -1,4 +1,4 @@
-"""What a run of the harness is told as: a matrix of ops by checks, in Markdown; JSON lines."""
+"""The report of a run of the harness: a matrix of ops by checks in Markdown, or JSON lines."""
 
 import json
 from collections import Counter

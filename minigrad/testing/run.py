@@ -1,4 +1,4 @@
-"""Making the checks: which ops there are, each check on each, and what came out."""
+"""Running the checks: which ops there are, each check on each of them, and the results."""
 
 import traceback
 import warnings

@@ -1,4 +1,4 @@
-"""The tester tested: every planted wrong rule must be caught, its right twin must pass.
+"""A test of the harness itself: every planted wrong rule must be caught, its right twin must pass.
 
 At the full level every rule of every op is mutated as well, and every mutant must be caught.
 """

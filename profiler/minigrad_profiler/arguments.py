@@ -22,7 +22,7 @@ def microseconds(text: str) -> float:
     """A time that a clock can tell."""
     value = float(text)
     if not 0 <= value < 1e15:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of microseconds")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds")
     return value
 
 
@@ -33,7 +33,7 @@ def percent(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no percentage such as 10%")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage such as 10%")
     return value
 
 

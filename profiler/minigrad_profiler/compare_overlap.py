@@ -1,4 +1,4 @@
-"""The two forms of a data-parallel step side by side: communication beside the backward, or after.
+"""The two forms of a data-parallel step compared: communication during the backward, or after it.
 
     from minigrad_profiler.compare_overlap import compare_overlap
     print(compare_overlap(model, step))     # on every rank

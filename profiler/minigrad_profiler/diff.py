@@ -19,7 +19,7 @@ from minigrad.instrument.table import duration, text_table
 from .names import fitted
 from .view import shapes_of
 
-_DEVIATIONS = 3.0  # of the estimated noise: what lies within is no difference
+_DEVIATIONS = 3.0  # of the estimated noise: what lies within is not a difference
 _FROM_MEDIAN = 1.4826  # standard deviations in a median absolute deviation, for a normal spread
 _NOTABLE = 0.05  # of the whole: a row that may fail a comparison by itself
 

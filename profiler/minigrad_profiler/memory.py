@@ -318,7 +318,7 @@ def _owners(columns: Columns, rows: np.ndarray, category: np.ndarray, t: int, ba
 
 
 def _timeline(columns: Columns, buckets: int, base: int) -> list[tuple[int, int, dict[str, int]]]:
-    """The most that was alive in each of so many stretches of time, with its categories."""
+    """The most that was alive in each of this many stretches of time, with its categories."""
     steps: list[tuple[int, int, int, int]] = []  # time, order, category, bytes
     first, now = columns.first, list(columns.first)
     for row, t in enumerate(columns.born):

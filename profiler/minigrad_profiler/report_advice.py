@@ -18,13 +18,13 @@ from .report_tables import Line
 _LEAST_BYTES = 1 << 16  # less memory than that is nobody's question
 _TINY_NS = 100_000  # below, an op is mostly being called, on a slow and busy machine too
 _MANY = 0.1  # of all calls
-_LOOP = 16  # calls on a line for each backward: so many come from a loop
+_LOOP = 16  # calls on a line for each backward: from this many on, they come from a loop
 _TRANSFERS = ("device_copy",)
 
 
 @dataclass(slots=True)
 class Finding:
-    """kind: a word for programs; place: file:line, "" where it is no single line."""
+    """kind: a word for programs; place: file:line, "" where it is not a single line."""
 
     kind: str
     title: str

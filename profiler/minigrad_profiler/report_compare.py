@@ -14,7 +14,7 @@ _MOST = 100  # ways, runs, losses
 
 
 def comparison(path: str) -> dict[str, Any]:
-    """What the page shows of it; FormatError where the file is no comparison."""
+    """What the page shows of it; FormatError where the file is not a comparison."""
     try:
         with open(path, "rb") as file:
             content = file.read(_MOST_BYTES + 1)

@@ -1,4 +1,4 @@
-"""The user's source in the report: each measured line with its time and bytes beside it.
+"""The user's source in the report: each measured line with its time and bytes next to it.
 
 Only Python files are read, and only those that the log names; a log from elsewhere cannot bring
 other files into a report. A file that has changed since the log was written is shown with a

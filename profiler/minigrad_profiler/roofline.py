@@ -1,4 +1,4 @@
-"""The roofline: what each op reached, beside what this machine can do.
+"""The roofline: what each op reached, compared with what this machine can do.
 
 An op of f operations that moves b bytes cannot be faster than max(f / peak, b / bandwidth). Both
 peaks are measured here, in about a second: a matrix product, and a copy of large arrays. An op that

@@ -1,4 +1,4 @@
-"""Tables of an event log: by op, shape, source line, scope or thread, forward beside backward."""
+"""Tables of an event log: by op, shape, source line, scope or thread, forward next to backward."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -209,7 +209,7 @@ def summary(path: str, by: str = "op", sort: str = "self") -> Summary:
 
 
 def _marks(lanes: Lanes) -> dict[tuple[str, str], tuple[int, int]]:
-    """How often each mark stands in the log, and its time, the longest first; steps in one row."""
+    """How often each mark is in the log, and its time, the longest first; steps in one row."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for mark in lanes.marks:
         key = (mark.what, "each step" if mark.what == "step" else mark.name)

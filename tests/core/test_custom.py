@@ -338,7 +338,7 @@ def test_a_class_without_backward_is_an_error_not_a_zero():
             r"returned 5 gradients; it must return 4.*\(a, b, scale, label\)",
         ),
         (lambda g: g, "returned 1 gradients"),
-        (lambda g: (g, g, g, None), "for 'scale', which is no tensor; return None"),
+        (lambda g: (g, g, g, None), "for 'scale', which is not a tensor; return None"),
         (lambda g: (g.sum(), g, None, None), r"as the gradient of 'a', whose shape is \(2,\)"),
         (lambda g: (mg.ones(3), g, None, None), r"\(3,\) as the gradient of 'a', whose .* \(2,\)"),
         (lambda g: ("no", g, None, None), "a gradient has its argument's shape, or one that"),

@@ -9,7 +9,7 @@ from minigrad.core.errors import RuleError
 
 
 class Parts(mg.Function):
-    """Products and squares, with things among them that are no tensors."""
+    """Products and squares, with things among them that are not tensors."""
 
     @staticmethod
     def forward(ctx, x, label):
@@ -218,5 +218,7 @@ def test_a_tangent_for_every_result_is_asked_of_jvp():
             return 3 * t, 2 * t
 
     f = lambda x: TooFew.apply(x, "label")[1]
-    with pytest.raises(RuleError, match="2 tangents for 6 results; .* None for what is no tensor"):
+    with pytest.raises(
+        RuleError, match="2 tangents for 6 results; .* None for what is not a tensor"
+    ):
         func.jvp(f, (X,), (np.ones(2),))

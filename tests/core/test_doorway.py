@@ -1,5 +1,6 @@
 """The one doorway: unwrap, run, link, wrap."""
 
+import gc
 import sys
 
 import numpy as np
@@ -23,11 +24,13 @@ def test_x_times_y_reaches_numpy_in_two_calls():
         if event == "call":
             calls.append(frame.f_code.co_name)
 
+    gc.disable()  # a collection in between would call what others have put into gc.callbacks
     sys.setprofile(note_calls)
     try:
         x * y
     finally:
         sys.setprofile(None)
+        gc.enable()
     assert calls == ["__mul__", "apply"]
 
 

@@ -95,6 +95,27 @@ def test_the_state_of_a_gpu_that_has_not_drawn_waits_for_it():
         mg.set_rng_state(state)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_draws_have_two_parts_that_do_not_depend_on_each_other(dtype):
+    mg.manual_seed(0)
+    normal = mg.randn(100_000, dtype=dtype).numpy()
+    uniform = mg.rand_like(mg.zeros(100_000, dtype=dtype)).numpy()
+    assert normal.dtype == uniform.dtype == dtype
+    assert np.mean(abs(normal) ** 2) == pytest.approx(1, abs=0.02)
+    for part in (uniform.real, uniform.imag):
+        assert part.min() >= 0 and part.max() < 1 and part.mean() == pytest.approx(0.5, abs=0.01)
+    for x in (normal, uniform):
+        assert abs(np.corrcoef(x.real, x.imag)[0, 1]) < 0.02
+
+
+def test_complex_draws_differ_between_examples_or_are_the_same():
+    mg.manual_seed(0)
+    draw = lambda x: mg.randn(2, dtype="complex128") + x
+    for randomness, several in (("different", 3), ("same", 1)):
+        y = mg.func.vmap(draw, randomness=randomness)(mg.zeros(3)).numpy()
+        assert y.dtype == "complex128" and len(np.unique(y[:, 0].imag)) == several
+
+
 @pytest.mark.parametrize("shape", [(), (20,), (5, 5)])
 def test_randint_takes_no_shape_for_a_bound(shape):
     with pytest.raises(TypeError, match=r"randint: low and high are one number each.*size="):

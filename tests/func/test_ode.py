@@ -61,3 +61,14 @@ def test_a_solution_that_runs_to_infinity_and_bad_times_are_errors():
         odeint(lambda y, t: y**2, 1.0, [0.0, 2.0], max_steps=500)
     with pytest.raises(TransformError, match=r"t must be times \(n,\)"):
         odeint(lambda y, t: y, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_16_bit_states_are_computed_with_in_float32_and_come_back_in_16_bits(dtype):
+    y0 = mg.ones(2, dtype=dtype, requires_grad=True)
+    y = odeint(lambda y, t: -y, y0, mg.tensor([0.0, 1.0], dtype=dtype))
+    assert str(y.dtype) == dtype
+    y[1].sum().backward()
+    wide = np.float32([np.exp(-1)] * 2)
+    for found in (y.detach()[1], y0.grad):
+        np.testing.assert_array_equal(found.numpy(), wide.astype(y.dtype))

@@ -193,7 +193,7 @@ def test_an_archive_whose_parts_lie_before_its_beginning_is_refused(tmp_path):
     (start,) = struct.unpack_from("<I", whole, place)
     struct.pack_into("<I", whole, place, start + 5000)
     path.write_bytes(whole)
-    with pytest.raises(mg.errors.FormatError, match="no npz file that can be read"):
+    with pytest.raises(mg.errors.FormatError, match="not an npz file that can be read"):
         mg.load(path)
 
 

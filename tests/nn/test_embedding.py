@@ -143,8 +143,8 @@ def test_a_given_table_is_frozen_unless_told_otherwise():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: nn.Embedding(4, 3, padding_idx=4), "padding_idx=4 is no row of a table of 4"),
-        (lambda: mg.embedding([0], mg.ones(4, 3), 7), "padding_idx=7 is no row of weight"),
+        (lambda: nn.Embedding(4, 3, padding_idx=4), "padding_idx=4 is not a row of a table of 4"),
+        (lambda: mg.embedding([0], mg.ones(4, 3), 7), "padding_idx=7 is not a row of weight"),
         (lambda: nn.EmbeddingBag(4, 3, mode="min"), "'sum', 'mean' or 'max', got 'min'"),
         (
             lambda: nn.EmbeddingBag(4, 3, scale_grad_by_freq=True, mode="max"),

@@ -114,3 +114,30 @@ def test_gains_equal_pytorchs():
 def test_a_weight_without_elements_stays_as_it_is(kind, shape):
     w = weight(*shape)
     assert getattr(init, kind)(w) is w and w.shape == shape
+
+
+@pytest.mark.parametrize(
+    ("fill", "expected"),
+    [
+        (lambda w: init.normal_(w, 0.0, 0.7), 0.7),
+        (init.xavier_normal_, (2 / 500) ** 0.5),
+        (lambda w: init.uniform_(w, -1, 1), (2 / 3) ** 0.5),
+        (lambda w: init.sparse_(w, 0.0, std=0.7), 0.7),
+        (init.orthogonal_, 300**-0.5),
+    ],
+)
+def test_both_parts_of_complex_tensors_are_drawn(fill, expected):
+    mg.manual_seed(0)
+    w = fill(mg.zeros((300, 200), dtype="complex64")).numpy()
+    assert np.sqrt(np.mean(abs(w) ** 2)) == pytest.approx(expected, rel=0.02)
+    assert w.real.std() == pytest.approx(w.imag.std(), rel=0.02)
+
+
+def test_a_complex_matrix_is_unitary():
+    w = init.orthogonal_(mg.zeros((3, 5), dtype="complex128")).numpy()
+    np.testing.assert_allclose(w @ w.conj().T, np.eye(3), atol=1e-14)
+
+
+def test_an_interval_cuts_off_no_complex_numbers():
+    with pytest.raises(TypeError, match="trunc_normal_: complex numbers are not ordered"):
+        init.trunc_normal_(mg.zeros(3, dtype="complex64"))

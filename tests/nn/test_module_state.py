@@ -1,4 +1,4 @@
-"""State that is no tensor, and what is found by its path."""
+"""State that is not a tensor, and what is found by its path."""
 
 import copy
 

@@ -226,7 +226,7 @@ def test_the_largest_singular_value_comes_to_one_in_training_and_stays_in_evalua
     [
         (ValueError, {"name": "w"}, "Linear has no parameter 'w'"),
         (ValueError, {"n_power_iterations": 0}, "must be 1 or more"),
-        (IndexError, {"dim": 2}, r"dim=2 is no axis of weight \(3, 3\)"),
+        (IndexError, {"dim": 2}, r"dim=2 is not an axis of weight \(3, 3\)"),
     ],
 )
 def test_what_has_no_spectral_norm_is_refused(kind, how, said):
@@ -244,7 +244,9 @@ OLDER = {"weight_norm": nn.utils.weight_norm, "spectral_norm": nn.utils.spectral
 @pytest.mark.parametrize("dim", [3, -4])
 def test_an_axis_that_the_weight_has_not_is_named(norm, made, dim):
     layer = nn.Conv1d(3, 4, 2)
-    with pytest.raises(IndexError, match=rf"{norm}: dim={dim} is no axis of weight \(4, 3, 2\)"):
+    with pytest.raises(
+        IndexError, match=rf"{norm}: dim={dim} is not an axis of weight \(4, 3, 2\)"
+    ):
         made[norm](layer, dim=dim)
     assert sorted(layer.state_dict()) == ["bias", "weight"]
 
@@ -265,3 +267,20 @@ def test_the_norm_of_a_complex_weight_is_real(made):
     np.testing.assert_allclose(g.detach(), lengths)
     g.data[...] = 1
     np.testing.assert_allclose(layer.weight.detach(), weight / lengths)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_spectral_norm_of_16_bits_is_that_of_float32_but_for_rounding(dtype):
+    weight = np.random.default_rng(0).standard_normal((40, 600))
+    layer = nn.Linear(600, 40, bias=False, dtype=dtype)
+    layer.weight = nn.Parameter(mg.tensor(weight, dtype=dtype))
+    spectral_norm(layer, n_power_iterations=50)
+    assert str(layer.weight.dtype) == dtype
+    largest = np.linalg.norm(layer.weight.detach().astype("float32").numpy(), 2)
+    assert largest == pytest.approx(1, abs=0.02)
+
+
+def test_orthogonal_of_bfloat16_says_that_linear_algebra_needs_more_bits():
+    layer = nn.Linear(3, 2, bias=False, dtype="bfloat16")
+    with pytest.raises(TypeError, match="no linear algebra in bfloat16.*float32"):
+        orthogonal(layer)

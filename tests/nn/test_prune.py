@@ -185,7 +185,7 @@ def test_a_method_that_fails_leaves_the_module_as_it_was():
         (ValueError, lambda m: prune.l1_unstructured(m, "bias", 3), "more than the 2 there are"),
         (TypeError, lambda m: prune.l1_unstructured(m, "bias", "1"), "amount is a number, got"),
         (ValueError, lambda m: prune.random_structured(m, "bias", 1, 0), "two axes or more"),
-        (IndexError, lambda m: prune.ln_structured(m, "weight", 1, 2, 2), "dim=2 is no axis"),
+        (IndexError, lambda m: prune.ln_structured(m, "weight", 1, 2, 2), "dim=2 is not an axis"),
         (ValueError, lambda m: prune.ln_structured(m, "weight", 1, "nuc", 0), "choose a number"),
         (ValueError, lambda m: prune.identity(m, "w"), r"no parameter 'w' .* \['weight', 'bias'\]"),
         (ValueError, lambda m: prune.custom_from_mask(m, "bias", [1]), r"the shape \(2,\)"),
@@ -205,7 +205,7 @@ def test_a_method_that_fails_leaves_the_module_as_it_was():
             lambda m: prune.global_unstructured([m], prune.L1Unstructured, amount=1),
             r"parameters are pairs \(module, name\)",
         ),
-        (TypeError, lambda m: prune.PruningContainer(10), "10 is no BasePruningMethod"),
+        (TypeError, lambda m: prune.PruningContainer(10), "10 is not a BasePruningMethod"),
         (
             AttributeError,
             lambda m: setattr(prune.identity(m, "bias"), "bias", 1),

@@ -114,6 +114,15 @@ def test_spectral_norm_makes_the_largest_singular_value_one():
     assert np.array_equal(before, layer.weight_u.numpy())
 
 
+def test_spectral_norm_of_a_complex_weight_makes_the_largest_singular_value_one():
+    layer, rng = nn.Linear(3, 4, bias=False), np.random.default_rng(0)
+    weight = rng.standard_normal((4, 3)) + 1j * rng.standard_normal((4, 3))
+    layer.weight = nn.Parameter(weight)
+    utils.spectral_norm(layer, n_power_iterations=100)
+    largest = np.linalg.norm(weight, 2)
+    np.testing.assert_allclose(layer.weight.detach().numpy(), weight / largest, rtol=1e-12)
+
+
 def test_a_weight_of_spectral_norm_is_the_same_however_often_it_is_read():
     layer = utils.spectral_norm(nn.Linear(6, 5))
     before, u = layer.weight.tolist(), layer.weight_u.tolist()

@@ -1,4 +1,4 @@
-"""NumPy functions that are no ops take tensors: its values, and gradients where they have any."""
+"""NumPy functions that are not ops take tensors: its values, and gradients where they have any."""
 
 import numpy as np
 import pytest

@@ -193,6 +193,6 @@ def test_wrong_settings_and_parameters_are_refused(make, message):
 
 def test_a_group_that_is_refused_is_not_kept():
     optimizer = optim.Muon([leaf(MATRIX)])
-    with pytest.raises(ValueError, match="is no matrix"):
+    with pytest.raises(ValueError, match="is not a matrix"):
         optimizer.add_param_group({"params": leaf(VECTOR)})
     assert len(optimizer.param_groups) == 1

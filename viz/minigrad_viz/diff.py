@@ -22,8 +22,8 @@ from minigrad_viz.structure import structural_hash
 from minigrad_viz.wording import aligned, count_text, nanoseconds_text, shape_text, site_text
 
 SLOWER = 1.5  # times as long, and
-_NOISE = 20_000  # at least so many nanoseconds more than the band explains
-_DEVIATIONS = 4.0  # so many deviations off the median ratio; of normal noise 1 node in 30,000
+_NOISE = 20_000  # at least this many nanoseconds more than the band explains
+_DEVIATIONS = 4.0  # this many deviations off the median ratio; of normal noise 1 node in 30,000
 _FEWEST = 8  # nodes with times; from fewer no band can be told
 
 
@@ -56,7 +56,7 @@ class Difference:
 
 
 def difference(a: Graph, b: Graph, slower: float = SLOWER) -> Difference:
-    """What happened on the way from a to b; `slower` is the factor that counts as slower."""
+    """What changed from a to b; `slower` is the factor that counts as slower."""
     pairs = _matched(a, b, range(len(a.nodes)), range(len(b.nodes)), _with_shapes)
     left = [at for at in range(len(a.nodes)) if at not in pairs]
     taken = set(pairs.values())

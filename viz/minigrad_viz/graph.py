@@ -122,7 +122,7 @@ class Step:
 
 @dataclass(slots=True)
 class Backward:
-    """A recorded backward pass; `released`: saved arrays were let go as nodes had run."""
+    """A recorded backward pass; `released`: saved arrays were freed as nodes had run."""
 
     engine: str
     workers: int

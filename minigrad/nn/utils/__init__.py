@@ -1,4 +1,4 @@
-"""What is done to the parameters of a whole model: clipping, vectors, weights in another form."""
+"""Functions on the parameters of a whole model: clipping, vectors, weights in another form."""
 
 import math
 from collections.abc import Iterable
@@ -17,7 +17,13 @@ from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
 from . import parametrizations, parametrize, prune, rnn
-from .parametrizations import axis_of_outputs, norm_except, weight_with_axis
+from .parametrizations import (
+    as_rows,
+    axis_of_outputs,
+    norm_except,
+    unit_vector,
+    weight_with_axis,
+)
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -167,6 +173,8 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 class _SpectralNorm(_Norm):
     made = ("_orig", "_u", "_v")
 
+    dim: int
+
     def __init__(self, name: str, dim: int, iterations: int, eps: float):
         super().__init__(name, dim)
         self.iterations = iterations
@@ -174,28 +182,22 @@ class _SpectralNorm(_Norm):
 
     def __call__(self, module: Module) -> Tensor:
         weight = getattr(module, f"{self._tensor_name}_orig")
-        matrix = self.matrix(weight)
+        matrix = as_rows(weight, self.dim)
         u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
         # copies, since the next iteration writes into u and v
-        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
+        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy().conj())
         return weight / sigma
-
-    def matrix(self, weight: Tensor) -> Tensor:
-        matrix = op.moveaxis(weight, self.dim, 0)
-        return op.reshape(matrix, shape=(matrix.shape[0], -1))
 
     def iterate(self, module: Module, args: tuple = ()) -> None:
         """Bring u and v closer to the singular vectors; a forward pre-hook."""
         if not module.training:
             return
-        matrix = self.matrix(getattr(module, f"{self._tensor_name}_orig").detach()).data
+        weight = getattr(module, f"{self._tensor_name}_orig").detach()
+        matrix = as_rows(weight, self.dim).data
         u, v = (getattr(module, f"{self._tensor_name}_{letter}").data for letter in "uv")
         for _ in range(self.iterations):
-            v[...] = self.unit(matrix.T @ u)
-            u[...] = self.unit(matrix @ v)
-
-    def unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x).sum())), self.eps)
+            v[...] = unit_vector(matrix.conj().T @ u, self.eps)
+            u[...] = unit_vector(matrix @ v, self.eps)
 
 
 def spectral_norm(
@@ -207,7 +209,7 @@ def spectral_norm(
 ) -> Module:
     """weight = weight_orig / σ, σ its largest singular value, by power iteration in training
 
-    σ = uᵀ W v, where u and v are buffers. Miyato et al., 2018. Returns the module.
+    σ = uᴴ W v, where u and v are buffers. Miyato et al., 2018. Returns the module.
     """
     if n_power_iterations < 1:
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
@@ -219,7 +221,7 @@ def spectral_norm(
     rule = _SpectralNorm(name, dim, n_power_iterations, eps)
     for letter, size in (("u", rows), ("v", weight.size // rows)):
         x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-        x.data[...] = rule.unit(x.data)
+        x.data[...] = unit_vector(x.data, eps)
         module.register_buffer(f"{name}_{letter}", x)
     rule.iterate(module)
     derive(module, name, rule)

@@ -1,5 +1,5 @@
-"""Parametrizations that are often wanted, under PyTorch's path: weights that stay orthogonal, and
-weights divided by a norm of theirs.
+"""Common parametrizations, under PyTorch's path: weights that stay orthogonal, and weights divided
+by a norm of theirs.
 """
 
 from functools import partial
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
+from ...backends.dtypes import accumulator, is_differentiable
 from ...core import create
 from ...core.registry import op
 from ...core.spelling import absences as _absences
@@ -140,7 +141,7 @@ def orthogonal(
         )
     if not isinstance(weight, Tensor):
         raise ValueError(f"orthogonal: {type(module).__name__} has no parameter {name!r}")
-    if weight.ndim < 2 or not np.issubdtype(weight.dtype, np.inexact):
+    if weight.ndim < 2 or not is_differentiable(weight.dtype):
         raise ValueError(
             f"orthogonal: needs a matrix, or several in axes in front, got shape {weight.shape}; "
             "an axis of one vector can be its norm: nn.utils.weight_norm"
@@ -208,29 +209,22 @@ class _SpectralNorm(Module):
     def __init__(self, weight: Tensor, n_power_iterations: int, dim: int, eps: float):
         self.n_power_iterations, self.dim, self.eps = n_power_iterations, dim, eps
         if weight.ndim > 1:
-            matrix = self._matrix(weight.detach())
+            matrix = as_rows(weight.detach(), dim)
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
                 x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-                self.register_buffer(name, create.tensor(self._unit(x.data)))
+                self.register_buffer(name, create.tensor(unit_vector(x.data, eps)))
             self._iterate(matrix.data, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        matrix = op.moveaxis(weight, self.dim, 0)
-        return op.reshape(matrix, shape=(matrix.shape[0], -1))
 
     def _iterate(self, matrix: Any, times: int) -> None:
         u, v = self._u.data, self._v.data
         for _ in range(times):
-            u[...] = self._unit(matrix @ v)
-            v[...] = self._unit(matrix.conj().T @ u)
-
-    def _unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x.conj()).real.sum())), self.eps)
+            u[...] = unit_vector(matrix @ v, self.eps)
+            v[...] = unit_vector(matrix.conj().T @ u, self.eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = as_rows(weight, self.dim)
         if self.training:
             self._iterate(matrix.detach().data, self.n_power_iterations)
         # copies, since the next iteration writes into u and v
@@ -261,13 +255,29 @@ def spectral_norm(
     return register_parametrization(module, name, made)
 
 
+def as_rows(weight: Tensor, dim: int) -> Tensor:
+    """The weight as a matrix: a row for each entry along `dim`."""
+    matrix = op.moveaxis(weight, dim, 0)
+    return op.reshape(matrix, shape=(matrix.shape[0], -1))
+
+
+def unit_vector(x: Any, eps: float) -> Any:
+    """The array x (n,), real or complex, divided by its length, or by eps if that is larger.
+
+    Of 16-bit floats the squares are added in float32: a bfloat16 sum of ones ends at 256.
+    """
+    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
+    length = float(np.sqrt((wide * wide.conj()).real.sum()))
+    return (wide / max(length, eps)).astype(x.dtype, copy=False)
+
+
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:
-    """module.<name>; ValueError if it is no tensor, IndexError if it has no axis dim."""
+    """module.<name>; ValueError if it is not a tensor, IndexError if it has no axis dim."""
     weight: Any = getattr(module, name, None)
     if not isinstance(weight, Tensor):
         raise ValueError(f"{owner}: {type(module).__name__} has no parameter {name!r}")
     if dim is not None and not -weight.ndim <= dim < weight.ndim:
-        raise IndexError(f"{owner}: dim={dim} is no axis of {name} {weight.shape}")
+        raise IndexError(f"{owner}: dim={dim} is not an axis of {name} {weight.shape}")
     return weight
 
 

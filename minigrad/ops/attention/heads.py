@@ -1,4 +1,4 @@
-"""Query, key and value taken apart into heads, and put together: one op each, not one a slice.
+"""Query, key and value split into heads and joined again: one op each, not one for each slice.
 
 Three slices of one array would have three gradients, zero but for a third each, and two additions.
 """

@@ -1,4 +1,4 @@
-"""Convolution of every channel with a kernel of its own, as products with banded matrices.
+"""Depthwise convolution, one kernel per channel, as products with banded matrices.
 
 Along an axis a convolution is a product with a banded matrix: column j holds the kernel from row
 stride·j on, and zeros. For a tile of t results of a row it has about t + kernel rows. So windows

@@ -1,4 +1,4 @@
-"""Convolution of every channel with a kernel of its own (groups = channels), on plain arrays.
+"""Depthwise convolution, one kernel per channel (groups = channels), on plain arrays.
 
 y is the sum, over the kernel positions k, of the image shifted by k times one number per channel.
 `Shifts` reads the shifted images as long runs. Where rows are short or kernels large, products with

@@ -97,7 +97,7 @@ def _either_way(x: Any, how: Windows, *factors: Any) -> Windows | None:
 
 
 def _second_pays(how: Windows, inputs: int, outputs: int, worth: float) -> bool:
-    """Whether the second way pays, from so many channels to so many."""
+    """Whether the second way pays, for these numbers of input and output channels."""
     last, others = how.kernel[-1], prod(how.kernel[:-1])
     return inputs * others * last > worth * (inputs * others + outputs * last)
 

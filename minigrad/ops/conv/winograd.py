@@ -62,8 +62,8 @@ OF_GRADIENT = [reduce(np.kron, [G * [[1], [1], [1], [-1]]] * n) for n in (1, 2, 
 def suits(how: Windows, out: tuple, groups: int, x: Any, channels: tuple, *others: Any) -> bool:
     """Whether this form is for such windows, and pays for images x and results of size `out`.
 
-    channels: in and out. The arrays must be NumPy's (what stands in for one while a tape is
-    recorded is not, and GPUs have cuDNN), of float32 or float64.
+    channels: in and out. The arrays must be NumPy's (a tape's traced ones are not, and GPUs
+    have cuDNN), of float32 or float64.
     """
     axes = len(out)
     if groups != 1 or axes not in AXES or min(channels) < LEAST_CHANNELS:

@@ -1,4 +1,4 @@
-"""Numbers as mantissa and exponent, their neighbours; integer arithmetic without derivatives."""
+"""Mantissa and exponent, neighbouring floats; integer arithmetic without derivatives."""
 
 from typing import Any
 

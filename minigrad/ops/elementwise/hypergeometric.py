@@ -1,4 +1,4 @@
-"""Hypergeometric functions, and what is one of them: (eˣ − 1)/x, the elliptic integrals.
+"""Hypergeometric functions, among them (eˣ − 1)/x and the elliptic integrals.
 
 One rule serves the family: the derivative has every parameter raised by 1 (DLMF 16.3.1). It stands
 in for quotients such as (E − K)/(2m), which have no correct digit left near 0.

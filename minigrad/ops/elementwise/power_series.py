@@ -1,5 +1,5 @@
-"""Power series in one or two small numbers, cut off: derivatives of any order of what they pass
-through. The coefficient of sⁱ tʲ stands in p[i, j]; the axes behind count elements.
+"""Truncated power series in one or two small numbers, which give derivatives of any order of the
+functions applied to them. p[i, j] is the coefficient of sⁱ tʲ; further axes are elements.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """Powers near 1 and their inverses: Box and Cox's transform, cos x − 1, xᵖ − 1, 10ˣ.
 
 G. Box and D. Cox (1964) make (xᵖ − 1)/p of data, log x at p = 0. The derivatives in p are quotients
-of differences that vanish at p = 0, too; hypergeometric series stand in for them.
+of differences that vanish at p = 0, too; hypergeometric series are used instead.
 """
 
 import math

@@ -187,7 +187,7 @@ fmin = elementwise(
 
 @primitive(kind="elementwise", arrays="x min max")
 def clip(x, min=None, max=None):
-    """y = min(max(x, min), max); a bound that is None is absent; bounds broadcast with x.
+    """y = min(max(x, min), max); None is no bound; bounds broadcast with x.
 
     g goes to what was chosen: to x strictly inside, else to the bound. At a bound x gets 0 (the
     minimum-norm choice) and the bound all of g. Where min >= max, y is max.

@@ -1,4 +1,4 @@
-"""Sigmoid and its inverse, and what SciPy computes: the error function and the gamma family."""
+"""Sigmoid and its inverse; by SciPy, the error function and the gamma family."""
 
 import math
 from collections.abc import Callable
@@ -177,7 +177,7 @@ def hurwitz_zeta_dq(g, q, exponent):
 def zeta(x: float, q: Any = 1.0) -> Any:
     """y = ζ(x, q) = Σₖ 1/(k + q)ˣ, k = 0, 1 …, x > 1 a number ;  dy/dq = −x ζ(x + 1, q)
 
-    Riemann's function with q = 1. TypeError for an array x, in which there is no derivative.
+    Riemann's function with q = 1. TypeError for an array x: there is no derivative in x.
     """
     if not isinstance(x, int | float | np.integer | np.floating):
         raise TypeError(

@@ -65,7 +65,7 @@ def triangle_batch(op, xs, batched, params):
 
 @linear(numpy=np.diagonal, view=True)
 def diagonal(x, offset=0, axis1=0, axis2=1):
-    """The elements with column − row = offset, on a last axis of their own: a read-only view.
+    """The elements with column − row = offset, along a new last axis: a read-only view.
 
     gx = g on that diagonal of zeros.
     """

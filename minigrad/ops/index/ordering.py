@@ -20,7 +20,7 @@ _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 @primitive(numpy=np.argsort, differentiable=False)
 def argsort(x, axis=-1, kind=None, order=None, *, stable=True, descending=False):
-    """Where the sorted elements stand in x; equal ones in their order, NaN last. No gradient.
+    """The positions in x of the sorted elements; equal ones in their order, NaN last. No gradient.
 
     The sort is always stable, whatever `kind`; `order` (fields of structured arrays) is refused.
     """
@@ -116,7 +116,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = Tr
 
 @primitive(numpy=np.argpartition, differentiable=False)
 def argpartition(x, kth=0, axis=-1):
-    """Where elements stand once rank kth is in place, smaller ones before it. No gradient."""
+    """Positions of the elements once rank kth is in place, smaller ones before it. No gradient."""
     return np.argpartition(sortable(x), kth, axis)
 
 
@@ -127,7 +127,7 @@ top_places.batch(along)
 
 @primitive(numpy=np.searchsorted, arrays="a v", differentiable=False)
 def searchsorted(a, v, side: Any = "left", sorter: Any = None):
-    """Where each v would stand in sorted 1-d a, before (left) or behind its equals. No gradient.
+    """Where each v belongs in sorted 1-d a, before (left) or after its equals. No gradient.
 
     sorter: an order in which a is sorted, as argsort(a) gives it, where a itself is not.
     """

@@ -1,4 +1,4 @@
-"""Values that go to the same place, combined there: their sum, product, mean or largest."""
+"""Values that go to the same place, combined there: their sum, product, mean or extremum."""
 
 from collections.abc import Callable
 from math import prod
@@ -71,7 +71,7 @@ def scatter_reduce(
     """x with src[i, j] combined into [index[i, j], j] for axis=0: PyTorch's scatter_reduce
 
     reduce: sum, prod, mean, amax or amin. Without include_self, x's entry does not count where
-    some src goes. Means of whole numbers are rounded down. Ties of amax and amin share the gradient
+    some src goes. Means of integers are rounded down. Ties of amax and amin share the gradient
     equally. What goes to one place is put side by side, as a row that the op of that name reduces:
     memory (places × most of one place).
     """

@@ -1,4 +1,4 @@
-"""Changed copies by place: entries put in, taken out or chosen. Places are constants."""
+"""Changed copies: entries inserted, deleted or chosen by position. Positions are constants."""
 
 import operator
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _flat(x: Any, axis: int | None) -> tuple[Any, int]:
 
 @composite(numpy=np.insert)
 def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """x with `values` put in before the places obj along axis (None: of x flattened)
+    """x with `values` inserted before the positions obj along axis (None: of x flattened)
 
     obj: a number, a slice or numbers (n,); values broadcast to as many slices as go in, which for
     one place are as many as values has along axis.
@@ -73,7 +73,7 @@ def _places(obj: Any, n: int) -> np.ndarray:
 
 @composite(numpy=np.delete)
 def delete(x: Any, obj: Any, axis: int | None = None) -> Any:
-    """x without the slices at the places obj (a number, a slice, numbers or a mask) along axis."""
+    """x without the slices at positions obj (a number, a slice, numbers or a mask) along axis."""
     x, axis = _flat(x, axis)
     if not isinstance(obj, slice | int | list | tuple):  # NumPy takes [] for no places: as it is
         obj = on_host(constant_array(obj, "obj"))
@@ -164,7 +164,7 @@ def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwar
     """f_i(x) where condition i holds (the last one that does), f_n or 0 where none does
 
     A function sees only the entries of its condition, so no other branch can bring NaN; a number
-    stands for itself.
+    is taken as it is.
     """
     x = array_like(x)
     conditions = [
@@ -214,7 +214,7 @@ def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
 
 @composite
 def select_scatter(x: Any, src: Any, axis: int, index: int) -> Any:
-    """x with src in place of x[:, …, index]; the index stands at `axis`."""
+    """x with src in place of x[:, …, index]; the index is the one of `axis`."""
     return op.setitem(array_like(x), src, index=_key(axis_of(axis, np.ndim(x)), index))
 
 

@@ -1,6 +1,6 @@
-"""Adding many values into few places: what the gradients of all index reads come down to.
+"""Adding many values into few places: the gradient of every read by index is such a sum.
 
-A key (what stands in x[key]) is turned into one flat row number for each value read; then values
+A key (the index in x[key]) is turned into one flat row number for each value read; then values
 with the same number are added up. No loop over elements, and not `np.add.at` on rows either.
 Measured on two cores, float32, 8,192 rows of 64 into 50,000 rows: np.add.at 4.6 ms, argsort with
 np.add.reduceat 3.7, np.bincount over flattened places 3.7, a sparse product 0.27. For 1,000,000

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module, device_of
+from ...backends.dtypes import is_floating
 from ...core.primitive import composite, linear
 from ...core.registry import op
 from ...core.tensor import raw
@@ -99,9 +100,9 @@ def _column(indices: Any, rest: int) -> Any:
 def within(indices: Any, n: int, mode: str) -> Any:
     """Indices into n places, those beyond the ends brought in by the mode."""
     dtype = getattr(indices, "dtype", np.dtype(type(indices)))  # a number beside a tensor is one
-    if dtype.kind == "f" and not getattr(indices, "size", 1):  # an empty list has NumPy's float64
+    if is_floating(dtype) and not getattr(indices, "size", 1):  # an empty list has NumPy's float64
         return indices.astype(np.intp)
-    if dtype.kind == "f":
+    if is_floating(dtype):
         raise TypeError(
             f"indices must be integers, got {dtype}: make them with dtype=mg.int64, "
             "or take indices.astype(mg.int64)"
@@ -135,7 +136,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
     gweight: g added up row by row. Row padding_idx is read like the others and gets no gradient.
     ValueError where weight has no such row. Indices do not count from the end: IndexError below 0,
-    since −1 is what other code pads with (not looked at on a GPU, where that would wait for it).
+    since −1 is what other code pads with (not checked on a GPU, where that would wait for it).
     """
     rows, count = op.take(weight, indices, axis=0), len(weight)
     if device_of(raw(indices)) == "cpu" and np.min(on_host(array_like(indices)), initial=0) < 0:
@@ -144,7 +145,7 @@ def embedding(indices: Any, weight: Any, padding_idx: int | None = None) -> Any:
             "padding give a row of its own, padding_idx=0"
         )
     if padding_idx is not None and not -count <= padding_idx < count:
-        raise ValueError(f"padding_idx={padding_idx} is no row of weight, which has {count}")
+        raise ValueError(f"padding_idx={padding_idx} is not a row of weight, which has {count}")
     if padding_idx is None or not hasattr(rows, "detach"):
         return rows
     padding = array_like(indices) == padding_idx % count

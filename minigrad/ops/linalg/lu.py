@@ -1,4 +1,4 @@
-"""LU decomposition with row pivots, and equations solved by a factor that is at hand."""
+"""LU decomposition with row pivots, and equations solved by a factor that is known."""
 
 from typing import Any, NamedTuple
 
@@ -85,7 +85,7 @@ def lu(x: Any) -> LUResult:
     """x = P L U for x (…, m, n), with row pivots, as scipy.linalg.lu; k = min(m, n).
 
     P (…, m, m), L (…, m, k), U (…, k, n). P is locally constant and has no gradient. The backward
-    needs the first k columns of x to be independent: LinAlgError else. Needs SciPy.
+    needs the first k columns of x to be independent, else LinAlgError. Needs SciPy.
     """
     p, l, u = lu_factors(array_like(x))
     return LUResult(p.detach() if hasattr(p, "detach") else p, l, u)
@@ -95,7 +95,7 @@ def lu(x: Any) -> LUResult:
 def lu_exchanges(p, *, steps=None):
     """LAPACK's exchanges (…, steps) for a permutation (…, m, m): row i with row piv_i, in turn.
 
-    steps: how many to tell, those of m rows if None.
+    steps: how many to give; those of m rows if None.
     """
     xp = array_module(p)
     rows = xp.arange(p.shape[-1])
@@ -133,7 +133,7 @@ def lu_factor(x: Any) -> LUFactor:
 
 @primitive(differentiable=False)
 def lu_order(piv):
-    """The order (…, n) that row exchanges (…, n) lead to: row order_i of x stands in place i."""
+    """The order (…, n) that row exchanges (…, n) lead to: row order_i of x comes to place i."""
     order = np.zeros_like(piv) + array_module(piv).arange(piv.shape[-1])
     for i in range(piv.shape[-1]):
         place = piv[..., i, None]

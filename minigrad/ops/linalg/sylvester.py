@@ -1,4 +1,4 @@
-"""Sylvester's equation, and the square root of a matrix, whose derivative is one. By SciPy."""
+"""Sylvester's equation, and the matrix square root, whose derivative solves one. By SciPy."""
 
 import numpy as np
 

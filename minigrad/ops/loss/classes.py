@@ -60,7 +60,7 @@ def cross_entropy_index(x, index, scale, *, total=True):
 def _lse_and_losses(x, index, dtype, memory=None):
     """log Σ_c exp x_nc and that minus x_n,index, (N, 1, ...) both, of a block of x.
 
-    memory: for what is made on the way, an array of x's shape and of this dtype
+    memory: for intermediate results, an array of x's shape and of this dtype
     """
     top = largest_over(x, (1,)).astype(dtype, copy=False)
     e = np.subtract(x, top, out=memory)

@@ -58,7 +58,8 @@ def ctc_states(targets, input_lengths, target_lengths, *, shape, blank):
         )
     if (chosen == blank).any():
         raise ValueError(
-            f"targets holds blank={blank}, which is no label; choose another blank, or other labels"
+            f"targets holds blank={blank}, which is not a label; choose another blank, or "
+            "other labels"
         )
     rows = np.zeros_like(lengths, shape=(samples, width)) + blank
     rows[within] = chosen

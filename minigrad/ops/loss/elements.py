@@ -1,4 +1,4 @@
-"""Losses of one number or one vector a sample, as compositions that are accurate at their ends."""
+"""Losses of one number or one vector a sample, accurate at the ends of their ranges."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What losses on classes make of their targets: indices and weights of samples, distributions."""
+"""The targets of losses on classes, as indices and weights of samples, or as distributions."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..batching import apart, flat, full, merged
 def class_targets(
     target, weight=None, *, shape=(), dtype=None, ignore_index=-100, reduction="mean"
 ):
-    """(index, kept, scale): which class a sample of x picks, and what its loss is multiplied by.
+    """(index, kept, scale): the class that a sample of x picks, and the factor of its loss.
 
     target (N, ...), weight (C,), shape and dtype of x (N, C, ...) -> index (N, 1, ...), 0 for
     ignored samples; kept (N, ...), 0 for these and 1 for the others; scale, kept times the weight

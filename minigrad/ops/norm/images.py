@@ -43,7 +43,7 @@ def _near_zero(mean: Any, rstd: Any) -> bool:
 
 
 class _Images:
-    """The matrix of images x, and what its sums belong to: `lead`, the axes that are no places."""
+    """The matrix of images x, and what its sums belong to: `lead`, the axes that are not places."""
 
     def __init__(self, x: Any, axis: tuple, k: int):
         self.x, self.k, self.lead = x, k, x.shape[:k]

@@ -14,9 +14,9 @@ from ..blocks import WHOLE, long_runs, outermost, pieces, single
 class Blocks:
     """The blocks of x for means over `axis`.
 
-    complete: a block has all that its own means need, so they are taken on the way. Otherwise (the
-    batch of batch_norm is cut) the sums of all blocks come first; they are added up in the order of
-    the blocks, so it does not show how many threads there were.
+    complete: a block has all that its own means need, so they are computed in the same pass. If not
+    (the batch of batch_norm is cut) the sums of all blocks come first; they are added up in the
+    order of the blocks, so the number of threads makes no difference.
     """
 
     def __init__(self, x: Any, axis: tuple):

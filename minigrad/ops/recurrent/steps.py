@@ -156,9 +156,9 @@ def runs(order: range, count: int) -> list[range]:
 def product_with(w: Any, states: Any) -> Callable:
     """product(x, y): y = x w, for x with as many rows as the states, in each of the steps.
 
-    For one matrix by `dot`, which is no ufunc and so begins sooner (0.5 of 5.6 µs for 16 × 64 by 64
-    × 256), or in blocks that BLAS takes as they lie (16 × 128 by 128 × 512 32 → 19 µs). To be asked
-    for where `products_alone` holds.
+    For one matrix by `dot`, which is not a ufunc and so begins sooner (0.5 of 5.6 µs for 16 × 64 by
+    64 × 256), or in blocks that BLAS takes as they lie (16 × 128 by 128 × 512 32 → 19 µs). Only
+    where `products_alone` holds.
     """
     if w.ndim > 2:
         return lambda x, y: np.matmul(x, w, out=y)

@@ -64,7 +64,7 @@ def weighted_logsumexp_db(g, a, b, top, axis, keepdims):
 
 
 def _relative(a, b, top):
-    """exp(a − top); where b is 0 it does not overflow and is no NaN, that 0 times it be 0."""
+    """exp(a − top); where b is 0 it does not overflow and is not NaN, that 0 times it be 0."""
     z = a - top
     largest = float(np.log(np.finfo(z.dtype).max))
     return np.exp(np.where((b != 0) | (z <= largest), z, largest))

@@ -1,4 +1,4 @@
-"""Arrays put together: along an axis they have, or along a new one."""
+"""Joining arrays: along an axis they have, or along a new one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["append", "column_stack", "concatenate", "dstack", "hstack", "stack",
 
 @linear
 def concatenate_arrays(*arrays, axis=0):
-    """The arrays one after the other along `axis`; each takes back its own stretch of g."""
+    """The arrays one after the other along `axis`; each gets back its own section of g."""
     return np.concatenate(arrays, axis)
 
 
@@ -35,7 +35,7 @@ def concatenate_arrays_dx(g, arrays_shape, axis, needs):
 
 @linear
 def stack_arrays(*arrays, axis=0):
-    """The arrays side by side along a new axis; each takes back its own slice of g."""
+    """The arrays side by side along a new axis; each gets back its own slice of g."""
     return np.stack(arrays, axis)
 
 

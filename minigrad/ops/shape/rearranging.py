@@ -44,7 +44,7 @@ def fliplr(x: Any) -> Any:
 
 @linear(arrays="x", numpy=np.roll)
 def roll(x, shift, axis=None):
-    """Elements moved `shift` places on, those pushed off the end coming in at the start.
+    """Elements moved on by `shift` positions; those beyond the end come in at the start.
 
     Several axes: a tuple of shifts. axis=None rolls x flattened. gx = g rolled back.
     """

@@ -1,4 +1,4 @@
-"""Arrays taken apart into views: each piece shares memory with x."""
+"""Splitting arrays into views: each piece shares memory with x."""
 
 import operator
 from typing import Any
@@ -137,7 +137,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list:
 
 @composite(numpy=getattr(np, "unstack", ()))
 def unstack(x: Any, axis: int = 0) -> tuple:
-    """The slices of x along `axis`, without that axis: stack undone."""
+    """The slices of x along `axis`, without that axis: the inverse of stack."""
     x = array_like(x)
     if x.ndim == 0:
         raise ValueError("unstack: a 0-d array has no axis to take apart")

@@ -1,4 +1,4 @@
-"""Views: the same elements under another shape. The result shares memory with x."""
+"""Views: the same elements in another shape. The result shares memory with x."""
 
 from typing import Any
 
@@ -22,9 +22,9 @@ LARGE = 1 << 14  # elements: smaller arrays are copied as fast by NumPy
 
 @linear(arrays="x", numpy=np.reshape, view=True)
 def reshape(x, shape, order="C"):
-    """The elements of x, in row-major order, under another shape (one entry may be −1).
+    """The elements of x, in row-major order, in another shape (one entry may be −1).
 
-    gx = g under x's shape. order="F" reads and writes column-major, first index fastest.
+    gx = g in x's shape. order="F" reads and writes column-major, first index fastest.
     """
     if order not in ("C", "F"):
         raise ValueError(f"order={order!r} depends on the memory layout; use order='C' or 'F'")
@@ -126,7 +126,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 
 @linear(numpy=np.squeeze, view=True)
 def squeeze(x, axis=None):
-    """Axes of length 1 taken out: all of them, or those named. gx = g under x's shape."""
+    """Axes of length 1 removed: all of them, or those named. gx = g in x's shape."""
     return np.squeeze(x, axis)
 
 
@@ -145,7 +145,7 @@ def squeeze_batch(op, xs, batched, params):
 
 @linear(arrays="x", numpy=np.expand_dims, view=True)
 def expand_dims(x, axis):
-    """Axes of length 1 put in, at these places of the result. gx = g under x's shape."""
+    """Axes of length 1 inserted at these positions of the result. gx = g in x's shape."""
     return np.expand_dims(x, axis)
 
 

@@ -60,7 +60,7 @@ def k4(case: Case) -> int:
 
 
 def not_swallowed(value: float, pull: Callable[[], list], of_v: list) -> None:
-    """Where a cotangent has a say, one that is no number shows; an error shows it as well."""
+    """Where a cotangent has a say, one that is not a number shows; an error shows it as well."""
     try:
         found = pull()
     except np.linalg.LinAlgError:

@@ -134,7 +134,7 @@ def _at_size(
     spec: OpSpec, context: Context, sample: Sample, growth: "Growth", elements: int,
     with_value: bool = False, in_other_forms: bool = False,
 ) -> bool:  # fmt: skip
-    """Whether finite differences could tell of a sample grown to so many elements.
+    """Whether finite differences could judge a sample grown to this many elements.
 
     with_value: compare the value with the reference's too. The first that could tell is enough:
     others are out of order where the op wants order, and the like. in_other_forms: in single
@@ -178,7 +178,7 @@ class Growth:
     axis: int = 0
 
     def shapes_for(self, elements: int) -> list[tuple]:
-        """The shapes where the largest of those that grow has at least so many elements."""
+        """The shapes where the largest of those that grow has at least this many elements."""
         times = -(-elements // max(prod(shape) for shape in self.shapes if self._grows(shape)))
         if self.length is None:
             return [(times, *shape) if shape else () for shape in self.shapes]

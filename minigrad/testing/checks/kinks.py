@@ -79,7 +79,7 @@ def between_one_sided(function: Function, point: Point, context: Context) -> int
 def gradient_as_stated(function: Function, point: Point) -> int:
     """The gradients for a cotangent of ones are those that the point pins.
 
-    No floating-point trap may spring on the way where all that is pinned is finite.
+    No floating-point warning may occur where all pinned values are finite.
     """
     stated = [np.asarray(g) for g in point.grads or () if g is not None]
     finite = all(np.isfinite(g).all() for g in stated)

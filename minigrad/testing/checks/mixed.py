@@ -1,4 +1,4 @@
-"""Mixed dtypes, a part of K15: one argument of another dtype than those beside it."""
+"""Mixed dtypes, a part of K15: one argument of another dtype than the others."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,7 @@ from .forward import widened
 from .nearness import agree
 from .roundings import along_itself, coarsest, size_of_terms
 
-# what the other arguments are in beside one of these
+# the dtype of the other arguments where one has this dtype
 _BESIDE = {
     "float16": "float32",
     "bfloat16": "float32",

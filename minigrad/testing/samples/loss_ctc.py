@@ -97,7 +97,7 @@ register_op(
                targets=TARGETS + (TARGETS == 2)),
         _error("negative label", r"labels from -1 to 1, .* a label must lie in 0\.\.2",
                targets=np.array([[1, -1, 1], [1, 1, 1], [1, 1, 1]])),
-        _error("blank in a target", "targets holds blank=1, which is no label", blank=1),
+        _error("blank in a target", "targets holds blank=1, which is not a label", blank=1),
         _error("blank out of range", r"blank=3 must be a class, 0\.\.2", blank=3),
         _error("too many frames", "input_lengths has 6, but .* has 5 time steps",
                frames=FRAMES + 1),

@@ -141,7 +141,7 @@ register_op(
     call=_histogram,
     reference=_histogram_reference,
     constants=(1,),
-    dtypes=("float64", "float32", "float16"),
+    dtypes=("float64", "float32", "float16", "bfloat16"),
     skips={"K12": "NumPy takes differences of running sums here, where inf makes NaN"},
     errors=[
         ErrorSample(
@@ -191,7 +191,7 @@ for _name in ("histogramdd", "histogram2d"):
         call=_call,
         reference=_reference,
         constants=(1,),
-        dtypes=("float64", "float32", "float16"),
+        dtypes=("float64", "float32", "float16", "bfloat16"),
         skips={"K17": "of no points NumPy takes weights of any length"}
         if _name == "histogramdd"
         else {},
@@ -219,7 +219,7 @@ register_op(
     "bin_sums",
     _bin_samples,
     reference=_bin_sums,
-    dtypes=("float64", "float32", "float16", "complex128"),
+    dtypes=("float64", "float32", "float16", "bfloat16", "complex128"),
     skips={
         "K12": "the reference multiplies by zeros, which makes NaN of inf",
         "K17": "an index stands for each weight",
@@ -246,6 +246,7 @@ register_op(
     reference=lambda weights, x, minlength=0: np.bincount(x, weights, minlength).astype(
         weights.dtype
     ),
+    dtypes=("float64", "float32", "float16", "bfloat16"),
     skips={"K17": "NumPy takes weights of any length for no x"},
     errors=[
         ErrorSample(

@@ -3,20 +3,15 @@
 import numpy as np
 
 from ...spec import ErrorSample, Point, register_op
-from ..forms import COMPLEX, REAL, distinct, near_one, normal, of_several, over
+from ..forms import COMPLEX, REAL, distinct, near_one, of_several, over
 
 _MASK = np.array([True, False, True])
 _KEPT = {"K17": "the places are for one shape"}
 
 
-def _by_numpy(name, forms, *, make=normal, reference=None, dtypes=COMPLEX, **options):
-    register_op(
-        name,
-        of_several(forms, make),
-        reference=reference or getattr(np, name),
-        dtypes=dtypes,
-        **options,
-    )
+def _by_numpy(name, forms, *, reference=None, **options):
+    reference = reference or getattr(np, name)
+    register_op(name, of_several(forms), reference=reference, dtypes=COMPLEX, **options)
 
 
 _by_numpy(
