@@ -3,6 +3,8 @@
 python docs/make_ops.py            # a test fails while the file is not what this writes
 """
 
+import ast
+import inspect
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -33,11 +35,21 @@ def families() -> dict[str, ModuleType]:
     return {name.removeprefix("minigrad.ops."): module for name, module in modules.items()}
 
 
-def home(entry: Any, modules: dict[str, ModuleType]) -> str:
-    """The family whose file defines the op."""
-    for family, module in modules.items():
-        defined = getattr(entry, "__module__", None) == module.__name__
-        if defined or any(value is entry for value in vars(module).values()):
+def names_bound(module: ModuleType) -> set[str]:
+    """The names that a module's own statements bind, without those that it imports."""
+    statements = ast.parse(inspect.getsource(module)).body
+    defined = {node.name for node in statements if isinstance(node, ast.FunctionDef)}
+    targets = [target for node in statements if isinstance(node, ast.Assign)
+               for target in node.targets]  # fmt: skip
+    names = {node.id for target in targets for node in ast.walk(target) if type(node) is ast.Name}
+    return defined | names
+
+
+def home(entry: Any, bound: dict[str, dict[str, Any]]) -> str:
+    """The family whose file defines the op; `bound` has what each file's own names mean."""
+    for family, values in bound.items():
+        written = getattr(entry, "__module__", "") == f"minigrad.ops.{family}"
+        if written or any(value is entry for value in values.values()):
             return family
     return "defined elsewhere"
 
@@ -70,10 +82,14 @@ def entry_text(name: str, entry: Any) -> str:
 def page() -> str:
     """The whole page."""
     modules = families()
+    bound = {
+        family: {name: vars(module)[name] for name in names_bound(module) & vars(module).keys()}
+        for family, module in modules.items()
+    }
     by_family: dict[str, list[str]] = {}
     for entry in op:
         name = entry.name if isinstance(entry, Primitive) else entry.__name__
-        by_family.setdefault(home(entry, modules), []).append(entry_text(name, entry))
+        by_family.setdefault(home(entry, bound), []).append(entry_text(name, entry))
     parts = [HEADER]
     for family, texts in by_family.items():
         first, *_ = (modules[family].__doc__ or "").strip().split("\n\n")

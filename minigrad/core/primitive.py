@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
 from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
-from .errors import RuleError, explain, operand, taught, teaching
+from .errors import explain, operand, taught, teaching
 from .graph import Node, Port, link, next_number
 from .implementations import Extensible
 from .piecewise import NOTABLE, in_blocks
@@ -36,7 +36,8 @@ from .plain_call import plain_call
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
-from .signature import argument_names, check_partials, split_signature
+from .rules import Differentiable
+from .signature import check_partials, split_signature
 from .tensor import Tensor
 
 _new = object.__new__
@@ -47,18 +48,20 @@ _ANY_WAY = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _RESERVED = {"y", "g", "xp", "needs"}
 
 
-class Primitive(Extensible):
+class Primitive(Extensible, Differentiable):
     """One op. Positional arguments are arrays that may carry gradients; keywords are static.
 
     arrays      names of the array arguments, in order
     constants   those of them that never carry a gradient (indices, masks, targets)
     optional    those that may be left out or None (a bias)
     defaults    static parameters with their defaults
-    rules       input name -> Rule; or `joint`, one rule for all inputs
+    rules       input name -> Rule; or `joint`, one rule for all inputs (rules.py)
     kind        "elementwise", "linear", "multilinear" or "": how jvp and vmap may treat it; the
                 rules of an elementwise op are run on large arrays block by block
     outputs     0: the result is an array; n: a tuple of n
     residuals   names of what the forward returns after y, for its rules alone (constants there)
+    variadic    whether it takes any number of arrays, which its one name means as a list
+    view        whether the result may share memory with the input
     """
 
     def __init__(
@@ -262,46 +265,6 @@ class Primitive(Extensible):
             node.ports = tuple([weakref.ref(r.node) for r in results])
         return tuple(results)
 
-    # -- the rules ---------------------------------------------------------------------------
-
-    def vjp(self, *names: str | Callable) -> Callable:
-        """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
-
-        With several names it is a shortcut, tried first where each of these inputs needs a
-        gradient: it returns all their gradients, or None to fall back to the rule of each.
-        """
-        if len(names) == 1 and callable(names[0]):
-            self.joint = self._rule(names[0])
-            return names[0]
-        if unknown := [name for name in names if name not in self.arrays]:
-            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
-
-        def add(fn: Callable) -> Callable:
-            rules: Any = self.rules if len(names) == 1 else self.shortcuts
-            rules[names[0] if len(names) == 1 else names] = self._rule(fn)
-            return fn
-
-        return add if names else self.vjp
-
-    def jvp(self, fn: Callable) -> Callable:
-        """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
-        self.jvp_rule = Rule(fn, argument_names(fn))
-        return fn
-
-    def batch(self, fn: Callable) -> Callable:
-        """Decorator: how vmap runs this op on inputs with a leading batch axis."""
-        self.batch_rule = fn
-        return fn
-
-    def _rule(self, fn: Callable, partial: bool = False) -> Rule:
-        names = argument_names(fn)
-        known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
-        known |= {f"{name}_shape" for name in self.arrays}
-        if unknown := [name for name in names if name not in known]:
-            raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
-        self.plans.clear()  # made with the rules so far
-        return Rule(fn, names, partial and "g" not in names)
-
     @cached_property
     def with_residuals(self) -> "Primitive":
         """This op with its residuals as further outputs, for a level that records above this one.
@@ -332,15 +295,6 @@ class Primitive(Extensible):
         twin.joint = fed_from_outputs(self.joint) if self.joint else None
         twin.batch_rule = self.batch_rule  # it calls the op it is given, and so has all outputs
         return twin
-
-    def rule_for(self, name: str) -> Rule:
-        """The reverse rule of one input; an op without it says so, never a silent zero."""
-        if name not in self.rules:
-            raise RuleError(
-                f"{self.name} has no derivative rule for its input {name!r}: give it one with "
-                f'@{self.name}.vjp("{name}"), or pass that input detached'
-            )
-        return self.rules[name]
 
 
 def primitive(fn: Callable | None = None, *, numpy: Callable | tuple = (), **options: Any) -> Any:
@@ -399,7 +353,7 @@ def elementwise(
     entry.__doc__ = doc
     for array, partial in zip(arrays, partials.values(), strict=True):
         if partial is not None:
-            entry.rules[array] = entry._rule(partial, partial=True)
+            entry.rules[array] = entry.checked_rule(partial, partial=True)
     registry.register(entry.name, entry)
     for function in (forward, *(numpy if isinstance(numpy, tuple) else (numpy,))):
         if isinstance(function, np.ufunc):

@@ -27,7 +27,7 @@ from .nan import *
 from .norm import *
 from .numpy_functions import *
 from .polynomials import *
-from .pool import *
+from .pool_calls import *
 from .pool_indices import *
 from .pool_norm import *
 from .recurrent import *

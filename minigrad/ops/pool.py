@@ -1,4 +1,6 @@
-"""Pooling in 1, 2 and 3 dimensions: the maximum or the mean of each window.
+"""The primitives of pooling in any number of dimensions: the maximum or the sum of each window.
+
+pool_calls.py has what users call.
 
 The maximum runs pairwise over shifted slices, one axis after the other: for 2 × 2 windows that is
 two passes of np.maximum, forty times as fast as `max` over two axes of reshaped windows.
@@ -14,19 +16,15 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator, is_floating
-from ..core.primitive import composite, linear, primitive
-from ..core.registry import op
-from . import image_layout, pool_axes, pool_tiles
-from .axes import array_like, as_floating
+from ..core.primitive import linear, primitive
+from . import image_layout, pool_tiles
 from .batching import full
 from .blocks import BLOCK, over_leading
 from .elementwise.selection import keep
-from .elementwise.support import ordered
 from .image_layout import scratch_like
 from .in_place import WHOLE
-from .pool_indices import max_pool_indices
 from .shifts import Shifts, Tiles, Views, placed
-from .windows import IDLE, Padding, Sizes, Windows, every, fold, padded, per_axis, windows
+from .windows import IDLE, Windows, every, fold, padded
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
@@ -275,144 +273,3 @@ def _leading(op_, xs, batched, params):
 
 for _op in (max_pool, max_pool_dx, max_pool_pick, sum_pool, sum_pool_dx):
     _op.batch(_leading)
-
-
-# -- what users call -------------------------------------------------------------------------
-
-
-def windows_of(
-    name: str, dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
-    dilation: Sizes, ceil_mode: bool,
-) -> Windows:  # fmt: skip
-    """The windows of a pooling call, checked; ceil_mode is more padding at the end."""
-    if x.ndim < dims:
-        raise ValueError(f"{name}: x must have at least {dims} axes, got {x.shape}")
-    kernel = per_axis(name, "kernel_size", kernel_size, dims, least=1)
-    how = windows(name, kernel, kernel if stride is None else stride, padding, dilation)
-    if any(2 * max(pair) > k for pair, k in zip(how.padding, kernel, strict=True)):
-        raise ValueError(
-            f"{name}: padding {how.padding} may be at most half of the kernel {kernel}, so that "
-            "no window lies in the padding alone"
-        )
-    size = x.shape[-dims:]
-    if ceil_mode:
-        how = how.covering(size)
-    how.count(name, size)  # which refuses windows larger than the image
-    return how
-
-
-def maxima(x: Any, how: Windows) -> Any:
-    """The maximum of each window, by the op that takes less time."""
-    x = ordered(x, "max_pool")
-    return pool_axes.maxima(x, how) if pool_axes.suits(x, how) else max_pool(x, how=how)
-
-
-def means(x: Any, how: Windows) -> Any:
-    """The mean of each window, padding counted, likewise."""
-    if pool_axes.suits(x, how):
-        return pool_axes.reduced(op.mean, x, how)
-    return sum_pool(x, how=how, divisor=prod(how.kernel))
-
-
-def _max_pool(
-    dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
-    dilation: Sizes, ceil_mode: bool, return_indices: bool,
-) -> Any:  # fmt: skip
-    x = array_like(x)
-    name = f"max_pool{dims}d"
-    how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
-    y = maxima(x, how)
-    return (y, max_pool_indices(x, how=how)) if return_indices else y
-
-
-def _avg_pool(
-    dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
-    ceil_mode: bool, count_include_pad: bool, divisor_override: float | None = None,
-) -> Any:  # fmt: skip
-    x = as_floating(array_like(x))
-    name = f"avg_pool{dims}d"
-    how = windows_of(name, dims, x, kernel_size, stride, padding, 1, ceil_mode)
-    if divisor_override is not None:
-        if not divisor_override:
-            raise ValueError(f"{name}: divisor_override must not be 0")
-        return sum_pool(x, how=how, divisor=divisor_override)
-    asked = windows(name, how.kernel, how.stride, padding).padding
-    if how.padding == asked and (count_include_pad or not any(map(any, asked))):
-        return means(x, how)
-    # windows at the border cover fewer places: count those in x, or in x and the padding asked for
-    counted = asked if count_include_pad else ((0, 0),) * dims
-    return sum_pool(x, how=how, divisor=counted)
-
-
-@composite
-def max_pool1d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """max_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
-    return _max_pool(1, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@composite
-def max_pool2d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """y = max of each window of x (..., H, W); padding counts as −∞.
-
-    The stride is the kernel's size unless given. Ties of a window share its gradient equally
-    (PyTorch gives it to the first one). return_indices: (y, places), the place h·W + w of the first
-    maximum of each window, for max_unpool2d.
-    """
-    return _max_pool(2, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@composite
-def max_pool3d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    dilation: Sizes = 1, ceil_mode: bool = False, return_indices: bool = False,
-) -> Any:  # fmt: skip
-    """max_pool2d's form in three dimensions: x (..., D, H, W)."""
-    return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
-
-
-@composite
-def avg_pool1d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True,
-) -> Any:  # fmt: skip
-    """avg_pool2d's form in one dimension: x (..., W) -> (..., ow)."""
-    return _avg_pool(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
-
-
-@composite
-def avg_pool2d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True,
-    divisor_override: float | None = None,
-) -> Any:  # fmt: skip
-    """y = mean of each window of x (..., H, W).
-
-    The zeros of the padding count as elements, unless count_include_pad=False; what ceil_mode adds
-    never counts. divisor_override: a number to divide every window's sum by instead.
-    """
-    return _avg_pool(
-        2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-@composite
-def avg_pool3d(
-    x: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    ceil_mode: bool = False, count_include_pad: bool = True,
-    divisor_override: float | None = None,
-) -> Any:  # fmt: skip
-    """avg_pool2d's form in three dimensions: x (..., D, H, W)."""
-    return _avg_pool(
-        3, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    )
-
-
-__all__ = [
-    "avg_pool1d", "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d",
-]  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, widen
-from .pool import windows_of
+from .pool_calls import windows_of
 from .windows import Sizes
 
 __all__ = ["lp_pool1d", "lp_pool2d", "lp_pool3d"]

@@ -10,7 +10,7 @@ from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, module_of
 from .grid import cubic_weights
-from .pool import maxima, means
+from .pool_calls import maxima, means
 from .windows import Windows, per_axis, windows
 
 __all__ = [

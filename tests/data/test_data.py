@@ -135,3 +135,42 @@ def test_streams_made_on_the_way_are_not_used_up_by_a_loader_that_asks_for_their
     assert [x.tolist() for x in list(loader)] == [[0, 1, 0, 1], [0, 1]]  # list() asks
     with pytest.raises(TypeError, match="have no length; give a list"):
         len(loader)
+
+
+def test_parts_and_sums_of_data_sets():
+    everything = data.ConcatDataset([range(3), range(10, 12)])
+    assert [everything[i] for i in range(-5, 5)] == [0, 1, 2, 10, 11] * 2
+    with pytest.raises(IndexError, match="has 5 rows; there is none at 5"):
+        everything[5]
+    assert data.Subset(everything, [4, 0])[0] == 11
+    assert len(data.ArrayDataset(np.arange(2)) + data.ArrayDataset(np.arange(3))) == 5
+    arrays = data.ArrayDataset(np.arange(10))
+    (x,) = data.Subset(arrays, [7, 8, 9])[np.array([2, 0])]
+    assert x.tolist() == [9, 7]
+    tensors = data.TensorDataset(mg.arange(6), mg.ones(6))
+    ((a, b),) = data.DataLoader(tensors, 6)
+    assert a.tolist() == list(range(6)) and type(b) is mg.Tensor
+
+
+@pytest.mark.parametrize(("lengths", "sizes"), [([7, 3], [7, 3]), ([0.5, 0.25, 0.25], [6, 2, 2])])
+def test_a_random_split_divides_the_rows(lengths, sizes):
+    parts = data.random_split(range(10), lengths, np.random.default_rng(0))
+    assert [len(part) for part in parts] == sizes
+    assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))
+    with pytest.raises(ValueError, match=r"\[7, 4\] do not divide 10 rows"):
+        data.random_split(range(10), [7, 4])
+
+
+def test_the_text_is_whole_and_its_beginning_known():
+    text = data.load_text()
+    assert len(text) == 583_820 and len(set(text)) == 70 and text.isascii()
+    assert text.startswith("HAMLET, PRINCE OF DENMARK")
+    assert "To be, or not to be,--that is the question:--" in text
+    assert "gutenberg" not in text.lower()
+
+
+def test_another_text_may_be_named(tmp_path):
+    (tmp_path / "x.txt").write_text("käse", encoding="utf-8")
+    assert data.load_text(tmp_path / "x.txt") == "käse"
+    with pytest.raises(FileNotFoundError, match="load_text: there is no file .*y.txt"):
+        data.load_text(tmp_path / "y.txt")

@@ -263,102 +263,6 @@ def test_options_for_pytorchs_memory_and_workers_change_nothing(workers):
         assert [x.tolist() for x, _ in loader] == [x.tolist() for x, _ in plain]
 
 
-def test_samplers_give_the_order():
-    loader = data.DataLoader(Squares(), 2, sampler=[5, 1, 9])
-    assert [x.tolist() for x, _ in loader] == [[5, 1], [9]]
-    loader = data.DataLoader(Squares(), batch_sampler=[[3], [1, 2]])
-    assert [x.tolist() for x, _ in loader] == [[3], [1, 2]] and len(loader) == 2
-    rows = data.DataLoader(Squares(3), batch_size=None)
-    assert [float(x) for x, _ in rows] == [0, 1, 2]
-
-
-def test_a_random_order_of_some_rows_draws_each_once_and_anew_in_every_pass():
-    loader = data.DataLoader(Squares(), 2, sampler=data.SubsetRandomSampler(np.arange(3, 12)))
-    passes = [[int(x) for batch, _ in loader for x in batch] for _ in range(2)]
-    assert len(loader) == 5 and passes[0] != passes[1]
-    assert [sorted(order) for order in passes] == [list(range(3, 12))] * 2
-
-
-def test_a_sampler_of_ones_own_gives_the_order():
-    class Backwards(data.Sampler):
-        def __iter__(self):
-            return iter([3, 2, 1])
-
-    assert [x.tolist() for x, _ in data.DataLoader(Squares(), 2, sampler=Backwards())] == [
-        [3, 2],
-        [1],
-    ]
-    with pytest.raises(NotImplementedError, match=r"Sampler has no __iter__; define __iter__"):
-        iter(data.Sampler())
-
-
-def test_weighted_draws_follow_the_weights():
-    draws = data.WeightedRandomSampler([0, 1, 3], 4000, generator=np.random.default_rng(0))
-    counts = np.bincount(list(draws), minlength=3)
-    assert counts[0] == 0 and abs(counts[1] - 1000) < 5 * (4000 * 3 / 16) ** 0.5
-    once = data.WeightedRandomSampler([1, 1, 1], 3, replacement=False)
-    assert sorted(once) == [0, 1, 2]
-    more = data.RandomSampler(Squares(4), replacement=True, num_samples=50)
-    assert len(list(more)) == 50 and set(more) <= {0, 1, 2, 3}
-
-
-def test_dictionaries_texts_and_tuples_are_collated_by_their_parts():
-    ((x, rest),) = data.DataLoader(Squares(2), 2)
-    assert rest["square"].tolist() == [0, 1] and rest["name"] == ["0", "1"]
-    assert type(rest["square"]) is mg.Tensor
-
-
-@pytest.mark.parametrize("rows", [[1, "a"], ["a", 1], [{"x": 2.0}, {"x": "b"}]])
-def test_numbers_are_not_made_texts_because_others_are(rows):
-    with pytest.raises(TypeError, match="a batch of texts and others: .* collate_fn"):
-        list(data.DataLoader(rows, 2))
-
-
-@pytest.mark.parametrize("row", [None, (1, None), {"x": None}])
-def test_a_row_that_was_not_returned_is_refused_before_the_model_sees_it(row):
-    with pytest.raises(TypeError, match="got None, a NoneType: does __getitem__ return its row"):
-        list(data.DataLoader([row, row], 2))
-
-
-def test_objects_make_no_batch_unless_collated():
-    rows = [1, {"a"}]
-    with pytest.raises(TypeError, match=r"texts, .*; got \{'a'\}, a set\. A collate_fn"):
-        list(data.DataLoader(rows, 2))
-    assert list(data.DataLoader(rows, 2, collate_fn=list)) == [rows]
-
-
-def test_rows_of_several_shapes_are_refused_unless_collated():
-    rows = [np.zeros(2), np.zeros(3)]
-    with pytest.raises(ValueError, match=r"arrays of one shape, got \[\(2,\), \(3,\)\]"):
-        list(data.DataLoader(rows, 2))
-    (batch,) = data.DataLoader(rows, 2, collate_fn=lambda rows: [len(r) for r in rows])
-    assert batch == [2, 3]
-
-
-def test_parts_and_sums_of_data_sets():
-    everything = data.ConcatDataset([range(3), range(10, 12)])
-    assert [everything[i] for i in range(-5, 5)] == [0, 1, 2, 10, 11] * 2
-    with pytest.raises(IndexError, match="has 5 rows; there is none at 5"):
-        everything[5]
-    assert data.Subset(everything, [4, 0])[0] == 11
-    assert len(Squares(2) + Squares(3)) == 5
-    arrays = data.ArrayDataset(np.arange(10))
-    (x,) = data.Subset(arrays, [7, 8, 9])[np.array([2, 0])]
-    assert x.tolist() == [9, 7]
-    tensors = data.TensorDataset(mg.arange(6), mg.ones(6))
-    ((a, b),) = data.DataLoader(tensors, 6)
-    assert a.tolist() == list(range(6)) and type(b) is mg.Tensor
-
-
-@pytest.mark.parametrize(("lengths", "sizes"), [([7, 3], [7, 3]), ([0.5, 0.25, 0.25], [6, 2, 2])])
-def test_a_random_split_divides_the_rows(lengths, sizes):
-    parts = data.random_split(range(10), lengths, np.random.default_rng(0))
-    assert [len(part) for part in parts] == sizes
-    assert sorted(part[i] for part in parts for i in range(len(part))) == list(range(10))
-    with pytest.raises(ValueError, match=r"\[7, 4\] do not divide 10 rows"):
-        data.random_split(range(10), [7, 4])
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -372,27 +276,6 @@ def test_contradictory_options_are_refused(options, message):
         data.DataLoader(Squares(), **options)
     with pytest.raises(ValueError, match="gives its own order"):
         data.DataLoader(Counting(), shuffle=True)
-
-
-def test_the_text_is_whole_and_its_beginning_known():
-    text = data.load_text()
-    assert len(text) == 583_820 and len(set(text)) == 70 and text.isascii()
-    assert text.startswith("HAMLET, PRINCE OF DENMARK")
-    assert "To be, or not to be,--that is the question:--" in text
-    assert "gutenberg" not in text.lower()
-
-
-def test_another_text_may_be_named(tmp_path):
-    (tmp_path / "x.txt").write_text("käse", encoding="utf-8")
-    assert data.load_text(tmp_path / "x.txt") == "käse"
-    with pytest.raises(FileNotFoundError, match="load_text: there is no file .*y.txt"):
-        data.load_text(tmp_path / "y.txt")
-
-
-def test_rows_that_are_no_tuples_give_batches_that_are_none():
-    (batch,) = data.DataLoader([mg.tensor([1.0, 2.0]), mg.tensor([3.0, 4.0])], 2)
-    assert batch.tolist() == [[1, 2], [3, 4]]
-    assert [*data.DataLoader(["a", "b", "c"], 2)] == [["a", "b"], ["c"]]
 
 
 @pytest.mark.parametrize(("options", "count"), [({}, 3), ({"drop_last": True}, 2)])

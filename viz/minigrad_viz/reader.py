@@ -1,32 +1,47 @@
-"""Reading a `minigrad.graph` file: everything a writer relies on is checked here, once.
+"""Reading a `minigrad.graph` file: everything that the writers of pictures rely on is checked once.
 
 A dump comes from anywhere: cut off by a full disk, edited by hand, made by a newer version, made to
-harm. Each field in use has its type checked; fields that are not known are passed over.
+harm. Each field in use has its type checked (fields.py); unknown fields are ignored. What links
+fields to each other is checked here: ids that exist, edges without a cycle, steps that end.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
+from minigrad_viz.fields import (
+    array,
+    arrays,
+    check,
+    count,
+    described,
+    field,
+    gradient,
+    is_count,
+    is_whole,
+    list_field,
+    number,
+    numbers,
+    optional,
+    site,
+    text,
+    texts,
+    whole,
+    wrong,
+)
 from minigrad_viz.graph import (
-    Array,
     Backward,
-    Check,
     Contribution,
     Edge,
-    Gradient,
     Graph,
     Node,
-    Numbers,
-    Site,
     Step,
     topological_order,
 )  # fmt: skip
@@ -35,11 +50,6 @@ FORMAT = "minigrad.graph"
 MAJOR = 1
 MAX_BYTES = 512 * 1024 * 1024
 _HEADER = ("minigrad", "python", "numpy", "cupy", "device", "clock")
-_LONGEST_TEXT = 4096  # of a text kept in memory; writers cut further
-_LARGEST = 2**63 - 1
-_MOST_NUMBERS = 16
-_VERDICTS = ("right", "wrong", "unsure", "skipped")
-_NOT_FINITE = ("nan", "inf", "-inf")
 
 
 def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
@@ -102,14 +112,14 @@ def graph_from(document: Any, consume: bool = False) -> Graph:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ViewerError(f'not a graph dump: no "format": "{FORMAT}" at the top')
     _check_version(document)
-    header = {key: _optional(document, key, _text, "", "the header") for key in _HEADER}
-    nodes = [_node(record, at) for at, record in _each(_list(document, "nodes"), consume)]
+    header = {key: optional(document, key, text, "", "the header") for key in _HEADER}
+    nodes = [_node(record, at) for at, record in _each(list_field(document, "nodes"), consume)]
     place = {node.id: at for at, node in enumerate(nodes)}
     if len(place) != len(nodes):
         raise ViewerError(f"two nodes share the id {_repeated([node.id for node in nodes])}")
-    links = _each(_list(document, "edges"), consume)
+    links = _each(list_field(document, "edges"), consume)
     edges = [_edge(record, at, nodes, place) for at, record in links]
-    roots = [_placed(root, place, "roots") for root in _list(document, "roots")]
+    roots = [_placed(root, place, "roots") for root in list_field(document, "roots")]
     _check_acyclic(nodes, edges)
     backward = document.get("backward")
     return Graph(
@@ -131,7 +141,7 @@ def _each(records: list, consume: bool) -> Iterator[tuple[int, Any]]:
 
 def _check_version(document: dict) -> None:
     version = document.get("version")
-    if not isinstance(version, list) or len(version) != 2 or not all(map(_is_count, version)):
+    if not isinstance(version, list) or len(version) != 2 or not all(map(is_count, version)):
         raise ViewerError('"version" should be two integers such as [1, 0]')
     major, minor = version
     if major > MAJOR:
@@ -146,60 +156,60 @@ def _check_version(document: dict) -> None:
 def _node(record: Any, at: int) -> Node:
     where = f"node {at}"
     if not isinstance(record, dict):
-        raise _wrong(where, "it", "an object", record)
-    identity = _field(record, "id", _whole, where)
+        raise wrong(where, "it", "an object", record)
+    identity = field(record, "id", whole, where)
     where = f"node {identity}"
-    kind = _field(record, "kind", _text, where)
-    first = _array(record, where)
-    outputs = _optional(record, "outputs", _arrays, (), where) or (first,)
+    kind = field(record, "kind", text, where)
+    first = array(record, where)
+    outputs = optional(record, "outputs", arrays, (), where) or (first,)
     return Node(
         id=identity,
         kind=kind if kind in ("leaf", "parameter") else "op",
-        op=_optional(record, "op", _text, "", where),
-        seq=_optional(record, "seq", _whole, identity, where),
+        op=optional(record, "op", text, "", where),
+        seq=optional(record, "seq", whole, identity, where),
         outputs=outputs,
-        device=_optional(record, "device", _text, "", where),
-        scope=_optional(record, "scope", _text, "", where),
-        site=_optional(record, "site", _site, None, where),
-        name=_optional(record, "name", _text, "", where),
-        saved=_optional(record, "saved", _arrays, (), where),
-        params=_optional(record, "params", _texts, {}, where),
-        formula=_optional(record, "formula", _text, "", where),
-        values=_optional(record, "values", _numbers, None, where),
-        buffer=_optional(record, "buffer", _count, None, where),
-        grad=_optional(record, "grad", _gradient, None, where),
-        before=_optional(record, "grad_before", _gradient, None, where),
-        flops=_optional(record, "flops", _number, None, where),
-        backward_flops=_optional(record, "backward_flops", _number, None, where),
-        check=_optional(record, "check", _check, None, where),
+        device=optional(record, "device", text, "", where),
+        scope=optional(record, "scope", text, "", where),
+        site=optional(record, "site", site, None, where),
+        name=optional(record, "name", text, "", where),
+        saved=optional(record, "saved", arrays, (), where),
+        params=optional(record, "params", texts, {}, where),
+        formula=optional(record, "formula", text, "", where),
+        values=optional(record, "values", numbers, None, where),
+        buffer=optional(record, "buffer", count, None, where),
+        grad=optional(record, "grad", gradient, None, where),
+        before=optional(record, "grad_before", gradient, None, where),
+        flops=optional(record, "flops", number, None, where),
+        backward_flops=optional(record, "backward_flops", number, None, where),
+        check=optional(record, "check", check, None, where),
     )
 
 
 def _edge(record: Any, at: int, nodes: list[Node], place: dict[int, int]) -> Edge:
     where = f"edge {at}"
     if not isinstance(record, dict):
-        raise _wrong(where, "it", "an object", record)
+        raise wrong(where, "it", "an object", record)
     producer = _placed(record.get("producer"), place, where)
-    output = _optional(record, "output", _count, 0, where)
+    output = optional(record, "output", count, 0, where)
     if output >= len(nodes[producer].outputs):
         raise ViewerError(f"{where}: node {nodes[producer].id} has no output {output}")
     consumer = _placed(record.get("consumer"), place, where)
-    return Edge(producer, output, consumer, _optional(record, "slot", _count, 0, where))
+    return Edge(producer, output, consumer, optional(record, "slot", count, 0, where))
 
 
 def _placed(identity: Any, place: dict[int, int], where: str) -> int:
-    if not _is_whole(identity) or identity not in place:
-        raise ViewerError(f"{where}: there is no node {_described(identity)}")
+    if not is_whole(identity) or identity not in place:
+        raise ViewerError(f"{where}: there is no node {described(identity)}")
     return place[identity]
 
 
 def _backward(record: Any, place: dict[int, int], nodes: list[Node], consume: bool) -> Backward:
     if not isinstance(record, dict):
-        raise _wrong("backward", "it", "an object", record)
-    steps = _each(_list(record, "steps"), consume)
+        raise wrong("backward", "it", "an object", record)
+    steps = _each(list_field(record, "steps"), consume)
     return Backward(
-        engine=_optional(record, "engine", _text, "", "backward"),
-        workers=_optional(record, "workers", _count, 1, "backward"),
+        engine=optional(record, "engine", text, "", "backward"),
+        workers=optional(record, "workers", count, 1, "backward"),
         steps=[_step(step, at, place, nodes) for at, step in steps],
         released=record.get("released") is not False,
     )
@@ -208,24 +218,24 @@ def _backward(record: Any, place: dict[int, int], nodes: list[Node], consume: bo
 def _step(record: Any, at: int, place: dict[int, int], nodes: list[Node]) -> Step:
     where = f"backward step {at}"
     if not isinstance(record, dict):
-        raise _wrong(where, "it", "an object", record)
+        raise wrong(where, "it", "an object", record)
     step = Step(
         node=_placed(record.get("node"), place, where),
-        order=_optional(record, "order", _count, at, where),
-        worker=_optional(record, "worker", _count, 0, where),
-        t0=_field(record, "t0", _whole, where),
-        t1=_field(record, "t1", _whole, where),
-        contributions=_optional(record, "contributions", _count, 0, where),
-        grad_norm=_optional(record, "grad_norm", _number, None, where),
-        nonfinite=_optional(record, "nonfinite", _text, None, where),
-        values=_optional(record, "values", _numbers, None, where),
-        looking=_optional(record, "looking", _count, 0, where),
-        flops=_optional(record, "flops", _number, None, where),
+        order=optional(record, "order", count, at, where),
+        worker=optional(record, "worker", count, 0, where),
+        t0=field(record, "t0", whole, where),
+        t1=field(record, "t1", whole, where),
+        contributions=optional(record, "contributions", count, 0, where),
+        grad_norm=optional(record, "grad_norm", number, None, where),
+        nonfinite=optional(record, "nonfinite", text, None, where),
+        values=optional(record, "values", numbers, None, where),
+        looking=optional(record, "looking", count, 0, where),
+        flops=optional(record, "flops", number, None, where),
     )
     sent = record.get("sent")
     if sent is not None:
         if not isinstance(sent, list):
-            raise _wrong(where, '"sent"', "a list", sent)
+            raise wrong(where, '"sent"', "a list", sent)
         step.sent = tuple([_contribution(item, place, nodes, where) for item in sent])
     if step.t1 < step.t0:
         raise ViewerError(f"{where}: it ends before it begins")
@@ -236,152 +246,18 @@ def _contribution(
     record: Any, place: dict[int, int], nodes: list[Node], where: str
 ) -> Contribution:
     if not isinstance(record, dict):
-        raise _wrong(where, "a contribution", "an object", record)
+        raise wrong(where, "a contribution", "an object", record)
     producer = _placed(record.get("producer"), place, where)
-    output = _optional(record, "output", _count, 0, where)
+    output = optional(record, "output", count, 0, where)
     if output >= len(nodes[producer].outputs):
         raise ViewerError(f"{where}: node {nodes[producer].id} has no output {output}")
     return Contribution(
         producer=producer,
         output=output,
-        slot=_optional(record, "slot", _count, 0, where),
-        bytes=_optional(record, "bytes", _count, 0, where),
-        gradient=_gradient(record),
+        slot=optional(record, "slot", count, 0, where),
+        bytes=optional(record, "bytes", count, 0, where),
+        gradient=gradient(record),
     )
-
-
-# -- kinds of values: each takes a raw value and gives the checked one, or raises TypeError --------
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _LARGEST
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value >= 0
-
-
-def _whole(value: Any) -> int:
-    if not _is_whole(value):
-        raise TypeError("an integer")
-    return value
-
-
-def _count(value: Any) -> int:
-    if not _is_count(value):
-        raise TypeError("an integer from 0 on")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError("a number")
-    return float(min(max(value, -_LARGEST), _LARGEST)) if isinstance(value, int) else value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("a text")
-    return value if len(value) <= _LONGEST_TEXT else value[: _LONGEST_TEXT - 1] + "…"
-
-
-def _numbers(value: Any) -> Numbers:
-    if not isinstance(value, list) or len(value) > _MOST_NUMBERS:
-        raise TypeError(f"a list of at most {_MOST_NUMBERS} numbers")
-    return tuple([item if item in _NOT_FINITE else _finite_or_word(item) for item in value])
-
-
-def _finite_or_word(value: Any) -> float | str:
-    number = _number(value)
-    return number if math.isfinite(number) else str(number)
-
-
-def _gradient(value: Any) -> Gradient:
-    if not isinstance(value, dict):
-        raise TypeError("an object with grad_norm and nonfinite")
-    return Gradient(
-        norm=_optional(value, "grad_norm", _number, None, "a gradient"),
-        nonfinite=_optional(value, "nonfinite", _text, None, "a gradient"),
-        values=_optional(value, "values", _numbers, None, "a gradient"),
-    )
-
-
-def _check(value: Any) -> Check:
-    if not isinstance(value, dict) or value.get("verdict") not in _VERDICTS:
-        raise TypeError(f"an object with a verdict, one of {', '.join(_VERDICTS)}")
-    return Check(
-        verdict=value["verdict"],
-        error=_optional(value, "error", _number, None, "a check"),
-        tolerance=_optional(value, "tolerance", _number, None, "a check"),
-        why=_optional(value, "why", _text, "", "a check"),
-    )
-
-
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise TypeError("an object of texts")
-    return {_text(key): _text(text) for key, text in value.items()}
-
-
-def _site(value: Any) -> Site:
-    if not isinstance(value, dict):
-        raise TypeError("an object with file, line and function")
-    return Site(
-        file=_field(value, "file", _text, "a site"),
-        line=_field(value, "line", _count, "a site"),
-        function=_optional(value, "function", _text, "", "a site"),
-        text=_optional(value, "text", _text, "", "a site"),
-    )
-
-
-def _arrays(value: Any) -> tuple[Array, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise TypeError("a list of objects")
-    return tuple(_array(item, "an array") for item in value)
-
-
-def _array(record: dict, where: str) -> Array:
-    shape = record.get("shape")
-    if not isinstance(shape, list) or len(shape) > 64 or not all(map(_is_count, shape)):
-        raise _wrong(where, '"shape"', "a list of integers", shape)
-    return Array(
-        shape=tuple(shape),
-        dtype=_field(record, "dtype", _text, where),
-        bytes=_optional(record, "bytes", _count, 0, where),
-        name=_optional(record, "name", _text, "", where),
-        buffer=_optional(record, "buffer", _count, None, where),
-    )
-
-
-def _field(record: dict, key: str, kind: Callable[[Any], Any], where: str) -> Any:
-    if key not in record:
-        raise ViewerError(f'{where}: "{key}" is missing')
-    try:
-        return kind(record[key])
-    except TypeError as expected:
-        raise _wrong(where, f'"{key}"', str(expected), record[key]) from None
-
-
-def _optional(record: dict, key: str, kind: Callable[[Any], Any], default: Any, where: str) -> Any:
-    return default if record.get(key) is None else _field(record, key, kind, where)
-
-
-def _list(document: dict, key: str) -> list:
-    value = document.get(key)
-    if not isinstance(value, list):
-        raise _wrong("the dump", f'"{key}"', "a list", value)
-    return value
-
-
-def _wrong(where: str, what: str, expected: str, found: Any) -> ViewerError:
-    return ViewerError(f"{where}: {what} should be {expected}, found {_described(found)}")
-
-
-def _described(found: Any) -> str:
-    """A short word for a wrong value; a container is named, never printed: it may be huge."""
-    if isinstance(found, list | dict):
-        return "a list" if isinstance(found, list) else "an object"
-    return "nothing" if found is None else shown(repr(found)[:400], 40)
 
 
 # -- the whole graph -------------------------------------------------------------------------------

@@ -1,0 +1,79 @@
+"""The derivative rules of an op: the decorators that give them, and their checks.
+
+A rule asks for what it needs by name (plan.py has the list); a name that the op does not know is an
+error when the rule is given, not when it runs.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from .errors import RuleError
+from .signature import argument_names
+from .written_out import Rule
+
+
+class Differentiable:
+    """Base of Primitive: its rules, and @op.vjp, @op.jvp, @op.batch, which give them."""
+
+    name: str
+    arrays: tuple[str, ...]
+    defaults: dict[str, Any]
+    residuals: tuple[str, ...]
+    rules: dict[str, Rule]
+    joint: Rule | None
+    shortcuts: dict[tuple, Rule]
+    jvp_rule: Rule | None
+    batch_rule: Callable | None
+    plans: Any
+
+    def vjp(self, *names: str | Callable) -> Callable:
+        """Decorator: the rule for one input by name, or, used bare, one joint rule for all.
+
+        With several names it is a shortcut, tried first where each of these inputs needs a
+        gradient: it returns all their gradients, or None to fall back to the rule of each.
+        """
+        if len(names) == 1 and callable(names[0]):
+            self.joint = self.checked_rule(names[0])
+            return names[0]
+        if unknown := [name for name in names if name not in self.arrays]:
+            raise ValueError(f"{self.name} has no input {unknown[0]!r}; it has {[*self.arrays]}")
+
+        def add(fn: Callable) -> Callable:
+            rules: Any = self.rules if len(names) == 1 else self.shortcuts
+            rules[names[0] if len(names) == 1 else names] = self.checked_rule(fn)
+            return fn
+
+        return add if names else self.vjp
+
+    def jvp(self, fn: Callable) -> Callable:
+        """Decorator: the tangent of the result, from `<input>_t` tangents (None where constant)."""
+        self.jvp_rule = Rule(fn, argument_names(fn))
+        return fn
+
+    def batch(self, fn: Callable) -> Callable:
+        """Decorator: how vmap runs this op once on a batch, fn(op, xs, batched, params) -> y.
+
+        Input i has the batch as its first axis where batched[i]; so must every output. `params` has
+        all static parameters, defaults included.
+        """
+        self.batch_rule = fn
+        return fn
+
+    def checked_rule(self, fn: Callable, partial: bool = False) -> Rule:
+        """A Rule of `fn`; ValueError where it asks for a name that no rule of this op can have."""
+        names = argument_names(fn)
+        known = {*self.arrays, *self.defaults, *self.residuals, "y", "g", "xp", "needs"}
+        known |= {f"{name}_shape" for name in self.arrays}
+        if unknown := [name for name in names if name not in known]:
+            raise ValueError(f"{self.name}: a rule asks for {unknown}, none of {sorted(known)}")
+        self.plans.clear()  # made with the rules so far
+        return Rule(fn, names, partial and "g" not in names)
+
+    def rule_for(self, name: str) -> Rule:
+        """The reverse rule of one input; an op without it says so, never a silent zero."""
+        if name not in self.rules:
+            raise RuleError(
+                f"{self.name} has no derivative rule for its input {name!r}: give it one with "
+                f'@{self.name}.vjp("{name}"), or pass that input detached'
+            )
+        return self.rules[name]
