@@ -61,7 +61,7 @@ class Recorded:
         return tree.tree_map(lambda y: lowered(y, self.kind), self.returned)
 
     def pull(self, ys: list, gs: list | None, again: bool) -> list:
-        """Σ vᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
+        """Σ gᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
         chosen = [i for i, y in enumerate(ys) if y.node is not None]
         found: Any = [None] * len(self.xs)
         if chosen and self.xs:
@@ -209,7 +209,7 @@ def _differentiated(
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(y, pull): y = fn(*primals) and pull(g) = the tuple of vᵀJ for each primal.
+    """(y, pull): y = fn(*primals) and pull(g) = the tuple of gᵀJ for each primal.
 
     pull may be called more than once, each time with a cotangent of y's form and shapes. Primals
     and y may be trees. With has_aux, fn returns (y, aux), and vjp returns (y, pull, aux).
