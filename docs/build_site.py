@@ -32,6 +32,9 @@ FONTS = """math {
     "DejaVu Math TeX Gyre", "Noto Sans Math", math;
 }
 """
+# The pages of docs/ in the order of a first reading; what is not named here follows.
+GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewer", "compiled",
+          "gpu", "distributed", "comparison", "ops"]  # fmt: skip
 # page: (title, rooms). A room is a module, or a package with all its modules. A page shows what
 # users reach: the names of the namespaces below.
 ROOMS = {
@@ -94,8 +97,8 @@ def gather(pages: Path) -> list:
     (pages / "api").mkdir()
     for name, page in _reference().items():
         (pages / "api" / f"{name}.md").write_text(page, encoding="utf-8")
-    guides = [p.name for p in sorted(pages.glob("*.md"))]
-    guides = [p for p in guides if p not in ("index.md", "architecture.md", "changelog.md")]
+    found = {p.stem for p in pages.glob("*.md")} - {"index", "architecture", "changelog"}
+    guides = [f"{name}.md" for name in [*GUIDES, *sorted(found - {*GUIDES})]]
     return [
         {"minigrad": "index.md"},
         {"Tutorials": ["tutorials/README.md", *[f"tutorials/{n.name}" for n in notebooks]]},
