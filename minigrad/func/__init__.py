@@ -14,6 +14,7 @@ equations        root, fixed_point, odeint: solutions with their derivatives
 Inside one call of these, tensors carry the level of the transform: see levels.py.
 """
 
+from ..core.spelling import absences as _absences
 from . import batch_rules
 from .batching import VmapWarning, vmap
 from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
@@ -33,3 +34,5 @@ __all__ = [
     "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "switch", "value_and_grad",
     "vhp", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
+
+__getattr__ = _absences(__name__)
