@@ -186,7 +186,7 @@ assert status == 0
 # It is the core of gated recurrent layers. Written with tensors, a sequence of length $T$ makes a
 # few nodes for every step. As an op it is **one** node. Its derivative is found by hand. Let
 # $\lambda_t = \partial L / \partial y_t$ in total: what arrives directly, $g_t$, and what comes
-# back from the next step,
+# back from the next step. With $\bar x_t = \partial L / \partial x_t$, and $\bar a_t$ likewise,
 #
 # $$ \lambda_t = g_t + a_{t+1} \lambda_{t+1}, \qquad
 #    \bar x_t = \lambda_t, \qquad \bar a_t = \lambda_t \, y_{t-1} . $$
