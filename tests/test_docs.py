@@ -47,6 +47,17 @@ def test_the_examples_in_docstrings_run_as_they_stand():
     assert attempted > 10
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "tutorials/README.md", "docs"])
+def test_each_name_of_the_package_in_a_page_is_there(page):
+    files = sorted((ROOT / page).glob("*.md")) if page == "docs" else [ROOT / page]
+    names = {n for f in files for n in re.findall(r"\bmg(?:\.[A-Za-z_]\w*)+", f.read_text("utf-8"))}
+    assert names
+    for name in names - {"mg.cat"}:  # PyTorch's, in an error that a page shows
+        value = minigrad
+        for part in name.split(".")[1:]:
+            value = getattr(value, part)
+
+
 def test_every_op_has_a_formula():
     assert specs
     assert not [name for name in specs if not (getattr(op, name).__doc__ or "").strip()]
