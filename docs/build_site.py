@@ -13,7 +13,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
+from types import ModuleType
+from typing import Any
 
 import yaml
 
@@ -28,27 +32,44 @@ FONTS = """math {
     "DejaVu Math TeX Gyre", "Noto Sans Math", math;
 }
 """
-ROOMS = {  # page: (title, modules)
-    "tensors": ("Tensors and modes", ["core.create", "core.tensor", "core.modes", "core.events"]),
-    "ops": ("The kinds of op", ["core.primitive", "core.custom", "core.extension"]),
-    "engine": (
-        "Engine",
-        ["engine.api", "engine.gradients", "engine.tape", "engine.report", "engine.checkpoint",
-         "engine.anomaly", "engine.saved_hooks", "core.hooks"],
+# The pages of docs/ in the order of a first reading; what is not named here follows.
+GUIDES = ["first-five-minutes", "coming-from", "transforms", "profiling", "viewer", "compiled",
+          "gpu", "distributed", "comparison", "ops"]  # fmt: skip
+# page: (title, rooms). A room is a module, or a package with all its modules. A page shows what
+# users reach: the names of the namespaces below.
+ROOMS = {
+    "tensors": (
+        "Tensors and modes",
+        ["core.create", "core.draws", "core.tensor", "core.inplace", "core.hooks", "core.modes",
+         "core.session", "core.events", "core.deterministic", "core.caches", "backends.random",
+         "backends.pool", "core.errors"],
     ),
-    "func": ("Transforms", ["func.reverse", "func.forward", "func.batching", "func.derived",
-                            "func.implicit", "func.control", "func.modules"]),
-    "cuda": ("GPUs and fusion", ["cuda", "fusion.fuse"]),
-    "nn": ("Layers", ["nn.module", "nn.linear", "nn.conv", "nn.pool", "nn.norm", "nn.recurrent",
-                      "nn.attention", "nn.transformer", "nn.loss", "nn.init", "nn.utils"]),
+    "ops": ("The kinds of op", ["core.primitive", "core.custom", "core.extension"]),
+    "namespaces": (
+        "linalg, fft, special, stats",
+        ["linalg", "fft", "special", "stats", "stats_base", "stats_of_counts", "stats_of_vectors"],
+    ),
+    "engine": ("Engine", ["engine"]),
+    "func": ("Transforms", ["func"]),
+    "cuda": (
+        "GPUs, fusion, precision",
+        ["cuda", "backends.device", "fusion", "compiled", "core.autocast", "amp"],
+    ),
+    "nn": ("Layers", ["nn"]),
     "optim": ("Optimizers, data, files, training", ["optim", "data", "io", "train"]),
-    "instrument": ("Instruments", ["instrument.profile", "instrument.event_log",
-                                   "instrument.graph_dump", "instrument.recorder"]),
-    "distributed": ("Several processes", ["distributed.ranks", "distributed.collectives",
-                    "distributed.data_parallel", "distributed.sampler", "distributed.checkpoint",
-                    "distributed.zero", "distributed.simulate"]),
-    "testing": ("Gradcheck", ["testing.gradcheck", "testing.spec", "testing.strategies"]),
+    "instrument": ("Instruments", ["instrument"]),
+    "distributed": ("Several processes", ["distributed"]),
+    "testing": ("Gradcheck", ["testing"]),
 }  # fmt: skip
+NAMESPACES = [
+    "", "amp", "cuda", "data", "distributed", "distributed.simulate",
+    "engine", "fft", "func", "instrument", "io", "linalg", "nn", "nn.init", "nn.utils",
+    "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune", "nn.utils.rnn", "optim",
+    "optim.lr_scheduler", "optim.swa_utils", "special", "stats", "testing", "testing.strategies",
+    "train",
+]  # fmt: skip
+# What users are handed, or what tutorials take from where it is defined.
+ALSO = [("core.events", "listen"), ("core.events", "unlisten"), ("core.hooks", "HookHandle")]
 
 
 def gather(pages: Path) -> list:
@@ -66,7 +87,7 @@ def gather(pages: Path) -> list:
     shutil.copy(ROOT / "tutorials" / "README.md", pages / "tutorials")
     notebooks = sorted((ROOT / "tutorials").glob("[0-9]*.ipynb"))
     for notebook in notebooks:
-        text = _with_formulas(notebook.read_text(encoding="utf-8"))
+        text = _as_page(notebook.read_text(encoding="utf-8"))
         (pages / "tutorials" / notebook.name).write_text(text, encoding="utf-8")
         for picture in set(re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8"))):
             beside = pages / "tutorials" / notebook.stem / picture  # its page is a folder there
@@ -74,11 +95,10 @@ def gather(pages: Path) -> list:
             shutil.copy(ROOT / "tutorials" / picture, beside)
     (pages / "formulas.css").write_text(FONTS, encoding="utf-8")
     (pages / "api").mkdir()
-    for name, (title, modules) in ROOMS.items():
-        parts = [f"# {title}\n", *[f"::: minigrad.{module}\n" for module in modules]]
-        (pages / "api" / f"{name}.md").write_text("\n".join(parts), encoding="utf-8")
-    guides = [p.name for p in sorted(pages.glob("*.md"))]
-    guides = [p for p in guides if p not in ("index.md", "architecture.md", "changelog.md")]
+    for name, page in _reference().items():
+        (pages / "api" / f"{name}.md").write_text(page, encoding="utf-8")
+    found = {p.stem for p in pages.glob("*.md")} - {"index", "architecture", "changelog"}
+    guides = [f"{name}.md" for name in [*GUIDES, *sorted(found - {*GUIDES})]]
     return [
         {"minigrad": "index.md"},
         {"Tutorials": ["tutorials/README.md", *[f"tutorials/{n.name}" for n in notebooks]]},
@@ -89,12 +109,69 @@ def gather(pages: Path) -> list:
     ]
 
 
-def _with_formulas(notebook: str) -> str:
-    """A notebook whose formulas are drawn: the site fetches no program that would do it."""
+def _reference() -> dict[str, str]:
+    """{page: its text}: of each module of its rooms the names that users reach."""
+    spaces = [import_module(f"minigrad.{name}".rstrip(".")) for name in NAMESPACES]
+    reached = {(v.__module__, v.__qualname__) for space in spaces for v in _public(space)}
+    reached |= {(f"minigrad.{module}", name) for module, name in ALSO}
+    errors = vars(import_module("minigrad.core.errors")).values()
+    reached |= {
+        (e.__module__, e.__qualname__)
+        for e in errors
+        if isinstance(e, type) and issubclass(e, Exception)
+    }
+    pages = {}
+    for page, (title, rooms) in ROOMS.items():
+        parts = [f"# {title}\n", "Ops are on a page of their own: [Every op](../ops.md).\n"]
+        for module in [module for room in rooms for module in _modules(f"minigrad.{room}")]:
+            names = [
+                value.__name__
+                for value in vars(module).values()
+                if (module.__name__, getattr(value, "__qualname__", None)) in reached
+                and value.__module__ == module.__name__
+            ]
+            if names:
+                members = json.dumps(list(dict.fromkeys(names)))
+                parts.append(f"::: {module.__name__}\n    options:\n      members: {members}\n")
+        pages[page] = "\n".join(parts)
+    return pages
+
+
+def _public(space: ModuleType) -> list[Any]:
+    """The functions and classes that a namespace gives, and what its classes inherit from.
+
+    For another object, such as a distribution of mg.stats, its class.
+    """
+    names = getattr(space, "__all__", None) or [n for n in vars(space) if not n.startswith("_")]
+    values = [vars(space)[name] for name in names]
+    ours = [v for v in values if not isinstance(v, ModuleType) and _home(v).startswith("minigrad")]
+    found = [v if hasattr(v, "__qualname__") else type(v) for v in ours]
+    bases = [base for v in found if isinstance(v, type) for base in v.__mro__]
+    return [*found, *[base for base in bases if _home(base).startswith("minigrad")]]
+
+
+def _home(value: Any) -> str:
+    """The module that defines a function, a class, or the class of an object."""
+    return getattr(value, "__module__", None) or ""
+
+
+def _modules(name: str) -> list[ModuleType]:
+    """A module; of a package all modules too, in the order of their names."""
+    room = import_module(name)
+    inside = walk_packages(getattr(room, "__path__", ()), f"{name}.")
+    return [room, *[import_module(info.name) for info in inside]]
+
+
+def _as_page(notebook: str) -> str:
+    """A notebook whose formulas are drawn: the site fetches no program that would do it.
+
+    Code in a heading is plain text: the page's table of contents would leave it out.
+    """
     document = json.loads(notebook)
     for cell in document["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = with_mathml("".join(cell["source"]))
+            text = with_mathml("".join(cell["source"]))
+            cell["source"] = re.sub("^#.*", lambda h: h[0].replace("`", ""), text, flags=re.M)
     return json.dumps(document, ensure_ascii=False)
 
 

@@ -6,6 +6,15 @@
     >>> x.grad
     tensor([2., 4., 6.])
 
+exp, sum, conv2d, ...              ops on tensors, by NumPy's names; help(mg.exp) has the formula
+nn, optim, data, train             layers, optimizers, data sets, a training loop
+func                               grad, vjp, jvp, vmap, jacobian, hessian: functions of functions
+linalg, fft, special, stats        by the names of NumPy and SciPy
+profile, event_log                 where time and memory go
+record_backward, dump_graph        what was recorded, for minigrad-viz
+errors                             the errors that only this engine raises
+minigrad.testing (import it)       gradcheck and what belongs to it
+
 Read the source in this order: core (what an op, a node and a tensor are), ops (the calculus
 table), engine (how gradients flow back), func, instrument, nn. ARCHITECTURE.md is the map.
 """

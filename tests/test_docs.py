@@ -47,6 +47,17 @@ def test_the_examples_in_docstrings_run_as_they_stand():
     assert attempted > 10
 
 
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md", "tutorials/README.md", "docs"])
+def test_each_name_of_the_package_in_a_page_is_there(page):
+    files = sorted((ROOT / page).glob("*.md")) if page == "docs" else [ROOT / page]
+    names = {n for f in files for n in re.findall(r"\bmg(?:\.[A-Za-z_]\w*)+", f.read_text("utf-8"))}
+    assert names
+    for name in names - {"mg.cat"}:  # PyTorch's, in an error that a page shows
+        value = minigrad
+        for part in name.split(".")[1:]:
+            value = getattr(value, part)
+
+
 def test_every_op_has_a_formula():
     assert specs
     assert not [name for name in specs if not (getattr(op, name).__doc__ or "").strip()]
@@ -76,6 +87,38 @@ def test_the_site_has_the_formulas_of_tutorials_as_mathml(tmp_path):
         assert "$" not in re.sub(r"`[^`]*`", "", text), notebook.name
         for formula in re.findall(r"<math.*?</math>", text):
             ElementTree.fromstring(formula)
+
+
+def test_the_headings_of_tutorials_are_whole_in_the_site_s_tables_of_contents(tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    for notebook in (tmp_path / "tutorials").glob("*.ipynb"):
+        cells = json.loads(notebook.read_text("utf-8"))["cells"]
+        text = "\n".join(c["source"] for c in cells if c["cell_type"] == "markdown")
+        headings = re.findall("^#.*", text, flags=re.MULTILINE)
+        assert headings and "`" not in "".join(headings), notebook.name
+
+
+@pytest.mark.parametrize("space", ["nn", "optim", "data", "func", "distributed", "train", "cuda"])
+def test_the_reference_has_an_entry_for_each_name_that_users_reach(space, tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    pages = "".join(page.read_text("utf-8") for page in (tmp_path / "api").glob("*.md"))
+    module = importlib.import_module(f"minigrad.{space}")
+    names = getattr(module, "__all__", dir(module))
+    reached = [vars(module)[n] for n in names if not n.startswith("_") and n in vars(module)]
+    home = f"minigrad.{space}"
+    ours = [v for v in reached if f"{getattr(v, '__module__', '')}.".startswith(f"{home}.")]
+    assert len(ours) > 3
+    assert [v.__name__ for v in ours if f'"{v.__name__}"' not in pages] == []
+
+
+def test_the_reference_leaves_out_what_only_the_engine_uses(tmp_path):
+    pytest.importorskip("yaml")
+    runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
+    pages = "".join(page.read_text("utf-8") for page in (tmp_path / "api").glob("*.md"))
+    assert '"Tensor"' in pages and '"no_grad"' in pages
+    assert '"refuse_left_behind"' not in pages and '"Outer"' not in pages
 
 
 def test_the_site_has_a_page_for_every_link(tmp_path):

@@ -44,9 +44,10 @@ random.seed(1)
 # \frac{\partial L}{\partial b} = \frac{\partial L}{\partial u} \cdot a .
 # $$
 #
-# Each step needs two things: the derivative of $L$ by its own result, which arrives from the
-# right, and its **partial derivatives** by its own inputs, which it knows when it runs. So let
-# every result remember its inputs (its *parents*) and these partials.
+# Each step needs two things: the derivative of $L$ with respect to the step's result, which arrives
+# from the right, and the **partial derivatives** of the result with respect to the step's inputs,
+# which the step knows when it runs. So let every result remember its inputs (its *parents*) and
+# these partials.
 
 # %%
 number = itertools.count()  # 0, 1, 2, ...: in which order values are made
@@ -64,7 +65,7 @@ class Value:
     def __repr__(self):
         return f"Value({self.data:.4g}, grad={self.grad:.4g})"
 
-    # -- the table of calculus: the result, the inputs, the partial by each input ------------
+    # -- the table of calculus: the result, the inputs, the partials ---------------------
 
     def __add__(self, other):
         other = other if isinstance(other, Value) else Value(other)
@@ -289,7 +290,7 @@ print(inspect.getsource(graph.Node))
 # | `data` | not in the node | the tensor has the array; the node may outlive it |
 # | `grad` | a dict, during a backward | an inner gradient is dropped once handed on |
 #
-# The row of `partials` is about memory. A partial by an array would be one more array, even if
+# The row of `partials` is about memory. For arrays each partial would be one more array, even if
 # nobody ever calls `backward`; a formula that is kept for later costs nothing.
 #
 # The table of calculus: `__mul__` above gave the partials `(other.data, self.data)`. In minigrad

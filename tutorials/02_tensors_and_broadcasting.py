@@ -33,8 +33,8 @@ rng = np.random.default_rng(0)
 # A tensor keeps three things: the array (`_data`, which `data` shows), what made it (`node`), and
 # the gradient (`_grad`, which `grad` shows). The fourth slot below only lets others refer to a
 # tensor weakly.
-# The gradient of a scalar $L$ by an array $x$ is the array of all $\partial L / \partial x_i$: same
-# shape, same dtype.
+# The gradient of a scalar $L$ with respect to an array $x$ is the array of all
+# $\partial L / \partial x_i$: same shape, same dtype.
 
 # %%
 x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
@@ -78,7 +78,7 @@ print(inspect.getsource(mg.mul.apply))
 # ## The calculus table
 #
 # Most operations work element by element. Such an operation is one entry: the NumPy function, and
-# its partial derivative by each input. This is the source, not a summary of it:
+# its partial derivative with respect to each input. This is the source, not a summary of it:
 
 # %%
 from minigrad.ops.elementwise import arithmetic, exponential, trigonometric
@@ -101,7 +101,8 @@ entries(trigonometric, "sin", "tanh")
 # %% [markdown]
 # How to read an entry:
 #
-# - `dx=` is the partial by the one input `x`; `da=` and `db=` those by `a` and `b`.
+# - `dx=` is the partial with respect to the one input `x`; `da=` and `db=` are those for `a` and
+#   `b`.
 # - A partial is a function **of what it names**: inputs by their names, `y` for the result. The
 #   engine reads the names from the signature and saves exactly these arrays.
 # - The engine multiplies the partial by the cotangent `g`. A partial that names `g` itself gives
@@ -297,9 +298,10 @@ else:
 #    shape `small` is summed. Check it on all pairs in the loop above.
 # 2. Make the row of $y = \log(1 + x^2)$ and pass `gradcheck`, `gradgradcheck` and `jvpcheck`.
 # 3. $y = a / (b \circ c)$ with four million float64 elements each, all three requiring gradients.
-#    How many bytes are saved beside the inputs themselves? Look at the entries of `mul` and `div`.
+#    How many bytes are saved in addition to the inputs themselves? Look at the entries of `mul` and
+#    `div`.
 # 4. Standardising columns, $y = (x - \text{mean}(x)) / \text{std}(x)$, broadcasts twice. The
-#    gradient of $\sum y$ by $x$ is zero. Why? Verify it.
+#    gradient of $\sum y$ with respect to $x$ is zero. Why? Verify it.
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 # 1.
@@ -326,7 +328,7 @@ assert gradgradcheck(log1p_square, points)
 assert jvpcheck(log1p_square, points)
 
 # 3. mul saves b and c, which are inputs. div saves its divisor b∘c, and its result y for the
-# derivative by the divisor: two arrays that are no inputs, 2 · 8 · 4,000,000 bytes = 64 MB.
+# derivative for the divisor: two arrays that are not inputs, 2 · 8 · 4,000,000 bytes = 64 MB.
 a, b, c = (mg.tensor(rng.uniform(1, 2, 1000), requires_grad=True) for _ in range(3))
 y = a / (b * c)
 inputs = {id(t.data) for t in (a, b, c)}

@@ -65,7 +65,7 @@ draw(mg.graph_dict(loss, names={"w1": w1, "b1": b1, "w2": w2}), "two layers")
 # When a node hands on its cotangent, the cotangent must be complete: every consumer of the node has
 # been visited before. An order with this property is called topological, and textbooks find one by
 # a depth-first search. An eager engine needs no search. A consumer is called after its inputs
-# exist, so it has a **higher number**. Falling numbers are a topological order.
+# exist, so it has a **higher number**. Descending numbers are a topological order.
 #
 # Only one thing is left to do: find the nodes that the loss depends on, and sort them.
 

@@ -251,7 +251,7 @@ assert np.linalg.norm(func.grad(elastic)(x).numpy()) < 1e-8
 #
 # Fit a curve through a few noisy points. A network with enough weights goes through all of them and
 # swings in between. A **gradient penalty** asks for a small slope: the loss contains
-# $\int (\mathrm d y / \mathrm d x)^2$, so its gradient by the weights is a second derivative,
+# $\int (\mathrm d y / \mathrm d x)^2$, so its gradient for the weights is a second derivative,
 # $\partial^2 y / \partial x \, \partial w$.
 
 # %%
@@ -364,7 +364,7 @@ exact = np.trace(func.hessian(f)(x0).numpy())
 spread = (signs * products).sum(axis=1).std().item() / math.sqrt(2000)
 assert abs(estimate - exact) < 5 * spread + 1e-9
 
-# 3. Zero, and zero at 0 as well. The Hessian by the weights of one layer is then zero: nothing to
+# 3. Zero, and zero at 0 as well. The Hessian for the weights of one layer is then zero: nothing to
 # solve with. (Products of weights of different layers still curve.)
 x = mg.tensor([-1.0, 0.0, 2.0], requires_grad=True)
 slope = mg.grad((mg.relu(x) * x.detach()).sum(), x, create_graph=True)

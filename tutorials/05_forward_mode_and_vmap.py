@@ -234,7 +234,7 @@ assert len({round(third(at).item(), 10) for third in ways.values()}) == 1
 # %% [markdown]
 # ## vmap: from one example to a batch
 #
-# A level may also stand for something else than a derivative. `func.vmap` takes a function of one
+# A level may also stand for something other than a derivative. `func.vmap` takes a function of one
 # example and runs it on a batch, by boxes that hide the batch axis: inside, `x.shape` is the shape
 # of one example; the content has one axis more.
 
@@ -303,7 +303,7 @@ print("225 points, vmap: ", operations(lambda: func.vmap(func.grad(energy))(batc
 print("225 points, loop: ", operations(lambda: [func.grad(energy)(p) for p in batch]))
 
 # %% [markdown]
-# A gradient for every example of a batch, which reverse mode adds up as a rule, is
+# A gradient for every example of a batch, which reverse mode would normally add up, is
 # `vmap(grad(loss))` over examples with the weights held fixed (`in_dims=None`):
 
 # %%

@@ -259,8 +259,8 @@ print(x.grad)
 # ## What a graph keeps
 #
 # For $x_{k+1} = \tanh(x_k W_k)$ the rule of `tanh` needs $x_{k+1}$ and the product needs $x_k$: one
-# array a layer lives until the backward. So memory grows as $n$, the number of layers.
-# `tracemalloc` counts every byte that NumPy asks for; below one unit is one activation.
+# array per layer lives until the backward. So memory grows as $n$, the number of layers.
+# `tracemalloc` counts every byte that NumPy asks for; in what follows one unit is one activation.
 
 # %%
 layers_of_weights = [

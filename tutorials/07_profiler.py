@@ -141,8 +141,8 @@ with mg.profile(lines=True) as prof:
 print(prof.table(8))
 
 # %% [markdown]
-# The dearest line is the product inside the loop. It multiplies a matrix to its $k$-th power, one
-# factor at a time: $k - 1$ products. Here $k$ is a power of two, so squaring does it with
+# The most expensive line is the product inside the loop. It raises a matrix to its $k$-th power,
+# one factor at a time: $k - 1$ products. Here $k$ is a power of two, so squaring does it with
 # $\log_2 k$, as $M^8 = ((M^2)^2)^2$, and the backward then has fewer products too. That is the
 # first repair:
 
@@ -342,7 +342,7 @@ print(f"ops of two backwards: {was} -> {now}")
 assert now < was
 
 # %% [markdown]
-# ## The end of it
+# ## The result
 #
 # All versions, in turns:
 
@@ -413,7 +413,7 @@ display(SVG(roof.svg()))
 #    results of all forward ops, and compare the first and the last version with it.
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
-# 1. The gradient by the points costs the unbroadcast of one difference array: few ops of hundreds.
+# 1. The gradient for the points costs the unbroadcast of one difference array: few ops of hundreds.
 original = Path(slow.__file__).read_text(encoding="utf-8")
 leaner = version(original.replace("(points, requires_grad=True)", "(points)"), "leaner")
 was, now = backward_calls(versions["as it was"]), backward_calls(leaner)

@@ -162,14 +162,14 @@ figure.tight_layout()
 
 # %% [markdown]
 # A chain stays where it is, however many workers there are. (Inside one layer two products are
-# independent, those by the input and by the weight, but they are one node here.) The towers
+# independent, those for the input and for the weight, but they are one node here.) The towers
 # saturate at their parallelism.
 #
 # ## What this machine makes of it
 #
 # `compare` ran each engine in turns, seven times, on the same graph. The first table: times with
 # quartiles, and whether the gradients have the bits of the serial engine. Then the bounds, where
-# the workers' time went, and the dearest nodes.
+# the workers' time went, and the most expensive nodes.
 
 # %%
 print(found["towers"])

@@ -87,7 +87,8 @@ def naive_check(fn, x):
 print("tanh:", naive_check(np.tanh, rng.standard_normal(5)))
 
 # %% [markdown]
-# Now plant a bug. Softmax, $y_i = e^{x_i} / \sum_j e^{x_j}$, has the rule
+# Now plant a bug. Write $g = \partial L / \partial y$ and $\bar x = \partial L / \partial x$.
+# Softmax, $y_i = e^{x_i} / \sum_j e^{x_j}$, has the rule
 # $\bar x = y \circ (g - \sum_j g_j y_j)$. Ours takes the mean of $g$ in place of the weighted sum:
 
 

@@ -62,15 +62,15 @@ print("how many of each:", np.bincount(labels))
 # %% [markdown]
 # ## What a convolution does
 #
-# A layer that connects all pixels with all outputs has to learn that a stroke is a stroke in each
-# place anew. A convolution has one small set of weights (a *filter*) and applies it everywhere:
+# A layer that connects all pixels with all outputs has to learn anew in each place that a stroke is
+# a stroke. A convolution has one small set of weights (a *filter*) and applies it everywhere:
 #
 # $$ y_{n,o,i} = b_o + \sum_{c,k} w_{o,c,k} \; x_{n,c,i+k-p} , $$
 #
 # where $i$ and $k$ are pairs (row, column) and $p$ is the padding. Move the image, and the result
 # moves along. minigrad copies the windows into the columns of a matrix, so that the sum becomes one
 # matrix product (3 × 3 filters over many channels go Winograd's way, with fewer products), and
-# its rules by $x$ and by $w$ are again convolutions:
+# its rules for $x$ and $w$ are convolutions again:
 
 # %%
 from minigrad.ops.conv import primitives
@@ -293,8 +293,8 @@ for i in range(16):
 figure.tight_layout(pad=0.3)
 
 # %% [markdown]
-# Which pixels made it say 4? The gradient of a logit by the *image* tells: how much the answer
-# would change if a pixel became darker. The engine does not care whether a leaf is a weight.
+# Which pixels made it say 4? The gradient of a logit with respect to the *image* tells how much the
+# answer would change if a pixel became darker. The engine does not care whether a leaf is a weight.
 
 # %%
 asked = mg.tensor(four[None], requires_grad=True)

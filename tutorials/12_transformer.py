@@ -10,7 +10,7 @@
 # # 12 · A small transformer on real text
 #
 # A language model answers one question: given the characters so far, how likely is each character
-# as the next? This notebook trains one on four tragedies of Shakespeare, from random numbers, in
+# to come next? This notebook trains one on four tragedies of Shakespeare, from random numbers, in
 # a minute or two. It is a GPT in every part that matters, only small: 64 characters of context,
 # two blocks, 420,000 parameters. At the end it writes lines that look like a play, and
 # mean nothing; why both is so is part of the story.
@@ -93,9 +93,10 @@ for name, value in baselines.items():
 #
 # ## Attention
 #
-# At each place the model holds a vector. Attention lets a place collect from earlier ones: each
-# place asks a question $q$, every place offers a key $k$ and a value $v$, all linear maps of its
-# vector. The answer is a mean of the values, weighted by how well keys fit the question:
+# At each position (a *place* in the code) the model holds a vector. Attention lets a place collect
+# from earlier ones: each place asks a question $q$ (the *query*), and every place offers a key $k$
+# and a value $v$, all linear maps of its vector. The answer is a mean of the values, weighted by
+# how well the keys fit the query:
 #
 # $$ P = \mathrm{softmax}\left(\frac{q k^\top}{\sqrt d}\right), \qquad y = P v . $$
 #
@@ -120,8 +121,8 @@ print(inspect.getsource(nn.TransformerEncoderLayer._feed))
 # %% [markdown]
 # ## The model
 #
-# A vector for each character plus a vector for each place, the blocks, and a linear map to one
-# number a character (the logits).
+# A vector for each character plus a vector for each place (the *embeddings*), the blocks, and a
+# linear map to one number per character (the logits).
 
 # %%
 CONTEXT, WIDTH, HEADS, BLOCKS = 64, 128, 4, 2
@@ -269,8 +270,8 @@ axes.legend(loc="center right")
 figure.tight_layout()
 
 # %% [markdown]
-# The curve passes the baselines one after the other: first frequencies, then pairs, where it rests
-# for a while (a place need not look at others for that; pairs are easy). Then the heads begin to
+# The curve passes the baselines one after the other: first frequencies, then pairs, where it slows
+# down (up to there a place need not look at others; pairs are easy). Then the heads begin to
 # look back, and it falls below what counting triples gives.
 
 # %%

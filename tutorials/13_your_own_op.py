@@ -186,7 +186,7 @@ assert status == 0
 # It is the core of gated recurrent layers. Written with tensors, a sequence of length $T$ makes a
 # few nodes for every step. As an op it is **one** node. Its derivative is found by hand. Let
 # $\lambda_t = \partial L / \partial y_t$ in total: what arrives directly, $g_t$, and what comes
-# back from the next step,
+# back from the next step. With $\bar x_t = \partial L / \partial x_t$, and $\bar a_t$ likewise,
 #
 # $$ \lambda_t = g_t + a_{t+1} \lambda_{t+1}, \qquad
 #    \bar x_t = \lambda_t, \qquad \bar a_t = \lambda_t \, y_{t-1} . $$
@@ -442,7 +442,7 @@ plt.tight_layout()
 # %% [markdown]
 # `mg.extension` declares an op without any general forward: a call on a device that has no
 # implementation is then an error that says which ones there are. And an op without a rule for an
-# input is an error as soon as a gradient for it is needed. Never is a missing rule a zero.
+# input is an error as soon as a gradient for it is needed. A missing rule is never a zero.
 
 # %%
 silent = mg.primitive(lambda x: np.sort(x), name="no_rule_sort")
@@ -513,7 +513,7 @@ assert np.allclose(library, fast)
 # 3. Gradient reversal, $y = x$ with $\bar x = -s\,g$, is used to make features useless to an
 #    adversary. Write it as a Function with a number `s`.
 # 4. Break `gated_sum_vjp` on purpose: leave out the `later` around the flipped gates. Which checks
-#    notice? Does the gradient by `x` of a sequence of length 1 notice?
+#    notice? Does the gradient for `x` of a sequence of length 1 notice?
 
 # %% tags=["solution"] jupyter={"source_hidden": true}
 # 1. The partial is (cosh x − y)/x. At 0 both are 0/0 = NaN; a `where` around it would repair the

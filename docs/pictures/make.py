@@ -6,7 +6,9 @@ pages that `minigrad-viz` writes, at moments of the step-through that are set by
 
 import io
 import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -128,6 +130,18 @@ def still(browser: Browser) -> None:
     assert viz(["diff", *pair, "-o", str(HERE / "diff.svg")]) == 1
 
 
+def first(browser: Browser) -> None:
+    """first.svg: the graph of the program on the page of the first five minutes."""
+    page = (HERE.parent / "first-five-minutes.md").read_text(encoding="utf-8")
+    program, dump = WORK / "first.py", WORK / "first.json"
+    program.write_text(page.partition("```python\n")[2].partition("```")[0], encoding="utf-8")
+    paths = os.pathsep.join(sys.path[:3])
+    environment = {**os.environ, "PYTHONPATH": paths, "MINIGRAD_GRAPH_OUT": str(dump)}
+    subprocess.run([sys.executable, program], env=environment, check=True)
+    graph = dumped("first", json.loads(dump.read_text(encoding="utf-8")))
+    assert viz([graph, "-o", str(HERE / "first.svg"), "--title", "first.py"]) == 0
+
+
 def animated(browser: Browser) -> None:
     """backward.gif: the scalar program's backward from the seed to the last gradient."""
     url = page_of(dumped("scalars", programs.scalars()), "Backward, step by step", step=True)
@@ -155,7 +169,7 @@ def animated(browser: Browser) -> None:
 
 PICTURES = {
     "step-through": step_through, "parallel": parallel, "transformer": transformer, "large": large,
-    "checks": checks, "animated": animated, "still": still,
+    "checks": checks, "animated": animated, "still": still, "first": first,
 }  # fmt: skip
 
 

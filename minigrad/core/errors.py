@@ -245,6 +245,9 @@ def unfit(owner: str, wanted: inspect.Signature, args: tuple, given: Mapping[str
         reason = str(error)
     names = [name for name in wanted.parameters if name != "self"]
     hint = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+    by_name = [name for name, p in wanted.parameters.items() if p.kind is p.KEYWORD_ONLY]
+    if by_name and reason.startswith("too many positional"):
+        hint = f"{hint} ({', '.join(by_name)} by name)"
     takes_any = any(p.kind is p.VAR_KEYWORD for p in wanted.parameters.values())
     unknown = [] if takes_any else [name for name in given if name not in names]
     if unknown:  # the reason, where an argument is missing too

@@ -1,5 +1,20 @@
-"""mg.func: transforms of functions. They nest in any order; levels.py says how."""
+"""mg.func: functions of functions. They nest in any order; docs/transforms.md has examples.
 
+gradients        grad, value_and_grad, vjp (reverse mode); jvp, linearize (forward mode)
+whole matrices   jacrev, jacfwd, jacobian, hessian; hvp and vhp multiply without the matrix
+batches          vmap, per_sample_grad
+modules          functional_call, stack_module_state
+control flow     cond, switch, while_loop, fori_loop, scan, associative_scan
+equations        root, fixed_point, odeint: solutions with their derivatives
+
+    >>> import minigrad as mg
+    >>> mg.func.vmap(mg.func.grad(lambda x: x**3))(mg.tensor([1.0, 2.0]))
+    tensor([ 3., 12.])
+
+Inside one call of these, tensors carry the level of the transform: see levels.py.
+"""
+
+from ..core.spelling import absences as _absences
 from . import batch_rules
 from .batching import VmapWarning, vmap
 from .control import associative_scan, cond, fori_loop, scan, switch, while_loop
@@ -19,3 +34,5 @@ __all__ = [
     "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "switch", "value_and_grad",
     "vhp", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
+
+__getattr__ = _absences(__name__)

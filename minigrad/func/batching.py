@@ -126,6 +126,11 @@ def vmap(
     in_axes, out_axes   other names of in_dims and out_dims
 
     Keyword arguments are shared by all examples.
+
+        >>> import minigrad as mg
+        >>> dot = mg.func.vmap(lambda row, v: row @ v, in_dims=(0, None))
+        >>> dot(mg.tensor([[1.0, 2.0], [3.0, 4.0]]), mg.tensor([10.0, 1.0]))
+        tensor([12., 34.])
     """
     in_dims = in_dims if in_axes is ... else in_axes
     out_dims = out_dims if out_axes is ... else out_axes

@@ -181,6 +181,10 @@ def jvp(fn: Callable, primals: tuple, tangents: tuple, has_aux: bool = False) ->
 
     Primals, tangents and y may be trees; the tangents have the primals' form and shapes. With
     has_aux, fn returns (y, aux), and jvp returns (y, ty, aux).
+
+        >>> import minigrad as mg
+        >>> mg.func.jvp(lambda x: x * x, (mg.tensor([2.0, 3.0]),), (mg.tensor([1.0, 0.0]),))
+        (tensor([4., 9.]), tensor([4., 0.]))
     """
     require_function("jvp", fn)
     primals = one_each("jvp", "primals", primals)

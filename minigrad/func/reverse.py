@@ -61,7 +61,7 @@ class Recorded:
         return tree.tree_map(lambda y: lowered(y, self.kind), self.returned)
 
     def pull(self, ys: list, gs: list | None, again: bool) -> list:
-        """Σ vᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
+        """Σ gᵀJ for each x, as lower values; zeros where the ys do not depend on it."""
         chosen = [i for i, y in enumerate(ys) if y.node is not None]
         found: Any = [None] * len(self.xs)
         if chosen and self.xs:
@@ -176,7 +176,16 @@ def value_and_grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False
 
 
 def grad(fn: Callable, argnums: int | tuple = 0, has_aux: bool = False) -> Callable:
-    """(*args) -> ∂fn/∂args[argnums] (with has_aux: (gradient, aux)); see value_and_grad."""
+    """(*args) -> ∂fn/∂args[argnums] of a scalar fn: a new function; see value_and_grad.
+
+        >>> import minigrad as mg
+        >>> mg.func.grad(lambda x: x**3)(3.0)
+        tensor(27.)
+        >>> mg.func.grad(mg.func.grad(lambda x: x**3))(3.0)
+        tensor(18.)
+
+    With has_aux, fn returns (scalar, aux), and the new function (gradient, aux).
+    """
     argnums = which("grad", argnums)
 
     @named_after("grad", fn)
@@ -209,10 +218,15 @@ def _differentiated(
 
 
 def vjp(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """(y, pull): y = fn(*primals) and pull(g) = the tuple of vᵀJ for each primal.
+    """(y, pull): y = fn(*primals) and pull(g) = the tuple of gᵀJ for each primal.
 
     pull may be called more than once, each time with a cotangent of y's form and shapes. Primals
     and y may be trees. With has_aux, fn returns (y, aux), and vjp returns (y, pull, aux).
+
+        >>> import minigrad as mg
+        >>> y, pull = mg.func.vjp(lambda a, b: a * b, mg.tensor([2.0, 3.0]), 10.0)
+        >>> pull(mg.tensor([1.0, 1.0]))
+        (tensor([10., 10.]), tensor(5.))
     """
     run = Recorded("vjp", fn, primals, has_aux, lasting=True)
 

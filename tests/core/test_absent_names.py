@@ -1,4 +1,4 @@
-"""What PyTorch has in its modules and minigrad has not: the error says what to write."""
+"""What PyTorch or JAX has in its modules and minigrad has not: the error says what to write."""
 
 import re
 
@@ -31,9 +31,15 @@ import minigrad as mg
         (mg.linalg, "inv_ex", "mg.linalg.inv, which raises LinAlgError"),
         (mg.linalg, "vander", "mg.vander"),
         (mg.fft, "hfft2", r"mg.fft.irfft2\(mg.conj\(x\)"),
+        (mg, "from_numpy", "mg.as_tensor, which shares the array's memory"),
+        (mg, "jit", "mg.fuse, for elementwise functions"),
+        (mg, "lax", "mg.func.cond, switch, scan"),
+        (mg.func, "custom_vjp", "@mg.primitive with @op.vjp, or mg.Function"),
+        (mg.func, "stop_gradient", r"x.detach\(\)"),
+        (mg.func, "checkpoint", "mg.checkpoint"),
     ],
 )
-def test_a_name_of_pytorchs_modules_is_answered_with_ours(module, name, here):
+def test_a_name_of_pytorchs_or_jax_s_modules_is_answered_with_ours(module, name, here):
     with pytest.raises(AttributeError, match=f"no attribute '{name}'; here it is {here}"):
         getattr(module, name)
 
@@ -63,7 +69,7 @@ def test_what_arrays_of_numpy_and_pytorch_have_is_answered_with_what_to_write(na
     assert not hasattr(mg.nn, "strides")
 
 
-@pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils, mg.fft])
+@pytest.mark.parametrize("module", [mg.nn, mg.optim, mg.data, mg.amp, mg.nn.utils, mg.fft, mg.func])
 def test_a_name_that_is_nowhere_has_no_hint(module):
     for name in ("clip_grads_", "__wrapped__"):
         assert not hasattr(module, name)

@@ -25,6 +25,14 @@ def test_std_of_values_whose_squares_are_no_numbers_is_std_to_scale(dtype, size,
     )
 
 
+def test_a_vector_norm_takes_its_options_by_name_as_numpy_does():
+    # PyTorch's second argument is ord; taken as the axis it would give other numbers in silence.
+    x = mg.tensor([[3.0, -1.0], [4.0, 9.0]])
+    with pytest.raises(TypeError, match="axis, keepdims, ord by name"):
+        mg.linalg.vector_norm(x, 1)
+    assert mg.linalg.vector_norm(x, ord=1).item() == 17
+
+
 def test_a_row_out_of_range_leaves_the_others_their_bits():
     rows = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
     y = mg.std(mg.tensor(np.concatenate([rows, rows[:1] * np.float32(1e30)])), axis=1)

@@ -160,7 +160,7 @@ def p_norm_dx(g, x, y, axis, keepdims, p):
 
 
 @composite(numpy=np.linalg.vector_norm)
-def vector_norm(x: Any, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """The norm of vectors along `axis` (None: of x flattened; a tuple: of several axes).
 
     ord p > 0: (Σ |x|ᵖ)^(1/p); inf, −inf: the largest, smallest |x|, ties shared; 0: how many are
