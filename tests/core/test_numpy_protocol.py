@@ -119,6 +119,27 @@ def test_a_reduction_starts_from_initial_in_its_own_dtype():
         assert y.dtype == expected.dtype and np.array_equal(y, expected), (f, x, initial)
 
 
+def test_an_initial_of_another_dtype_takes_that_of_the_result():
+    whole, narrow = np.array([1, 2, 3]), np.float32([1, 2, 3])
+    for f, x, initial in (
+        (np.sum, narrow, np.float64(2.5)), (np.max, narrow, np.array(9.0)),
+        (np.sum, whole, 2.0), (np.max, whole, np.float32(7)), (np.prod, narrow, np.int64(2)),
+    ):  # fmt: skip
+        y, expected = f(mg.tensor(x), initial=initial), f(x, initial=initial)
+        assert y.dtype == expected.dtype and y.item() == expected, (f, x, initial)
+    first = mg.tensor(2.5, requires_grad=True)
+    y = np.sum(mg.tensor(narrow), initial=first)
+    y.backward()
+    assert y.dtype == np.float32 and first.grad.item() == 1
+
+
+@pytest.mark.parametrize("initial", [2.5, np.inf, 1j, np.float32(0.5), mg.tensor(1.5)])
+@pytest.mark.parametrize("f", [np.sum, np.prod, np.max, np.nanmin, np.add.reduce])
+def test_an_initial_that_a_result_of_integers_cannot_hold_is_refused(f, initial):
+    with pytest.raises(TypeError, match="initial=.* does not fit into the result's int64"):
+        f(mg.tensor([1, 2, 3]), initial=initial)
+
+
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.float16, np.float32, np.complex64])
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "any", "all"])
 def test_a_reduction_of_chosen_elements_is_numpys(name, dtype):
