@@ -180,8 +180,8 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
 
 
 def _first(name: str, initial: Any, dtype: Any) -> Any:
-    """`initial` in the dtype of the result, as in NumPy, which would cut fractions off in silence."""
-    if dtype == bool:
+    """`initial` in the dtype of the result; NumPy would cut its fraction off in silence."""
+    if dtype.kind == "b":
         return bool(initial)
     if isinstance(initial, np.generic) or (isinstance(initial, np.ndarray) and not initial.ndim):
         initial = initial.item()  # as Python's: weak beside the dtype, and checked against it

@@ -215,7 +215,13 @@ def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
     """The length of each label; a length of 1 broadcasts."""
     size: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
+        own: dict[str, int] = {}
         for i, n in zip(term, shape, strict=True):
+            if own.setdefault(i, n) != n:
+                raise ValueError(
+                    f"einsum: label {i!r} of {subscripts!r} names the diagonal of axes {own[i]} "
+                    f"and {n} long in the term {term!r}; shapes {shapes}"
+                )
             if size.setdefault(i, n) == 1:
                 size[i] = n
             elif n not in (1, size[i]):

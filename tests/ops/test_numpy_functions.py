@@ -227,3 +227,86 @@ def test_intersect1d_says_where_common_entries_stand_first():
     found, expected = (np.intersect1d(v, b, return_indices=True) for v in (leaf, a))
     assert [y.tolist() for y in found] == [y.tolist() for y in expected]
     assert mg.grad(found[0].sum(), leaf).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("value", [3.5, 2j, np.array([1.5, 2, 3]), [1, 2, 3.0], np.float32(2)])
+def test_copyto_refuses_values_that_numpys_casting_does(value):
+    x = np.zeros(3, int)
+    with pytest.raises(TypeError, match="according to the rule"):
+        np.copyto(x, value)
+    y = mg.tensor(x)
+    with pytest.raises(TypeError, match="np.copyto: values of .* do not fit into int64"):
+        np.copyto(y, value)
+    assert y.tolist() == [0, 0, 0]
+
+
+def test_copyto_heeds_the_casting_that_is_asked_for():
+    y = mg.zeros(3, dtype=int)
+    np.copyto(y, 3.5, casting="unsafe")
+    assert y.tolist() == [3, 3, 3]
+    with pytest.raises(TypeError, match="values of int32 do not fit into int64 by casting='no'"):
+        np.copyto(y, np.int32([1, 2, 3]), casting="no")
+
+
+def test_copyto_takes_numbers_of_python_into_narrow_dtypes():
+    for dtype in (np.uint8, np.float16, np.complex64, mg.bfloat16):
+        y = mg.zeros(2, dtype=dtype)
+        np.copyto(y, 3 if dtype is np.uint8 else 1.5)
+        assert y.tolist() == [3, 3] if dtype is np.uint8 else [1.5, 1.5]
+    with pytest.raises(OverflowError):
+        np.copyto(mg.zeros(2, dtype=np.int8), 300, where=mg.tensor([True, False]))
+    with pytest.raises(TypeError, match="where= takes truths"):
+        np.copyto(mg.zeros(2), 1.0, where=mg.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("shape", [(7, 2), (5, 3), (3, 5), (3, 3), (2, 2, 2), (0, 3), (1, 4)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_diagonal_begins_again_below_the_square_where_wrap_says_so(shape, wrap):
+    for value in (1.0, [4.0, 5.0]):
+        expected, y = np.zeros(shape), mg.zeros(shape)
+        np.fill_diagonal(expected, value, wrap=wrap)
+        np.fill_diagonal(y, value, wrap=wrap)
+        assert y.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 2], [0.0, 0.5, 0.0], [[True, False, True]], [0, 0, 0]])
+@pytest.mark.parametrize("f", [np.putmask, np.place])
+def test_a_mask_of_numbers_is_true_where_they_are_not_0(f, mask):
+    expected, y = np.arange(3.0), mg.tensor([0.0, 1.0, 2.0])
+    f(expected, mask, [7.0, 8.0])
+    f(y, mg.tensor(mask), [7.0, 8.0])
+    assert y.tolist() == expected.tolist()
+
+
+def test_writes_without_values_are_numpys():
+    x = mg.tensor([1, 2, 3])
+    np.put(x, [0], [])
+    np.putmask(x, [True, False, True], [])
+    np.place(x, [False, False, False], [])
+    assert x.tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="np.place: vals is empty"):
+        np.place(x, [True, False, False], [])
+    with pytest.raises(ValueError, match=r"np.putmask: the mask, \(2,\), must be as large as a"):
+        np.putmask(x, [True, False], 1)
+
+
+@pytest.mark.parametrize("f", [np.put, lambda x, i, v, mode: np.choose(x * 0, [x, x], mode=mode)])
+def test_an_unknown_mode_is_refused(f):
+    with pytest.raises(ValueError, match="mode='w': choose 'raise', 'wrap' or 'clip'"):
+        f(mg.tensor([1, 2, 3]), [0], [1], mode="w")
+
+
+@pytest.mark.parametrize("dtype", "? i1 u2 i4 i8 f2 f4 f8 c8 c16".split())
+def test_sort_complex_is_numpys(dtype):
+    x = np.array([[3, 1, 2], [0, 5, 1]]).astype(dtype)
+    y, expected = np.sort_complex(mg.tensor(x)), np.sort_complex(x)
+    assert y.dtype == expected.dtype and y.tolist() == expected.tolist()
+
+
+def test_sort_complex_sorts_by_real_then_imaginary_part_and_has_a_gradient():
+    z = np.array([2 + 1j, 1 + 2j, 1 - 1j, 3.0])
+    leaf = mg.tensor(z, requires_grad=True)
+    y = np.sort_complex(leaf)
+    assert y.tolist() == np.sort_complex(z).tolist()
+    (y.real * np.arange(4.0)).sum().backward()
+    assert leaf.grad.tolist() == [2, 1, 0, 3]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, constant_array, constant_like, widen
+from ..axes import array_like, constant_array, constant_like, number_in, widen
 from .borders import OPTION, bordered
 
 __all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
@@ -154,6 +154,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(modes)}")
     if np.ndim(constant_values) != 0:
         return _sides_padded(x, widths, constant_values)
+    constant_values = number_in(constant_values, x.dtype, "constant_values")
     y = op.pad_zeros(x, widths=widths)
     if isinstance(constant_values, int | float) and constant_values == 0:
         return y
