@@ -158,6 +158,8 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     """NumPy's second form, operands with lists of axis numbers, as subscripts and operands."""
 
     def term(axes: Any) -> str:
+        if any(i is not Ellipsis and i not in range(len(_LETTERS)) for i in axes):
+            raise ValueError(f"einsum: axes are numbered 0 … {len(_LETTERS) - 1}, got {axes}")
         return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
 
     pairs = len(args) // 2

@@ -136,3 +136,9 @@ def test_a_diagonal_of_axes_of_1_and_3_is_refused_as_in_numpy(subscripts):
     for array in (x, mg.tensor(x)):
         with pytest.raises(ValueError, match="dimensions in|names the diagonal of axes 1 and 3"):
             np.einsum(subscripts, array)
+
+
+@pytest.mark.parametrize("axes", [[52], [-1], ["a"], [0.5]])
+def test_axes_have_numbers_below_52(axes):
+    with pytest.raises(ValueError, match=r"einsum: axes are numbered 0 … 51"):
+        mg.einsum(mg.ones(2), axes)
