@@ -4,16 +4,15 @@ Three kinds: results without a gradient (truths, places, counts), which NumPy co
 values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable, is_floating
+from ..backends.dtypes import is_floating
 from ..core.numpy_protocol import mask_of
 from ..core.registry import numpy_table, op
-from ..core.tensor import Tensor, raw, wrap
+from ..core.tensor import Tensor, wrap
 from .axes import (
     array_beside,
     array_like,
@@ -58,6 +57,7 @@ def _of_values(function: Callable) -> Callable:
 for _function in (
     np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index, np.ix_,
     np.histogram_bin_edges, np.min_scalar_type, np.common_type, np.packbits, np.unpackbits,
+    np.einsum_path,
 ):  # fmt: skip
     numpy_table[_function] = _of_values(_function)
 
@@ -197,64 +197,6 @@ def _real_if_close(a: Any, tol: float = 100) -> Any:
         return a
     real = np.real_if_close(on_host(constant_array(a)), tol).dtype.kind != "c"
     return op.real(a) if real else a
-
-
-@_numpy(np.linspace)
-def _linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
-    """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
-    if operator.index(num) < 0:
-        raise ValueError(f"np.linspace: num is how many samples, 0 or more, got {num}")
-    start, stop, floating = _ends(start, stop)
-    parts = num - 1 if endpoint else num
-    share = (np.arange(num) / max(parts, 1)).reshape(-1, *(1,) * start.ndim).astype(floating)
-    share = constant_like(share, start)
-    y = _of_dtype(op.moveaxis(start * (1 - share) + stop * share, 0, axis), dtype, op.floor)
-    return (y, (stop - start) / (parts or np.nan)) if retstep else y
-
-
-def _ends(*ends: Any) -> tuple:
-    """Both ends as arrays of one shape, and the dtype between them: numbers of Python are weak."""
-    arrays = [array_like(x) for x in ends if type(x) not in (int, float, complex)]
-    dtype = np.result_type(*[x.dtype for x in arrays])
-    dtype = dtype if is_differentiable(dtype) else np.dtype(np.float64)
-    if any(type(x) is complex for x in ends):
-        dtype = np.result_type(dtype, np.complex64)
-    beside = arrays[0]
-    ends = tuple([x if type(x) not in (int, float, complex) else
-                  constant_like(np.asarray(x, dtype), beside) for x in ends])  # fmt: skip
-    return *op.broadcast_arrays(*ends), dtype
-
-
-def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
-    """y in the dtype that was asked for, if any; `whole`: how it is rounded for integers."""
-    if dtype is None:
-        return y
-    y = whole(y) if whole is not None and np.dtype(dtype).kind in "iu" else y
-    return op.astype(y, dtype=dtype)
-
-
-@_numpy(np.logspace)
-def _logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
-    return _of_dtype(base ** _linspace(start, stop, num, endpoint, axis=axis), dtype)
-
-
-@_numpy(np.geomspace)
-def _geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
-    """start^(1 − s) stop^s; NaN where the signs differ, as in NumPy."""
-    start, stop, _ = _ends(start, stop)
-    if (raw(start) == 0).any() or (raw(stop) == 0).any():
-        raise ValueError("np.geomspace: start and stop must not be 0; np.linspace takes any number")
-    sign = op.sign(start)
-    powers = _linspace(op.log10(start / sign), op.log10(stop / sign), num, endpoint, axis=axis)
-    return _of_dtype(sign * 10.0**powers, dtype)
 
 
 @_numpy(np.sort_complex)
