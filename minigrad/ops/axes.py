@@ -50,7 +50,7 @@ def number_in(value: Any, dtype: Any, argument: str) -> Any:
     OverflowError beyond the dtype, TypeError for a complex number in a real dtype. Arrays and
     tensors are given back.
     """
-    if type(value) is complex and dtype.kind in "biuf":
+    if type(value) is complex and dtype.kind != "c":
         raise TypeError(f"{argument} {value} is complex, and goes into {dtype}: give its real part")
     if type(value) in (int, float) and dtype.kind in "iu":
         return np.asarray(value, dtype).item()

@@ -249,6 +249,8 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -
             f"np.copyto: values of {array_like(src).dtype} do not fit into {dst.dtype} by "
             f"casting={casting!r}; cast them first, or say casting='unsafe'"
         )
+    if type(where) in (int, float, complex):  # as NumPy, which refuses arrays of them
+        where = bool(where)
     dst[...] = src if where is True else op.where(mask_of("copyto", where, dst.shape), src, dst)
 
 

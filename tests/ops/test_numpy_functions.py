@@ -223,6 +223,9 @@ def test_copyto_takes_numbers_of_python_into_narrow_dtypes():
         np.copyto(mg.zeros(2, dtype=np.int8), 300, where=mg.tensor([True, False]))
     with pytest.raises(TypeError, match="where= takes truths"):
         np.copyto(mg.zeros(2), 1.0, where=mg.tensor([0, 1]))
+    for where in (0, 4, 0.5):  # one number is a truth, an array of them is not
+        np.copyto(y := mg.zeros(2), 1.0, where=where)
+        assert y.tolist() == [bool(where)] * 2
 
 
 @pytest.mark.parametrize("shape", [(7, 2), (5, 3), (3, 5), (3, 3), (2, 2, 2), (0, 3), (1, 4)])
