@@ -92,10 +92,20 @@ def solve_triangular(
     return triangular_solve(a, b, lower=lower, unit_diagonal=unit_diagonal)
 
 
+def _outer(a: Any, b: Any) -> Any:
+    """np.linalg.outer, which takes vectors alone; np.outer takes any arrays, flattened."""
+    if np.ndim(a) != 1 or np.ndim(b) != 1:
+        raise ValueError(
+            f"np.linalg.outer: needs two vectors, got shapes {np.shape(a)} and {np.shape(b)}; "
+            "np.outer flattens what it is given"
+        )
+    return op.outer(a, b)
+
+
 # NumPy's namespace has functions of its own for these, which differ from its top-level ones.
 numpy_table |= {
     np.linalg.diagonal: diagonal, np.linalg.trace: trace, np.linalg.matmul: matmul,
-    np.linalg.outer: op.outer, np.linalg.tensordot: op.tensordot, np.linalg.vecdot: op.vecdot,
+    np.linalg.outer: _outer, np.linalg.tensordot: op.tensordot, np.linalg.vecdot: op.vecdot,
 }  # fmt: skip
 
 __getattr__ = _absences(__name__)

@@ -173,10 +173,28 @@ def _reduce(ufunc: Any, name: str, x: Any, where: Any = True, **options: Any) ->
     if initial is None:
         return entry(x, **options)
     if x.size == 0 and ufunc.identity is None:  # nothing has no largest entry; `initial` is all
-        first = bool(initial) if x.dtype == bool else initial
-        return op.sum(x, dtype=x.dtype, **options) + first
+        y = op.sum(x, dtype=x.dtype, **options)
+        return y + _first(name, initial, y.dtype)
     y = entry(x, **options)
-    return ufunc(y, bool(initial) if y.dtype == bool else initial)
+    return ufunc(y, _first(name, initial, y.dtype))
+
+
+def _first(name: str, initial: Any, dtype: Any) -> Any:
+    """`initial` in the dtype of the result; NumPy would cut its fraction off in silence."""
+    if dtype.kind == "b":
+        return bool(initial)
+    if isinstance(initial, np.generic) or (isinstance(initial, np.ndarray) and not initial.ndim):
+        initial = initial.item()  # as Python's: weak beside the dtype, and checked against it
+    kind = initial.dtype.kind if hasattr(initial, "dtype") else np.asarray(initial).dtype.kind
+    whole = dtype.kind in "iu"
+    if whole and kind == "f" and float(initial).is_integer():
+        return int(initial)
+    if (whole and kind == "f") or (kind == "c" and dtype.kind != "c"):
+        raise TypeError(
+            f"np.{name}: initial={initial} does not fit into the result's {dtype}; give a number "
+            "that does, or combine it with the result: y + initial"
+        )
+    return op.astype(initial, dtype) if hasattr(initial, "dtype") else initial
 
 
 def mask_of(name: str, where: Any, shape: tuple) -> Any:

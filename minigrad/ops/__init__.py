@@ -35,6 +35,7 @@ from .reduce import *
 from .resample import *
 from .shape import *
 from .softmax import *
+from .spacing import *
 from .statistics import *
 from .stft import *
 from .straight import *

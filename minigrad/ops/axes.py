@@ -44,6 +44,19 @@ def array_beside(x: Any, other: Any) -> Any:
     return x if is_array else constant_like(np.asarray(x), other)
 
 
+def number_in(value: Any, dtype: Any, argument: str) -> Any:
+    """A Python number that goes into an array of this dtype: of an integer one, cut as NumPy does.
+
+    OverflowError beyond the dtype, TypeError for a complex number in a real dtype. Arrays and
+    tensors are given back.
+    """
+    if type(value) is complex and dtype.kind != "c":
+        raise TypeError(f"{argument} {value} is complex, and goes into {dtype}: give its real part")
+    if type(value) in (int, float) and dtype.kind in "iu":
+        return np.asarray(value, dtype).item()
+    return value
+
+
 def on_host(x: Any) -> Any:
     """The NumPy array of a constant, copied from the device where it lies on one."""
     return to_host(raw(x))

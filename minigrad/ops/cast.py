@@ -46,6 +46,8 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
     copy=False an x of that dtype already comes back as it is.
     """
     dtype = resolve_dtype(dtype)
+    if dtype is None:
+        raise TypeError("astype: dtype=None; name one, as in x.astype(np.float64)")
     if x.dtype == dtype and not copy:
         return x
     y = cast(x, dtype=dtype) if is_differentiable(dtype) else discretize(x, dtype=dtype)

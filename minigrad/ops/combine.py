@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.primitive import composite
+from ..core.primitive import composite, linear
 from ..core.registry import op
 from .axes import array_beside, array_like, as_floating, axis_of, constant_like, in_wide
 
@@ -156,13 +156,29 @@ def polar(r: Any, angle: Any) -> Any:
     return r * op.cos(angle) + 1j * (r * op.sin(angle))
 
 
-@composite
-def view_as_complex(x: Any) -> Any:
-    """x (…, 2) of real and imaginary parts as complex numbers (…); a copy."""
-    x = array_like(x)
+@linear
+def view_as_complex(x):
+    """x (…, 2) of real and imaginary parts as complex numbers (…); a copy ;  gx = (Re g, Im g)
+
+    Each part is put in its place: 1j times an infinite one would bring NaN into the other.
+    """
     if not x.ndim or x.shape[-1] != 2 or x.dtype.kind != "f":
-        raise ValueError(f"view_as_complex: x must be real (…, 2), got {x.dtype} {x.shape}")
-    return x[..., 0] + 1j * x[..., 1]
+        raise ValueError(f"x must be real (…, 2), got {x.dtype} {x.shape}")
+    y = np.empty_like(x[..., 0], dtype=np.result_type(x.dtype, np.complex64))
+    y.real[...], y.imag[...] = x[..., 0], x[..., 1]
+    return y
+
+
+@view_as_complex.vjp("x")
+def view_as_complex_dx(g):
+    return op.view_as_real(g)
+
+
+@view_as_complex.batch
+def view_as_complex_batch(op_, xs, batched, params):
+    if xs[0].ndim < 2:
+        raise ValueError("x must be real (…, 2), and is a number in each example")
+    return op_(*xs)
 
 
 @composite

@@ -158,6 +158,8 @@ def _from_lists(args: tuple) -> tuple[str, tuple]:
     """NumPy's second form, operands with lists of axis numbers, as subscripts and operands."""
 
     def term(axes: Any) -> str:
+        if any(i is not Ellipsis and i not in range(len(_LETTERS)) for i in axes):
+            raise ValueError(f"einsum: axes are numbered 0 … {len(_LETTERS) - 1}, got {axes}")
         return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
 
     pairs = len(args) // 2
@@ -215,7 +217,13 @@ def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
     """The length of each label; a length of 1 broadcasts."""
     size: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
+        own: dict[str, int] = {}
         for i, n in zip(term, shape, strict=True):
+            if own.setdefault(i, n) != n:
+                raise ValueError(
+                    f"einsum: label {i!r} of {subscripts!r} names the diagonal of axes {own[i]} "
+                    f"and {n} long in the term {term!r}; shapes {shapes}"
+                )
             if size.setdefault(i, n) == 1:
                 size[i] = n
             elif n not in (1, size[i]):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from .axes import array_like, axes_of, axis_of, module_of, widen
+from .axes import array_like, axis_of, module_of, widen
 from .batching import behind
 
 __all__: list[str] = []  # mg.fft is the namespace, not an op
@@ -108,10 +108,10 @@ def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, 
         raise TypeError(f"fft: the lengths n or s must be integers, got {s}")
     # as Python's numbers: 6 - 200 of a uint8 wraps round
     given = [None] * len(axes) if s is None else [None if n is None else index(n) for n in s]
-    lengths = [None if n == -1 else n for n in given]
-    if len(lengths) != len(axes):
-        raise ValueError(f"fft: {len(lengths)} lengths s={s} for {len(axes)} axes {axes}")
-    norm = norm or "backward"
+    if len(given) != len(axes):
+        raise ValueError(f"fft: {len(given)} lengths s={s} for {len(axes)} axes {axes}")
+    lengths = [x.shape[i] if n == -1 else n for i, n in zip(axes, given, strict=True)]
+    norm = "backward" if norm is None else norm
     if norm not in _OPPOSITE:
         raise ValueError(f"fft: norm={norm!r}; choose 'backward', 'ortho' or 'forward'")
     return x, axes, lengths, norm
@@ -134,14 +134,26 @@ def _resized(x: Any, axes: Sequence[int], lengths: Sequence[int | None]) -> Any:
     return op.pad_zeros(x, widths=tuple(widths)) if any(after for _, after in widths) else x
 
 
+def _one_by_one(x: Any, axes: Sequence[int], lengths: Sequence, norm: str, inverse: bool) -> Any:
+    """dft along each axis in turn, for axes named twice: that one is transformed twice."""
+    for axis, n in zip(axes, lengths, strict=True):
+        x = dft(_resized(x, (axis,), (n,)), axes=(axis,), norm=norm, inverse=inverse)
+    return x
+
+
+def _twice(x: Any, axes: tuple, lengths: list) -> list | None:
+    """The length of each transform, x's own where none is given, if an axis is named twice."""
+    if len(set(axes)) == len(axes):
+        return None
+    return [x.shape[i] if n is None else n for i, n in zip(axes, lengths, strict=True)]
+
+
 def _complex_transform(x: Any, s: Any, axes: Any, norm: Any, inverse: bool) -> Any:
     x, axes, lengths, norm = _arguments(x, s, axes, norm)
     if not axes:
         return x.copy()
-    if len(set(axes)) < len(axes):  # an axis named twice is transformed twice, the last one first
-        for axis, n in zip(axes[::-1], lengths[::-1], strict=True):
-            x = dft(_resized(x, (axis,), (n,)), axes=(axis,), norm=norm, inverse=inverse)
-        return x
+    if (full := _twice(x, axes, lengths)) is not None:  # the last one first
+        return _one_by_one(x, axes[::-1], full[::-1], norm, inverse)
     return dft(_resized(x, axes, lengths), axes=axes, norm=norm, inverse=inverse)
 
 
@@ -151,7 +163,9 @@ def _real_transform(x: Any, s: Any, axes: Any, norm: Any) -> Any:
         raise TypeError(
             f"rfft: needs a real array and at least one axis; got {x.dtype} {x.shape}, axes {axes}"
         )
-    _require_different("rfft", axes)
+    if (full := _twice(x, axes, lengths)) is not None:
+        x = rdft(_resized(x, axes[-1:], full[-1:]), axes=axes[-1:], norm=norm)
+        return _one_by_one(x, axes[-2::-1], full[-2::-1], norm, inverse=False)
     return rdft(_resized(x, axes, lengths), axes=axes, norm=norm)
 
 
@@ -159,19 +173,16 @@ def _to_real_transform(x: Any, s: Any, axes: Any, norm: Any) -> Any:
     x, axes, lengths, norm = _arguments(x, s, axes, norm)
     if not axes:
         raise ValueError("irfft: needs at least one axis")
-    _require_different("irfft", axes)
     n = 2 * (x.shape[axes[-1]] - 1) if lengths[-1] is None else lengths[-1]
     if n < 1:
         raise ValueError(
             f"irfft: {n} data points along axis {axes[-1]}; give n, the length of the result"
         )
+    if (full := _twice(x, axes, lengths)) is not None:
+        x = _one_by_one(x, axes[:-1], full[:-1], norm, inverse=True)
+        axes, lengths = axes[-1:], lengths[-1:]
     x = _resized(x, axes, [*lengths[:-1], n // 2 + 1])
     return irdft(x, n=n, axes=axes, norm=norm)
-
-
-def _require_different(name: str, axes: tuple) -> None:
-    if len(set(axes)) < len(axes):
-        raise ValueError(f"{name}: each axis may be named once, got axes {axes}")
 
 
 def _one(n: int | None) -> tuple | None:
@@ -246,7 +257,7 @@ def irfft(x: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
 
 @composite(numpy=np.fft.irfftn)
 def irfftn(x: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Any:
-    """The inverse of rfftn; s holds the lengths of the result."""
+    """The inverse of rfftn; s holds the lengths of the result, −1 for that of x."""
     return _to_real_transform(x, s, axes, norm)
 
 
@@ -284,5 +295,6 @@ def ifftshift(x: Any, axes: Any = None) -> Any:
 
 def _rolled(x: Any, axes: Any, sign: int) -> Any:
     x = array_like(x)
-    axes = axes_of(axes, x.ndim)
+    axes = range(x.ndim) if axes is None else axes if np.iterable(axes) else (axes,)
+    axes = tuple([axis_of(axis, x.ndim) for axis in axes])  # one named twice is moved twice
     return op.roll(x, tuple([sign * (x.shape[axis] // 2) for axis in axes]), axis=axes)

@@ -24,6 +24,12 @@ def interp(
     x = with_fractions(array_beside(x, xp))
     if x.dtype.kind == "c" or xp.dtype.kind == "c":
         raise TypeError(f"interp: x {x.dtype} and xp {xp.dtype} must be real; fp may be complex")
+    if fp.dtype.kind == "c":  # part by part: an infinite one times a real number is NaN in both
+        ends = [[None if v is None else f(array_like(v)) for v in (left, right)]
+                for f in (op.real, op.imag)]  # fmt: skip
+        parts = [interp(x, xp, f(fp), *end, period=period)
+                 for f, end in zip((op.real, op.imag), ends, strict=True)]  # fmt: skip
+        return op.view_as_complex(op.stack(parts, axis=-1))
     # One width before anything is computed: a step of float16 is rounded, beside float64 too.
     fp = op.astype(fp, np.result_type(x.dtype, xp.dtype, fp.dtype), copy=False)
     dtype, fp = fp.dtype, widen(fp)

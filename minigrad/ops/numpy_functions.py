@@ -4,15 +4,15 @@ Three kinds: results without a gradient (truths, places, counts), which NumPy co
 values; compositions of ops; and writes, which are x[key] = values with all its rules (inplace.py).
 """
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable
+from ..backends.dtypes import is_floating
+from ..core.numpy_protocol import mask_of
 from ..core.registry import numpy_table, op
-from ..core.tensor import Tensor, raw, wrap
+from ..core.tensor import Tensor, wrap
 from .axes import (
     array_beside,
     array_like,
@@ -57,6 +57,7 @@ def _of_values(function: Callable) -> Callable:
 for _function in (
     np.isin, np.array_equiv, np.lexsort, np.unravel_index, np.ravel_multi_index, np.ix_,
     np.histogram_bin_edges, np.min_scalar_type, np.common_type, np.packbits, np.unpackbits,
+    np.einsum_path,
 ):  # fmt: skip
     numpy_table[_function] = _of_values(_function)
 
@@ -198,62 +199,12 @@ def _real_if_close(a: Any, tol: float = 100) -> Any:
     return op.real(a) if real else a
 
 
-@_numpy(np.linspace)
-def _linspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
-    """start (1 − s) + stop s for even shares s, differentiable in start and stop."""
-    if operator.index(num) < 0:
-        raise ValueError(f"np.linspace: num is how many samples, 0 or more, got {num}")
-    start, stop, floating = _ends(start, stop)
-    parts = num - 1 if endpoint else num
-    share = (np.arange(num) / max(parts, 1)).reshape(-1, *(1,) * start.ndim).astype(floating)
-    share = constant_like(share, start)
-    y = _of_dtype(op.moveaxis(start * (1 - share) + stop * share, 0, axis), dtype, op.floor)
-    return (y, (stop - start) / (parts or np.nan)) if retstep else y
-
-
-def _ends(*ends: Any) -> tuple:
-    """Both ends as arrays of one shape, and the dtype between them: numbers of Python are weak."""
-    arrays = [array_like(x) for x in ends if type(x) not in (int, float, complex)]
-    dtype = np.result_type(*[x.dtype for x in arrays])
-    dtype = dtype if is_differentiable(dtype) else np.dtype(np.float64)
-    if any(type(x) is complex for x in ends):
-        dtype = np.result_type(dtype, np.complex64)
-    beside = arrays[0]
-    ends = tuple([x if type(x) not in (int, float, complex) else
-                  constant_like(np.asarray(x, dtype), beside) for x in ends])  # fmt: skip
-    return *op.broadcast_arrays(*ends), dtype
-
-
-def _of_dtype(y: Any, dtype: Any, whole: Callable | None = None) -> Any:
-    """y in the dtype that was asked for, if any; `whole`: how it is rounded for integers."""
-    if dtype is None:
-        return y
-    y = whole(y) if whole is not None and np.dtype(dtype).kind in "iu" else y
-    return op.astype(y, dtype=dtype)
-
-
-@_numpy(np.logspace)
-def _logspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0,
-    dtype: Any = None, axis: int = 0,
-) -> Any:  # fmt: skip
-    return _of_dtype(base ** _linspace(start, stop, num, endpoint, axis=axis), dtype)
-
-
-@_numpy(np.geomspace)
-def _geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
-    """start^(1 − s) stop^s; NaN where the signs differ, as in NumPy."""
-    start, stop, _ = _ends(start, stop)
-    if (raw(start) == 0).any() or (raw(stop) == 0).any():
-        raise ValueError("np.geomspace: start and stop must not be 0; np.linspace takes any number")
-    sign = op.sign(start)
-    powers = _linspace(op.log10(start / sign), op.log10(stop / sign), num, endpoint, axis=axis)
-    return _of_dtype(sign * 10.0**powers, dtype)
+@_numpy(np.sort_complex)
+def _sort_complex(a: Any) -> Any:
+    """The entries in order along the last axis, as complex numbers."""
+    y = op.sort(array_like(a))
+    narrow = y.dtype.kind in "iu" and y.dtype.itemsize < 4
+    return y if y.dtype.kind == "c" else op.astype(y, np.complex64 if narrow else np.complex128)
 
 
 @_numpy(np.apply_along_axis)
@@ -293,33 +244,54 @@ def _target(name: str, x: Any) -> Any:
 @_numpy(np.copyto)
 def _copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     dst = _target("copyto", dst)
-    if where is True:
-        dst[...] = src
+    if not _may_be_cast(src, dst.dtype, casting):
+        raise TypeError(
+            f"np.copyto: values of {array_like(src).dtype} do not fit into {dst.dtype} by "
+            f"casting={casting!r}; cast them first, or say casting='unsafe'"
+        )
+    if type(where) in (int, float, complex):  # as NumPy, which refuses arrays of them
+        where = bool(where)
+    dst[...] = src if where is True else op.where(mask_of("copyto", where, dst.shape), src, dst)
+
+
+def _may_be_cast(values: Any, dtype: Any, casting: Any) -> bool:
+    """NumPy's rule; a number of Python needs no more than a dtype of its kind."""
+    if type(values) in (bool, int, float, complex):
+        kinds = {"b": "?", "f": "e", "c": "F"} | {"i": dtype.char if dtype.kind in "iu" else "b"}
+        given = np.dtype(kinds[np.asarray(values).dtype.kind])
+        casting = "unsafe" if casting == "unsafe" else "same_kind"
     else:
-        dst[...] = op.where(where, src, dst)
+        given = array_like(values).dtype
+    return np.can_cast(given, dtype, casting) or (
+        casting == "same_kind" and is_floating(given) and is_floating(dtype)  # bfloat16's is V
+    )
 
 
 @_numpy(np.fill_diagonal)
 def _fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     a = _target("fill_diagonal", a)
-    if wrap:
-        raise TypeError("np.fill_diagonal: wrap=True is not supported on tensors")
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise ValueError("np.fill_diagonal: needs a matrix, or equal lengths along all axes")
-    i = np.arange(min(a.shape))
+    n = min(a.shape)
+    step = sum(np.cumprod((1, *a.shape[:0:-1])).tolist())  # from one entry to the next, in memory
+    # wrap: below the square of a tall matrix, after a row left out, the diagonal begins again
+    places = np.arange(0, a.size, step) if wrap and a.ndim == 2 else step * np.arange(n)
     values = array_like(val)
     if values.ndim:
-        values = op.resize(values, i.size)
-    a[(i,) * a.ndim] = values
+        values = op.resize(values, places.size)
+    a[np.unravel_index(places, a.shape)] = values
 
 
 @_numpy(np.put)
 def _put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     a, places = _target("put", a), np.ravel(_plain(ind))
-    if places.size:
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"np.put: mode={mode!r}: choose 'raise', 'wrap' or 'clip'")
+    values = array_like(v)
+    if places.size and values.size:
         shape = a.shape or (1,)
         key = np.unravel_index(_within(places, a.size, mode), shape)
-        a[key if a.shape else ...] = op.resize(array_like(v), places.size)
+        a[key if a.shape else ...] = op.resize(values, places.size)
 
 
 def _within(places: np.ndarray, n: int, mode: str) -> np.ndarray:
@@ -332,16 +304,28 @@ def _within(places: np.ndarray, n: int, mode: str) -> np.ndarray:
 
 @_numpy(np.putmask)
 def _putmask(a: Any, mask: Any, values: Any) -> None:
-    a, mask = _target("putmask", a), np.asarray(_plain(mask))
-    filled = op.reshape(op.resize(array_like(values), a.size), shape=a.shape)
-    a[mask] = filled[mask]
+    a, values = _target("putmask", a), array_like(values)
+    mask = _mask_over("putmask", mask, a)
+    if values.size:
+        a[mask] = op.reshape(op.resize(values, a.size), shape=a.shape)[mask]
+
+
+def _mask_over(name: str, mask: Any, a: Any) -> np.ndarray:
+    """The mask as truths, also where it is given as numbers, in the shape of a."""
+    mask = np.asarray(_plain(mask), bool)
+    if mask.size != a.size:
+        raise ValueError(f"np.{name}: the mask, {mask.shape}, must be as large as a, {a.shape}")
+    return mask.reshape(a.shape)
 
 
 @_numpy(np.place)
 def _place(arr: Any, mask: Any, vals: Any) -> None:
-    arr, mask = _target("place", arr), np.asarray(_plain(mask), bool).reshape(np.shape(arr))
+    arr, vals = _target("place", arr), array_like(vals)
+    mask = _mask_over("place", mask, arr)
+    if mask.any() and not vals.size:
+        raise ValueError("np.place: vals is empty, and the mask has places to fill")
     if mask.any():
-        arr[mask] = op.resize(array_like(vals), int(mask.sum()))
+        arr[mask] = op.resize(vals, int(mask.sum()))
 
 
 @_numpy(np.put_along_axis)

@@ -9,7 +9,7 @@ from ..backends.dtypes import accumulator, is_differentiable, is_floating, resol
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from ..core.tensor import raw
+from ..core.tensor import detached, raw
 from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
 
@@ -135,7 +135,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
 
 @composite(numpy=np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y)."""
+    """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y); within −1 … 1 also where it is rounded."""
     xs = [array_like(v) for v in (x, y) if v is not None]
     narrow = resolve_dtype(dtype) or np.result_type(*(v.dtype for v in xs))
     wide = accumulator(narrow)  # a covariance is as far from 1 as the square of its variables
@@ -145,7 +145,11 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
     else:
         d = op.sqrt(op.real(op.diagonal(c)))
         c = c / d.reshape((-1, 1)) / d.reshape((1, -1))
-    return op.astype(c, dtype=narrow) if wide else c
+    c = op.astype(c, dtype=narrow) if wide else c
+    # of what rounding adds the constant alone is taken away: a clip would end the derivatives
+    parts = [op.real(c), op.imag(c)] if c.dtype.kind == "c" else [c]
+    over = [detached(part - op.clip(part, -1, 1)) for part in parts]
+    return c - (over[0] if len(over) == 1 else over[0] + 1j * over[1])
 
 
 @linear(constants=["index"])
@@ -165,10 +169,25 @@ def bin_sums_gw(g, index):
     return op.take(g, index)
 
 
+def _bin_numbers(x: Any) -> Any:
+    """The x of bincount, checked."""
+    index = array_like(x)
+    if not hasattr(x, "dtype") and not index.size:  # an empty list has NumPy's float64
+        index = index.astype(np.intp)
+    if index.ndim != 1 or index.dtype.kind not in "biu":
+        raise TypeError(
+            f"bincount: x holds the numbers of bins, integers in a vector, got {index.dtype} "
+            f"{index.shape}; mg.histogram counts fractions, x.ravel() makes a vector"
+        )
+    if index.size and (least := int(index.min())) < 0:
+        raise ValueError(f"bincount: the numbers of bins begin at 0, got {least}; shift x first")
+    return index
+
+
 @composite(numpy=np.bincount)
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer of x (n,) occurs; with weights, the sum of theirs (differentiable)."""
-    index = array_like(constant_array(x))
+    index = _bin_numbers(constant_array(x))
     if weights is None:
         return np.bincount(index, minlength=minlength)
     w = array_like(weights)

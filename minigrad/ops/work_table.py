@@ -31,7 +31,7 @@ counts(
     "diagonal_dx getitem setitem take take_along_axis put_along_axis zeros_like ones_like "
     "empty_like full_like identity_like concatenate_arrays stack_arrays pad_zeros flip roll "
     "reshape transpose swapaxes squeeze expand_dims unfold nll_pick nll_spread class_targets "
-    "split_heads join_heads "
+    "split_heads join_heads view_as_complex "
     "attention_seeds lu_exchanges lu_order unpool_places write_places read_places window_columns",
     _none,
 )

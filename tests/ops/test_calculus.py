@@ -184,3 +184,10 @@ def test_interpolation_passes_between_numbers_far_apart(dtype, size):
     fp = mg.tensor([-size, size], dtype=dtype)
     y = mg.interp(mg.tensor([0.25], dtype=dtype), mg.tensor([0.0, 1.0], dtype=dtype), fp)
     assert y.dtype == dtype and y.tolist() == [-size / 2]
+
+
+def test_complex_samples_are_interpolated_part_by_part():
+    x, fp = np.array([-1, 0.0, 0.5, 1.5, 3]), np.array([np.inf + 1j, 2 + 2j, 3 - np.inf * 1j])
+    for options in ({}, {"left": 5j, "right": 1.0}, {"period": 2.5}):
+        y, expected = (np.interp(v, [0, 1, 2], fp, **options) for v in (mg.tensor(x), x))
+        np.testing.assert_array_equal(y.numpy(), expected)

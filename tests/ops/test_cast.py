@@ -92,3 +92,8 @@ def test_an_unknown_device_is_refused_by_name():
 def test_vmap_casts_the_whole_batch_at_once():
     x = mg.tensor(np.ones((3, 2)))
     assert mg.func.vmap(lambda row: row.astype("float32"))(x).dtype == np.float32
+
+
+def test_no_dtype_to_cast_to_is_refused():
+    with pytest.raises(TypeError, match="astype: dtype=None; name one"):
+        mg.ones(2).astype(None)

@@ -153,3 +153,12 @@ X16, A16 = mg.tensor([[-60000.0]], dtype="float16"), mg.tensor([[300.0]], dtype=
 )
 def test_a_product_beyond_float16_may_be_part_of_a_sum_within_it(y, expected):
     assert y().dtype == np.float16 and y().item() == pytest.approx(expected, rel=1e-3)
+
+
+def test_an_infinite_part_of_a_complex_number_leaves_the_other_alone():
+    parts = [[1.0, np.inf], [-np.inf, 2.0], [np.nan, 3.0]]
+    y = mg.view_as_complex(mg.tensor(parts))
+    np.testing.assert_array_equal(mg.view_as_real(y).numpy(), parts)
+    assert mg.view_as_complex(mg.ones((2,), dtype=np.float16)).dtype == np.complex64
+    with pytest.raises(ValueError, match="x must be real"):
+        mg.func.vmap(mg.view_as_complex)(mg.ones(2))

@@ -128,3 +128,17 @@ def test_products_of_three_16_bit_operands_are_rounded_once():
     y = mg.einsum("i,i,i->i", a, a, 1 / (a * 100))
     assert y.dtype == np.float16
     np.testing.assert_allclose(y.numpy(), [3, 2], rtol=2e-3)
+
+
+@pytest.mark.parametrize("subscripts", ["ii", "ii->i", "iij->j", "...ii"])
+def test_a_diagonal_of_axes_of_1_and_3_is_refused_as_in_numpy(subscripts):
+    x = np.ones((1, 3, 2)[: 3 if "j" in subscripts else 2])
+    for array in (x, mg.tensor(x)):
+        with pytest.raises(ValueError, match="dimensions in|names the diagonal of axes 1 and 3"):
+            np.einsum(subscripts, array)
+
+
+@pytest.mark.parametrize("axes", [[52], [-1], ["a"], [0.5]])
+def test_axes_have_numbers_below_52(axes):
+    with pytest.raises(ValueError, match=r"einsum: axes are numbered 0 … 51"):
+        mg.einsum(mg.ones(2), axes)

@@ -257,3 +257,25 @@ def test_a_number_is_clipped_to_bounds_that_are_arrays():
     bounds = mg.tensor([0.0, 1.0, 2.0], requires_grad=True)
     y = mg.clip(1.5, bounds, 3.0)
     assert y.tolist() == [1.5, 1.5, 2] and mg.grad(y.sum(), bounds).tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+def test_where_refuses_an_integer_beyond_the_dtype_beside_it(n):
+    x, truths = mg.zeros(n, dtype=np.int8), mg.ones(n, dtype=bool)
+    for choose_ in (
+        lambda: mg.where(truths, 300, x), lambda: np.where(truths, x, -129),
+        lambda: x.masked_fill(truths, 300), lambda: mg.where(truths, -1, x.astype(np.uint8)),
+    ):  # fmt: skip
+        with pytest.raises(OverflowError, match="out of bounds for u?int8"):
+            choose_()
+    assert mg.where(truths, 127, x).dtype == np.int8
+
+
+def test_nan_to_num_takes_arrays_of_constants():
+    x = np.array([[0.0, np.nan, np.inf], [np.nan, -np.inf, 1.0]])
+    options = {"nan": np.array([1.0, 2, 3]), "posinf": np.float64(7), "neginf": np.array([[8.0]])}
+    expected = np.nan_to_num(x, **options)
+    ours = {name: mg.tensor(value) for name, value in options.items()}
+    np.testing.assert_array_equal(np.nan_to_num(mg.tensor(x), **ours).numpy(), expected)
+    with pytest.raises(TypeError, match="nan is a constant here"):
+        np.nan_to_num(mg.tensor(x), nan=mg.tensor(1.0, requires_grad=True))

@@ -157,3 +157,34 @@ def test_one_number_for_the_axes_or_lengths_of_several_is_refused_by_name(option
 def test_more_lengths_than_axes_are_refused(name):
     with pytest.raises(np.exceptions.AxisError, match="out of bounds for array of dimension 1"):
         getattr(mg.fft, name)(mg.ones(6), s=(4, 3))
+
+
+@pytest.mark.parametrize("options", [
+    {"axes": (0, 0)}, {"axes": (0, 1, 0)}, {"axes": (1, -1)}, {"s": (3, 6), "axes": (1, 1)},
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_an_axis_named_twice_is_transformed_twice_as_in_numpy(name, options):
+    x = values(name, (4, 5))
+    y, expected = (getattr(np.fft, name)(v, **options) for v in (mg.tensor(x), x))
+    np.testing.assert_allclose(y.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [None, 0, (0, 0), (1, 0, -1)])
+@pytest.mark.parametrize("name", ["fftshift", "ifftshift"])
+def test_an_axis_named_twice_is_moved_twice_as_in_numpy(name, axes):
+    x = rng.standard_normal((4, 5))
+    y, expected = (getattr(np.fft, name)(v, axes) for v in (mg.tensor(x), x))
+    np.testing.assert_array_equal(y.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_a_length_of_minus_1_is_that_of_x(name):
+    x = values(name, (4, 5))
+    y, expected = (getattr(np.fft, name)(v, s=(3, -1)) for v in (mg.tensor(x), x))
+    np.testing.assert_allclose(y.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*ONE_AXIS, *SEVERAL])
+def test_an_empty_name_of_a_norm_is_none(name):
+    with pytest.raises(ValueError, match="norm=''; choose 'backward'"):
+        getattr(mg.fft, name)(mg.ones(2, 2), norm="")

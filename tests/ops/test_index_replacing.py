@@ -49,3 +49,47 @@ def test_numbers_among_the_choices_take_the_dtype_of_the_arrays_beside_them():
 def test_no_places_are_deleted():
     for nothing in ([], ()):
         assert mg.delete(mg.arange(3), nothing).tolist() == [0, 1, 2]
+
+
+CONDITIONS = [
+    True, [True], np.array([True, False]), [True, False], [[True, False]],
+    [np.array([True, False]), np.array([False, True])], np.array([[True, False]]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("conditions", CONDITIONS, ids=str)
+@pytest.mark.parametrize("values", [[3.0], [3.0, 4.0], [3.0, 4.0, 5.0]])
+def test_piecewise_reads_one_condition_as_numpy_does(conditions, values):
+    for x in (np.array([1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 4.0]])):
+        try:
+            expected = np.piecewise(x, conditions, values).tolist()
+        except (ValueError, IndexError):
+            continue  # a condition of another shape, which here broadcasts, or another number
+        ours = (
+            [mg.tensor(c) if isinstance(c, np.ndarray) else c for c in conditions]
+            if isinstance(conditions, list)
+            else conditions
+        )
+        assert np.piecewise(mg.tensor(x), ours, values).tolist() == expected
+
+
+def test_resize_of_nothing_gives_zeros():
+    for shape in ((2, 3), 2, (0,), ()):
+        y, expected = np.resize(mg.zeros((0, 2)), shape), np.resize(np.zeros((0, 2)), shape)
+        assert y.shape == expected.shape and y.tolist() == expected.tolist()
+
+
+def test_what_is_put_in_or_around_has_a_place_in_the_dtype():
+    x = mg.tensor([1, 2], dtype=np.int8)
+    assert np.insert(x, 0, 2.7).tolist() == [2, 1, 2]
+    for number in (300, 1e10):
+        with pytest.raises(OverflowError):
+            np.insert(x, 0, number)
+        with pytest.raises(OverflowError):
+            np.pad(x, 1, constant_values=number)
+        with pytest.raises(OverflowError):
+            np.pad(x, 1, constant_values=(0, number))
+    with pytest.raises(TypeError, match="values 1j is complex, and goes into float64"):
+        np.insert(mg.ones(2), 0, 1j)
+    with pytest.raises(TypeError, match="constant_values 1j is complex"):
+        np.pad(mg.ones(2), 1, constant_values=1j)

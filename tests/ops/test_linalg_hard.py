@@ -222,3 +222,25 @@ def test_the_gradient_of_matrix_exp_has_the_same_digits_for_cotangents_of_any_si
         gx = mg.grad(mg.linalg.matrix_exp(x), x, g * dtype(size)).numpy() / dtype(size)
         exact = linalg.expm_frechet(a.T.astype(float), g.astype(float), compute_expm=False)
         np.testing.assert_allclose(gx, exact, rtol=0, atol=most * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_the_singular_vectors_of_a_singular_hermitian_matrix_are_of_length_1(rank, dtype):
+    z = np.linalg.qr(rng.standard_normal((3, 3)).astype(dtype))[0]
+    x = (z[:, :rank] * np.array([2.0, -1.0], z.real.dtype)[:rank]) @ z[:, :rank].conj().T
+    for a in (x, np.diag(np.array([1, -2, 0][:rank] + [0] * (3 - rank), dtype))):
+        u, s, vh = np.linalg.svd(mg.tensor(a), hermitian=True)
+        assert vh.dtype == dtype
+        eps = 50 * np.finfo(dtype).eps
+        for v in (u.numpy(), vh.numpy().conj().T):
+            np.testing.assert_allclose(v.conj().T @ v, np.eye(3), atol=eps)
+        np.testing.assert_allclose((u * s) @ vh, a, atol=eps)
+
+
+def test_numpys_linalg_outer_takes_vectors_alone():
+    v = mg.tensor([1.0, 2.0])
+    assert np.linalg.outer(v, v).tolist() == [[1, 2], [2, 4]]
+    with pytest.raises(ValueError, match=r"np.linalg.outer: needs two vectors, got .*\(2, 1\)"):
+        np.linalg.outer(v[:, None], v)
+    assert np.outer(v[:, None], v).tolist() == [[1, 2], [2, 4]]

@@ -81,31 +81,6 @@ def test_gradients_flow(f):
     assert gradcheck(f, (X,))
 
 
-@pytest.mark.parametrize("dtype", [int, np.float32])
-@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
-def test_evenly_spaced_numbers_have_the_dtype_that_is_asked_for(name, dtype):
-    for start, stop in ((1.0, 2.5), (-1.5, -4.0)):
-        expected = getattr(np, name)(start, stop, 5, dtype=dtype)
-        y = getattr(np, name)(mg.tensor(start), mg.tensor(stop), 5, dtype=dtype)
-        assert y.dtype == expected.dtype
-        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["linspace", "logspace", "geomspace"])
-def test_a_negative_number_of_samples_is_an_error_as_in_numpy(name):
-    with pytest.raises(ValueError, match="num is how many samples, 0 or more, got -1"):
-        getattr(np, name)(mg.tensor(1.0), mg.tensor(2.0), -1)
-    with pytest.raises(ValueError, match="must be non-negative"):
-        mg.linspace(0, 1, -1)
-
-
-def test_a_geometric_sequence_has_no_zero_and_one_sign():
-    with pytest.raises(ValueError, match="np.geomspace: start and stop must not be 0"):
-        np.geomspace(mg.tensor(0.0), mg.tensor(8.0), 4)
-    with np.errstate(invalid="ignore"):
-        assert np.isnan(np.geomspace(mg.tensor(-1.0), mg.tensor(8.0), 4).numpy()[1:]).all()
-
-
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_apply_along_axis_places_the_results_axes_as_numpy(axis):
     for f in (np.sum, lambda row: row[:2] * 2, lambda row: np.outer(row[:2], row[:3])):
@@ -170,15 +145,6 @@ def test_digitize_refuses_edges_without_an_order():
         np.digitize(mg.ones(2), [0.0, 2.0, 1.0])
 
 
-@pytest.mark.parametrize("f", [np.linspace, np.logspace, np.geomspace])
-def test_between_the_ends_numbers_of_python_are_weak(f):
-    for dtype in (mg.bfloat16, np.float16, np.float32, np.complex64):
-        x = mg.tensor([1.0, 2.0], dtype=dtype)
-        assert f(x, 3, 4).dtype == f(3.0, x, 4).dtype == f(x, x, 4).dtype == dtype
-    small = np.array([1, 2], np.int8)
-    assert f(mg.tensor(small), 3, 4).dtype == np.float64
-
-
 def test_unique_values_keeps_each_nan_and_the_gradient():
     x = mg.tensor([np.nan, 2.0, np.nan, 1.0, 2.0], requires_grad=True)
     y = mg.ops.numpy_functions._unique_values(x)
@@ -227,3 +193,89 @@ def test_intersect1d_says_where_common_entries_stand_first():
     found, expected = (np.intersect1d(v, b, return_indices=True) for v in (leaf, a))
     assert [y.tolist() for y in found] == [y.tolist() for y in expected]
     assert mg.grad(found[0].sum(), leaf).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("value", [3.5, 2j, np.array([1.5, 2, 3]), [1, 2, 3.0], np.float32(2)])
+def test_copyto_refuses_values_that_numpys_casting_does(value):
+    x = np.zeros(3, int)
+    with pytest.raises(TypeError, match="according to the rule"):
+        np.copyto(x, value)
+    y = mg.tensor(x)
+    with pytest.raises(TypeError, match="np.copyto: values of .* do not fit into int64"):
+        np.copyto(y, value)
+    assert y.tolist() == [0, 0, 0]
+
+
+def test_copyto_heeds_the_casting_that_is_asked_for():
+    y = mg.zeros(3, dtype=int)
+    np.copyto(y, 3.5, casting="unsafe")
+    assert y.tolist() == [3, 3, 3]
+    with pytest.raises(TypeError, match="values of int32 do not fit into int64 by casting='no'"):
+        np.copyto(y, np.int32([1, 2, 3]), casting="no")
+
+
+def test_copyto_takes_numbers_of_python_into_narrow_dtypes():
+    for dtype in (np.uint8, np.float16, np.complex64, mg.bfloat16):
+        y = mg.zeros(2, dtype=dtype)
+        np.copyto(y, 3 if dtype is np.uint8 else 1.5)
+        assert y.tolist() == [3, 3] if dtype is np.uint8 else [1.5, 1.5]
+    with pytest.raises(OverflowError):
+        np.copyto(mg.zeros(2, dtype=np.int8), 300, where=mg.tensor([True, False]))
+    with pytest.raises(TypeError, match="where= takes truths"):
+        np.copyto(mg.zeros(2), 1.0, where=mg.tensor([0, 1]))
+    for where in (0, 4, 0.5):  # one number is a truth, an array of them is not
+        np.copyto(y := mg.zeros(2), 1.0, where=where)
+        assert y.tolist() == [bool(where)] * 2
+
+
+@pytest.mark.parametrize("shape", [(7, 2), (5, 3), (3, 5), (3, 3), (2, 2, 2), (0, 3), (1, 4)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_a_diagonal_begins_again_below_the_square_where_wrap_says_so(shape, wrap):
+    for value in (1.0, [4.0, 5.0]):
+        expected, y = np.zeros(shape), mg.zeros(shape)
+        np.fill_diagonal(expected, value, wrap=wrap)
+        np.fill_diagonal(y, value, wrap=wrap)
+        assert y.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("mask", [[1, 0, 2], [0.0, 0.5, 0.0], [[True, False, True]], [0, 0, 0]])
+@pytest.mark.parametrize("f", [np.putmask, np.place])
+def test_a_mask_of_numbers_is_true_where_they_are_not_0(f, mask):
+    expected, y = np.arange(3.0), mg.tensor([0.0, 1.0, 2.0])
+    f(expected, mask, [7.0, 8.0])
+    f(y, mg.tensor(mask), [7.0, 8.0])
+    assert y.tolist() == expected.tolist()
+
+
+def test_writes_without_values_are_numpys():
+    x = mg.tensor([1, 2, 3])
+    np.put(x, [0], [])
+    np.putmask(x, [True, False, True], [])
+    np.place(x, [False, False, False], [])
+    assert x.tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="np.place: vals is empty"):
+        np.place(x, [True, False, False], [])
+    with pytest.raises(ValueError, match=r"np.putmask: the mask, \(2,\), must be as large as a"):
+        np.putmask(x, [True, False], 1)
+
+
+@pytest.mark.parametrize("f", [np.put, lambda x, i, v, mode: np.choose(x * 0, [x, x], mode=mode)])
+def test_an_unknown_mode_is_refused(f):
+    with pytest.raises(ValueError, match="mode='w': choose 'raise', 'wrap' or 'clip'"):
+        f(mg.tensor([1, 2, 3]), [0], [1], mode="w")
+
+
+@pytest.mark.parametrize("dtype", "? i1 u2 i4 i8 f2 f4 f8 c8 c16".split())
+def test_sort_complex_is_numpys(dtype):
+    x = np.array([[3, 1, 2], [0, 5, 1]]).astype(dtype)
+    y, expected = np.sort_complex(mg.tensor(x)), np.sort_complex(x)
+    assert y.dtype == expected.dtype and y.tolist() == expected.tolist()
+
+
+def test_sort_complex_sorts_by_real_then_imaginary_part_and_has_a_gradient():
+    z = np.array([2 + 1j, 1 + 2j, 1 - 1j, 3.0])
+    leaf = mg.tensor(z, requires_grad=True)
+    y = np.sort_complex(leaf)
+    assert y.tolist() == np.sort_complex(z).tolist()
+    (y.real * np.arange(4.0)).sum().backward()
+    assert leaf.grad.tolist() == [2, 1, 0, 3]

@@ -59,3 +59,10 @@ def test_an_infinite_entry_does_not_move_a_norm_of_negative_order(p):
     assert y.item() == mg.linalg.norm(rest, p).item()
     expected = mg.grad(mg.linalg.norm(rest, p), rest).tolist()
     assert mg.grad(y, x).tolist() == [0, *expected]
+
+
+def test_a_vectors_norm_of_no_order_is_the_euclidean_one():
+    for axis in (None, 1):
+        x = np.array([[3.0, 4.0], [0.0, 2.0]])
+        y = np.linalg.vector_norm(mg.tensor(x), axis=axis, ord=None)
+        np.testing.assert_allclose(y.numpy(), np.linalg.vector_norm(x, axis=axis), rtol=1e-15)

@@ -196,3 +196,27 @@ def test_over_many_float16_numbers_sums_are_not_infinite(call):
     np.testing.assert_allclose(y.detach(), expected.detach(), rtol=2e-3, atol=2e-3)
     for mine, right in zip(mg.grad(y.sum(), low), mg.grad(expected.sum(), high), strict=True):
         np.testing.assert_allclose(mine, right, atol=2e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+def test_no_correlation_is_beyond_1_by_rounding(dtype):
+    x = np.random.default_rng(0).standard_normal((40, 5)).astype(dtype)
+    x[1::2] = x[::2] * 3
+    c = np.corrcoef(mg.tensor(x)).numpy()
+    assert (np.abs(c.real) <= 1).all() and np.isclose(c.real[::2, 1::2].diagonal(), 1).all()
+    gradcheck(lambda v: np.corrcoef(v) ** 2, x[::8].astype(np.float64 if dtype != np.complex64
+                                                          else np.complex128))  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [[1.5, 2.0], [[1, 2]], np.zeros(0)])
+def test_the_numbers_of_bins_are_integers_in_a_vector(x):
+    for weights in (None, mg.ones(2)):
+        with pytest.raises(TypeError, match="bincount: x holds the numbers of bins, integers in a"):
+            np.bincount(mg.tensor(x), weights)
+
+
+def test_bins_are_numbered_from_0():
+    for weights in (None, mg.ones(2)):
+        with pytest.raises(ValueError, match="the numbers of bins begin at 0, got -1"):
+            np.bincount(mg.tensor([0, -1]), weights)
+    assert mg.bincount([], minlength=2).tolist() == [0, 0]

@@ -11,6 +11,7 @@ import numpy as np
 from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table, op
+from ..axes import constant_array
 from ..image_layout import alike
 from ..in_place import WHOLE, keep_into
 from .support import zero
@@ -27,6 +28,8 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     selection, whatever the bits mean. On a million random choices five times as fast.
     """
     dtype = getattr(a, "dtype", None)
+    if type(a) is int or type(b) is int:
+        _refuse_overflow(a, b)
     if not isinstance(condition, np.ndarray):  # a GPU selects without branches
         y = np.where(condition, a, b)
         alike = dtype is not None and getattr(b, "dtype", dtype) == dtype
@@ -41,6 +44,14 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     y *= condition
     y ^= b
     return y.view(dtype)
+
+
+def _refuse_overflow(a: Any, b: Any) -> None:
+    """OverflowError for a Python integer beyond the integers beside it, which np.where wraps."""
+    for number, other in ((a, b), (b, a)):
+        dtype = getattr(other, "dtype", None)
+        if type(number) is int and dtype is not None and dtype.kind in "iu":
+            np.asarray(number, dtype)
 
 
 MANY = 1 << 12  # choices, from which taking a number's bits pays
@@ -244,7 +255,10 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     """y = x with NaN and ±∞ replaced by numbers, always a copy ;  dy/dx = 1 where x is finite
 
     posinf and neginf are the largest and the smallest number of x's dtype unless they are given.
+    All three are constants: numbers, or arrays that broadcast to x.
     """
+    nan = constant_array(nan, "nan")
+    posinf, neginf = constant_array(posinf, "posinf"), constant_array(neginf, "neginf")
     plain = isinstance(x, np.generic) or not hasattr(x, "dtype")
     y: Any = np.array(x) if plain else x.copy(order="K")
     if is_differentiable(y.dtype):  # NumPy's function leaves bfloat16, unknown to it, as it is

@@ -11,7 +11,15 @@ import numpy as np
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import raw
-from ..axes import array_beside, array_like, axis_of, constant_array, constant_like, on_host
+from ..axes import (
+    array_beside,
+    array_like,
+    axis_of,
+    constant_array,
+    constant_like,
+    number_in,
+    on_host,
+)
 from .items import boolean
 
 __all__ = [
@@ -48,7 +56,7 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     one place are as many as values has along axis.
     """
     x, axis = _flat(x, axis)
-    values = array_beside(values, x)
+    values = array_beside(number_in(values, x.dtype, "values"), x)
     values = op.reshape(values, shape=(*(1,) * (x.ndim - values.ndim), *values.shape))
     n = x.shape[axis]
     places = _places(obj, n)
@@ -131,6 +139,8 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     stacked = op.stack([op.broadcast_to(c, shape=shape) for c in choices])
     a = op.broadcast_to(a if a.dtype != bool else op.astype(a, dtype=np.intp), shape=shape)
     n = len(choices)
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"choose: mode={mode!r}: choose 'raise', 'wrap' or 'clip'")
     a = op.clip(a, 0, n - 1) if mode == "clip" else a % n if mode == "wrap" else a
     named = raw(a)  # under vmap those of all examples
     if mode == "raise" and bool(((named < 0) | (named >= n)).any()):
@@ -140,15 +150,15 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 
 @composite(numpy=np.resize)
 def resize(x: Any, new_shape: Any) -> Any:
-    """x's entries in order, over and over, in the new shape."""
+    """x's entries in order, over and over, in the new shape; zeros where x has none."""
     x = op.reshape(array_like(x), shape=-1)
     sizes = new_shape if np.iterable(new_shape) else (new_shape,)
     shape = tuple(map(operator.index, sizes))
     if min(shape, default=0) < 0:
         raise ValueError(f"resize: no length of the new shape may be negative, got {shape}")
-    if not x.size and prod(shape):
-        raise ValueError(f"resize: x is empty, and the new shape {shape} is not")
-    places = np.arange(prod(shape)) % max(x.size, 1)
+    if not x.size:
+        return constant_like(np.zeros(shape, x.dtype), x)
+    places = np.arange(prod(shape)) % x.size
     return op.reshape(op.take(x, constant_like(places, x)), shape=shape)
 
 
@@ -159,17 +169,35 @@ def partition(x: Any, kth: Any, axis: int | None = -1) -> Any:
     return op.take_along_axis(x, op.argpartition(x, kth=kth, axis=axis), axis=axis)
 
 
+def _is_one_condition(condlist: Any, ndim: int) -> bool:
+    """Whether this is one condition and no list of them, as np.piecewise tells them apart."""
+    if not isinstance(condlist, list | tuple):
+        return np.ndim(condlist) == 0 or (ndim > 0 and np.ndim(condlist) == 1)
+    return bool(ndim and len(condlist)) and isinstance(condlist[0], bool | int | np.generic)
+
+
+def _condition_over(x: Any, condition: Any) -> Any:
+    """A condition in x's shape: one with fewer axes is about the first ones, as x[condition] is."""
+    shape = condition.shape
+    if shape != x.shape[: len(shape)]:
+        raise ValueError(
+            f"piecewise: a condition {shape} must have the shape of x, {x.shape}, or its first axes"
+        )
+    condition = _beside(condition, x).reshape((*shape, *(1,) * (x.ndim - len(shape))))
+    return op.broadcast_to(condition, shape=x.shape)
+
+
 @composite(numpy=np.piecewise)
 def piecewise(x: Any, condlist: Sequence, funclist: Sequence, *args: Any, **kwargs: Any) -> Any:
     """f_i(x) where condition i holds (the last one that does), f_n or 0 where none does
 
     A function sees only the entries of its condition, so no other branch can bring NaN; a number
-    is taken as it is.
+    is taken as it is. A single condition, one truth value or an array (n,) for x (n,), needs no
+    list.
     """
     x = array_like(x)
-    conditions = [
-        op.broadcast_to(_beside(array_like(constant_array(c)), x), shape=x.shape) for c in condlist
-    ]
+    condlist = [condlist] if _is_one_condition(condlist, x.ndim) else condlist
+    conditions = [_condition_over(x, array_like(constant_array(c))) for c in condlist]
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
         conditions.append(op.logical_not(reduce(op.logical_or, conditions)))

@@ -227,7 +227,8 @@ def _svd_hermitian(x: Any, compute_uv: bool) -> Any:
     order = op.flip(op.argsort(op.abs(w), axis=-1), axis=-1)
     w = op.take_along_axis(w, order, axis=-1)
     v = op.take_along_axis(v, order[..., None, :], axis=-1)
-    return SVDResult(v, op.abs(w), adjoint(v * op.sign(w)[..., None, :]))
+    turned = op.where(w < 0, -1, op.ones_like(w))  # at 0 a vector of length 1, too
+    return SVDResult(v, op.abs(w), adjoint(v * turned[..., None, :]))
 
 
 for _op in (cholesky, qr_factors, svd_factors, svdvals):

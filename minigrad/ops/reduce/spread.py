@@ -164,9 +164,9 @@ def vector_norm(x: Any, *, axis: Any = None, keepdims: bool = False, ord: Any = 
     """The norm of vectors along `axis` (None: of x flattened; a tuple: of several axes).
 
     ord p > 0: (Σ |x|ᵖ)^(1/p); inf, −inf: the largest, smallest |x|, ties shared; 0: how many are
-    nonzero (gradient 0). The gradient at the zero vector is 0.
+    nonzero (gradient 0); None: 2. The gradient at the zero vector is 0.
     """
-    x = array_like(x)
+    x, ord = array_like(x), 2 if ord is None else ord
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
     if ord == np.inf and count(x.shape, axis):  # of nothing: 0, the empty sum below

@@ -40,8 +40,8 @@ def _statistic(reduction: Callable) -> Callable:
             raise ValueError(f"pad: stat_length must be 1 or more, got {length}")
         first = x[(slice(None),) * axis + (slice(length),)]
         y = reduction(first, axis=axis, keepdims=True)
-        if x.dtype.kind in "iu" and y.dtype != x.dtype:
-            y = op.astype(op.round(y), dtype=x.dtype)
+        if x.dtype.kind in "biu" and y.dtype != x.dtype:
+            y = op.astype(y if x.dtype.kind == "b" else op.round(y), dtype=x.dtype)
         shape = (*x.shape[:axis], width, *x.shape[axis + 1 :])
         return op.broadcast_to(y, shape=shape)
 

@@ -6,12 +6,13 @@ import numpy as np
 
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, constant_array, constant_like, widen
+from ..axes import array_like, constant_array, constant_like, number_in, widen
 from .borders import OPTION, bordered
 
 __all__ = ["pad", "pad_repeated", "pad_repeated_dx", "pad_zeros"]
 
 _FROM_X = ("reflect", "symmetric", "edge", "wrap")
+_MODES = {"constant", "empty", *_FROM_X, *OPTION}
 
 
 @linear
@@ -130,7 +131,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     again), "reflect" (mirrored about the last element), "symmetric" (mirrored behind it), "wrap"
     (from the other end), "mean", "median", "maximum" or "minimum" (of the stat_length elements
     nearest to the border, by default all), "linear_ramp" (in equal steps to
-    end_values, by default 0).
+    end_values, by default 0), "empty" (anything: zeros here).
     An element that appears several times gets the sum of the gradients. With reflect_type="odd"
     the two mirrors turn x over as well: twice the last element less what "even" would have there.
     """
@@ -142,18 +143,24 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
             f"pad: {sorted(other)} are not supported with mode={mode!r}; cut or scale the result"
         )
     widths = _pairs(pad_width, x.ndim)
+    if mode not in _MODES:
+        choices = ", ".join(sorted(_MODES - {"constant"}))
+        raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {choices}")
+    if mode != "constant" and not (type(constant_values) is int and constant_values == 0):
+        raise TypeError(f"pad: constant_values has no meaning with mode={mode!r}; leave it out")
+    if mode in ("constant", "empty"):  # "empty": whatever stands there; zeros do
+        return _constant(x, widths, constant_values)
+    if not any(before or after for before, after in widths):
+        return op.copy(x)
     if mode in OPTION:
         return bordered(x, widths, mode, value)
-    if odd:
-        return _turned_over(x, widths, mode)
-    if mode in _FROM_X:
-        added = any(before or after for before, after in widths)
-        return op.pad_repeated(x, widths=widths, mode=mode) if added else x
-    if mode != "constant":
-        modes = (*_FROM_X, *OPTION)
-        raise ValueError(f"pad: mode={mode!r}; choose 'constant' or one of {', '.join(modes)}")
+    return _turned_over(x, widths, mode) if odd else op.pad_repeated(x, widths=widths, mode=mode)
+
+
+def _constant(x: Any, widths: tuple, constant_values: Any) -> Any:
     if np.ndim(constant_values) != 0:
         return _sides_padded(x, widths, constant_values)
+    constant_values = number_in(constant_values, x.dtype, "constant_values")
     y = op.pad_zeros(x, widths=widths)
     if isinstance(constant_values, int | float) and constant_values == 0:
         return y

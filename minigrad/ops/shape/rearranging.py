@@ -68,7 +68,10 @@ def roll_batch(op, xs, batched, params):
 
 @composite(numpy=np.tile)
 def tile(x: Any, reps: Any) -> Any:
-    """x laid side by side reps[i] times along axis i; missing axes of x or reps count as 1."""
+    """x laid side by side reps[i] times along axis i; missing axes of x or reps count as 1.
+
+    A copy, also of x laid once.
+    """
     x = array_like(x)
     reps = tuple(map(operator.index, reps)) if np.iterable(reps) else (operator.index(reps),)
     ndim = max(x.ndim, len(reps))
@@ -77,7 +80,8 @@ def tile(x: Any, reps: Any) -> Any:
     apart = [n for length in shape for n in (1, length)]
     copies = [n for pair in zip(reps, shape) for n in pair]
     y = op.broadcast_to(op.reshape(x, shape=tuple(apart)), shape=tuple(copies))
-    return op.reshape(y, shape=tuple([r * n for r, n in zip(reps, shape)]))
+    y = op.reshape(y, shape=tuple([r * n for r, n in zip(reps, shape)]))
+    return op.copy(y) if set(reps) <= {1} else y  # else reshape has copied
 
 
 @composite(numpy=np.repeat)
@@ -103,6 +107,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
         places = module_of(x).asarray(np.repeat(np.arange(n), repeats))
         return op.take(x, places, axis=axis)
     times = int(repeats.item())
+    if times == 1:
+        return op.copy(x)
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     y = op.reshape(x, shape=(*before, n, 1, *after))
     y = op.broadcast_to(y, shape=(*before, n, times, *after))

@@ -27,7 +27,8 @@ def reshape(x, shape, order="C"):
     gx = g in x's shape. order="F" reads and writes column-major, first index fastest.
     """
     if order not in ("C", "F"):
-        raise ValueError(f"order={order!r} depends on the memory layout; use order='C' or 'F'")
+        why = " depends on the memory layout" if order in ("A", "K", "a", "k") else ""
+        raise ValueError(f"order={order!r}{why}; use order='C' or 'F'")
     if order == "F":
         return x.reshape(shape, order="F")
     # methods, as below: by NumPy's function an array on a GPU takes 2 µs more

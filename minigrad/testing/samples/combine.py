@@ -172,8 +172,8 @@ _register(
     "view_as_complex",
     over([((3, 2), {}), ((2,), {})]),
     dtypes=_EXACT,
-    reference=lambda x: x[..., 0] + 1j * x[..., 1],
-    skips={"K17": "the reference takes any last axis"},
+    reference=lambda x: np.ascontiguousarray(x).view(np.result_type(x, np.complex64))[..., 0],
+    skips={"K17": "the reference takes any even last axis"},
     errors=[ErrorSample("three parts", (np.ones(3),), ValueError, r"must be real \(…, 2\)")],
 )
 _register(

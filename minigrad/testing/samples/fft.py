@@ -57,20 +57,20 @@ for _name in ("irfft", "hfft"):
             ErrorSample("one point", (np.ones(1),), ValueError, "0 data points.*give n"),
         ],
     )  # fmt: skip
+TWICE = ((2, 3), {"s": (2, 4), "axes": (1, 1)})  # one axis, the last length first
 for _name in ("fft2", "ifft2", "fftn", "ifftn"):
-    _forms = [*TWO_AXES, *(ALL_AXES if _name.endswith("n") else [])]
-    _forms += [((2, 3), {"s": (2, 4), "axes": (1, 1)})]  # one axis twice, the last length first
+    _forms = [*TWO_AXES, TWICE, *(ALL_AXES if _name.endswith("n") else [])]
     register_op(
         _name, over(_forms), reference=getattr(np.fft, _name), dtypes=COMPLEX,
         errors=[NORM, LENGTHS],
     )  # fmt: skip
 for _name in ("rfft2", "rfftn"):
-    _forms = [*TWO_AXES, *(ALL_AXES if _name.endswith("n") else [])]
+    _forms = [*TWO_AXES, TWICE, *(ALL_AXES if _name.endswith("n") else [])]
     register_op(
         _name, over(_forms), reference=getattr(np.fft, _name), dtypes=REAL, errors=[NORM, LENGTHS]
     )
 for _name in ("irfft2", "irfftn"):
-    _forms = [*TWO_AXES, *(ALL_AXES if _name.endswith("n") else [])]
+    _forms = [*TWO_AXES, TWICE, *(ALL_AXES if _name.endswith("n") else [])]
     register_op(
         _name, over(_forms), reference=getattr(np.fft, _name), dtypes=SPECTRA,
         errors=[NORM, LENGTHS],
@@ -79,7 +79,7 @@ for _name in ("fftshift", "ifftshift"):
     register_op(
         _name,
         over([((5,), {}), ((4,), {}), ((3, 4), {}), ((3, 4, 2), {"axes": (0, -1)}),
-              ((3, 4), {"axes": 1})]),
+              ((3, 4), {"axes": 1}), ((3, 4), {"axes": (0, 0)})]),
         reference=getattr(np.fft, _name),
         dtypes=COMPLEX,
     )  # fmt: skip

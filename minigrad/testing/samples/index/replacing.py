@@ -99,7 +99,6 @@ register_op(
     over([((3,), {"new_shape": (2, 4)}), ((2, 2), {"new_shape": 3})]),
     reference=np.resize,
     dtypes=COMPLEX,
-    skips={"K17": "NumPy gives zeros for an empty array"},
 )
 register_op(
     "partition",

@@ -1,0 +1,38 @@
+"""Shape ops beside NumPy's: what is a copy, what padding keeps, which orders there are."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+
+BY_NOTHING = [
+    lambda x: np.tile(x, 1), lambda x: np.tile(x, (1, 1, 1)), lambda x: np.repeat(x, 1, axis=0),
+    lambda x: np.repeat(x, 1), lambda x: np.repeat(x, [1, 1], axis=0),
+    lambda x: np.pad(x, 0, mode="edge"), lambda x: np.pad(x, 0, mode="wrap"),
+    lambda x: np.pad(x, 0, mode="mean"), lambda x: np.pad(x, 0, mode="empty"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", BY_NOTHING)
+def test_what_is_repeated_once_or_padded_by_nothing_is_a_copy(f):
+    x = mg.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = f(x)
+    y[...] = 0.0
+    assert x.tolist() == [[1, 2], [3, 4]]
+
+
+def test_padding_of_truths_is_truths_and_an_option_of_another_mode_is_refused():
+    x = np.array([True, False, False])
+    for mode in ("mean", "median", "maximum", "empty"):
+        y = np.pad(mg.tensor(x), 2, mode=mode)
+        assert y.dtype == bool and y.shape == (7,)
+        assert mode == "empty" or y.tolist() == np.pad(x, 2, mode=mode).tolist()
+    with pytest.raises(TypeError, match="constant_values has no meaning with mode='edge'"):
+        np.pad(mg.tensor(x), 1, mode="edge", constant_values=1)
+
+
+@pytest.mark.parametrize("order", ["A", "K", "z"])
+def test_only_an_order_by_memory_is_said_to_depend_on_it(order):
+    with pytest.raises(ValueError, match=f"order='{order}'") as caught:
+        mg.ones(2, 2).reshape(4, order=order)
+    assert ("depends on the memory layout" in str(caught.value)) == (order != "z")
