@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from ..backends.pool import is_count
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
@@ -131,8 +132,10 @@ def vmap(
     out_dims = out_dims if out_axes is ... else out_axes
     if randomness not in POLICIES:
         raise TransformError(f"vmap: randomness is one of {POLICIES}, got {randomness!r}")
-    if chunk_size is not None and chunk_size < 1:
-        raise TransformError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
+    if chunk_size is not None and not is_count(chunk_size):
+        raise TransformError(
+            f"vmap: chunk_size is a number of examples, at least 1, got {chunk_size!r}"
+        )
 
     @named_after("vmap", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:

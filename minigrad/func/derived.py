@@ -5,6 +5,7 @@ from typing import Any
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable
+from ..backends.pool import is_count
 from ..core.create import as_tensor
 from ..core.errors import TransformError
 from ..core.registry import op as ops
@@ -173,8 +174,8 @@ def _basis(x: Tensor) -> Any:
 
 def _mapped(fn: Callable, basis: Any, chunk_size: int | None) -> list:
     """vmap(fn) over the basis, at most chunk_size elements at a time; a list, as fn returns."""
-    if chunk_size is not None and chunk_size < 1:
-        raise TransformError(f"chunk_size must be at least 1, got {chunk_size}")
+    if chunk_size is not None and not is_count(chunk_size):
+        raise TransformError(f"chunk_size is a number of rows, at least 1, got {chunk_size!r}")
     if len(basis) == 1:  # a scalar: nothing to batch
         return [ops.expand_dims(y, axis=0) for y in fn(as_tensor(basis[0]))]
     return vmap(fn, randomness="same", chunk_size=chunk_size)(basis)

@@ -117,8 +117,11 @@ def test_a_pull_can_be_differentiated_after_its_level_has_ended():
 
 
 def test_a_chunk_of_nothing_is_refused():
-    with pytest.raises(mg.errors.TransformError, match="chunk_size"):
-        jacrev(lambda x: x, chunk_size=0)(mg.tensor([1.0]))
+    for chunk_size in (0, -2, 1.5, "2", True):
+        with pytest.raises(mg.errors.TransformError, match="chunk_size is a number of rows"):
+            jacrev(lambda x: x, chunk_size=chunk_size)(mg.tensor([1.0]))
+        with pytest.raises(mg.errors.TransformError, match="chunk_size is a number of examples"):
+            mg.func.vmap(lambda x: x, chunk_size=chunk_size)
 
 
 @both
