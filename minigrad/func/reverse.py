@@ -48,12 +48,12 @@ class Recorded:
         require_function(what, fn)
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
-            returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+            self.xs = tree.leaves(self.inputs)
+            returned, aux = split_aux(what, fn(*tree.copied(self.inputs)), has_aux)
             warn_of_numbers(what, returned)
             self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
             self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
         self.kind = kind
-        self.xs = tree.leaves(self.inputs)
         self.ys = tree.leaves(self.returned)
 
     def values(self) -> Any:

@@ -81,6 +81,11 @@ def rebuild(tree: Any, values: Iterable) -> Any:
     return made[0]
 
 
+def copied(tree: Any) -> Any:
+    """The same leaves in containers of their own, which a function may change: d["x"] = value."""
+    return rebuild(tree, leaves(tree))
+
+
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
     """fn applied to each leaf (and to those in the same places of trees of the same form)."""
     rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]
