@@ -19,7 +19,7 @@ from ..ops.batching import align, of_none
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, named_after, new_level
-from .randomness import POLICIES, draws, run_random
+from .randomness import POLICIES, drawing_the_same, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
 
@@ -149,6 +149,8 @@ def vmap(
 
         if chunk_size is None or size <= chunk_size:
             return _placed(out_dims, *run(None))
+        if randomness == "same":
+            run = drawing_the_same(run)
         starts = range(0, size, chunk_size)
         runs = [run(slice(start, start + chunk_size)) for start in starts]
         return _placed(out_dims, *_joined(runs))

@@ -14,6 +14,7 @@ from . import tree
 from .batching import vmap
 from .forward import jvp, one_each, pushed_through
 from .levels import named_after
+from .randomness import drawing_the_same
 from .reverse import Recorded, chosen, grad, no_variable, vjp, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
@@ -82,6 +83,7 @@ def jacfwd(
             if not is_differentiable(x.dtype):
                 raise no_variable("jacfwd", x)
         results: list = []  # of each run: (y, aux), the same whatever the tangent
+        mapped = drawing_the_same(_mapped)
 
         def columns(i: int) -> list:
             def push(t: Any) -> Any:
@@ -91,9 +93,9 @@ def jacfwd(
                 return tree.leaves(ty)
 
             basis = _basis(xs[i])
-            pushed = _mapped(push, basis, chunk_size)
+            pushed = mapped(push, basis, chunk_size)
             if basis.dtype.kind == "c" and any(ty.dtype.kind != "c" for ty in pushed):
-                turned = _mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
+                turned = mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
                 pushed = [
                     ty if ty.dtype.kind == "c" else ty + 1j * t
                     for ty, t in zip(pushed, turned, strict=True)
