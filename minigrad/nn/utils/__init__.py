@@ -12,7 +12,7 @@ from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
-from .. import init
+from .. import init, singular
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
@@ -176,8 +176,7 @@ class _SpectralNorm(_Norm):
         weight = getattr(module, f"{self._tensor_name}_orig")
         matrix = self.matrix(weight)
         u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
-        # copies, since the next iteration writes into u and v
-        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
+        sigma = op.sum(op.matmul(matrix, singular.constant(v)) * singular.constant(u))
         return weight / sigma
 
     def matrix(self, weight: Tensor) -> Tensor:
@@ -188,14 +187,9 @@ class _SpectralNorm(_Norm):
         """Bring u and v closer to the singular vectors; a forward pre-hook."""
         if not module.training:
             return
-        matrix = self.matrix(getattr(module, f"{self._tensor_name}_orig").detach()).data
-        u, v = (getattr(module, f"{self._tensor_name}_{letter}").data for letter in "uv")
-        for _ in range(self.iterations):
-            v[...] = self.unit(matrix.T @ u)
-            u[...] = self.unit(matrix @ v)
-
-    def unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x).sum())), self.eps)
+        matrix = self.matrix(getattr(module, f"{self._tensor_name}_orig").detach())
+        u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
+        singular.iterate(matrix, u, v, self.iterations, self.eps, v_first=True)
 
 
 def spectral_norm(
@@ -219,8 +213,7 @@ def spectral_norm(
     rule = _SpectralNorm(name, dim, n_power_iterations, eps)
     for letter, size in (("u", rows), ("v", weight.size // rows)):
         x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-        x.data[...] = rule.unit(x.data)
-        module.register_buffer(f"{name}_{letter}", x)
+        module.register_buffer(f"{name}_{letter}", singular.unit(x, eps))
     rule.iterate(module)
     derive(module, name, rule)
     module.register_forward_pre_hook(rule.iterate)

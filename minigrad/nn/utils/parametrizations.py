@@ -13,7 +13,7 @@ from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...ops.axes import on_host
-from .. import functional, init
+from .. import functional, init, singular
 from ..derived import class_before
 from ..module import Module
 from .parametrize import is_parametrized, register_parametrization
@@ -211,30 +211,23 @@ class _SpectralNorm(Module):
             matrix = self._matrix(weight.detach())
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
                 x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-                self.register_buffer(name, create.tensor(self._unit(x.data)))
-            self._iterate(matrix.data, 15)
+                self.register_buffer(name, singular.unit(x, eps))
+            self._iterate(matrix, 15)
 
     def _matrix(self, weight: Tensor) -> Tensor:
         matrix = op.moveaxis(weight, self.dim, 0)
         return op.reshape(matrix, shape=(matrix.shape[0], -1))
 
-    def _iterate(self, matrix: Any, times: int) -> None:
-        u, v = self._u.data, self._v.data
-        for _ in range(times):
-            u[...] = self._unit(matrix @ v)
-            v[...] = self._unit(matrix.conj().T @ u)
-
-    def _unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x.conj()).real.sum())), self.eps)
+    def _iterate(self, matrix: Tensor, times: int) -> None:
+        singular.iterate(matrix, self._u, self._v, times, self.eps, v_first=False)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
         matrix = self._matrix(weight)
         if self.training:
-            self._iterate(matrix.detach().data, self.n_power_iterations)
-        # copies, since the next iteration writes into u and v
-        u, v = self._u.data.copy(), self._v.data.copy()
+            self._iterate(matrix, self.n_power_iterations)
+        u, v = singular.constant(self._u), singular.constant(self._v)
         return weight / op.sum(u.conj() * op.matmul(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
