@@ -9,8 +9,7 @@ from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
-from ..ops.axes import constant_array
-from ..ops.norm.standardize import statistic
+from ..ops.axes import constant_array, constant_of_each
 from . import init
 from .module import Module
 from .parameter import Parameter
@@ -200,7 +199,7 @@ class EmbeddingBag(_Table):
             )
         self.renormalise(indices)
         rows = self._bags(indices, offsets)
-        flat = statistic(indices).reshape(-1)
+        flat = constant_of_each(indices).reshape(-1)
         # bag i's rows side by side, filled up with a row that stands for nothing
         kept, places = rows >= 0, np.maximum(rows, 0)
         taken = flat[places] if flat.size else np.zeros_like(places)
