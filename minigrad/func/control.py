@@ -269,8 +269,16 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     xs = [ops.flip(x, axis=0) if reverse else x for x in xs]
 
     def combine(a: list, b: list) -> list:
-        parts = [tree.rebuild(elems, [_back(x, axis) for x in side]) for side in (a, b)]
-        return [ops.moveaxis(x, source=axis, destination=0) for x in tree.leaves(fn(*parts))]
+        sides = [[_back(x, axis) for x in side] for side in (a, b)]
+        returned = fn(*[tree.rebuild(elems, side) for side in sides])
+        ys = [as_tensor(y) for y in tree.matched(elems, returned, "associative_scan: elems and fn")]
+        shapes = [(x.shape, y.shape) for x, y in zip(sides[0], ys, strict=True)]
+        if wrong := [pair for pair in shapes if pair[0] != pair[1]]:
+            raise TransformError(
+                f"associative_scan: fn takes {wrong[0][0]} and returns {wrong[0][1]}; it is to "
+                "combine two slices element by element along the axis"
+            )
+        return [ops.moveaxis(y, source=axis, destination=0) for y in ys]
 
     ys = _prefixes(combine, xs)
     ys = [ops.flip(y, axis=0) if reverse else y for y in ys]

@@ -125,6 +125,8 @@ def _form(node: Any) -> str:
         return f"a dict with the keys {_keys(node)}"
     if isinstance(node, list | tuple):
         return f"a {type(node).__name__} of {len(node)}"
+    if hasattr(node, "dtype"):
+        return "an array"  # a tensor, of whatever level
     return "None" if node is None else f"a {type(node).__name__}"
 
 

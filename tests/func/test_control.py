@@ -241,3 +241,10 @@ def test_a_loop_may_change_the_state_that_it_is_given():
     assert while_loop(below_three, lambda state: step(state, 1)[0], start)["sum"].item() == 3
     assert scan(step, start, mg.zeros(0))[1]["sum"].shape == (0,)
     assert start["sum"].item() == 0
+
+
+def test_associative_scan_says_what_its_function_is_to_return():
+    with pytest.raises(TransformError, match="an array on the one side, a tuple of 2"):
+        associative_scan(lambda a, b: (a, b), POINTS)
+    with pytest.raises(TransformError, match=r"fn takes \(2,\) and returns \(\); it is to combine"):
+        associative_scan(lambda a, b: (a * b).sum(), POINTS)
