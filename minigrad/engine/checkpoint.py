@@ -64,8 +64,13 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
     state = modes.state
     if not state.recording or state.level or _inside_recorded(state.saving):
         return fn(*args, **kwargs)
-    with _Recorder(_Frame(fn, args, kwargs)):
-        return fn(*args, **kwargs)
+    frame = _Frame(fn, args, kwargs)
+    with _Recorder(frame):
+        try:
+            return fn(*args, **kwargs)
+        except _Enough:  # of a checkpoint around this one, which computes again
+            frame.was_left = True
+            raise
 
 
 def checkpoint_sequential(
@@ -109,6 +114,7 @@ class _Frame:
 
     trace   for each node of the first run: op, shapes and dtypes of its result, number
     saved   for each node of the second run what it saved, None where taken; None before it
+    was_left  whether the first run was left early, so that the trace is not of all
     """
 
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
@@ -116,6 +122,7 @@ class _Frame:
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
+        self.was_left = False
         self.looked = 0  # the newest write when the arguments were last looked at
         self.state = modes.state.all()
         self.generators = _generators()
@@ -147,6 +154,8 @@ class _Frame:
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
+        if last is None and self.was_left:
+            last = len(self.trace) - 1
         collector = _Collector(self, last)
         with _as_at(self.state, self.generators, collector):
             try:
