@@ -108,3 +108,22 @@ def test_tables_that_are_cut_are_shared_and_so_are_the_ends_of_bags():
     )
     with pytest.raises(TransformError, match="offsets must be the same for every example"):
         vmap(bag)(words, mg.tensor([[0, 1], [0, 2]]))
+
+
+def test_adaptive_softmax_takes_classes_of_each_example_s_own():
+    layer = nn.AdaptiveLogSoftmaxWithLoss(16, 10, [3, 6]).to(np.float64)
+    xs, classes = mg.tensor(numbers((3, 5, 16))), mg.tensor(rng.integers(0, 10, (3, 5)))
+    loss = lambda x, t: layer(x, t).loss
+    for f in (loss, grad(loss), lambda x, t: layer(x, t).output):
+        alone = mg.stack([f(x, t) for x, t in zip(xs, classes, strict=True)])
+        np.testing.assert_allclose(vmap(f)(xs, classes).detach(), alone.detach(), rtol=1e-11)
+    one = vmap(lambda x, t: layer(x, t).output)(xs[0], classes[0])
+    np.testing.assert_allclose(one.detach(), layer(xs[0], classes[0]).output.detach(), rtol=1e-12)
+    with pytest.raises(ValueError, match="class indices from 0 to 9"):
+        vmap(loss)(xs, classes + 3)
+
+
+def test_the_norm_of_gradients_is_of_one_example():
+    with pytest.raises(TransformError, match="must be the same for every example.*vector_norm"):
+        vmap(lambda g: nn.utils.get_total_norm([g]))(mg.ones(3, 4))
+    assert vmap(lambda x: x * nn.utils.get_total_norm([mg.ones(4)]))(mg.ones(2)).tolist() == [2, 2]

@@ -12,6 +12,7 @@ from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
+from ...ops.axes import constant_array
 from .. import init, singular
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
@@ -34,7 +35,8 @@ def get_total_norm(
     an implementation, has no effect here and below.
     """
     norm_type, norms = float(norm_type), []
-    for x in [tensor.data for tensor in tensors if tensor.size]:
+    instead = "; the norm of each is mg.linalg.vector_norm's"
+    for x in [constant_array(x.detach(), "a tensor", instead) for x in tensors if x.size]:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
     total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
