@@ -331,13 +331,13 @@ _REBUILT = (
 
 
 def refuse_left_behind(op: Any, args: tuple) -> None:
-    """An error for an argument that belongs to a vmap or jvp that has ended.
+    """An error for an argument that belongs to a vmap or jvp that has ended, or to another thread.
 
     Outside transforms such a tensor passes the doorway like any other, but its data is a tensor of
     a lower level, on which a forward for arrays fails or computes nonsense.
     """
     for x in args:
-        if getattr(x, "life", None):
+        if getattr(x, "level", 0):
             x.require_life(op)
 
 

@@ -65,7 +65,7 @@ class FunctionCall(Primitive):
         innermost = max(self.given, key=lambda x: x.level, default=None)
         if function.defines("vmap") and getattr(innermost, "hides_axis", False):
             # below another transform the forward itself has to run: that one needs what it saves
-            self.batch_rule = self._run_batch
+            self.batch_rule, self.batched = self._run_batch, type(innermost)
 
     # -- forward -----------------------------------------------------------------------------
 
@@ -225,27 +225,52 @@ class FunctionCall(Primitive):
         in_dims: list[int | None] = [None] * len(self.args)
         for place, b in zip(self.places, batched, strict=True):
             in_dims[place] = 0 if b else None
-        info = VmapInfo(size)
+        info = VmapInfo(size, modes.state.randomness, self.batched)
         returned = self.function.vmap(info, tuple(in_dims), *self.filled(map(as_tensor, xs)))  # type: ignore[attr-defined]
         if not (isinstance(returned, tuple) and len(returned) == 2):
-            raise RuleError(f"{self.name}.vmap must return (results, out_dims)")
+            raise RuleError(
+                f"{self.name}.vmap must return (results, out_dims), it returned "
+                f"{describe(returned)}"
+            )
         y, out_dims = returned
         if not _several(y):
-            return batch_in_front(y, out_dims, size)
+            return self._in_front(y, out_dims, size)
         dims = out_dims if _several(out_dims) else [out_dims] * len(y)
+        if len(dims) != len(y):
+            raise RuleError(
+                f"{self.name}.vmap returned {len(y)} results and out_dims={out_dims!r}, which must "
+                "be one for each, or one for all"
+            )
         results, plain = self._parted(y)
         self._keep(plain)
         y, dims = results, [d for i, d in enumerate(dims) if i not in plain]
-        return tuple([batch_in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
+        return tuple([self._in_front(a, d, size) for a, d in zip(y, dims, strict=True)])
+
+    def _in_front(self, y: Any, axis: Any, size: int) -> Any:
+        """A result of the class's vmap with its batch axis in front, checked."""
+        if not hasattr(raw(y), "dtype"):
+            raise RuleError(f"{self.name}.vmap must return tensors, it returned {describe(y)}")
+        if axis is not None and not (
+            isinstance(axis, int) and -y.ndim <= axis < y.ndim and y.shape[axis] == size
+        ):
+            raise RuleError(
+                f"{self.name}.vmap returned {describe(y)} with out_dims {axis!r}; it must be the "
+                f"axis that counts the {size} examples, or None for what is the same for all"
+            )
+        return batch_in_front(y, axis, size)
 
 
 class VmapInfo:
-    """What a Function's vmap is told: how many examples there are."""
+    """What a Function's vmap is told.
 
-    randomness = "error"
+    batch_size   how many examples there are
+    randomness   what the vmap says of draws: "error", "different" or "same"
+    """
 
-    def __init__(self, batch_size: int):
-        self.batch_size = batch_size
+    def __init__(self, batch_size: int, draws: Any, kind: type):
+        while draws.kind is not kind:  # of a vmap around the one that runs, or inside it
+            draws = draws.outer
+        self.batch_size, self.randomness = batch_size, draws.policy
 
 
 def _several(y: Any) -> bool:

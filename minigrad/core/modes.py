@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 active = 0
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
+levels = 0  # of the reasons, the transforms that run
 _lock = threading.Lock()
 
 
@@ -27,6 +28,14 @@ def add_check(count: int = 1) -> None:
     global checked
     with _lock:
         checked += count
+    add_reason(count)
+
+
+def add_level(count: int = 1) -> None:
+    """Count one more (or, with −1, one less) transform that runs."""
+    global levels
+    with _lock:
+        levels += count
     add_reason(count)
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
 from . import events, modes
 from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
-from .errors import explain, operand, taught, teaching
+from .errors import explain, operand, refuse_left_behind, taught, teaching
 from .graph import Node, Port, link, next_number
 from .implementations import Extensible
 from .piecewise import NOTABLE, in_blocks
@@ -154,6 +154,8 @@ class Primitive(Extensible, Differentiable):
                     return watch.result
                 if watch.transformed:
                     args, forward, kind = watch.args, watch.forward, watch.kind
+            elif modes.levels:
+                refuse_left_behind(self, args)  # those of a transform that another thread runs
 
         # unwrap
         arrays, nodes, bit, tensors, weak = [], [], 1, False, False

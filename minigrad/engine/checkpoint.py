@@ -10,6 +10,7 @@ released.
 Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 """
 
+import copy
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ import numpy as np
 
 from ..backends import random
 from ..core import modes, versions
-from ..core.errors import CheckpointError
+from ..core.errors import CheckpointError, describe
 from ..core.graph import next_number
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, wrap
@@ -45,7 +46,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.reset(before)
 
 
-def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
+def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
     """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
     fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
@@ -53,19 +54,32 @@ def checkpoint(fn: Callable, *args: Any, **kwargs: Any) -> Any:
     second run is left, by an exception, as soon as the backward has what it needs (see
     set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
     CheckpointError, an argument changed in between an InPlaceError. Inside mg.func transforms fn is
-    simply called: the result is right, but no memory is saved.
+    simply called: the result is right, but no memory is saved. PyTorch's use_reentrant is taken and
+    has no effect: there is one way, without its limits.
     """
+    if not callable(fn):
+        raise TypeError(
+            f"checkpoint takes a function and its arguments, checkpoint(f, x), got {describe(fn)}"
+        )
     state = modes.state
     if not state.recording or state.level or _inside_recorded(state.saving):
         return fn(*args, **kwargs)
-    with _Recorder(_Frame(fn, args, kwargs)):
-        return fn(*args, **kwargs)
+    frame = _Frame(fn, args, kwargs)
+    with _Recorder(frame):
+        try:
+            return fn(*args, **kwargs)
+        except _Enough:  # of a checkpoint around this one, which computes again
+            frame.was_left = True
+            raise
 
 
-def checkpoint_sequential(layers: Iterable[Callable], segments: int, x: Any) -> Any:
+def checkpoint_sequential(
+    layers: Iterable[Callable], segments: int, x: Any, use_reentrant: bool | None = None
+) -> Any:
     """The layers applied to x in `segments` parts, each but the last a checkpoint.
 
-    With √n segments of n layers the memory of a backward grows as √n.
+    With √n segments of n layers the memory of a backward grows as √n. For use_reentrant see
+    checkpoint.
     """
     layers = list(layers)
     if not 1 <= segments <= len(layers):
@@ -100,14 +114,15 @@ class _Frame:
 
     trace   for each node of the first run: op, shapes and dtypes of its result, number
     saved   for each node of the second run what it saved, None where taken; None before it
+    was_left  whether the first run was left early, so that the trace is not of all
     """
 
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
         self.fn = fn
-        self.args = tuple([_as_it_is(x) for x in args])
-        self.kwargs = {name: _as_it_is(x) for name, x in kwargs.items()}
+        self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
+        self.was_left = False
         self.looked = 0  # the newest write when the arguments were last looked at
         self.state = modes.state.all()
         self.generators = _generators()
@@ -139,10 +154,13 @@ class _Frame:
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
+        if last is None and self.was_left:
+            last = len(self.trace) - 1
         collector = _Collector(self, last)
         with _as_at(self.state, self.generators, collector):
             try:
-                self.fn(*self.args, **self.kwargs)
+                args, kwargs = _as_it_is(self.args), _as_it_is(self.kwargs)  # fn may change them
+                self.fn(*args, **kwargs)
             except _Enough as enough:
                 if enough.collector is not collector:
                     raise
@@ -244,8 +262,17 @@ def _set_generators(states: tuple) -> None:
     random.set_state(states[1])
 
 
-def _as_it_is(x: Any) -> Any:
-    """A new tensor object for an argument that a later x[i] = v may change."""
+def _as_it_is(x: Any, depth: int = 8) -> Any:
+    """A new tensor object for an argument that a later x[i] = v may change; new containers too.
+
+    No deeper than `depth`: a container may hold itself.
+    """
+    if depth and isinstance(x, dict):
+        made = copy.copy(x)
+        made.update({key: _as_it_is(part, depth - 1) for key, part in x.items()})
+        return made
+    if depth and type(x) in (list, tuple):
+        return type(x)([_as_it_is(part, depth - 1) for part in x])
     return wrap(x._data, x.node) if type(x) is Tensor and x.grad_fn is not None else x
 
 

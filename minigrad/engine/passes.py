@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..backends.pool import is_count
+from ..core.errors import describe
 from ..core.graph import backward_order
 
 Pull = Callable[[Any, Any, Any], Iterable]  # (node, g, plan) -> contributions to node.parents
@@ -71,3 +72,10 @@ def require_engine(name: Any, workers: Any, min_work: Any) -> None:
         raise ValueError(f"workers is a number of threads, at least 1, got {workers!r}")
     if min_work is not None and not min_work >= 0:
         raise ValueError(f"min_work is a time in microseconds, at least 0, got {min_work!r}")
+    if (workers is not None or min_work is not None) and (
+        name == "serial" or hasattr(name, "walk")
+    ):
+        raise ValueError(
+            f"workers and min_work are options of engine='parallel', and {describe(name)} runs in "
+            "one thread: pass engine='parallel' too, or leave them out"
+        )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from ..backends.pool import is_count
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
@@ -18,7 +19,7 @@ from ..ops.batching import align, of_none
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, named_after, new_level
-from .randomness import POLICIES, draws, run_random
+from .randomness import POLICIES, drawing_the_same, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
 
@@ -136,8 +137,10 @@ def vmap(
     out_dims = out_dims if out_axes is ... else out_axes
     if randomness not in POLICIES:
         raise TransformError(f"vmap: randomness is one of {POLICIES}, got {randomness!r}")
-    if chunk_size is not None and chunk_size < 1:
-        raise TransformError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
+    if chunk_size is not None and not is_count(chunk_size):
+        raise TransformError(
+            f"vmap: chunk_size is a number of examples, at least 1, got {chunk_size!r}"
+        )
 
     @named_after("vmap", fn)
     def transformed(*args: Any, **kwargs: Any) -> Any:
@@ -151,6 +154,8 @@ def vmap(
 
         if chunk_size is None or size <= chunk_size:
             return _placed(out_dims, *run(None))
+        if randomness == "same":
+            run = drawing_the_same(run)
         starts = range(0, size, chunk_size)
         runs = [run(slice(start, start + chunk_size)) for start in starts]
         return _placed(out_dims, *_joined(runs))

@@ -154,7 +154,7 @@ def while_loop(cond_fn: Callable, body_fn: Callable, init: Any) -> Any:
     the steps; mg.func.fixed_point has the gradient of a limit without them. Under vmap it runs
     until the last example is done; an example that is done keeps its state.
     """
-    state = init
+    state = tree.copied(init)
     while True:
         going = _condition("while_loop", cond_fn(state))
         if not _differs(going):
@@ -178,7 +178,7 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
     Under vmap the bounds may differ from example to example.
     """
     if not _differs(lower) and not _differs(upper):
-        state = init
+        state = tree.copied(init)
         for i in range(operator.index(lower), operator.index(upper)):
             state = body_fn(i, state)
         return state
@@ -233,11 +233,11 @@ def scan(
     steps = range(lengths.pop())
     carry, found = init, []
     for i in reversed(steps) if reverse else steps:
-        carry, y = _pair(f(carry, tree.rebuild(xs, [row[i] for row in rows])))
+        carry, y = _pair(f(tree.copied(carry), tree.rebuild(xs, [row[i] for row in rows])))
         found.append(y)
     if not found:
         zeros = [ops.sum(as_tensor(x), axis=0, dtype=x.dtype) for x in tree.leaves(xs)]
-        _, y = _pair(f(init, tree.rebuild(xs, zeros)))
+        _, y = _pair(f(tree.copied(init), tree.rebuild(xs, zeros)))
         return carry, tree.rebuild(y, [ops.stack([leaf])[:0] for leaf in tree.leaves(y)])
     if reverse:
         found.reverse()
@@ -269,8 +269,16 @@ def associative_scan(fn: Callable, elems: Any, reverse: bool = False, axis: int 
     xs = [ops.flip(x, axis=0) if reverse else x for x in xs]
 
     def combine(a: list, b: list) -> list:
-        parts = [tree.rebuild(elems, [_back(x, axis) for x in side]) for side in (a, b)]
-        return [ops.moveaxis(x, source=axis, destination=0) for x in tree.leaves(fn(*parts))]
+        sides = [[_back(x, axis) for x in side] for side in (a, b)]
+        returned = fn(*[tree.rebuild(elems, side) for side in sides])
+        ys = [as_tensor(y) for y in tree.matched(elems, returned, "associative_scan: elems and fn")]
+        shapes = [(x.shape, y.shape) for x, y in zip(sides[0], ys, strict=True)]
+        if wrong := [pair for pair in shapes if pair[0] != pair[1]]:
+            raise TransformError(
+                f"associative_scan: fn takes {wrong[0][0]} and returns {wrong[0][1]}; it is to "
+                "combine two slices element by element along the axis"
+            )
+        return [ops.moveaxis(y, source=axis, destination=0) for y in ys]
 
     ys = _prefixes(combine, xs)
     ys = [ops.flip(y, axis=0) if reverse else y for y in ys]

@@ -5,6 +5,7 @@ from typing import Any
 
 from ..backends.device import array_module
 from ..backends.dtypes import is_differentiable
+from ..backends.pool import is_count
 from ..core.create import as_tensor
 from ..core.errors import TransformError
 from ..core.registry import op as ops
@@ -13,6 +14,7 @@ from . import tree
 from .batching import vmap
 from .forward import jvp, one_each, pushed_through
 from .levels import named_after
+from .randomness import drawing_the_same
 from .reverse import Recorded, chosen, grad, no_variable, vjp, which
 
 __all__ = ["hessian", "hvp", "jacfwd", "jacobian", "jacrev", "vhp"]
@@ -81,6 +83,7 @@ def jacfwd(
             if not is_differentiable(x.dtype):
                 raise no_variable("jacfwd", x)
         results: list = []  # of each run: (y, aux), the same whatever the tangent
+        mapped = drawing_the_same(_mapped)
 
         def columns(i: int) -> list:
             def push(t: Any) -> Any:
@@ -90,9 +93,9 @@ def jacfwd(
                 return tree.leaves(ty)
 
             basis = _basis(xs[i])
-            pushed = _mapped(push, basis, chunk_size)
+            pushed = mapped(push, basis, chunk_size)
             if basis.dtype.kind == "c" and any(ty.dtype.kind != "c" for ty in pushed):
-                turned = _mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
+                turned = mapped(push, 1j * basis, chunk_size)  # a real result's way along Im x
                 pushed = [
                     ty if ty.dtype.kind == "c" else ty + 1j * t
                     for ty, t in zip(pushed, turned, strict=True)
@@ -173,8 +176,8 @@ def _basis(x: Tensor) -> Any:
 
 def _mapped(fn: Callable, basis: Any, chunk_size: int | None) -> list:
     """vmap(fn) over the basis, at most chunk_size elements at a time; a list, as fn returns."""
-    if chunk_size is not None and chunk_size < 1:
-        raise TransformError(f"chunk_size must be at least 1, got {chunk_size}")
+    if chunk_size is not None and not is_count(chunk_size):
+        raise TransformError(f"chunk_size is a number of rows, at least 1, got {chunk_size!r}")
     if len(basis) == 1:  # a scalar: nothing to batch
         return [ops.expand_dims(y, axis=0) for y in fn(as_tensor(basis[0]))]
     return vmap(fn, randomness="same", chunk_size=chunk_size)(basis)

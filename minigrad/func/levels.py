@@ -38,16 +38,29 @@ class LevelTensor(Tensor):
 
     __slots__ = ()
     life = None  # its tensors have a value and a graph after the level too
+    thread = 0  # that in which the level runs; 0 when it has ended
     has_value_below = True  # whether a tensor of the level can stand for one value below it
 
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Let the doorway record the call, with the op itself, one level down, as its forward."""
+        cls.require_life(op)
         watch.args = tuple(lifted(x, cls) for x in args)
         watch.forward = op.with_residuals if op.residuals else op
         watch.kind = cls
 
+    @classmethod
+    def require_life(cls, op: Any) -> None:
+        """An error in another thread than that in which the level runs; it may have ended."""
+        if cls.thread and cls.thread != threading.get_ident():
+            raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
+
+_OF_ANOTHER_THREAD = (
+    "{}: a tensor that belongs to a transform of mg.func (grad, vjp, jvp, vmap) is used in another "
+    "thread than that in which the transform runs, where its derivative or batch axis would be "
+    "lost. Compute with it in that thread, or start the transforms in the threads"
+)
 _ESCAPED = (
     "{}: a tensor made inside vmap or jvp was kept (in a list, an attribute, a global name) and is "
     "used after that run has ended, where its batch axis or tangent means nothing. Let the mapped "
@@ -60,12 +73,18 @@ class NoLeaf:
 
     __slots__ = ()
     life: Any = None  # [whether the level runs, references to the class while it has no tensor]
+    thread = 0  # that in which it runs
 
     @classmethod
     def require_life(cls, op: Any) -> None:
-        """An error for a tensor of a run that has ended, which means nothing outside of it."""
+        """An error for a tensor of a run that has ended, which means nothing outside of it.
+
+        So is one in another thread, where the level does not run.
+        """
         if not cls.life[0]:
             raise TransformError(_ESCAPED.format(op.name))
+        if cls.thread != threading.get_ident():
+            raise TransformError(_OF_ANOTHER_THREAD.format(op.name))
 
     @property
     def requires_grad(self) -> bool:
@@ -114,12 +133,14 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
     state = modes.state
     outer, constant_below = state.level, state.constant_below
     level, life = outer + 1, None
-    modes.add_reason()
+    modes.add_level()
+    kind: Any = None
     try:
         state.set({"level": level, "constant_below": constant_below if state.recording else level})
         with modes.enable_grad():
             kind = at_level(base, level, lasting)
             life = kind.life
+            kind.thread = threading.get_ident()
             if life:
                 life[0] = True
             yield kind
@@ -132,7 +153,9 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
         state.set({"level": outer, "constant_below": constant_below})
         if life:
             life[0] = False
-        modes.add_reason(-1)
+        if kind is not None:
+            kind.thread = 0
+        modes.add_level(-1)
 
 
 def _settle(base: Any, level: int, failed: bool = False) -> None:

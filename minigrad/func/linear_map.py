@@ -25,7 +25,7 @@ def linearize(fn: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         transposed = transposed_pull(run.ys, run.xs)
 
     def push(*tangents: Any) -> Any:
-        _, ts = paired("the function of linearize", primals, tangents)
+        _, ts = paired("the function of linearize", run.inputs, tangents)
         with new_level(LevelTensor):
             pushed = transposed(ts, again=True)
         zeros_where_none = [

@@ -37,6 +37,11 @@ def functional_call(
     it is named. strict=True wants every path. A buffer that the module writes to (running
     statistics) is written in the tensor given for it. TransformError for paths it does not have.
     """
+    if not hasattr(module, "named_modules"):
+        raise TypeError(
+            "functional_call takes a module first, functional_call(module, parameters, (x,)), got "
+            f"{describe(module)}"
+        )
     given = _merged(parameters_and_buffers)
     with _replaced(module, given, tie_weights, strict):
         return module(*(args if isinstance(args, tuple) else (args,)), **(kwargs or {}))
@@ -46,6 +51,11 @@ def _merged(dicts: Any) -> dict[str, Any]:
     """One dict of several, in which no path comes twice."""
     merged: dict[str, Any] = {}
     for part in (dicts,) if isinstance(dicts, Mapping) else tuple(dicts):
+        if not isinstance(part, Mapping):
+            raise TypeError(
+                "functional_call: its second argument is a dict, path to tensor, or a tuple of "
+                f"dicts; it holds {describe(part)}. dict(module.named_parameters()) is one"
+            )
         twice = merged.keys() & part.keys()
         if twice:
             raise TransformError(f"functional_call: {sorted(twice)} are given in two dicts")

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..backends import random
 from ..core import modes
 from ..core.errors import TransformError
 from ..core.tensor import wrap
+from ..ops.batching import full
 
 POLICIES = ("error", "different", "same")
 
@@ -47,6 +49,20 @@ def draws(kind: type, policy: str, size: int) -> Iterator[None]:
         modes.state.randomness = outer
 
 
+def drawing_the_same(run: Callable) -> Callable:
+    """run, whose every call draws the random numbers that the first one draws.
+
+    For runs that are parts of one: the chunks of a vmap, the columns of a Jacobian.
+    """
+    before = random.get_state()
+
+    def again(*args: Any) -> Any:
+        random.set_state(before)
+        return run(*args)
+
+    return again
+
+
 def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """An op that draws (it takes a generator) on a batch, by the policy of its vmap."""
     policy: Any = modes.state.randomness
@@ -56,7 +72,7 @@ def run_random(kind: type, op: Any, xs: list, batched: list[bool], params: dict)
         raise _refused(f"the random op {op.name}")
     params = {**op.defaults, **params}
     if policy.policy == "same":  # one draw counts for all places along the batch axis
-        (x,) = xs
-        shared = tuple([a + 1 if a >= 0 else a + x.ndim for a in params["shared"]])
-        return op(x, **{**params, "shared": (0, *shared)})
+        xs = full(xs, batched)
+        shared = tuple([a + 1 if a >= 0 else a + xs[0].ndim for a in params["shared"]])
+        return op(*xs, **{**params, "shared": (0, *shared)})
     return op.batch_rule(op, xs, batched, params)

@@ -3,7 +3,7 @@
 import operator
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,23 @@ def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
 
 def no_variable(what: str, x: Any) -> TypeError:
     """The error for an argument in which there is nothing to differentiate."""
+    if hasattr(x, "named_parameters"):
+        instead = (
+            "For a module take its parameters, p = dict(module.named_parameters()), and call it "
+            "in the function as mg.func.functional_call(module, p, x)"
+        )
+    elif isinstance(x, Iterator):
+        instead = "Pass what it gives as a list or dict: dict(module.named_parameters())"
+    elif isinstance(x, Mapping):
+        instead = "Pass it as a dict, dict(x); trees are made of dicts, lists and tuples"
+    else:
+        instead = (
+            "Write 3.0 for 3, x.astype(float) for an array of integers; what is no variable "
+            "belongs outside argnums, or into the function's closure"
+        )
     return TypeError(
         f"{what} differentiates floating and complex numbers; among its arguments is "
-        f"{describe(x)}. Write 3.0 for 3, x.astype(float) for an array of integers; what is "
-        "no variable belongs outside argnums, or into the function's closure"
+        f"{describe(x)}. {instead}"
     )
 
 
@@ -48,12 +61,12 @@ class Recorded:
         require_function(what, fn)
         with new_level(LevelTensor, lasting) as kind:
             self.inputs = tuple(tree.tree_map(lambda x: _leaf(what, x, kind), x) for x in primals)
-            returned, aux = split_aux(what, fn(*self.inputs), has_aux)
+            self.xs = tree.leaves(self.inputs)
+            returned, aux = split_aux(what, fn(*tree.copied(self.inputs)), has_aux)
             warn_of_numbers(what, returned)
             self.returned = tree.tree_map(lambda y: _of_level(what, y, kind), returned)
             self.aux = tree.tree_map(lambda a: lowered(a, kind), aux)
         self.kind = kind
-        self.xs = tree.leaves(self.inputs)
         self.ys = tree.leaves(self.returned)
 
     def values(self) -> Any:

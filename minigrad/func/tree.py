@@ -81,6 +81,11 @@ def rebuild(tree: Any, values: Iterable) -> Any:
     return made[0]
 
 
+def copied(tree: Any) -> Any:
+    """The same leaves in containers of their own, which a function may change: d["x"] = value."""
+    return rebuild(tree, leaves(tree))
+
+
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
     """fn applied to each leaf (and to those in the same places of trees of the same form)."""
     rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]
@@ -120,6 +125,8 @@ def _form(node: Any) -> str:
         return f"a dict with the keys {_keys(node)}"
     if isinstance(node, list | tuple):
         return f"a {type(node).__name__} of {len(node)}"
+    if hasattr(node, "dtype"):
+        return "an array"  # a tensor, of whatever level
     return "None" if node is None else f"a {type(node).__name__}"
 
 

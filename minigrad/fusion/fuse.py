@@ -23,9 +23,12 @@ from ..engine.api import grad
 from ..ops.axes import sum_to
 from . import launch
 from .blocks import Blocks
+from .outside import Outside, Unknown
 from .trace import NotFusible, holds_for, trace
 
 programs = Cache("fused programs", max_entries=512)
+_VERSIONS = 8  # programs of one function, for other values of what it reads from outside
+_NUMBERS = (bool, int, float, complex)
 
 
 def fuse(fn: Callable) -> Callable:
@@ -40,17 +43,40 @@ def fuse(fn: Callable) -> Callable:
     rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
     func transforms, and where fn does what cannot be fused (an index, a branch on a value, a look
     at a shape, a reduction over another axis, a result of another shape than the arguments have
-    together), fn runs as it stands.
-    """
-    fused = _Fused(fn, fn.__name__, 1)
+    together, an argument by keyword), fn runs as it stands.
 
-    def call(*args: Any) -> Any:
-        if any(isinstance(x, Tensor) and x.level for x in args) or not fused.takes(args):
-            return fn(*args)
+    Numbers, strings and functions that fn reads from its closure and from global names, also in
+    tuples, lists and dicts, are looked at on each call; if they are others, so is the program. Of
+    other objects the attributes are not: what they are at the first call stays. Give them as
+    arguments. After eight changes fn runs as it stands.
+    """
+    outside, versions = Outside(fn), {}
+
+    def call(*args: Any, **named: Any) -> Any:
+        fused = None if named or any(map(_unfit, args)) else _version(fn, outside, versions)
+        if fused is None or not fused.takes(args):
+            return fn(*args, **named)
         y = fused.primitive_of(len(args))(*args)
         return y[0] if isinstance(y, tuple) else y
 
     return update_wrapper(call, fn)
+
+
+def _unfit(x: Any) -> bool:
+    """Whether x is neither an array, nor a tensor outside transforms, nor a number."""
+    return bool(getattr(x, "level", 0)) or not (hasattr(x, "dtype") or isinstance(x, _NUMBERS))
+
+
+def _version(fn: Callable, outside: Outside, versions: dict) -> "_Fused | None":
+    """The fused function for what fn reads from outside now; None where it changes too often."""
+    try:
+        values = outside.values()
+    except Unknown:
+        return None
+    found = versions.get(values)
+    if found is None and len(versions) < _VERSIONS:
+        found = versions[values] = _Fused(outside.keeping(fn), fn.__name__, 1)
+    return found
 
 
 class _Fused:

@@ -8,7 +8,7 @@ import numpy as np
 from ..core.errors import describe
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.axes import array_like, constant_array, constant_like, on_host
+from ..ops.axes import array_like, constant_like, constant_of_each, on_host
 from .containers import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
@@ -62,8 +62,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def forward(self, x: Tensor, target: Any) -> AdaptiveResult:
         """x (n, in_features), target (n,) class indices; or one example without the axis n."""
-        x, classes = self._batch(x), np.atleast_1d(on_host(constant_array(array_like(target))))
-        if np.ndim(target) != x.ndim - 1 or (x.ndim == 2 and len(classes) != len(x)):
+        x, own = self._batch(x), constant_of_each(array_like(target))
+        classes = np.atleast_1d(on_host(own))
+        if np.ndim(target) != x.ndim - 1 or (x.ndim == 2 and len(own) != len(x)):
             raise ValueError(
                 f"AdaptiveLogSoftmaxWithLoss: target {describe(target)} does not fit x "
                 f"{describe(x)}; it holds one class index for each row of x"
@@ -75,6 +76,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 f"{classes.max()}"
             )
         rows = x if x.ndim == 2 else op.expand_dims(x, axis=0)
+        if isinstance(own, Tensor):  # vmap: each example has clusters of its own, so all are taken
+            named = op.reshape(own, shape=(-1, 1))
+            y = op.take_along_axis(self.log_prob(rows), named, axis=1)[:, 0]
+            return self._result(x, y)
         cluster = np.searchsorted(self.cutoffs, classes, side="right")  # 0: the shortlist
         entry = np.where(cluster > 0, self.shortlist_size + cluster - 1, classes)
         y = self._picked(op.log_softmax(self.head(rows), axis=1), entry)
@@ -88,8 +93,11 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         if found:
             places = constant_like(np.concatenate(order), rows)
             y = op.index_add(y, 0, places, op.concatenate(found))
-        output = y if x.ndim == 2 else op.reshape(y, shape=())
-        return AdaptiveResult(output, -op.mean(y))
+        return self._result(x, y)
+
+    @staticmethod
+    def _result(x: Tensor, y: Tensor) -> AdaptiveResult:
+        return AdaptiveResult(y if x.ndim == 2 else op.reshape(y, shape=()), -op.mean(y))
 
     def log_prob(self, x: Tensor) -> Tensor:
         """log p of every class: (n, n_classes) for x (n, in_features)."""

@@ -1,5 +1,6 @@
 """Modules and parameters in rows and dictionaries, found by their parent like single ones."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -271,9 +272,18 @@ class ModuleDict(_Dict):
 
 
 class ParameterDict(_Dict):
-    """A dictionary of parameters; arrays and tensors that are set become parameters."""
+    """A dictionary of parameters; arrays and tensors that are set become parameters.
+
+    Entries of a plain dictionary are taken in the order of their keys, those of an OrderedDict, a
+    ParameterDict or of pairs in their own, as in PyTorch: saved states of optimizers go by it.
+    """
 
     kind = Parameter
+
+    def update(self, entries: Any) -> None:
+        """Set the entries of a dictionary (sorted, see the class), or of (key, entry) pairs."""
+        in_order = not isinstance(entries, Mapping) or isinstance(entries, OrderedDict)
+        super().update(entries if in_order else sorted(entries.items(), key=lambda e: str(e[0])))
 
     def __setitem__(self, key: str, entry: Any) -> None:
         super().__setitem__(key, entry if isinstance(entry, Parameter) else Parameter(entry))

@@ -7,8 +7,9 @@ import numpy as np
 from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
+from ..ops.axes import constant_array, constant_of_each
 from . import init
 from .module import Module
 from .parameter import Parameter
@@ -32,7 +33,8 @@ def rows_of(
 
 def cut(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float, owner: str) -> None:
     """Scale the rows at the indices that are longer than max_norm down to it, in place."""
-    rows, table = np.unique(indices.data), weight.data
+    instead = f"; {owner}(max_norm=) writes into it: cut the rows before, and take max_norm=None"
+    rows, table = np.unique(raw(indices)), constant_array(weight.detach(), "weight", instead)
     used = op.take(table, rows, axis=0)  # its errors are those of a lookup
     rows = rows.astype(np.intp)
     lengths = np.linalg.norm(used, norm_type, axis=-1)
@@ -197,13 +199,12 @@ class EmbeddingBag(_Table):
             )
         self.renormalise(indices)
         rows = self._bags(indices, offsets)
-        flat = indices.data.reshape(-1)
-        # bag i's rows side by side, filled up with a row beyond the last that stands for nothing
-        kept = rows >= 0
-        if self.padding_idx is not None:
-            kept &= flat[np.maximum(rows, 0)] != self.padding_idx if flat.size else kept
-        places = np.where(kept, rows, 0)
+        flat = constant_of_each(indices).reshape(-1)
+        # bag i's rows side by side, filled up with a row that stands for nothing
+        kept, places = rows >= 0, np.maximum(rows, 0)
         taken = flat[places] if flat.size else np.zeros_like(places)
+        if self.padding_idx is not None:
+            kept = kept & (taken != self.padding_idx)
         y = self.rows(taken, indices)
         if per_sample_weights is not None and flat.size:
             weights = op.take(op.reshape(per_sample_weights, shape=-1), places)
@@ -229,7 +230,8 @@ class EmbeddingBag(_Table):
                 "EmbeddingBag: give indices (bags, n), or indices (total,) with offsets (bags,); "
                 f"got indices {describe(indices)}, offsets {offsets!r}"
             )
-        starts = create.as_tensor(offsets).data
+        instead = "; give indices (bags, n), filled up with padding_idx"
+        starts = constant_array(create.as_tensor(offsets), "offsets", instead)
         if starts.dtype.kind not in "iu":
             raise TypeError(f"EmbeddingBag: offsets are integers, got {describe(starts)}")
         if self.include_last_offset and not starts.size:

@@ -245,7 +245,7 @@ def smooth_l1_loss(x: Any, target: Any, reduction: str = "mean", beta: float = 1
 def hinge_embedding_loss(
     x: Any, target: Any, margin: float = 1.0, reduction: str = "mean"
 ) -> Tensor:
-    """x where the target is 1, max(0, margin − x) where it is −1"""
+    """x where the target is 1, max(0, margin − x) where it is −1; both for any other target"""
     return loss.HingeEmbeddingLoss(margin, reduction)(array_like(x), target)
 
 

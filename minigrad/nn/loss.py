@@ -145,19 +145,24 @@ class KLDivLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """x where target is 1, max(0, margin − x) where it is −1"""
+    """x where target is 1, max(0, margin − x) where it is −1
+
+    Any other target counts as both, as in PyTorch: labels 0 and 1 are to become −1 and 1 first.
+    """
 
     def __init__(self, margin: float = 1.0, reduction: str = "mean"):
         self._set(reduction)
         self.margin = margin
 
     def forward(self, x: Tensor, target: Any) -> Tensor:
-        y = op.where(array_like(target) == 1, x, op.relu(self.margin - x))
+        target = array_like(target)
+        near, far = op.where(target != -1, x, 0), op.where(target != 1, op.relu(self.margin - x), 0)
+        y = near + far
         return {"mean": op.mean, "sum": op.sum, "none": lambda y: y}[self.reduction](y)
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 − cos(a, b) where target is 1, max(0, cos(a, b) − margin) where it is −1"""
+    """1 − cos(a, b) where target is 1, max(0, cos(a, b) − margin) where it is −1, else 0"""
 
     function = "cosine_embedding"
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..core import create
+from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
@@ -122,7 +123,15 @@ class _BatchNorm(_ChannelNorm):
             note_write(count, f"{type(self).__name__}.forward")
         if self.momentum is not None:
             return self.momentum
-        return 1 / max(int(self.num_batches_tracked or 0), 1)
+        if self.num_batches_tracked is None or not self.training:
+            return 1.0  # nothing moves by it
+        counts = np.unique(raw(self.num_batches_tracked))
+        if counts.size > 1:
+            raise TransformError(
+                f"vmap: {type(self).__name__}(momentum=None) has seen another number of batches in "
+                f"each example, {counts.tolist()}; stack modules that have seen as many"
+            )
+        return 1 / max(int(counts[0]), 1)
 
     def forward(self, x: Tensor) -> Tensor:
         by_batch = self.training or self.running_mean is None

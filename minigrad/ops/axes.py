@@ -90,6 +90,13 @@ def constant_array(x: Any, argument: str = "", instead: str = _ONE_BY_ONE) -> An
     return x
 
 
+def constant_of_each(x: Any) -> Any:
+    """The plain array of a constant, or vmap's tensor of it where each example has its own."""
+    while isinstance(x, Tensor) and not getattr(x, "hides_axis", False):
+        x = x.data
+    return x
+
+
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that `axis` (None, an int, a tuple) means, counted from the front."""
     if axis is None:

@@ -104,6 +104,52 @@ def test_a_vmap_of_the_class_passes_it_through_too():
     np.testing.assert_array_equal(func.vmap(f)(np.ones((3, 2))), np.full((3, 2), 2.0))
 
 
+@pytest.mark.parametrize("randomness", ["error", "different", "same"])
+def test_a_vmap_of_the_class_is_told_what_its_own_vmap_says_of_draws(randomness):
+    told = []
+
+    class Told(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            told.append((info.batch_size, info.randomness))
+            return x * 1, 0
+
+    func.vmap(Told.apply, randomness=randomness)(np.ones((3, 2)))
+    inside = lambda x: func.vmap(lambda y: y + Told.apply(x), randomness="same")(np.ones(2))
+    func.vmap(inside, randomness=randomness)(np.ones((3, 2)))
+    assert told == [(3, randomness)] * 2
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (lambda x: x, r"must return \(results, out_dims\), it returned float64 \(3, 2\)"),
+        (lambda x: (x, 1), r"float64 \(3, 2\) with out_dims 1; .* that counts the 3 examples"),
+        (lambda x: (x, 2), "out_dims 2; it must be the axis"),
+        (lambda x: (x, "a"), "out_dims 'a'; it must be the axis"),
+        (lambda x: (x, (0,)), r"out_dims \(0,\); it must be the axis"),
+        (lambda x: ((x, x), (0,)), r"2 results and out_dims=\(0,\), .* one for each"),
+        (lambda x: (2.0, 0), "must return tensors, it returned 2.0"),
+    ],
+)
+def test_a_vmap_of_the_class_that_returns_a_batch_in_no_known_place_is_an_error(returned, message):
+    class Wrong(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return returned(x)
+
+    with pytest.raises(RuleError, match=message):
+        func.vmap(Wrong.apply)(np.ones((3, 2)))
+
+
 def returning(result):
     class Returning(mg.Function):
         @staticmethod

@@ -226,3 +226,25 @@ def test_associative_scan_names_the_axis_that_a_leaf_has_not():
         associative_scan(mg.add, POINTS, axis=1)
     with pytest.raises(TransformError, match=r"shapes are \[\(\)\]"):
         associative_scan(mg.add, mg.tensor(1.0))
+
+
+def test_a_loop_may_change_the_state_that_it_is_given():
+    def step(state, x):
+        state["sum"] = state["sum"] + x
+        return state, state
+
+    start = {"sum": mg.tensor(0.0)}
+    last, sums = scan(step, start, mg.tensor([1.0, 2.0, 3.0]))
+    assert last["sum"].item() == 6 and sums["sum"].tolist() == [1, 3, 6]
+    assert fori_loop(0, 3, lambda i, state: step(state, i)[0], start)["sum"].item() == 3
+    below_three = lambda state: state["sum"] < 3
+    assert while_loop(below_three, lambda state: step(state, 1)[0], start)["sum"].item() == 3
+    assert scan(step, start, mg.zeros(0))[1]["sum"].shape == (0,)
+    assert start["sum"].item() == 0
+
+
+def test_associative_scan_says_what_its_function_is_to_return():
+    with pytest.raises(TransformError, match="an array on the one side, a tuple of 2"):
+        associative_scan(lambda a, b: (a, b), POINTS)
+    with pytest.raises(TransformError, match=r"fn takes \(2,\) and returns \(\); it is to combine"):
+        associative_scan(lambda a, b: (a * b).sum(), POINTS)

@@ -116,9 +116,32 @@ def test_a_pull_can_be_differentiated_after_its_level_has_ended():
     assert vmap(lambda g: pull(g)[0])(np.eye(2)).tolist() == [[2, 0], [0, 4]]
 
 
+def test_columns_of_a_jacobian_are_of_one_function_though_it_draws():
+    x, y = mg.ones(6), mg.full(6, 2.0)
+    f = lambda x, y: mg.dropout(x * y, 0.5)
+    h = lambda x, y: (f(x, y) ** 2).sum()
+    mg.manual_seed(1)
+    rows = jacrev(f, (0, 1))(x, y)
+    after = mg.rand(2).tolist()
+    kept = np.diag(rows[1].data) / 2
+    for chunk_size in (None, 1, 4):
+        mg.manual_seed(1)
+        columns = jacfwd(f, (0, 1), chunk_size=chunk_size)(x, y)
+        assert [j.tolist() for j in columns] == [j.tolist() for j in rows]
+        assert mg.rand(2).tolist() == after
+        mg.manual_seed(1)
+        second = hessian(h, (0, 1), chunk_size=chunk_size)(x, y)
+        np.testing.assert_allclose(second[0][0].data, np.diag(32 * kept))
+        np.testing.assert_allclose(second[1][0].data, np.diag(32 * kept))
+        np.testing.assert_allclose(second[1][1].data, np.diag(8 * kept))
+
+
 def test_a_chunk_of_nothing_is_refused():
-    with pytest.raises(mg.errors.TransformError, match="chunk_size"):
-        jacrev(lambda x: x, chunk_size=0)(mg.tensor([1.0]))
+    for chunk_size in (0, -2, 1.5, "2", True):
+        with pytest.raises(mg.errors.TransformError, match="chunk_size is a number of rows"):
+            jacrev(lambda x: x, chunk_size=chunk_size)(mg.tensor([1.0]))
+        with pytest.raises(mg.errors.TransformError, match="chunk_size is a number of examples"):
+            mg.func.vmap(lambda x: x, chunk_size=chunk_size)
 
 
 @both

@@ -1,7 +1,9 @@
 """Tensors kept beyond the run of the transform that made them."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import minigrad as mg
@@ -98,3 +100,55 @@ def test_threads_that_map_at_once_do_not_end_each_others_runs():
 def test_a_tensor_of_a_run_that_goes_on_is_used_by_a_function_inside():
     result = func.vmap(lambda x: func.vmap(lambda y: x * y)(mg.ones(2)))(mg.ones(3))
     assert result.shape == (3, 2)
+
+
+def in_a_thread(fn):
+    """fn, which runs in a thread of its own."""
+
+    def run(*args):
+        with ThreadPoolExecutor(1) as threads:
+            return threads.submit(fn, *args).result(timeout=10)
+
+    return run
+
+
+RUNNING = {
+    "grad": lambda f, x: func.grad(f)(x),
+    "vjp": lambda f, x: func.vjp(f, x),
+    "jvp": lambda f, x: func.jvp(f, (x,), (x,)),
+    "vmap": lambda f, x: func.vmap(f)(x),
+    "nested": lambda f, x: func.vmap(func.grad(f))(x),
+}
+
+
+@pytest.mark.parametrize("transform", RUNNING.values(), ids=RUNNING)
+@pytest.mark.parametrize("of", [mg.ones, np.ones])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: (x * x).sum(),
+        lambda x: func.grad(lambda y: (x * y).sum())(mg.ones(2)).sum(),
+        lambda x: func.vmap(lambda y: (y * x).sum())(mg.ones((3, 2))).sum(),
+        lambda x: func.jvp(lambda y: (y * x).sum(), (mg.ones(2),), (mg.ones(2),))[1],
+    ],
+    ids=["plainly", "in a grad", "in a vmap", "in a jvp"],
+)
+def test_a_tensor_of_a_run_that_goes_on_is_refused_in_another_thread(transform, of, use):
+    with pytest.raises(TransformError, match="used in another thread than that in which"):
+        transform(in_a_thread(use), of((2, 2)))
+    assert func.grad(lambda x: (x * x).sum())(mg.ones(2)).tolist() == [2, 2]
+
+
+def test_other_threads_compute_on_while_a_transform_runs():
+    outside = mg.tensor([1.0, 2.0], requires_grad=True)
+
+    def loss(x):
+        (g,) = in_a_thread(lambda: mg.grad((outside**2).sum(), [outside]))()
+        return (x * g).sum() + in_a_thread(func.grad(lambda y: y**3))(mg.tensor(2.0))
+
+    assert func.grad(loss)(mg.ones(2)).tolist() == [2, 4]
+
+
+def test_the_pull_of_vjp_may_be_called_in_another_thread():
+    _, pull = func.vjp(lambda x: x * x, mg.tensor([1.0, 2.0]))
+    assert in_a_thread(pull)(mg.ones(2))[0].tolist() == [2, 4]

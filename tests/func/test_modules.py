@@ -1,5 +1,7 @@
 """functional_call, stack_module_state, per_sample_grad: modules as functions of their tensors."""
 
+from types import MappingProxyType
+
 import numpy as np
 import pytest
 
@@ -155,3 +157,20 @@ def test_dropout_in_a_mapped_model_needs_a_word():
     with pytest.raises(TransformError, match="randomness"):
         per_sample_grad(net, mg.mse)(mg.ones(3, 2), mg.ones(3, 2))
     per_sample_grad(net, mg.mse, randomness="different")(mg.ones(3, 2), mg.ones(3, 2))
+
+
+def test_what_is_no_module_and_no_dict_of_tensors_is_refused_with_what_to_pass():
+    net = nn.Linear(2, 1)
+    with pytest.raises(TypeError, match="functional_call takes a module first.* got 3"):
+        functional_call(3, {}, mg.ones(1, 2))
+    for given in (net.parameters(), [3]):
+        with pytest.raises(TypeError, match=r"path to tensor.*dict\(module.named_parameters"):
+            functional_call(net, given, mg.ones(1, 2))
+    for argument, message in (
+        (net, r"For a module take its parameters.*functional_call\(module, p, x\)"),
+        (nn.ParameterDict({"a": np.ones(2)}), "For a module take its parameters"),
+        (net.named_parameters(), r"Pass what it gives as a list or dict"),
+        (MappingProxyType({"a": mg.ones(2)}), r"Pass it as a dict, dict\(x\)"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            grad(lambda p: mg.ones(()))(argument)

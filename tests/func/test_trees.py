@@ -312,6 +312,39 @@ def test_linearize_of_a_complex_function_is_its_jvp():
     np.testing.assert_allclose(linearize(f, z)[1](t).data, jvp(f, (z,), (t,))[1].data)
 
 
+CHANGING = {
+    "a value": lambda p: (p.update(w=p["w"] ** 2), p["w"])[1],
+    "a new key": lambda p: (p.update(v=p["w"] ** 2), p["v"])[1],
+    "pop": lambda p: p.pop("w") ** 2,
+    "clear": lambda p: (p["w"] ** 2, p.clear())[0],
+}
+
+
+@pytest.mark.parametrize("change", CHANGING)
+def test_a_function_may_change_the_containers_that_it_is_given(change):
+    f = CHANGING[change]
+    x, t = mg.tensor([1.0, 3.0]), mg.tensor([0.5, 2.0])
+    total = lambda p: f(p).sum()
+    given, along = {"w": x}, {"w": t}
+    assert grad(total)(given)["w"].tolist() == [2, 6]
+    assert value_and_grad(total)(given)[1]["w"].tolist() == [2, 6]
+    assert vjp(f, given)[1](t)[0]["w"].tolist() == [1, 12]
+    assert jvp(f, (given,), (along,))[1].tolist() == [1, 12]
+    assert linearize(f, given)[1](along).tolist() == [1, 12]
+    assert jacrev(f)(given)["w"].tolist() == jacfwd(f)(given)["w"].tolist() == [[2, 0], [0, 6]]
+    assert hessian(total)(given)["w"]["w"].tolist() == [[2, 0], [0, 2]]
+    assert hvp(total, (given,), (along,))["w"].tolist() == [1, 4]
+    assert vmap(grad(total))(given)["w"].tolist() == [2, 6]
+    assert given["w"] is x and len(given) == 1
+
+
+def test_the_push_of_linearize_does_not_depend_on_what_becomes_of_its_primals():
+    given = {"w": mg.tensor([1.0, 3.0])}
+    _, push = linearize(lambda p: p["w"] ** 2, given)
+    given["v"] = 2.0
+    assert push({"w": mg.tensor([0.5, 2.0])}).tolist() == [1, 12]
+
+
 def test_trees_and_in_dims_may_be_nested_deeper_than_pythons_stack():
     deep, axes = mg.ones(2), 0
     for i in range(3000):

@@ -106,6 +106,7 @@ RANDOM = {
     "rand": lambda x: x + mg.rand(3),
     "randint": lambda x: x + mg.randint(1000, size=3),
     "dropout": lambda x: mg.dropout(x, 0.5),
+    "attention": lambda x: mg.scaled_dot_product_attention(*[mg.diag(x)] * 3, dropout_p=0.5)[0],
 }
 random_ops = pytest.mark.parametrize("f", RANDOM.values(), ids=RANDOM)
 
@@ -123,6 +124,34 @@ def test_draws_are_the_same_or_different(f):
     assert (same == same[0]).all()
     different = vmap(f, randomness="different")(mg.ones(50, 3)).data
     assert not (different == different[0]).all()
+
+
+@random_ops
+def test_draws_of_one_example_are_those_without_vmap(f):
+    mg.manual_seed(3)
+    one = f(mg.ones(3))
+    after = mg.randn(2)
+    for chunk_size in (None, 1, 2):
+        mg.manual_seed(3)
+        y = vmap(f, randomness="same", chunk_size=chunk_size)(mg.ones(5, 3))
+        np.testing.assert_array_equal(y.data, np.broadcast_to(one.data, (5, 3)))
+        assert mg.randn(2).tolist() == after.tolist()  # and the generator goes on from there
+
+
+@pytest.mark.parametrize("in_dims", [(0, 0, 0), (0, None, None), (None, None, 0)])
+@pytest.mark.parametrize("outer", ["same", "different"])
+@pytest.mark.parametrize("inner", ["same", "different"])
+def test_the_weights_that_attention_drops_are_drawn_as_each_vmap_of_a_nest_says(
+    in_dims, outer, inner
+):
+    def f(q, k, v):
+        return mg.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+
+    x = mg.ones(4, 3, 6, 2)
+    arguments = [x if axis == 0 else x[0, 0] for axis in in_dims]
+    rows = vmap(f, in_dims, randomness=inner)
+    y = vmap(rows, in_dims, randomness=outer)(*arguments).data
+    assert (y == y[:1]).all() == (outer == "same") and (y == y[:, :1]).all() == (inner == "same")
 
 
 def test_each_vmap_of_a_nest_has_its_own_say():

@@ -1,5 +1,7 @@
 """Rows and dictionaries of modules and parameters behave as Python's and are found by walks."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,17 @@ def test_a_parameter_dict_has_the_methods_of_a_dictionary():
     assert list(nn.ParameterDict.fromkeys("xy", np.zeros(1))) == ["x", "y"]
     with pytest.raises(KeyError, match="the ModuleDict is empty"):
         nn.ModuleDict().popitem()
+
+
+def test_a_parameter_dict_takes_the_entries_of_a_plain_dictionary_by_their_keys_as_pytorch_does():
+    torch = pytest.importorskip("torch")
+    entries = {"b": 1.0, "a": 2.0, "C": 3.0}
+    for kind in (dict, OrderedDict, lambda entries: [*entries.items()]):
+        ours = nn.ParameterDict(kind({key: np.ones(1) for key in entries}))
+        theirs = torch.nn.ParameterDict(kind({key: torch.ones(1) for key in entries}))
+        assert [*ours] == [*theirs] == [name for name, _ in theirs.named_parameters()]
+    ours.update({"z": np.ones(1), "y": np.ones(1)})
+    assert [*ours] == [*entries, "y", "z"] == [*ours.copy()]
 
 
 def test_a_child_of_two_names_is_one_child_and_is_shown_and_saved_under_both():

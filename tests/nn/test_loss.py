@@ -9,6 +9,7 @@ from minigrad import nn
 rng = np.random.default_rng(0)
 X, T, P = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.random((4, 5))
 CLASSES, SIGNS = np.array([0, 4, 2, 2]), np.array([1, -1, 1, -1])
+NO_SIGNS = np.resize([0, 1, 2, -1, -2, 0.5, 1], (4, 5))  # labels that say neither near nor far
 WEIGHTS = rng.random(5)
 LABELS = np.array([[1, 3, -1, 0, 0], [4, -1, -1, -1, -1], [0, 1, 2, 3, 4], [-1, 2, 2, 2, 2]])
 LOG_P = np.log(P / P.sum(1, keepdims=True))
@@ -26,7 +27,9 @@ CASES = [
     ("KLDivLoss", {}, [LOG_P], P),
     ("KLDivLoss", {"log_target": True}, [LOG_P], LOG_P[::-1].copy()),
     ("HingeEmbeddingLoss", {"margin": 0.5}, [X[:, 0]], SIGNS),
+    ("HingeEmbeddingLoss", {}, [X], NO_SIGNS),
     ("CosineEmbeddingLoss", {"margin": 0.1}, [X, T], SIGNS),
+    ("CosineEmbeddingLoss", {"margin": -1.0}, [X, T], NO_SIGNS[:, 0]),
     ("TripletMarginLoss", {"margin": 2.0, "p": 3.0}, [X, T], P),
     ("TripletMarginLoss", {"margin": 2.0, "swap": True}, [X, T], P),
     ("TripletMarginWithDistanceLoss", {"margin": 2.0, "swap": True}, [X, T], P),

@@ -12,7 +12,8 @@ from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
-from .. import init
+from ...ops.axes import constant_array
+from .. import init, singular
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
@@ -21,7 +22,6 @@ from .parametrizations import (
     as_rows,
     axis_of_outputs,
     norm_except,
-    unit_vector,
     weight_with_axis,
 )
 
@@ -40,7 +40,8 @@ def get_total_norm(
     an implementation, has no effect here and below.
     """
     norm_type, norms = float(norm_type), []
-    for x in [tensor.data for tensor in tensors if tensor.size]:
+    instead = "; the norm of each is mg.linalg.vector_norm's"
+    for x in [constant_array(x.detach(), "a tensor", instead) for x in tensors if x.size]:
         x = x.astype(np.float32) if x.dtype.itemsize == 2 else x
         norms.append(float(array_module(x).linalg.norm(x.reshape(-1), norm_type)))
     total = float(np.linalg.norm(norms, norm_type)) if norms else 0.0
@@ -184,20 +185,16 @@ class _SpectralNorm(_Norm):
         weight = getattr(module, f"{self._tensor_name}_orig")
         matrix = as_rows(weight, self.dim)
         u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
-        # copies, since the next iteration writes into u and v
-        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy().conj())
+        sigma = op.sum(op.matmul(matrix, singular.constant(v)) * singular.constant(u).conj())
         return weight / sigma
 
     def iterate(self, module: Module, args: tuple = ()) -> None:
         """Bring u and v closer to the singular vectors; a forward pre-hook."""
         if not module.training:
             return
-        weight = getattr(module, f"{self._tensor_name}_orig").detach()
-        matrix = as_rows(weight, self.dim).data
-        u, v = (getattr(module, f"{self._tensor_name}_{letter}").data for letter in "uv")
-        for _ in range(self.iterations):
-            v[...] = unit_vector(matrix.conj().T @ u, self.eps)
-            u[...] = unit_vector(matrix @ v, self.eps)
+        matrix = as_rows(getattr(module, f"{self._tensor_name}_orig").detach(), self.dim)
+        u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
+        singular.iterate(matrix, u, v, self.iterations, self.eps, v_first=True)
 
 
 def spectral_norm(
@@ -221,8 +218,7 @@ def spectral_norm(
     rule = _SpectralNorm(name, dim, n_power_iterations, eps)
     for letter, size in (("u", rows), ("v", weight.size // rows)):
         x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-        x.data[...] = unit_vector(x.data, eps)
-        module.register_buffer(f"{name}_{letter}", x)
+        module.register_buffer(f"{name}_{letter}", singular.unit(x, eps))
     rule.iterate(module)
     derive(module, name, rule)
     module.register_forward_pre_hook(rule.iterate)

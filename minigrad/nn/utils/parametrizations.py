@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ... import linalg
-from ...backends.dtypes import accumulator, is_differentiable
+from ...backends.dtypes import is_differentiable
 from ...core import create
 from ...core.registry import op
 from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...ops.axes import on_host
-from .. import functional, init
+from .. import functional, init, singular
 from ..derived import class_before
 from ..module import Module
 from .parametrize import is_parametrized, register_parametrization
@@ -212,23 +212,19 @@ class _SpectralNorm(Module):
             matrix = as_rows(weight.detach(), dim)
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
                 x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-                self.register_buffer(name, create.tensor(unit_vector(x.data, eps)))
-            self._iterate(matrix.data, 15)
+                self.register_buffer(name, singular.unit(x, eps))
+            self._iterate(matrix, 15)
 
-    def _iterate(self, matrix: Any, times: int) -> None:
-        u, v = self._u.data, self._v.data
-        for _ in range(times):
-            u[...] = unit_vector(matrix @ v, self.eps)
-            v[...] = unit_vector(matrix.conj().T @ u, self.eps)
+    def _iterate(self, matrix: Tensor, times: int) -> None:
+        singular.iterate(matrix, self._u, self._v, times, self.eps, v_first=False)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return functional.normalize(weight, dim=0, eps=self.eps)
         matrix = as_rows(weight, self.dim)
         if self.training:
-            self._iterate(matrix.detach().data, self.n_power_iterations)
-        # copies, since the next iteration writes into u and v
-        u, v = self._u.data.copy(), self._v.data.copy()
+            self._iterate(matrix, self.n_power_iterations)
+        u, v = singular.constant(self._u), singular.constant(self._v)
         return weight / op.sum(u.conj() * op.matmul(matrix, v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
@@ -259,16 +255,6 @@ def as_rows(weight: Tensor, dim: int) -> Tensor:
     """The weight as a matrix: a row for each entry along `dim`."""
     matrix = op.moveaxis(weight, dim, 0)
     return op.reshape(matrix, shape=(matrix.shape[0], -1))
-
-
-def unit_vector(x: Any, eps: float) -> Any:
-    """The array x (n,), real or complex, divided by its length, or by eps if that is larger.
-
-    Of 16-bit floats the squares are added in float32: a bfloat16 sum of ones ends at 256.
-    """
-    wide = x.astype(accumulator(x.dtype) or x.dtype, copy=False)
-    length = float(np.sqrt((wide * wide.conj()).real.sum()))
-    return (wide / max(length, eps)).astype(x.dtype, copy=False)
 
 
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:

@@ -14,22 +14,29 @@ from ...backends import random
 from ...backends.device import array_module
 from ...core.primitive import primitive
 from ..axes import module_of
-from ..batching import full
+from ..batching import behind, full
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / φ, the step of SplitMix64
 
 
 @primitive(differentiable=False)
-def attention_seeds(q, k, v):
-    """A random integer for each matrix of weights: (..., 1, 1), from the library's generator."""
-    draws = random.generator().integers(0, 2**63 - 1, (*q.shape[:-2], 1, 1))
-    return array_module(q).asarray(draws)
+def attention_seeds(q, k, v, *, shared=(), generator=None):
+    """A random integer for each matrix of weights: (..., 1, 1), from the library's generator.
+
+    One draw counts for all matrices along the axes `shared`.
+    """
+    lead = q.shape[:-2]
+    drawn = [1 if i in shared else n for i, n in enumerate(lead)]
+    draws = (generator or random.generator()).integers(0, 2**63 - 1, (*drawn, 1, 1))
+    return array_module(q).asarray(np.broadcast_to(draws, (*lead, 1, 1)))
 
 
 @attention_seeds.batch
 def seeds_batch(op_, xs, batched, params):
     """Each example has seeds of its own."""
-    return op_(*full(xs, batched))
+    xs = full(xs, batched)
+    shared = behind(tuple(params["shared"]), xs[0].ndim - 1)
+    return op_(*xs, **{**params, "shared": shared})
 
 
 @primitive(differentiable=False)

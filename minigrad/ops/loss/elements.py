@@ -268,7 +268,7 @@ def hinge(x: Any, target: Any, margin: float = 1.0, reduction: str = "mean") -> 
 def cosine_embedding(
     a: Any, b: Any, target: Any, margin: float = 0.0, reduction: str = "mean"
 ) -> Any:
-    """y = 1 − cos(a, b) where target is 1, max(0, cos(a, b) − margin) where it is −1.
+    """y = 1 − cos(a, b) where target is 1, max(0, cos(a, b) − margin) where it is −1, else 0.
 
     a, b (N, D) or (D,), target (N,) or (): cosines along the last axis, with 1e-12 added to the
     squared lengths.
@@ -283,7 +283,8 @@ def cosine_embedding(
     a, b, eps = widen(a), widen(b), 1e-12  # which 16 bits do not hold
     lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / lengths
-    y = op.where(target == 1, 1 - cosine, op.relu(cosine - margin))
+    apart = op.where(target == -1, op.relu(cosine - margin), 0)
+    y = op.where(target == 1, 1 - cosine, apart)
     return reduced("cosine_embedding", op.astype(y, dtype=dtype, copy=False), reduction)
 
 

@@ -12,7 +12,7 @@ from ...core.autocast import in_float32
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import Tensor, raw
-from ..axes import array_like, as_floating, constant_array, constant_like, in_wide
+from ..axes import array_like, as_floating, constant_like, constant_of_each, in_wide
 from .reduction import reduced
 
 __all__ = [
@@ -84,12 +84,16 @@ def multi_margin(
 
     p is 1 or 2; weight (c,) scales a sample by its class.
     """
-    rows, t = _as_rows("multi_margin", x), array_like(constant_array(target, "target"))
+    rows, t = _as_rows("multi_margin", x), constant_of_each(array_like(target))
     n, c = rows.shape
     if t.size != n or t.dtype.kind not in "iu":
         raise ValueError(
             f"multi_margin: target must be {n} class indices for x {array_like(x).shape}, got "
             f"{t.dtype} {t.shape}"
+        )
+    if (raw(t) < 0).any():  # take would count them from the end
+        raise ValueError(
+            f"multi_margin: target must be class indices from 0 to {c - 1}, got {raw(t).min()}"
         )
     if p not in (1, 2):
         raise ValueError(f"multi_margin: p must be 1 or 2, got {p}")
@@ -109,18 +113,23 @@ def multilabel_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
 
     target (n, c): class indices, as many as a sample has, then −1; what follows does not count.
     """
-    rows, t = _as_rows("multilabel_margin", x), array_like(constant_array(target, "target"))
+    rows, t = _as_rows("multilabel_margin", x), constant_of_each(array_like(target))
     n, c = rows.shape
     if t.shape != array_like(x).shape or t.dtype.kind not in "iu":
         raise ValueError(
             f"multilabel_margin: target must be class indices of x's shape {array_like(x).shape}, "
             f"filled with -1; got {t.dtype} {t.shape}"
         )
+    if (raw(t) < -1).any():
+        raise ValueError(
+            f"multilabel_margin: target must be class indices from 0 to {c - 1}, then -1; got "
+            f"{raw(t).min()}"
+        )
     t = t.reshape(n, c)
-    counts = np.cumsum(t < 0, axis=1) == 0  # before the first −1
+    counts = op.cumsum(t < 0, axis=1) == 0  # before the first −1
     named = (t[:, :, None] == constant_like(np.arange(c), rows)) & counts[:, :, None]
-    other = ~named.any(1)
-    scores = op.take_along_axis(rows, np.clip(t, 0, None), axis=1)
+    other = ~op.any(named, axis=1)
+    scores = op.take_along_axis(rows, op.clip(t, 0, None), axis=1)
     excess = op.relu(1 - scores[:, :, None] + rows[:, None, :])
     y = op.sum(op.where(counts[:, :, None] & other[:, None, :], excess, 0), axis=(1, 2)) / c
     return reduced("multilabel_margin", y if array_like(x).ndim == 2 else y[0], reduction)

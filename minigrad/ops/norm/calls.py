@@ -9,8 +9,8 @@ from ...backends.dtypes import accumulator, finfo, is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
-from ..axes import array_like
-from .standardize import standardize, statistic
+from ..axes import array_like, constant_of_each
+from .standardize import standardize
 
 
 def _floating(name: str, x: Any, eps: float | None) -> Any:
@@ -122,7 +122,7 @@ def batch_norm(
 def _running(mean: Any, var: Any, momentum: float) -> tuple | None:
     """What to move in place."""
     given = mean is not None and var is not None
-    return (statistic(mean), statistic(var), momentum) if given else None
+    return (constant_of_each(mean), constant_of_each(var), momentum) if given else None
 
 
 def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -132,7 +132,7 @@ def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float)
             "batch_norm: training=False takes its statistics from running_mean and running_var; "
             "give both"
         )
-    mean, var = array_like(statistic(mean)), array_like(statistic(var))
+    mean, var = array_like(constant_of_each(mean)), array_like(constant_of_each(var))
     scale = 1 / np.sqrt(var + eps)
     scale = scale if weight is None else weight * scale
     y = (x - _by_channel(mean, x.ndim)) * _by_channel(scale, x.ndim)

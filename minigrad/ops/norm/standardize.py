@@ -14,9 +14,8 @@ from ...backends.dtypes import accumulator
 from ...core.errors import TransformError
 from ...core.primitive import primitive
 from ...core.registry import op
-from ...core.tensor import Tensor
 from ...core.versions import note_write
-from ..axes import sum_to
+from ..axes import constant_of_each, sum_to
 from ..batching import behind, full
 from ..blocks import part, scratch
 from ..image_layout import in_rows
@@ -316,13 +315,6 @@ def _operand(w: Any, batched: bool, ndim: int) -> Any:
     return op.reshape(w, shape=(w.shape[0], *(1,) * (ndim - w.ndim), *w.shape[1:]))
 
 
-def statistic(x: Any) -> Any:
-    """A running statistic as the constant that it is: the array, or vmap's tensor of arrays."""
-    while isinstance(x, Tensor) and not getattr(x, "hides_axis", False):
-        x = x.data
-    return x
-
-
 def _of_examples(running: tuple, level: int) -> tuple:
     """The running statistics below vmap's level: an axis of examples in front, as x has now."""
     if any(getattr(old, "level", 0) <= level for old in running[:2]):
@@ -331,7 +323,7 @@ def _of_examples(running: tuple, level: int) -> tuple:
             "or training=False, or give each example its own (in_dims=0 for them too)"
         )
     mean, var, momentum = running
-    return statistic(mean.data), statistic(var.data), momentum
+    return constant_of_each(mean.data), constant_of_each(var.data), momentum
 
 
 @standardize.batch

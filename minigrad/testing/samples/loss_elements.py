@@ -305,6 +305,7 @@ def _cosine_samples(rng, dtype):
         yield Sample(f"{params}", (a, b, np.array([1, -1, 1, -1])), {"margin": -2.0, **params})
     a, b = normal(rng, dtype, (2, 1, 3, 4))
     yield Sample("three axes", (a, b, np.array([[1, 1, -1]])), {"margin": -2.0})
+    yield Sample("other targets", (a[0], b[0], np.array([0, 1, 2])), {"margin": -2.0})
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
@@ -313,7 +314,7 @@ def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
         raise ValueError("vectors along the last axis, a target for each")
     dtype, a, b = a.dtype, a.astype(float), b.astype(float)
     cosine = (a * b).sum(-1) / np.sqrt(((a * a).sum(-1) + 1e-12) * ((b * b).sum(-1) + 1e-12))
-    y = np.where(target == 1, 1 - cosine, np.maximum(0, cosine - margin))
+    y = np.select([target == 1, target == -1], [1 - cosine, np.maximum(0, cosine - margin)], 0)
     return np.asarray(reduced(y, reduction)).astype(dtype)
 
 

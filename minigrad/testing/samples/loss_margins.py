@@ -144,6 +144,12 @@ register_op(
             r"multi_margin: target must be 2 class indices for x \(2, 3\), got int64 \(1,\)",
         ),
         ErrorSample(
+            "a class from the end",
+            (np.ones((2, 3)), np.array([1, -1])),
+            ValueError,
+            "multi_margin: target must be class indices from 0 to 2, got -1",
+        ),
+        ErrorSample(
             "a third power",
             (np.ones((1, 3)), np.array([1])),
             ValueError,
@@ -187,6 +193,12 @@ register_op(
             (np.ones((2, 3)), np.array([1, -1, -1])),
             ValueError,
             r"multilabel_margin: target must be class indices of x's shape \(2, 3\)",
+        ),
+        ErrorSample(
+            "a class from the end",
+            (np.ones((1, 3)), np.array([[1, -2, -1]])),
+            ValueError,
+            "multilabel_margin: target must be class indices from 0 to 2, then -1; got -2",
         ),
     ],
 )

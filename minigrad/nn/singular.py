@@ -1,0 +1,59 @@
+"""Power iteration: the singular vectors that both forms of spectral_norm keep in buffers.
+
+It computes with tensors, so that under vmap each example has vectors of its own.
+"""
+
+from typing import Any
+
+from ..backends.dtypes import accumulator
+from ..core import modes
+from ..core.errors import TransformError, describe
+from ..core.registry import op
+from ..core.tensor import Tensor
+
+
+def unit(x: Any, eps: float) -> Any:
+    """x / max(‖x‖, eps), of 16-bit floats in float32: a sum of squares is soon out of range."""
+    wide = op.cast(x, dtype=accumulator(x.dtype) or x.dtype)
+    length = op.sqrt(op.sum(op.real(wide * op.conj(wide))))
+    return op.cast(wide / op.maximum(length, eps), dtype=x.dtype)
+
+
+def constant(x: Tensor) -> Tensor:
+    """x as it is now: a later write into x does not change it."""
+    return x.detach().copy()
+
+
+def iterate(matrix: Tensor, u: Tensor, v: Tensor, times: int, eps: float, v_first: bool) -> None:
+    """Bring u and v closer to the first singular vectors of a matrix, in place."""
+    with modes.no_grad():
+        matrix, left, right = matrix.detach(), u.detach(), v.detach()
+        transposed = op.conj(matrix.T)
+        for _ in range(times):
+            if v_first:
+                right = unit(op.matmul(transposed, left), eps)
+            left = unit(op.matmul(matrix, right), eps)
+            if not v_first:
+                right = unit(op.matmul(transposed, left), eps)
+        for buffer, value in ((u, left), (v, right)):
+            _write(buffer, value)
+
+
+def _write(buffer: Any, value: Any) -> None:
+    """buffer[...] = value without its derivatives; of each example where the buffer is vmapped."""
+    what = describe(buffer)
+    while isinstance(value, Tensor):
+        if isinstance(buffer, Tensor) and buffer.level >= value.level:
+            if buffer.level == value.level:
+                value = value.data
+            buffer = buffer.data
+        elif getattr(value, "hides_axis", False):
+            raise TransformError(
+                f"vmap: spectral_norm would write vectors of each example into one buffer, {what}: "
+                "call eval() first, or give each example its own (stack_module_state)"
+            )
+        else:
+            value = value.data
+    while isinstance(buffer, Tensor):
+        buffer = buffer.data
+    buffer[...] = value
