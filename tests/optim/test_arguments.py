@@ -33,3 +33,17 @@ def test_a_rate_is_one_number():
     with pytest.raises(TypeError, match="Adam: lr must be a number, 0 or more; got tensor"):
         optim.Adam([P], lr=mg.tensor([0.1, 0.2]))
     assert optim.Adam([P], lr=mg.tensor(0.1)).param_groups[0]["lr"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: optim.Adafactor(p, eps=1e-3), "Adafactor: eps are two numbers"),
+        (lambda p: optim.Muon(p, ns_coefficients=(1, 2)), "Muon: ns_coefficients are three"),
+        (lambda p: optim.Rprop(p, etas=0.5), "Rprop: etas are two factors"),
+        (lambda p: optim.Adam(p, betas=("0.9", "0.999")), "Adam: betas are two decay rates"),
+    ],
+)
+def test_an_option_of_several_numbers_says_how_many(make, said):
+    with pytest.raises(TypeError, match=said):
+        make([mg.ones(2, 2, requires_grad=True)])

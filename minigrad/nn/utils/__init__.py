@@ -13,11 +13,12 @@ from ...core.spelling import absences as _absences
 from ...core.tensor import Tensor
 from ...core.versions import note_write
 from .. import init
+from ..arguments import at_least_zero
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
 from . import parametrizations, parametrize, prune, rnn
-from .parametrizations import axis_of_outputs, norm_except, weight_with_axis
+from .parametrizations import axis_of_outputs, norm_except, unit, weight_with_axis
 
 # -- gradients ---------------------------------------------------------------------------------
 
@@ -31,7 +32,7 @@ def get_total_norm(
     """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32.
 
     Where it is NaN or infinite: RuntimeError with error_if_nonfinite. foreach=, PyTorch's choice of
-    an implementation, has no effect here and below.
+    an implementation, has no effect here or in the functions below.
     """
     norm_type, norms = float(norm_type), []
     for x in [tensor.data for tensor in tensors if tensor.size]:
@@ -55,8 +56,6 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients together so that their norm is at most max_norm; in place.
 
-    foreach=, PyTorch's choice of an implementation, has no effect here and below.
-
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.
     """
@@ -79,6 +78,7 @@ def clip_grads_with_norm_(
 
 
 def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
+    at_least_zero("clip_grad_norm_", max_norm=max_norm)
     scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
         for g in gradients:
@@ -87,8 +87,18 @@ def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Cut every element of the gradients to [−clip_value, clip_value]; in place."""
-    for g in _gradients(parameters):
+    """Cut every element of the gradients to [−clip_value, clip_value]; in place.
+
+    TypeError for complex gradients, whose elements have no order: clip_grad_norm_ scales them.
+    """
+    at_least_zero("clip_grad_value_", clip_value=clip_value)
+    gradients = _gradients(parameters)
+    if any(g.dtype.kind == "c" for g in gradients):
+        raise TypeError(
+            "clip_grad_value_: a gradient is complex, and complex numbers have no order; "
+            "clip_grad_norm_ scales them by their size"
+        )
+    for g in gradients:
         bound = g.dtype.type(clip_value)
         np.minimum(np.maximum(g.data, -bound, out=g.data), bound, out=g.data)
         note_write(g.data, "clip_grad_value_")
@@ -97,7 +107,8 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def _gradients(parameters: Any) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
-    elif not hasattr(parameters, "__iter__"):  # a model, or its method that was not called
+    # a model (a Sequential can be iterated over), or its method that was not called
+    elif isinstance(parameters, Module) or not hasattr(parameters, "__iter__"):
         raise TypeError(f"parameters is {parameters!r}; pass model.parameters()")
     return [p.grad for p in parameters if p.grad is not None]
 
@@ -177,7 +188,7 @@ class _SpectralNorm(_Norm):
         matrix = self.matrix(weight)
         u, v = (getattr(module, f"{self._tensor_name}_{letter}") for letter in "uv")
         # copies, since the next iteration writes into u and v
-        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy())
+        sigma = op.sum(op.matmul(matrix, v.data.copy()) * u.data.copy().conj())
         return weight / sigma
 
     def matrix(self, weight: Tensor) -> Tensor:
@@ -191,11 +202,8 @@ class _SpectralNorm(_Norm):
         matrix = self.matrix(getattr(module, f"{self._tensor_name}_orig").detach()).data
         u, v = (getattr(module, f"{self._tensor_name}_{letter}").data for letter in "uv")
         for _ in range(self.iterations):
-            v[...] = self.unit(matrix.T @ u)
-            u[...] = self.unit(matrix @ v)
-
-    def unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x).sum())), self.eps)
+            v[...] = unit(matrix.conj().T @ u, self.eps)
+            u[...] = unit(matrix @ v, self.eps)
 
 
 def spectral_norm(
@@ -207,7 +215,7 @@ def spectral_norm(
 ) -> Module:
     """weight = weight_orig / σ, σ its largest singular value, by power iteration in training
 
-    σ = uᵀ W v, where u and v are buffers. Miyato et al., 2018. Returns the module.
+    σ = uᴴ W v, where u and v are buffers. Miyato et al., 2018. Returns the module.
     """
     if n_power_iterations < 1:
         raise ValueError("spectral_norm: n_power_iterations must be 1 or more")
@@ -219,7 +227,7 @@ def spectral_norm(
     rule = _SpectralNorm(name, dim, n_power_iterations, eps)
     for letter, size in (("u", rows), ("v", weight.size // rows)):
         x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-        x.data[...] = rule.unit(x.data)
+        x.data[...] = unit(x.data, eps)
         module.register_buffer(f"{name}_{letter}", x)
     rule.iterate(module)
     derive(module, name, rule)

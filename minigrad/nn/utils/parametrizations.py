@@ -211,7 +211,7 @@ class _SpectralNorm(Module):
             matrix = self._matrix(weight.detach())
             for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
                 x = init.normal_(create.empty(size, dtype=weight.dtype, device=weight.device))
-                self.register_buffer(name, create.tensor(self._unit(x.data)))
+                self.register_buffer(name, create.tensor(unit(x.data, eps)))
             self._iterate(matrix.data, 15)
 
     def _matrix(self, weight: Tensor) -> Tensor:
@@ -221,11 +221,8 @@ class _SpectralNorm(Module):
     def _iterate(self, matrix: Any, times: int) -> None:
         u, v = self._u.data, self._v.data
         for _ in range(times):
-            u[...] = self._unit(matrix @ v)
-            v[...] = self._unit(matrix.conj().T @ u)
-
-    def _unit(self, x: Any) -> Any:
-        return x / max(float(np.sqrt((x * x.conj()).real.sum())), self.eps)
+            u[...] = unit(matrix @ v, self.eps)
+            v[...] = unit(matrix.conj().T @ u, self.eps)
 
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
@@ -259,6 +256,11 @@ def spectral_norm(
     weight = weight_with_axis("spectral_norm", module, name, dim)
     made = _SpectralNorm(weight, n_power_iterations, dim % weight.ndim, eps)
     return register_parametrization(module, name, made)
+
+
+def unit(x: Any, eps: float) -> Any:
+    """An array, real or complex, divided by its norm, or by eps where that is larger."""
+    return x / max(float(np.sqrt((x * x.conj()).real.sum())), eps)
 
 
 def weight_with_axis(owner: str, module: Module, name: str, dim: int | None) -> Tensor:
