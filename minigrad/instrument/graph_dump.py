@@ -37,7 +37,7 @@ class Known:
 
     def buffer(self, x: Any) -> int:
         """The number, in this dump, of the memory that an array shows."""
-        return self._buffers.setdefault(owner(x), len(self._buffers))
+        return self._buffers.setdefault(id(owner(x)), len(self._buffers))
 
 
 def graph_dict(

@@ -2,11 +2,11 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from ..core.errors import unfit
+from ..core.errors import StateError, describe, unfit
 from ..core.tensor import Tensor
 from ..nn.arguments import at_least_zero
 
@@ -15,6 +15,7 @@ __all__ = [
     "fractions",
     "number_of",
     "numbers",
+    "require_state",
     "takes_implementations",
     "unzipped",
 ]
@@ -70,6 +71,16 @@ def numbers(owner: str, what: str, given: Any, count: int) -> tuple:
     if not several or any(isinstance(part, str) for part in given):
         raise TypeError(f"{owner}: {what}; got {given!r}")
     return tuple(given)
+
+
+def require_state(owner: str, given: Any, *keys: str) -> None:
+    """StateError unless this is a saved state with these keys; `owner` has loaded it."""
+    if not isinstance(given, Mapping) or any(key not in given for key in keys):
+        found = f"keys {[*given][:4]}" if isinstance(given, Mapping) else describe(given)
+        raise StateError(
+            f"{owner}.load_state_dict: needs what its state_dict() gave, a dictionary with "
+            f"{' and '.join(map(repr, keys))}; got {found}"
+        )
 
 
 def fractions(owner: str, betas: tuple) -> tuple:
