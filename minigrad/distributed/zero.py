@@ -108,17 +108,17 @@ class ZeroRedundancyOptimizer:
 
         Any number of ranks may have written them: each takes what its own parameters need.
         """
-        shards = [shards] if isinstance(shards, Mapping) else list(shards)
+        given: list[Any] = [shards] if isinstance(shards, Mapping) else list(shards) or [None]
         merged: dict[int, Any] = {}
-        for shard in shards or [None]:
+        for shard in given:
             require_state("ZeroRedundancyOptimizer", shard, "state", "param_groups")
             merged.update({int(i): entry for i, entry in shard["state"].items()})
-        if len(shards[0]["param_groups"]) != len(self._options):
+        if len(given[0]["param_groups"]) != len(self._options):
             raise ValueError(
-                f"ZeroRedundancyOptimizer.load_state_dict: {len(shards[0]['param_groups'])} groups "
+                f"ZeroRedundancyOptimizer.load_state_dict: {len(given[0]['param_groups'])} groups "
                 f"given, {len(self._options)} needed"
             )
-        for options, saved in zip(self._options, shards[0]["param_groups"], strict=True):
+        for options, saved in zip(self._options, given[0]["param_groups"], strict=True):
             options.update(saved)
         if self.inner is None:
             return

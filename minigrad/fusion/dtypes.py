@@ -27,7 +27,7 @@ def dtype_of_number(x: Any, common: Any) -> np.dtype | None:
     is_weak = is_floating(common) or isinstance(x, bool)
     is_weak |= isinstance(x, int) and common.kind in "iu"
     kind = common if is_weak and not isinstance(x, np.generic) else np.result_type(common, type(x))
-    fits = kind.kind not in "iu" or np.iinfo(kind).min <= x <= np.iinfo(kind).max
+    fits = kind.kind not in "iu" or np.iinfo(kind).min <= int(x) <= np.iinfo(kind).max
     return kind if fits else None
 
 

@@ -7,12 +7,14 @@ would on arrays, and what comes out is one more program. Its derivative is found
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from math import prod
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
 from ..core.caches import Cache
+from ..core.errors import describe
 from ..core.graph import Leaf
 from ..core.modes import enable_grad
 from ..core.plan import Rule
@@ -39,13 +41,31 @@ def fuse(fn: Callable) -> Callable:
     blocks that stay in cache, on all cores. Results are those of fn to rounding (16-bit floats are
     rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
     func transforms, and where fn does what cannot be fused (an index, a branch on a value, a look
-    at a shape, a reduction over another axis, a result of another shape than the arguments have
-    together), fn runs as it stands.
+    at a shape, a reduction over another axis, several results, a result of another shape than the
+    arguments have together), fn runs as it stands.
     """
-    fused = _Fused(fn, fn.__name__, 1)
+    if not callable(fn):
+        raise TypeError(f"fuse takes a function of arrays, got {describe(fn)}")
+    name = getattr(fn, "__name__", type(fn).__name__)  # a partial has no name of its own
+    fused = _Fused(fn, name, 1)
 
-    def call(*args: Any) -> Any:
-        if any(isinstance(x, Tensor) and x.level for x in args) or not fused.takes(args):
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            raise TypeError(
+                f"{name}: a fused function takes its arguments by position, got "
+                f"{', '.join(kwargs)} by name"
+            )
+        for x in args:
+            if not hasattr(x, "dtype") and not isinstance(x, Number):
+                raise TypeError(
+                    f"{name}: a fused function takes tensors, arrays and numbers, got "
+                    f"{describe(x)}; mg.tensor(...) makes a tensor of a list"
+                )
+        if (
+            not args
+            or any(isinstance(x, Tensor) and x.level for x in args)
+            or not fused.takes(args)
+        ):
             return fn(*args)
         y = fused.primitive_of(len(args))(*args)
         return y[0] if isinstance(y, tuple) else y

@@ -360,10 +360,15 @@ def trace(
 def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> bool:
     """Whether what `trace` records is what fn does to arrays of these shapes.
 
-    It is not where fn reads a shape, or gives a result or takes a sum of less than the arguments'
-    common shape: then symbols that show the real shapes give another program, or none.
+    It is not where fn reads a shape, gives several results or none, or gives a result or takes a
+    sum of less than the arguments' common shape: then symbols that show the real shapes give
+    another program, or none. Nor is it where the arguments have no common shape.
     """
-    general, real = Program(), Program(np.broadcast_shapes(*shapes), is_real=True)
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    general, real = Program(), Program(common, is_real=True)
     try:
         for program in (general, real):
             inputs = [program.symbol("input", (i,), dt, False) for i, dt in enumerate(dtypes)]
@@ -372,8 +377,8 @@ def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> b
             ys = _outputs(program, fn, inputs)
     except NotFusible:
         return False
-    whole = all(y is None or y.shape == real.shape for y in ys)
-    return whole and general.steps() == real.steps()
+    one = len(ys) == 1 and ys[0] is not None and ys[0].shape == real.shape
+    return one and general.steps() == real.steps()
 
 
 def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:

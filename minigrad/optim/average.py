@@ -21,15 +21,15 @@ class EMA:
     def __init__(self, params: Iterable[Tensor], decay: float = 0.999, warmup: bool = False):
         if isinstance(decay, str) or not 0 <= decay < 1:
             raise ValueError(f"EMA: decay must be in [0, 1), got {decay!r}")
-        given, params = params, list(params) if hasattr(params, "__iter__") else [params]
-        if not all(isinstance(p, Tensor) for p in params):
-            raise TypeError(f"EMA: params is {describe(given)}; pass model.parameters()")
-        if not params:
+        own: list[Any] = list(params) if hasattr(params, "__iter__") else [params]
+        if not all(isinstance(p, Tensor) for p in own):
+            raise TypeError(f"EMA: params is {describe(params)}; pass model.parameters()")
+        if not own:
             raise ValueError(
                 "EMA got no parameters to average; what model.parameters() gives can be read once: "
                 "call it anew, or keep list(model.parameters())"
             )
-        self.params = params
+        self.params = own
         self.decay = decay
         self.warmup = warmup
         self.updates = 0

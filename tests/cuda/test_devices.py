@@ -137,3 +137,11 @@ def test_a_generator_that_has_not_drawn_yet_goes_on_from_the_state_it_is_given(f
     mg.manual_seed(0)
     mg.set_rng_state(state)
     np.testing.assert_array_equal(mg.rand(3, device="cuda").numpy(), drawn)
+
+
+def test_a_sum_takes_no_axes_that_the_host_refuses(fake):
+    x = mg.tensor(np.ones((5, 6), np.float32))
+    for axis, why in (([0, 1], "they are a tuple"), (True, "an integer is required")):
+        for at in (x, x.to("cuda")):
+            with pytest.raises(TypeError, match=why):
+                mg.sum(at, axis=axis)

@@ -1,5 +1,7 @@
 """mg.fuse: one op that gives what the function gives, with derivatives of every order."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -286,3 +288,22 @@ def test_a_scalar_of_numpys_is_not_weak_in_where():
     x = np.array([1.0, -1.0], np.float32)
     y = mg.fuse(lambda x: np.where(x > 0, x, np.float64(0.1)))(x)
     assert y.dtype == np.float64 and y[1] == 0.1
+
+
+def test_what_is_no_one_result_of_arrays_runs_as_it_stands_or_says_what_is_wrong():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    doubled, tripled = mg.fuse(lambda x: (x * 2, x * 3))(x)
+    (doubled * tripled).sum().backward()
+    np.testing.assert_array_equal(x.grad, 12 * x.data)
+    assert mg.fuse(lambda x: None)(x) is None
+    assert mg.fuse(lambda: 3)() == 3
+    np.testing.assert_array_equal(mg.fuse(functools.partial(np.multiply, 2))(x).data, [2, 4])
+    times = mg.fuse(lambda x, y: x * y)
+    with pytest.raises(ValueError, match=r"mul\(a: float64 \(2,\), b: float64 \(3,\)\)"):
+        times(x, np.ones(3))
+    with pytest.raises(TypeError, match="takes tensors, arrays and numbers, got \\[1, 2\\]"):
+        times(x, [1, 2])
+    with pytest.raises(TypeError, match="by position, got y by name"):
+        times(x, y=x)
+    with pytest.raises(TypeError, match="fuse takes a function of arrays, got 3"):
+        mg.fuse(3)
