@@ -145,3 +145,16 @@ def test_a_sum_takes_no_axes_that_the_host_refuses(fake):
         for at in (x, x.to("cuda")):
             with pytest.raises(TypeError, match=why):
                 mg.sum(at, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("number", [True, 2, 0.5, 1j])
+def test_a_choice_between_an_array_and_a_number_is_the_host_s(dtype, number, fake):
+    x = mg.tensor(np.array([0, 1, 2, 3]).astype(dtype))
+    condition = mg.tensor(np.array([True, False, True, False]))
+    for pair in ((x, number), (number, x)):
+        expected = mg.where(condition, *pair)
+        there = [y.to("cuda") if isinstance(y, mg.Tensor) else y for y in pair]
+        found = mg.where(condition.to("cuda"), *there)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.to("cpu").data, expected.data)
