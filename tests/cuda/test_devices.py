@@ -158,3 +158,17 @@ def test_a_choice_between_an_array_and_a_number_is_the_host_s(dtype, number, fak
         found = mg.where(condition.to("cuda"), *there)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found.to("cpu").data, expected.data)
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+@pytest.mark.parametrize("number_first", [True, False])
+def test_products_with_a_logarithm_take_a_number(name, number_first, fake):
+    def of(device):
+        x = mg.tensor([0.5, 2.0, 3.0], dtype="float32", device=device, requires_grad=True)
+        y = getattr(mg, name)(*((0.5, x) if number_first else (x, 0.5)))
+        y.sum().backward()
+        return y.detach().to("cpu"), x.grad.to("cpu")
+
+    for found, expected in zip(of("cuda"), of("cpu"), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.data, expected.data)
