@@ -32,6 +32,7 @@ _WORDS = {
 CALLED = set("exp expm1 log log1p tanh expit ndtr density erf erfc".split())  # functions.py
 _DEAR = CALLED | {"divide", "sqrt", "reciprocal"}
 _OF_NUMBERS = {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "where"}
+_OF_TRUTH = _OF_NUMBERS | {"logical_and", "logical_or", "logical_xor", "logical_not"}
 TYPES = {"float32", "float64", "bool", "int64"}
 _START = {"sum": "0", "max": "-np.inf", "min": "np.inf"}
 _FOLD = {"sum": "plus", "max": "largest", "min": "smallest"}
@@ -76,8 +77,8 @@ def expression(s: Symbol, last: str) -> str:
         exponent = s.args[1].args[0]
         if exponent in (2, 3):
             return " * ".join([args[0]] * int(exponent))
-    if kind.kind in "iu" and s.op not in _OF_NUMBERS:
-        raise NotFusible(f"{s.op} of integers in a loop")
+    if kind.kind in "biu" and s.op not in (_OF_NUMBERS if kind.kind != "b" else _OF_TRUTH):
+        raise NotFusible(f"{s.op} of {kind} in a loop")
     if s.op in CALLED:
         return f"{s.op}_{type_of(kind)}({args[0]})"
     if s.op in _WORDS:

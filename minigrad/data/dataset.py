@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..core.errors import teaching
+from ..core.errors import describe, teaching
 from ..core.tensor import Tensor
 
 
@@ -104,6 +104,8 @@ class ConcatDataset(Dataset):
 
     def __getitem__(self, index: int) -> Any:
         n = len(self)
+        if not hasattr(index, "__index__") or np.ndim(index):
+            raise TypeError(f"ConcatDataset: an index is one integer, got {describe(index)}")
         if not -n <= index < n:
             raise IndexError(f"ConcatDataset has {n} rows; there is none at {index}")
         index %= n

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
-from ..core.errors import Checked
+from ..core.errors import Checked, describe
 from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
-from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, is_whole
 from .workers import Crew, default_context
 
 
@@ -60,14 +60,19 @@ class DataLoader(Checked):
         pin_memory_device: str = "",
     ):
         prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
-        if batch_size is not None and (not hasattr(batch_size, "__index__") or batch_size < 1):
+        if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
+            tail = "; arrays x and y are one data set as data.ArrayDataset(x, y)"
             raise ValueError(
-                f"DataLoader: batch_size must be an integer, 1 or more, got {batch_size!r}"
+                f"DataLoader: batch_size must be an integer, 1 or more, got {describe(batch_size)}"
+                + tail * (np.ndim(batch_size) > 0)
             )
-        if worker_kind not in ("thread", "process") or num_workers < 0 or prefetch_factor < 1:
+        whole = is_whole(num_workers) and is_whole(prefetch_factor)
+        known = worker_kind in ("thread", "process")
+        if not (whole and known) or num_workers < 0 or prefetch_factor < 1:
             raise ValueError(
                 "DataLoader: worker_kind is 'thread' or 'process', num_workers 0 or more, "
-                f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers}, {prefetch_factor}"
+                f"prefetch_factor 1 or more; got {worker_kind!r}, {num_workers!r}, "
+                f"{prefetch_factor!r}"
             )
         if (timeout or 0) < 0 or (batch_size is None and drop_last):
             raise ValueError(

@@ -1,12 +1,27 @@
 """Samplers: in which order rows are taken, and how they are gathered into batches."""
 
 import itertools
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..backends import random
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is an integer: Python's, NumPy's, or a tensor or array of one."""
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _require_count(owner: str, num_samples: Any) -> None:
+    if not is_whole(num_samples) or num_samples < 0:
+        raise ValueError(f"{owner}: num_samples must be an integer, 0 or more, got {num_samples!r}")
 
 
 class Sampler:
@@ -45,6 +60,9 @@ class RandomSampler(Sampler):
         self.data_source = data_source
         self.replacement = replacement
         self.num_samples = len(data_source) if num_samples is None else num_samples
+        _require_count("RandomSampler", self.num_samples)
+        if replacement and self.num_samples and not len(data_source):
+            raise ValueError("RandomSampler: there are no rows to draw from")
         self.generator = generator
 
     def __len__(self) -> int:
@@ -94,6 +112,12 @@ class WeightedRandomSampler(Sampler):
                 "WeightedRandomSampler: weights must be a vector of numbers ≥ 0, not all 0; got "
                 f"shape {self.weights.shape}"
             )
+        _require_count("WeightedRandomSampler", num_samples)
+        if not replacement and num_samples > np.count_nonzero(self.weights):
+            raise ValueError(
+                f"WeightedRandomSampler: {num_samples} rows without replacement, but only "
+                f"{np.count_nonzero(self.weights)} have a weight above 0"
+            )
 
     def __len__(self) -> int:
         return self.num_samples
@@ -107,8 +131,10 @@ class BatchSampler(Sampler):
     """Lists of batch_size indices of another sampler; drop_last leaves out a shorter last one."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool = False):
-        if batch_size < 1:
-            raise ValueError(f"BatchSampler: batch_size must be 1 or more, got {batch_size}")
+        if not is_whole(batch_size) or batch_size < 1:
+            raise ValueError(
+                f"BatchSampler: batch_size must be an integer, 1 or more, got {batch_size!r}"
+            )
         self.sampler = sampler
         self.batch_size = batch_size
         self.drop_last = drop_last

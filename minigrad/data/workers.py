@@ -67,7 +67,7 @@ class _Worker:
 def _start(info: WorkerInfo, fetch: Callable, process: bool, init_fn: Callable | None) -> None:
     if process:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-        threading.Thread(target=_end_with_parent, daemon=True).start()
+        end_with_parent()
     _here.worker = _Worker(info, copy.copy(fetch), process, init_fn)
 
 

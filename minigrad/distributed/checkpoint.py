@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import FormatError
 from ..io import load, save
 from ..io.atomic import replaced_whole
@@ -35,11 +37,17 @@ def save_checkpoint(
 
     state   the same on every rank (a model's state_dict, the epoch): rank 0 writes it
     shard   this rank's own (an optimizer's part, a generator's state), or None on every rank
-    keep    how many complete checkpoints stay; older ones are removed when the new one is complete
+    keep    how many complete checkpoints stay, this one and those of the highest other steps; the
+            others are removed when this one is complete
 
     Returns the checkpoint's folder. OSError where a file cannot be written; nothing that was
     complete before is touched then.
     """
+    if not isinstance(step, int | np.integer) or step < 0 or keep < 1:
+        raise ValueError(
+            "save_checkpoint: step must be an integer, 0 or more, and keep 1 or more; got "
+            f"step={step!r}, keep={keep}"
+        )
     here = world()
     here.agree(f"save_checkpoint(step={step}, shard={'yes' if shard is not None else 'no'})")
     here.watchdog.phase(f"save_checkpoint(step={step})")
@@ -55,7 +63,7 @@ def save_checkpoint(
     here.agree("save_checkpoint: all parts are written")
     if here.rank == 0:
         _complete(target, step, here.size if shard is not None else 0)
-        _remove_old(Path(folder), keep)
+        _remove_others(Path(folder), step, keep - 1)
     here.agree("save_checkpoint: complete")
     here.watchdog.phase("what follows a checkpoint")
     return target
@@ -120,8 +128,9 @@ def _read_complete(target: Path) -> dict[str, Any]:
     return document
 
 
-def _remove_old(folder: Path, keep: int) -> None:
-    for step in complete_steps(folder)[: -keep if keep > 0 else None]:
+def _remove_others(folder: Path, new: int, keep: int) -> None:
+    others = [step for step in complete_steps(folder) if step != new]
+    for step in others[: len(others) - keep] if len(others) > keep else []:
         old = folder / f"step-{step:08d}"
         (old / _COMPLETE).unlink(missing_ok=True)  # from here on it is not a checkpoint
         shutil.rmtree(old, ignore_errors=True)

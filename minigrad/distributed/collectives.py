@@ -52,9 +52,7 @@ def reduce_scatter(x: Any) -> Any:
 
 def broadcast(x: Any, root: int = 0) -> Any:
     """y = x of the rank `root`, on every rank; the others' x says only shape and dtype."""
-    if not 0 <= root < world().size:
-        raise ValueError(f"broadcast: root is a rank below {world().size}, got {root}")
-    return _broadcast(_tensor(x), root=root)
+    return _broadcast(_tensor(x), root=_checked_root("broadcast", root))
 
 
 def send(x: Any, to: int, tag: int = 0) -> None:
@@ -77,8 +75,12 @@ def receive(like: Any, source: int, tag: int = 0) -> Any:
 
 def broadcast_(x: Tensor, root: int = 0) -> Tensor:
     """Overwrite x, in place, with that of the rank `root`."""
-    with_root = _broadcasted(x.data, root=root)
-    x.data[...] = with_root
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"broadcast_ overwrites a tensor, got {describe(x)}; of an array broadcast(x, root) "
+            "makes a new one"
+        )
+    x.data[...] = _broadcasted(x.data, root=_checked_root("broadcast_", root))
     note_write(x.data, "distributed.broadcast_")
     return x
 
@@ -213,6 +215,12 @@ def _wrapped(x: Any, y: Any) -> Any:
 def _contiguous(x: Any) -> Any:
     y = array_module(x).ascontiguousarray(x)
     return y.reshape(x.shape)  # ascontiguousarray makes 0-d arrays 1-d
+
+
+def _checked_root(owner: str, root: int) -> int:
+    if not 0 <= root < world().size:
+        raise ValueError(f"{owner}: root is a rank below {world().size}, got {root}")
+    return root
 
 
 def _refuse_gradient(x: Any, what: str) -> None:

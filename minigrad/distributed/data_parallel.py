@@ -23,6 +23,7 @@ import numpy as np
 
 from ..backends.device import array_module, device_of
 from ..core import events, hooks
+from ..core.errors import describe
 from ..core.modes import is_grad_enabled
 from ..nn import Module
 from . import buckets, progress
@@ -78,6 +79,8 @@ class DataParallel(Module):
         broadcast_buffers: bool = True,
         overlap: bool | None = None,
     ):
+        if not isinstance(module, Module):
+            raise TypeError(f"DataParallel wraps a module, got {describe(module)}")
         if not bucket_mb >= 0:
             raise ValueError(f"DataParallel: bucket_mb must be 0 or more, got {bucket_mb}")
         if overlap is None:

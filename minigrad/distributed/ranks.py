@@ -165,8 +165,8 @@ def init(backend: str | None = None, timeout: float | None = None, watch: bool =
             raise ValueError(
                 f"init: MINIGRAD_DISTRIBUTED_TIMEOUT is a number of seconds above 0, got {given!r}"
             ) from None
-    if not timeout > 0:
-        raise ValueError(f"init: timeout is a number of seconds above 0, got {timeout}")
+    if isinstance(timeout, str) or not timeout > 0:
+        raise ValueError(f"init: timeout is a number of seconds above 0, got {timeout!r}")
     by_environment = "WORLD_SIZE" in os.environ and "RANK" in os.environ
     if backend == "mpi" or (backend is None and mpi.launched()):
         transport: Transport = mpi.MPITransport(mpi.library().COMM_WORLD)

@@ -31,7 +31,8 @@ class DistributedSampler:
         self.rank = (here.rank if here else 0) if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
             raise ValueError(
-                f"DistributedSampler: rank must be from 0 to {self.num_replicas - 1}, got {rank}"
+                f"DistributedSampler: rank must be 0 or more and below num_replicas; got "
+                f"rank={self.rank}, num_replicas={self.num_replicas}"
             )
         self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
 

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import describe
 from ..core.tensor import Tensor
-from ..core.versions import note_write
+from ..nn import Module
+from ..nn.parameter import zero_grads
 from ..optim import Optimizer
+from ..optim.arguments import require_state
 from .collectives import broadcast_together
 from .ranks import world
 
@@ -32,12 +35,22 @@ class ZeroRedundancyOptimizer:
     def __init__(
         self, params: Iterable, optimizer_class: Callable[..., Optimizer], **defaults: Any
     ):
+        if not hasattr(params, "__iter__") or isinstance(params, Module):
+            raise TypeError(
+                f"ZeroRedundancyOptimizer: params is {describe(params)}; pass model.parameters()"
+            )
         entries: list[Any] = [params] if isinstance(params, Tensor | Mapping) else list(params)
         if entries and not isinstance(entries[0], Mapping):
             entries = [{"params": entries}]
         groups = [{**entry, "params": _listed(entry["params"])} for entry in entries]
         self.world = world()
         self._all: list[Tensor] = [p for group in groups for p in group["params"]]
+        for i, p in enumerate(self._all):
+            if not isinstance(p, Tensor):
+                raise TypeError(
+                    f"ZeroRedundancyOptimizer: params[{i}] is a {type(p).__name__}, not a tensor; "
+                    "pass model.parameters()"
+                )
         if not self._all:
             raise ValueError("ZeroRedundancyOptimizer got no parameters to optimise")
         self.parts = _dealt([p.data.nbytes for p in self._all], self.world.size)
@@ -59,12 +72,7 @@ class ZeroRedundancyOptimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget every gradient, or set it to zeros with set_to_none=False."""
-        for p in self._all:
-            if set_to_none:
-                p.grad = None
-            elif p.grad is not None:
-                p.grad.data[...] = 0
-                note_write(p.grad.data, "zero_grad()")
+        zero_grads(self._all, set_to_none, "ZeroRedundancyOptimizer.zero_grad()")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Step this rank's parameters, then take the others' from their owners."""
@@ -100,16 +108,17 @@ class ZeroRedundancyOptimizer:
 
         Any number of ranks may have written them: each takes what its own parameters need.
         """
-        shards = [shards] if isinstance(shards, Mapping) else list(shards)
+        given: list[Any] = [shards] if isinstance(shards, Mapping) else list(shards) or [None]
         merged: dict[int, Any] = {}
-        for shard in shards:
+        for shard in given:
+            require_state("ZeroRedundancyOptimizer", shard, "state", "param_groups")
             merged.update({int(i): entry for i, entry in shard["state"].items()})
-        if len(shards[0]["param_groups"]) != len(self._options):
+        if len(given[0]["param_groups"]) != len(self._options):
             raise ValueError(
-                f"ZeroRedundancyOptimizer.load_state_dict: {len(shards[0]['param_groups'])} groups "
+                f"ZeroRedundancyOptimizer.load_state_dict: {len(given[0]['param_groups'])} groups "
                 f"given, {len(self._options)} needed"
             )
-        for options, saved in zip(self._options, shards[0]["param_groups"], strict=True):
+        for options, saved in zip(self._options, given[0]["param_groups"], strict=True):
             options.update(saved)
         if self.inner is None:
             return

@@ -1,6 +1,6 @@
 """Elementwise code in one pass: the same rules, run once on symbols, then without temporaries.
 
-trace.py     symbols that record what a function does to one element
+trace.py     symbols that record what a function does to one element; dtypes.py: in which dtypes
 cuda.py      a recorded program as the source of one CUDA kernel
 row_kernels.py, column_kernels.py    programs with sums along rows, and down columns
 writes.py    code that writes into arrays (an optimizer's step) as one kernel

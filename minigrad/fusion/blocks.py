@@ -12,6 +12,7 @@ import numpy as np
 
 from ..backends import pool
 from ..backends.dtypes import accumulator
+from .dtypes import ufunc_of
 from .trace import ROW_FUNCTIONS, Symbol, reached
 
 BLOCK = 1 << 14  # elements; in float32 six buffers of it fit a core's second cache
@@ -20,15 +21,6 @@ BLOCK = 1 << 14  # elements; in float32 six buffers of it fit a core's second ca
 def _wide(dtype: Any) -> np.dtype:
     """The dtype in which a value is computed: float32 for 16-bit floats."""
     return np.dtype(accumulator(dtype) or dtype)
-
-
-def _ufunc(name: str) -> Any:
-    """The ufunc of this name, of NumPy or of SciPy's special functions."""
-    if hasattr(np, name):
-        return getattr(np, name)
-    import scipy.special
-
-    return getattr(scipy.special, name)
 
 
 class Blocks:
@@ -153,4 +145,4 @@ def _run(op: str, xs: list, out: np.ndarray, length: int) -> None:
     elif op in _OF_ROWS:
         _OF_ROWS[op](xs[0], axis=-1, keepdims=True, out=out)
     else:
-        _ufunc(op)(*xs, out=out)
+        ufunc_of(op)(*xs, out=out)

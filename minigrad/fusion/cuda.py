@@ -29,7 +29,7 @@ _WORDS = {
     "minimum": "({0} <= {1} || {0} != {0}) ? {0} : {1}",
     "sign": "({0} > 0) ? 1 : ({0} < 0) ? -1 : {0}",
     "heaviside": "({0} != {0}) ? {0} : ({0} == 0) ? {1} : ({0} > 0 ? 1 : 0)",
-    "remainder": "{0} - floor{f}({0} / {1}) * {1}",
+    "remainder": "remainder_of({0}, {1})",
     "equal": "{0} == {1}", "not_equal": "{0} != {1}", "less": "{0} < {1}",
     "less_equal": "{0} <= {1}", "greater": "{0} > {1}", "greater_equal": "{0} >= {1}",
     "logical_and": "{0} && {1}", "logical_or": "{0} || {1}", "logical_xor": "{0} != {1}",
@@ -63,6 +63,10 @@ PRELUDE = """
 #define NAN __int_as_float(0x7fffffff)
 #endif
 template <typename T, int N> struct alignas(sizeof(T) * N) Lanes { T v[N]; };
+template <typename T> __device__ T remainder_of(T a, T b) {  // NumPy's: of b's sign, and exact
+    const T m = fmod(a, b);
+    return m == 0 ? copysign(T(0), b) : (m < 0) != (b < 0) ? m + b : m;
+}
 """
 
 

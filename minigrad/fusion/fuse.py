@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from ..core.caches import Cache
+from ..core.errors import describe
 from ..core.graph import Leaf
 from ..core.modes import enable_grad
 from ..core.plan import Rule
@@ -42,18 +43,21 @@ def fuse(fn: Callable) -> Callable:
     blocks that stay in cache, on all cores. Results are those of fn to rounding (16-bit floats are
     rounded once, at the end). Arguments broadcast; each is a tensor, an array or a number. Inside
     func transforms, and where fn does what cannot be fused (an index, a branch on a value, a look
-    at a shape, a reduction over another axis, a result of another shape than the arguments have
-    together, an argument by keyword), fn runs as it stands.
+    at a shape, a reduction over another axis, several results, a result of another shape than the
+    arguments have together, an argument by keyword), fn runs as it stands.
 
     Numbers, strings and functions that fn reads from its closure and from global names, also in
     tuples, lists and dicts, are looked at on each call; if they are others, so is the program. Of
     other objects the attributes are not: what they are at the first call stays. Give them as
     arguments. After eight changes fn runs as it stands.
     """
+    if not callable(fn):
+        raise TypeError(f"fuse takes a function of arrays, got {describe(fn)}")
     outside, versions = Outside(fn), {}
 
     def call(*args: Any, **named: Any) -> Any:
-        fused = None if named or any(map(_unfit, args)) else _version(fn, outside, versions)
+        fits = args and not named and not any(map(_unfit, args))
+        fused = _version(fn, outside, versions) if fits else None
         if fused is None or not fused.takes(args):
             return fn(*args, **named)
         y = fused.primitive_of(len(args))(*args)
@@ -75,8 +79,12 @@ def _version(fn: Callable, outside: Outside, versions: dict) -> "_Fused | None":
         return None
     found = versions.get(values)
     if found is None and len(versions) < _VERSIONS:
-        found = versions[values] = _Fused(outside.keeping(fn), fn.__name__, 1)
+        found = versions[values] = _Fused(outside.keeping(fn), _name_of(fn), 1)
     return found
+
+
+def _name_of(fn: Callable) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)  # a partial has no name of its own
 
 
 class _Fused:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import bfloat16
+from .dtypes import COMPARISONS, common_dtype, dtype_of_number, dtype_of_whole_numbers
 
 
 class NotFusible(Exception):
@@ -20,11 +20,7 @@ class NotFusible(Exception):
 
 
 ROW_FUNCTIONS = {"sum", "max", "min"}
-_COMPARISONS = {
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf",
-    "isfinite", "logical_and", "logical_or", "logical_not", "logical_xor", "signbit",
-}  # fmt: skip
-KNOWN = _COMPARISONS | set(
+KNOWN = COMPARISONS | set(
     "add subtract multiply divide negative positive power float_power exp exp2 expm1 log log2 "
     "log10 log1p sqrt cbrt square reciprocal sin cos tan arcsin arccos arctan sinh cosh tanh "
     "arcsinh arccosh arctanh arctan2 hypot absolute fabs sign floor ceil rint trunc maximum "
@@ -155,6 +151,7 @@ class Symbol:
         return _row("sum", self, axis, keepdims, dtype)
 
     def mean(self, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> "Symbol":
+        dtype = np.float64 if dtype is None and self.dtype.kind in "biu" else dtype
         total = _row("sum", self, axis, keepdims, dtype)
         return _step(self.program, "divide", (total, row_length(self.program, total.dtype)))
 
@@ -216,38 +213,31 @@ def row_length(program: Program, dtype: Any) -> Symbol:
 def _step(program: Program, name: str, args: tuple) -> Symbol:
     """The symbol of one ufunc's result, in the dtype that NumPy gives it (scalars are weak)."""
     dtypes = [x.dtype for x in args if isinstance(x, Symbol)]
-    common = dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
-    symbols = []
-    for x in args:
-        if isinstance(x, Symbol):
-            symbols.append(x)
-        elif isinstance(x, _NUMBERS):
-            # of NumPy's own scalars none is weak, also not float64, which is a float of Python's
-            is_weak = common.kind in "fV" or common == bfloat16 or isinstance(x, bool | int)
-            is_weak = is_weak and not isinstance(x, np.generic)
-            kind = common if is_weak else np.result_type(common, type(x))
-            symbols.append(_constant(program, x, kind))
-        else:
-            raise NotFusible(f"a {type(x).__name__} beside symbols")
-    working = symbols[0].dtype if len({s.dtype for s in symbols}) == 1 else np.result_type(
-        *[s.dtype for s in symbols]
-    )  # fmt: skip
+    common = common_dtype(dtypes)
+    symbols = [x if isinstance(x, Symbol) else _number(program, x, common) for x in args]
+    working: Any = common_dtype([s.dtype for s in symbols])
     if working.kind == "c":
         raise NotFusible("complex numbers")
-    if name not in _COMPARISONS and working.kind in "biu" and name not in _EXACT:
-        working = np.dtype(np.float64)
+    if working.kind in "biu":
+        working = dtype_of_whole_numbers(name, [s.dtype for s in symbols])
+        if working is None:
+            raise NotFusible(f"{name} of integers")
     if name == "float_power":
         working = np.result_type(working, np.float64)
     if name in ("logical_and", "logical_or", "logical_not", "logical_xor"):
         symbols = [s if s.dtype == bool else _step(program, "not_equal", (s, 0)) for s in symbols]
     else:
         symbols = [_cast(s, working) for s in symbols]
-    dtype = np.dtype(bool) if name in _COMPARISONS else working
+    dtype = np.dtype(bool) if name in COMPARISONS else working
     return program.symbol(name, tuple(symbols), dtype, all(s.is_row for s in symbols))
 
 
-_EXACT = {"add", "subtract", "multiply", "negative", "positive", "absolute", "sign", "maximum",
-          "minimum", "square"}  # fmt: skip
+def _number(program: Program, x: Any, common: np.dtype) -> Symbol:
+    """A number beside arrays of a dtype, in the dtype that NumPy takes it in."""
+    dtype = dtype_of_number(x, common) if isinstance(x, _NUMBERS) else None
+    if dtype is None:
+        raise NotFusible(f"{x!r:.40} beside symbols of {common}")
+    return _constant(program, x, dtype)
 
 
 def _cast(x: Symbol, dtype: Any) -> Symbol:
@@ -268,6 +258,8 @@ def _row(name: str, x: Symbol, axis: Any, keepdims: bool, dtype: Any = None) -> 
         raise NotFusible(f"{name} over axis {axis!r}, keepdims={keepdims}")
     if x.program.is_real and (not x.shape or x.shape[-1] != x.program.shape[-1]):
         raise NotFusible(f"{name} of rows that are shorter than the kernel's")
+    if dtype is None and name == "sum" and x.dtype.kind in "biu":
+        dtype = np.empty(0, x.dtype).sum().dtype  # NumPy adds small integers in large ones
     x = x if dtype is None else _cast(x, dtype)
     if x.is_row:  # the same value at every place
         return (
@@ -285,11 +277,10 @@ def _where(condition: Any, a: Any, b: Any) -> Symbol:
     program = next(x for x in (condition, a, b) if isinstance(x, Symbol)).program
     condition = _symbol(program, condition)
     dtypes = [x.dtype for x in (a, b) if isinstance(x, Symbol)]
-    dtype = np.result_type(*dtypes) if dtypes else np.result_type(type(a), type(b))
-    if dtypes and len(set(dtypes)) == 1:
-        dtype = dtypes[0]
-    a, b = (_cast(x, dtype) if isinstance(x, Symbol) else _constant(program, x, dtype)
-            for x in (a, b))  # fmt: skip
+    common = common_dtype(dtypes) if dtypes else np.result_type(type(a), type(b))
+    a, b = (x if isinstance(x, Symbol) else _number(program, x, common) for x in (a, b))
+    dtype = common_dtype([a.dtype, b.dtype])
+    a, b = _cast(a, dtype), _cast(b, dtype)
     condition = (
         condition if condition.dtype == bool else _step(program, "not_equal", (condition, 0))
     )
@@ -369,10 +360,15 @@ def trace(
 def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> bool:
     """Whether what `trace` records is what fn does to arrays of these shapes.
 
-    It is not where fn reads a shape, or gives a result or takes a sum of less than the arguments'
-    common shape: then symbols that show the real shapes give another program, or none.
+    It is not where fn reads a shape, gives several results or none, or gives a result or takes a
+    sum of less than the arguments' common shape: then symbols that show the real shapes give
+    another program, or none. Nor is it where the arguments have no common shape.
     """
-    general, real = Program(), Program(np.broadcast_shapes(*shapes), is_real=True)
+    try:
+        common = np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    general, real = Program(), Program(common, is_real=True)
     try:
         for program in (general, real):
             inputs = [program.symbol("input", (i,), dt, False) for i, dt in enumerate(dtypes)]
@@ -381,8 +377,8 @@ def holds_for(fn: Callable, dtypes: Sequence[Any], shapes: Sequence[tuple]) -> b
             ys = _outputs(program, fn, inputs)
     except NotFusible:
         return False
-    whole = all(y is None or y.shape == real.shape for y in ys)
-    return whole and general.steps() == real.steps()
+    one = len(ys) == 1 and ys[0] is not None and ys[0].shape == real.shape
+    return one and general.steps() == real.steps()
 
 
 def _outputs(program: Program, fn: Callable, inputs: list[Symbol]) -> list:

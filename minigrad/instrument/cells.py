@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
+from .records import CASTS
 
 _WIDE = {np.dtype(name).num for name in ("float64", "complex128")}
 _NARROW = {np.dtype(t).num for t in ("float32", "float16", "complex64", bfloat16) if t is not None}
-_CASTS = ("cast", "astype")  # what is asked for is no accident
 MOST_SITES = 20  # lines kept of an op that promotes
 
 
@@ -79,7 +79,7 @@ def promotes(op: str, inputs: tuple, outputs: tuple) -> bool:
     """Whether a call made double precision of an input that is a narrower float."""
     for y in outputs:
         if y is not None and y.dtype.num in _WIDE:
-            if op in _CASTS:
+            if op in CASTS:
                 return False
             return any(x.dtype.num in _NARROW for x in inputs if hasattr(x, "dtype"))
     return False

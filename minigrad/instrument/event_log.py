@@ -28,6 +28,7 @@ from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
 from .log_lines import Lines, learn_thread
 from .memory import MemoryTracker
+from .options import count
 from .schedule import schedule_of
 from .variables import complain
 from .writing import GrowingFile
@@ -68,11 +69,11 @@ class event_log:
         device: bool = False,
     ):
         self.path = self.place = os.fspath(path)
-        self.max_events = int(max_events)
-        if not 0 <= min_us < _LONGEST_US:
+        self.max_events = count("event_log", "max_events", max_events)
+        if isinstance(min_us, str | None) or not 0 <= min_us < _LONGEST_US:
             raise ValueError(f"event_log: min_us should be microseconds from 0 on, got {min_us!r}")
         self.min_ns = int(min_us * 1000)
-        self.stack, self.sync = int(stack), bool(sync)
+        self.stack, self.sync = count("event_log", "stack", stack), bool(sync)
         self.schedule = schedule_of(schedule)
         self.failed = False
         self.dropped = 0

@@ -26,6 +26,17 @@ from .numbers import owner, small_values
 _LONGEST_TEXT = 200  # of a parameter's repr
 
 
+def named(owner: str, names: Mapping[str, Tensor] | None) -> Mapping[str, Tensor]:
+    """The names, if they are names of tensors."""
+    names = {} if names is None else names
+    if not isinstance(names, Mapping) or not all(isinstance(x, Tensor) for x in names.values()):
+        raise TypeError(
+            f'{owner}: names says what to call which tensor, as {{"a": a, "b": b}}; got '
+            f"{describe(names)}"
+        )
+    return names
+
+
 class Known:
     """What nodes do not tell: small results' numbers, names given by the user, shared memory."""
 
@@ -37,7 +48,7 @@ class Known:
 
     def buffer(self, x: Any) -> int:
         """The number, in this dump, of the memory that an array shows."""
-        return self._buffers.setdefault(owner(x), len(self._buffers))
+        return self._buffers.setdefault(id(owner(x)), len(self._buffers))
 
 
 def graph_dict(
@@ -47,24 +58,35 @@ def graph_dict(
 
     names: what to call some of its tensors, as in {"a": a, "b": b}.
     """
-    places, known, device = _asked(tensors, names)
+    return graph_for("graph_dict", tensors, names)
+
+
+def graph_for(
+    owner: str, tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
+) -> dict[str, Any]:
+    """graph_dict, with errors that name the function that was called."""
+    places, known, device = _asked(owner, tensors, names)
     return {**document_of(reachable(places), places, known), "device": device}
 
 
 def _asked(
-    tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
+    owner: str, tensors: Tensor | Sequence[Tensor], names: Mapping[str, Tensor] | None = None
 ) -> tuple[list, Known, str]:
     """The places of these tensors, what is known beside the graph, and the first one's device."""
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
-    for root in roots:
-        if not isinstance(root, Tensor) or root.node is None:
+    roots = [tensors] if isinstance(tensors, Tensor) else tensors
+    roots = list(roots) if isinstance(roots, Iterable) else [roots]
+    for root in roots or [None]:
+        if not isinstance(root, Tensor):
+            given = describe(tensors if root is None else root)
+            raise TypeError(f"{owner} takes a tensor or a list of tensors, got {given}")
+        if root.node is None:
             raise ValueError(
-                "graph_dict: there is no graph behind a value that requires no gradient; make "
+                f"{owner}: there is no graph behind a value that requires no gradient; make "
                 "the inputs with requires_grad=True, and call it before leaving the forward"
             )
     places = [root.node for root in roots]
     values = {root.node: small_values(root) for root in roots}
-    return places, Known(values, names), roots[0].device if roots else "cpu"
+    return places, Known(values, named(owner, names)), roots[0].device
 
 
 _PICTURES = (".svg", ".png", ".pdf", ".dot", ".mmd", ".html")
@@ -89,11 +111,9 @@ def dump_graph(tensors: Tensor | Sequence[Tensor], path: str | os.PathLike) -> N
     """
     if isinstance(path, Tensor):
         raise TypeError("dump_graph: the tensors come first, then the path")
-    if not isinstance(tensors, Tensor | Iterable):
-        raise TypeError(f"dump_graph takes a tensor or a list of tensors, got {describe(tensors)}")
     if said := no_graph_file(os.fspath(path)):
         raise ValueError(f"dump_graph: {said}")
-    places, known, device = _asked(tensors)
+    places, known, device = _asked("dump_graph", tensors)
     edges: list[tuple] = []
     with formats.written_whole(os.fspath(path)) as file:
         head = {**formats.header(formats.GRAPH), "device": device, "roots": _ids(places)}

@@ -19,6 +19,7 @@ from typing import Any
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
 from .formats import cotangents_of
+from .numbers import owner
 
 _MOST_PARTS = 1000  # of a list that a node saves or an optimizer keeps
 
@@ -152,23 +153,23 @@ class MemoryTracker:
         self, x: Any, t: int, category: str, phase: str, op: str | None, seq: Any, where: tuple
     ) -> _Held | None:
         """What is known of the memory that x shows; noted, if it is seen for the first time."""
-        owner = _owner(x)
-        if owner is None:
+        array = _owner(x)
+        if array is None:
             return None
-        key = id(owner)
+        key = id(array)
         held = self._held.get(key)
-        if held is not None and held() is owner:
+        if held is not None and held() is array:
             return held
         if self._next >= self.most:
             self.lost += 1
             return None
         try:
-            held = _Held(owner, self._gone)
+            held = _Held(array, self._gone)
         except TypeError:  # an array class without weak references
             return None
         held.number, held.key, held.category, held.before = self._next, key, category, category
         held.saved, held.used, held.used_forward = 0, t, t
-        held.bytes = owner.nbytes
+        held.bytes = array.nbytes
         if category == "saved":
             held.before = "temporary"
         self._next += 1
@@ -178,7 +179,7 @@ class MemoryTracker:
         thread, origin = where
         self.tell(
             ("alloc", held.number, t, held.bytes, category, phase, op, seq, thread, origin,
-             owner.shape, str(owner.dtype))
+             array.shape, str(array.dtype))
         )  # fmt: skip
         return held
 
@@ -244,15 +245,8 @@ class PeakMemory:
 def _owner(x: Any) -> Any:
     """The array that owns the memory x shows; None for what is not an array."""
     x = raw(x)
-    if not hasattr(x, "nbytes") or not hasattr(x, "shape") or isinstance(x, int | float | complex):
-        return None
-    while (
-        getattr(x, "base", None) is not None
-        and hasattr(x.base, "nbytes")
-        and hasattr(x.base, "dtype")
-    ):
-        x = x.base
-    return x
+    is_number = isinstance(x, int | float | complex)
+    return owner(x) if hasattr(x, "nbytes") and hasattr(x, "shape") and not is_number else None
 
 
 def _category_of(x: Any) -> str:

@@ -26,6 +26,7 @@ from . import formats, profile_table
 from .cells import Cell, Phase, Row, promotes
 from .memory import PeakMemory
 from .notebook import bundle_of_text
+from .options import count
 from .outputs import Outputs
 from .schedule import schedule_of
 from .table import shares
@@ -70,7 +71,7 @@ class profile(metaclass=CalledFirst):
         max_events: int | None = None,
         device: bool = False,
     ) -> None:
-        self.lines = lines or stack > 0
+        self.lines = lines or count("profile", "stack", stack) > 0
         self.memory = PeakMemory() if memory else None
         self.schedule = schedule_of(schedule)
         self.sync = sync
@@ -79,7 +80,7 @@ class profile(metaclass=CalledFirst):
         log |= {"min_us": min_us, "device": device}
         log |= {} if max_events is None else {"max_events": max_events}
         self._outputs = Outputs(out, format, log) if out or format or every else None
-        self._every = every
+        self._every = None if every is None else count("profile", "every", every, 1)
         self._count = 0
         self._lock = threading.RLock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(), Phase()

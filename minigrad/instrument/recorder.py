@@ -21,7 +21,7 @@ from ..core.graph import Leaf, Port
 from ..core.modes import CalledFirst
 from ..core.tensor import Tensor
 from . import formats
-from .graph_dump import Known, document_of
+from .graph_dump import Known, document_of, named
 from .notebook import viewer_forms
 from .numbers import arrived, norm, small_values
 
@@ -106,7 +106,7 @@ class record_backward(metaclass=CalledFirst):
         harness = importlib.import_module("minigrad.testing.check_graph") if check else None
         self._checks = harness and harness.NodeChecks()
         self.graph: dict[str, Any] | None = None
-        self.names = dict(names or {})
+        self.names = dict(named("record_backward", names))
         self._passes: list[_Pass] = []
         self._values: WeakKeyDictionary[Any, list] = WeakKeyDictionary()
         self._lock = threading.Lock()

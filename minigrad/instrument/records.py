@@ -10,6 +10,7 @@ MAX_NAME = 1000  # characters of a name
 MAX_FRAMES = 100  # of a stack
 MAX_ARRAYS = 1000  # inputs, and outputs, described of one call
 MAX_AXES = 64
+CASTS = ("cast", "astype")  # ops whose wider result was asked for
 _NARROW = ("float16", "bfloat16", "float32", "complex64")
 
 
@@ -52,7 +53,7 @@ class Event:
     @property
     def promoted(self) -> bool:
         """Whether a forward made double precision of a narrower input, beside a wide one."""
-        if self.kind != "forward" or self.op in ("cast", "astype"):
+        if self.kind != "forward" or self.op in CASTS:
             return False
         wide = any(y["dtype"] in ("float64", "complex128") for y in self.arrays["outputs"])
         return wide and any(x["dtype"] in _NARROW for x in self.arrays["inputs"])

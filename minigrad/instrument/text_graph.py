@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from .graph_dump import graph_dict
+from .graph_dump import graph_for
 from .table import shortened
 
 
@@ -17,7 +17,7 @@ def graph_text(tensors: Tensor | Sequence[Tensor], most: int = 200) -> str:
 
     Of a larger graph the last `most` lines, those next to the root, with a count of the others.
     """
-    document = graph_dict(tensors)
+    document = graph_for("graph_text", tensors)
     inputs: dict[int, list[str]] = {}
     for edge in sorted(document["edges"], key=lambda edge: edge["slot"]):
         output = f".{edge['output']}" if edge["output"] else ""

@@ -61,6 +61,15 @@ def _check_kind(kind: type, name: str, value: Any, annotation: Any) -> None:
     raise TypeError(f"{kind.__name__}: {name} must be {whole}, got {describe(value)}{tail}")
 
 
+def at_least_zero(owner: str, **options: Any) -> None:
+    """Refuse negative (and NaN) options by name, and what is not a number."""
+    for name, value in options.items():
+        if isinstance(value, str | None | tuple | list) or getattr(value, "size", 1) != 1:
+            raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
+        if not value >= 0:
+            raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, Tensor | np.ndarray) and value.ndim > 0
 

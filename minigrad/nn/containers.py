@@ -212,7 +212,7 @@ class _Dict(Module):
     def __setitem__(self, key: str, entry: Any) -> None:
         name = type(self).__name__
         if not isinstance(entry, self.kind):
-            raise TypeError(f"{name}[{key!r}] is to be a {self.kind.__name__}, got {entry!r}")
+            raise TypeError(f"{name}[{key!r}] must be a {self.kind.__name__}, got {entry!r}")
         require_name(self, key, "key")
         setattr(self, key, entry)
 

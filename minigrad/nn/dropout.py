@@ -12,7 +12,7 @@ class _Dropout(Module):
     def __init__(
         self, p: float = 0.5, inplace: bool = False, *, generator: np.random.Generator | None = None
     ):
-        if isinstance(p, str) or not 0 <= p <= 1:
+        if isinstance(p, str | None) or not 0 <= p <= 1:
             raise ValueError(f"{type(self).__name__}: p is a probability from 0 to 1, got {p!r}")
         self.p = p
         self.inplace = inplace  # PyTorch's; without effect, see nn/inplace.py

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import accumulator
 from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
@@ -37,7 +38,8 @@ def cut(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float, owne
     rows, table = np.unique(raw(indices)), constant_array(weight.detach(), "weight", instead)
     used = op.take(table, rows, axis=0)  # its errors are those of a lookup
     rows = rows.astype(np.intp)
-    lengths = np.linalg.norm(used, norm_type, axis=-1)
+    wide = accumulator(table.dtype) or table.dtype  # in float16 the squares may overflow
+    lengths = np.linalg.norm(used.astype(wide, copy=False), norm_type, axis=-1)
     long = lengths > max_norm
     if long.any():
         scale = max_norm / (lengths[long] + 1e-7)
@@ -89,14 +91,15 @@ class _Table(Module):
     ) -> Any:
         """A layer around a given table (num_embeddings, embedding_dim); frozen by default.
 
-        The other arguments are those of the class behind embedding_dim.
+        The other arguments are the class's own after embedding_dim.
         """
-        if embeddings.ndim != 2:
+        table = create.as_tensor(embeddings)
+        if table.ndim != 2:
             raise ValueError(
-                f"{cls.__name__}.from_pretrained: a table has two axes, got {describe(embeddings)}"
+                f"{cls.__name__}.from_pretrained: a table has two axes, got {describe(table)}"
             )
         make: Any = cls
-        layer = make(*embeddings.shape, *options, **named, _weight=embeddings)
+        layer = make(*table.shape, *options, **named, _weight=table)
         layer.requires_grad_(not freeze)
         return layer
 

@@ -296,7 +296,7 @@ def local_response_norm(
 
 
 def channel_shuffle(x: Any, groups: int) -> Tensor:
-    """Channels dealt out over the groups: nn.ChannelShuffle."""
+    """Interleave the channels of the groups: nn.ChannelShuffle."""
     return shape.ChannelShuffle(groups)(array_like(x))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.caches import cached
-from ..core.errors import HookError
+from ..core.errors import HookError, describe
 from ..core.primitive import Primitive
 from ..core.tensor import Tensor
 
@@ -29,6 +29,11 @@ class Hook:
         with_kwargs: bool = False,
         always_call: bool = False,
     ):
+        if not callable(fn):
+            raise TypeError(
+                f"{type(owner).__name__}: a hook is a function that is called with what its "
+                f"register method says; got {describe(fn)}"
+            )
         self.owner = owner
         self.kind = kind
         self.fn = fn
@@ -205,7 +210,9 @@ class _Backward:
         values, tracked, node = _through_identity(tuple(result) if several else (result,))
         if node is not None:
             node.register_hook(lambda grads, _: self.outputs_ready(grads, len(values), tracked))
-        return type(result)(values) if several else values[0]
+        if not several:
+            return values[0]
+        return type(result)(*values) if hasattr(result, "_fields") else type(result)(values)
 
     def outputs_ready(self, grads: tuple, count: int, tracked: list[int]) -> tuple:
         full = _spread(grads, count, tracked)

@@ -13,20 +13,27 @@ from ..backends import random
 from ..backends.device import array_module
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .arguments import at_least_zero
 
 Generator = np.random.Generator | None
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance of activations through a nonlinearity."""
-    if nonlinearity == "leaky_relu":
-        return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    """The factor that keeps the variance of activations through a nonlinearity.
+
+    param is the slope of leaky_relu below 0, by default 0.01.
+    """
     plain = ["linear", "sigmoid"] + [f"conv{i}d" for i in (1, 2, 3)]
     plain += [f"conv_transpose{i}d" for i in (1, 2, 3)]
     gains = dict.fromkeys(plain, 1.0) | {"tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4}
+    gains["leaky_relu"] = math.sqrt(2)  # times what its slope makes of that
     if nonlinearity not in gains:
-        raise ValueError(f"no gain is known for {nonlinearity!r}; choose of {[*gains]}")
-    return gains[nonlinearity]
+        raise ValueError(
+            f"calculate_gain: no gain is known for {nonlinearity!r}; choose from {[*gains]}"
+        )
+    if nonlinearity != "leaky_relu":
+        return gains[nonlinearity]
+    return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -63,6 +70,7 @@ def normal_(
 
     Of a complex tensor E |x − mean|² = std²: each part has variance std²/2.
     """
+    at_least_zero("normal_", std=std)
     draw = generator or random.generator()
     return _write(tensor, _normal(draw, mean, std, tensor.shape, _is_complex(tensor)))
 
@@ -89,7 +97,8 @@ def trunc_normal_(
             "draw the parts by themselves, or use normal_"
         )
     draw = generator or random.generator()
-    if not a < b or (a - mean) / std > 4 or (b - mean) / std < -4:
+    at_least_zero("trunc_normal_", std=std)
+    if not a < b or a - mean > 4 * std or b - mean < -4 * std:
         raise ValueError(
             f"trunc_normal_: [a, b] = [{a}, {b}] must hold a part of the normal distribution "
             f"with mean {mean} and standard deviation {std} that can be drawn"
@@ -111,7 +120,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight (out, in, *kernel) that passes channels through: 1 in the middle."""
-    if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
+    if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
         raise ValueError(
             f"dirac_ needs a convolution's weight with out divisible by groups={groups}, got "
             f"shape {tensor.shape}"
@@ -197,7 +206,7 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     """(fan_in, fan_out) of a weight (out, in, *kernel)."""
     if tensor.ndim < 2:
         raise ValueError(
-            f"fan_in and fan_out need a weight of at least two axes (out, in, ...), got shape "
+            "fan_in and fan_out need a weight of at least two axes (out, in, ...), got shape "
             f"{tensor.shape}; for a bias use uniform_ or zeros_"
         )
     out_features, in_features, *kernel = tensor.shape

@@ -7,6 +7,7 @@ from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.axes import array_like
 from ..ops.loss.reduction import reduced
+from .arguments import at_least_zero
 from .module import Module
 from .similarity import pairwise_distance
 
@@ -28,10 +29,14 @@ class _Loss(Module):
     def __init__(self, reduction: str = "mean"):
         self._set(reduction)
 
+    reductions: tuple[str, ...] = ("mean", "sum", "none")
+
     def _set(self, reduction: str, **options: Any) -> None:
-        if reduction not in ("mean", "sum", "none"):
+        if reduction not in self.reductions:
+            *others, last = map(repr, self.reductions)
             raise ValueError(
-                f"{type(self).__name__}: reduction is 'mean', 'sum' or 'none', got {reduction!r}"
+                f"{type(self).__name__}: reduction is {', '.join(others)} or {last}, got "
+                f"{reduction!r}"
             )
         self.reduction = reduction
         self.options = tuple(options)
@@ -71,6 +76,7 @@ class SmoothL1Loss(_Loss):
     """Huber's loss with delta = beta, divided by beta; |d| for beta = 0"""
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0):
+        at_least_zero("SmoothL1Loss", beta=beta)
         self._set(reduction)
         self.beta = beta
 
@@ -129,19 +135,18 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """t (log t − x) for log-probabilities x; log_target=True: the target is log t"""
+    """t (log t − x) for log-probabilities x; log_target=True: the target is log t
+
+    reduction="batchmean" divides the sum by the length of the first axis: the divergence per
+    example, which "mean" is not.
+    """
 
     function = "kl_div"
 
-    def __init__(self, reduction: str = "mean", log_target: bool = False):
-        self.log_target = log_target
-        self._set("sum" if reduction == "batchmean" else reduction, log_target=log_target)
-        self.reduction = reduction
+    reductions = ("mean", "sum", "none", "batchmean")
 
-    def forward(self, x: Tensor, target: Any) -> Tensor:
-        if self.reduction != "batchmean":
-            return super().forward(x, target)
-        return op.kl_div(x, target, reduction="batchmean", log_target=self.log_target)
+    def __init__(self, reduction: str = "mean", log_target: bool = False):
+        self._set(reduction, log_target=log_target)
 
 
 class HingeEmbeddingLoss(_Loss):
@@ -157,8 +162,7 @@ class HingeEmbeddingLoss(_Loss):
     def forward(self, x: Tensor, target: Any) -> Tensor:
         target = array_like(target)
         near, far = op.where(target != -1, x, 0), op.where(target != 1, op.relu(self.margin - x), 0)
-        y = near + far
-        return {"mean": op.mean, "sum": op.sum, "none": lambda y: y}[self.reduction](y)
+        return reduced(type(self).__name__, near + far, self.reduction)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -186,7 +190,7 @@ class TripletMarginLoss(_Loss):
         swap: bool = False,
         reduction: str = "mean",
     ):
-        _at_least_zero("TripletMarginLoss", margin)
+        at_least_zero("TripletMarginLoss", margin=margin)
         self._set(reduction, margin=margin, p=p, eps=eps, swap=swap)
 
 
@@ -201,7 +205,7 @@ class TripletMarginWithDistanceLoss(_Loss):
         swap: bool = False,
         reduction: str = "mean",
     ):
-        _at_least_zero("TripletMarginWithDistanceLoss", margin)
+        at_least_zero("TripletMarginWithDistanceLoss", margin=margin)
         self._set(reduction)
         self.distance_function = distance_function or pairwise_distance
         self.margin = margin
@@ -290,8 +294,3 @@ class CTCLoss(_Loss):
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
         self._set(reduction, blank=blank, zero_infinity=zero_infinity)
-
-
-def _at_least_zero(owner: str, margin: float) -> None:
-    if not margin >= 0:
-        raise ValueError(f"{owner}: margin must be 0 or more, got {margin}")

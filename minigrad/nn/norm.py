@@ -312,6 +312,8 @@ class LocalResponseNorm(Module):
     """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        if size < 1:
+            raise ValueError(f"LocalResponseNorm: size must be 1 or more, got {size}")
         self.size = size
         self.alpha = alpha
         self.beta = beta

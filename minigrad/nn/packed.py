@@ -83,6 +83,18 @@ class PackedSequence(_Fields):
         return lengths if self.unsorted_indices is None else lengths[on_host(self.unsorted_indices)]
 
 
+def _lengths(owner: str, lengths: Any, x: Any, steps: int, n: int) -> np.ndarray:
+    """Lengths of n sequences in x, of so many steps; ValueError for others."""
+    lengths = np.asarray(on_host(create.as_tensor(lengths)))
+    fits = lengths.shape == (n,) and (lengths.dtype.kind in "iu" or not n)
+    if not fits or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
+        raise ValueError(
+            f"{owner}: lengths must be {n} integers from 1 to {steps} for x {describe(x)}; got "
+            f"{lengths}"
+        )
+    return lengths
+
+
 def _places(lengths: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(step, sequence) of each packed row, and how many sequences have each step."""
     alive = np.arange(lengths.max())[:, None] < lengths[order]
@@ -97,13 +109,14 @@ def pack_padded_sequence(
 
     enforce_sorted: the lengths must not rise (PyTorch's default); else any order will do.
     """
-    x, lengths = array_like(x), np.asarray(on_host(create.as_tensor(lengths)))
+    x = array_like(x)
     steps, n = x.shape[:2][:: -1 if batch_first else 1] if x.ndim > 1 else (0, 0)
-    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
+    if not n:
         raise ValueError(
-            f"pack_padded_sequence: lengths must be {n} numbers from 1 to {steps} for x "
-            f"{describe(x)}; got {lengths}"
+            "pack_padded_sequence: x must be (T, N, …), or (N, T, …) with batch_first, with one "
+            f"sequence at least; got {describe(x)}"
         )
+    lengths = _lengths("pack_padded_sequence", lengths, x, steps, n)
     if enforce_sorted and (np.diff(lengths) > 0).any():
         raise ValueError(
             f"pack_padded_sequence: the lengths {lengths} rise; sort the batch, longest first, or "
@@ -203,8 +216,6 @@ def active_steps(lengths: Any, x: Tensor, name: str) -> Any:
     """(T, N, 1), True where a sequence has a step; None when lengths were left out."""
     if lengths is None:
         return None
-    lengths = np.asarray(create.as_tensor(lengths).data)
     steps, n = x.shape[:2]
-    if lengths.shape != (n,) or lengths.min(initial=1) < 1 or lengths.max(initial=1) > steps:
-        raise ValueError(f"{name}: lengths must be {n} numbers from 1 to {steps}, got {lengths}")
+    lengths = _lengths(name, lengths, x, steps, n)
     return constant_like((np.arange(steps)[:, None] < lengths)[:, :, None], x)

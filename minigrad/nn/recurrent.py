@@ -23,8 +23,8 @@ State = tuple[Tensor, ...]
 # -- one step ----------------------------------------------------------------------------------
 #
 # A step takes a = W_ih x + b_ih and r = W_hh h + b_hh, the parts of the gates that come from the
-# input and from the state, and the state before it. It returns the state after it, whose first
-# tensor is the output.
+# input and from the state, and the state before it. It returns the next state, whose first tensor
+# is the output.
 
 
 def rnn_tanh(a: Tensor, r: Tensor, state: State) -> State:
@@ -121,6 +121,9 @@ class _Recurrent(Module):
         device: str | None = None,
         dtype: Any = np.float32,
     ):
+        for name, option in (("batch_first", batch_first), ("dropout", dropout)):
+            if isinstance(option, str):  # "False" would be true
+                raise TypeError(f"{type(self).__name__}: {name} cannot be a text, got {option!r}")
         if proj_size and (self._step() is not lstm or not 0 < proj_size < hidden_size):
             raise ValueError(
                 f"{type(self).__name__}: proj_size is for LSTM, and smaller than hidden_size="
@@ -131,8 +134,6 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: needs hidden_size and num_layers of 1 or more and a "
                 f"dropout from 0 to 1; got {hidden_size}, {num_layers}, {dropout}"
             )
-        if isinstance(batch_first, str):  # "False" would be true
-            raise TypeError(f"{type(self).__name__}: batch_first is a bool, got {batch_first!r}")
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers
@@ -187,11 +188,10 @@ class _Recurrent(Module):
     def forward(self, x: Any, hx: Any = None, lengths: Any = None) -> tuple[Any, Any]:
         """(outputs, last state) of x (T, N, input), (N, T, input) with batch_first, or (T, input).
 
-        The state is h (layers · directions, N, hidden), for LSTM a pair (h, c), with proj_size in
-        the place of hidden for h; zeros when left out. lengths (N,): sequence n has that many
-        steps; the outputs behind them are 0, the state is that of its last step, and the reverse
-        direction starts there. x may be a PackedSequence, which says its own lengths; the outputs
-        are then packed like it.
+        The state is h (layers · directions, N, hidden), for LSTM a pair (h, c), with proj_size
+        instead of hidden for h; zeros if left out. lengths (N,): sequence n has that many steps;
+        later outputs are 0, the state is that of its last step, and the reverse direction starts
+        there. x may be a PackedSequence, which says its own lengths; so are the outputs then.
         """
         if isinstance(x, PackedSequence):
             return self._packed(x, hx)
@@ -244,13 +244,9 @@ class _Recurrent(Module):
         if hx is None:
             zeros = [create.zeros(n, width, dtype=x.dtype, device=x.device) for width in widths]
             return [tuple(zeros)] * count
-        given = list(hx) if parts > 1 else [hx]
+        given = [*hx] if isinstance(hx, tuple | list) else [hx]
         wanted = [(count, width) if single else (count, n, width) for width in widths]
-        if [h.shape for h in given] != wanted:
-            raise ValueError(
-                f"{type(self).__name__}: the state must be {parts} of shape "
-                f"{', '.join(map(str, dict.fromkeys(wanted)))}, got {[describe(h) for h in given]}"
-            )
+        _require_shapes(type(self).__name__, "the state", given, wanted)
         given = [op.expand_dims(h, axis=1) if single else h for h in given]
         return [tuple(h[i] for h in given) for i in range(count)]
 
@@ -268,16 +264,16 @@ class RNN(_Recurrent):
     """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t−1} + b_hh), or relu with nonlinearity="relu" """
 
     def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        num_layers: int = 1,
-        nonlinearity: str = "tanh",
-        *args: Any,
-        **kwargs: Any,
-    ):
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+        bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
+        bidirectional: bool = False, proj_size: int = 0, device: str | None = None,
+        dtype: Any = np.float32,
+    ):  # fmt: skip
         self.nonlinearity = _checked(nonlinearity, "RNN")
-        super().__init__(input_size, hidden_size, num_layers, *args, **kwargs)
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional,
+            proj_size, device, dtype,
+        )  # fmt: skip
 
     def _step(self) -> Callable:
         return rnn_relu if self.nonlinearity == "relu" else rnn_tanh
@@ -343,11 +339,8 @@ class _Cell(Module):
         if hx is None:
             hx = (create.zeros(shape, dtype=x.dtype, device=x.device),) * parts
         state = tuple(hx) if isinstance(hx, tuple | list) else (hx,)
-        if [part.shape for part in state] != [shape] * parts:
-            raise ValueError(
-                f"{type(self).__name__}: the state of x {describe(x)} must be {parts} of shape "
-                f"{shape}, got {[describe(part) for part in state]}"
-            )
+        what = f"the state of x {describe(x)}"
+        _require_shapes(type(self).__name__, what, state, [shape] * parts)
         a = op.linear(x, self.weight_ih, self.bias_ih)
         after = self._step()(a, op.linear(state[0], self.weight_hh, self.bias_hh), state)
         return after if parts > 1 else after[0]
@@ -368,10 +361,11 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        **kwargs: Any,
+        device: str | None = None,
+        dtype: Any = np.float32,
     ):
         self.nonlinearity = _checked(nonlinearity, "RNNCell")
-        super().__init__(input_size, hidden_size, bias, **kwargs)
+        super().__init__(input_size, hidden_size, bias, device, dtype)
 
     def _step(self) -> Callable:
         return rnn_relu if self.nonlinearity == "relu" else rnn_tanh
@@ -387,6 +381,14 @@ class GRUCell(_Cell):
     """h' of x and h: one step of GRU"""
 
     step = staticmethod(gru)
+
+
+def _require_shapes(owner: str, what: str, state: Any, wanted: list) -> None:
+    """ValueError unless a state, h or (h, c), has the wanted shapes."""
+    if [np.shape(part) for part in state] != wanted:
+        form = "a tensor" if len(wanted) == 1 else "tensors (h, c)"
+        shapes, given = ", ".join(map(str, dict.fromkeys(wanted))), ", ".join(map(describe, state))
+        raise ValueError(f"{owner}: {what} must be {form} of shape {shapes}, got {given}")
 
 
 def _checked(nonlinearity: str, name: str) -> str:

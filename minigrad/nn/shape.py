@@ -123,18 +123,23 @@ def _require_whole(name: str, x: Tensor, what: str, divisor: int, *sizes: int) -
 
 
 class ChannelShuffle(Module):
-    """Channels (axis 1) dealt out: of g groups one after the other, the first of each comes first
+    """Interleave the channels (axis 1) of g groups: first the first of each group, then the second.
 
-    Zhang et al., ShuffleNet, 2018.
+    Channel i of group j comes to place i·g + j. Zhang et al., ShuffleNet, 2018.
     """
 
     def __init__(self, groups: int):
         self.groups = groups
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.ndim < 3:
+            raise ValueError(f"ChannelShuffle: x must be (n, c, *space), got shape {x.shape}")
         n, c, *space = x.shape
-        if c % self.groups:
-            raise ValueError(f"ChannelShuffle: {c} channels do not divide by {self.groups} groups")
+        if self.groups < 1 or c % self.groups:
+            raise ValueError(
+                f"ChannelShuffle: groups={self.groups} must be 1 or more and divide the {c} "
+                f"channels (axis 1) of x {x.shape}"
+            )
         apart = x.reshape(n, self.groups, c // self.groups, *space)
         return apart.swapaxes(1, 2).reshape(x.shape)
 

@@ -226,6 +226,7 @@ class Transformer(Module):
     """An encoder of the source and a decoder of the target that attends to it.
 
     src (S, N, E) and tgt (T, N, E), or (N, S, E) and (N, T, E) with batch_first=True.
+    custom_encoder and custom_decoder take the place of the stacks that are built by default.
     """
 
     def __init__(
@@ -253,12 +254,14 @@ class Transformer(Module):
         def norm() -> LayerNorm:
             return LayerNorm(d_model, layer_norm_eps, bias=bias, **kind)
 
-        self.encoder = custom_encoder or TransformerEncoder(
-            TransformerEncoderLayer(*one), num_encoder_layers, norm()
-        )
-        self.decoder = custom_decoder or TransformerDecoder(
-            TransformerDecoderLayer(*one), num_decoder_layers, norm()
-        )
+        # `is None`, since a module of no entries is false
+        if custom_encoder is None:
+            layer = TransformerEncoderLayer(*one)
+            custom_encoder = TransformerEncoder(layer, num_encoder_layers, norm())
+        if custom_decoder is None:
+            layer = TransformerDecoderLayer(*one)
+            custom_decoder = TransformerDecoder(layer, num_decoder_layers, norm())
+        self.encoder, self.decoder = custom_encoder, custom_decoder
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first

@@ -79,9 +79,9 @@ def sum_(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) ->
     What is behind them is added up by rows, then what is before them by columns. One that keeps
     none is a row, if it is not too long for one block of threads.
     """
-    if dtype is not None or not is_floating(x.dtype):
+    if dtype is not None or not is_floating(x.dtype) or type(axis) not in (int, tuple, type(None)):
         return None
-    axes = (axis,) if isinstance(axis, int) else axis if axis is None else tuple(axis)
+    axes = (axis,) if isinstance(axis, int) else axis
     way = _way(x.shape, axes, keepdims)
     if way is None:
         return None

@@ -164,7 +164,7 @@ def view_as_complex(x):
     """
     if not x.ndim or x.shape[-1] != 2 or x.dtype.kind != "f":
         raise ValueError(f"x must be real (…, 2), got {x.dtype} {x.shape}")
-    y = np.empty_like(x[..., 0], dtype=np.result_type(x.dtype, np.complex64))
+    y: Any = np.empty_like(x[..., 0], dtype=np.result_type(x.dtype, np.complex64))
     y.real[...], y.imag[...] = x[..., 0], x[..., 1]
     return y
 

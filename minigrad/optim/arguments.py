@@ -2,12 +2,23 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from ..core.errors import unfit
+from ..core.errors import StateError, describe, unfit
 from ..core.tensor import Tensor
+from ..nn.arguments import at_least_zero
+
+__all__ = [
+    "at_least_zero",
+    "fractions",
+    "number_of",
+    "numbers",
+    "require_state",
+    "takes_implementations",
+    "unzipped",
+]
 
 
 def unzipped(owner: str, params: Any) -> tuple[list, list[str]]:
@@ -46,15 +57,6 @@ def takes_implementations(init: Callable) -> Callable:
     return run
 
 
-def at_least_zero(owner: str, **options: float) -> None:
-    """Refuse negative (and NaN) options by name, and what is not a number."""
-    for name, value in options.items():
-        if isinstance(value, str | None | tuple | list) or getattr(value, "size", 1) != 1:
-            raise TypeError(f"{owner}: {name} must be a number, 0 or more; got {value!r}")
-        if not value >= 0:
-            raise ValueError(f"{owner}: {name} must be 0 or more, got {value}")
-
-
 def number_of(option: Any) -> Any:
     """A tensor or array of one number, also PyTorch's, as that number; in a tuple each of them."""
     if isinstance(option, tuple):
@@ -63,10 +65,27 @@ def number_of(option: Any) -> Any:
     return option.item() if is_one else option
 
 
+def numbers(owner: str, what: str, given: Any, count: int) -> tuple:
+    """An option of several numbers as a tuple; TypeError, by `what`, unless it has `count`."""
+    several = isinstance(given, tuple | list) and len(given) == count
+    if not several or any(isinstance(part, str) for part in given):
+        raise TypeError(f"{owner}: {what}; got {given!r}")
+    return tuple(given)
+
+
+def require_state(owner: str, given: Any, *keys: str) -> None:
+    """StateError unless this is a saved state with these keys; `owner` has loaded it."""
+    if not isinstance(given, Mapping) or any(key not in given for key in keys):
+        found = f"keys {[*given][:4]}" if isinstance(given, Mapping) else describe(given)
+        raise StateError(
+            f"{owner}.load_state_dict: needs what its state_dict() gave, a dictionary with "
+            f"{' and '.join(map(repr, keys))}; got {found}"
+        )
+
+
 def fractions(owner: str, betas: tuple) -> tuple:
     """The decay rates as a tuple; ValueError unless each is in [0, 1)."""
-    if not isinstance(betas, tuple | list) or len(betas) != 2:
-        raise TypeError(f"{owner}: betas are two decay rates, such as (0.9, 0.999); got {betas!r}")
+    betas = numbers(owner, "betas are two decay rates, such as (0.9, 0.999)", betas, 2)
     if not all(0 <= beta < 1 for beta in betas):
         raise ValueError(f"{owner}: each of betas must be in [0, 1), got {betas}")
-    return tuple(betas)
+    return betas

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from ..core.errors import describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
+from .arguments import require_state
 from .packs import working_dtype
 
 
@@ -17,9 +19,17 @@ class EMA:
     """
 
     def __init__(self, params: Iterable[Tensor], decay: float = 0.999, warmup: bool = False):
-        if not 0 <= decay < 1:
-            raise ValueError(f"EMA: decay must be in [0, 1), got {decay}")
-        self.params = list(params)
+        if isinstance(decay, str) or not 0 <= decay < 1:
+            raise ValueError(f"EMA: decay must be in [0, 1), got {decay!r}")
+        own: list[Any] = list(params) if hasattr(params, "__iter__") else [params]
+        if not all(isinstance(p, Tensor) for p in own):
+            raise TypeError(f"EMA: params is {describe(params)}; pass model.parameters()")
+        if not own:
+            raise ValueError(
+                "EMA got no parameters to average; what model.parameters() gives can be read once: "
+                "call it anew, or keep list(model.parameters())"
+            )
+        self.params = own
         self.decay = decay
         self.warmup = warmup
         self.updates = 0
@@ -56,6 +66,7 @@ class EMA:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state of as many parameters of the same shapes."""
+        require_state("EMA", state_dict, "averages", "updates")
         given = [a.data if isinstance(a, Tensor) else a for a in state_dict["averages"]]
         if [a.shape for a in given] != [a.shape for a in self.averages]:
             raise ValueError(

@@ -164,6 +164,7 @@ class OneCycleLR(LRScheduler):
                 f"{total_steps} steps, pct_start={pct_start}"
             )
         groups, name = optimizer.param_groups, "OneCycleLR"
+        above_zero(name, div_factor=div_factor, final_div_factor=final_div_factor)
         self.total_steps = total_steps
         self.anneal = annealing(name, anneal_strategy)
         self.cycle_momentum = cycle_momentum

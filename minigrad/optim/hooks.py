@@ -106,7 +106,7 @@ def _save(save: Callable, optimizer: Any) -> dict[str, Any]:
 
 
 def _load(load: Callable, optimizer: Any, state_dict: Mapping[str, Any]) -> None:
-    state = dict(state_dict)
+    state = dict(state_dict) if isinstance(state_dict, Mapping) else state_dict  # refused by load
     for fn in optimizer._fns("load_state_dict_pre"):
         given = fn(optimizer, state)
         state = state if given is None else given

@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .arguments import require_state
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau
 from .schedule import LRScheduler
@@ -105,6 +106,7 @@ class ChainedScheduler(LRScheduler):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
+        require_state(type(self).__name__, state_dict, "_schedulers")
         for scheduler, saved in zip(self.schedulers, state_dict["_schedulers"], strict=True):
             scheduler.load_state_dict(saved)
         last_epoch = self.schedulers[0].last_epoch  # PyTorch's chain has no count of its own
@@ -121,6 +123,8 @@ def _of_one(owner: str, schedulers: Sequence[Any], optimizer: Any) -> list[LRSch
                 f"{owner}: schedulers[{i}] is ReduceLROnPlateau, whose step takes a metric; step "
                 "it by itself"
             )
+        if not isinstance(scheduler, LRScheduler):
+            raise TypeError(f"{owner}: schedulers[{i}] is no schedule, got {scheduler!r}")
         if scheduler.optimizer is not optimizer:
             raise ValueError(f"{owner}: schedulers[{i}] belongs to another optimizer")
     return list(schedulers)

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import plain_array
+from ..core.errors import describe
 from ..core.events import spanned
 from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
-from .arguments import at_least_zero
+from .arguments import at_least_zero, require_state
 from .line_search import strong_wolfe
 from .optimizer import Optimizer
 from .packs import working, working_dtype
@@ -81,10 +82,10 @@ class LBFGS(Optimizer):
     @spanned("optimizer")
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Up to max_iter iterations; returns the loss that the closure gave first."""
-        if closure is None:
-            raise ValueError(
+        if not callable(closure):
+            raise (ValueError if closure is None else TypeError)(
                 "LBFGS.step needs a closure that clears the gradients, computes the loss, calls "
-                "backward and returns the loss"
+                f"backward and returns the loss; got {describe(closure)}"
             )
 
         def value_and_gradient(x: np.ndarray | None = None) -> tuple[float, np.ndarray]:
@@ -92,6 +93,8 @@ class LBFGS(Optimizer):
                 self._write(x)
             with enable_grad():
                 loss = closure()
+            if loss is None:
+                raise ValueError("LBFGS.step: the closure returned None; it must return the loss")
             losses.append(loss)
             return float(loss), self._read(gradients=True)
 
@@ -169,6 +172,7 @@ class LBFGS(Optimizer):
 
     def load_state_dict(self, state_dict: Any) -> None:
         """Go on from a saved state of the same parameters, PyTorch's too."""
+        require_state(type(self).__name__, state_dict, "state", "param_groups")
         saved = next(iter(state_dict["state"].values()), {})
         named = {_PYTORCHS.get(key, key): value for key, value in saved.items()}
         memory = {key: _copies(value) for key, value in named.items() if key in _KEPT}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .arguments import at_least_zero
+from .arguments import at_least_zero, numbers
 from .optimizer import Optimizer, average
 from .packs import State, scratch
 
@@ -36,12 +36,13 @@ class Adafactor(Optimizer):
         *,
         maximize: bool = False,
     ):
+        eps = numbers("Adafactor", "eps are two numbers, the first or None", eps, 2)
         at_least_zero("Adafactor", lr=lr, weight_decay=weight_decay, eps1=eps[0] or 0, eps2=eps[1])
         if not beta2_decay <= 0:
             raise ValueError(f"Adafactor: beta2_decay must be 0 or less, got {beta2_decay}")
         if not d >= 1:
             raise ValueError(f"Adafactor: d must be 1 or more, got {d}")
-        options = {"lr": lr, "beta2_decay": beta2_decay, "eps": tuple(eps), "d": d}
+        options = {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d}
         super().__init__(params, {**options, "weight_decay": weight_decay, "maximize": maximize})
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:
@@ -116,13 +117,13 @@ class Muon(Optimizer):
             raise ValueError(
                 f"Muon: adjust_lr_fn is None, 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}"
             )
-        if len(ns_coefficients) != 3 or not 0 <= ns_steps < 100:
-            raise ValueError(
-                "Muon: three ns_coefficients and fewer than 100 ns_steps are needed, got "
-                f"{ns_coefficients} and {ns_steps}"
-            )
+        ns_coefficients = numbers(
+            "Muon", "ns_coefficients are three numbers, a, b and c", ns_coefficients, 3
+        )
+        if not 0 <= ns_steps < 100:
+            raise ValueError(f"Muon: ns_steps must be from 0 to 99, got {ns_steps}")
         options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum}
-        options |= {"nesterov": nesterov, "ns_coefficients": tuple(ns_coefficients), "eps": eps}
+        options |= {"nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps}
         super().__init__(params, {**options, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn})
 
     def add_param_group(self, param_group: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from ..nn.parameter import UninitializedParameter, zero_grads
-from .arguments import number_of, takes_implementations, unzipped
+from .arguments import number_of, require_state, takes_implementations, unzipped
 from .hooks import OptimizerHooks, hooked
 from .packs import (
     Pack,
@@ -254,6 +254,7 @@ class Optimizer(OptimizerHooks):
     @hooked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; groups must have the sizes that they had."""
+        require_state(type(self).__name__, state_dict, "state", "param_groups")
         name = f"{type(self).__name__}.load_state_dict"
         sizes = [len(group["params"]) for group in self.param_groups]
         given = [len(group["params"]) for group in state_dict["param_groups"]]

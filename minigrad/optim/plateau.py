@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from .arguments import require_state
 from .optimizer import Optimizer
 from .schedule import PerGroup, checked, widened
 
@@ -100,5 +101,6 @@ class ReduceLROnPlateau:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
+        require_state("ReduceLROnPlateau", state_dict, *self._SAVED)
         for name in self._SAVED:
             setattr(self, name, state_dict[name])

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.errors import Checked
-from .arguments import at_least_zero
+from .arguments import at_least_zero, require_state
 from .optimizer import Group, Optimizer
 
 
@@ -165,6 +165,7 @@ class LRScheduler(Checked):
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on from a saved state, PyTorch's too; the groups' learning rates are set at once."""
+        require_state(type(self).__name__, state_dict, "last_epoch")
         base_lrs = state_dict.get("base_lrs", self.base_lrs)
         if len(base_lrs) != len(self.base_lrs):
             raise ValueError(

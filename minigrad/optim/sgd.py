@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import at_least_zero, fractions
+from .arguments import at_least_zero, fractions, numbers
 from .optimizer import Optimizer, average, decayed
 from .packs import State, scratch
 
@@ -157,11 +157,13 @@ class Rprop(Optimizer):
         maximize: bool = False,
     ):
         at_least_zero("Rprop", lr=lr)
+        etas = numbers("Rprop", "etas are two factors, such as (0.5, 1.2)", etas, 2)
+        step_sizes = numbers("Rprop", "step_sizes are (least, largest)", step_sizes, 2)
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"Rprop: etas must be (below 1 and above 0, above 1), got {etas}")
         if not 0 <= step_sizes[0] <= step_sizes[1]:
             raise ValueError(f"Rprop: step_sizes must be (least, largest), got {step_sizes}")
-        options = {"lr": lr, "etas": tuple(etas), "step_sizes": tuple(step_sizes)}
+        options = {"lr": lr, "etas": etas, "step_sizes": step_sizes}
         super().__init__(params, {**options, "maximize": maximize})
 
     def buffers(self, group: Mapping[str, Any]) -> tuple[str, ...]:

@@ -65,10 +65,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
-    return value
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
+    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

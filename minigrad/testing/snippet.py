@@ -15,7 +15,7 @@ _LARGE = 64  # arrays beyond this are named by how to get them, not printed
 
 
 def literal(x: Any) -> str:
-    """An expression that gives x again; exact for floats."""
+    """An expression, of NumPy's names, that gives x again; exact for floats."""
     if not isinstance(x, np.ndarray):
         return repr(x)
     if x.size > _LARGE:
@@ -26,12 +26,13 @@ def literal(x: Any) -> str:
 
 def gradcheck_snippet(function: Function, entry: Entry | None) -> str:
     """How to call gradcheck again on the same function at the same inputs."""
-    lines = ["import minigrad as mg", "import numpy as np"]
+    lines = ["import minigrad as mg", "import numpy as np", "from numpy import inf, nan"]
     lines += ["from minigrad.testing import gradcheck", source_of(function.fn)]
-    names = []
-    for i, x in enumerate(function.args):
-        names.append(f"x{i}")
-        lines.append(f"x{i} = {literal(as_array(x) if isinstance(x, Tensor) else x)}")
+    names = [f"x{i}" for i in range(len(function.args))]
+    given = [literal(as_array(x) if isinstance(x, Tensor) else x) for x in function.args]
+    lines += [f"{name} = {text}" for name, text in zip(names, given, strict=True)]
+    if not any("inf" in text or "nan" in text for text in given):
+        lines.remove("from numpy import inf, nan")
     lines.append(f"gradcheck(fn, ({', '.join(names)},))")
     if entry is not None and function.positions[0] <= entry.position < len(function.args):
         lines.append(

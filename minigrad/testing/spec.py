@@ -4,12 +4,17 @@ A spec sits in testing/samples/<family>.py, beside no hot code. `register_op` is
 party puts its own op under the same checks.
 """
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from ..core.errors import describe
+
+_OURS = __name__.rpartition(".")[0]
 
 
 @dataclass(frozen=True)
@@ -19,6 +24,13 @@ class Sample:
     name: str
     args: tuple
     params: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.args, tuple | list):
+            raise TypeError(
+                f"Sample {self.name!r}: args is the tuple of a call's arguments, (x,) for one; "
+                f"got {describe(self.args)}"
+            )
 
 
 @dataclass(frozen=True)
@@ -108,6 +120,8 @@ def register_op(
     from ..core.registry import op
 
     options.setdefault("module", sys._getframe(1).f_globals["__name__"])
+    if not options["module"].startswith(_OURS):
+        importlib.import_module(f"{_OURS}.samples")  # so that a name of theirs is known as taken
     if name in specs and not specs[name].module == options["module"] == "__main__":
         raise ValueError(f"the op {name!r} has samples already; register_op takes each name once")
     if call is None and name not in op:

@@ -86,6 +86,10 @@ def arrays(
         values = (rng.permutation(size) - size / 2 + 0.25) * max(apart, 2 * bound / max(size, 1))
     if dtype.kind == "c":
         values = values + 1j * rng.uniform(-bound, bound, size)
+    elif dtype.kind == "b":
+        values = values > 0
+    elif dtype.kind == "u":
+        values = np.abs(values)
     return values.reshape(wanted).astype(dtype)
 
 

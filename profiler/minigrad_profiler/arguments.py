@@ -7,10 +7,9 @@ import stat
 
 def count(text: str) -> int:
     """An integer from 0 on."""
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
-    return value
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
+    return int(text)
 
 
 def columns_wide(text: str) -> int:
@@ -20,7 +19,10 @@ def columns_wide(text: str) -> int:
 
 def microseconds(text: str) -> float:
     """A time that a clock can tell."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 <= value < 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds")
     return value

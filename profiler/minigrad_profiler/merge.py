@@ -45,7 +45,7 @@ class Rank:
 
     @property
     def hidden(self) -> float | None:
-        """The share of the communication that ran beside the program's own work; None: no any."""
+        """The share of the communication that ran beside the program's own work, if any did."""
         return 1 - self.exposed / self.communication if self.communication else None
 
 

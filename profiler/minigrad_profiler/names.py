@@ -1,23 +1,14 @@
 """Names of rows: source places, shortened so that file and line stay readable."""
 
-import os
 from typing import Any
 
+from minigrad.instrument.profile_table import relative
 from minigrad.instrument.table import beginning, cells
 
 
 def place_of(site: dict[str, Any] | None) -> str:
     """file:line of a site, or "" for none."""
     return f"{site['file']}:{site['line']}" if site else ""
-
-
-def relative(name: str) -> str:
-    """A path below the current folder without that folder."""
-    try:
-        here = os.getcwd()
-    except OSError:  # the folder is gone
-        return name
-    return name.removeprefix(here + os.sep)
 
 
 def fitted(name: str, width: int) -> str:

@@ -51,13 +51,7 @@ class Line:
         if call.kind == "pass":
             return
         point = self.points[call.kind]
-        point.calls += n
-        point.self_ns += sums.self_ns
-        point.flops += n * (call.flops or 0)
-        point.moved += n * (call.moved or 0)
-        point.unknown += n * (call.flops is None)
-        point.compute_ns += 1e9 * n * (call.flops or 0) / peaks.flops(call.dtype)
-        point.memory_ns += 1e9 * n * (call.moved or 0) / peaks.bandwidth
+        point.add(n, sums.self_ns, call.flops, call.moved, peaks, call.dtype)
 
     @property
     def self_ns(self) -> int:

@@ -92,6 +92,18 @@ class Point:
     memory_ns: float = 0.0
     unknown: int = 0  # calls whose operations are not known
 
+    def add(
+        self, n: int, own_ns: int, flops: int | None, moved: int | None, peaks: Peaks, dtype: str
+    ) -> None:
+        """Count n calls of so many operations and bytes each (None: not known)."""
+        self.calls += n
+        self.self_ns += own_ns
+        self.flops += n * (flops or 0)
+        self.moved += n * (moved or 0)
+        self.unknown += n * (flops is None)
+        self.compute_ns += 1e9 * n * (flops or 0) / peaks.flops(dtype)
+        self.memory_ns += 1e9 * n * (moved or 0) / peaks.bandwidth
+
     @property
     def roof_ns(self) -> float:
         return max(self.compute_ns, self.memory_ns)
@@ -285,13 +297,7 @@ def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
             if own is None or kind == "pass":
                 continue
             point = points.setdefault((name, kind), Point(name, kind))
-            point.calls += 1
-            point.self_ns += own
-            point.flops += flops or 0
-            point.moved += moved or 0
-            point.unknown += flops is None
-            point.compute_ns += 1e9 * (flops or 0) / peaks.flops(dtype)
-            point.memory_ns += 1e9 * (moved or 0) / peaks.bandwidth
+            point.add(1, own, flops, moved, peaks, dtype)
     ordered = sorted(points.values(), key=lambda p: (-p.self_ns, p.name, p.phase))
     return Roofline(ordered, peaks, by, lanes.cut)
 

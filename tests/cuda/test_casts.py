@@ -107,3 +107,16 @@ def test_autocast_casts_a_weight_once_a_step_and_its_gradient_once(kernels):
     y.backward(seed)
     assert w.grad.dtype == SINGLE
     assert kernels is None or sum("float* __restrict__ y0" in source for source in kernels) == 1
+
+
+@on_both
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_remainder_is_exact_and_of_the_divisors_sign(kernels, dtype):
+    a = np.array([5, -5, 5, -5, 1e8, 0, -0.0, 1, -1, np.inf, 1, 6, -6], dtype)
+    b = np.array([3, 3, -3, -3, 0.3, 3, 3, np.inf, np.inf, 3, 0, 3, -3], dtype)
+    with np.errstate(invalid="ignore"):
+        expected = np.remainder(a, b)
+    found = (mg.tensor(a, device="cuda") % mg.tensor(b, device="cuda")).to("cpu").numpy()
+    np.testing.assert_array_equal(found, expected)
+    finite = ~np.isnan(expected)  # the sign of a NaN means nothing
+    np.testing.assert_array_equal(np.signbit(found)[finite], np.signbit(expected)[finite])

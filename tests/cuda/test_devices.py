@@ -137,3 +137,38 @@ def test_a_generator_that_has_not_drawn_yet_goes_on_from_the_state_it_is_given(f
     mg.manual_seed(0)
     mg.set_rng_state(state)
     np.testing.assert_array_equal(mg.rand(3, device="cuda").numpy(), drawn)
+
+
+def test_a_sum_takes_no_axes_that_the_host_refuses(fake):
+    x = mg.tensor(np.ones((5, 6), np.float32))
+    for axis, why in (([0, 1], "they are a tuple"), (True, "an integer is required")):
+        for at in (x, x.to("cuda")):
+            with pytest.raises(TypeError, match=why):
+                mg.sum(at, axis=axis)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "float16", "float32", "complex64"])
+@pytest.mark.parametrize("number", [True, 2, 0.5, 1j])
+def test_a_choice_between_an_array_and_a_number_is_the_host_s(dtype, number, fake):
+    x = mg.tensor(np.array([0, 1, 2, 3]).astype(dtype))
+    condition = mg.tensor(np.array([True, False, True, False]))
+    for pair in ((x, number), (number, x)):
+        expected = mg.where(condition, *pair)
+        there = [y.to("cuda") if isinstance(y, mg.Tensor) else y for y in pair]
+        found = mg.where(condition.to("cuda"), *there)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.to("cpu").data, expected.data)
+
+
+@pytest.mark.parametrize("name", ["xlogy", "xlog1py"])
+@pytest.mark.parametrize("number_first", [True, False])
+def test_products_with_a_logarithm_take_a_number(name, number_first, fake):
+    def of(device):
+        x = mg.tensor([0.5, 2.0, 3.0], dtype="float32", device=device, requires_grad=True)
+        y = getattr(mg, name)(*((0.5, x) if number_first else (x, 0.5)))
+        y.sum().backward()
+        return y.detach().to("cpu"), x.grad.to("cpu")
+
+    for found, expected in zip(of("cuda"), of("cpu"), strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found.data, expected.data)

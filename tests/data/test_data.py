@@ -174,3 +174,32 @@ def test_another_text_may_be_named(tmp_path):
     assert data.load_text(tmp_path / "x.txt") == "käse"
     with pytest.raises(FileNotFoundError, match="load_text: there is no file .*y.txt"):
         data.load_text(tmp_path / "y.txt")
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (
+            lambda: data.DataLoader(np.ones(3), np.ones(3)),
+            ValueError,
+            r"as data.ArrayDataset\(x, y",
+        ),
+        (lambda: data.DataLoader([1], num_workers="2"), ValueError, "num_workers 0 or more.*'2'"),
+        (
+            lambda: data.BatchSampler([1], 0.5),
+            ValueError,
+            "BatchSampler: batch_size must be an int",
+        ),
+        (lambda: data.RandomSampler([1], num_samples=-3), ValueError, "0 or more, got -3"),
+        (lambda: data.RandomSampler([], True, 3), ValueError, "there are no rows to draw from"),
+        (
+            lambda: data.WeightedRandomSampler([0, 1], 3, False),
+            ValueError,
+            "but only 1 have a weig",
+        ),
+        (lambda: data.ConcatDataset([[1, 2]])["a"], TypeError, "an index is one integer, got 'a'"),
+    ],
+)
+def test_a_wrong_call_says_what_is_needed(make, error, said):
+    with pytest.raises(error, match=said):
+        make()

@@ -6,8 +6,8 @@ import re
 import pytest
 
 import minigrad as mg
-from minigrad import distributed
-from minigrad.core.errors import FormatError
+from minigrad import distributed, nn, optim
+from minigrad.core.errors import FormatError, StateError
 from minigrad.distributed.checkpoint import complete_steps
 from minigrad.distributed.zero import _dealt
 
@@ -111,5 +111,42 @@ def test_shuffled_samplers_take_each_row_once_and_change_with_the_epoch():
     for sampler in samplers:
         sampler.set_epoch(1)
     assert [list(sampler) for sampler in samplers] != first
-    with pytest.raises(ValueError, match="rank must be from 0 to 2"):
+    with pytest.raises(ValueError, match="rank=3, num_replicas=3"):
         distributed.DistributedSampler(range(3), 3, 3)
+
+
+def test_a_new_checkpoint_stays_beside_those_of_higher_steps(alone, tmp_path):
+    for step in (8, 9, 1):
+        distributed.save_checkpoint(tmp_path, step, {"w": mg.ones(2)}, keep=2)
+    assert complete_steps(tmp_path) == [1, 9]
+
+
+@pytest.mark.parametrize(("step", "keep"), [(-1, 2), ("3", 2), (3, 0)])
+def test_a_checkpoint_that_nobody_would_find_is_not_written(alone, tmp_path, step, keep):
+    with pytest.raises(ValueError, match="step must be an integer, 0 or more, and keep 1 or more"):
+        distributed.save_checkpoint(tmp_path, step, {"w": mg.ones(2)}, keep=keep)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: shards(nn.Linear(2, 2)), r"params is Linear.*pass model.parameters\(\)"),
+        (lambda: shards(nn.Linear(2, 2).named_parameters()), r"params\[0\] is a tuple, not a"),
+        (lambda: distributed.DataParallel(3), "DataParallel wraps a module, got 3"),
+        (lambda: distributed.broadcast_([1.0]), r"broadcast_ overwrites a tensor, got \[1.0\]"),
+    ],
+)
+def test_a_call_with_another_thing_says_what_it_takes(alone, call, said):
+    with pytest.raises(TypeError, match=said):
+        call()
+
+
+@pytest.mark.parametrize("state", [[], {}, {"weight": mg.ones(2)}])
+def test_what_is_no_shard_is_answered_with_what_one_holds(alone, state):
+    with pytest.raises(StateError, match="needs what its state_dict.. gave"):
+        shards([mg.ones(2, requires_grad=True)]).load_state_dict(state)
+
+
+def shards(params):
+    return distributed.ZeroRedundancyOptimizer(params, optim.Adam)

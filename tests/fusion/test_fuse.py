@@ -1,5 +1,7 @@
 """mg.fuse: one op that gives what the function gives, with derivatives of every order."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -245,3 +247,61 @@ def test_a_result_that_is_wider_than_its_arguments_is_so_when_fused(function, dt
     np.testing.assert_allclose(fused.detach(), plain.detach(), rtol=1e-6)
     for y in (plain, fused):
         assert mg.grad(y.sum(), x).dtype == dtype
+
+
+WHOLE = {
+    "bool": np.array([True, False, True]),
+    "int8": np.array([-3, 0, 100], np.int8),
+    "uint8": np.array([3, 0, 200], np.uint8),
+    "int16": np.array([-3, 0, 300], np.int16),
+    "int64": np.array([-3, 2, 7]),
+}
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: np.exp(x), lambda x: np.floor(x), lambda x: x**2, lambda x: x % 2,
+        lambda x: np.sqrt(np.abs(x)), lambda x: x + 2, lambda x: x * 2.5, lambda x: x / 3,
+        lambda x: np.fmax(x, 2), lambda x: np.isnan(x), lambda x: x < 1000, lambda x: np.square(x),
+        lambda x: np.where(x > 1, x, 0.5), lambda x: np.where(x > 1, x, np.float64(0.5)),
+        lambda x: np.clip(x, 0, 2.5), lambda x: np.maximum(x, np.int16(2)),
+        lambda x: x - np.sum(x, axis=-1, keepdims=True),
+        lambda x: x - np.mean(x, axis=-1, keepdims=True),
+    ],
+)  # fmt: skip
+def test_integers_and_truth_values_give_the_dtype_and_numbers_of_numpy(fn, dtype):
+    x = WHOLE[dtype]
+    try:
+        expected = fn(x)
+    except TypeError:  # x − y of truth values
+        with pytest.raises(TypeError):
+            mg.fuse(fn)(x)
+        return
+    found = mg.fuse(fn)(x)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_a_scalar_of_numpys_is_not_weak_in_where():
+    x = np.array([1.0, -1.0], np.float32)
+    y = mg.fuse(lambda x: np.where(x > 0, x, np.float64(0.1)))(x)
+    assert y.dtype == np.float64 and y[1] == 0.1
+
+
+def test_what_is_no_one_result_of_arrays_runs_as_it_stands_or_says_what_is_wrong():
+    x = mg.tensor([1.0, 2.0], requires_grad=True)
+    doubled, tripled = mg.fuse(lambda x: (x * 2, x * 3))(x)
+    (doubled * tripled).sum().backward()
+    np.testing.assert_array_equal(x.grad, 12 * x.data)
+    assert mg.fuse(lambda x: None)(x) is None
+    assert mg.fuse(lambda: 3)() == 3
+    np.testing.assert_array_equal(mg.fuse(functools.partial(np.multiply, 2))(x).data, [2, 4])
+    times = mg.fuse(lambda x, y: x * y)
+    with pytest.raises(ValueError, match=r"mul\(a: float64 \(2,\), b: float64 \(3,\)\)"):
+        times(x, np.ones(3))
+    np.testing.assert_array_equal(times(x, [1, 2]).data, [1, 4])
+    np.testing.assert_array_equal(times(x, y=x).data, [1, 4])
+    with pytest.raises(TypeError, match="fuse takes a function of arrays, got 3"):
+        mg.fuse(3)

@@ -314,3 +314,13 @@ def test_a_thread_that_ended_before_its_lines_were_written_keeps_its_name(tmp_pa
         thread.join()
     with EventReader(path) as reader:
         assert list(reader) and set(reader.threads.values()) == {"loader"}
+
+
+def test_options_that_are_no_numbers_are_refused(tmp_path):
+    path = tmp_path / "run.jsonl"
+    assert mg.event_log(path, max_events=1e6).max_events == 1_000_000
+    for name, wrong in (("max_events", "a"), ("max_events", -1), ("stack", -1), ("stack", None)):
+        with pytest.raises(ValueError, match=f"event_log: {name} must be an integer, 0 or more"):
+            mg.event_log(path, **{name: wrong})
+    with pytest.raises(ValueError, match="min_us should be microseconds"):
+        mg.event_log(path, min_us="a")

@@ -280,3 +280,21 @@ def test_a_dump_under_a_pictures_name_is_refused_with_how_to_draw_it(tmp_path):
     with pytest.raises(TypeError, match="tensors come first"):
         dump_graph("g.json", y)
     assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_no_tensor_and_names_that_name_none_are_told_by_the_function_called(tmp_path):
+    y = mg.tensor([1.0], requires_grad=True) * 3
+    path = tmp_path / "graph.json"
+    for wrong in (3, [3], []):
+        with pytest.raises(TypeError, match="^dump_graph takes a tensor or a list of tensors"):
+            dump_graph(wrong, path)
+    with pytest.raises(ValueError, match="^dump_graph: there is no graph"):
+        dump_graph(mg.tensor(1.0), path)
+    assert not path.exists()
+    with pytest.raises(TypeError, match="^graph_text takes a tensor"):
+        mg.graph_text(3)
+    for names in (3, {"a": 3}):
+        with pytest.raises(TypeError, match="^graph_dict: names says what to call"):
+            graph_dict(y, names)
+        with pytest.raises(TypeError, match="^record_backward: names says"):
+            record_backward(names=names)

@@ -54,4 +54,4 @@ def test_sixteen_bit_contributions_are_summed_in_float32():
 
 def test_a_view_has_the_owner_of_its_memory():
     x = np.zeros((4, 4))
-    assert owner(x[1:, ::2].T) == owner(x) != owner(x.copy())
+    assert owner(x[1:, ::2].T) is owner(x) is not owner(x.copy())

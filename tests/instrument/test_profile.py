@@ -253,3 +253,9 @@ def test_pure_float32_and_pure_float64_raise_no_such_line():
         with mg.profile() as prof:
             (x * 3 + x).sum().backward()
         assert "float64 was made" not in prof.table()
+
+
+@pytest.mark.parametrize("options", [{"every": 0}, {"every": "a"}, {"every": 2.5}, {"stack": -1}])
+def test_a_count_that_is_none_is_refused(options):
+    with pytest.raises(ValueError, match=f"profile: {[*options][0]} must be an integer"):
+        profile(**options)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+import minigrad.nn.functional as F
 from minigrad import nn
 
 X = mg.ones((2, 4))
@@ -126,6 +127,10 @@ def test_copies_are_made_without_arguments():
         (lambda: nn.Conv1d(1, 1, 3, 2, "same"), "Conv1d: padding 'same' needs stride 1"),
         (lambda: nn.ConvTranspose1d(1, 1, 3, dilation=0), "ConvTranspose1d: dilation must be an"),
         (lambda: nn.MultiheadAttention(0, 1), "num_heads=1 must divide embed_dim=0, both 1 or mo"),
+        (lambda: nn.LocalResponseNorm(0), "LocalResponseNorm: size must be 1 or more, got 0"),
+        (lambda: nn.Dropout(None), "Dropout: p is a probability from 0 to 1, got None"),
+        (lambda: F.channel_shuffle(mg.ones(2, 4, 3), 0), "groups=0 must be 1 or more and divide"),
+        (lambda: F.channel_shuffle(mg.ones(4), 2), r"x must be \(n, c, \*space\), got shape"),
     ],
 )
 def test_a_layer_with_which_nothing_could_be_computed_is_not_made(call, said):

@@ -116,7 +116,7 @@ def test_a_module_dict_is_a_dictionary():
         parts["c"]
     with pytest.raises(KeyError, match="'forward' cannot be a key"):
         parts["forward"] = b
-    with pytest.raises(TypeError, match=r"ModuleDict\['x'\] is to be a Module"):
+    with pytest.raises(TypeError, match=r"ModuleDict\['x'\] must be a Module"):
         parts["x"] = 3
     parts.clear()
     assert not len(parts)

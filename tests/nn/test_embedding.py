@@ -199,3 +199,13 @@ def test_a_table_shows_the_options_it_was_given():
 def test_a_table_for_bags_has_rows():
     with pytest.raises(ValueError, match=r"embedding_bag: weight must be \(rows, width\), got"):
         F.embedding_bag(mg.tensor([1, 2]), mg.ones(5), mg.tensor([0]))
+
+
+def test_rows_whose_squares_overflow_float16_are_cut_and_not_zeroed():
+    table = mg.full((3, 16), 100.0, dtype="float16")  # a norm of 400, a sum of squares of 160,000
+    rows = nn.Embedding(3, 16, max_norm=1.0, _weight=table)(np.array([0]))
+    np.testing.assert_allclose(rows.detach().numpy(), 0.25, rtol=1e-3)
+
+
+def test_a_given_table_may_be_a_list():
+    assert nn.Embedding.from_pretrained([[1.0, 2.0]])(np.array([0])).tolist() == [[1, 2]]

@@ -166,3 +166,16 @@ def test_a_pre_hook_with_kwargs_that_returns_something_else_is_named(given):
     net.register_forward_pre_hook(lambda m, args, kwargs: given, with_kwargs=True)
     with pytest.raises(HookError, match=r"pre hook of Linear, .* returns None, or the tuple"):
         net(mg.ones(1, 2))
+
+
+def test_a_named_tuple_stays_one_behind_a_backward_hook():
+    net, seen = nn.AdaptiveLogSoftmaxWithLoss(8, 20, [5], div_value=2.0), []
+    net.register_full_backward_hook(lambda m, gin, out: seen.append(gin[0].shape))
+    x = mg.ones(2, 8, dtype="float32", requires_grad=True)
+    net(x, np.array([1, 7])).loss.backward()
+    assert seen == [(2, 8)]
+
+
+def test_a_hook_that_is_no_function_is_refused_where_it_is_registered():
+    with pytest.raises(TypeError, match="Linear: a hook is a function .* got 3"):
+        layer().register_forward_hook(3)

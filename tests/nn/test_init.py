@@ -50,7 +50,7 @@ def test_gains_are_pytorchs(name):
 
 
 def test_an_unknown_gain_names_the_known_ones():
-    with pytest.raises(ValueError, match=r"no gain is known for 'snake'; choose of \['linear'"):
+    with pytest.raises(ValueError, match=r"no gain is known for 'snake'; choose from \['linear'"):
         init.calculate_gain("snake")
 
 
@@ -141,3 +141,21 @@ def test_a_complex_matrix_is_unitary():
 def test_an_interval_cuts_off_no_complex_numbers():
     with pytest.raises(TypeError, match="trunc_normal_: complex numbers are not ordered"):
         init.trunc_normal_(mg.zeros(3, dtype="complex64"))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: init.normal_(x, std=-1), "normal_: std must be 0 or more, got -1"),
+        (lambda x: init.trunc_normal_(x, std=-1), "trunc_normal_: std must be 0 or more"),
+        (lambda x: init.dirac_(x, groups=0), "divisible by groups=0, got shape"),
+        (lambda x: init.calculate_gain("snake"), "calculate_gain: .*'leaky_relu'"),
+    ],
+)
+def test_a_wrong_option_of_a_drawing_is_named(call, said):
+    with pytest.raises(ValueError, match=said):
+        call(mg.zeros(3, 3, 3))
+
+
+def test_a_truncated_normal_distribution_without_spread_is_its_mean():
+    assert init.trunc_normal_(mg.zeros(3), mean=0.5, std=0.0).tolist() == [0.5, 0.5, 0.5]

@@ -125,3 +125,15 @@ def test_the_targets_of_a_hinge_may_be_a_list():
     x, target = mg.tensor([0.5, 3.0]), [1, -1]
     loss = nn.HingeEmbeddingLoss(reduction="none")
     assert loss(x, target).tolist() == loss(x, np.array(target)).tolist() == [0.5, 0]
+
+
+def test_a_wrong_reduction_is_answered_with_those_there_are():
+    with pytest.raises(ValueError, match="MSELoss: reduction is 'mean', 'sum' or 'none', got"):
+        nn.MSELoss("batchmean")
+    with pytest.raises(ValueError, match="KLDivLoss: reduction is .*'none' or 'batchmean', got"):
+        nn.KLDivLoss("total")
+
+
+def test_a_beta_below_zero_is_named_by_its_own_loss():
+    with pytest.raises(ValueError, match="SmoothL1Loss: beta must be 0 or more, got -1"):
+        nn.SmoothL1Loss(beta=-1.0)

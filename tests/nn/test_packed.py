@@ -70,7 +70,9 @@ def test_lists_of_sequences_are_padded_packed_and_cut_again():
 
 
 def test_lengths_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match=r"lengths must be 3 numbers from 1 to 5 .* got \[6 1 1\]"):
+    with pytest.raises(
+        ValueError, match=r"lengths must be 3 integers from 1 to 5 .* got \[6 1 1\]"
+    ):
         rnn.pack_padded_sequence(X, [6, 1, 1])
     with pytest.raises(ValueError, match="rise; sort the batch, longest first, or"):
         rnn.pack_padded_sequence(X, MIXED)
@@ -127,3 +129,13 @@ def test_a_packed_batch_takes_another_dtype_and_keeps_its_numbers():
         assert isinstance(twice, rnn.PackedSequence) and twice.data.dtype == np.float64
         assert twice.batch_sizes is packed.batch_sizes and not twice.is_cuda
     np.testing.assert_array_equal(packed.double().float().data, packed.data)
+
+
+def test_a_batch_without_sequences_is_not_packed():
+    with pytest.raises(ValueError, match=r"one sequence at least; got float64 \(3, 0, 2\)"):
+        nn.utils.rnn.pack_padded_sequence(mg.ones(3, 0, 2), [])
+
+
+def test_lengths_are_whole_numbers():
+    with pytest.raises(ValueError, match="lengths must be 2 integers from 1 to 3"):
+        nn.utils.rnn.pack_padded_sequence(mg.ones(3, 2, 2), [2.5, 1.0])

@@ -192,3 +192,8 @@ def test_a_parametrization_that_changes_the_shape_is_refused_and_leaves_all_as_i
         parametrize.register_parametrization(layer, "w", Symmetric())
     parametrize.register_parametrization(layer, "weight", nn.Linear(3, 1), unsafe=True)
     assert layer.weight.shape == (2, 1)
+
+
+def test_a_function_in_place_of_a_parametrization_is_refused():
+    with pytest.raises(TypeError, match="a parametrization is a module, whose forward"):
+        nn.utils.parametrize.register_parametrization(nn.Linear(2, 2), "weight", np.tanh)

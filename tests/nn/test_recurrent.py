@@ -194,8 +194,11 @@ def test_models_of_several_weights_run_at_once_under_vmap(name):
     ("call", "message"),
     [
         (lambda: nn.GRU(3, 4)(mg.ones(2, 5)), r"input_size=3; got float64 \(2, 5\)"),
-        (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), mg.ones(1, 1, 5)), r"1 of shape \(1, 1, 4\)"),
-        (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), lengths=[3]), "1 numbers from 1 to 2"),
+        (
+            lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), mg.ones(1, 1, 5)),
+            r"a tensor of shape \(1, 1, 4\)",
+        ),
+        (lambda: nn.GRU(3, 4)(mg.ones(2, 1, 3), lengths=[3]), "1 integers from 1 to 2"),
         (lambda: nn.RNN(3, 4, nonlinearity="sin"), "'tanh' or 'relu', got 'sin'"),
         (lambda: nn.GRU(3, 4, proj_size=2), "GRU: proj_size is for LSTM"),
         (lambda: nn.LSTM(3, 4, proj_size=4), "smaller than hidden_size=4; got 4"),
@@ -232,5 +235,18 @@ def test_a_cells_state_has_the_shape_of_its_result(name, shape):
 
 
 def test_a_text_for_batch_first_is_refused():
-    with pytest.raises(TypeError, match="LSTM: batch_first is a bool, got 'False'"):
+    with pytest.raises(TypeError, match="LSTM: batch_first cannot be a text, got 'False'"):
         nn.LSTM(2, 3, batch_first="False")
+
+
+@pytest.mark.parametrize("kind", [nn.RNN, nn.RNNCell])
+def test_an_argument_that_is_not_there_is_answered_with_those_that_are(kind):
+    with pytest.raises(TypeError, match=f"{kind.__name__}: got an unexpected .*nonlinearity, "):
+        kind(3, 4, layers=2)
+
+
+def test_a_state_of_two_for_a_layer_of_one_is_answered_with_the_shape():
+    with pytest.raises(ValueError, match=r"RNN: the state must be a tensor of shape \(1, 2, 4\)"):
+        nn.RNN(3, 4)(mg.ones(5, 2, 3), (mg.ones(1, 2, 4), mg.ones(1, 2, 4)))
+    with pytest.raises(ValueError, match=r"LSTM: the state must be tensors \(h, c\) of shape"):
+        nn.LSTM(3, 4)(mg.ones(5, 2, 3), mg.ones(1, 2, 4))

@@ -85,3 +85,12 @@ def test_the_arguments_for_pytorchs_nested_tensors_have_no_effect():
     plain = nn.TransformerEncoder(layer, 2)
     told = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False, mask_check=False)
     np.testing.assert_array_equal(plain(x).detach(), told(x).detach())
+
+
+def test_a_given_encoder_is_taken_even_if_it_is_empty():
+    class Same(nn.Sequential):
+        def forward(self, src, *masks):
+            return src
+
+    encoder = Same()
+    assert nn.Transformer(8, 2, 1, 1, 16, custom_encoder=encoder).encoder is encoder

@@ -176,3 +176,34 @@ def test_a_total_norm_that_is_not_finite_is_an_error_where_asked_for():
     assert utils.get_total_norm(gradients) == np.inf
     with pytest.raises(RuntimeError, match="get_total_norm: the norm is inf"):
         utils.get_total_norm(gradients, error_if_nonfinite=True)
+
+
+def test_complex_gradients_which_have_no_order_are_not_cut_by_value():
+    p = nn.Parameter(mg.zeros(2, dtype="complex128"))
+    p.grad = mg.tensor([3 + 4j, -5j])
+    with pytest.raises(TypeError, match="clip_grad_value_: a gradient is complex.*clip_grad_norm_"):
+        utils.clip_grad_value_([p], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("clip", "name"), [(utils.clip_grad_norm_, "max_norm"), (utils.clip_grad_value_, "clip_value")]
+)
+def test_a_bound_below_zero_would_turn_gradients_and_is_refused(clip, name):
+    p = nn.Parameter(mg.ones(2))
+    p.grad = mg.ones(2)
+    with pytest.raises(ValueError, match=f"{name} must be 0 or more, got -1"):
+        clip([p], -1.0)
+    assert p.grad.tolist() == [1, 1]
+
+
+def test_a_model_in_place_of_its_parameters_is_answered_with_the_call():
+    with pytest.raises(TypeError, match=r"pass model.parameters\(\)"):
+        utils.clip_grad_norm_(nn.Sequential(nn.Linear(2, 2)), 1.0)
+
+
+def test_spectral_norm_of_a_complex_weight_makes_its_largest_singular_value_one():
+    layer = nn.Linear(2, 4, dtype=np.complex128)
+    layer.weight.data[...] = np.random.default_rng(1).standard_normal((4, 2, 2)) @ [1, 1j]
+    utils.spectral_norm(layer, n_power_iterations=100)
+    values = np.linalg.svd(layer.weight.detach().numpy(), compute_uv=False)
+    np.testing.assert_allclose(values[0], 1, rtol=1e-8)

@@ -4,6 +4,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import optim
+from minigrad.core.errors import StateError
 
 P = mg.ones(3, requires_grad=True)
 
@@ -33,3 +34,49 @@ def test_a_rate_is_one_number():
     with pytest.raises(TypeError, match="Adam: lr must be a number, 0 or more; got tensor"):
         optim.Adam([P], lr=mg.tensor([0.1, 0.2]))
     assert optim.Adam([P], lr=mg.tensor(0.1)).param_groups[0]["lr"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda p: optim.Adafactor(p, eps=1e-3), "Adafactor: eps are two numbers"),
+        (lambda p: optim.Muon(p, ns_coefficients=(1, 2)), "Muon: ns_coefficients are three"),
+        (lambda p: optim.Rprop(p, etas=0.5), "Rprop: etas are two factors"),
+        (lambda p: optim.Adam(p, betas=("0.9", "0.999")), "Adam: betas are two decay rates"),
+    ],
+)
+def test_an_option_of_several_numbers_says_how_many(make, said):
+    with pytest.raises(TypeError, match=said):
+        make([mg.ones(2, 2, requires_grad=True)])
+
+
+OPTIMIZER = optim.SGD([mg.ones(2, requires_grad=True)], lr=0.1)
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        OPTIMIZER,
+        optim.LBFGS([mg.ones(2, requires_grad=True)]),
+        optim.EMA([mg.ones(2)]),
+        optim.lr_scheduler.StepLR(OPTIMIZER, 3),
+        optim.lr_scheduler.ReduceLROnPlateau(OPTIMIZER),
+        optim.lr_scheduler.ChainedScheduler([optim.lr_scheduler.StepLR(OPTIMIZER, 3)]),
+    ],
+    ids=lambda loader: type(loader).__name__,
+)
+@pytest.mark.parametrize("state", [{"weight": mg.ones(2)}, None])
+def test_what_is_no_saved_state_is_answered_with_what_it_holds(loader, state):
+    name = type(loader).__name__
+    with pytest.raises(StateError, match=f"{name}.load_state_dict: needs what its state_dict"):
+        loader.load_state_dict(state)
+
+
+def test_a_schedule_among_schedules_is_one():
+    with pytest.raises(TypeError, match=r"SequentialLR: schedulers\[0\] is no schedule, got 3"):
+        optim.lr_scheduler.SequentialLR(OPTIMIZER, [3, 4], [1])
+
+
+def test_one_cycle_divides_by_no_zero():
+    with pytest.raises(ValueError, match="OneCycleLR: div_factor must be above 0, got 0"):
+        optim.lr_scheduler.OneCycleLR(OPTIMIZER, 0.1, total_steps=10, div_factor=0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import optim
+from minigrad import nn, optim
 
 
 def leaf(*values):
@@ -61,3 +61,14 @@ def test_a_saved_average_goes_on():
     assert other.updates == 1 and np.array_equal(other.averages[0], ema.averages[0])
     with pytest.raises(ValueError, match=r"shapes \[\(1,\)\] given, \[\(2,\)\] needed"):
         optim.EMA([leaf(1.0, 2.0)]).load_state_dict(ema.state_dict())
+
+
+@pytest.mark.parametrize("params", [nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 2)])
+def test_a_model_in_place_of_its_parameters_is_answered_with_the_call(params):
+    with pytest.raises(TypeError, match=r"(?s)EMA: params is .*pass model.parameters\(\)"):
+        optim.EMA(params)
+
+
+def test_parameters_that_are_used_up_already_are_refused():
+    with pytest.raises(ValueError, match="EMA got no parameters to average; .* read once"):
+        optim.EMA(iter([]))

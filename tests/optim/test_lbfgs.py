@@ -138,3 +138,15 @@ def test_sixteen_bit_parameters_step_in_float32(dtype):
 
     optimizer.step(closure)
     np.testing.assert_allclose(x.data.astype(np.float32), 1, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("closure", "error", "said"),
+    [
+        (mg.ones(()), TypeError, r"needs a closure .* got float64 \(\)"),
+        (lambda: None, ValueError, "the closure returned None; it must return the loss"),
+    ],
+)
+def test_a_closure_is_a_function_that_returns_the_loss(closure, error, said):
+    with pytest.raises(error, match=said):
+        optim.LBFGS([mg.ones(2, requires_grad=True)]).step(closure)

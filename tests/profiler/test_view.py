@@ -219,10 +219,12 @@ def test_no_log_is_replaced_by_what_is_made_of_it(log, command, capsys, tmp_path
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("view LOG --top -3", "--top: '-3' should be 0 or more"),
-        ("memory LOG --width -1", "--width: '-1' should be 0 or more"),
-        ("run --stack -1 LOG", "--stack: '-1' should be 0 or more"),
-        ("run --max-events -1 LOG", "--max-events: '-1' should be 0 or more"),
+        ("view LOG --top -3", "--top: '-3' should be an integer, 0 or more"),
+        ("memory LOG --width -1", "--width: '-1' should be an integer, 0 or more"),
+        ("run --stack -1 LOG", "--stack: '-1' should be an integer, 0 or more"),
+        ("run --max-events -1 LOG", "--max-events: '-1' should be an integer, 0 or more"),
+        ("view --width a LOG", "--width: 'a' should be an integer, 0 or more"),
+        ("run --min-us a LOG", "--min-us: 'a' is not a number of microseconds"),
         ("run --min-us nan LOG", "--min-us: 'nan' is not a number of microseconds"),
         ("run --min-us 1e308 LOG", "--min-us: '1e308' is not a number of microseconds"),
         ("compare --repeats 0 LOG", "--repeats is 1 or more, got 0"),

@@ -86,8 +86,8 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
         (["--import", "no_such_module"], "no_such_module"),
         (["--import", ""], "should be a module's name"),
         (["--import", ".ops"], "should be a module's name"),
-        (["--ops", "exp", "--seed", "-1"], "must be 0 or more, got -1"),
-        (["--ops", "exp", "--jobs", "-1"], "must be 0 or more, got -1"),
+        (["--ops", "exp", "--seed", "-1"], "'-1' should be an integer, 0 or more"),
+        (["--ops", "exp", "--jobs", "a"], "'a' should be an integer, 0 or more"),
         (["--ops", "exp", "--report", "/"], "/: is a folder"),
         (["--ops", "exp", "--report", "no/such/folder/r.md"], "no/such/folder"),
     ],
@@ -236,7 +236,7 @@ def test_a_process_that_was_killed_is_one_line_and_exit_code_2(tmp_path):
 @pytest.mark.parametrize("option", ["-j", "--seed"])
 def test_a_negative_count_is_wrong_usage(option, capsys):
     assert cli.main(["--ops", "exp", option, "-3"]) == 2
-    assert "must be 0 or more, got -3" in capsys.readouterr().err
+    assert "'-3' should be an integer, 0 or more" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("width", [80, 200])

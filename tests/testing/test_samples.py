@@ -1,6 +1,7 @@
 """Samples try what an op can be asked for: a rule may be wrong for one value of one parameter."""
 
 import inspect
+import subprocess
 import sys
 
 import numpy as np
@@ -13,7 +14,7 @@ from minigrad.testing.checks import CHECKS
 from minigrad.testing.function import as_tensors
 from minigrad.testing.run import check_ops, op_names
 from minigrad.testing.samples.recurrent import nearest_kink
-from minigrad.testing.spec import OpSpec, specs
+from minigrad.testing.spec import OpSpec, Sample, specs
 
 # what no derivative hangs on, in the signatures of many ops
 ANYWHERE = "casting copy device dtype generator like momentum order out return_indices subok where"
@@ -155,3 +156,21 @@ def test_right_rules_pass_where_a_reference_rounds_or_a_kink_lies_near(name, che
     context = Context("full", seed)
     [outcome] = check_ops([name], context, [c for c in CHECKS if c.id == check])
     assert outcome.status == "pass", outcome.failures
+
+
+def test_a_name_of_a_sample_of_ours_is_taken_before_they_are_loaded():
+    code = (
+        "import numpy as np\n"
+        "from minigrad.testing import Sample, register_op\n"
+        "try:\n"
+        "    register_op('exp', lambda rng, dtype: [Sample('one', (np.ones(2, dtype),))])\n"
+        "except ValueError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("the op 'exp' has samples already")
+
+
+def test_the_arguments_of_a_sample_are_a_tuple():
+    with pytest.raises(TypeError, match=r"'one': args is the tuple .*; got float64 \(2,\)"):
+        Sample("one", np.ones(2))

@@ -27,6 +27,21 @@ def test_the_snippet_in_the_error_runs_and_shows_the_same_error():
         exec(text, {"fn": local_wrong_square})
 
 
+def local_wrong_where(x, mask):
+    return local_wrong_square(x) + mg.where(mg.isinf(mask), 0, mask)
+
+
+def test_the_snippet_runs_where_an_argument_is_not_finite():
+    with pytest.raises(GradcheckError) as caught:
+        mask = np.array([-np.inf, 0, np.inf, 1])
+        gradcheck(local_wrong_where, (mg.tensor(X, requires_grad=True), mask))
+    text = textwrap.dedent(caught.value.snippet)
+    text = text.replace(f"from {__name__} import local_wrong_where as fn", "")
+    names = {}
+    exec(text[: text.index("gradcheck(fn")], names)
+    np.testing.assert_array_equal(names["x1"], [-np.inf, 0, np.inf, 1])
+
+
 class Halved(mg.Function):
     """y = x², with half of its derivative."""
 

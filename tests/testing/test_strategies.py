@@ -1,7 +1,7 @@
 """The strategies give what their docstrings say."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import find, given
 from hypothesis import strategies as st
 
 from minigrad.testing import strategies as mst
@@ -33,3 +33,13 @@ def test_arrays_with_elements_apart_have_no_ties(x):
 @given(mst.arrays((3,), mst.dtypes(complex=True, integer=True, brain=True)))
 def test_arrays_have_the_shape_asked_for(x):
     assert x.shape == (3,)
+
+
+@given(mst.arrays((8,), mst.dtypes(integer=True, brain=True), bound=3))
+def test_values_of_every_dtype_lie_within_the_bound(x):
+    assert (abs(x.astype(np.float64)) <= 3).all()
+
+
+def test_truth_values_are_of_both_kinds():
+    found = find(mst.arrays((20,), "bool"), lambda x: True)
+    assert found.any() and not found.all()

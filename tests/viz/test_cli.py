@@ -199,13 +199,19 @@ def test_a_limit_beyond_all_memory_takes_none(limit, dumps, save, viz):
     assert code == 0 and "node" in out and err == ""
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "a"])
 @pytest.mark.parametrize("option", ["--time-limit", "--slower"])
 def test_a_number_that_makes_no_sense_is_a_wrong_call(option, value, dumps, save, viz, tmp_path):
     path = save(dumps.tiny())
     command = ["diff", path, path] if option == "--slower" else [path, "-o", tmp_path / "o.png"]
     code, _, err = viz(*command, f"{option}={value}")
     assert code == 2 and "should be a number above 0" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("value", ["-1", "a", "1.5"])
+def test_a_count_that_is_none_is_a_wrong_call(value, dumps, save, viz, tmp_path):
+    code, _, err = viz(save(dumps.tiny()), "-o", tmp_path / "o.svg", f"--depth={value}")
+    assert code == 2 and f"--depth: '{value}' should be an integer, 0 or more" in err
 
 
 def test_graphviz_may_be_given_more_time_than_a_clock_can_tell(dumps, save, viz, tmp_path):

@@ -167,16 +167,18 @@ def _add_max_bytes(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError("should be 0 or more")
-    return value
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
+    return int(text)
 
 
 def _factor(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("should be a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} should be a number above 0")
     return value
 
 

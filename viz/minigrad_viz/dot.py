@@ -14,7 +14,8 @@ from minigrad_viz.picture import STACKED, Box, Link, Picture, box_size, label_pl
 from minigrad_viz.svg import link_width
 
 _POINT = 0.75  # Graphviz places things in points of 1/72 inch; a pixel is 1/96
-_FILL = {
+INK, ROOT = "#1f2933", "#33567f"  # of texts, and the rim of a result
+FILL = {  # and rim, by kind of box
     "op": ("#ffffff", "#7f9dc0"),
     "leaf": ("#e4eaf1", "#9aabbd"),
     "parameter": ("#dff0e2", "#7fb08b"),
@@ -55,7 +56,7 @@ def _defaults(picture: Picture, layout: Layout | None) -> Iterator[str]:
     yield '    fontsize=10, bgcolor="#fbfbfa", rankdir=TB, nodesep=0.3, ranksep=0.35, pad=0.3,'
     yield f"    dpi={resolution(layout):.1f}];"
     yield '  node [shape=box, style="filled,rounded", fontname=Helvetica, fontsize=8,'
-    yield '    fontcolor="#1f2933", margin="0.12,0.06"];'
+    yield f'    fontcolor="{INK}", margin="0.12,0.06"];'
     yield '  edge [color="#97a3b0", arrowsize=0.6, fontname=Helvetica, fontsize=7,'
     yield '    fontcolor="#66727f"];'
 
@@ -74,12 +75,12 @@ def _attributes(pairs: dict[str, str]) -> str:
 
 def box_colours(box: Box) -> tuple[str, str]:
     """Fill and rim of a box on white paper, with what is laid over it."""
-    fill, rim = _MARKED.get(box.mark) or _FILL[box.kind]
+    fill, rim = _MARKED.get(box.mark) or FILL[box.kind]
     if box.heat:
         fill = _mixed(fill, HOT, 0.75 * box.heat)
     if box.wrong or box.critical:
         return fill, "#c4203a" if box.wrong else "#d9822b"
-    return fill, "#33567f" if box.root and not box.mark else rim
+    return fill, ROOT if box.root and not box.mark else rim
 
 
 def _mixed(under: str, over: str, share: float) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad_viz.dot import box_colours, signed_title
+from minigrad_viz.dot import FILL, INK, ROOT, box_colours, signed_title
 from minigrad_viz.escape import mermaid_string
 from minigrad_viz.picture import Box, Picture
 
@@ -14,13 +14,11 @@ _SHAPES = {
     "repeat": ("[[", "]]"),
 }
 _CLASSES = (
-    "classDef op fill:#ffffff,stroke:#7f9dc0,color:#1f2933",
-    "classDef leaf fill:#e4eaf1,stroke:#9aabbd,color:#1f2933",
-    "classDef parameter fill:#dff0e2,stroke:#7fb08b,color:#1f2933",
-    "classDef scope fill:#eef3fb,stroke:#5f83b3,color:#1f2933",
-    "classDef repeat fill:#eef3fb,stroke:#5f83b3,color:#1f2933",
-    "classDef hidden fill:#f1eee8,stroke:#a99f8c,color:#1f2933",
-    "classDef root stroke:#33567f,stroke-width:4px",
+    *(
+        f"classDef {kind} fill:{fill},stroke:{rim},color:{INK}"
+        for kind, (fill, rim) in FILL.items()
+    ),
+    f"classDef root stroke:{ROOT},stroke-width:4px",
 )
 
 

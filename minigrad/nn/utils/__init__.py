@@ -14,6 +14,7 @@ from ...core.tensor import Tensor
 from ...core.versions import note_write
 from ...ops.axes import constant_array
 from .. import init, singular
+from ..arguments import at_least_zero
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
@@ -37,7 +38,7 @@ def get_total_norm(
     """The norm of all tensors together, as one long vector; 16-bit ones are summed in float32.
 
     Where it is NaN or infinite: RuntimeError with error_if_nonfinite. foreach=, PyTorch's choice of
-    an implementation, has no effect here and below.
+    an implementation, has no effect here or in the functions below.
     """
     norm_type, norms = float(norm_type), []
     instead = "; the norm of each is mg.linalg.vector_norm's"
@@ -62,8 +63,6 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients together so that their norm is at most max_norm; in place.
 
-    foreach=, PyTorch's choice of an implementation, has no effect here and below.
-
     Returns the norm before. Where it is NaN or infinite: RuntimeError with error_if_nonfinite,
     else the gradients are scaled by it, as PyTorch does.
     """
@@ -86,6 +85,7 @@ def clip_grads_with_norm_(
 
 
 def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
+    at_least_zero("clip_grad_norm_", max_norm=max_norm)
     scale = float(max_norm) / (float(total) + 1e-6)
     if not scale >= 1:
         for g in gradients:
@@ -94,8 +94,18 @@ def _scale(gradients: list[Tensor], max_norm: float, total: Any) -> None:
 
 
 def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
-    """Cut every element of the gradients to [−clip_value, clip_value]; in place."""
-    for g in _gradients(parameters):
+    """Cut every element of the gradients to [−clip_value, clip_value]; in place.
+
+    TypeError for complex gradients, whose elements have no order: clip_grad_norm_ scales them.
+    """
+    at_least_zero("clip_grad_value_", clip_value=clip_value)
+    gradients = _gradients(parameters)
+    if any(g.dtype.kind == "c" for g in gradients):
+        raise TypeError(
+            "clip_grad_value_: a gradient is complex, and complex numbers have no order; "
+            "clip_grad_norm_ scales them by their size"
+        )
+    for g in gradients:
         bound = g.dtype.type(clip_value)
         np.minimum(np.maximum(g.data, -bound, out=g.data), bound, out=g.data)
         note_write(g.data, "clip_grad_value_")
@@ -104,7 +114,8 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def _gradients(parameters: Any) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
-    elif not hasattr(parameters, "__iter__"):  # a model, or its method that was not called
+    # a model (a Sequential can be iterated over), or its method that was not called
+    elif isinstance(parameters, Module) or not hasattr(parameters, "__iter__"):
         raise TypeError(f"parameters is {parameters!r}; pass model.parameters()")
     return [p.grad for p in parameters if p.grad is not None]
 

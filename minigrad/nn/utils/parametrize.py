@@ -105,6 +105,11 @@ def register_parametrization(
     to the attribute needs; else with the value as what is learned. Unless `unsafe`, shape and dtype
     must stay what they are. Returns the module.
     """
+    if not isinstance(parametrization, Module):
+        raise TypeError(
+            "register_parametrization: a parametrization is a module, whose forward computes the "
+            f"tensor from what is learned; got {describe(parametrization)}"
+        )
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
         rows = module.parametrizations[tensor_name]  # type: ignore[attr-defined]

@@ -27,13 +27,18 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
     With the bits read as integers, ((a xor b) · c) xor b is a for c = 1 and b for c = 0: the same
     selection, whatever the bits mean. On a million random choices five times as fast.
     """
-    dtype = getattr(a, "dtype", None)
     if type(a) is int or type(b) is int:
         _refuse_overflow(a, b)
     if not isinstance(condition, np.ndarray):  # a GPU selects without branches
         y = np.where(condition, a, b)
-        alike = dtype is not None and getattr(b, "dtype", dtype) == dtype
-        return y.astype(dtype, copy=False) if alike else y  # CuPy's is float32 for bfloat16
+        both: tuple[Any, Any] = a, b
+        numbers = [x for x in both if not hasattr(x, "dtype")]
+        dtypes = {x.dtype for x in both if hasattr(x, "dtype")}
+        if len(dtypes) != 1 or y.dtype.kind == "c":
+            return y
+        (dtype,) = dtypes  # CuPy's is float32 for bfloat16
+        dtype = np.result_type(dtype, *numbers) if dtype.kind in "biu" else dtype
+        return y.astype(dtype, copy=False)
     bits = _bits(condition, a, b)
     if bits is None:
         return np.where(condition, a, b)

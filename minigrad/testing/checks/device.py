@@ -8,7 +8,7 @@ from ...backends.device import DeviceError
 from ...core.tensor import Tensor
 from ..case import Case
 from ..errors import DoesNotApply, GradcheckError
-from ..function import as_array, gradients, is_smooth_array
+from ..function import as_array, floating_results, gradients, is_smooth_array, results
 from ..numeric import normal
 from .base import check
 
@@ -58,8 +58,6 @@ def _compared(case: Case, xp: Any) -> int:
     leaves = list(args)
     for position in function.positions:
         leaves[position] = Tensor(args[position], requires_grad=True)
-    from ..function import floating_results, results
-
     given = case.spec.call(*[_tensor(x, xp) for x in leaves], **params)
     found = results(given)
     if len(found) != len(values):

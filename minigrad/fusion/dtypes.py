@@ -1,0 +1,54 @@
+"""The dtypes that NumPy computes in, for steps that are recorded and not run."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.dtypes import is_floating
+
+COMPARISONS = {
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf",
+    "isfinite", "logical_and", "logical_or", "logical_not", "logical_xor", "signbit",
+}  # fmt: skip
+_OF_FLOATS = {"isnan", "isinf", "isfinite", "signbit"}  # kernels know them of floats alone
+_EXACT = {"add", "subtract", "multiply", "negative", "positive", "absolute", "sign", "maximum",
+          "minimum", "square"}  # fmt: skip
+
+
+def common_dtype(dtypes: Sequence[Any]) -> np.dtype:
+    """The dtype of all of these together."""
+    return dtypes[0] if len(set(dtypes)) == 1 else np.result_type(*dtypes)
+
+
+def dtype_of_number(x: Any, common: Any) -> np.dtype | None:
+    """The dtype in which NumPy takes a number beside arrays of a dtype; None: it does not fit."""
+    # of NumPy's own scalars none is weak, also not float64, which is a float of Python's
+    is_weak = is_floating(common) or isinstance(x, bool)
+    is_weak |= isinstance(x, int) and common.kind in "iu"
+    kind = common if is_weak and not isinstance(x, np.generic) else np.result_type(common, type(x))
+    fits = kind.kind not in "iu" or np.iinfo(kind).min <= int(x) <= np.iinfo(kind).max
+    return kind if fits else None
+
+
+def dtype_of_whole_numbers(name: str, dtypes: Sequence[Any]) -> np.dtype | None:
+    """The dtype in which a function of integers or truth values is computed.
+
+    None where that is one of integers, in which kernels would not compute the same.
+    """
+    if name in _OF_FLOATS or name == "float_power":
+        return np.dtype(np.float64)
+    if name in COMPARISONS:
+        return common_dtype(dtypes)
+    function = ufunc_of(name)
+    found = function.resolve_dtypes((*dtypes, *[None] * function.nout))[-1]
+    return found if found.kind == "f" or name in _EXACT else None
+
+
+def ufunc_of(name: str) -> Any:
+    """The ufunc of this name, of NumPy or of SciPy's special functions."""
+    if hasattr(np, name):
+        return getattr(np, name)
+    import scipy.special
+
+    return getattr(scipy.special, name)
