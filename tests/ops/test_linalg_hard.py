@@ -222,3 +222,21 @@ def test_the_gradient_of_matrix_exp_has_the_same_digits_for_cotangents_of_any_si
         gx = mg.grad(mg.linalg.matrix_exp(x), x, g * dtype(size)).numpy() / dtype(size)
         exact = linalg.expm_frechet(a.T.astype(float), g.astype(float), compute_expm=False)
         np.testing.assert_allclose(gx, exact, rtol=0, atol=most * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_the_pseudoinverse_of_a_hermitian_matrix_reads_its_lower_triangle_alone(dtype):
+    v = unitary(3, complex_too=dtype is complex)
+    x = (v * [1.0, -2.0, 0.0]) @ v.conj().T
+    other = x + np.triu(rng.standard_normal((3, 3)), 1)
+    g = rng.standard_normal((3, 3))
+    first, second = [], []
+    for values in (x, other):
+        a = leaf(values)
+        y = mg.linalg.pinv(a, rcond=1e-10, hermitian=True)
+        first.append(mg.grad(y, a, g.astype(dtype), create_graph=True))
+        second.append(mg.grad(mg.abs(first[-1]).sum(), a).numpy())
+    np.testing.assert_allclose(first[1].numpy(), first[0].numpy(), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(second[1], second[0], rtol=1e-8, atol=1e-8)
+    for found in (first[1].numpy(), second[1]):
+        np.testing.assert_allclose(found, found.conj().T, rtol=1e-10, atol=1e-10)

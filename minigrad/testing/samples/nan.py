@@ -7,7 +7,7 @@ import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import COMPLEX, REAL, distinct, near_one, normal
-from .reduce import WEIGHTED
+from .order import WEIGHTED
 
 NAN = np.nan
 

@@ -26,6 +26,7 @@ from .matrices import (
     indefinite,
     independent_columns,
     nearly_hermitian,
+    one_triangle,
     regular,
     rotating,
 )
@@ -111,9 +112,19 @@ def both(adapter, ours, theirs):
 
 
 def of_hermitian(adapter, ours, theirs):
-    """The same, of the Hermitian part of the argument."""
+    """The same, of the Hermitian part of the argument; ours with something else in the triangle
+    that it is not to read.
+    """
     made = both(adapter, ours, theirs)
-    return {name: lambda x, f=f, **params: f(_hermitian(x), **params) for name, f in made.items()}
+
+    def call(x, **params):
+        upper = params.get("upper", params.get("UPLO") == "U")
+        return made["call"](one_triangle(_hermitian(x), lower=not upper), **params)
+
+    return {
+        "call": call,
+        "reference": lambda x, **params: made["reference"](_hermitian(x), **params),
+    }
 
 
 def _same(y):
@@ -184,19 +195,19 @@ def _numpy_svd(x, hermitian=False, **params):
     return finite_only(np.linalg.svd)(x, **params)
 
 
-def _hermitian_if(x, hermitian=False, full_matrices=True):
+def _hermitian_if(x, hermitian=False, full_matrices=True, ours=False):
     if not hermitian:
         return x
     seen = raw(x)  # NumPy's, unless it lies on a GPU or a transform is at work
     if isinstance(seen, np.ndarray) and not np.isfinite(seen).all():
         raise np.linalg.LinAlgError("LAPACK gives numbers or NaN, as it happens")
-    return _hermitian(x)
+    return one_triangle(_hermitian(x)) if ours else _hermitian(x)
 
 
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
     "svd", together(over(FULL, regular), over([((3, 3), {"hermitian": True})], indefinite)),
-    call=lambda x, **params: _svd(op.svd(_hermitian_if(x, **params), **params)),
+    call=lambda x, **params: _svd(op.svd(_hermitian_if(x, ours=True, **params), **params)),
     reference=lambda x, **params: _svd(_numpy_svd(_hermitian_if(x, **params), **params)),
     dtypes=DTYPES,
     errors=[HALF, INFINITE],
@@ -213,6 +224,22 @@ register_op(
         Point("zero", (np.zeros((2, 2)),), np.zeros(2), (np.zeros((2, 2)),), kink=True),
     ],
 )  # fmt: skip
+
+
+def _square(x):
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError("square matrices")
+    return x
+
+
+register_op(
+    "hermitian_from",
+    over([*SQUARE, ((3, 3), {"lower": False})], nearly_hermitian),
+    call=lambda x, lower=True: op.hermitian_from(one_triangle(_hermitian(x), lower), lower=lower),
+    reference=lambda x, lower=True: _square(_hermitian(x)),
+    dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
+)
 
 # -- eigenvalues -------------------------------------------------------------------------------
 
