@@ -248,6 +248,9 @@ WINDOWS = [
 _BAD_SIZES = "the shapes of a primitive are checked by max_pool2d and its like, which users call"
 
 
+FAR_BELOW = -1e300 * np.arange(1.0, 41).reshape((2, 4, 5))
+
+
 def _pooled(rng, dtype, how):
     """(x, its maxima) for sizes (4, 5)."""
     x = distinct(rng, dtype, (2, 4, 5))
@@ -265,7 +268,13 @@ register_op(
     ),
     reference=lambda x, how: _views(x, how, -np.inf).max(-1).astype(x.dtype),
     dtypes=REAL,
-)
+    points=[
+        Point("more ties than 8 bits count", (np.ones((1, 17, 17)),), np.ones((1, 1, 1)),
+              (np.full((1, 17, 17), 1 / 289),), {"how": windows("", (17, 17), (1, 1), 0, 1)}),
+        Point("padding lies below all numbers", (FAR_BELOW,),
+              _views(FAR_BELOW, WINDOWS[-1], -np.inf).max(-1), params={"how": WINDOWS[-1]}),
+    ],
+)  # fmt: skip
 
 
 def _spread_samples(rng, dtype):

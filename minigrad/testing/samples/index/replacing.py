@@ -262,6 +262,8 @@ register_op(
             for name, x, first in (
                 ("amax", np.array([-7, -5]), 1),
                 ("amin", np.array([5, 7]), 0),
+                ("amax", np.array([-7e300, -5e300]), 1),
+                ("amin", np.array([5e300, 7e300]), 0),
                 ("amax", np.array([False, False]), 0),
                 ("amin", np.array([True, True]), 0),
             )

@@ -80,9 +80,13 @@ register_op(
 
 
 def _of_hermitian_if(function, triangle=lambda x: x):
-    """The function of x, or of its Hermitian part with hermitian=True."""
+    """The function of x, or of its Hermitian part with hermitian=True. bare: the lower triangle of
+    what it gives for x itself, with a gradient that is to be Hermitian.
+    """
 
-    def of(x, hermitian=False, **params):
+    def of(x, hermitian=False, bare=False, **params):
+        if bare:
+            return op.tril(function(x, hermitian=True, **params))
         if not hermitian:
             return function(x, **params)
         return function(triangle((x + adjoint(x)) / 2), hermitian=True, **params)
@@ -90,6 +94,9 @@ def _of_hermitian_if(function, triangle=lambda x: x):
     return of
 
 
+LOWER = Point("reads the lower triangle", (np.array([[1.0, 7.0], [0.0, 2.0]]),),
+              np.diag([1.0, 0.5]), ([[-1.0, -0.25], [-0.25, -0.25]],),
+              {"bare": True, "rcond": 1e-15})  # fmt: skip
 HERMITIAN_PINV = [((3, 3), {"hermitian": True, "rcond": rcond}) for rcond in (None, 1e-10)]
 register_op(
     "pinv",
@@ -102,6 +109,7 @@ register_op(
     points=[
         Point("rank 1", (np.array([[1.0, 1.0], [1.0, 1.0]]),), np.full((2, 2), 0.25)),
         Point("zero", (np.zeros((2, 3)),), np.zeros((3, 2)), (np.zeros((2, 3)),)),
+        LOWER,
     ],
 )  # fmt: skip
 register_op(
@@ -113,6 +121,7 @@ register_op(
     call=_of_hermitian_if(op.pseudoinverse, one_triangle),
     reference=finite_only(_of_hermitian_if(np.linalg.pinv)),
     dtypes=DTYPES,
+    points=[LOWER],
 )
 
 LEAST_SQUARES = [

@@ -113,11 +113,13 @@ def both(adapter, ours, theirs):
 
 def of_hermitian(adapter, ours, theirs):
     """The same, of the Hermitian part of the argument; ours with something else in the triangle
-    that it is not to read.
+    that it is not to read. bare: the op itself, whose gradient is to be Hermitian.
     """
     made = both(adapter, ours, theirs)
 
-    def call(x, **params):
+    def call(x, bare=False, **params):
+        if bare:
+            return getattr(op, ours)(x, **params)
         upper = params.get("upper", params.get("UPLO") == "U")
         return made["call"](one_triangle(_hermitian(x), lower=not upper), **params)
 
@@ -133,6 +135,7 @@ def _same(y):
 
 # -- decompositions ----------------------------------------------------------------------------
 
+TWO_AND_3 = np.diag([2.0, 3.0])
 register_op(
     "cholesky",
     over([*SQUARE, ((3, 3), {"upper": True})], nearly_hermitian),
@@ -142,6 +145,12 @@ register_op(
         ErrorSample("indefinite", (-np.eye(2),), np.linalg.LinAlgError,
                     "Matrix is not positive definite"),
         NOT_SQUARE, HALF,
+    ],
+    points=[
+        Point("reads the lower triangle", (np.array([[4.0, 7.0], [0.0, 9.0]]),), TWO_AND_3,
+              ([[0.25, 0.25], [0.25, 1 / 6]],), {"bare": True}),
+        Point("reads the upper triangle", (np.array([[4.0, 0.0], [7.0, 9.0]]),), TWO_AND_3,
+              ([[0.25, 0.25], [0.25, 1 / 6]],), {"bare": True, "upper": True}),
     ],
 )  # fmt: skip
 QR_MODES = [
@@ -226,6 +235,12 @@ register_op(
 )  # fmt: skip
 
 
+def _hermitian_from(x, lower=True, bare=False):
+    if bare:
+        return op.tril(op.hermitian_from(x, lower=lower))
+    return op.hermitian_from(one_triangle(_hermitian(x), lower), lower=lower)
+
+
 def _square(x):
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise np.linalg.LinAlgError("square matrices")
@@ -235,22 +250,34 @@ def _square(x):
 register_op(
     "hermitian_from",
     over([*SQUARE, ((3, 3), {"lower": False})], nearly_hermitian),
-    call=lambda x, lower=True: op.hermitian_from(one_triangle(_hermitian(x), lower), lower=lower),
+    call=_hermitian_from,
     reference=lambda x, lower=True: _square(_hermitian(x)),
     dtypes=DTYPES,
     errors=[NOT_SQUARE, HALF],
+    points=[
+        Point(
+            "a Hermitian gradient",
+            (np.array([[1.0, 7.0], [2.0, 3.0]]),),
+            [[1.0, 0.0], [2.0, 3.0]],
+            ([[1.0, 0.5], [0.5, 1.0]],),
+            {"bare": True},
+        ),
+    ],
 )
 
 # -- eigenvalues -------------------------------------------------------------------------------
 
 EIGH = [*SQUARE, ((3, 3), {"UPLO": "U"})]
+# of the vectors' gradients what is skew drops out
+SKEW = Point("a Hermitian gradient", (np.array([[1.0, 7.0], [0.0, 3.0]]),), None, (np.eye(2),),
+             {"bare": True})  # fmt: skip
 register_op(
     "eigh", over(EIGH, nearly_hermitian), **of_hermitian(_eigen, "eigh", np.linalg.eigh),
-    dtypes=DTYPES, errors=[NOT_SQUARE, HALF],
+    dtypes=DTYPES, errors=[NOT_SQUARE, HALF], points=[SKEW],
 )  # fmt: skip
 register_op(
     "eigh_pairs", over(EIGH[-3:], nearly_hermitian),
-    **of_hermitian(_eigen, "eigh_pairs", np.linalg.eigh), dtypes=DTYPES,
+    **of_hermitian(_eigen, "eigh_pairs", np.linalg.eigh), dtypes=DTYPES, points=[SKEW],
 )  # fmt: skip
 register_op(
     "eigvalsh", over(EIGH, nearly_hermitian),
