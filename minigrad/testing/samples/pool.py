@@ -356,7 +356,11 @@ register_op(
     ),
     reference=_sums,
     dtypes=REAL,
-)
+    points=[
+        Point("a sum beyond float16, its mean not", (np.full((1, 4), 6e4, np.float16),),
+              np.full((1, 2), 6e4), params={"how": windows("", (2,), (2,), 0, 1), "divisor": 2}),
+    ],
+)  # fmt: skip
 register_op(
     "sum_pool_dx",
     of_several(
