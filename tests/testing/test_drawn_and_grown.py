@@ -194,5 +194,21 @@ def test_a_form_for_many_elements_of_one_dtype_is_as_right_as_that_for_few(dtype
     )
 
 
+def test_rounding_near_a_zero_of_values_most_of_which_lie_in_a_tail_is_no_other_form():
+    """Where 1 − eˣ cancels it is off by what 1 is rounded by, not by a share of the tail's e⁻⁹⁰."""
+
+    def tail(x):
+        y = np.where(x > -40, 1 - np.exp(x), 1e-30)
+        return y + np.where((x > -40) & (x.size > 4096), np.float32(6e-8), 0).astype(x.dtype)
+
+    def samples(rng, dtype):
+        x = np.where(np.arange(70) % 4 == 0, rng.uniform(-1e-3, 1e-3, 70), -90.0)
+        yield Sample("values", (x.astype(dtype),))
+
+    rules = {"x": lambda g, x: g * 0}
+    fields = {"kind": "elementwise", "dtypes": ("float32",), "zero_gradient": True}
+    assert outcome_of("K25", tail, rules, samples, **fields).status == "pass"
+
+
 def values_near_one(rng, dtype):
     yield Sample("values", (np.array([0.4, 0.5, 0.8], dtype),))

@@ -29,6 +29,7 @@ register_op(
             ((3, 4), {"axis": 0}),
             ((3, 4), {"n": 2}),
             ((3, 4), {"n": 0}),
+            ((2, 6), {"n": 4}),
             ((3, 4), {"axis": 0, "prepend": 1.0}),
             ((2, 3), {"append": 2.0, "n": 2}),
         ]
@@ -80,7 +81,7 @@ register_op(
     call=_gradients,
     reference=_gradients_reference,
     constants=(1, 2),
-    dtypes=("float64", "float32", "complex128"),
+    dtypes=("float64", "float32", "float16", "complex128"),
     errors=[
         ErrorSample(
             "one element",
@@ -147,6 +148,11 @@ register_op(
             "before an infinite corner",
             (np.array([0.5, 1.5]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
             [-np.inf, -np.inf],
+        ),
+        Point(
+            "the last corner, behind an infinite one",
+            (np.array([4.0]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
+            [2.0],
         ),
         Point(
             "a corner has the slope to its right",
