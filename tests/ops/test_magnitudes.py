@@ -91,3 +91,12 @@ def test_a_small_power_less_1_has_its_slope_in_the_exponent():
     x, p = np.array([1.5e-30], np.float32), np.array([0.4], np.float32)
     found, exact = (slopes(op.powm1, x.astype(d), p.astype(d))[1] for d in ("f4", "f8"))
     np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_lengths_and_their_slopes_do_not_depend_on_squares_in_range(scale):
+    x = (np.array([[3.0, 4.0], [0.0, 0.0], [0.0, 5.0]]) * scale).astype(np.float32)
+    for f in (lambda x: mg.linalg.vector_norm(x, axis=1), lambda x: mg.norm(x, axis=1)):
+        np.testing.assert_allclose(f(mg.tensor(x)).numpy(), [5 * scale, 0, 5 * scale], rtol=1e-6)
+        np.testing.assert_allclose(slopes(f, x)[0], [[0.6, 0.8], [0, 0], [0, 1]], rtol=1e-6)
+    assert mg.norm(mg.tensor(np.array([np.inf, 1.0], np.float32))).item() == np.inf

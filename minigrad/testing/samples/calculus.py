@@ -150,9 +150,9 @@ register_op(
             [-np.inf, -np.inf],
         ),
         Point(
-            "the last corner, behind an infinite one",
-            (np.array([4.0]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
-            [2.0],
+            "corners beside an infinite one",
+            (np.array([0.0, 4.0]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
+            [1.0, 2.0],
         ),
         Point(
             "a corner has the slope to its right",

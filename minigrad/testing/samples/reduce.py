@@ -92,6 +92,7 @@ _SPREAD = [
     ((3, 4), {"axis": -1, "keepdims": True, "ddof": 1}),
     ((2, 3, 4), {"axis": (0, 2)}),
     ((2, 3, 2), {"correction": 1}),
+    ((3, 4), {"axis": 1, "ddof": 1.5}),
 ]
 register_op(
     "var",
@@ -140,6 +141,8 @@ register_op(
     points=[
         _ZERO,
         Point("a zero entry", (np.array([3.0, 0.0, 4.0]),), 5.0, ([0.6, 0.0, 0.8],)),
+        Point("squares vanish", (np.array([3e-200, 4e-200]),), 5e-200, ([0.6, 0.8],)),
+        Point("squares overflow", (np.array([3e200, 4e200]),), 5e200, ([0.6, 0.8],)),
         Point("p=3, a zero entry", (np.array([0.0, -2.0]),), 2.0, ([0.0, -1.0],), {"p": 3}),
     ],
 )
