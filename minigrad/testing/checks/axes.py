@@ -75,7 +75,8 @@ def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name:
         if function.value_or_refusal(function.xs) is None:
             continue
         if not takes(function):
-            require_refusal(spec, args, chosen, what)
+            if primitive is None or name in primitive.defaults:  # else only other ops name the axes
+                require_refusal(spec, args, chosen, what)
             continue
         along_a_direction(spec, context, args, chosen, what)
         count += 1

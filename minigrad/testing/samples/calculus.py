@@ -120,6 +120,8 @@ def _interp_samples(rng, dtype):
     for params in ({}, {"left": -1.0, "right": 7.0}, {"period": 5.25}):
         yield Sample(f"{params}", (x, xp, normal(rng, dtype, (4,))), params)
     yield Sample("one query", (x[0, 1], xp, normal(rng, dtype, (4,))))
+    many = np.arange(9.0).astype(dtype)
+    yield Sample("many corners", (many[:-1] + many[4] / 16, many, normal(rng, dtype, (9,))))
     yield Sample("one corner", (x, xp[:1], normal(rng, dtype, (1,))))
 
 

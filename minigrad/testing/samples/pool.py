@@ -248,6 +248,7 @@ WINDOWS = [
 _BAD_SIZES = "the shapes of a primitive are checked by max_pool2d and its like, which users call"
 
 
+WIDE_WINDOWS = Windows((7,), (1,), ((3, 3),), (1,))
 FAR_BELOW = -1e300 * np.arange(1.0, 41).reshape((2, 4, 5))
 
 
@@ -263,6 +264,7 @@ register_op(
         [
             *[((2, 4, 5), {"how": how}) for how in WINDOWS],
             ((2, 9), {"how": Windows((3,), (2,), ((0, 0),), (3,))}),
+            ((2, 9), {"how": WIDE_WINDOWS}),
         ],
         distinct,
     ),
@@ -352,6 +354,7 @@ register_op(
     "sum_pool",
     over(
         [((2, 4, 5), {"how": how}) for how in WINDOWS]
+        + [((2, 9), {"how": WIDE_WINDOWS})]
         + [((2, 4, 5), {"how": how, "divisor": COUNTED}) for how in (WINDOWS[1], DILATED_WINDOWS)]
     ),
     reference=_sums,

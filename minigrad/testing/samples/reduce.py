@@ -251,6 +251,7 @@ for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
 # -- products and running forms --------------------------------------------------------------
 
 _ONE_ZERO, _TWO_ZEROS = np.array([2.0, 0.0, 3.0]), np.array([0.0, 2.0, 0.0])
+_VANISHING = np.array([1e-200, 3e-121])  # whose product has two digits
 register_op(
     "prod",
     over(AXES, near_one),
@@ -260,6 +261,7 @@ register_op(
     points=[
         Point("one zero", (_ONE_ZERO,), 0.0, ([0.0, 6.0, 0.0],)),
         Point("two zeros", (_TWO_ZEROS,), 0.0, ([0.0, 0.0, 0.0],)),
+        Point("subnormal", (_VANISHING,), np.prod(_VANISHING), (_VANISHING[::-1],)),
         Point("empty", (np.zeros(0),), 1.0, (np.zeros(0),)),
     ],
 )
