@@ -97,6 +97,9 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     """y = x for x > 0, else alpha (e^(x/alpha) − 1) ;  dy/dx = 1, else e^(x/alpha): smooth at 0"""
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0, by which x is divided; relu is the limit")
+    if alpha < 0:  # elu of x/alpha would have its line on the other side
+        x = ordered(array_like(x))
+        return op.where(x > 0, x, alpha * np.expm1(x / alpha))
     return alpha * elu(x / alpha)
 
 

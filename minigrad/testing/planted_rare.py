@@ -229,8 +229,9 @@ RARE: list[Plant] = [
         wrong=_off_where(lambda axis, keepdims: axis is None), samples=_first_axis,
     ),
     plant(
-        "axis refused", "raises over all axes, which op and reference take", **_AXES,
-        right={"x": _squares_dx}, wrong={"x": _refusing}, samples=_first_axis,
+        "axis refused", "raises over all axes, which op and reference take", forward=_squares,
+        arrays=("x",), defaults={"axis": None, "keepdims": False}, right={"x": _squares_dx},
+        wrong={"x": _refusing}, samples=_first_axis,
     ),
     plant(
         "several axes", "wrong over several axes, as in no sample", **_AXES,

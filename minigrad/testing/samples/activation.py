@@ -190,7 +190,7 @@ register_op(
 )
 register_op(
     "celu",
-    both(apart(0), apart(0, alpha=1.7)),
+    both(apart(0), apart(0, alpha=1.7), apart(0, high=2, low=-2, alpha=-1.5)),
     reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
     points=[Point("0", (0.0,), 0.0, (1.0,))],
 )

@@ -91,6 +91,7 @@ ROWS = ((700, 800), (800,), (1,))
 LARGE = [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)] + [
     (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
     (((16, 16, 24, 25), (16, 1, 1)), {"axis": (0, 2, 3), "centre": False, **HOW}),
+    (((9000, 40), (40,), (40,)), {"axis": (0,), **HOW}),
     # a weight for each place of a mean, a bias for each mean
     (((64, 50, 120), (50, 1), (64, 1, 1)), {"axis": (1,), **HOW}),
 ]
@@ -275,15 +276,19 @@ def _moved(function, x, weight, bias, moving, **options):
     return mean, var
 
 
-def _moving(shape, momentum, axes):
+def _moving(shape, momentum, axes, places_first=False):
     """A point: STATISTICS on the way to those of x, averaged over the batch where not over it."""
     x = np.random.default_rng(0).uniform(-2, 2, shape)
+    if places_first:
+        order = (*range(2, x.ndim), 0, 1)
+        x = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
     mean, var = x.mean(axes), x.var(axes, ddof=1)
     if 0 not in axes:
         mean, var = mean.mean(0), var.mean(0)
     pairs = zip(STATISTICS, (mean, var), strict=True)
     moved = tuple([(1 - momentum) * old + momentum * new for old, new in pairs])
-    return Point(f"statistics of {shape}, momentum {momentum}", (x,), moved,
+    name = f"statistics of {shape}, momentum {momentum}, places first: {places_first}"
+    return Point(name, (x,), moved,
                  params={"moving": momentum})  # fmt: skip
 
 
@@ -343,7 +348,11 @@ register_op(
         _wrong("no channels", (3,), r"\(batch, channels, ...\), got shape \(3,\)"),
         _wrong("statistics", (2, 3), "give both", statistics=(np.ones(3), None)),
     ],
-    points=[_moving((4, 3), 0.1, (0,)), _moving((2, 3, 2, 3), 0.7, (0, 2, 3))],
+    points=[
+        _moving((4, 3), 0.1, (0,)),
+        _moving((2, 3, 2, 3), 0.7, (0, 2, 3)),
+        *[_moving((16, 3, 24, 25), 0.05, (0, 2, 3), first) for first in (False, True)],
+    ],
 )
 register_op(
     "instance_norm",
