@@ -100,3 +100,16 @@ def test_lengths_and_their_slopes_do_not_depend_on_squares_in_range(scale):
         np.testing.assert_allclose(f(mg.tensor(x)).numpy(), [5 * scale, 0, 5 * scale], rtol=1e-6)
         np.testing.assert_allclose(slopes(f, x)[0], [[0.6, 0.8], [0, 0], [0, 1]], rtol=1e-6)
     assert mg.norm(mg.tensor(np.array([np.inf, 1.0], np.float32))).item() == np.inf
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e15])
+def test_singular_vectors_of_tiny_and_huge_matrices_have_their_derivatives(scale):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 3, 3))
+
+    def nearest_rotation(a):
+        u, _, vh = mg.linalg.svd(a)
+        return (u @ vh) * w.astype(a.dtype)
+
+    found, exact = (slopes(nearest_rotation, (x * scale).astype(d))[0] for d in ("f4", "f8"))
+    np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-4 * np.abs(exact).max())
