@@ -72,7 +72,7 @@ AXES = [
     ((), {}),
 ]
 CHOSEN = ((4, 3), {"axis": 0, "where": np.array([[True], [False], [True], [True]])})
-BEGUN = [*AXES, ((4, 3), {"axis": 0, "initial": 0.375}), CHOSEN]
+BEGUN = [*AXES, ((4, 3), {"axis": 0, "initial": 0.375})]
 RUNNING = [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1}), ((3, 2), {})]
 _KNOWN = ((np.array([1.0, NAN, 3.0]),),)
 EMPTY_ROW = (np.array([[NAN, NAN], [1.0, 3.0]]),)
@@ -98,10 +98,10 @@ def _masked(point):
 
 register(
     "nansum",
-    BEGUN,
+    [*BEGUN, CHOSEN],
     points=[Point("a row of NaN", EMPTY_ROW, [0.0, 4.0], ([[0, 0], [1, 1]],), {"axis": 1})],
 )
-register("nanprod", BEGUN, near_one)
+register("nanprod", [*BEGUN, CHOSEN], near_one)
 register("nancumsum", RUNNING)
 register("nancumprod", RUNNING, near_one)
 register(
