@@ -267,6 +267,7 @@ register_op(
 
 def _tanhshrink(x):
     """By the series of tanh, whose next term is 10⁻¹² of the sum, where x − tanh x has no digits"""
+    x = np.asarray(x, np.result_type(x, np.float64))
     square = x * x
     series = 1 / 3 - square * (2 / 15 - square * (17 / 315 - square * 62 / 2835))
     return np.where(np.abs(x) < 0.05, x * square * series, x - np.tanh(x))
