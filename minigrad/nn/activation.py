@@ -104,11 +104,10 @@ class Hardswish(_NoOptions):
     function = "hardswish"
 
 
-class Tanhshrink(Module):
+class Tanhshrink(_Activation):
     """x − tanh x"""
 
-    def forward(self, x: Tensor) -> Tensor:
-        return x - op.tanh(x)
+    function = "tanhshrink"
 
 
 class LeakyReLU(_Activation):

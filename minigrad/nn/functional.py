@@ -62,6 +62,7 @@ from ..ops import (
     softshrink,
     softsign,
     tanh,
+    tanhshrink,
 )
 from ..ops import bce as binary_cross_entropy
 from ..ops import bce_with_logits as binary_cross_entropy_with_logits
@@ -220,11 +221,6 @@ def pixel_unshuffle(x: Any, downscale_factor: int) -> Tensor:
 
 
 # -- activations and losses that mg has as modules --------------------------------------------
-
-
-def tanhshrink(x: Any) -> Tensor:
-    """x − tanh x"""
-    return x - op.tanh(x)
 
 
 def threshold(x: Any, threshold: float, value: float, inplace: bool = False) -> Tensor:

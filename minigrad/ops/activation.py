@@ -12,7 +12,7 @@ import numpy as np
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
 from . import logistic, normal
-from .axes import array_like, axis_of
+from .axes import array_like, axis_of, widen
 from .blocks import blockwise, scratch
 from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
 from .elementwise.selection import keep
@@ -29,7 +29,7 @@ from .in_place import filled_by, one_of_two
 
 __all__ = [
     "celu", "elu", "gelu", "glu", "logsigmoid", "mish", "relu", "selu", "silu", "softplus",
-    "softsign", "swiglu", "swish",
+    "softsign", "swiglu", "swish", "tanhshrink",
 ]  # fmt: skip
 
 relu = elementwise(
@@ -97,6 +97,9 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     """y = x for x > 0, else alpha (e^(x/alpha) − 1) ;  dy/dx = 1, else e^(x/alpha): smooth at 0"""
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0, by which x is divided; relu is the limit")
+    if alpha < 0:  # elu of x/alpha would have its line on the other side
+        x = ordered(array_like(x))
+        return op.where(x > 0, x, alpha * np.expm1(x / alpha))
     return alpha * elu(x / alpha)
 
 
@@ -140,6 +143,30 @@ softsign = elementwise(
     name="softsign",
     dx=lambda x: np.square(1 / (1 + np.abs(x))),
     doc="y = x/(1 + |x|) ;  dy/dx = 1/(1 + |x|)²",
+)
+
+
+@in_float32
+@blockwise
+def _tanhshrink(x: Any) -> Any:
+    """x − tanh x, whose difference has few digits where |x| < 1. There by Lambert's fraction,
+    tanh x = x/(1 + c) with c = x²/(3 + x²/(5 + x²/(7 + …))), that is x c/(1 + c).
+    """
+    near = np.abs(x) < 1
+    u = np.where(near, x, 0)
+    square, c = u * u, 0 * u
+    for odd in range(_LAMBERT, 1, -2):
+        c = square / (odd + c)
+    return np.where(near, x * c / (1 + c), x - np.tanh(x))
+
+
+_LAMBERT = 17  # the last denominator that float64 sees at |x| = 1
+
+tanhshrink = elementwise(
+    _tanhshrink,
+    name="tanhshrink",
+    dx=lambda x: np.square(np.tanh(widen(x))),
+    doc="y = x − tanh x, with all its digits near 0 too ;  dy/dx = tanh² x",
 )
 
 
@@ -195,12 +222,15 @@ def _mish_derivative(x: Any) -> Any:
 
 
 def _mish_second(x: Any) -> Any:
-    """With u = softplus x, t = tanh u and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))
+    """With t = tanh(softplus x) and s = σ(x): (1 − t²) s (2 + x (1 − s − 2 t s))
 
-    1 − t² = 1/cosh² u is 4 σ(2u) σ(−2u): the difference has no digit left where t is near 1.
+    By r = 1 − s = σ(−x), t is s (1 + r)/(1 + r²) and 1 − t² is 4r²/(1 + r²)²: no difference is
+    left in either, and r has all its digits where t is near 1.
     """
-    u, s = softplus(x), sigmoid(x)
-    return 4 * sigmoid_derivative(2 * u) * s * (2 + x * (1 - s - 2 * np.tanh(u) * s))
+    x = widen(x)
+    r, s = sigmoid(-x), sigmoid(x)
+    total = 1 + r * r
+    return 4 * np.square(r / total) * s * (2 + x * (r - 2 * s * s * (1 + r) / total))
 
 
 # With eˣ = p/q, n = p² + 2pq and m = 2q²: t = n/(n + m) and 1 − t² = m(2n + m)/(n + m)².

@@ -35,7 +35,7 @@ counts(
     "attention_seeds lu_exchanges lu_order unpool_places write_places read_places window_columns",
     _none,
 )
-counts("broadcast_to", _none, lambda c: c.n)  # its gradient is a sum
+counts("broadcast_to hermitian_from", _none, lambda c: c.n)  # its gradient is a sum
 counts("pad_repeated", _none, lambda c: c.n)
 counts("getitem_dx take_dx add_along_axis unfold_dx bin_sums pad_repeated_dx", lambda c: c.m, _none)
 counts("grid_places", lambda c: 4 * c.n, _none)

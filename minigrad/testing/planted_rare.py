@@ -62,6 +62,12 @@ def _off_where(wrong):
     return {"x": rule}
 
 
+def _refusing(g, x, axis, keepdims):
+    if axis is None:
+        raise TypeError("axis must be an integer or a tuple")
+    return _squares_dx(g, x, axis, keepdims)
+
+
 def _first_axis(rng, dtype):
     yield Sample("axis 0", (numbers(rng, dtype, (3, 3)),), {"axis": 0})
 
@@ -221,6 +227,11 @@ RARE: list[Plant] = [
     plant(
         "axis None", "wrong over all axes, as in no sample", **_AXES, right={"x": _squares_dx},
         wrong=_off_where(lambda axis, keepdims: axis is None), samples=_first_axis,
+    ),
+    plant(
+        "axis refused", "raises over all axes, which op and reference take", forward=_squares,
+        arrays=("x",), defaults={"axis": None, "keepdims": False}, right={"x": _squares_dx},
+        wrong={"x": _refusing}, samples=_first_axis,
     ),
     plant(
         "several axes", "wrong over several axes, as in no sample", **_AXES,

@@ -256,3 +256,15 @@ def test_a_function_in_pieces_along_the_real_line_refuses_complex_numbers(name):
     for n in (2, 20_000):
         with pytest.raises(TypeError, match="x must be real, got complex64: .* no order"):
             getattr(mg, name)(mg.zeros(n, dtype="complex64"))
+
+
+def test_celu_of_a_negative_alpha_is_a_line_above_0_as_in_pytorch():
+    torch = pytest.importorskip("torch")
+    x = np.array([-1.5, -0.2, 0.4, 3.0])
+    t = torch.tensor(x, requires_grad=True)
+    theirs = torch.nn.functional.celu(t, alpha=-1.5)
+    theirs.sum().backward()
+    z = leaf(x)
+    ours = mg.celu(z, alpha=-1.5)
+    np.testing.assert_allclose(ours.numpy(), theirs.detach().numpy(), rtol=1e-14)
+    np.testing.assert_allclose(mg.grad(ours.sum(), z).numpy(), t.grad.numpy(), rtol=1e-14)

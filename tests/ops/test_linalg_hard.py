@@ -244,3 +244,21 @@ def test_numpys_linalg_outer_takes_vectors_alone():
     with pytest.raises(ValueError, match=r"np.linalg.outer: needs two vectors, got .*\(2, 1\)"):
         np.linalg.outer(v[:, None], v)
     assert np.outer(v[:, None], v).tolist() == [[1, 2], [2, 4]]
+
+
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_the_pseudoinverse_of_a_hermitian_matrix_reads_its_lower_triangle_alone(dtype):
+    v = unitary(3, complex_too=dtype is complex)
+    x = (v * [1.0, -2.0, 0.0]) @ v.conj().T
+    other = x + np.triu(rng.standard_normal((3, 3)), 1)
+    g = rng.standard_normal((3, 3))
+    first, second = [], []
+    for values in (x, other):
+        a = leaf(values)
+        y = mg.linalg.pinv(a, rcond=1e-10, hermitian=True)
+        first.append(mg.grad(y, a, g.astype(dtype), create_graph=True))
+        second.append(mg.grad(mg.abs(first[-1]).sum(), a).numpy())
+    np.testing.assert_allclose(first[1].numpy(), first[0].numpy(), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(second[1], second[0], rtol=1e-8, atol=1e-8)
+    for found in (first[1].numpy(), second[1]):
+        np.testing.assert_allclose(found, found.conj().T, rtol=1e-10, atol=1e-10)

@@ -5,8 +5,9 @@ import sys
 import numpy as np
 import pytest
 
-from minigrad.testing import OpSpec, Sample
+from minigrad.testing import GradcheckError, OpSpec, Sample
 from minigrad.testing.case import Context
+from minigrad.testing.checks.calls import _require_as_among_few
 from minigrad.testing.plant import make
 from minigrad.testing.run import check_spec
 from tests.testing.test_checks import BY_ID, message, outcome_of
@@ -192,6 +193,16 @@ def test_a_form_for_many_elements_of_one_dtype_is_as_right_as_that_for_few(dtype
     assert "among 32,777 elements" in message(
         outcome_of("K25", sine, rules, values_near_one, reference=np.sin, **fields)
     )
+
+
+def test_rounding_near_a_zero_of_values_most_of_which_lie_in_a_tail_is_no_other_form():
+    few = np.repeat(np.array([1e-30, 1.0, 1e-4], np.float32), [600, 300, 100])
+    rounded, wrong = few.copy(), few.copy()
+    rounded[900:] += np.float32(6e-8)  # by what the terms are rounded that cancel there
+    wrong[900:] += np.float32(1e-6)
+    _require_as_among_few(rounded, few, "float32", "")
+    with pytest.raises(GradcheckError, match="among 32,777 elements"):
+        _require_as_among_few(wrong, few, "float32", "")
 
 
 def values_near_one(rng, dtype):

@@ -45,6 +45,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("wide rows", "K5"), ("input in wide rows", "K6"), ("repeated row", "K5"),
         ("odd address", "K5"), ("NaN swallowed", "K4"), ("cut", "K4"), ("other thread", "K13"),
         ("axis None", "K26"), ("several axes", "K26"), ("axes kept", "K26"),
+        ("axis refused", "K26"),
         ("tangent's axis", "K26"), ("empty tangent", "K17"), ("tangent's dtype", "K15"),
         ("tangent cut", "K4"), ("tied tangents", "K19"), ("middle of the broadcast", "K18"),
         ("mixed dtypes", "K15"), ("one of three unused", "K20"), ("unused beside a graph", "K20"),

@@ -37,24 +37,36 @@ boxcox = elementwise(
     dp=lambda x, p: _boxcox_dp(np.log, x, 0, p),
     doc="y = (xᵖ − 1)/p, log x at p = 0, x ≥ 0 ;  ∂y/∂x = xᵖ⁻¹, ∂y/∂p = (xᵖ log x − y)/p",
 )
+
+
+def _boxcox1p_dx(x: Any, p: Any) -> Any:
+    """(1 + x)ᵖ⁻¹, by way of log(1 + x) where 1 + x would lose digits of x"""
+    x, p = widen(x), with_fractions(p) - 1
+    near = np.abs(x) < 0.5
+    by_log = np.exp(p * np.log1p(np.where(near, x, 0)))
+    return np.where(near, by_log, np.power(1 + np.where(near, 0, x), p))
+
+
 boxcox1p = elementwise(
     lambda x, p: of_several("boxcox1p", x, p),
     name="boxcox1p",
-    dx=lambda x, p: np.power(1 + widen(x), with_fractions(p) - 1),
+    dx=_boxcox1p_dx,
     dp=lambda x, p: _boxcox_dp(np.log1p, x, -1, p),
     doc="y = ((1 + x)ᵖ − 1)/p, log(1 + x) at p = 0, x ≥ −1 ;  ∂y/∂x = (1 + x)ᵖ⁻¹",
 )
 
 
 def _inv_boxcox_dp(x: Any, p: Any) -> Any:
-    """y d/dp log(1 + px)/p = y x² (t/(1 + t) − log(1 + t))/t², t = px, which cancels near 0."""
+    """y d/dp log(1 + px)/p = y (t/(1 + t) − log(1 + t))/p², t = px; near 0, where that cancels,
+    y x² times a series in t. No square is formed, it could overflow.
+    """
     x, p = with_fractions(widen(x)), widen(p)
-    t = x * p
+    t, y = x * p, inv_boxcox(x, p)
     near = np.abs(t) < 0.5
-    far = np.where(near, 1, t)
-    quotient = (far / (1 + far) - np.log1p(far)) / np.square(far)
+    u, v, q = np.where(near, x, 0), np.where(near, 1, t), np.where(near, 1, p)
     series = hypergeometric(np.where(near, -t, 0), above=(2.0, 2.0), below=(3.0,))
-    return np.square(x) * np.where(near, -0.5 * series, quotient) * inv_boxcox(x, p)
+    far = (v / (1 + v) - np.log1p(v)) / q / q * y
+    return np.where(near, -0.5 * series * (u * (u * y)), far)
 
 
 def _inv_boxcox_dx(x: Any, p: Any) -> Any:
@@ -85,11 +97,19 @@ cosm1 = elementwise(
     dx=lambda x: -np.sin(x),
     doc="y = cos x − 1, accurate near 0 ;  dy/dx = −sin x",
 )
+
+
+def _powm1_dp(x: Any, p: Any) -> Any:
+    """xᵖ log x; 1 + y would lose the digits of a small xᵖ"""
+    x = with_fractions(widen(x))
+    return np.power(x, p) * np.log(np.where((x == 0) & (p > 0), 1, x))
+
+
 powm1 = elementwise(
     lambda x, p: of_several("powm1", x, p),
     name="powm1",
     dx=lambda x, p: p * np.power(x, with_fractions(p) - 1),
-    dp=lambda x, y: (1 + widen(y)) * np.log(np.where((x == 0) & (y == -1), 1, with_fractions(x))),
+    dp=_powm1_dp,
     doc="y = xᵖ − 1, accurate near x = 1 and p = 0 ;  ∂y/∂x = p xᵖ⁻¹, ∂y/∂p = xᵖ log x, 0 at x = 0",
 )
 exp10 = elementwise(

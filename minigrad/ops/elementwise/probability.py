@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import finfo
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from ..batching import full
@@ -105,8 +106,12 @@ _scipys_erfcx = special_function("erfcx")
 
 
 def _log_ndtr_slope_dx(x: Any, y: Any) -> Any:
-    """−y (x + y), the sum by a continued fraction where it cancels."""
-    x = widen(x)
+    """−y (x + y), the sum by a continued fraction where it cancels. Between there and 0 it loses a
+    digit: of narrow floats both are taken in float64.
+    """
+    if x.dtype.itemsize < 8:
+        x = x.astype(np.float64)
+        return _log_ndtr_slope_dx(x, log_ndtr_slope(x)).astype(y.dtype)
     far = x < -2.125  # nearer to 0 the fraction converges slowly
     rise = math.sqrt(2) * erfc_ratio(np.where(far, x, -2.125) * -math.sqrt(0.5))
     near = keep(x, np.logical_not(far) & (y != 0)) + np.where(far, 0, y)  # at +∞ too
@@ -145,10 +150,20 @@ entr = elementwise(
     doc="y = −x log x, 0 at 0, −∞ below ;  dy/dx = −1 − log x",
 )
 
+
+def _log_quotient(a: Any, b: Any) -> Any:
+    """log(a/b), also where a/b is beyond the numbers that there are and its logarithm is not."""
+    a = widen(a)
+    quotient = a / b
+    safe = (quotient >= finfo(quotient.dtype).smallest_normal) & (quotient < np.inf)
+    inside = np.log(np.where(safe, a, 1) / np.where(safe, b, 1))
+    return np.where(safe, inside, np.log(a) - np.log(b))
+
+
 rel_entr = elementwise(
     lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
-    da=lambda a, b: np.log(widen(a) / b) + 1,  # a/b may be beyond float16, its logarithm is not
+    da=lambda a, b: _log_quotient(a, b) + 1,
     db=lambda a, b: -(a / b),
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 
@@ -159,7 +174,7 @@ rel_entr = elementwise(
 kl_terms = elementwise(  # kl_div is the loss
     lambda a, b: of_several("kl_div", a, b),
     name="kl_terms",
-    da=lambda a, b: np.log(widen(a) / b),
+    da=_log_quotient,
     db=lambda a, b: (widen(b) - a) / b,
     doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
 
@@ -192,11 +207,17 @@ def _pseudo_huber_ddelta(delta: Any, r: Any) -> Any:
     return r / h * r * share * share
 
 
+def _pseudo_huber_dr(delta: Any, r: Any) -> Any:
+    """δ r/h, the larger of δ and r divided first: the other quotient may vanish"""
+    h, _ = _root_and_share(delta, r)
+    return np.where(np.abs(r) > delta, delta * (r / h), r * (delta / h))
+
+
 pseudo_huber = elementwise(
     lambda delta, r: of_several("pseudo_huber", delta, r),
     name="pseudo_huber",
     ddelta=_pseudo_huber_ddelta,
-    dr=lambda delta, r: r * (delta / _root_and_share(delta, r)[0]),
+    dr=_pseudo_huber_dr,
     doc="""y = δ (h − δ), h = √(δ² + r²) ;  ∂y/∂r = δ r/h, ∂y/∂δ = (h − δ)²/h
 
     A smooth function between r²/2 for r far below δ and δ |r|; ∞ for δ < 0.

@@ -43,13 +43,40 @@ arcsin = elementwise(
 arccos = elementwise(
     np.arccos, dx=lambda x: -arcsin_slope(x), doc="y = arccos x ;  dy/dx = −1/√(1 − x²)"
 )
-arctan = elementwise(
-    np.arctan, dx=lambda g, x: g / (1 + widen(x) * x), doc="y = arctan x ;  dy/dx = 1/(1 + x²)"
+
+
+def _arctan_dx(g: Any, x: Any) -> Any:
+    """g/(1 + x²), of a complex x by its factors: its square may be ∞ − ∞."""
+    if x.dtype.kind == "c":
+        return g / (1 - 1j * x) / (1 + 1j * x)
+    return g / (1 + widen(x) * x)
+
+
+arctan = elementwise(np.arctan, dx=_arctan_dx, doc="y = arctan x ;  dy/dx = 1/(1 + x²)")
+
+
+@in_float32
+def _arcsinh_slope(x: Any) -> Any:
+    """1/√(1 + x²) as s/√(s² + (sx)²), s = 1/max(|x|, 1): x² may be beyond the numbers there are."""
+    if x.dtype.kind != "c":
+        size = np.abs(x)
+        s = 1 / np.maximum(size, 1)
+        return s / np.sqrt(s * s + np.square(np.minimum(size, 1)))
+    s = 1 / np.maximum(np.maximum(np.abs(x.real), np.abs(x.imag)), 1)
+    z = x.copy()  # by parts: a complex product would lose the sign of a zero
+    z.real *= s
+    z.imag *= s
+    return s / np.sqrt(np.square(z) - -(s * s))
+
+
+arcsinh_slope = elementwise(
+    _arcsinh_slope,
+    name="arcsinh_slope",
+    dx=lambda x, y: keep(-x * y * y * y, np.abs(x) != np.inf),
+    doc="y = 1/√(1 + x²), of arcsinh's branch ;  dy/dx = −x y³",
 )
 arcsinh = elementwise(
-    np.arcsinh,
-    dx=lambda g, x: g / np.sqrt(widen(x) * x - -1),
-    doc="y = arcsinh x ;  dy/dx = 1/√(1 + x²)",
+    np.arcsinh, dx=lambda x: arcsinh_slope(x), doc="y = arcsinh x ;  dy/dx = 1/√(1 + x²)"
 )
 arccosh_slope = elementwise(
     in_float32(lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x - -1))),
@@ -61,7 +88,7 @@ arccosh = elementwise(
     np.arccosh, dx=lambda x: arccosh_slope(x), doc="y = arccosh x ;  dy/dx = 1/√(x² − 1)"
 )
 arctanh_slope = elementwise(
-    in_float32(lambda x: 1 / ((1 - x) * (1 + x))),
+    in_float32(lambda x: 1 / (1 - x) / (1 + x)),  # not by the product, which may overflow
     name="arctanh_slope",
     dx=lambda x, y: keep(x * y * 2 * y, np.abs(x) != np.inf),
     doc="y = 1/(1 − x²) ;  dy/dx = 2x y²",

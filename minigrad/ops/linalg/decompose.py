@@ -169,9 +169,11 @@ def svd_factors_dx(g, y):
     gv, v = without_complement(adjoint(gvh), adjoint(vh), k)
     c, h = adjoint(u) @ gu, adjoint(v) @ gv
     columns, rows = s[..., None, :], s[..., :, None]
-    # 1/(s_j² − s_i²), which is 0 on the diagonal because its first factor is
-    gaps = reciprocal_gaps(s) * reciprocal(columns + rows, columns + rows == 0)
-    inner = (gaps * (c - adjoint(c))) * columns + rows * (gaps * (h - adjoint(h)))
+    # F_ij = 1/(s_j − s_i) · 1/(s_j + s_i) by its factors, as F may overflow; the first is 0 where
+    # i = j, and the second is multiplied by s_j or s_i at once
+    gaps, total = reciprocal_gaps(s), reciprocal(columns + rows, columns + rows == 0)
+    inner = (gaps * (c - adjoint(c))) * (columns * total)
+    inner = inner + (rows * total) * (gaps * (h - adjoint(h)))
     inverse = reciprocal(s, s <= rounding_of(s))
     if u.dtype.kind == "c":
         turn = (diagonal_of(c).imag - diagonal_of(h).imag) * inverse * 0.5

@@ -105,6 +105,23 @@ def hermitian_of_triangle(x: Any, lower: bool) -> Any:
     return strict + adjoint(strict) + ops.diag_embed(diagonal_of(x).real)
 
 
+@primitive
+def hermitian_from(x, lower=True):
+    """The Hermitian matrix of which x (…, n, n) holds a triangle ;  gx = (g + gᴴ)/2
+
+    The other triangle, and the imaginary part of the diagonal, are never read. The gradient is
+    Hermitian nevertheless: that of a function of Hermitian matrices, as for `eigh` and `cholesky`.
+    """
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
+    return hermitian_of_triangle(lapack(x), lower)
+
+
+@hermitian_from.vjp("x")
+def hermitian_from_dx(g):
+    return hermitian_part(g)
+
+
 def diagonal_of(x: Any) -> Any:
     """The diagonal of each matrix, as a last axis."""
     return ops.diagonal(x, axis1=-2, axis2=-1)
@@ -153,4 +170,5 @@ def equation_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     return y[..., 0] if vector else y
 
 
-identity_like.batch(stack_batch)
+for _op in (hermitian_from, identity_like):
+    _op.batch(stack_batch)

@@ -16,6 +16,7 @@ from .matrices import (
     equal_stacks,
     equation_batch,
     finite,
+    hermitian_from,
     hermitian_part,
     identity_like,
     lapack,
@@ -154,6 +155,8 @@ def pseudoinverse(x, *, rcond=1e-15, hermitian=False):
 
 @pseudoinverse.vjp("x")
 def pseudoinverse_dx(g, x, y, hermitian):
+    if hermitian:
+        x = hermitian_from(x)
     gh, yh = adjoint(g), adjoint(y)
     tall = gh @ (y @ yh)
     wide = (yh @ y) @ gh

@@ -89,11 +89,16 @@ _ROOTS = {char: float(np.sqrt(np.finfo(char).tiny)) for char in "fdFD"}
 
 def _scaled_std(x: Any, options: dict, lost: Any, y: Any) -> Any:
     """y; where it is lost, the deviation of x over a power of two near the largest |x|."""
-    top = np.max(np.abs(x), axis=options["axis"], keepdims=True)
-    scale = np.exp2(np.frexp(top)[1] - 1).astype(top.dtype)
-    scale = np.maximum(scale, np.finfo(top.dtype).tiny)  # what is divided by less may overflow
+    scale = _scale_of(np.abs(x), options["axis"])
     scaled = np.std(x / scale, **options)
     return np.where(lost, scaled * scale.reshape(scaled.shape), y)
+
+
+def _scale_of(r: Any, axis: Any) -> Any:
+    """A power of two near the largest of each slice of r ≥ 0 over `axis`, kept at length 1."""
+    top = np.max(r, axis=axis, keepdims=True)
+    scale = np.exp2(np.frexp(top)[1] - 1).astype(top.dtype)
+    return np.maximum(scale, np.finfo(top.dtype).tiny)  # what is divided by less may overflow
 
 
 @std.vjp("x")
@@ -128,16 +133,30 @@ def divided(g: Any, y: Any) -> Any:
     return np.where(y == 0, 0, g / np.where(y == 0, 1, y))
 
 
+def _length(r: Any, options: dict) -> Any:
+    """√Σ r² of numbers r ≥ 0."""
+    with np.errstate(over="ignore"):  # done again below
+        y = np.sqrt(np.sum(r * r, **options))
+    if type(r) is np.ndarray and r.size and r.dtype.char in _ROOTS:
+        known = (y >= _ROOTS[r.dtype.char]) & (y < np.inf)
+        if not known.all():
+            scale = _scale_of(r, options["axis"])
+            scaled = np.sqrt(np.sum(np.square(r / scale), **options))
+            y = np.where(known, y, scaled * scale.reshape(scaled.shape))
+    return y
+
+
 @primitive
 def p_norm(x, axis=None, keepdims=False, p=2):
     """y = (Σ |x|ᵖ)^(1/p) ;  gx = g x/|x| (|x|/y)^(p−1), and 0 where x = 0 or y = 0.
 
     At the zero vector 0 is the subgradient of least norm. For p < 1 the slope at x = 0 is
-    infinite; it is given as 0.
+    infinite; it is given as 0. For p = 2, x is scaled first where Σ x² is beyond the numbers of its
+    dtype and y is not.
     """
     r = np.abs(widen(x))
     if p == 2:
-        y = np.sqrt(np.sum(r * r, axis=axis, keepdims=keepdims))
+        y = _length(r, {"axis": axis, "keepdims": keepdims})
     else:
         with np.errstate(divide="ignore"):  # 0 to a negative power: inf, whose root is 0
             y = np.sum(r**p, axis=axis, keepdims=keepdims) ** (1 / p)

@@ -190,7 +190,7 @@ register_op(
 )
 register_op(
     "celu",
-    both(apart(0), apart(0, alpha=1.7)),
+    both(apart(0), apart(0, alpha=1.7), apart(0, high=2, low=-2, alpha=-1.5)),
     reference=lambda x, alpha=1.0: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
     points=[Point("0", (0.0,), 0.0, (1.0,))],
 )
@@ -262,6 +262,23 @@ register_op(
     reference=lambda x: x / (1 + np.abs(x)),
     dtypes=REAL,
     mp=lambda x: x / (1 + abs(x)),
+)
+
+
+def _tanhshrink(x):
+    """By the series of tanh, whose next term is 10⁻¹² of the sum, where x − tanh x has no digits"""
+    x = np.asarray(x, np.result_type(x, np.float64))
+    square = x * x
+    series = 1 / 3 - square * (2 / 15 - square * (17 / 315 - square * 62 / 2835))
+    return np.where(np.abs(x) < 0.05, x * square * series, x - np.tanh(x))
+
+
+register_op(
+    "tanhshrink",
+    unary(-4, 4),
+    reference=_tanhshrink,
+    dtypes=(*REAL, "complex128", "complex64"),
+    mp=lambda x: x - from_mpmath("tanh")(x),
 )
 
 register_op(

@@ -41,6 +41,7 @@ shaped(
         ((3,), {"repeats": 2}),
         ((2, 3), {"repeats": 2}),
         ((2, 3), {"repeats": 2, "axis": -1}),
+        ((2, 3, 2), {"repeats": 5, "axis": 1}),
         ((2, 3), {"repeats": [2, 0, 1], "axis": 1}),
     ],
     np.repeat,

@@ -29,6 +29,7 @@ register_op(
             ((3, 4), {"axis": 0}),
             ((3, 4), {"n": 2}),
             ((3, 4), {"n": 0}),
+            ((2, 6), {"n": 4}),
             ((3, 4), {"axis": 0, "prepend": 1.0}),
             ((2, 3), {"append": 2.0, "n": 2}),
         ]
@@ -80,7 +81,7 @@ register_op(
     call=_gradients,
     reference=_gradients_reference,
     constants=(1, 2),
-    dtypes=("float64", "float32", "complex128"),
+    dtypes=("float64", "float32", "float16", "complex128"),
     errors=[
         ErrorSample(
             "one element",
@@ -119,6 +120,8 @@ def _interp_samples(rng, dtype):
     for params in ({}, {"left": -1.0, "right": 7.0}, {"period": 5.25}):
         yield Sample(f"{params}", (x, xp, normal(rng, dtype, (4,))), params)
     yield Sample("one query", (x[0, 1], xp, normal(rng, dtype, (4,))))
+    many = np.arange(9.0).astype(dtype)
+    yield Sample("many corners", (many[:-1] + many[4] / 16, many, normal(rng, dtype, (9,))))
     yield Sample("one corner", (x, xp[:1], normal(rng, dtype, (1,))))
 
 
@@ -147,6 +150,11 @@ register_op(
             "before an infinite corner",
             (np.array([0.5, 1.5]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
             [-np.inf, -np.inf],
+        ),
+        Point(
+            "corners beside an infinite one",
+            (np.array([0.0, 4.0]), np.array([0.0, 1.0, 4.0]), np.array([1.0, -np.inf, 2.0])),
+            [1.0, 2.0],
         ),
         Point(
             "a corner has the slope to its right",

@@ -81,6 +81,15 @@ register_op(
     dtypes=_EXACT,
     errors=[ErrorSample("a vector", (np.ones(3),), ValueError, r"pdist: x must be rows \(n, d\)")],
 )
+
+
+def _some_near(rng, dtype):
+    """Many rows, a few pairs of them near: what products make of these has no digit left."""
+    a, b = (rng.standard_normal((48, 9)) for _ in range(2))
+    b[:3] = a[5:8] + 1e-7 * rng.standard_normal((3, 9))
+    yield Sample("a few pairs near", (a.astype(dtype), b.astype(dtype)))
+
+
 register_op(
     "row_distances",
     _apart(
@@ -92,6 +101,7 @@ register_op(
     ),
     reference=_of_differences,
     dtypes=REAL,
+    large=_some_near,
     skips={"K19": "each row's distance from itself is 0, a kink"},
     points=[
         Point("equal", (np.ones((1, 2)), np.ones((1, 2))), [[0.0]], ([[0.0, 0.0]],) * 2, kink=True),

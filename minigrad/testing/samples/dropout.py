@@ -47,7 +47,7 @@ def _alpha_dropout(x, *, seed=0, p=0.5, training=True):
 
 def _drops(*shapes):
     def samples(rng, dtype):
-        for i, (shape, p) in enumerate([(s, p) for s in shapes for p in (0.3, 0.5)]):
+        for i, (shape, p) in enumerate([(s, p) for s in shapes for p in (0.3, 0.5, 0.9)]):
             yield Sample(f"{i}: {shape} p={p}", (normal(rng, dtype, shape),), {"p": p})
         x = normal(rng, dtype, shapes[0])
         yield Sample("evaluation", (x,), {"training": False})
@@ -64,7 +64,7 @@ NOTHING_LEFT = Point("p = 1 drops everything, infinities too", (np.array([1.0, n
 
 
 def _drop_forms(rng, dtype):
-    for i, params in enumerate(({"p": 0.3}, {"p": 0.5, "shared": (1,)})):
+    for i, params in enumerate(({"p": 0.3}, {"p": 0.5, "shared": (1,)}, {"p": 0.95})):
         yield Sample(f"{i}: {params}", (normal(rng, dtype, (5, 4)),), params)
 
 
@@ -72,7 +72,7 @@ register_op("drop", _drop_forms, call=_repeating(op.drop), reference=_dropout, d
 
 
 def _drop_dx_forms(rng, dtype):
-    for i, (p, shape) in enumerate([(0.3, (5, 4)), (0.5, (5, 1)), (1.0, (1, 4))]):
+    for i, (p, shape) in enumerate([(0.3, (5, 4)), (0.5, (5, 1)), (0.95, (5, 4)), (1.0, (1, 4))]):
         mask = rng.random(shape) >= 0.5
         yield Sample(f"{i}: mask {shape} p={p}", (normal(rng, dtype, (5, 4)), mask), {"p": p})
 

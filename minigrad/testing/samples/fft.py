@@ -87,7 +87,11 @@ for _name in ("fftshift", "ifftshift"):
 # -- the primitives ----------------------------------------------------------------------------
 
 _AXES = [((5,), {"axes": (0,)}), ((2, 3, 4), {"axes": (2, 0)}), ((6,), {"axes": (0,)})]
-_EVERY = [*_AXES, *[((4,), {"axes": (0,), "norm": norm}) for norm in ("ortho", "forward")]]
+_EVERY = [
+    *_AXES,
+    ((2, 2, 3), {"axes": (0, 2, 1)}),
+    *[((4,), {"axes": (0,), "norm": norm}) for norm in ("ortho", "forward")],
+]
 
 
 def _dft(x, axes, norm="backward", inverse=False):

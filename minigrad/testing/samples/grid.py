@@ -147,6 +147,7 @@ register_op(
         ((1, 2, 3, 2), (2, 3), {"mode": "nearest", "padding_mode": "border"}),
         ((1, 1, 3, 1), (2, 3), {"padding_mode": "reflection", "align_corners": True}),
         ((1, 1, 1, 3), (2, 3), {"mode": "bicubic", "padding_mode": "border"}),
+        ((1, 1, 1, 4), (2, 2), {}),
         (
             (1, 1, 2, 4),
             (2, 3),
@@ -224,6 +225,9 @@ def _fit(places, *images, weights=None, u=None):
         raise ValueError("shapes do not fit")
 
 
+_MANY_PLACES = np.random.default_rng(0).integers(0, 301, (2, 2, 200))  # 300 reads nothing
+
+
 def _summed_reads(x, weights, places):
     _fit(places, x, weights=weights)
     return (_entries(x, places) * weights[..., None, :, :]).sum(-2)
@@ -246,6 +250,7 @@ def _summed_channels(u, x, places):
 register_op(
     "weighted_reads",
     of_several([(((2, 3, 4), (2, 2, 3), _PLACES), {}), (((2, 4), (2, 3), _PLACES[0]), {})]),
+    large=of_several([(((2, 3, 300), (2, 2, 200), _MANY_PLACES), {})]),
     reference=_summed_reads,
     dtypes=(*_EXACT, "complex128"),
     points=[
@@ -279,12 +284,14 @@ register_op(
             (((2, 3), (2, 3), _PLACES[0]), {"count": 4}),
         ]
     ),
+    large=of_several([(((2, 3, 200), (2, 2, 200), _MANY_PLACES), {"count": 300})]),
     reference=_summed_back,
     dtypes=(*_EXACT, "complex128"),
 )
 register_op(
     "weighted_reads_dw",
     of_several([(((2, 3, 3), (2, 3, 4), _PLACES), {}), (((2, 3), (2, 4), _PLACES[0]), {})]),
+    large=of_several([(((2, 3, 200), (2, 3, 300), _MANY_PLACES), {})]),
     reference=_summed_channels,
     dtypes=(*_EXACT, "complex128"),
 )

@@ -162,12 +162,18 @@ _ENDS = Point(
     params={"reduction": "none"},
 )
 _CLAMPED = "NumPy's logarithm is infinite where the loss ends at 100"
+_NEAR_ENDS = np.array([2.0**-30, 1 - 2.0**-30])
 register_op(
     "bce_terms",
     of_several([(((3,), (3,)), {}), (((2, 3), (3,)), {})], _probabilities),
     reference=_bce_terms,
     skips={"K12": _CLAMPED},
-)
+    points=[
+        Point("beside the ends", (_NEAR_ENDS, np.full(2, 0.25)), None,
+              ((_NEAR_ENDS - 0.25) / _NEAR_ENDS / (1 - _NEAR_ENDS),
+               np.log1p(-_NEAR_ENDS) - np.log(_NEAR_ENDS))),
+    ],
+)  # fmt: skip
 register_op(
     "bce",
     of_several(

@@ -129,6 +129,7 @@ register_op(
             {},
             {"p": 2, "margin": 1.5},
             {"weight": np.array([0.5, 2.0, 3.0, 1.5])},
+            {"weight": np.array([0.5, 2.0, 3.0, 1.5]), "p": 2},
         ),
         _samples(lambda rng: (_spread(rng, (4,)), rng.integers(0, 4, ())), {}),
     ),
@@ -238,7 +239,14 @@ register_op(
             (np.log(0.25) + 1) / 2,
             ([2.0], [-2.0], [0.0]),
             {"eps": 0.25},
-        )
+        ),
+        Point(
+            "and its gradient is that at eps",
+            (np.array([0.25]), np.zeros(1), np.array([0.01])),
+            (np.log(0.25) + 0.25) / 2,
+            ([1.0], [-1.0], [1.5]),
+            {"eps": 0.25},
+        ),
     ],
 )
 

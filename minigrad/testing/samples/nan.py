@@ -7,7 +7,7 @@ import numpy as np
 
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import COMPLEX, REAL, distinct, near_one, normal
-from .reduce import WEIGHTED
+from .order import WEIGHTED
 
 NAN = np.nan
 
@@ -71,6 +71,7 @@ AXES = [
     ((3, 2), {}),
     ((), {}),
 ]
+CHOSEN = ((4, 3), {"axis": 0, "where": np.array([[True], [False], [True], [True]])})
 BEGUN = [*AXES, ((4, 3), {"axis": 0, "initial": 0.375})]
 RUNNING = [((5,), {}), ((4, 3), {"axis": 0}), ((4, 3), {"axis": -1}), ((3, 2), {})]
 _KNOWN = ((np.array([1.0, NAN, 3.0]),),)
@@ -97,23 +98,27 @@ def _masked(point):
 
 register(
     "nansum",
-    BEGUN,
+    [*BEGUN, CHOSEN],
     points=[Point("a row of NaN", EMPTY_ROW, [0.0, 4.0], ([[0, 0], [1, 1]],), {"axis": 1})],
 )
-register("nanprod", BEGUN, near_one)
+register("nanprod", [*BEGUN, CHOSEN], near_one)
 register("nancumsum", RUNNING)
 register("nancumprod", RUNNING, near_one)
-register("nanmean", AXES, points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})])
+register(
+    "nanmean",
+    [*AXES, CHOSEN],
+    points=[Point("a row of NaN", EMPTY_ROW, [NAN, 2.0], params={"axis": 1})],
+)
 register(
     "nanvar",
-    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
+    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1}), CHOSEN],
     normal,
     dtypes=COMPLEX,
     points=[Point("a mean that is known", *_KNOWN, 1.25, ([-0.5, 0, 1.5],), {"mean": [1.5]})],
 )
 register(
     "nanstd",
-    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1})],
+    [*AXES[:-1], ((4, 3), {"axis": 0, "ddof": 1}), ((5,), {"correction": 1}), CHOSEN],
     points=[
         Point("equal elements", (np.array([0.5, NAN, 0.5]),), 0.0, (np.zeros(3),), kink=True),
         Point(

@@ -4,6 +4,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ...core.registry import op
+from ...core.tensor import Tensor
 from ..spec import ErrorSample, Point, Sample, register_op
 from .forms import REAL, in_both_orders, normal, of_several
 
@@ -90,9 +91,18 @@ ROWS = ((700, 800), (800,), (1,))
 LARGE = [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)] + [
     (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
     (((16, 16, 24, 25), (16, 1, 1)), {"axis": (0, 2, 3), "centre": False, **HOW}),
+    (((9000, 40), (40,), (40,)), {"axis": (0,), **HOW}),
     # a weight for each place of a mean, a bias for each mean
     (((64, 50, 120), (50, 1), (64, 1, 1)), {"axis": (1,), **HOW}),
 ]
+
+
+def balanced(rng, dtype, shape):
+    """±1 in turn along each axis, and half of `normal`: the mean of any of them lies near 0 beside
+    their spread. Of nearly equal numbers single precision knows no digit of (x − mean)/spread.
+    """
+    sign = (-1.0) ** np.indices(shape).sum(0)
+    return (sign + 0.5 * normal(rng, np.float64, shape)).astype(dtype)
 
 
 def far_from_zero(rng, dtype, shape):
@@ -204,6 +214,9 @@ def _rms_norm(x, weight=None, *, normalized_shape, eps=1e-5):
     return _standardize(x, weight, None, axis=axis, eps=eps, centre=False)
 
 
+STATISTICS = (np.array([0.25, -0.5, 1.0]), np.array([0.5, 1.5, 2.0]))
+
+
 def _by_channel(w, x):
     if x.ndim < 2 or w is not None and w.shape != (x.shape[1],):
         raise ValueError("shapes")
@@ -241,15 +254,42 @@ def _group_norm(x, weight=None, bias=None, *, num_groups, eps=1e-5):
     return (y if bias is None else y + bias).astype(x.dtype)
 
 
-def _call_instance_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+def _call_instance_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None, moving=None):
     mean, var = statistics or (None, None)
     own = statistics is None
+    if moving is not None:
+        return _moved(op.instance_norm, x, weight, bias, moving, use_input_stats=True, eps=eps)
     return op.instance_norm(x, mean, var, weight, bias, use_input_stats=own, eps=eps)
 
 
-def _call_batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None):
+def _call_batch_norm(x, weight=None, bias=None, *, eps=1e-5, statistics=None, moving=None):
     mean, var = statistics or (None, None)
+    if moving is not None:
+        return _moved(op.batch_norm, x, weight, bias, moving, training=True, eps=eps)
     return op.batch_norm(x, mean, var, weight, bias, training=statistics is None, eps=eps)
+
+
+def _moved(function, x, weight, bias, moving, **options):
+    """The running statistics after a call in training: what no gradient sees."""
+    mean, var = (Tensor(statistic.copy()) for statistic in STATISTICS)
+    function(x, mean, var, weight, bias, momentum=moving, **options)
+    return mean, var
+
+
+def _moving(shape, momentum, axes, places_first=False):
+    """A point: STATISTICS on the way to those of x, averaged over the batch where not over it."""
+    x = np.random.default_rng(0).uniform(-2, 2, shape)
+    if places_first:
+        order = (*range(2, x.ndim), 0, 1)
+        x = np.ascontiguousarray(x.transpose(order)).transpose(np.argsort(order))
+    mean, var = x.mean(axes), x.var(axes, ddof=1)
+    if 0 not in axes:
+        mean, var = mean.mean(0), var.mean(0)
+    pairs = zip(STATISTICS, (mean, var), strict=True)
+    moved = tuple([(1 - momentum) * old + momentum * new for old, new in pairs])
+    name = f"statistics of {shape}, momentum {momentum}, places first: {places_first}"
+    return Point(name, (x,), moved,
+                 params={"moving": momentum})  # fmt: skip
 
 
 def _wrong(name, x, match, error=ValueError, more=(), **params):
@@ -261,7 +301,8 @@ register_op(
     of_several(
         [((x, w, w), {"normalized_shape": w}) for x, w, _ in FORMS[:2]]
         + [(((2, 3, 4),), {"normalized_shape": 4}), (((2, 3),), {"normalized_shape": (2, 3)})]
-        + [(((2, 4),), {"normalized_shape": 4, "eps": 0.1})]
+        + [(((2, 4),), {"normalized_shape": 4, "eps": 0.1})],
+        balanced,
     ),
     call=lambda x, w=None, b=None, *, normalized_shape, eps=1e-5: op.layer_norm(
         x, normalized_shape, w, b, eps
@@ -281,21 +322,22 @@ register_op(
     "rms_norm",
     of_several(
         [((x, w), {"normalized_shape": w, "eps": 1e-3}) for x, w, _ in FORMS[:2]]
-        + [(((2, 3, 4),), {"normalized_shape": 4, "eps": 1e-5})]
+        + [(((2, 3, 4),), {"normalized_shape": 4, "eps": 1e-5})],
+        balanced,
     ),
     call=lambda x, w=None, *, normalized_shape, eps=None: op.rms_norm(x, normalized_shape, w, eps),
     reference=_rms_norm,
     dtypes=REAL,
     errors=[_wrong("shape", (2, 3), "must be the last axes", normalized_shape=(3, 2))],
 )
-STATISTICS = (np.array([0.25, -0.5, 1.0]), np.array([0.5, 1.5, 2.0]))
 register_op(
     "batch_norm",
     of_several(
         [((x, (3,), (3,)), {}) for x in ((4, 3), (2, 3, 4), (2, 3, 2, 2))]
         + [(((4, 3, 2),), {}), (((4, 3), (3,)), {"eps": 1e-2})]
         + [((x, (3,), (3,)), {"statistics": STATISTICS}) for x in ((4, 3), (2, 3, 2), (1, 3))]
-        + [(((4, 3),), {"statistics": STATISTICS})]
+        + [(((4, 3),), {"statistics": STATISTICS})],
+        balanced,
     ),
     call=_call_batch_norm,
     reference=_batch_norm,
@@ -306,25 +348,33 @@ register_op(
         _wrong("no channels", (3,), r"\(batch, channels, ...\), got shape \(3,\)"),
         _wrong("statistics", (2, 3), "give both", statistics=(np.ones(3), None)),
     ],
+    points=[
+        _moving((4, 3), 0.1, (0,)),
+        _moving((2, 3, 2, 3), 0.7, (0, 2, 3)),
+        *[_moving((16, 3, 24, 25), 0.05, (0, 2, 3), first) for first in (False, True)],
+    ],
 )
 register_op(
     "instance_norm",
     of_several(
         [((x, (3,), (3,)), {}) for x in ((2, 3, 4), (1, 3, 5), (2, 3, 2, 2))]
         + [(((2, 3, 4),), {}), (((2, 3, 4), (3,)), {"eps": 0.1})]
-        + [(((2, 3, 4), (3,), (3,)), {"statistics": STATISTICS})]
+        + [(((2, 3, 4), (3,), (3,)), {"statistics": STATISTICS})],
+        balanced,
     ),
     call=_call_instance_norm,
     reference=_instance_norm,
     dtypes=REAL,
     errors=[_wrong("one place", (2, 3, 1), r"more than one place.*\(2, 3, 1\)")],
+    points=[_moving((2, 3, 4), 0.1, (2,)), _moving((3, 3, 2, 3), 0.7, (2, 3))],
 )
 register_op(
     "group_norm",
     of_several(
         [((x, (4,), (4,)), {"num_groups": 2}) for x in ((1, 4, 4), (2, 4, 3), (2, 4, 2, 2))]
         + [(((2, 4, 3),), {"num_groups": n}) for n in (1, 4)]
-        + [(((2, 4, 3),), {"num_groups": 2, "eps": 0.1})]
+        + [(((2, 4, 3),), {"num_groups": 2, "eps": 0.1})],
+        balanced,
     ),
     call=lambda x, w=None, b=None, *, num_groups, eps=1e-5: op.group_norm(x, num_groups, w, b, eps),
     reference=_group_norm,

@@ -248,6 +248,10 @@ WINDOWS = [
 _BAD_SIZES = "the shapes of a primitive are checked by max_pool2d and its like, which users call"
 
 
+WIDE_WINDOWS = Windows((7,), (1,), ((3, 3),), (1,))
+FAR_BELOW = -1e300 * np.arange(1.0, 41).reshape((2, 4, 5))
+
+
 def _pooled(rng, dtype, how):
     """(x, its maxima) for sizes (4, 5)."""
     x = distinct(rng, dtype, (2, 4, 5))
@@ -260,12 +264,19 @@ register_op(
         [
             *[((2, 4, 5), {"how": how}) for how in WINDOWS],
             ((2, 9), {"how": Windows((3,), (2,), ((0, 0),), (3,))}),
+            ((2, 9), {"how": WIDE_WINDOWS}),
         ],
         distinct,
     ),
     reference=lambda x, how: _views(x, how, -np.inf).max(-1).astype(x.dtype),
     dtypes=REAL,
-)
+    points=[
+        Point("more ties than 8 bits count", (np.ones((1, 17, 17)),), np.ones((1, 1, 1)),
+              (np.full((1, 17, 17), 1 / 289),), {"how": windows("", (17, 17), (1, 1), 0, 1)}),
+        Point("padding lies below all numbers", (FAR_BELOW,),
+              _views(FAR_BELOW, WINDOWS[-1], -np.inf).max(-1), params={"how": WINDOWS[-1]}),
+    ],
+)  # fmt: skip
 
 
 def _spread_samples(rng, dtype):
@@ -343,11 +354,16 @@ register_op(
     "sum_pool",
     over(
         [((2, 4, 5), {"how": how}) for how in WINDOWS]
+        + [((2, 9), {"how": WIDE_WINDOWS})]
         + [((2, 4, 5), {"how": how, "divisor": COUNTED}) for how in (WINDOWS[1], DILATED_WINDOWS)]
     ),
     reference=_sums,
     dtypes=REAL,
-)
+    points=[
+        Point("a sum beyond float16, its mean not", (np.full((1, 4), 6e4, np.float16),),
+              np.full((1, 2), 6e4), params={"how": windows("", (2,), (2,), 0, 1), "divisor": 2}),
+    ],
+)  # fmt: skip
 register_op(
     "sum_pool_dx",
     of_several(

@@ -193,11 +193,16 @@ def _adaptive_max(dims):
 
 for _dims, _forms in FORMS.items():
     _forms = [*_forms, (_forms[-1][0], {**_forms[-1][1], "return_indices": True})]
+    _far_below = -1e300 * np.arange(1.0, 5**_dims + 1).reshape((5,) * _dims)
     register_op(
         f"adaptive_max_pool{_dims}d",
         over(_forms, distinct),
         reference=_adaptive_max(_dims),
         dtypes=REAL,
+        points=[
+            Point("filled with less than all numbers", (_far_below,),
+                  _adaptive_max(_dims)(_far_below, 3), params={"output_size": 3}),
+        ],
         errors=[
             ErrorSample("empty", (np.ones((2, 0, 0, 0)),), ValueError,
                         rf"adaptive_max_pool{_dims}d: x must end in {_dims} non-empty axes",

@@ -80,7 +80,10 @@ register_op(
     reference=from_scipy("kl_div"),
     dtypes=WIDE,
     skips=POSITIVE,
-    points=[Point("equal", (2.0, 2.0), 0.0, (0.0, 0.0))],
+    points=[
+        Point("equal", (2.0, 2.0), 0.0, (0.0, 0.0)),
+        Point("a quotient that vanishes", (1e-300, 1e300), None, (-600 * math.log(10), 1.0)),
+    ],
 )
 
 # -- zeta ------------------------------------------------------------------------------------

@@ -83,7 +83,11 @@ register_op(
     unary(),
     reference=lambda x: math.sqrt(2 / math.pi) / from_scipy("erfcx")(-x / math.sqrt(2)),
     dtypes=REAL,
-    points=[Point("∞", (np.inf,), 0.0, (0.0,)), Point("40", (40.0,), 0.0, (0.0,))],
+    points=[
+        Point("∞", (np.inf,), 0.0, (0.0,)),
+        Point("40", (40.0,), 0.0, (0.0,)),
+        Point("−20", (-20.0,), None, (-0.9975367383849478,)),
+    ],
 )
 register_op(
     "entr",
@@ -108,6 +112,9 @@ register_op(
     reference=from_scipy("rel_entr"),
     dtypes=WIDE,
     skips=POSITIVE,
+    points=[
+        Point("a quotient that vanishes", (1e-300, 1e300), None, (1 - 600 * math.log(10), 0.0)),
+    ],
 )
 
 register_op(

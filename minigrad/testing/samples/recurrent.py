@@ -4,7 +4,7 @@ import numpy as np
 
 from ...backends.dtypes import accumulator
 from ..spec import ErrorSample, Point, register_op
-from .forms import REAL, normal, of_several
+from .forms import REAL, normal, of_several, together
 
 
 def _sigmoid(x):
@@ -172,13 +172,19 @@ register_op(
 )
 register_op(
     "gru_gates",
-    of_several(
-        [
-            (((2, 9), (2, 9), (2, 3)), {}),
-            (((6,), (6,), (2,)), {}),
-            (((2, 1, 3), (2, 1, 3), (2, 1, 1)), {}),
-            (((0, 3), (0, 3), (0, 1)), {}),
-        ]
+    together(
+        of_several(
+            [
+                (((2, 9), (2, 9), (2, 3)), {}),
+                (((6,), (6,), (2,)), {}),
+                (((2, 1, 3), (2, 1, 3), (2, 1, 1)), {}),
+                (((0, 3), (0, 3), (0, 1)), {}),
+            ]
+        ),
+        of_several(
+            [(((4, 6), (4, 6), (4, 2)), {})],
+            lambda rng, dtype, shape: (3 * rng.standard_normal(shape)).astype(dtype),
+        ),
     ),
     reference=_gru_gates,
     dtypes=REAL,

@@ -3,7 +3,18 @@
 import numpy as np
 
 from ..spec import ErrorSample, Point, register_op
-from .forms import COMPLEX, REAL, distinct, distinct_sizes, near_one, of_several, over
+from .forms import (
+    COMPLEX,
+    REAL,
+    distinct,
+    distinct_sizes,
+    in_both_orders,
+    near_one,
+    of_several,
+    over,
+    together,
+)
+from .ties import ROWS, in_long_rows
 
 INF = np.inf
 
@@ -43,13 +54,17 @@ def along(name, axis=0):
 
 # -- sums ------------------------------------------------------------------------------------
 
+CHANNELS = ((8, 24, 12, 13), (8, 200, 12, 13))  # images: few and many, beside each place
 register_op(
     "sum",
     over([*AXES, ((0,), {}), ((3, 2), {"axis": 0, "dtype": np.float64})]),
     reference=np.sum,
     dtypes=COMPLEX,
     errors=[along("sum")],
-    large=over([((3000, 24), {"axis": 0, "keepdims": True}), ((9000, 8), {"axis": -1})]),
+    large=together(
+        over([((3000, 24), {"axis": 0, "keepdims": True}), ((9000, 8), {"axis": -1})]),
+        in_both_orders([((shape,), {"axis": (0, 2, 3)}) for shape in CHANNELS]),
+    ),
     points=[Point("empty", (np.zeros((0, 2)),), 0.0, (np.zeros((0, 2)),))],
 )
 register_op(
@@ -77,6 +92,7 @@ _SPREAD = [
     ((3, 4), {"axis": -1, "keepdims": True, "ddof": 1}),
     ((2, 3, 4), {"axis": (0, 2)}),
     ((2, 3, 2), {"correction": 1}),
+    ((3, 4), {"axis": 1, "ddof": 1.5}),
 ]
 register_op(
     "var",
@@ -125,6 +141,8 @@ register_op(
     points=[
         _ZERO,
         Point("a zero entry", (np.array([3.0, 0.0, 4.0]),), 5.0, ([0.6, 0.0, 0.8],)),
+        Point("squares vanish", (np.array([3e-200, 4e-200]),), 5e-200, ([0.6, 0.8],)),
+        Point("squares overflow", (np.array([3e200, 4e200]),), 5e200, ([0.6, 0.8],)),
         Point("p=3, a zero entry", (np.array([0.0, -2.0]),), 2.0, ([0.0, -1.0],), {"p": 3}),
     ],
 )
@@ -192,6 +210,7 @@ for _name, _reference in (("max", np.max), ("amax", np.amax)):
         errors=[_NO_ELEMENTS, along("max")],
         points=[
             _ties(3.0),
+            in_long_rows(ROWS.max(-1), axis=-1),
             Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
             Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
             Point("all −inf", (np.full(2, -INF),), -INF, ([0.5, 0.5],)),
@@ -206,6 +225,7 @@ for _name, _reference in (("min", np.min), ("amin", np.amin)):
         errors=[_NO_ELEMENTS, along("min")],
         points=[
             _ties(-3.0),
+            in_long_rows(ROWS.min(-1), axis=-1),
             Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
             Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
         ],
@@ -228,96 +248,10 @@ for _name, _reference in (("argmax", np.argmax), ("argmin", np.argmin)):
         errors=[ErrorSample("no elements", (np.zeros(0),), ValueError, "empty sequence")],
     )
 
-# -- order statistics ------------------------------------------------------------------------
-
-
-def _order_statistics(x, ranks=(0,)):
-    chosen = np.moveaxis(np.sort(x, axis=-1)[..., list(ranks)], -1, 0)
-    return np.where(np.isnan(x).any(axis=-1), np.nan, chosen).astype(x.dtype)
-
-
-register_op(
-    "order_statistics",
-    over([((5,), {}), ((3, 4), {"ranks": (2, 0)}), ((2, 3, 4), {"ranks": (3,)})], distinct),
-    reference=_order_statistics,
-    dtypes=("float64", "float32", "float16"),
-    points=[Point("ties", (np.array([1.0, 1, 2]),), [1.0], ([0.5, 0.5, 0],), kink=True)],
-    errors=[ErrorSample("no elements", (np.zeros((2, 0)),), ValueError, "no elements")],
-)
-register_op(
-    "median",
-    over(
-        [
-            ((5,), {}),
-            ((4,), {}),
-            ((3, 4), {"axis": 0}),
-            ((2, 3, 4), {"axis": (0, 2), "keepdims": True}),
-        ],
-        distinct,
-    ),
-    reference=np.median,
-    points=[
-        Point("even count", (np.array([4.0, 1.0, 3.0, 2.0]),), 2.5, ([0, 0, 0.5, 0.5],)),
-        Point("odd count", (np.array([4.0, 1.0, 3.0]),), 3.0, ([0.0, 0.0, 1.0],)),
-        Point("ties share", (np.array([1.0, 1.0, 2.0]),), 1.0, ([0.5, 0.5, 0.0],)),
-        Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
-    ],
-)
-# values sorted add up to weights of 1, 1.5, …, so no sum is the share that is asked for: no kink
-WEIGHTED = {"weights": np.array([1.0, 0.5, 2.0, 0.75, 1.25]), "method": "inverted_cdf"}
-_QUANTILES = [
-    ((5,), {"q": 0.3}),
-    ((4, 3), {"q": [0.1, 0.5, 0.99], "axis": 0}),
-    ((2, 3, 4), {"q": [[0.2], [0.7]], "axis": (0, 2), "keepdims": True}),
-    *[((7,), {"q": 0.37, "method": m}) for m in ("lower", "higher", "nearest", "midpoint")],
-    *[((7,), {"q": 0.37, "method": m}) for m in ("hazen", "weibull", "median_unbiased")],
-    *[((7,), {"q": 0.37, "method": m}) for m in ("normal_unbiased", "interpolated_inverted_cdf")],
-    *[((7,), {"q": 0.37, "method": m}) for m in ("averaged_inverted_cdf", "closest_observation")],
-    ((8,), {"q": 0.375, "method": "averaged_inverted_cdf"}),
-    ((5,), {"q": 0.5, "method": "closest_observation"}),
-    ((6,), {"q": [0.0, 0.3, 1.0]}),
-    ((5,), {"q": [0.21, 0.63], **WEIGHTED}),
-]
-
-
-def _of_q(method, slope):
-    """The gradient to a q of rank 1.5: how far the elements 2 and 4 are apart, times the rank's."""
-    args = np.array([8.0, 2.0, 1.0, 4.0]), np.array([0.5])
-    grads = [0.0, 0.5, 0.0, 0.5], [2.0 * slope]
-    return Point(f"between two, {method}", args, [3.0], grads, {"method": method})
-
-
-_NEXT_TO_INF = "next to an infinity NumPy's interpolation gives NaN (inf − inf), ours infinity"
-register_op(
-    "quantile",
-    over(_QUANTILES, distinct),
-    reference=np.quantile,
-    points=[_of_q("linear", 3), _of_q("weibull", 5)],
-    skips={"K12": _NEXT_TO_INF},
-    errors=[
-        ErrorSample("q > 1", (np.ones(3), 1.5), ValueError, "between 0 and 1, got 1.5"),
-        ErrorSample("one q < 0", (np.ones(3), [0.5, -1.0]), ValueError, "between 0 and 1, got"),
-        ErrorSample("method", (np.ones(3), 0.5), ValueError, "not one of", {"method": "best"}),
-    ],
-)
-register_op(
-    "percentile",
-    over(
-        [
-            ((5,), {"q": 30}),
-            ((4, 3), {"q": [10, 50], "axis": 0}),
-            ((4, 3), {"q": 40, "axis": -1, "keepdims": True, "method": "midpoint"}),
-            ((5,), {"q": [21, 63], **WEIGHTED}),
-        ],
-        distinct,
-    ),
-    reference=np.percentile,
-    skips={"K12": _NEXT_TO_INF},
-)
-
 # -- products and running forms --------------------------------------------------------------
 
 _ONE_ZERO, _TWO_ZEROS = np.array([2.0, 0.0, 3.0]), np.array([0.0, 2.0, 0.0])
+_VANISHING = np.array([1e-200, 3e-121])  # whose product has two digits
 register_op(
     "prod",
     over(AXES, near_one),
@@ -327,6 +261,7 @@ register_op(
     points=[
         Point("one zero", (_ONE_ZERO,), 0.0, ([0.0, 6.0, 0.0],)),
         Point("two zeros", (_TWO_ZEROS,), 0.0, ([0.0, 0.0, 0.0],)),
+        Point("subnormal", (_VANISHING,), np.prod(_VANISHING), (_VANISHING[::-1],)),
         Point("empty", (np.zeros(0),), 1.0, (np.zeros(0),)),
     ],
 )

@@ -304,6 +304,7 @@ shaped(
         ((6,), {"axis": 0, "size": 3}),
         ((2, 7), {"axis": 1, "size": 3, "step": 2}),
         ((5, 2), {"axis": 0, "size": 4}),
+        ((2, 9), {"axis": 1, "size": 4, "step": 5}),
     ],
     _unfold,
     errors=[ErrorSample("size", (np.ones(3),), ValueError, "does not fit", {"axis": 0, "size": 4})],
@@ -314,6 +315,7 @@ shaped(
         ((4, 3), {"axis": 0, "size": 3, "step": 1, "shape": (6,)}),
         ((2, 3, 3), {"axis": 1, "size": 3, "step": 2, "shape": (2, 7)}),
         ((2, 2, 4), {"axis": 0, "size": 4, "step": 1, "shape": (5, 2)}),
+        ((2, 2, 4), {"axis": 1, "size": 4, "step": 5, "shape": (2, 9)}),
     ],
     _unfold_dx,
 )

@@ -32,6 +32,7 @@ for name, mp_name, limits in (
 
 for name, limits, slope in (
     ("arcsin_slope", inside, lambda x: 1 / np.sqrt(1 - x * x)),
+    ("arcsinh_slope", anywhere, lambda x: 1 / np.hypot(1, x)),
     ("arccosh_slope", above, lambda x: 1 / (np.sqrt(x - 1) * np.sqrt(x + 1))),
     ("arctanh_slope", inside, lambda x: 1 / (1 - x * x)),
 ):

@@ -87,6 +87,7 @@ _WRITES = [
     (((2, 3), (4,)), MASK),
     (((2, 4, 3), (2, 2)), (0, ints(1, 1), slice(0, 2))),
     (((2, 3), (1, 1, 3)), 0),
+    (((2, 3, 2), (2, 3)), (np.array([0, 1]), slice(None), np.array([1, 0]))),
 ]
 register_op(
     "setitem",

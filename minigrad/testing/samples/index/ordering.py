@@ -3,7 +3,8 @@
 import numpy as np
 
 from ...spec import ErrorSample, Point, register_op
-from ..forms import COMPLEX, REAL, distinct, of_several, over
+from ..forms import COMPLEX, REAL, distinct, of_several, over, together
+from ..ties import tied
 from . import MASK, added, ints
 
 # -- diagonals -------------------------------------------------------------------------------
@@ -96,8 +97,8 @@ def _sort(x, axis=-1, descending=False):
     return np.flip(y, axis) if descending else y
 
 
-def _argsort(x, axis=-1):
-    return np.argsort(x, axis=axis, kind="stable")
+def _argsort(x, axis=-1, descending=False):
+    return np.argsort(-x if descending else x, axis=axis, kind="stable")
 
 
 register_op(
@@ -109,7 +110,10 @@ register_op(
 )
 register_op(
     "argsort",
-    over(_SORTED, distinct),
+    together(
+        over(_SORTED, distinct),
+        over([((2, 300), {}), ((300, 2), {"axis": 0, "descending": True})], tied),
+    ),
     reference=_argsort,
     dtypes=REAL,
     differentiable=False,
@@ -166,15 +170,18 @@ def _top_places(x, k, axis=-1, largest=True):
 
 register_op(
     "top_places",
-    over(
-        [
-            ((5,), {"k": 2}),
-            ((3, 4), {"k": 3, "largest": False}),
-            ((3, 4), {"k": 0, "axis": 0}),
-            ((30, 160), {"k": 7}),
-            ((160, 30), {"k": 7, "axis": 0, "largest": False}),
-        ],
-        distinct,
+    together(
+        over(
+            [
+                ((5,), {"k": 2}),
+                ((3, 4), {"k": 3, "largest": False}),
+                ((3, 4), {"k": 0, "axis": 0}),
+                ((30, 160), {"k": 7}),
+                ((160, 30), {"k": 7, "axis": 0, "largest": False}),
+            ],
+            distinct,
+        ),
+        over([((30, 160), {"k": 30, "largest": largest}) for largest in (True, False)], tied),
     ),
     reference=_top_places,
     differentiable=False,

@@ -256,6 +256,8 @@ register_op(
             for name, x, first in (
                 ("amax", np.array([-7, -5]), 1),
                 ("amin", np.array([5, 7]), 0),
+                ("amax", np.array([-7e300, -5e300]), 1),
+                ("amin", np.array([5e300, 7e300]), 0),
                 ("amax", np.array([False, False]), 0),
                 ("amin", np.array([True, True]), 0),
             )
@@ -335,6 +337,8 @@ register_op(
         [
             (((2, 3), -1, np.array([2, 0, 2]), (2, 3), "mean"), {"include_self": False}),
             (((3, 2), 0, np.array([2, 0, 2]), (3, 2), "prod"), {}),
+            (((2, 3, 2), -2, np.array([2, 0, 2]), (2, 3, 2), "amin"), {}),
+            (((2, 2, 3), -1, np.array([2, 0, 2]), (2, 2, 3), "sum"), {}),
         ],
         near_one,
     ),

@@ -26,6 +26,7 @@ from .matrices import (
     indefinite,
     independent_columns,
     nearly_hermitian,
+    one_triangle,
     regular,
     rotating,
 )
@@ -111,9 +112,21 @@ def both(adapter, ours, theirs):
 
 
 def of_hermitian(adapter, ours, theirs):
-    """The same, of the Hermitian part of the argument."""
+    """The same, of the Hermitian part of the argument; ours with something else in the triangle
+    that it is not to read. bare: the op itself, whose gradient is to be Hermitian.
+    """
     made = both(adapter, ours, theirs)
-    return {name: lambda x, f=f, **params: f(_hermitian(x), **params) for name, f in made.items()}
+
+    def call(x, bare=False, **params):
+        if bare:
+            return getattr(op, ours)(x, **params)
+        upper = params.get("upper", params.get("UPLO") == "U")
+        return made["call"](one_triangle(_hermitian(x), lower=not upper), **params)
+
+    return {
+        "call": call,
+        "reference": lambda x, **params: made["reference"](_hermitian(x), **params),
+    }
 
 
 def _same(y):
@@ -122,6 +135,7 @@ def _same(y):
 
 # -- decompositions ----------------------------------------------------------------------------
 
+TWO_AND_3 = np.diag([2.0, 3.0])
 register_op(
     "cholesky",
     over([*SQUARE, ((3, 3), {"upper": True})], nearly_hermitian),
@@ -131,6 +145,12 @@ register_op(
         ErrorSample("indefinite", (-np.eye(2),), np.linalg.LinAlgError,
                     "Matrix is not positive definite"),
         NOT_SQUARE, HALF,
+    ],
+    points=[
+        Point("reads the lower triangle", (np.array([[4.0, 7.0], [0.0, 9.0]]),), TWO_AND_3,
+              ([[0.25, 0.25], [0.25, 1 / 6]],), {"bare": True}),
+        Point("reads the upper triangle", (np.array([[4.0, 0.0], [7.0, 9.0]]),), TWO_AND_3,
+              ([[0.25, 0.25], [0.25, 1 / 6]],), {"bare": True, "upper": True}),
     ],
 )  # fmt: skip
 QR_MODES = [
@@ -184,19 +204,19 @@ def _numpy_svd(x, hermitian=False, **params):
     return finite_only(np.linalg.svd)(x, **params)
 
 
-def _hermitian_if(x, hermitian=False, full_matrices=True):
+def _hermitian_if(x, hermitian=False, full_matrices=True, ours=False):
     if not hermitian:
         return x
     seen = raw(x)  # NumPy's, unless it lies on a GPU or a transform is at work
     if isinstance(seen, np.ndarray) and not np.isfinite(seen).all():
         raise np.linalg.LinAlgError("LAPACK gives numbers or NaN, as it happens")
-    return _hermitian(x)
+    return one_triangle(_hermitian(x)) if ours else _hermitian(x)
 
 
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
     "svd", together(over(FULL, regular), over([((3, 3), {"hermitian": True})], indefinite)),
-    call=lambda x, **params: _svd(op.svd(_hermitian_if(x, **params), **params)),
+    call=lambda x, **params: _svd(op.svd(_hermitian_if(x, ours=True, **params), **params)),
     reference=lambda x, **params: _svd(_numpy_svd(_hermitian_if(x, **params), **params)),
     dtypes=DTYPES,
     errors=[HALF, INFINITE],
@@ -214,16 +234,50 @@ register_op(
     ],
 )  # fmt: skip
 
+
+def _hermitian_from(x, lower=True, bare=False):
+    if bare:
+        return op.tril(op.hermitian_from(x, lower=lower))
+    return op.hermitian_from(one_triangle(_hermitian(x), lower), lower=lower)
+
+
+def _square(x):
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError("square matrices")
+    return x
+
+
+register_op(
+    "hermitian_from",
+    over([*SQUARE, ((3, 3), {"lower": False})], nearly_hermitian),
+    call=_hermitian_from,
+    reference=lambda x, lower=True: _square(_hermitian(x)),
+    dtypes=DTYPES,
+    errors=[NOT_SQUARE, HALF],
+    points=[
+        Point(
+            "a Hermitian gradient",
+            (np.array([[1.0, 7.0], [2.0, 3.0]]),),
+            [[1.0, 0.0], [2.0, 3.0]],
+            ([[1.0, 0.5], [0.5, 1.0]],),
+            {"bare": True},
+        ),
+    ],
+)
+
 # -- eigenvalues -------------------------------------------------------------------------------
 
 EIGH = [*SQUARE, ((3, 3), {"UPLO": "U"})]
+# of the vectors' gradients what is skew drops out
+SKEW = Point("a Hermitian gradient", (np.array([[1.0, 7.0], [0.0, 3.0]]),), None, (np.eye(2),),
+             {"bare": True})  # fmt: skip
 register_op(
     "eigh", over(EIGH, nearly_hermitian), **of_hermitian(_eigen, "eigh", np.linalg.eigh),
-    dtypes=DTYPES, errors=[NOT_SQUARE, HALF],
+    dtypes=DTYPES, errors=[NOT_SQUARE, HALF], points=[SKEW],
 )  # fmt: skip
 register_op(
     "eigh_pairs", over(EIGH[-3:], nearly_hermitian),
-    **of_hermitian(_eigen, "eigh_pairs", np.linalg.eigh), dtypes=DTYPES,
+    **of_hermitian(_eigen, "eigh_pairs", np.linalg.eigh), dtypes=DTYPES, points=[SKEW],
 )  # fmt: skip
 register_op(
     "eigvalsh", over(EIGH, nearly_hermitian),
