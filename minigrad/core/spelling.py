@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import INSTALL, bfloat16
 from .registry import numpy_table
 
 _NAMES = {
@@ -106,6 +107,8 @@ _OF_MODULES = {
     "laguerre_polynomial_l": "mg.special.eval_laguerre(n, x)",
     "legendre_polynomial_p": "mg.special.eval_legendre(n, x)",
 }  # fmt: skip
+if bfloat16 is None:
+    _OF_MODULES["bfloat16"] = f"a dtype of the package ml_dtypes: {INSTALL}"
 _IN_PLACE = (
     "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
     "floor_ index_add_ index_copy_ lerp_ log_ masked_fill_ mul_ neg_ normal_ pow_ reciprocal_ "
