@@ -33,6 +33,8 @@ _NAMES = {
     "split_with_sizes": "mg.split, at mg.cumsum of the sizes", "swapdims": "swapaxes",
     "take_along_dim": "mg.take_along_axis", "tensor_split": "mg.array_split",
     "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
+    "values": "the result itself: max, min and sort give values alone",
+    "indices": "argmax(axis), argmin(axis) or argsort(axis)",
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
     "int": "astype(np.int32)", "short": "astype(np.int16)", "byte": "astype(np.uint8)",

@@ -61,3 +61,9 @@ def test_a_solution_that_runs_to_infinity_and_bad_times_are_errors():
         odeint(lambda y, t: y**2, 1.0, [0.0, 2.0], max_steps=500)
     with pytest.raises(TransformError, match=r"t must be times \(n,\)"):
         odeint(lambda y, t: y, 1.0, 2.0)
+
+
+@pytest.mark.parametrize("wrong", [mg.ones(3), mg.ones(2, 2), 1.0])
+def test_a_slope_of_another_shape_is_an_error_that_says_both(wrong):
+    with pytest.raises(TransformError, match=r"dy/dt, of the shape of y; y is float64 \(2,\), and"):
+        odeint(lambda y, t: wrong, mg.ones(2), T)
