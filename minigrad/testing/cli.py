@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from difflib import get_close_matches
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
@@ -65,7 +66,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
     if value < 0:
         raise argparse.ArgumentTypeError(f"must be 0 or more, got {text}")
     return value
@@ -158,10 +162,12 @@ def _import(modules: Sequence[str]) -> None:
 def _chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:
     if given is None:
         return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    names = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise _UsageError(f"there is no {what} {', '.join(unknown) or given!r}; see --list")
+        near = [name for bad in unknown for name in get_close_matches(bad, known, 1)]
+        meant = f"; is {', '.join(near)} meant?" if near else ""
+        raise _UsageError(f"there is no {what} {', '.join(unknown) or given!r}{meant}; see --list")
     return names
 
 

@@ -87,6 +87,8 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
         (["--import", ""], "should be a module's name"),
         (["--import", ".ops"], "should be a module's name"),
         (["--ops", "exp", "--seed", "-1"], "must be 0 or more, got -1"),
+        (["--ops", "exp", "--seed", "one"], "must be 0 or more, got one"),
+        (["--ops", "mull,exp"], "there is no op 'mull'; is mul meant?"),
         (["--ops", "exp", "--jobs", "-1"], "must be 0 or more, got -1"),
         (["--ops", "exp", "--report", "/"], "/: is a folder"),
         (["--ops", "exp", "--report", "no/such/folder/r.md"], "no/such/folder"),
@@ -95,6 +97,11 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
 def test_wrong_usage_exits_with_2_and_names_it(options, text, capsys):
     assert cli.main(options) == 2
     assert text in capsys.readouterr().err
+
+
+def test_an_op_named_twice_is_checked_once(capsys):
+    assert cli.main(["--ops", "exp,exp", "--checks", "K1"]) == 0
+    assert "1 op, 1 check, " in capsys.readouterr().out
 
 
 def test_list_names_ops_and_checks(capsys):

@@ -199,7 +199,14 @@ def test_a_limit_beyond_all_memory_takes_none(limit, dumps, save, viz):
     assert code == 0 and "node" in out and err == ""
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0"])
+@pytest.mark.parametrize("value", ["all", "-1", "1.5"])
+def test_a_count_that_is_none_is_a_wrong_call(value, dumps, save, viz, tmp_path):
+    command = [save(dumps.tiny()), "-o", tmp_path / "o.svg"]
+    code, _, err = viz(*command, f"--max-nodes={value}")
+    assert code == 2 and f"'{value}' should be 0 or more" in err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "one"])
 @pytest.mark.parametrize("option", ["--time-limit", "--slower"])
 def test_a_number_that_makes_no_sense_is_a_wrong_call(option, value, dumps, save, viz, tmp_path):
     path = save(dumps.tiny())

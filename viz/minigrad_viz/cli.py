@@ -167,16 +167,22 @@ def _add_max_bytes(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        value = -1
     if value < 0:
-        raise argparse.ArgumentTypeError("should be 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} should be 0 or more")
     return value
 
 
 def _factor(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("should be a number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} should be a number above 0")
     return value
 
 
