@@ -82,7 +82,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
+def ctrl_c_held_back() -> Iterator[None]:
     """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork."""
     before, came = signal.getsignal(signal.SIGINT), []
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -153,7 +153,7 @@ class Crew:
                 if len(waiting) == self.ahead:
                     yield self._result(*waiting.popleft())
                 starts = self.processes and i < len(self.lanes)
-                with _ctrl_c_held_back() if starts else nullcontext():
+                with ctrl_c_held_back() if starts else nullcontext():
                     waiting.append((i, self._submitted(i, task)))
             while waiting:
                 yield self._result(*waiting.popleft())

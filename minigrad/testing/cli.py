@@ -19,7 +19,7 @@ from time import perf_counter
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
-from ..data.workers import end_with_parent
+from ..data.workers import ctrl_c_held_back, end_with_parent
 from ..instrument.table import cells
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
@@ -218,12 +218,17 @@ def _received(name: str, result: Future) -> tuple[list[Outcome], Context]:
 
 @contextmanager
 def _unheard(signum: signal.Signals) -> Iterator[None]:
-    """Hold a signal back; processes started inside never hear it, from their first moment on."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Hold Ctrl-C back; processes started inside never hear it, from their first moment on.
+
+    The mask is this thread's alone. The system may give the signal to another, such as one of
+    BLAS's, and Python then raises it here, half-way through starting a process.
+    """
+    with ctrl_c_held_back():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare(modules: Sequence[str], jobs: int) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -268,3 +269,18 @@ def test_names_that_fill_two_columns_a_letter_keep_the_matrix_aligned(width, mon
     cli._print_matrix(Report("fast", 0, outcomes))
     first, second = capsys.readouterr().out.splitlines()[-2:]
     assert first.index("✓") == second.index("✓") + 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_that_another_thread_is_given_waits_until_the_processes_have_started():
+    end, reached = threading.Event(), False
+    other = threading.Thread(target=end.wait)
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), cli._unheard(signal.SIGINT):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            reached = True
+    finally:
+        end.set()
+    assert reached
