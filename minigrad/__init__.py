@@ -102,7 +102,8 @@ newaxis, pi, e, inf, nan = None, _np.pi, _np.e, _np.inf, _np.nan
 
 
 _Elsewhere.stand_in(Tensor, [name for name in [*globals(), *linalg.__all__] if name[0] != "_"])
-
+if bfloat16 is None:  # as a dtype= it would silently mean the default one
+    del bfloat16
 
 __getattr__ = _absences(__name__)
 

@@ -22,9 +22,19 @@ def test_a_layer_runs_forward_and_backward():
         "import minigrad as mg\n"
         "layer = mg.nn.Linear(3, 2)\n"
         "mg.relu(layer(mg.ones(4, 3, dtype='float32'))).sum().backward()\n"
-        "print(layer.weight.grad.shape, mg.bfloat16)"
+        "print(layer.weight.grad.shape)"
     )
-    assert done.stdout == "(2, 3) None\n", done.stderr
+    assert done.stdout == "(2, 3)\n", done.stderr
+
+
+def test_bfloat16_is_absent_rather_than_none_which_would_mean_the_default_dtype():
+    done = run(
+        "import minigrad as mg\n"
+        "print(hasattr(mg, 'bfloat16'), mg.zeros(1, dtype='float16').dtype)\n"
+        "mg.zeros(3, dtype=mg.bfloat16)"
+    )
+    assert done.stdout == "False float16\n"
+    assert "here it is a dtype of the package ml_dtypes: pip install" in done.stderr
 
 
 def test_the_harness_passes_and_counts_what_it_skips():

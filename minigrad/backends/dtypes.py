@@ -11,6 +11,7 @@ try:
 except ImportError:  # the extra `full` brings it
     bfloat16 = None
 
+INSTALL = "pip install '/path/to/the/checkout[full]'"
 NUMBERS = (float, int, complex, bool)
 WITHOUT_DTYPE = {*NUMBERS, type(None)}
 _WHOLE = {np.dtype(code).type for code in "bhilqBHILQ"}
@@ -82,9 +83,7 @@ def resolve_dtype(dtype: Any) -> np.dtype | None:
         return None
     if isinstance(dtype, str) and dtype == "bfloat16":
         if bfloat16 is None:
-            raise TypeError(
-                "bfloat16 needs the package ml_dtypes: pip install '/path/to/the/checkout[full]'"
-            )
+            raise TypeError(f"bfloat16 needs the package ml_dtypes: {INSTALL}")
         return bfloat16
     try:
         return np.dtype(dtype)

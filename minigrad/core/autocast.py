@@ -121,21 +121,22 @@ class autocast(metaclass=modes.CalledFirst):
 
     def __enter__(self) -> "autocast":
         outer = modes.state.autocast
-        self._inside.stack.append(outer)
         if self._inside.weights is None:
             self._inside.weights = outer._inside.weights if outer is not None else None
         if self._inside.weights is None:
             self._inside.weights = Cache("autocast weights", 4096, 1 << 30, _size)
         modes.add_reason()
-        modes.state.autocast = self if self.enabled else None
+        self._inside.enter(autocast=self if self.enabled else None)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.state.autocast = outer = self._inside.stack.pop()
+        self._inside.leave()
         modes.add_reason(-1)
         if self._inside.stack or self._inside.weights is None:
             return
-        if outer is None:  # weights change between steps: nothing is kept from one to the next
+        if (
+            modes.state.autocast is None
+        ):  # weights change between steps: nothing is kept from one to the next
             self._inside.weights.clear()
         self._inside.weights = None
 

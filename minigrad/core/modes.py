@@ -7,7 +7,9 @@ thread-local 29, so the common case pays the former only.
 
 Ctrl-C may arrive wherever a function begins and behind each call. So a block sets its mode last
 when it is entered, and puts the old one back first when it is left: an interrupt then leaves at
-worst one reason too many, which costs time and changes nothing.
+worst one reason too many, which costs time and changes nothing. What Python leaves open is the
+moment in which it calls `__exit__` (and `__exit__` calls `leave`): nothing that is written in
+Python can run before an interrupt that came just then.
 """
 
 import functools
@@ -103,17 +105,24 @@ class Outer:
     @property
     def stack(self) -> list[Any]:
         """This thread's stack."""
-        return self._stacks.setdefault(threading.get_ident(), [])
+        own = state.__dict__
+        if "thread" not in own:
+            own["thread"] = threading.get_ident()
+        return self._stacks.setdefault(own["thread"], [])
 
     def enter(self, **values: Any) -> None:
         """Set these attributes of the thread's state, all at once, until `leave`."""
-        self.stack.append({name: getattr(state, name) for name in values})
+        outer = {name: getattr(state, name) for name in values}
+        outer["plain"] = None  # until `leave` has set it: an op then looks at the others
+        self.stack.append(outer)
         state.set(values)
 
     def leave(self) -> None:
-        """Set the attributes to what they were."""
-        stack = self.stack
-        state.set(stack[-1])
+        """Set the attributes to what they were, before anything is called; then `plain`."""
+        own = state.__dict__
+        stack = self._stacks[own["thread"]]
+        own |= stack[-1]
+        state.set({})
         stack.pop()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import INSTALL, bfloat16
 from .registry import numpy_table
 
 _NAMES = {
@@ -33,6 +34,8 @@ _NAMES = {
     "split_with_sizes": "mg.split, at mg.cumsum of the sizes", "swapdims": "swapaxes",
     "take_along_dim": "mg.take_along_axis", "tensor_split": "mg.array_split",
     "threshold": "mg.nn.functional.threshold", "trapz": "mg.trapezoid",
+    "values": "the result itself: max, min and sort give values alone",
+    "indices": "argmax(axis), argmin(axis) or argsort(axis)",
     "type_as": "astype(y.dtype)", "unbind": "mg.unstack", "unsqueeze": "expand_dims",
     "view_as": "reshape(y.shape)", "vmap": "mg.func.vmap",
     "int": "astype(np.int32)", "short": "astype(np.int16)", "byte": "astype(np.uint8)",
@@ -114,6 +117,8 @@ _OF_MODULES = {
     "laguerre_polynomial_l": "mg.special.eval_laguerre(n, x)",
     "legendre_polynomial_p": "mg.special.eval_legendre(n, x)",
 }  # fmt: skip
+if bfloat16 is None:
+    _OF_MODULES["bfloat16"] = f"a dtype of the package ml_dtypes: {INSTALL}"
 _IN_PLACE = (
     "abs_ add_ addcdiv_ addcmul_ bernoulli_ ceil_ clamp_ clip_ copy_ cos_ detach_ div_ exp_ fill_ "
     "floor_ index_add_ index_copy_ lerp_ log_ masked_fill_ mul_ neg_ normal_ pow_ reciprocal_ "

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
+def ctrl_c_held_back() -> Iterator[None]:
     """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork."""
     before, came = signal.getsignal(signal.SIGINT), []
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -153,13 +153,22 @@ class Crew:
                 if len(waiting) == self.ahead:
                     yield self._result(*waiting.popleft())
                 starts = self.processes and i < len(self.lanes)
-                with _ctrl_c_held_back() if starts else nullcontext():
-                    waiting.append((i, self.lanes[i % len(self.lanes)].submit(_run, i, task)))
+                with ctrl_c_held_back() if starts else nullcontext():
+                    waiting.append((i, self._submitted(i, task)))
             while waiting:
                 yield self._result(*waiting.popleft())
         finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
             for lane in self.lanes:
                 lane.shutdown(wait=False, cancel_futures=True)
+
+    def _submitted(self, i: int, task: Any) -> Future:
+        """The future batch i; a failed one where its worker has died, told when its turn comes."""
+        try:
+            return self.lanes[i % len(self.lanes)].submit(_run, i, task)
+        except BrokenExecutor as error:
+            failed: Future = Future()
+            failed.set_exception(error)
+            return failed
 
     def _result(self, i: int, future: Any) -> Any:
         who = f"DataLoader: worker {i % len(self.lanes)}"

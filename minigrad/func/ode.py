@@ -53,7 +53,14 @@ def odeint(
     dtypes, leaves = [x.dtype for x in leaves], [_widened(x) for x in leaves]
 
     def slope(ys: list, at: Any) -> list:
-        return tree.matched(y0, f(tree.rebuild(y0, ys), at, *args), "odeint")
+        slopes = tree.matched(y0, f(tree.rebuild(y0, ys), at, *args), "odeint")
+        for y, k in zip(ys, slopes, strict=True):
+            if np.shape(k) != y.shape:
+                raise TransformError(
+                    f"odeint: f(y, t, *args) returns dy/dt, of the shape of y; y is {describe(y)}, "
+                    f"and it returned {describe(k)}"
+                )
+        return slopes
 
     rows, share = [leaves], 0.1
     for i in range(1, t.size):

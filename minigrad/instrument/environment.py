@@ -16,6 +16,9 @@ MINIGRAD_GRAPH_CHECK=1        with each node's rule checked against finite diffe
 The same in code: mg.profile(every=, out=, format=, memory=, stack=, sync=, device=, min_us=,
 max_events=).
 
+A forked process writes nothing: all files are its parent's. One that multiprocessing starts anew
+(spawn, forkserver) writes tables and files of its own, run.process-123.jsonl for run.jsonl.
+
 Setting _EVERY, _OUT, _FORMAT, _MEMORY, _STACK or _SYNC switches the profile on unless
 MINIGRAD_PROFILE=0. A value that makes no sense gives one line on stderr and is ignored; so does a
 name that is nearly one of ours.

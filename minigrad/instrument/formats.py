@@ -95,7 +95,10 @@ def _refuse_constant(name: str) -> None:
 
 def check_header(document: Any, format_name: str, what: str) -> None:
     """FormatError unless this is a header of that format in a version that we read."""
-    if not isinstance(document, dict) or document.get("format") != format_name:
+    found = document.get("format") if isinstance(document, dict) else None
+    if found == GRAPH != format_name:
+        raise FormatError(f"{what}: it is a graph, which minigrad-viz draws, not an event log")
+    if found != format_name:
         raise FormatError(f'{what}: no "format": "{format_name}" at its start')
     version = document.get("version")
     if not isinstance(version, list) or len(version) != 2 or not all(map(is_count, version)):

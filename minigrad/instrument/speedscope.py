@@ -51,9 +51,14 @@ def write_folded(log: str, out: str | os.PathLike) -> str | None:
                 stack.pop()
     with written_whole(os.fspath(out)) as file:
         for names, time in sorted(times.items()):
-            clean = [" ".join(name.replace(";", ":").split()) for name in names]
-            file.write(f"{';'.join(clean)} {time}\n")
+            file.write(f"{';'.join(map(_plain, names))} {time}\n")
     return lanes.cut
+
+
+def _plain(name: str) -> str:
+    """The name on one line, without what separates frames or what a terminal would obey."""
+    line = " ".join(name.replace(";", ":").split())
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def write_sampled(

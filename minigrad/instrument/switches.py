@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 from typing import Any
 
 from ..backends.device import DeviceError, require_gpu
@@ -16,7 +17,7 @@ from .variables import complain, complain_of_misspelt, number, switch
 def start_switches() -> None:
     """Start the listeners that the environment asks for."""
     complain_of_misspelt()
-    graph_out = os.environ.get("MINIGRAD_GRAPH_OUT", "")
+    graph_out = _of_this_process(os.environ.get("MINIGRAD_GRAPH_OUT", ""))
     if said := no_graph_file(graph_out):
         complain(f"MINIGRAD_GRAPH_OUT is ignored: {said}")
     elif graph_out:
@@ -25,7 +26,7 @@ def start_switches() -> None:
     elif switch("MINIGRAD_GRAPH_CHECK"):
         complain("MINIGRAD_GRAPH_CHECK=1 needs a file: set MINIGRAD_GRAPH_OUT")
     every = number("MINIGRAD_PROFILE_EVERY", int, 1, "a number of ops, 1 or more")
-    out = os.environ.get("MINIGRAD_PROFILE_OUT") or None
+    out = _of_this_process(os.environ.get("MINIGRAD_PROFILE_OUT", "")) or None
     wanted = _formats(os.environ.get("MINIGRAD_PROFILE_FORMAT", ""))
     memory, sync = switch("MINIGRAD_PROFILE_MEMORY"), switch("MINIGRAD_PROFILE_SYNC")
     stack = number("MINIGRAD_PROFILE_STACK", int, 0, "a number of frames, from 0 on") or 0
@@ -53,6 +54,21 @@ def start_switches() -> None:
     )
     prof.__enter__()
     atexit.register(prof.__exit__)
+
+
+def _of_this_process(path: str) -> str:
+    """The path; with the process's number in its name where multiprocessing has started it.
+
+    Such a process has the variables of its parent, and would write over the parent's files.
+    """
+    started = sys.modules.get("multiprocessing.process")
+    if started is None or started.current_process().name == "MainProcess" or not path:
+        return path
+    if os.path.exists(path) and not os.path.isfile(path):  # such as /dev/stderr
+        return path
+    folder, name = os.path.split(path)
+    stem, dot, endings = name[1:].partition(".")
+    return os.path.join(folder, f"{name[:1]}{stem}.process-{os.getpid()}{dot}{endings}")
 
 
 def _device_times() -> bool:
@@ -85,6 +101,7 @@ class _GraphWriter(record_backward):
     def __init__(self, path: str, check: bool = False):
         super().__init__(check=check)
         self._path = os.path.abspath(path)  # the program may go elsewhere
+        self._process = os.getpid()
         self._number = 0
         self._complained = False
 
@@ -95,6 +112,8 @@ class _GraphWriter(record_backward):
         self._never_fail(super().hear, event)
 
     def done(self, graph: dict[str, Any]) -> None:
+        if os.getpid() != self._process:  # a forked child, whose numbers are its parent's too
+            return
         self._number += 1
         path = self._path.replace("{n}", str(self._number))
         self._never_fail(lambda: formats.write_whole(path, formats.json_text(graph)))

@@ -12,13 +12,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from difflib import get_close_matches
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from time import perf_counter
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
-from ..data.workers import end_with_parent
+from ..data.workers import ctrl_c_held_back, end_with_parent
 from ..instrument.table import cells
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
@@ -157,10 +158,12 @@ def _import(modules: Sequence[str]) -> None:
 def _chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:
     if given is None:
         return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
+    names = list(dict.fromkeys(name.strip() for name in given.split(",") if name.strip()))
     unknown = [name for name in names if name not in known]
     if unknown or not names:
-        raise _UsageError(f"there is no {what} {', '.join(unknown) or given!r}; see --list")
+        near = [name for bad in unknown for name in get_close_matches(bad, known, 1)]
+        meant = f"; is {', '.join(near)} meant?" if near else ""
+        raise _UsageError(f"there is no {what} {', '.join(unknown) or given!r}{meant}; see --list")
     return names
 
 
@@ -211,12 +214,17 @@ def _received(name: str, result: Future) -> tuple[list[Outcome], Context]:
 
 @contextmanager
 def _unheard(signum: signal.Signals) -> Iterator[None]:
-    """Hold a signal back; processes started inside never hear it, from their first moment on."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    """Hold Ctrl-C back; processes started inside never hear it, from their first moment on.
+
+    The mask is this thread's alone. The system may give the signal to another, such as one of
+    BLAS's, and Python then raises it here, half-way through starting a process.
+    """
+    with ctrl_c_held_back():
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signum])
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _prepare(modules: Sequence[str], jobs: int) -> None:

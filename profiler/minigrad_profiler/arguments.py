@@ -3,6 +3,8 @@
 import argparse
 import os
 import stat
+from collections.abc import Callable
+from typing import Any
 
 
 def count(text: str) -> int:
@@ -19,10 +21,7 @@ def columns_wide(text: str) -> int:
 
 def microseconds(text: str) -> float:
     """A time that a clock can tell."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
+    value = _number(text, float)
     if not 0 <= value < 1e15:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of microseconds")
     return value
@@ -30,13 +29,18 @@ def microseconds(text: str) -> float:
 
 def percent(text: str) -> float:
     """10% or 10 as 0.1."""
-    try:
-        value = float(text.removesuffix("%")) / 100
-    except ValueError:
-        value = -1.0
+    value = _number(text.removesuffix("%"), float) / 100
     if not 0 <= value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage such as 10%")
     return value
+
+
+def _number(text: str, kind: Callable[[str], float]) -> Any:
+    """The number; −1, which none of these arguments may be, for a text that is none."""
+    try:
+        return kind(text)
+    except ValueError:
+        return -1
 
 
 def not_over(out: str | None, *sources: str) -> None:

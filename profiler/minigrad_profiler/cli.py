@@ -115,7 +115,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_run)
     add = parser.add_argument
     add("-o", "--out", default="minigrad-profile.jsonl", metavar="FILE", help="the log")
-    add("--format", choices=("events", *_WRITERS), default="events", help="what FILE will hold")
+    add(
+        "--format",
+        choices=("events", *_WRITERS),
+        default="events",
+        help="what FILE will hold; bytes and html record memory too",
+    )
     add(
         "--min-us",
         type=microseconds,
@@ -264,12 +269,17 @@ def _run(options: argparse.Namespace) -> int:
         run_script(
             options.script, options.args, log, finished, _live(options) if options.live else None,
             min_us=options.min_us, max_events=options.max_events, stack=options.stack,
-            memory=options.memory or bool(options.html), sync=options.sync,
+            memory=_needs_memory(options), sync=options.sync,
             device=options.device,
         )  # fmt: skip
     except CannotOpen as error:
         return _refuse(str(error))
     return 0
+
+
+def _needs_memory(options: argparse.Namespace) -> bool:
+    """Whether the log is to hold which arrays live: asked for, or read by what is made of it."""
+    return options.memory or bool(options.html) or options.format in ("bytes", "html")
 
 
 @contextlib.contextmanager

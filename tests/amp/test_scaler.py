@@ -146,7 +146,7 @@ def accuracy_after_training(dtype):
     x, targets = mg.tensor(images.reshape(-1, 64)), mg.tensor(labels)
     for start in [*range(0, 1400, 50)] * 6:
         optimizer.zero_grad()
-        with mg.autocast(dtype or mg.bfloat16, enabled=dtype is not None):
+        with mg.autocast(dtype or mg.float16, enabled=dtype is not None):
             y = model(x[start : start + 50])
             loss = mg.cross_entropy(y, targets[start : start + 50])
         assert y.dtype == (dtype or np.float32) and loss.dtype == np.float32

@@ -52,6 +52,8 @@ def test_a_function_that_is_no_method_here_is_named_as_one():
 @pytest.mark.parametrize(
     ("name", "here"),
     [
+        ("values", "the result itself: max, min and sort give values alone"),
+        ("indices", "argmax(axis), argmin(axis) or argsort(axis)"),
         ("strides", "x.detach().numpy().strides, of its array"),
         ("tobytes", "x.detach().numpy().tobytes, of its array"),
         ("stride", "x.detach().numpy().strides, in bytes"),

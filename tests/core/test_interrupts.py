@@ -110,6 +110,31 @@ def test_a_block_that_is_left_goes_back_first(name, tmp_path):
         stop_listening()
 
 
+@pytest.mark.parametrize(
+    "name", ["no_grad", "inference_mode", "detect_anomaly", "autocast", "Session"]
+)
+def test_a_mode_goes_back_before_anything_is_called(name, tmp_path):
+    before, places = modes.state.all(), 0
+    for entered, where in each_interrupt_of(BLOCKS[name], tmp_path / "log.jsonl"):
+        if entered and where not in ("__exit__", "leave"):
+            places += 1
+            modes.state.set({})  # what the next block, or call of set, does
+            assert modes.state.all() == before, where
+        modes.state.set(before)
+        stop_listening()
+    assert places
+
+
+def test_an_op_is_recorded_where_an_interrupt_left_a_mode_half_way_back():
+    x = mg.ones(2, requires_grad=True)
+    with mg.no_grad():
+        pass
+    modes.state.__dict__["plain"] = None
+    y = (x * 3).sum()
+    y.backward()
+    assert x.grad.tolist() == [3, 3]
+
+
 def test_an_event_log_that_could_not_be_opened_leaves_no_file(tmp_path):
     path = tmp_path / "log.jsonl"
     for entered, where in each_interrupt_of(BLOCKS["event_log"], path):

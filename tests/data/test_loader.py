@@ -107,17 +107,30 @@ def test_an_error_that_cannot_be_sent_between_processes_is_told_by_its_words():
         list(loader)
 
 
+class Deadly(Squares):
+    def __getitem__(self, i):
+        if i == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+
 @linux
 def test_a_worker_that_is_killed_is_reported():
-    class Deadly(Squares):
-        def __getitem__(self, i):
-            if i == 5:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return i
-
     loader = data.DataLoader(Deadly(), 1, num_workers=2, worker_kind="process")
     with pytest.raises(RuntimeError, match="worker 1 has died while it made batch 5"):
         list(loader)
+
+
+@linux
+def test_a_worker_that_has_died_before_its_next_batch_is_reported_in_its_turn():
+    loader = data.DataLoader(Deadly(), 1, num_workers=2, worker_kind="process")
+    made = []
+    with pytest.raises(RuntimeError, match="worker 1 has died while it made batch 5"):
+        for batch in loader:
+            made += batch.tolist()
+            if len(made) > 1:
+                time.sleep(0.2)  # the training step, meanwhile worker 1 dies
+    assert made == [0, 1, 2, 3, 4]
 
 
 class Who(Squares):

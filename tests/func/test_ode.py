@@ -72,3 +72,9 @@ def test_16_bit_states_are_computed_with_in_float32_and_come_back_in_16_bits(dty
     wide = np.float32([np.exp(-1)] * 2)
     for found in (y.detach()[1], y0.grad):
         np.testing.assert_array_equal(found.numpy(), wide.astype(y.dtype))
+
+
+@pytest.mark.parametrize("wrong", [mg.ones(3), mg.ones(2, 2), 1.0])
+def test_a_slope_of_another_shape_is_an_error_that_says_both(wrong):
+    with pytest.raises(TransformError, match=r"dy/dt, of the shape of y; y is float64 \(2,\), and"):
+        odeint(lambda y, t: wrong, mg.ones(2), T)

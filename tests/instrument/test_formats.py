@@ -31,6 +31,12 @@ def path(tmp_path):
     return tmp_path / "file"
 
 
+def test_a_graph_given_as_an_event_log_is_told_its_tool(path):
+    path.write_text(json.dumps(GRAPH), encoding="utf-8")
+    with pytest.raises(FormatError, match="it is a graph, which minigrad-viz draws"):
+        EventReader(str(path))
+
+
 def graph(path, **changes):
     path.write_text(json.dumps({**GRAPH, **changes}))
     return read_graph(str(path))
@@ -115,7 +121,7 @@ def test_lines_of_kinds_to_come_are_passed_over(path):
     ("lines", "message"),
     [
         ([], r"not whole JSON \(it is empty\)"),
-        ([{**HEADER, "format": "minigrad.graph"}], 'no "format": "minigrad.events"'),
+        ([{**HEADER, "format": "minigrad.other"}], 'no "format": "minigrad.events"'),
         ([{**HEADER, "version": [2, 0]}], "newer minigrad"),
         ([{**HEADER, "base_ns": "now"}], "base_ns"),
         ([HEADER], "cut off after 0 events"),

@@ -65,6 +65,14 @@ def test_a_stack_is_scopes_then_op_then_what_ran_inside_it(tmp_path):
     assert all(time >= 0 for time in stacks.values())
 
 
+def test_a_folded_stack_holds_nothing_that_a_terminal_obeys(tmp_path):
+    with mg.event_log(tmp_path / "log.jsonl"), mg.scope("\x1b[31mred\x07;\u202eb\n"):
+        mg.tanh(mg.ones(2))
+    write_folded(str(tmp_path / "log.jsonl"), tmp_path / "out.txt")
+    (line,) = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert line.startswith("?[31mred?:?b;tanh ")
+
+
 # The rules of speedscope's file format (its file-format-schema.json), for the parts that we write.
 _FRAME = {
     "type": "object",

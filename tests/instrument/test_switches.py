@@ -1,12 +1,14 @@
 """The switches of the event log and the memory, in the environment and in code."""
 
 import json
+import multiprocessing
 import os
 
 import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.instrument import switches
 from minigrad.instrument.formats import EventReader
 from minigrad.instrument.records import Allocation, Event
 from tests.instrument.test_environment import TRAIN, run
@@ -148,6 +150,43 @@ def test_a_forked_child_writes_no_tables(tmp_path):
     code = TRAIN + "import os\nchild = os.fork()\nif child: os.wait()\n" + TRAIN
     _, err = run(code, tmp_path, MINIGRAD_PROFILE_EVERY="18")
     assert err.count("minigrad profile:") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="fork of POSIX")
+def test_a_forked_child_writes_no_graphs(tmp_path):
+    code = f"{TRAIN}import os\nchild = os.fork()\nif child: os.wait()\nelse: exec({TRAIN!r})"
+    run(code, tmp_path, MINIGRAD_GRAPH_OUT="g{n}.json")
+    assert sorted(os.listdir(tmp_path)) == ["g1.json", "g2.json", "g3.json"]
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("MINIGRAD_PROFILE_OUT", "run{}.jsonl"),
+        ("MINIGRAD_PROFILE_OUT", "run{}.speedscope.json"),
+        ("MINIGRAD_GRAPH_OUT", "run{}.json"),
+    ],
+)
+def test_a_spawned_process_writes_files_of_its_own(tmp_path, name, written):
+    (tmp_path / "train.py").write_text(
+        f"def train():\n    exec({TRAIN!r})\n"
+        "if __name__ == '__main__':\n"
+        "    import multiprocessing\n"
+        "    train()\n"
+        "    child = multiprocessing.get_context('spawn').Process(target=train)\n"
+        "    child.start(); child.join(); print(child.pid)\n",
+        encoding="utf-8",
+    )
+    code = "import subprocess, sys; subprocess.run([sys.executable, 'train.py'], check=True)"
+    out, err = run(code, tmp_path, **{name: written.format("")})
+    child = written.format(f".process-{out.strip()}")
+    assert sorted(os.listdir(tmp_path)) == sorted(["train.py", written.format(""), child]), err
+
+
+def test_a_device_stays_the_file_of_a_spawned_process(monkeypatch):
+    monkeypatch.setattr(multiprocessing.current_process(), "name", "SpawnProcess-1")
+    assert switches._of_this_process(os.devnull) == os.devnull
+    assert switches._of_this_process(".run") == f".run.process-{os.getpid()}"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")

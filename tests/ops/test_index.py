@@ -369,6 +369,12 @@ def test_booleans_have_a_largest_and_a_smallest(reduce, expected):
     np.testing.assert_array_equal(y.numpy(), expected)
 
 
+@pytest.mark.parametrize("shape", [(3, 2), (3,), (), (2, 1), (4, 3)])
+def test_index_add_says_which_shape_its_source_needs(shape):
+    with pytest.raises(ValueError, match=r"index_add: source must have .* \(2, 3\); got "):
+        mg.index_add(mg.zeros(4, 3), 0, [0, 1], mg.ones(shape))
+
+
 def test_index_add_takes_a_factor_as_pytorchs_does():
     x, source, alpha = mg.zeros(3), mg.tensor([1.0, 2.0]), mg.tensor(3.0, requires_grad=True)
     y = mg.index_add(x, 0, np.array([2, 2]), source, alpha=alpha)

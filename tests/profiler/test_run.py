@@ -253,3 +253,13 @@ def test_a_full_standard_output_is_named_as_such(tmp_path):
         )
     assert done.returncode == 2
     assert done.stderr == "minigrad-profile: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["bytes", "html"])
+def test_a_format_that_shows_memory_records_it(tmp_path, name):
+    (tmp_path / "script.py").write_text(TRAIN, encoding="utf-8")
+    options = ("-m", "minigrad_profiler", "run", "--format", name, "-o", "made")
+    done = start(tmp_path, *options, "script.py")
+    assert done.stderr.endswith(" events in made\n")
+    assert sorted(os.listdir(tmp_path)) == ["made", "script.py"]
+    assert '"memory":null' not in (tmp_path / "made").read_text(encoding="utf-8").replace(" ", "")

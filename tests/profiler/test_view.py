@@ -220,6 +220,7 @@ def test_no_log_is_replaced_by_what_is_made_of_it(log, command, capsys, tmp_path
     ("command", "message"),
     [
         ("view LOG --top -3", "--top: '-3' should be an integer, 0 or more"),
+        ("view LOG --top all", "--top: 'all' should be an integer, 0 or more"),
         ("memory LOG --width -1", "--width: '-1' should be an integer, 0 or more"),
         ("run --stack -1 LOG", "--stack: '-1' should be an integer, 0 or more"),
         ("run --max-events -1 LOG", "--max-events: '-1' should be an integer, 0 or more"),

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -88,6 +89,8 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
         (["--import", ".ops"], "should be a module's name"),
         (["--ops", "exp", "--seed", "-1"], "'-1' should be an integer, 0 or more"),
         (["--ops", "exp", "--jobs", "a"], "'a' should be an integer, 0 or more"),
+        (["--ops", "mull,exp"], "there is no op 'mull'; is mul meant?"),
+        (["--ops", "exp", "--jobs", "-1"], "'-1' should be an integer, 0 or more"),
         (["--ops", "exp", "--report", "/"], "/: is a folder"),
         (["--ops", "exp", "--report", "no/such/folder/r.md"], "no/such/folder"),
     ],
@@ -95,6 +98,11 @@ def test_the_version_is_told_as_by_the_other_commands(capsys):
 def test_wrong_usage_exits_with_2_and_names_it(options, text, capsys):
     assert cli.main(options) == 2
     assert text in capsys.readouterr().err
+
+
+def test_an_op_named_twice_is_checked_once(capsys):
+    assert cli.main(["--ops", "exp,exp", "--checks", "K1"]) == 0
+    assert "1 op, 1 check, " in capsys.readouterr().out
 
 
 def test_list_names_ops_and_checks(capsys):
@@ -261,3 +269,18 @@ def test_names_that_fill_two_columns_a_letter_keep_the_matrix_aligned(width, mon
     cli._print_matrix(Report("fast", 0, outcomes))
     first, second = capsys.readouterr().out.splitlines()[-2:]
     assert first.index("✓") == second.index("✓") + 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_that_another_thread_is_given_waits_until_the_processes_have_started():
+    end, reached = threading.Event(), False
+    other = threading.Thread(target=end.wait)
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), cli._unheard(signal.SIGINT):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.1)
+            reached = True
+    finally:
+        end.set()
+    assert reached

@@ -199,7 +199,7 @@ def test_a_limit_beyond_all_memory_takes_none(limit, dumps, save, viz):
     assert code == 0 and "node" in out and err == ""
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "a"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "0", "one"])
 @pytest.mark.parametrize("option", ["--time-limit", "--slower"])
 def test_a_number_that_makes_no_sense_is_a_wrong_call(option, value, dumps, save, viz, tmp_path):
     path = save(dumps.tiny())

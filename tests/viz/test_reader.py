@@ -130,6 +130,19 @@ def test_bytes_that_are_no_dump_are_refused(data, save):
         read(str(save(data)))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"format":"minigrad.events","version":[1,3]}\n{"kind":"end"}\n', "an event log, which "),
+        ('{"format":"minigrad.events","version":[1,3]}\n', "an event log, which minigrad-profile"),
+        ('{"traceEvents":[]}', "a Chrome trace, which ui.perfetto.dev shows"),
+    ],
+)
+def test_a_file_of_another_tool_is_named(text, said, save):
+    with pytest.raises(ViewerError, match=f"it is {said}"):
+        read(str(save(text)))
+
+
 def test_a_file_beyond_the_limit_is_refused_before_it_is_parsed(dumps, save):
     path = save(dumps.tiny())
     with pytest.raises(ViewerError, match="larger than 100 bytes; raise --max-bytes"):

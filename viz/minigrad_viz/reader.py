@@ -45,6 +45,7 @@ from minigrad_viz.graph import (
     Step,
     topological_order,
 )  # fmt: skip
+from minigrad_viz.unreadable import not_a_graph, not_whole
 
 FORMAT = "minigrad.graph"
 MAJOR = 1
@@ -59,7 +60,7 @@ def read(path: str, max_bytes: int = MAX_BYTES) -> Graph:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ViewerError(f"{label}: not a whole JSON file ({_reason(error, data)})") from None
+        raise ViewerError(f"{label}: not a whole JSON file ({not_whole(error, data)})") from None
     del data
     try:
         return graph_from(document, consume=True)
@@ -95,22 +96,10 @@ def _bounded(file: IO[bytes], limit: int) -> bytearray:
     return data
 
 
-def _reason(error: Exception, data: bytearray) -> str:
-    if not data.strip():
-        return "it is empty"
-    if isinstance(error, RecursionError):
-        return "nested too deeply"
-    if isinstance(error, UnicodeDecodeError):
-        return "it is not UTF-8 text"
-    if isinstance(error, json.JSONDecodeError) and error.pos >= len(error.doc.rstrip()):
-        return f"cut off at byte {len(data):,}"
-    return shown(str(error), 120)
-
-
 def graph_from(document: Any, consume: bool = False) -> Graph:
     """The checked graph of a parsed JSON document; `consume` releases its records one by one."""
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ViewerError(f'not a graph dump: no "format": "{FORMAT}" at the top')
+        raise ViewerError(f"not a graph dump: {not_a_graph(document, FORMAT)}")
     _check_version(document)
     header = {key: optional(document, key, text, "", "the header") for key in _HEADER}
     nodes = [_node(record, at) for at, record in _each(list_field(document, "nodes"), consume)]

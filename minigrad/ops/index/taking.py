@@ -126,6 +126,14 @@ def index_select(x: Any, axis: int, index: Any) -> Any:
 def index_add(x: Any, axis: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """x with alpha · source added, slice by slice, at a 1-d index along `axis`; repeats add up."""
     x, source = array_like(x), array_like(source)
+    at = axis_of(axis, x.ndim)
+    needed = (*x.shape[:at], *np.shape(index), *x.shape[at + 1 :])
+    if source.shape != needed:
+        raise ValueError(
+            f"index_add: source must have the slices that x {x.shape} gives at the index along "
+            f"axis {axis}, {needed}; got {source.shape}. mg.broadcast_to(source, {needed}) repeats "
+            "one that is shorter"
+        )
     source = source if isinstance(alpha, int) and alpha == 1 else source * alpha
     return x + op.take_dx(source, index, axis=axis, shape=x.shape)
 
