@@ -1,7 +1,11 @@
 """What an installed minigrad brings along: all that its packages read, and no less."""
 
+import importlib
+import pkgutil
 import tomllib
 from pathlib import Path
+
+import minigrad as mg
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
@@ -28,3 +32,12 @@ def test_every_file_in_a_package_goes_into_the_wheel():
 def test_the_readmes_model_finds_its_digits_where_there_is_no_checkout():
     names = {file.name for file in carried(ROOT / "minigrad")}
     assert {"digits.npz", "tragedies.txt.xz"} <= names
+
+
+def test_each_op_is_reached_by_its_name_whatever_files_are_called():
+    hidden = []
+    for file in pkgutil.walk_packages(mg.ops.__path__, "minigrad.ops."):
+        if file.name != "minigrad.ops.work":  # counts of operations, no ops
+            names = getattr(importlib.import_module(file.name), "__all__", [])
+            hidden += [name for name in names if not callable(vars(mg).get(name))]
+    assert hidden == []

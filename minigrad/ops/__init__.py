@@ -30,12 +30,12 @@ from .polynomials import *
 from .pool_calls import *
 from .pool_indices import *
 from .pool_norm import *
+from .ranges import *
 from .recurrent import *
 from .reduce import *
 from .resample import *
 from .shape import *
 from .softmax import *
-from .spacing import *
 from .statistics import *
 from .stft import *
 from .straight import *

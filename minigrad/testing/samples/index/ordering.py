@@ -98,7 +98,10 @@ def _sort(x, axis=-1, descending=False):
 
 
 def _argsort(x, axis=-1, descending=False):
-    return np.argsort(-x if descending else x, axis=axis, kind="stable")
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    unknown = np.isnan(x)  # above all numbers
+    return np.lexsort((np.where(unknown, 0, -x), ~unknown), axis=axis)
 
 
 register_op(
