@@ -348,7 +348,6 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_not_asked_for_its_direction
     "sample, words",
     [
         (np.ones(3), r"must yield Sample\(name, args\)"),
-        (Sample("bare", np.ones(3)), "args being a tuple of arrays"),
         (Sample("tensor", (Tensor(np.ones(3)),)), "has a tensor among its arguments"),
     ],
 )
@@ -356,6 +355,11 @@ def test_what_is_no_sample_is_told_how_to_be_one(sample, words):
     spec = OpSpec("sine", make("sine", np.sin, SINE, {}), np.sin, lambda rng, dtype: [sample])
     with pytest.raises(TypeError, match=words):
         Context().samples(spec, "float64")
+
+
+def test_a_bare_array_is_not_the_arguments_of_a_sample():
+    with pytest.raises(TypeError, match=r"'bare': args is the tuple .*got float64 \(3,\)"):
+        Sample("bare", np.ones(3))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ...core.versions import note_write
 from ...ops.axes import constant_array
 from .. import init, singular
 from ..arguments import at_least_zero
+from ..containers import ParameterList
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
@@ -115,7 +116,8 @@ def _gradients(parameters: Any) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
     # a model (a Sequential can be iterated over), or its method that was not called
-    elif isinstance(parameters, Module) or not hasattr(parameters, "__iter__"):
+    is_model = isinstance(parameters, Module) and not isinstance(parameters, ParameterList)
+    if is_model or not hasattr(parameters, "__iter__"):
         raise TypeError(f"parameters is {parameters!r}; pass model.parameters()")
     return [p.grad for p in parameters if p.grad is not None]
 

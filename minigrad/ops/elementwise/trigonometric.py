@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...core.primitive import elementwise, primitive
 from ..axes import widen
 from .selection import keep
@@ -63,9 +64,9 @@ def _arcsinh_slope(x: Any) -> Any:
         s = 1 / np.maximum(size, 1)
         return s / np.sqrt(s * s + np.square(np.minimum(size, 1)))
     s = 1 / np.maximum(np.maximum(np.abs(x.real), np.abs(x.imag)), 1)
-    z = x.copy()  # by parts: a complex product would lose the sign of a zero
-    z.real *= s
-    z.imag *= s
+    z = array_module(x).array(x)
+    for part in (z.real, z.imag):  # a complex product would lose the sign of a zero
+        part *= s
     return s / np.sqrt(np.square(z) - -(s * s))
 
 

@@ -208,9 +208,9 @@ register_op(
 )
 register_op(
     "attention_seeds",
-    of_several([(SHAPES, {})]),
-    call=lambda q, k, v: op.attention_seeds(q, k, v) * 0,
-    reference=lambda q, k, v: np.zeros((*q.shape[:-2], 1, 1), int),
+    of_several([(SHAPES, {}), (SHAPES, {"shared": (0,)})]),
+    call=lambda q, k, v, shared=(): op.attention_seeds(q, k, v, shared=shared) * 0,
+    reference=lambda q, k, v, shared=(): np.zeros((*q.shape[:-2], 1, 1), int),
     dtypes=("float64",),
     differentiable=False,
 )
