@@ -21,6 +21,7 @@ BENCHMARKS = (
     "networks",
     "ops",
     "optimizers",
+    "transforms",
     "engine_modes",
     "parallel",
     "instruments",

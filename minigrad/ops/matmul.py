@@ -18,7 +18,7 @@ from .axes import array_like, axis_of, sum_to
 from .batching import needs_axes
 from .blocks import take_steps
 from .row_sums import folds, on_each_row, sum_of_rows
-from .small_products import blocks_for, steps_in_blocks
+from .small_products import are_many_outer, blocks_for, outer_products, steps_in_blocks
 
 
 def product(a: Any, b: Any) -> Any:
@@ -27,32 +27,10 @@ def product(a: Any, b: Any) -> Any:
     NumPy has no BLAS kernel for float16 (300 times slower than float32) and none for bfloat16.
     """
     if a.dtype.itemsize != 2 and b.dtype.itemsize != 2:
-        return _outer_products(a, b) if _are_many_outer(a, b) else np.matmul(a, b)
+        return outer_products(a, b) if are_many_outer(a, b) else np.matmul(a, b)
     dtype = np.result_type(a, b)
     wide = accumulator(dtype) or dtype
     return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
-
-
-MANY = 1 << 10  # numbers in a result, below which np.matmul takes no longer
-
-
-def _are_many_outer(a, b):
-    """Whether a (..., n, 1) b (..., 1, m) has many entries; on NumPy's arrays."""
-    return (
-        a.shape[-1] == 1
-        and a.ndim > 1 < b.ndim
-        and a.size * b.shape[-1] >= MANY
-        and type(a) is np.ndarray is type(b)
-    )
-
-
-def _outer_products(a, b):
-    """a b where the axis that is summed over has length 1.
-
-    BLAS packs its factors even for one product a number: 128 times 64×1 by 1×32 take it 298 µs,
-    and 79 so; 1,000×1 by 1×1,000 1,095, and 163. The bits are the same, to the sign of a 0.
-    """
-    return np.einsum("...ij,...jk->...ik", a, b)
 
 
 def _rows(x):
@@ -165,7 +143,7 @@ def _dot(a, b):
     if multiplications <= blas.FEW:
         return a.dot(b)
     if a.shape[1] == 1:
-        return _outer_products(a, b)
+        return outer_products(a, b)
     if multiplications < blas.MIDDLE:
         return _middling(a, b)
     return a.dot(b) if len(a) * b.shape[1] < LARGE_RESULT else np.matmul(a, b)

@@ -31,3 +31,19 @@ def test_batched_cotangents_are_a_map_and_the_error_says_so():
         mg.grad(x * x, x, mg.eye(2), is_grads_batched=True)
     _, pull = mg.func.vjp(lambda x: x * x, x)
     assert mg.func.vmap(pull)(mg.eye(2, dtype=x.dtype))[0].tolist() == [[2, 0], [0, 4]]
+
+
+@pytest.mark.parametrize("option", [{"workers": 2}, {"min_work": 0}])
+def test_options_of_several_threads_are_refused_by_engines_of_one(option):
+    x = mg.tensor([1.0], requires_grad=True)
+    for run in (
+        lambda: x.sum().backward(**option),
+        lambda: mg.grad(x.sum(), x, **option),
+        lambda: mg.gradients(x.sum(), **option),
+    ):
+        with pytest.raises(ValueError, match="'serial' runs in one thread: pass engine='parallel'"):
+            run()
+    with mg.Tape() as tape:
+        y = x.sum()
+    with pytest.raises(ValueError, match="runs in one thread"):
+        mg.grad(y, x, engine=tape, **option)

@@ -383,22 +383,6 @@ def test_an_unknown_engine_or_a_bad_option_is_refused():
     assert set(passes.engines) >= {"serial", "parallel"}
 
 
-@pytest.mark.parametrize("option", [{"workers": 2}, {"min_work": 0}])
-def test_options_of_several_threads_are_refused_by_engines_of_one(option):
-    x = mg.tensor([1.0], requires_grad=True)
-    for run in (
-        lambda: x.sum().backward(**option),
-        lambda: mg.grad(x.sum(), x, **option),
-        lambda: mg.gradients(x.sum(), **option),
-    ):
-        with pytest.raises(ValueError, match="'serial' runs in one thread: pass engine='parallel'"):
-            run()
-    with mg.Tape() as tape:
-        y = x.sum()
-    with pytest.raises(ValueError, match="runs in one thread"):
-        mg.grad(y, x, engine=tape, **option)
-
-
 def test_blas_is_held_to_one_thread_meanwhile_and_put_back():
     threadpoolctl = pytest.importorskip("threadpoolctl")
     seen = []

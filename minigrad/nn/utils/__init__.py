@@ -115,9 +115,10 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
 def _gradients(parameters: Any) -> list[Tensor]:
     if isinstance(parameters, Tensor):
         parameters = [parameters]
+    elif isinstance(parameters, ParameterList):
+        parameters = [*parameters]
     # a model (a Sequential can be iterated over), or its method that was not called
-    is_model = isinstance(parameters, Module) and not isinstance(parameters, ParameterList)
-    if is_model or not hasattr(parameters, "__iter__"):
+    elif isinstance(parameters, Module) or not hasattr(parameters, "__iter__"):
         raise TypeError(f"parameters is {parameters!r}; pass model.parameters()")
     return [p.grad for p in parameters if p.grad is not None]
 
