@@ -19,8 +19,7 @@ from .pushed import has_jvp_rule
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
 _OFF = 6e-4  # of a result's length: what long sums in single precision may round apart
 _SMALL = 0.1  # of all lengths together: terms may cancel in one that is smaller
-_MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis;
-_LONG = 1 << 13  # or n times that: a mean of n is off by √n roundings, at all places that take it
+_MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis
 _NEAR = 2.0**-12  # of a unit: how far finite differences step, as in grown.py
 _RECORDED = 1e-9  # of the largest entry: what long sums in double precision may round apart
 
@@ -31,8 +30,8 @@ def require_single_precision(
     """Values, gradients and tangents in single precision, of the arguments rounded to it.
 
     Each may be off by 6e-4 of its length, or of a tenth of all lengths together, and by 8 √n times
-    what it changes by in double precision where each argument moves by one rounding, or n times (at
-    most 8,192), as sums of n terms may: of elements that sort or cancel that may be all.
+    what it changes by in double precision where each argument moves by one rounding, as sums of n
+    terms may: of elements that sort or cancel that may be all.
     """
     args = function.args_with(xs)
     if not all(_SINGLE.get(str(x.dtype)) in spec.dtypes for x in args if is_smooth_array(x)):
@@ -46,8 +45,7 @@ def require_single_precision(
     vs, us = normal(rng, exact_ys), normal(rng, xs)
     eps = float(np.finfo(np.float32).eps)
     moved = [x * (1 + eps * np.sign(u)) for x, u in zip(rounded, us, strict=True)]
-    longest = max(n for x in args for n in np.shape(x))
-    moves = max(_MOVES * longest**0.5, min(longest, _LONG))
+    moves = _MOVES * max(n for x in args for n in np.shape(x)) ** 0.5
     _require_near(ys, exact_ys, lambda: function.value(moved), moves, f"{what}: result {{}}")
     _require_near(
         narrow.vjp(narrow.xs, _alike(vs, ys)), function.vjp(rounded, vs),

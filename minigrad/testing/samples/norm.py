@@ -53,12 +53,17 @@ def _standardize_dw(a, x, *, shape, axis, eps, centre=True):
 
 
 def _with_statistics(x, axis, eps, centre):
-    """The keyword arguments mean and rstd of the derivatives of standardize, as its forward's."""
-    wide = op.astype(x, dtype=accumulator(x.dtype) or x.dtype)
+    """The keyword arguments mean and rstd of the derivatives of standardize, as its forward's.
+
+    In double precision first: an error of a mean is one of all that it is taken from.
+    """
+    wide = op.astype(x, dtype=np.float64)
     mean = op.mean(wide, axis=axis, keepdims=True)
     mean = mean if centre else op.zeros_like(mean)
     square = op.mean(op.square(wide - mean), axis=axis, keepdims=True)
-    return {"mean": mean, "rstd": 1 / np.sqrt(square + eps)}
+    kept = accumulator(x.dtype) or x.dtype
+    rstd = 1 / np.sqrt(square + eps)
+    return {"mean": op.astype(mean, dtype=kept), "rstd": op.astype(rstd, dtype=kept)}
 
 
 def _call_dx(a, x, weight=None, *, axis, eps, centre=True):
