@@ -134,9 +134,7 @@ class autocast(metaclass=modes.CalledFirst):
         modes.add_reason(-1)
         if self._inside.stack or self._inside.weights is None:
             return
-        if (
-            modes.state.autocast is None
-        ):  # weights change between steps: nothing is kept from one to the next
+        if modes.state.autocast is None:  # weights change between steps: keep none for the next
             self._inside.weights.clear()
         self._inside.weights = None
 
