@@ -22,13 +22,14 @@ from .batching import full
 from .blocks import BLOCK, over_leading
 from .elementwise.selection import keep
 from .image_layout import scratch_like
-from .in_place import WHOLE
+from .in_place import WHOLE, keep_into
 from .shifts import Shifts, Tiles, Views, placed
 from .windows import IDLE, Windows, every, fold, padded
 
 # Elements of the largest array in a block: calls must be long. Milliseconds of the gradient of
 # max_pool2d(2), 32×32×32×32, for 2^17 … 2^20: on one thread 2.0, 1.3, 1, 1, on two 2.3, 1.4, 1, 1.2
 IMAGES = 2 * BLOCK
+FEW_PLACES = 3  # of a tile, up to which its places are taken one after the other
 
 
 def _slide(combine: Callable, y: Any, x: Any, how: Windows) -> None:
@@ -106,6 +107,8 @@ def max_pool_dx(a, x, y_max, hits=None, *, how):
         shifts.put(_kept(shares, hits), y, shares)
 
     fill = partial(pool_tiles.shares, how) if pool_tiles.suits(how, x, a) else by_place
+    if fill is by_place and type(shifts) is Tiles and prod(how.kernel) > FEW_PLACES:
+        fill = partial(_shares_by_cover, how, shifts)
     return _images(fill, how, x, x.shape[-dims:], a, x, y_max)
 
 
@@ -157,6 +160,29 @@ def _hits(x: Any, y_max: Any, shifts: Shifts | Tiles | Views) -> tuple[Any, Any]
     ties = scratch_like("axis 2", top.shape, top, x.dtype)
     ties[...] = count
     return hits, ties
+
+
+def _shares_by_cover(how: Windows, tiles: Tiles, y: Any, a: Any, x: Any, y_max: Any) -> None:
+    """y = every entry of a, in equal shares, at those places of its tile where x is the maximum.
+
+    What belongs to a tile is copied to all its places first: a dozen calls on whole images, where
+    place after place would be four for each, with the tiles' width between two elements.
+    """
+    hits = scratch_like("axis 0", x.shape, x, np.bool_)
+    over_tiles = scratch_like("block 0", x.shape, x)
+    tiles.cover(over_tiles, y_max)
+    np.equal(x, over_tiles, out=hits)
+    small = prod(how.kernel) < 256
+    count = scratch_like("block 1", y_max.shape, y_max, np.uint8 if small else np.uint32)
+    _slide(np.add, count, hits.view(np.uint8) if small else hits.astype(np.uint32), how)
+    count += (count == 0).view(np.uint8)  # beside a NaN
+    shares = np.divide(a, count.astype(x.dtype))
+    over_tiles = scratch_like("block 0", x.shape, shares)
+    tiles.cover(over_tiles, shares)
+    if y.dtype == shares.dtype and type(y) is np.ndarray:
+        keep_into(y, over_tiles, hits)
+    else:
+        y[...] = keep(over_tiles, hits)
 
 
 def _kept(x: Any, hits: Any) -> list[Callable[[Any], None]]:

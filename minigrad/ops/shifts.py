@@ -178,9 +178,12 @@ class Tiles:
             kernel, lead = self.kernel[i], a.shape[: a.ndim - dims + i]
             shape = (*lead, kernel * a.shape[len(lead)], *a.shape[len(lead) + 1 :])
             out = y if i == first else scratch_like(f"axis {i}", shape, a)
-            for place in range(kernel):
-                index = (..., slice(place, None, kernel), *(slice(None),) * (dims - 1 - i))
-                np.copyto(out[index], a, casting="unsafe")
+            if i < dims - 1:
+                rows = out.reshape((*lead, a.shape[len(lead)], kernel, *shape[len(lead) + 1 :]))
+                np.copyto(rows, np.expand_dims(a, len(lead) + 1), casting="unsafe")
+            else:  # there a row would be as short as the kernel
+                for place in range(kernel):
+                    np.copyto(out[..., place::kernel], a, casting="unsafe")
             a = out
 
     def spread(self, a: Any, name: str) -> Any:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.ops import pool_axes
+from minigrad.ops import pool, pool_axes
 from minigrad.testing import gradcheck, gradgradcheck
 
 SIZES = {1: (9,), 2: (9, 8), 3: (6, 5, 7)}
@@ -62,6 +62,28 @@ def test_more_ties_than_a_byte_counts_share_a_gradient_too():
     x = leaf(np.zeros((1, 16, 16)))
     mg.max_pool2d(x, 16).backward(np.array([[[1.0]]]))
     np.testing.assert_array_equal(x.grad.numpy(), np.full((1, 16, 16), 1 / 256))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("size", "kernel"),
+    [((11,), (5,)), ((9, 8), (2, 4)), ((6, 5, 7), (3, 2, 2)), ((40, 17), (17,) * 2)],
+)
+def test_all_places_of_a_tile_at_once_share_as_place_after_place(size, kernel, dtype, monkeypatch):
+    x = np.round(rand(2, 3, *size)).astype(dtype)  # many ties
+    x[1, 0].flat[::5] = np.nan
+    x[0, 1].flat[::7] = -np.inf
+    pooling = getattr(mg, f"max_pool{len(size)}d")
+    gradients = []
+    for few in (0, 10_000):
+        monkeypatch.setattr(pool, "FEW_PLACES", few)
+        xm = leaf(x)
+        y = pooling(xm, kernel)
+        g = rand(*y.shape).astype(dtype)
+        g[0, 0].flat[0] = np.inf
+        gradients.append(mg.grad(y, xm, g).numpy())
+    np.testing.assert_array_equal(*gradients)
+    assert np.count_nonzero(gradients[0]) > y.size / 2
 
 
 def test_an_infinite_gradient_reaches_only_the_maximum():
