@@ -218,6 +218,15 @@ def _no_loop(error: Exception, args: tuple) -> str:
     return ". It takes integers here: x.astype(int) makes some" if "f" in kinds else ""
 
 
+def _number_on_host(error: Exception, args: tuple) -> str:
+    """A hint where CuPy was given a number in the place of an array."""
+    devices = {device_of(x) for x in _arrays_in(args)} - {"cpu"}
+    numbers = [x for x in args if isinstance(x, np.generic | int | float | complex)]
+    if not devices or not numbers or not isinstance(error, TypeError | AttributeError):
+        return ""
+    return f". {numbers[0]!r:.30} is no array: give mg.tensor(…, device={min(devices)!r})"
+
+
 def taught(error: TypeError, fn: Callable, args: tuple, given: dict) -> TypeError:
     """The error of the call fn(*args, **given); a better one where fn lacks one of the keywords, or
     takes more or fewer arguments.
@@ -354,7 +363,7 @@ def explain(error: Exception, op: Any, args: tuple, params: dict) -> Exception:
     given = error
     said, hint = str(error), _our_name(error, op) or _no_operand(op, args)
     hint = hint or _no_axis(error, op, params) or _unlike_lengths(error, args)
-    hint = hint or _no_loop(error, args)
+    hint = hint or _no_loop(error, args) or _number_on_host(error, args)
     if hint:
         said = said.partition(". Did you mean ")[0]  # Python's guess, from 3.13 on: the hint has it
     _, unexpected, name = said.partition("() got an unexpected keyword argument ")

@@ -7,10 +7,11 @@ import sys
 import pytest
 
 import minigrad as mg
-from minigrad.backends import philox
+from minigrad.backends import device, philox
 from minigrad.core.caches import Cache
 from minigrad.engine import streams, work
 from minigrad.fusion import launch
+from minigrad.on_gpu import install
 
 
 def _load(name: str):
@@ -28,6 +29,22 @@ stand_in_streams = sys.modules.get("stand_in_streams") or _load("stand_in_stream
 stand_in = sys.modules.get("stand_in") or _load("stand_in")
 host_kernels = sys.modules.get("host_kernels") or _load("host_kernels")
 small_models = sys.modules.get("small_models") or _load("small_models")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forwards_for_a_gpu_go_with_the_module():
+    """What the first use of a GPU gives the ops is taken away again: other tests want none."""
+    ops = [entry for entry in mg.core.registry.op if hasattr(entry, "implementation")]
+    tables = {entry: set(getattr(entry.forward, "table", ())) for entry in ops}
+    installed = bool(install._installed)
+    yield
+    if installed or not install._installed:
+        return
+    for entry, table in tables.items():
+        for name in set(getattr(entry.forward, "table", ())) - table:
+            entry.remove_implementation(name)
+    install._installed.clear()
+    device.on_first_gpu.append(install.install)
 
 
 @pytest.fixture

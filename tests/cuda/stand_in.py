@@ -59,6 +59,8 @@ def _outer(y: Any) -> Any:
 
 def _call(fn: Any, args: tuple, kwargs: dict) -> Any:
     where = getattr(fn, "__name__", str(fn))
+    if where in ("stack", "concatenate") and not all(isinstance(x, ndarray) for x in args[0]):
+        raise TypeError("Argument 'a' has incorrect type (expected cupy._core.core._ndarray_base)")
     args = tuple(_inner(x, where) for x in args)
     kwargs = {name: _inner(x, where) for name, x in kwargs.items()}
     if where in ("max", "amax", "min", "amin") and "initial" in kwargs:

@@ -172,3 +172,18 @@ def test_products_with_a_logarithm_take_a_number(name, number_first, fake):
     for found, expected in zip(of("cuda"), of("cpu"), strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found.data, expected.data)
+
+
+@pytest.mark.parametrize("bounds", [(0.5, 2.5), (None, 2.5), (0.5, None)])
+def test_a_number_is_clipped_between_bounds_on_a_gpu(bounds, fake):
+    low, high = (None if b is None else mg.tensor([b, b + 1], device="cuda") for b in bounds)
+    found = mg.clip(np.float64(1.0), low, high)
+    expected = mg.clip(np.float64(1.0), *(None if b is None else b.to("cpu") for b in (low, high)))
+    assert found.device == "cuda:0"
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_a_number_where_cupy_wants_an_array_is_named_with_the_way_to_make_one(fake):
+    x = mg.tensor([1.0, 2.0], device="cuda")
+    with pytest.raises(TypeError, match=r"3\.0.* is no array: give mg.tensor\(…, device='cuda:0'"):
+        mg.stack([x[0], np.float64(3.0)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...backends.dtypes import finfo, is_differentiable
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table, op
@@ -208,6 +209,9 @@ def clip(x, min=None, max=None):
     g goes to what was chosen: to x strictly inside, else to the bound. At a bound x gets 0 (the
     minimum-norm choice) and the bound all of g. Where min >= max, y is max.
     """
+    if array_module(x) is np and any(array_module(bound) is not np for bound in (min, max)):
+        y = x if min is None else np.maximum(x, min)  # a number: CuPy's clip calls NumPy's for it
+        return y if max is None else np.minimum(y, max)
     y = np.clip(x, min, max)
     # NumPy has no bfloat16 loop for clip and answers in float32
     narrow = getattr(x, "dtype", y.dtype)  # x may be a number
