@@ -87,3 +87,13 @@ def test_zeta_far_below_zero_is_scipys_where_it_has_no_series(s):
     special = pytest.importorskip("scipy.special")
     q = np.array([-1e6 - 0.5, 2.0])
     np.testing.assert_array_equal(mg.special.zeta(s, q=mg.tensor(q)).numpy(), special.zeta(s, q))
+
+
+def test_digamma_is_exact_to_units_in_the_last_place_around_its_zero_below_0():
+    mpmath = pytest.importorskip("mpmath")
+    x = np.linspace(-0.85, -0.15, 401)
+    y = mg.digamma(mg.tensor(x)).data
+    with mpmath.workdps(30):
+        exact = np.array([float(mpmath.digamma(z)) for z in x])
+        slope = np.array([float(mpmath.polygamma(1, z)) for z in x])
+    assert (np.abs(y - exact) <= 4 * np.spacing(np.abs(exact)) + slope * np.spacing(-x)).all()
