@@ -143,7 +143,8 @@ class Primitive(Extensible, Differentiable):
         if modes.active:
             state, listeners = modes.state, events.listeners  # who wants to know afterwards
             if modes.checked or not state.plain:
-                if any(type(x) in (list, tuple) for x in args):  # a transform hands them to rules
+                kinds = [*map(type, args)]
+                if list in kinds or tuple in kinds:  # a transform hands them to rules
                     args = tuple(
                         [operand(x, self, args, params) if type(x) in (list, tuple) else x
                          for x in args]

@@ -66,11 +66,19 @@ def _count_viewed() -> int:
     return getrefcount(base)
 
 
+def _count_wrapped() -> int:
+    """The reference count of an array that has one name and is the data of one tensor."""
+    x = wrap(np.empty(1))
+    data = x._data
+    return getrefcount(data)
+
+
 _ALONE, _ALONE_IN_DICT = _count_alone()
 _VIEWED = _count_viewed()
+_WRAPPED = _count_wrapped()
 
 
-def _holds_alone(view: Any) -> bool:
+def _holds_alone(view: Any, in_any_order: bool = False) -> bool:
     """Whether a view shows all of an array that nothing else refers to (a rule's reshape)."""
     base = view.base
     return (
@@ -78,8 +86,17 @@ def _holds_alone(view: Any) -> bool:
         and getrefcount(base) == _VIEWED
         and base.flags.owndata
         and base.nbytes == view.nbytes
-        and view.flags.c_contiguous
+        and (in_any_order or view.flags.c_contiguous)
     )
+
+
+def _wraps_alone(x: Any) -> bool:
+    """Whether x is a batch of vmap's whose array nothing else refers to, and no graph holds it."""
+    while (type(x) is Tensor or getattr(x, "hides_axis", False)) and x.node is None:
+        x = x._data
+        if getrefcount(x) != _WRAPPED:
+            return False
+    return type(x) is _ndarray and (x.base is None or _holds_alone(x, in_any_order=True))
 
 
 def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
@@ -134,6 +151,8 @@ def private(g: Any) -> Any:
     if type(g) is _ndarray or type(g) is array_module(g).ndarray:
         alone = getrefcount(g) == _ALONE and (g.base is None or _holds_alone(g))
         return g if alone else g.copy()
+    if getrefcount(g) == _ALONE and _wraps_alone(g):
+        return g
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 

@@ -287,3 +287,32 @@ def test_an_axis_may_be_rolled_several_times(shift, axis):
 def test_an_axis_that_the_result_does_not_have_is_refused():
     with pytest.raises(TransformError, match="out_dims puts the examples on axis 2 of a result"):
         vmap(lambda row: row, out_dims=2)(mg.ones(3, 4))
+
+
+OF_TWO = {
+    "one cotangent for both": lambda x, y: (x + y).sum(),
+    "views of one": lambda x, y: (x.T + y.reshape(3, 2)).sum() * 2,
+    "each other": lambda x, y: (x * y).sum(),
+    "of a product": lambda x, y: (x.T @ y).sum(),
+    "joined": lambda x, y: (mg.concatenate([x, y]) ** 2).sum(),
+    "itself": lambda x, y: (x * x).sum() + (y * 3).sum(),
+}
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_gradients_of_examples_share_no_memory_with_each_other_or_the_arguments(name, levels):
+    fn = mg.func.grad(OF_TWO[name], argnums=(0, 1))
+    lead = (4, 5)[:levels]
+    for _ in lead:
+        fn = mg.func.vmap(fn)
+    x, y = (mg.tensor(np.random.default_rng(i).standard_normal((*lead, 2, 3))) for i in range(2))
+    arrays = [x.data, y.data, *[g.data for g in fn(x, y)]]
+    assert not any(np.shares_memory(a, b) for a in arrays for b in arrays if a is not b)
+
+
+def test_a_cotangent_that_the_caller_keeps_is_not_handed_out():
+    x, g = mg.tensor(np.ones((4, 3))), mg.tensor(np.arange(12.0).reshape(4, 3))
+    (gx,) = mg.func.vmap(lambda x, g: mg.func.vjp(lambda x: x.reshape(3), x)[1](g))(x, g)
+    np.testing.assert_array_equal(gx.data, g.data)
+    assert not np.shares_memory(gx.data, g.data)
