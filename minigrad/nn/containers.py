@@ -224,7 +224,7 @@ class _Dict(Module):
         return {name: v for name, v in vars(self).items() if isinstance(v, self.kind)}
 
     def __contains__(self, key: object) -> bool:
-        return key in self._dict()
+        return isinstance(vars(self).get(key), self.kind)  # without a list of all
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._dict())
