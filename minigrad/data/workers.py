@@ -10,12 +10,14 @@ import os
 import pickle
 import signal
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -119,6 +121,21 @@ def _travels(error: Exception) -> bool:
         return False
 
 
+_ending: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # managers of lanes shut down
+
+
+@cache
+def _wait_at_exit() -> None:
+    """From now on the interpreter waits, as it exits, for processes that end in the background.
+
+    It would wait anyway, but Python before 3.13 first writes to the pipe that the manager of such
+    a process closes at that moment: "OSError: Bad file descriptor" at the end of a good program.
+    """
+    register = getattr(threading, "_register_atexit", None)  # what is registered last runs first
+    if register is not None:
+        register(lambda: [manager.join() for manager in list(_ending)])
+
+
 class Crew:
     """The workers of one pass. `results(tasks)` yields what fetch gives for each, in order."""
 
@@ -140,6 +157,7 @@ class Crew:
                 import multiprocessing  # here, since it takes 10 ms to import
                 from concurrent.futures import ProcessPoolExecutor
 
+                _wait_at_exit()
                 options["mp_context"] = multiprocessing.get_context(context)
                 self.lanes.append(ProcessPoolExecutor(**options))
             else:
@@ -159,6 +177,9 @@ class Crew:
                 yield self._result(*waiting.popleft())
         finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
             for lane in self.lanes:
+                manager = getattr(lane, "_executor_manager_thread", None)
+                if manager is not None:
+                    _ending.add(manager)
                 lane.shutdown(wait=False, cancel_futures=True)
 
     def _submitted(self, i: int, task: Any) -> Future:

@@ -208,6 +208,30 @@ def test_a_worker_that_hangs_is_reported():
         list(data.DataLoader(Hanging(), 1, **options))
 
 
+@linux
+def test_a_program_that_exits_as_its_workers_end_says_nothing():
+    code = """
+        import concurrent.futures.process as pools
+        import time
+        import numpy as np
+        from minigrad import data
+
+        def slowly(self):  # Python's own, with the moment between the two lines made longer
+            if not self._closed:
+                time.sleep(0.3 if pools._global_shutdown else 0)
+                self._writer.send_bytes(b"")
+
+        pools._ThreadWakeup.wakeup = slowly
+        rows = data.ArrayDataset(np.arange(8.0))
+        for batch in data.DataLoader(rows, 4, num_workers=2, worker_kind="process"):
+            pass
+        print("done")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (told.stdout, told.stderr, told.returncode) == ("done\n", "", 0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_worker_is_told_its_number_as_it_starts(kind):
     def refuse(number):
