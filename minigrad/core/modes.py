@@ -7,9 +7,10 @@ thread-local 29, so the common case pays the former only.
 
 Ctrl-C may arrive wherever a function begins and behind each call. So a block sets its mode last
 when it is entered, and puts the old one back first when it is left: an interrupt then leaves at
-worst one reason too many, which costs time and changes nothing. What Python leaves open is the
-moment in which it calls `__exit__` (and `__exit__` calls `leave`): nothing that is written in
-Python can run before an interrupt that came just then.
+worst one reason too many, which costs time and changes nothing. The old values are put back by
+`own |= {…}` on the thread's own dict, which calls nothing; `state.set({})` brings `plain` up to
+date. What Python leaves open is the moment in which it calls `__exit__` (and `__exit__` calls
+`leave`): nothing that is written in Python can run before an interrupt that came just then.
 """
 
 import functools

@@ -242,13 +242,14 @@ class _Collector(Saver):
 def _as_at(state: dict, generators: tuple, saver: Saver) -> Iterator[None]:
     """Inside, the thread's modes and the generators are in a former state; nodes save by saver."""
     before, generators_before = modes.state.all(), _generators()
+    own = modes.state.__dict__
     modes.add_reason()
     try:
         _set_generators(generators)
         modes.state.set({**state, "saving": (*before["saving"], saver), "tapes": ()})
         yield
     finally:
-        modes.state.set(before)
+        own |= before
         _set_generators(generators_before)
         modes.add_reason(-1)
 

@@ -130,7 +130,7 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
 
     Under no_grad this level records all the same, and those below do not: the result is a constant.
     """
-    state = modes.state
+    state, own = modes.state, modes.state.__dict__
     outer, constant_below = state.level, state.constant_below
     level, life = outer + 1, None
     modes.add_level()
@@ -150,7 +150,8 @@ def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
     else:
         _settle(base, level)
     finally:
-        state.set({"level": outer, "constant_below": constant_below})
+        own |= {"level": outer, "constant_below": constant_below, "plain": None}
+        state.set({})
         if life:
             life[0] = False
         if kind is not None:

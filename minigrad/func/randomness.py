@@ -41,12 +41,12 @@ def _refused(what: str) -> TransformError:
 @contextmanager
 def draws(kind: type, policy: str, size: int) -> Iterator[None]:
     """The policy of the vmap whose tensors are of this kind, while it runs."""
-    outer = modes.state.randomness
+    own, outer = modes.state.__dict__, modes.state.randomness
     modes.state.randomness = Draws(kind, policy, size, outer)
     try:
         yield
     finally:
-        modes.state.randomness = outer
+        own["randomness"] = outer
 
 
 def drawing_the_same(run: Callable) -> Callable:

@@ -109,11 +109,12 @@ class _Lazy(Module):
 
     def _drawn_once(self, features: int, given: dict) -> Module:
         """The layer; inside vmap too its draws are the module's, and no example's."""
-        of_vmap, modes.state.randomness = modes.state.randomness, None
+        own, of_vmap = modes.state.__dict__, modes.state.randomness
+        modes.state.randomness = None
         try:
             return self.layer(features, **given)
         finally:
-            modes.state.randomness = of_vmap
+            own["randomness"] = of_vmap
 
     def _layer_in(self, state: Mapping[str, Any], prefix: str) -> Module:
         names = [name for name in ("weight", "running_mean") if prefix + name in state]
