@@ -165,14 +165,15 @@ class _RecordingMode(metaclass=CalledFirst):
 
     def _inside(self) -> dict[str, Any]:
         """What is set inside."""
-        _refuse_inside_inference(self.recording)
+        refuse_inside_inference(self.recording)
         return {"recording": self.recording}
 
     def __call__(self, fn: Callable) -> Callable:
         return decorated(fn, type(self))
 
 
-def _refuse_inside_inference(recording: bool) -> None:
+def refuse_inside_inference(recording: bool) -> None:
+    """RuntimeError where recording is to be switched on inside inference_mode."""
     if recording and state.inference:
         raise RuntimeError(
             "inside inference_mode nothing can be recorded: no enable_grad, create_graph or "
@@ -283,7 +284,7 @@ class set_grad_enabled(_RecordingMode):
     def __init__(self, mode: bool):
         super().__init__()
         self.recording = bool(mode)
-        _refuse_inside_inference(self.recording)
+        refuse_inside_inference(self.recording)
         self._before: bool | None = state.recording
         _record_from_here_on(self.recording)
 

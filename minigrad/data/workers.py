@@ -85,7 +85,9 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def ctrl_c_held_back() -> Iterator[None]:
-    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork."""
+    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork, and the
+    start of a thread fails at it with an error of its own.
+    """
     before, came = signal.getsignal(signal.SIGINT), []
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -176,7 +178,7 @@ class Crew:
             for i, task in enumerate(tasks):
                 if len(waiting) == self.ahead:
                     yield self._result(*waiting.popleft())
-                with ctrl_c_held_back() if self.processes and i < self.count else nullcontext():
+                with ctrl_c_held_back() if i < self.count else nullcontext():
                     waiting.append((i, self._submitted(i, task)))
             while waiting:
                 yield self._result(*waiting.popleft())

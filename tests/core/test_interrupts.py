@@ -180,6 +180,7 @@ RUNS = {
     "grad": lambda: mg.func.grad(lambda x: (x * x).sum())(mg.ones(3)),
     "jvp": lambda: mg.func.jvp(np.sin, (mg.ones(3),), (mg.ones(3),)),
     "vmap": lambda: mg.func.vmap(lambda x: x * mg.rand(), randomness="different")(mg.ones(3)),
+    "hessian": lambda: mg.func.hessian(lambda x: (x * x).sum())(mg.ones(3)),
     "checkpoint": recomputed,
     "autocast": lambda: mg.autocast(mg.float16)(np.matmul)(mg.ones(2, 2), mg.ones(2, 2)),
     "lazy": lambda: mg.func.vmap(mg.nn.LazyLinear(2))(mg.ones(3, 2)),
