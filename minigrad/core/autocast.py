@@ -270,11 +270,13 @@ def is_autocast_enabled() -> bool:
 
 @contextmanager
 def _without() -> Any:
-    outer, modes.state.autocast = modes.state.autocast, None
+    own, outer = modes.state.__dict__, modes.state.autocast
+    modes.state.autocast = None
     try:
         yield
     finally:
-        modes.state.autocast = outer
+        own |= {"autocast": outer, "plain": None}
+        modes.state.set({})
 
 
 _AS_IT_IS = nullcontext()

@@ -221,4 +221,4 @@ class scope:
             if listeners and t0 is not None:
                 tell("marked", "scope", modes.state.scope, t0, perf_counter_ns(), None)
         finally:  # a listener may fail, or be interrupted as it writes
-            modes.state.scope = outer
+            modes.state.__dict__["scope"] = outer

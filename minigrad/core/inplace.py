@@ -166,8 +166,7 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
     if x.node.__class__ is Leaf:
         raise InPlaceError(
             f"{what}: x, {describe(x)}, is a leaf that requires a gradient, and a leaf that is "
-            "changed by a recorded op would no longer be one. To set its values, do it under "
-            f"mg.no_grad(); to compute with changed values, {instead}"
+            f"changed by a recorded op would no longer be one. {_what_a_leaf_allows(instead)}"
         )
     if not seen_by_x_alone(x):
         raise InPlaceError(
@@ -180,6 +179,13 @@ def _is_recorded(x: Any, value: Any, what: str, index: Any = None) -> bool:
             "of x itself, x[1:] = x[:-1].copy()"
         )
     return True
+
+
+def _what_a_leaf_allows(instead: str) -> str:
+    """What to do in place of a write to a leaf; under no_grad it is a leaf of a transform."""
+    if modes.state.recording:
+        return f"To set its values, do it under mg.no_grad(); to compute with others, {instead}"
+    return f"In a transform its values stay: {instead}"
 
 
 def _is_tracked(x: Any, value: Any, index: Any = None) -> bool:

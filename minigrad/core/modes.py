@@ -7,9 +7,10 @@ thread-local 29, so the common case pays the former only.
 
 Ctrl-C may arrive wherever a function begins and behind each call. So a block sets its mode last
 when it is entered, and puts the old one back first when it is left: an interrupt then leaves at
-worst one reason too many, which costs time and changes nothing. What Python leaves open is the
-moment in which it calls `__exit__` (and `__exit__` calls `leave`): nothing that is written in
-Python can run before an interrupt that came just then.
+worst one reason too many, which costs time and changes nothing. The old values are put back by
+`own |= {…}` on the thread's own dict, which calls nothing; `state.set({})` brings `plain` up to
+date. What Python leaves open is the moment in which it calls `__exit__` (and `__exit__` calls
+`leave`): nothing that is written in Python can run before an interrupt that came just then.
 """
 
 import functools
@@ -164,14 +165,15 @@ class _RecordingMode(metaclass=CalledFirst):
 
     def _inside(self) -> dict[str, Any]:
         """What is set inside."""
-        _refuse_inside_inference(self.recording)
+        refuse_inside_inference(self.recording)
         return {"recording": self.recording}
 
     def __call__(self, fn: Callable) -> Callable:
         return decorated(fn, type(self))
 
 
-def _refuse_inside_inference(recording: bool) -> None:
+def refuse_inside_inference(recording: bool) -> None:
+    """RuntimeError where recording is to be switched on inside inference_mode."""
     if recording and state.inference:
         raise RuntimeError(
             "inside inference_mode nothing can be recorded: no enable_grad, create_graph or "
@@ -282,7 +284,7 @@ class set_grad_enabled(_RecordingMode):
     def __init__(self, mode: bool):
         super().__init__()
         self.recording = bool(mode)
-        _refuse_inside_inference(self.recording)
+        refuse_inside_inference(self.recording)
         self._before: bool | None = state.recording
         _record_from_here_on(self.recording)
 

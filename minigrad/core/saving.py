@@ -43,7 +43,9 @@ class Saver:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        modes.state.saving = modes.state.saving[:-1]
+        own = modes.state.__dict__
+        own |= {"saving": own["saving"][:-1], "plain": None}
+        modes.state.set({})
         modes.add_reason(-1)
 
     def take(self, node: Any, y: Any, args: tuple) -> None:

@@ -10,12 +10,14 @@ import os
 import pickle
 import signal
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,7 +85,9 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def ctrl_c_held_back() -> Iterator[None]:
-    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork."""
+    """Ctrl-C waits until the end: Python drops what it raises in the callbacks of a fork, and the
+    start of a thread fails at it with an error of its own.
+    """
     before, came = signal.getsignal(signal.SIGINT), []
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
@@ -119,6 +123,21 @@ def _travels(error: Exception) -> bool:
         return False
 
 
+_ending: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()  # managers of lanes shut down
+
+
+@cache
+def _wait_at_exit() -> None:
+    """From now on the interpreter waits, as it exits, for processes that end in the background.
+
+    It would wait anyway, but Python before 3.13 first writes to the pipe that the manager of such
+    a process closes at that moment: "OSError: Bad file descriptor" at the end of a good program.
+    """
+    register = getattr(threading, "_register_atexit", None)  # what is registered last runs first
+    if register is not None:
+        register(lambda: [manager.join() for manager in list(_ending)])
+
+
 class Crew:
     """The workers of one pass. `results(tasks)` yields what fetch gives for each, in order."""
 
@@ -126,24 +145,31 @@ class Crew:
         self, dataset: Any, fetch: Callable, count: int, *, processes: bool, context: Any,
         prefetch: int, timeout: float, init_fn: Callable | None, seed: int,
     ):  # fmt: skip
+        self.count = count
         self.ahead = count * prefetch
         self.timeout = timeout or None
         self.processes = processes
-        self.lanes: list[Executor] = []
-        for i in range(count):
-            info = WorkerInfo(i, count, seed, dataset, np.random.default_rng([seed, 0]))
-            options: dict[str, Any] = {
-                "max_workers": 1, "initializer": _start,
-                "initargs": (info, fetch, processes, init_fn),
-            }  # fmt: skip
-            if processes:
-                import multiprocessing  # here, since it takes 10 ms to import
-                from concurrent.futures import ProcessPoolExecutor
+        self.context = context
+        self.infos = [
+            WorkerInfo(i, count, seed, dataset, np.random.default_rng([seed, 0]))
+            for i in range(count)
+        ]
+        self.fetch, self.init_fn = fetch, init_fn
+        self.lanes: list[Executor] = []  # one worker each, started with its first batch
 
-                options["mp_context"] = multiprocessing.get_context(context)
-                self.lanes.append(ProcessPoolExecutor(**options))
-            else:
-                self.lanes.append(ThreadPoolExecutor(thread_name_prefix=f"loader-{i}", **options))
+    def _lane(self, i: int) -> Executor:
+        """Worker i, which starts when it is given its first batch."""
+        options: dict[str, Any] = {
+            "max_workers": 1, "initializer": _start,
+            "initargs": (self.infos[i], self.fetch, self.processes, self.init_fn),
+        }  # fmt: skip
+        if not self.processes:
+            return ThreadPoolExecutor(thread_name_prefix=f"loader-{i}", **options)
+        import multiprocessing  # here, since it takes 10 ms to import
+        from concurrent.futures import ProcessPoolExecutor
+
+        _wait_at_exit()
+        return ProcessPoolExecutor(mp_context=multiprocessing.get_context(self.context), **options)
 
     def results(self, tasks: Iterable) -> Iterator[Any]:
         """Each task's result; an error of a worker is raised here, with its traceback."""
@@ -152,26 +178,33 @@ class Crew:
             for i, task in enumerate(tasks):
                 if len(waiting) == self.ahead:
                     yield self._result(*waiting.popleft())
-                starts = self.processes and i < len(self.lanes)
-                with ctrl_c_held_back() if starts else nullcontext():
+                with ctrl_c_held_back() if i < self.count else nullcontext():
                     waiting.append((i, self._submitted(i, task)))
             while waiting:
                 yield self._result(*waiting.popleft())
         finally:  # also where the loop over the batches was left, by break, an error or Ctrl-C
             for lane in self.lanes:
+                manager = getattr(lane, "_executor_manager_thread", None)
+                if manager is not None:
+                    _ending.add(manager)
                 lane.shutdown(wait=False, cancel_futures=True)
 
     def _submitted(self, i: int, task: Any) -> Future:
         """The future batch i; a failed one where its worker has died, told when its turn comes."""
+        if i < self.count:  # not earlier: a forked process has all pipes that are there by then
+            self.lanes.append(self._lane(i))
         try:
-            return self.lanes[i % len(self.lanes)].submit(_run, i, task)
+            future = self.lanes[i % self.count].submit(_run, i, task)
+            if self.processes:
+                hear_of_deaths(self.lanes[i % self.count])
+            return future
         except BrokenExecutor as error:
             failed: Future = Future()
             failed.set_exception(error)
             return failed
 
     def _result(self, i: int, future: Any) -> Any:
-        who = f"DataLoader: worker {i % len(self.lanes)}"
+        who = f"DataLoader: worker {i % self.count}"
         try:
             return future.result(self.timeout)
         except BrokenExecutor as error:
@@ -193,6 +226,18 @@ class Crew:
         for lane in self.lanes:
             for process in list((getattr(lane, "_processes", None) or {}).values()):
                 process.terminate()
+
+
+def hear_of_deaths(pool: Any) -> None:
+    """Close this process's sending end of the pipe for results, with all processes of it started.
+
+    Where one of them is killed in the middle of a result, its reader then finds the pipe ended.
+    While this process could write to it too, the reader would wait for the rest for ever.
+    """
+    queue = getattr(pool, "_result_queue", None)
+    writer = getattr(queue, "_writer", None)
+    if writer is not None:
+        writer.close()
 
 
 def default_context() -> str | None:

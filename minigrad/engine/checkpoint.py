@@ -238,18 +238,27 @@ class _Collector(Saver):
             raise _Enough(self)
 
 
-@contextmanager
-def _as_at(state: dict, generators: tuple, saver: Saver) -> Iterator[None]:
+class _as_at:
     """Inside, the thread's modes and the generators are in a former state; nodes save by saver."""
-    before, generators_before = modes.state.all(), _generators()
-    modes.add_reason()
-    try:
-        _set_generators(generators)
-        modes.state.set({**state, "saving": (*before["saving"], saver), "tapes": ()})
-        yield
-    finally:
-        modes.state.set(before)
-        _set_generators(generators_before)
+
+    def __init__(self, state: dict, generators: tuple, saver: Saver):
+        self.state, self.generators, self.saver = state, generators, saver
+
+    def __enter__(self) -> None:
+        self.before, self.generators_before = modes.state.all(), _generators()
+        modes.add_reason()
+        try:
+            _set_generators(self.generators)
+        except BaseException:  # Ctrl-C: the block is not entered, and so never left
+            _set_generators(self.generators_before)
+            raise
+        saving = (*self.before["saving"], self.saver)
+        modes.state.set({**self.state, "saving": saving, "tapes": ()})
+
+    def __exit__(self, *exc: object) -> None:
+        own = modes.state.__dict__
+        own |= self.before
+        _set_generators(self.generators_before)
         modes.add_reason(-1)
 
 

@@ -14,8 +14,7 @@ import functools
 import gc
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ..core import joined, modes
@@ -124,38 +123,48 @@ def at_level(base: type, level: int, lasting: bool = False) -> type:
     return kind
 
 
-@contextmanager
-def new_level(base: type, lasting: bool = False) -> Iterator[Any]:
-    """Enter a level inside those that this thread is in; yields the class of its tensors.
+class new_level:
+    """Enter a level inside those that this thread is in; gives the class of its tensors.
 
     Under no_grad this level records all the same, and those below do not: the result is a constant.
+    No generator: interrupted as it is entered, one is left to whoever frees it, in any order.
     """
-    state = modes.state
-    outer, constant_below = state.level, state.constant_below
-    level, life = outer + 1, None
-    modes.add_level()
-    kind: Any = None
-    try:
-        state.set({"level": level, "constant_below": constant_below if state.recording else level})
-        with modes.enable_grad():
-            kind = at_level(base, level, lasting)
-            life = kind.life
-            kind.thread = threading.get_ident()
-            if life:
-                life[0] = True
-            yield kind
-    except BaseException:
-        _settle(base, level, failed=True)
-        raise
-    else:
-        _settle(base, level)
-    finally:
-        state.set({"level": outer, "constant_below": constant_below})
-        if life:
-            life[0] = False
-        if kind is not None:
-            kind.thread = 0
-        modes.add_level(-1)
+
+    __slots__ = ("base", "lasting", "level", "kind", "before")
+
+    kind: Any
+
+    def __init__(self, base: type, lasting: bool = False):
+        self.base, self.lasting = base, lasting
+
+    def __enter__(self) -> Any:
+        state = modes.state
+        modes.refuse_inside_inference(True)
+        self.level = level = state.level + 1
+        constant_below = state.constant_below if state.recording else level
+        inside = {"level": level, "constant_below": constant_below, "recording": True}
+        self.before = {**{name: getattr(state, name) for name in inside}, "plain": None}
+        self.kind = kind = at_level(self.base, level, self.lasting)
+        kind.thread = threading.get_ident()
+        if kind.life:
+            kind.life[0] = True
+        modes.add_level()
+        state.set(inside)
+        return kind
+
+    def __exit__(self, error: Any, *others: object) -> None:
+        own = modes.state.__dict__
+        try:
+            own["recording"] = self.before["recording"]
+            _settle(self.base, self.level, failed=error is not None)
+        finally:
+            own |= self.before
+            modes.state.set({})
+            if self.kind.life:
+                self.kind.life[0] = False
+            self.kind.thread = 0
+            self.kind = None
+            modes.add_level(-1)
 
 
 def _settle(base: Any, level: int, failed: bool = False) -> None:

@@ -1,7 +1,6 @@
 """What a random op means inside vmap: refused, one draw for every example, or one for all."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ..backends import random
@@ -38,15 +37,20 @@ def _refused(what: str) -> TransformError:
     )
 
 
-@contextmanager
-def draws(kind: type, policy: str, size: int) -> Iterator[None]:
+class draws:
     """The policy of the vmap whose tensors are of this kind, while it runs."""
-    outer = modes.state.randomness
-    modes.state.randomness = Draws(kind, policy, size, outer)
-    try:
-        yield
-    finally:
-        modes.state.randomness = outer
+
+    __slots__ = ("inside", "outer")
+
+    def __init__(self, kind: type, policy: str, size: int):
+        self.outer = modes.state.randomness
+        self.inside = Draws(kind, policy, size, self.outer)
+
+    def __enter__(self) -> None:
+        modes.state.randomness = self.inside
+
+    def __exit__(self, *exc: object) -> None:
+        modes.state.__dict__["randomness"] = self.outer
 
 
 def drawing_the_same(run: Callable) -> Callable:

@@ -42,10 +42,15 @@ def write(path: str, arrays: dict[str, np.ndarray], texts: dict[str, str]) -> No
         texts = {**texts, BFLOAT16: json.dumps(brain)}
     if texts:
         members[_TEXTS] = np.frombuffer(json.dumps(texts).encode(), np.uint8)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in members.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+            for name, array in members.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+    except ValueError as error:  # zipfile's, where Ctrl-C came as a member was opened: not closed
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
 
 
 def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[str, str]]:

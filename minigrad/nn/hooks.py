@@ -6,6 +6,7 @@ one behind it, and the hooks sit on the nodes of these (core/hooks.py).
 """
 
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,8 @@ from ..core.tensor import Tensor
 class Hook:
     """One function and when it is called; remove() takes it away, as does the end of a `with`.
 
-    owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run.
+    owner, a module or an optimizer, keeps its hooks in `_hooks`, in the order in which they run. It
+    is known weakly, so that its arrays are freed as soon as it is dropped, as without hooks.
     """
 
     def __init__(
@@ -34,7 +36,7 @@ class Hook:
                 f"{type(owner).__name__}: a hook is a function that is called with what its "
                 f"register method says; got {describe(fn)}"
             )
-        self.owner = owner
+        self._owner = weakref.ref(owner)
         self.kind = kind
         self.fn = fn
         self.with_kwargs = with_kwargs
@@ -42,7 +44,17 @@ class Hook:
 
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
-        self.owner._hooks = tuple([h for h in self.owner._hooks if h is not self])
+        owner = self._owner()
+        if owner is not None:
+            owner._hooks = tuple([h for h in owner._hooks if h is not self])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles of the owner: the hook there belongs to the new owner."""
+        return {**vars(self), "_owner": self._owner()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        owner = state["_owner"]
+        vars(self).update(state, _owner=weakref.ref(owner) if owner is not None else lambda: None)
 
     def __enter__(self) -> "Hook":
         return self

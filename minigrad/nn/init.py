@@ -2,15 +2,21 @@
 
 fan_in is the number of inputs that one output sums over, fan_out the number of outputs that one
 input reaches: for a weight (out, in, *kernel), in·|kernel| and out·|kernel|.
+
+Inside vmap its `randomness` says whether the examples share a draw, as of every random op.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..backends import random
 from ..backends.device import array_module
+from ..core import modes
+from ..core.create import drawn
+from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 from .arguments import at_least_zero
@@ -38,10 +44,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Fill with one value."""
-    array = _memory(tensor)
-    array[...] = val
-    note_write(array, "nn.init")
-    return tensor
+    return _write(tensor, val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
@@ -57,10 +60,14 @@ def ones_(tensor: Tensor) -> Tensor:
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator = None) -> Tensor:
     """Draw from the uniform distribution on [a, b); both parts of a complex tensor."""
     draw = generator or random.generator()
-    values = draw.uniform(a, b, tensor.shape)
-    if _is_complex(tensor):
-        values = values + 1j * draw.uniform(a, b, tensor.shape)
-    return _write(tensor, values)
+
+    def draw_values() -> np.ndarray:
+        values = draw.uniform(a, b, tensor.shape)
+        if _is_complex(tensor):
+            values = values + 1j * draw.uniform(a, b, tensor.shape)
+        return values
+
+    return _write_drawn(tensor, draw_values)
 
 
 def normal_(
@@ -72,7 +79,7 @@ def normal_(
     """
     at_least_zero("normal_", std=std)
     draw = generator or random.generator()
-    return _write(tensor, _normal(draw, mean, std, tensor.shape, _is_complex(tensor)))
+    return _write_drawn(tensor, lambda: _normal(draw, mean, std, tensor.shape, _is_complex(tensor)))
 
 
 def _normal(draw: Any, mean: float, std: float, shape: tuple, is_complex: bool) -> np.ndarray:
@@ -103,12 +110,16 @@ def trunc_normal_(
             f"trunc_normal_: [a, b] = [{a}, {b}] must hold a part of the normal distribution "
             f"with mean {mean} and standard deviation {std} that can be drawn"
         )
-    values = draw.normal(mean, std, tensor.shape)
-    outside = (values < a) | (values > b)
-    while outside.any():
-        values[outside] = draw.normal(mean, std, int(outside.sum()))
+
+    def draw_values() -> np.ndarray:
+        values = draw.normal(mean, std, tensor.shape)
         outside = (values < a) | (values > b)
-    return _write(tensor, values)
+        while outside.any():
+            values[outside] = draw.normal(mean, std, int(outside.sum()))
+            outside = (values < a) | (values > b)
+        return values
+
+    return _write_drawn(tensor, draw_values)
 
 
 def eye_(tensor: Tensor) -> Tensor:
@@ -144,11 +155,15 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator = None) 
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
     draw = generator or random.generator()
     shape = max(rows, columns), min(rows, columns)
-    q, r = np.linalg.qr(_normal(draw, 0.0, 1.0, shape, _is_complex(tensor)))
-    signs = np.sign(np.diagonal(r))
-    q *= np.where(signs == 0, 1, signs)  # makes the distribution uniform
-    q = q.T if rows < columns else q
-    return _write(tensor, gain * q.reshape(tensor.shape))
+
+    def draw_values() -> np.ndarray:
+        q, r = np.linalg.qr(_normal(draw, 0.0, 1.0, shape, _is_complex(tensor)))
+        signs = np.sign(np.diagonal(r))
+        q *= np.where(signs == 0, 1, signs)  # makes the distribution uniform
+        q = q.T if rows < columns else q
+        return gain * q.reshape(tensor.shape)
+
+    return _write_drawn(tensor, draw_values)
 
 
 def sparse_(
@@ -159,10 +174,14 @@ def sparse_(
         raise ValueError(f"sparse_ needs a matrix, got shape {tensor.shape}")
     rows, columns = tensor.shape
     draw = generator or random.generator()
-    values = _normal(draw, 0.0, std, tensor.shape, _is_complex(tensor))
-    for column in range(columns):
-        values[draw.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0
-    return _write(tensor, values)
+
+    def draw_values() -> np.ndarray:
+        values = _normal(draw, 0.0, std, tensor.shape, _is_complex(tensor))
+        for column in range(columns):
+            values[draw.permutation(rows)[: math.ceil(sparsity * rows)], column] = 0
+        return values
+
+    return _write_drawn(tensor, draw_values)
 
 
 def kaiming_uniform_(
@@ -226,13 +245,37 @@ def _is_complex(tensor: Any) -> bool:
     return tensor.dtype.kind == "c"
 
 
-def _write(tensor: Tensor, values: Any) -> Tensor:
-    array = _memory(tensor)
-    array[...] = array_module(array).asarray(values)
+def _write_drawn(tensor: Tensor, draw_values: Callable[[], np.ndarray]) -> Tensor:
+    """Write what draw_values() draws, an array of the tensor's shape, by the randomness of vmap."""
+
+    def make(shape: tuple) -> Any:  # inside vmap with the axes of the examples in front
+        examples = shape[: len(shape) - len(tensor.shape)]
+        if not examples:
+            return draw_values()
+        return Tensor(np.reshape([draw_values() for _ in np.ndindex(*examples)], shape))
+
+    return _write(tensor, drawn(make, tensor.shape))
+
+
+def _write(tensor: Any, values: Any) -> Any:
+    """Put values, an array or one number, into a tensor or an array, as in zeros_(w.data)."""
+    if isinstance(tensor, Tensor) and (tensor.level or getattr(values, "level", 0)):
+        return _write_in_transform(tensor, values)
+    array = tensor.data if isinstance(tensor, Tensor) else tensor
+    array[...] = array_module(array).asarray(values) if np.ndim(values) else values
     note_write(array, "nn.init")
     return tensor
 
 
-def _memory(tensor: Any) -> Any:
-    """The array to write: a tensor's, or the array given, as in zeros_(layer.weight.data)."""
-    return tensor.data if isinstance(tensor, Tensor) else tensor
+def _write_in_transform(tensor: Tensor, values: Any) -> Tensor:
+    """The same where the tensor, or the draw for each example of a vmap, is a transform's."""
+    if tensor.is_leaf and tensor.requires_grad and tensor.level < getattr(values, "level", 0):
+        raise TransformError(
+            f"nn.init: inside vmap {describe(tensor)}, a leaf that requires a gradient, cannot "
+            "hold a draw for each example. Make the models outside, nn.Linear(2, 2) for each, and "
+            "map over mg.func.stack_module_state(models); or let the examples share the draw: "
+            'vmap(fn, randomness="same")'
+        )
+    with modes.no_grad():
+        tensor[...] = values
+    return tensor

@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from ..core import modes
 from ..core.tensor import Tensor
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from .linear import Linear
@@ -97,14 +98,23 @@ class _Lazy(Module):
         """The layer with this many features, on this module's device and in its dtype."""
         waiting = self.weight
         if not isinstance(waiting, UninitializedParameter):
-            return self.layer(features, **self._given)
+            return self._drawn_once(features, self._given)
         placed = {"device": waiting.wanted_device, "dtype": waiting.wanted_dtype}
-        built = self.layer(features, **{**self._given, **placed})
+        built = self._drawn_once(features, {**self._given, **placed})
         for parameter in vars(built).values():
             if isinstance(parameter, Parameter):
                 parameter.requires_grad = waiting.requires_grad
                 parameter.name = waiting.name.removesuffix("weight") + parameter.name
         return built
+
+    def _drawn_once(self, features: int, given: dict) -> Module:
+        """The layer; inside vmap too its draws are the module's, and no example's."""
+        own, of_vmap = modes.state.__dict__, modes.state.randomness
+        modes.state.randomness = None
+        try:
+            return self.layer(features, **given)
+        finally:
+            own["randomness"] = of_vmap
 
     def _layer_in(self, state: Mapping[str, Any], prefix: str) -> Module:
         names = [name for name in ("weight", "running_mean") if prefix + name in state]

@@ -19,7 +19,7 @@ from time import perf_counter
 
 from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
-from ..data.workers import ctrl_c_held_back, end_with_parent
+from ..data.workers import ctrl_c_held_back, end_with_parent, hear_of_deaths
 from ..instrument.table import cells
 from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
 from ..version import __version__
@@ -191,6 +191,7 @@ def _checked(
     try:
         with _unheard(signal.SIGINT):
             results = [pool.submit(check_one_op, task) for task in tasks]  # starts the processes
+            hear_of_deaths(pool)
         yield from map(_received, names, results)
     except BaseException:  # their checks can take minutes, and nobody will read the results
         for process in active_children():  # nor are these cancelled: in CPython 3.11 the pool's

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 
+import numpy as np
 import pytest
 
 import minigrad as mg
@@ -111,7 +112,8 @@ def test_a_block_that_is_left_goes_back_first(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["no_grad", "inference_mode", "detect_anomaly", "autocast", "Session"]
+    "name",
+    ["no_grad", "inference_mode", "detect_anomaly", "autocast", "Session", "saved_tensors_hooks"],
 )
 def test_a_mode_goes_back_before_anything_is_called(name, tmp_path):
     before, places = modes.state.all(), 0
@@ -167,3 +169,35 @@ def test_a_backward_that_was_interrupted_claims_its_graph_no_longer():
             break
         assert all(claim.ended for claim in claims._running), where
     assert at > 50
+
+
+def recomputed():
+    x = mg.ones(3, requires_grad=True)
+    mg.checkpoint(lambda x: np.tanh(x) * x, x).sum().backward()
+
+
+RUNS = {
+    "grad": lambda: mg.func.grad(lambda x: (x * x).sum())(mg.ones(3)),
+    "jvp": lambda: mg.func.jvp(np.sin, (mg.ones(3),), (mg.ones(3),)),
+    "vmap": lambda: mg.func.vmap(lambda x: x * mg.rand(), randomness="different")(mg.ones(3)),
+    "hessian": lambda: mg.func.hessian(lambda x: (x * x).sum())(mg.ones(3)),
+    "checkpoint": recomputed,
+    "autocast": lambda: mg.autocast(mg.float16)(np.matmul)(mg.ones(2, 2), mg.ones(2, 2)),
+    "lazy": lambda: mg.func.vmap(mg.nn.LazyLinear(2))(mg.ones(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_was_interrupted_leaves_no_mode_on(name):
+    RUNS[name]()  # what is made once is there
+    before, left = modes.state.all(), set()
+    for at in range(1, 10_000):
+        where = interrupted(at, RUNS[name])
+        if where is None:
+            break
+        modes.state.set({})  # what the next block, or call of set, does
+        if modes.state.all() != before:
+            left.add(where)
+        modes.state.set(before)
+    assert at > 50
+    assert left <= {"__exit__", "leave"}

@@ -2,12 +2,14 @@
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import threading
 import time
 import traceback
+from multiprocessing.queues import SimpleQueue
 
 import numpy as np
 import pytest
@@ -121,7 +123,39 @@ def test_a_worker_that_is_killed_is_reported():
         list(loader)
 
 
+class KilledAsItSends(Squares):
+    """The worker of row 1 dies with the first bytes of it in the pipe."""
+
+    def __getitem__(self, i):
+        def begin_to_send(queue, result):
+            os.write(queue._writer.fileno(), struct.pack("!i", 1000) + b"its beginning")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        if i == 1:
+            SimpleQueue.put = begin_to_send
+        return i
+
+
 @linux
+def test_a_worker_that_is_killed_in_the_middle_of_sending_a_batch_is_reported():
+    program = started(
+        """
+    from minigrad import data
+    from tests.data.test_loader import KilledAsItSends
+    loader = data.DataLoader(KilledAsItSends(), 1, num_workers=2, worker_kind="process")
+    try:
+        print([row.item() for row in loader])
+    except RuntimeError as error:
+        print(error)
+    """
+    )
+    try:
+        told, _ = program.communicate(timeout=60)
+    finally:
+        program.kill()
+    assert told.startswith("DataLoader: worker 1 has died while it made batch 1 (killed, ")
+
+
 def test_a_worker_that_has_died_before_its_next_batch_is_reported_in_its_turn():
     loader = data.DataLoader(Deadly(), 1, num_workers=2, worker_kind="process")
     made = []
@@ -206,6 +240,30 @@ def test_a_worker_that_hangs_is_reported():
     options = {"num_workers": 1, "worker_kind": "process", "timeout": 0.5}
     with pytest.raises(RuntimeError, match="worker 0 has not made batch 1 in 0.5 s"):
         list(data.DataLoader(Hanging(), 1, **options))
+
+
+@linux
+def test_a_program_that_exits_as_its_workers_end_says_nothing():
+    code = """
+        import concurrent.futures.process as pools
+        import time
+        import numpy as np
+        from minigrad import data
+
+        def slowly(self):  # Python's own, with the moment between the two lines made longer
+            if not self._closed:
+                time.sleep(0.3 if pools._global_shutdown else 0)
+                self._writer.send_bytes(b"")
+
+        pools._ThreadWakeup.wakeup = slowly
+        rows = data.ArrayDataset(np.arange(8.0))
+        for batch in data.DataLoader(rows, 4, num_workers=2, worker_kind="process"):
+            pass
+        print("done")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (told.stdout, told.stderr, told.returncode) == ("done\n", "", 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)

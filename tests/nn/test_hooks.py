@@ -1,6 +1,9 @@
 """Hooks of modules are called in order, may replace what passes, and see PyTorch's gradients."""
 
 import copy
+import gc
+import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -179,3 +182,32 @@ def test_a_named_tuple_stays_one_behind_a_backward_hook():
 def test_a_hook_that_is_no_function_is_refused_where_it_is_registered():
     with pytest.raises(TypeError, match="Linear: a hook is a function .* got 3"):
         layer().register_forward_hook(3)
+
+
+@pytest.mark.parametrize("kind", ["module", "optimizer"])
+def test_a_hook_keeps_nothing_alive_that_is_dropped(kind):
+    model = nn.Linear(2, 2)
+    if kind == "module":
+        owner, handle = model, model.register_forward_hook(print)
+    else:
+        owner = mg.optim.SGD(model.parameters(), lr=0.1)
+        handle = owner.register_step_post_hook(print)
+    gone = weakref.ref(owner)
+    gc.disable()
+    try:
+        del owner, model
+        assert gone() is None
+    finally:
+        gc.enable()
+    handle.remove()
+
+
+def test_a_pickled_module_has_its_hook_and_a_handle_outlives_its_module():
+    model = nn.Linear(2, 2)
+    handle = model.register_forward_hook(print)
+    again = pickle.loads(pickle.dumps(model))
+    (hook,) = again._hooks
+    hook.remove()
+    assert again._hooks == () and model._hooks == (handle,)
+    del model
+    copy.copy(handle).remove()

@@ -159,3 +159,58 @@ def test_a_wrong_option_of_a_drawing_is_named(call, said):
 
 def test_a_truncated_normal_distribution_without_spread_is_its_mean():
     assert init.trunc_normal_(mg.zeros(3), mean=0.5, std=0.0).tolist() == [0.5, 0.5, 0.5]
+
+
+DRAWS = {
+    "uniform_": init.uniform_,
+    "normal_": init.normal_,
+    "trunc_normal_": init.trunc_normal_,
+    "orthogonal_": init.orthogonal_,
+    "sparse_": lambda w: init.sparse_(w, sparsity=0.3),
+    "kaiming_uniform_": init.kaiming_uniform_,
+    "xavier_normal_": init.xavier_normal_,
+}
+
+
+def each_filled(fill, randomness):
+    """(3, 4, 5): what three examples of a vmap find in a weight that they fill."""
+    return mg.func.vmap(lambda t: t * fill(mg.zeros(4, 5)), randomness=randomness)(mg.ones(3))
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_inside_vmap_the_examples_share_a_draw_only_where_that_is_asked_for(name):
+    with pytest.raises(mg.errors.TransformError, match='"different".* draws for each'):
+        each_filled(DRAWS[name], "error")
+    first, second, third = each_filled(DRAWS[name], "same").numpy()
+    assert (first == second).all() and (first == third).all() and first.any()
+    first, second, third = each_filled(DRAWS[name], "different").numpy()
+    assert (first != second).any() and (second != third).any()
+
+
+def test_draws_for_nested_examples_are_those_of_one_tensor_after_the_other():
+    each = mg.func.vmap(lambda t: t * init.orthogonal_(mg.zeros(2, 3)), randomness="different")
+    mg.manual_seed(3)
+    found = mg.func.vmap(each, randomness="different")(mg.ones(2, 2))
+    mg.manual_seed(3)
+    expected = [[init.orthogonal_(mg.zeros(2, 3)).numpy() for _ in range(2)] for _ in range(2)]
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_a_parameter_cannot_hold_a_draw_for_each_example():
+    def of_a_layer(t):
+        return t * mg.nn.Linear(2, 2).weight
+
+    with pytest.raises(mg.errors.TransformError, match="stack_module_state"):
+        mg.func.vmap(of_a_layer, randomness="different")(mg.ones(3))
+    first, second = mg.func.vmap(of_a_layer, randomness="same")(mg.ones(2)).numpy()
+    assert (first == second).all()
+
+
+def test_a_tensor_of_a_transform_gets_the_values_and_keeps_its_derivative():
+    def filled(t):
+        return (t * init.constant_(t * mg.ones(2), 3.0)).sum()
+
+    assert mg.func.grad(filled)(mg.tensor(1.0)).item() == 6 + 2
+    assert mg.func.jvp(filled, (mg.tensor(1.0),), (mg.tensor(1.0),))[1].item() == 6 + 2
+    with pytest.raises(mg.errors.InPlaceError, match=r"In a transform its values stay: .*copy\(\)"):
+        mg.func.grad(lambda w: init.ones_(w).sum())(mg.zeros(2))

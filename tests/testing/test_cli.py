@@ -178,20 +178,46 @@ def test_an_interrupt_ends_the_processes_at_once_and_in_silence(tmp_path):
         "    pathlib.Path('started').touch()\n"
         "    time.sleep(600)\n"
     )
-    command = [sys.executable, "-m", "minigrad.testing.cli", "--import", "slow_ops", "-j", "2"]
+    assert interrupted_once_started(tmp_path, "slow_ops") == (
+        130, "minigrad-gradcheck: interrupted\n"
+    )  # fmt: skip
+
+
+def interrupted_once_started(folder, module, *options):
+    """(exit code, error text) of the command, with Ctrl-C when the file `started` is there."""
+    command = [sys.executable, "-m", "minigrad.testing.cli", "--import", module, "-j", "2"]
     process = subprocess.Popen(
-        command,
+        [*command, *options],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
         start_new_session=True,
     )
-    while not (tmp_path / "started").exists() and process.poll() is None:
+    while not (folder / "started").exists() and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (130, "minigrad-gradcheck: interrupted\n")
+    try:
+        _, error = process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return process.returncode, error
+
+
+def test_an_interrupt_ends_the_command_where_a_process_was_sending_its_result(tmp_path):
+    (tmp_path / "half.py").write_text(
+        "import multiprocessing, os, pathlib, struct, time\n"
+        "from multiprocessing.queues import SimpleQueue\n"
+        "def begin_to_send(self, result):\n"
+        "    os.write(self._writer.fileno(), struct.pack('!i', 1000) + b'its beginning')\n"
+        "    pathlib.Path('started').touch()\n"
+        "    time.sleep(600)\n"
+        "if multiprocessing.parent_process():  # not in the first process\n"
+        "    SimpleQueue.put = begin_to_send\n"
+    )
+    code, error = interrupted_once_started(tmp_path, "half", "--ops", "exp,mul")
+    assert (code, error) == (130, "minigrad-gradcheck: interrupted\n")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
