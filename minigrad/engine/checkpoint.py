@@ -53,9 +53,10 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
     your own generators are not; what it writes elsewhere (running statistics) is written twice. The
     second run is left, by an exception, as soon as the backward has what it needs (see
     set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
-    CheckpointError, an argument changed in between an InPlaceError. Inside mg.func transforms fn is
-    simply called: the result is right, but no memory is saved. PyTorch's use_reentrant is taken and
-    has no effect: there is one way, without its limits.
+    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients itself:
+    what they need is computed again at once. Inside mg.func transforms fn is simply called: the
+    result is right, but no memory is saved. PyTorch's use_reentrant is taken and has no effect:
+    there is one way, without its limits.
     """
     if not callable(fn):
         raise TypeError(
@@ -66,11 +67,9 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
         return fn(*args, **kwargs)
     frame = _Frame(fn, args, kwargs)
     with _Recorder(frame):
-        try:
-            return fn(*args, **kwargs)
-        except _Enough:  # of a checkpoint around this one, which computes again
-            frame.was_left = True
-            raise
+        result = fn(*args, **kwargs)
+    frame.is_complete = True
+    return result
 
 
 def checkpoint_sequential(
@@ -114,7 +113,8 @@ class _Frame:
 
     trace   for each node of the first run: op, shapes and dtypes of its result, number
     saved   for each node of the second run what it saved, None where taken; None before it
-    was_left  whether the first run was left early, so that the trace is not of all
+    is_complete  whether the first run has ended. It has not while the function computes a gradient
+            itself, nor where a checkpoint around it left it early: the trace is then not of all
     """
 
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
@@ -122,7 +122,7 @@ class _Frame:
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
-        self.was_left = False
+        self.is_complete = False
         self.looked = 0  # the newest write when the arguments were last looked at
         self.state = modes.state.all()
         self.generators = _generators()
@@ -154,7 +154,7 @@ class _Frame:
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
-        if last is None and self.was_left:
+        if last is None and not self.is_complete:
             last = len(self.trace) - 1
         collector = _Collector(self, last)
         with _as_at(self.state, self.generators, collector):
@@ -240,12 +240,16 @@ class _Collector(Saver):
 
 @contextmanager
 def _as_at(state: dict, generators: tuple, saver: Saver) -> Iterator[None]:
-    """Inside, the thread's modes and the generators are in a former state; nodes save by saver."""
+    """Inside, the thread's modes and the generators are in a former state; nodes save by saver.
+
+    By it alone: nodes computed again are not nodes of a function around them, which may be running
+    and be recorded (it computes a gradient).
+    """
     before, generators_before = modes.state.all(), _generators()
     modes.add_reason()
     try:
         _set_generators(generators)
-        modes.state.set({**state, "saving": (*before["saving"], saver), "tapes": ()})
+        modes.state.set({**state, "saving": (saver,), "tapes": ()})
         yield
     finally:
         modes.state.set(before)
