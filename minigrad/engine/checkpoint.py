@@ -53,9 +53,9 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
     your own generators are not; what it writes elsewhere (running statistics) is written twice. The
     second run is left, by an exception, as soon as the backward has what it needs (see
     set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
-    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients itself:
-    what they need is computed again at once. Inside mg.func transforms fn is simply called: the
-    result is right, but no memory is saved. PyTorch's use_reentrant is taken and has no effect:
+    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients
+    itself: what they need is computed again at once. Inside mg.func transforms fn is simply called:
+    the result is right, but no memory is saved. PyTorch's use_reentrant is taken and has no effect:
     there is one way, without its limits.
     """
     if not callable(fn):
