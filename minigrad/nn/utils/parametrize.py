@@ -231,7 +231,7 @@ def _require_tensor(value: Any, what: str) -> None:
         raise TypeError(f"register_parametrization: {what} must give a tensor, got {value!r}")
 
 
-def _require_inverse(parametrization: Module, value: Tensor) -> None:
+def _require_inverse(parametrization: Any, value: Tensor) -> None:
     """An error unless a right_inverse gives one tensor of the same shape and dtype.
 
     Only the first parametrization may compute its tensor from several.
