@@ -46,7 +46,13 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.reset(before)
 
 
-def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint(
+    fn: Callable,
+    *args: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
     """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
     fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
@@ -55,8 +61,8 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
     set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
     CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients
     itself: what they need is computed again at once. Inside mg.func transforms fn is simply called:
-    the result is right, but no memory is saved. PyTorch's use_reentrant is taken and has no effect:
-    there is one way, without its limits.
+    the result is right, but no memory is saved. PyTorch's use_reentrant and preserve_rng_state are
+    taken and have no effect: there is one way, without the limits of either.
     """
     if not callable(fn):
         raise TypeError(
@@ -73,12 +79,16 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
 
 
 def checkpoint_sequential(
-    layers: Iterable[Callable], segments: int, x: Any, use_reentrant: bool | None = None
+    layers: Iterable[Callable],
+    segments: int,
+    x: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
 ) -> Any:
     """The layers applied to x in `segments` parts, each but the last a checkpoint.
 
-    With √n segments of n layers the memory of a backward grows as √n. For use_reentrant see
-    checkpoint.
+    With √n segments of n layers the memory of a backward grows as √n. For use_reentrant and
+    preserve_rng_state see checkpoint.
     """
     layers = list(layers)
     if not 1 <= segments <= len(layers):
