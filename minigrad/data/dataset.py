@@ -4,6 +4,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ from ..core.tensor import Tensor
 
 
 class Dataset:
-    """Rows by index. A subclass, or any object with them, defines __getitem__ and __len__."""
+    """Rows by index. A subclass, or any object with them, defines __getitem__ and __len__.
+
+    Dataset[T], as here every class of this package, is the class again: an annotation.
+    """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError(f"{type(self).__name__} defines no __getitem__(self, index)")
@@ -32,6 +38,8 @@ class IterableDataset:
     Each worker of a DataLoader runs through the whole of it unless __iter__ takes its share:
     get_worker_info() says which worker is asking.
     """
+
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __iter__(self) -> Iterator:
         raise NotImplementedError(f"{type(self).__name__} defines no __iter__(self)")
@@ -97,6 +105,11 @@ class ConcatDataset(Dataset):
         self.datasets = list(datasets)
         if not self.datasets:
             raise ValueError("ConcatDataset needs at least one data set")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise TypeError(
+                "ConcatDataset: a stream has no rows by index; ChainDataset([a, b]), which is "
+                "a + b, joins streams"
+            )
         self.ends = list(itertools.accumulate(len(d) for d in self.datasets))
 
     def __len__(self) -> int:
@@ -147,7 +160,7 @@ class ChainDataset(IterableDataset):
         self.datasets = datasets
 
     def __iter__(self) -> Iterator:
-        return itertools.chain.from_iterable(self.datasets)
+        return itertools.chain.from_iterable(map(_stream, self.datasets))
 
     def __len__(self) -> int:
         if isinstance(self.datasets, Iterator):  # the rows would be gone once they are counted
@@ -155,6 +168,15 @@ class ChainDataset(IterableDataset):
                 "ChainDataset: streams that come one by one have no length; give a list"
             )
         return sum(len(d) for d in self.datasets)
+
+
+def _stream(dataset: Any) -> Any:
+    if isinstance(dataset, Dataset):
+        raise TypeError(
+            f"ChainDataset: a {type(dataset).__name__} has rows by index; ConcatDataset([a, b]), "
+            "which is a + b, joins those"
+        )
+    return dataset
 
 
 def random_split(
@@ -173,7 +195,7 @@ def random_split(
         sizes = [int(length) for length in lengths]
     if sum(sizes) != n or min(sizes, default=0) < 0:
         raise ValueError(f"random_split: lengths {list(lengths)} do not divide {n} rows")
-    order = (generator or random.generator()).permutation(n)
+    order = (generator or random.generator()).permutation(n).tolist()
     ends = itertools.accumulate(sizes)
     return [Subset(dataset, order[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 

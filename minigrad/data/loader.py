@@ -3,6 +3,7 @@
 import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,9 @@ from .collate import as_tensors, default_collate
 from .dataset import ArrayDataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler, is_whole
 from .workers import Crew, default_context
+
+# once a DataLoader is made
+_FIXED = ("dataset", "batch_size", "drop_last", "sampler", "batch_sampler")
 
 
 class DataLoader(Checked):
@@ -30,11 +34,12 @@ class DataLoader(Checked):
     prefetch_factor          how many batches ahead, a worker; None: 2
     timeout                  seconds to wait for a batch; 0: for ever
     worker_init_fn           called with its number in each worker as it starts
-    pin_memory, pin_memory_device, persistent_workers
+    pin_memory, pin_memory_device, persistent_workers, in_order
                              PyTorch's, taken and without effect: batches come in ordinary memory of
-                             the host, and each pass has workers of its own
+                             the host and always in order, and each pass has workers of its own
 
-    The order of batches and their random numbers depend on the seed alone, not on the workers.
+    What says which rows come in which order is fixed: to change it, make another loader. The order
+    of batches and their random numbers depend on the seed alone, not on the workers.
     Where no order is drawn, a pass with workers takes one number from the generator.
     """
 
@@ -58,6 +63,7 @@ class DataLoader(Checked):
         prefetch_factor: int | None = 2,
         persistent_workers: bool = False,
         pin_memory_device: str = "",
+        in_order: bool = True,
     ):
         prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         if batch_size is not None and (not is_whole(batch_size) or batch_size < 1):
@@ -88,6 +94,7 @@ class DataLoader(Checked):
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
         self.persistent_workers = persistent_workers
+        self.in_order = in_order
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.worker_kind = worker_kind
@@ -96,6 +103,21 @@ class DataLoader(Checked):
         self.prefetch_factor = prefetch_factor
         self.streaming = isinstance(dataset, IterableDataset)
         self.batch_sampler = self._order(shuffle, sampler, batch_sampler)
+
+    __class_getitem__ = classmethod(GenericAlias)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and hasattr(self, "batch_sampler"):
+            raise ValueError(
+                f"DataLoader: {name} cannot be set any more, since the order of the batches was "
+                f"made for it; make another: DataLoader(dataset, {name}=...)"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def sampler(self) -> Any:
+        """The order of the rows, from which that of the batches is made; None for a stream."""
+        return getattr(self.batch_sampler, "sampler", self.batch_sampler)
 
     def _order(self, shuffle: bool, sampler: Any, batch_sampler: Any) -> Any:
         """What gives the indices of each batch; None for a stream."""

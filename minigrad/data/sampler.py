@@ -3,6 +3,7 @@
 import itertools
 import operator
 from collections.abc import Iterable, Iterator
+from types import GenericAlias
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Sampler:
     A DataLoader knows its length where its sampler has `__len__`.
     """
 
+    __class_getitem__ = classmethod(GenericAlias)
+
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} has no __iter__; define __iter__(self)")
 
@@ -48,7 +51,10 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """Every row once in random order; with replacement=True num_samples rows, any of them."""
+    """Every row once in random order; with replacement=True num_samples rows, any of them.
+
+    num_samples is by default the number of rows, also where that grows.
+    """
 
     def __init__(
         self,
@@ -59,11 +65,16 @@ class RandomSampler(Sampler):
     ):
         self.data_source = data_source
         self.replacement = replacement
-        self.num_samples = len(data_source) if num_samples is None else num_samples
+        self._num_samples = num_samples
         _require_count("RandomSampler", self.num_samples)
         if replacement and self.num_samples and not len(data_source):
             raise ValueError("RandomSampler: there are no rows to draw from")
         self.generator = generator
+
+    @property
+    def num_samples(self) -> int:
+        """How many rows a pass takes."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __len__(self) -> int:
         return self.num_samples

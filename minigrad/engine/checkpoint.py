@@ -46,16 +46,23 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
         _early_stop.reset(before)
 
 
-def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint(
+    fn: Callable,
+    *args: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
     """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
     fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
     your own generators are not; what it writes elsewhere (running statistics) is written twice. The
     second run is left, by an exception, as soon as the backward has what it needs (see
     set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
-    CheckpointError, an argument changed in between an InPlaceError. Inside mg.func transforms fn is
-    simply called: the result is right, but no memory is saved. PyTorch's use_reentrant is taken and
-    has no effect: there is one way, without its limits.
+    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients
+    itself: what they need is computed again at once. Inside mg.func transforms fn is simply called:
+    the result is right, but no memory is saved. PyTorch's use_reentrant and preserve_rng_state are
+    taken and have no effect: there is one way, without the limits of either.
     """
     if not callable(fn):
         raise TypeError(
@@ -66,20 +73,22 @@ def checkpoint(fn: Callable, *args: Any, use_reentrant: bool | None = None, **kw
         return fn(*args, **kwargs)
     frame = _Frame(fn, args, kwargs)
     with _Recorder(frame):
-        try:
-            return fn(*args, **kwargs)
-        except _Enough:  # of a checkpoint around this one, which computes again
-            frame.was_left = True
-            raise
+        result = fn(*args, **kwargs)
+    frame.is_complete = True
+    return result
 
 
 def checkpoint_sequential(
-    layers: Iterable[Callable], segments: int, x: Any, use_reentrant: bool | None = None
+    layers: Iterable[Callable],
+    segments: int,
+    x: Any,
+    use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
 ) -> Any:
     """The layers applied to x in `segments` parts, each but the last a checkpoint.
 
-    With √n segments of n layers the memory of a backward grows as √n. For use_reentrant see
-    checkpoint.
+    With √n segments of n layers the memory of a backward grows as √n. For use_reentrant and
+    preserve_rng_state see checkpoint.
     """
     layers = list(layers)
     if not 1 <= segments <= len(layers):
@@ -114,7 +123,8 @@ class _Frame:
 
     trace   for each node of the first run: op, shapes and dtypes of its result, number
     saved   for each node of the second run what it saved, None where taken; None before it
-    was_left  whether the first run was left early, so that the trace is not of all
+    is_complete  whether the first run has ended. It has not while the function computes a gradient
+            itself, nor where a checkpoint around it left it early: the trace is then not of all
     """
 
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
@@ -122,7 +132,7 @@ class _Frame:
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
         self.trace: list[tuple[str, tuple, int]] = []
         self.saved: list | None = None
-        self.was_left = False
+        self.is_complete = False
         self.looked = 0  # the newest write when the arguments were last looked at
         self.state = modes.state.all()
         self.generators = _generators()
@@ -154,7 +164,7 @@ class _Frame:
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
-        if last is None and self.was_left:
+        if last is None and not self.is_complete:
             last = len(self.trace) - 1
         collector = _Collector(self, last)
         with _as_at(self.state, self.generators, collector):
@@ -239,7 +249,11 @@ class _Collector(Saver):
 
 
 class _as_at:
-    """Inside, the thread's modes and the generators are in a former state; nodes save by saver."""
+    """Inside, the thread's modes and the generators are in a former state; nodes save by saver.
+
+    By it alone: nodes computed again are not nodes of a function around them, which may be running
+    and be recorded (it computes a gradient).
+    """
 
     def __init__(self, state: dict, generators: tuple, saver: Saver):
         self.state, self.generators, self.saver = state, generators, saver
@@ -252,8 +266,7 @@ class _as_at:
         except BaseException:  # Ctrl-C: the block is not entered, and so never left
             _set_generators(self.generators_before)
             raise
-        saving = (*self.before["saving"], self.saver)
-        modes.state.set({**self.state, "saving": saving, "tapes": ()})
+        modes.state.set({**self.state, "saving": (self.saver,), "tapes": ()})
 
     def __exit__(self, *exc: object) -> None:
         own = modes.state.__dict__

@@ -67,11 +67,14 @@ class _List(Module):
             setattr(self, str(at), entry)
         return self
 
-    def insert(self, index: int, entry: Any) -> None:
-        """Put an entry before the one at `index`; those behind it move up by one."""
+    def insert(self, index: int, entry: Any) -> Any:
+        """Put an entry before the one at `index`; those behind it move up by one. Returns the list
+        itself.
+        """
         items = self._items()
         items.insert(index, ("", self._checked(entry, index)))
         self._refill(items)
+        return self
 
     def pop(self, index: int = -1) -> Any:
         """Take an entry out and return it; those behind it move down by one."""

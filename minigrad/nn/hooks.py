@@ -107,7 +107,8 @@ class ModuleHooks:
         """hook(module, grad_input, grad_output) once the gradients of the inputs are there.
 
         Tuples, with None for what is not a tensor or needs no gradient; inputs are the positional
-        arguments. It may return other gradients of the inputs.
+        arguments. It may return other gradients of the inputs. It is not called for a gradient that
+        reaches the inputs without the results, as in the backward of a gradient of them.
         """
         return self._add("backward", hook, prepend)
 
@@ -201,7 +202,7 @@ class _Backward:
 
     def __init__(self, module: Any):
         self.module = module
-        self.grad_output: tuple = ()
+        self.grad_output: tuple | None = None  # of the backward that is between results and inputs
         self.inputs = 0  # how many positional arguments
         self.tracked: list[int] = []  # which of them are tensors that need a gradient
 
@@ -232,14 +233,18 @@ class _Backward:
             full = self._chosen(fn(self.module, full), full, "results")
         self.grad_output = full
         if not self.tracked:  # no input needs a gradient: nothing more will come
+            self.grad_output = None
             for fn in self.hooks("backward"):
                 fn(self.module, (None,) * self.inputs, full)
         return tuple([full[i] for i in tracked])
 
     def inputs_ready(self, grads: tuple) -> tuple:
+        grad_output, self.grad_output = self.grad_output, None
+        if grad_output is None:  # it has not come through the results, as in a double backward
+            return grads
         full = _spread(grads, self.inputs, self.tracked)
         for fn in self.hooks("backward"):
-            full = self._chosen(fn(self.module, full, self.grad_output), full, "inputs")
+            full = self._chosen(fn(self.module, full, grad_output), full, "inputs")
         return tuple([full[i] for i in self.tracked])
 
     def _chosen(self, given: Any, full: tuple, of: str) -> tuple:

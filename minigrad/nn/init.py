@@ -39,7 +39,10 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         )
     if nonlinearity != "leaky_relu":
         return gains[nonlinearity]
-    return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
+    slope = 0.01 if param is None else param
+    if isinstance(slope, bool) or not isinstance(slope, int | float | np.number):
+        raise ValueError(f"calculate_gain: the slope of leaky_relu is a number, got {slope!r}")
+    return math.sqrt(2 / (1 + slope**2))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:

@@ -4,12 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ..core.errors import Checked
 from .arguments import require_state
 from .optimizer import Optimizer
 from .schedule import PerGroup, checked, widened
 
 
-class ReduceLROnPlateau:
+class ReduceLROnPlateau(Checked):
     """lr ← max(lr · factor, min_lr) when a metric has not improved for more than patience steps
 
     step(metric) after each validation. Improved: better than the best so far by the share

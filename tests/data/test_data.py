@@ -203,3 +203,53 @@ def test_another_text_may_be_named(tmp_path):
 def test_a_wrong_call_says_what_is_needed(make, error, said):
     with pytest.raises(error, match=said):
         make()
+
+
+class Stream(data.IterableDataset):
+    def __len__(self):
+        return 3
+
+    def __iter__(self):
+        return iter(range(3))
+
+
+def test_streams_and_rows_by_index_are_not_mixed():
+    rows = data.ArrayDataset(np.arange(3))
+    with pytest.raises(TypeError, match="a stream has no rows by index; ChainDataset"):
+        data.ConcatDataset([rows, Stream()])
+    with pytest.raises(TypeError, match="a ArrayDataset has rows by index; ConcatDataset"):
+        list(data.ChainDataset([Stream(), rows]))
+    assert list(Stream() + Stream()) == [0, 1, 2] * 2
+
+
+def test_a_split_takes_rows_by_pythons_integers():
+    class Rows(data.Dataset):
+        def __len__(self):
+            return 5
+
+        def __getitem__(self, i):
+            assert type(i) is int
+            return i
+
+    parts = data.random_split(Rows(), [2, 3])
+    assert sorted(part[i] for part in parts for i in range(len(part))) == [0, 1, 2, 3, 4]
+
+
+def test_annotations_with_a_type_of_rows_change_nothing():
+    class Rows(data.Dataset[int]):
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            return i
+
+    class Order(data.Sampler[int]):
+        def __iter__(self):
+            return iter([1, 0])
+
+    class Numbers(data.IterableDataset[int]):
+        def __iter__(self):
+            return iter([0, 1])
+
+    assert next(iter(data.DataLoader[int](Rows(), 2, sampler=Order()))).tolist() == [1, 0]
+    assert next(iter(data.DataLoader(Numbers(), 2))).tolist() == [0, 1]

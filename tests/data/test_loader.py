@@ -328,6 +328,7 @@ def test_streams_are_read_to_their_ends(workers, kind):
 @pytest.mark.parametrize("workers", [0, 2])
 def test_options_for_pytorchs_memory_and_workers_change_nothing(workers):
     options = {"pin_memory": True, "persistent_workers": workers > 0, "pin_memory_device": "cuda"}
+    options["in_order"] = False
     plain = data.DataLoader(Squares(), 3, num_workers=workers)
     loader = data.DataLoader(Squares(), 3, num_workers=workers, prefetch_factor=None, **options)
     for _ in range(2):

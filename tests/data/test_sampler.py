@@ -54,3 +54,23 @@ def test_weighted_draws_follow_the_weights():
     assert sorted(once) == [0, 1, 2]
     more = data.RandomSampler(Numbers(4), replacement=True, num_samples=50)
     assert len(list(more)) == 50 and set(more) <= {0, 1, 2, 3}
+
+
+def test_the_length_of_a_shuffled_order_is_that_of_the_rows_there_are():
+    rows = [1, 2, 3, 4]
+    loader = data.DataLoader(rows, 2, shuffle=True)
+    rows.append(5)
+    assert len(loader) == 3
+    assert sorted(x for batch in loader for x in batch.tolist()) == rows
+
+
+def test_the_order_of_rows_is_at_hand_and_fixed():
+    order = data.SequentialSampler(Numbers())
+    assert data.DataLoader(Numbers(), 2, sampler=order).sampler is order
+    assert data.DataLoader(Numbers(), None, sampler=order).sampler is order
+    loader = data.DataLoader(Numbers(), 2)
+    for name in ("dataset", "batch_size", "drop_last", "sampler", "batch_sampler"):
+        with pytest.raises(ValueError, match=f"{name} cannot be set any more"):
+            setattr(loader, name, 1)
+    loader.num_workers = 1  # it has no part in the order
+    assert [len(x) for x, _ in loader] == [2] * 10

@@ -56,13 +56,14 @@ def test_a_container_may_hold_itself():
     np.testing.assert_allclose(x.grad.numpy(), np.cos(X))
 
 
-def test_the_option_that_programs_for_pytorch_pass_is_taken():
+@pytest.mark.parametrize("option", ["use_reentrant", "preserve_rng_state"])
+@pytest.mark.parametrize("value", [True, False])
+def test_options_that_programs_for_pytorch_pass_are_taken(option, value):
     layer = nn.Linear(2, 2)
     x = mg.ones((1, 2), dtype="float32")
-    for use_reentrant in (True, False):
-        y = checkpoint(layer, x, use_reentrant=use_reentrant)
-        z = mg.checkpoint_sequential([layer, layer], 2, x, use_reentrant=use_reentrant)
-        assert y.tolist() == layer(x).tolist() and z.tolist() == layer(layer(x)).tolist()
+    y = checkpoint(layer, x, **{option: value})
+    z = mg.checkpoint_sequential([layer, layer], 2, x, **{option: value})
+    assert y.tolist() == layer(x).tolist() and z.tolist() == layer(layer(x)).tolist()
 
 
 def test_what_is_no_function_is_refused_with_the_right_call():

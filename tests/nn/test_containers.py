@@ -41,7 +41,7 @@ def test_a_named_sequential_is_changed_like_a_list_and_keeps_its_names():
     a, b, c, d = (nn.Linear(2, 2) for _ in range(4))
     net = nn.Sequential({"a": a, "b": b})
     net[1] = c
-    net.insert(0, d)
+    assert net.insert(0, d) is net
     assert [*net.named_children()] == [("0", d), ("a", a), ("b", c)]
     assert [*net[1:].named_children()] == [("a", a), ("b", c)]
     assert net.pop(1) is a and [*net.named_children()] == [("0", d), ("b", c)]

@@ -70,6 +70,21 @@ def test_full_backward_hooks_see_the_gradients_of_inputs_and_results():
     assert net.weight.grad.tolist() == [[1, 1], [10, 10]]
 
 
+def test_a_double_backward_calls_a_full_backward_hook_only_if_it_passes_the_results():
+    loss, seen = nn.MSELoss(), []
+    loss.register_full_backward_hook(
+        lambda m, gin, out: seen.append((gin[0].item(), out[0].item()))
+    )
+    x = mg.tensor(3.0, requires_grad=True)
+    y = loss(x, mg.tensor(1.0))
+    g = mg.grad(y, x, create_graph=True)
+    assert seen == [(4.0, 1.0)]
+    assert mg.grad(g, x, retain_graph=True).item() == 2.0
+    assert seen == [(4.0, 1.0)]  # this gradient went to x through the derivative, not through y
+    (10 * y + g).backward()
+    assert seen == [(4.0, 1.0), (42.0, 10.0)]
+
+
 def test_backward_hooks_may_replace_gradients():
     net = layer()
     net.register_full_backward_pre_hook(lambda m, out: (out[0] * 2,))

@@ -54,6 +54,12 @@ def test_an_unknown_gain_names_the_known_ones():
         init.calculate_gain("snake")
 
 
+@pytest.mark.parametrize("slope", [True, [0.1], "0.1"])
+def test_a_slope_that_is_no_number_is_refused(slope):
+    with pytest.raises(ValueError, match="the slope of leaky_relu is a number, got "):
+        init.calculate_gain("leaky_relu", slope)
+
+
 def test_a_given_generator_is_the_one_that_is_used():
     one = init.uniform_(weight(4), generator=np.random.default_rng(5)).numpy()
     two = init.uniform_(weight(4), generator=np.random.default_rng(5)).numpy()

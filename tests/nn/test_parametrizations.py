@@ -104,6 +104,14 @@ def test_without_a_base_nothing_can_be_assigned(how):
         layer.weight = np.eye(3)
 
 
+@pytest.mark.parametrize("how", ["matrix_exp", "householder"])
+def test_a_matrix_of_another_shape_cannot_be_assigned_to_an_orthogonal_weight(how):
+    layer = layer_of(4, 3, how)
+    with pytest.raises(ValueError, match=r"the shape of the weight, \(4, 3\); got \(5, 5\)"):
+        layer.weight = np.eye(5)
+    assert layer.weight.shape == (4, 3)
+
+
 def test_complex_matrices_and_batches_of_them_are_made_orthogonal():
     class Holder(nn.Module):
         def __init__(self, value):

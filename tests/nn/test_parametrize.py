@@ -197,3 +197,24 @@ def test_a_parametrization_that_changes_the_shape_is_refused_and_leaves_all_as_i
 def test_a_function_in_place_of_a_parametrization_is_refused():
     with pytest.raises(TypeError, match="a parametrization is a module, whose forward"):
         nn.utils.parametrize.register_parametrization(nn.Linear(2, 2), "weight", np.tanh)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (lambda x: (x, x), TypeError, "right_inverse of Wrong must give a tensor, got "),
+        (lambda x: x > 0, ValueError, "right_inverse of Wrong makes bool "),
+        (lambda x: x[0], ValueError, r"right_inverse of Wrong makes float32 \(3,\) of "),
+    ],
+)
+def test_a_further_parametrization_whose_inverse_is_another_tensor_is_refused(
+    given, error, message
+):
+    class Wrong(nn.Identity):
+        def right_inverse(self, x):
+            return given(x)
+
+    layer = symmetric()
+    with pytest.raises(error, match=message):
+        parametrize.register_parametrization(layer, "weight", Wrong())
+    assert len(layer.parametrizations.weight) == 1

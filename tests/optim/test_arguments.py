@@ -16,6 +16,10 @@ P = mg.ones(3, requires_grad=True)
         (lambda: optim.SGD([P], learning_rate=0.1, foreach=True), "here it is lr="),
         (lambda: optim.Adam([P], beta1=0.9), "Adam: got an .* 'beta1'; here it is betas="),
         (lambda: optim.SGD([P], 0.1, decay=1), "SGD: .*'decay'; its arguments are params, lr, mo"),
+        (
+            lambda: optim.lr_scheduler.ReduceLROnPlateau(optim.SGD([P], 0.1), verbose=True),
+            "ReduceLROnPlateau: .*'verbose'; its arguments are optimizer, mode, ",
+        ),
         (lambda: optim.Adam(lr=0.1), "Adam: missing a required argument: 'params'"),
     ],
 )

@@ -35,6 +35,7 @@ class _Orthogonal(Module):
 
     def __init__(self, weight: Tensor, orthogonal_map: str, use_trivialization: bool):
         self.orthogonal_map = orthogonal_map
+        self.shape = weight.shape
         if use_trivialization:
             self.register_buffer("base", _nearby(_tall(weight)))
 
@@ -62,6 +63,11 @@ class _Orthogonal(Module):
         return q[..., :columns]
 
     def right_inverse(self, q: Tensor) -> Tensor:
+        if q.shape != self.shape:
+            raise ValueError(
+                f"orthogonal: what is assigned has the shape of the weight, {self.shape}; got "
+                f"{q.shape}"
+            )
         if "base" not in self._buffers:
             if self.orthogonal_map != "householder":
                 raise NotImplementedError

@@ -12,6 +12,7 @@ Names are PyTorch's.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from ...core.create import as_tensor
@@ -116,7 +117,9 @@ def register_parametrization(
         if not unsafe:
             with no_grad():
                 before = getattr(module, tensor_name)
-                _require_same(parametrization, before, parametrization(before))
+                after = parametrization(before)
+                _require_same(type(parametrization).__name__, before, after)
+                _require_inverse(parametrization, after)
         rows.append(parametrization)
         return module
     original = vars(module).get(tensor_name)
@@ -132,7 +135,7 @@ def register_parametrization(
         rows = ParametrizationList([parametrization], original)
         try:
             if not unsafe:
-                _require_same(parametrization, before, rows())
+                _require_same(type(parametrization).__name__, before, rows())
         except Exception:
             _put(original, before)
             raise
@@ -228,9 +231,19 @@ def _require_tensor(value: Any, what: str) -> None:
         raise TypeError(f"register_parametrization: {what} must give a tensor, got {value!r}")
 
 
-def _require_same(parametrization: Module, before: Any, after: Any) -> None:
-    """An error unless the tensor keeps its shape and dtype."""
-    name = type(parametrization).__name__
+def _require_inverse(parametrization: Any, value: Tensor) -> None:
+    """An error unless a right_inverse gives one tensor of the same shape and dtype.
+
+    Only the first parametrization may compute its tensor from several.
+    """
+    if hasattr(parametrization, "right_inverse"):
+        with suppress(NotImplementedError):
+            given = parametrization.right_inverse(value)
+            _require_same(f"right_inverse of {type(parametrization).__name__}", value, given)
+
+
+def _require_same(name: str, before: Any, after: Any) -> None:
+    """An error unless the tensor keeps its shape and dtype; `name` is what has made it."""
     _require_tensor(after, name)
     if (after.shape, after.dtype) != (before.shape, before.dtype):
         raise ValueError(
