@@ -42,9 +42,9 @@ _EXAMPLES = """examples (LOG is minigrad-profile.jsonl, which `run` writes):
   minigrad-profile compare --save compare.html train.py
                                              serial, parallel and tape
   minigrad-profile export LOG --chrome trace.json
-                                             open it at https://ui.perfetto.dev
+                                             for https://ui.perfetto.dev
   minigrad-profile export LOG --speedscope run.speedscope.json
-                                             open it at https://www.speedscope.app
+                                             for https://www.speedscope.app
 """
 
 
@@ -57,6 +57,10 @@ def _write(name: str, log: str, out: str) -> str | None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (default: those of the process); the exit code."""
     require_stderr()
+    first = next(iter(sys.argv[1:] if argv is None else argv), "")
+    meant = {".py": "run", ".jsonl": "view"}.get(os.path.splitext(first)[1])
+    if meant:
+        return _refuse(f"say what to do with {first}: minigrad-profile {meant} {first}")
     try:
         options = _parser().parse_args(argv)
     except SystemExit as leaving:  # argparse: 0 after --help, 2 after a wrong call

@@ -23,7 +23,7 @@ from minigrad_viz.render import FORMATS, USUAL_LIMIT
 
 _COMMANDS = ("render", "step", "diff", "check", "info")
 _EXAMPLES = """examples:
-  minigrad-viz graph.json -o graph.html      interactive page, works offline
+  minigrad-viz graph.json                    interactive page graph.html
   minigrad-viz graph.json -o graph.svg --depth 2
                                              one box a scope, 2 levels down
   minigrad-viz step graph.json -o step.html  plays the recorded backward
@@ -137,7 +137,12 @@ def _add_render(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=commands.render_dump)
     _add_input(parser)
     add = parser.add_argument
-    add("-o", "--out", required=True, metavar="FILE", help="where to write; - is standard output")
+    add(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="where to write (default: GRAPH's name with .html); - is standard output",
+    )
     add("--format", choices=FORMATS, help="default: the ending of FILE")
     add("--title", default="", help="heading of the picture (default: the name of the dump)")
     add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
@@ -172,7 +177,12 @@ def _add_step(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=commands.step)
     _add_input(parser)
     add = parser.add_argument
-    add("-o", "--out", required=True, metavar="FILE", help="the page; - is standard output")
+    add(
+        "-o",
+        "--out",
+        metavar="FILE",
+        help="the page (default: GRAPH's name with -step.html); - is standard output",
+    )
     add("--title", default="", help="heading of the page (default: the name of the dump)")
     add("--depth", type=_count, metavar="N", help="fold scopes N levels down into one box each")
 
