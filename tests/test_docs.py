@@ -84,6 +84,17 @@ def test_each_name_of_the_package_in_a_page_is_there(page):
             value = getattr(value, part)
 
 
+def test_each_function_that_a_walk_through_the_source_names_is_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", text)
+    assert len(named) > 20
+    for module, name in named:
+        found = importlib.import_module(f"minigrad.{module.replace('/', '.')}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert found.__module__ == f"minigrad.{module.replace('/', '.')}", name
+
+
 def test_every_op_has_a_formula():
     assert specs
     assert not [name for name in specs if not (getattr(op, name).__doc__ or "").strip()]
