@@ -262,8 +262,8 @@ def _needless(memory: Memory) -> list[Finding]:
     held = [o for o in held if o.needless > max(0.1 * memory.story.peak, _LEAST_BYTES)]
     found = []
     for owner in sorted(held, key=lambda owner: -owner.needless)[:2]:
-        never = owner.released_ns is None
-        freed = "never freed" if never else f"freed at {duration(owner.released_ns)}"
+        end = owner.released_ns
+        freed = "never freed" if end is None else f"freed at {duration(end)}"
         if owner.released_ns is not None and owner.released_ns - memory.story.peak_ns < 1_000_000:
             continue  # on its way out
         evidence = (
