@@ -1,6 +1,7 @@
 """All benchmarks, each in a process of its own: `python -m benchmarks`.
 
-One of them, with its options: `python -m benchmarks peers --only convnet --repeats 30`.
+One of them, with its options: `python -m benchmarks peers --only convnet --repeats 30`; of those
+that have options, `python -m benchmarks peers --help` lists them.
 
 OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset for them: where an environment pins these,
 NumPy's matrix product may run at half its speed, and a comparison would measure that.
@@ -32,6 +33,12 @@ BENCHMARKS = (
 def main() -> int:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("OPENBLAS_")}
     chosen, *options = sys.argv[1:] or [""]
+    if chosen in ("-h", "--help"):
+        print(f"{__doc__}\nbenchmarks: {', '.join(BENCHMARKS)}")
+        return 0
+    if chosen and not Path(__file__).with_name(f"{chosen}.py").is_file():
+        print(f"no benchmark {chosen}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
     for name in [chosen] if chosen else BENCHMARKS:
         print(f"\n== {name}", flush=True)
         script = Path(__file__).with_name(f"{name}.py")

@@ -1,5 +1,7 @@
 """Build the static site of the documentation: python docs/build_site.py [folder, default site]
 
+The page that it names at the end opens in a browser as it is; only its search needs a server.
+
 The pages are README.md, ARCHITECTURE.md, CHANGELOG.md, docs/*.md, the tutorials' notebooks as they
 were run, and the docstrings. MkDocs does the work (`pip install -e '.[docs]'`); here they are
 brought together, links made to fit, and a page made for each room of the package. A link that leads
@@ -89,10 +91,7 @@ def gather(pages: Path) -> list:
     for notebook in notebooks:
         text = _as_page(notebook.read_text(encoding="utf-8"))
         (pages / "tutorials" / notebook.name).write_text(text, encoding="utf-8")
-        for picture in set(re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8"))):
-            beside = pages / "tutorials" / notebook.stem / picture  # its page is a folder there
-            beside.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / "tutorials" / picture, beside)
+    shutil.copytree(ROOT / "tutorials" / "pictures", pages / "tutorials" / "pictures")
     (pages / "formulas.css").write_text(FONTS, encoding="utf-8")
     (pages / "api").mkdir()
     for name, page in _reference().items():
@@ -216,6 +215,7 @@ def settings(pages: Path, site: Path, navigation: list) -> dict:
     return {
         "site_name": "minigrad",
         "docs_dir": str(pages),
+        "use_directory_urls": False,  # else each link would open a folder where there is no server
         "site_dir": str(site),
         "nav": navigation,
         "theme": {
@@ -250,7 +250,10 @@ def main() -> int:
         quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an advertisement of a successor
         code = subprocess.run(command, check=False, env=quiet).returncode
     if code == 0:
-        print(f"{site / 'index.html'}")
+        print(
+            f"{site / 'index.html'}: open it in a browser; for its search field, serve the folder:"
+        )
+        print(f"{sys.executable} -m http.server --directory {site}")
     return code
 
 

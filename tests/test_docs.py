@@ -34,6 +34,32 @@ def test_the_page_of_ops_is_up_to_date():
     assert done.stdout == written, "run: python docs/make_ops.py"
 
 
+def test_the_index_of_ops_leads_to_each_of_them():
+    page = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
+    index, _, entries = page.partition("\n## Families")
+    places = set(re.findall(r'<a id="(op-\w+)">', entries))
+    assert places == {f"op-{name}" for name in specs} == set(re.findall(r"\(#(op-\w+)\)", index))
+    assert set(re.findall(r"\(#(family-[\w.]+)\)", page)) == set(
+        re.findall(r'<a id="(family-[\w.]+)">', page)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "calls"),
+    [("mul", "`mg.mul`, `mg.multiply`, `np.multiply`"), ("jv", "`mg.special.jv`, `mg.special.jn`"),
+     ("det", "`mg.linalg.det`, `np.linalg.det`"), ("conv_dx", "inner")],
+)  # fmt: skip
+def test_the_page_of_ops_says_how_to_call_each(name, calls):
+    page = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8")
+    entry = page.partition(f'<a id="op-{name}">')[2]
+    assert entry.splitlines()[1].startswith(f"<sub>{calls} · ")
+
+
+def test_the_example_on_the_page_of_ops_runs():
+    done = doctest.testfile(str(ROOT / "docs/ops.md"), module_relative=False, encoding="utf-8")
+    assert done.attempted >= 4 and done.failed == 0
+
+
 def test_the_examples_in_docstrings_run_as_they_stand():
     packages, attempted = (minigrad, minigrad_profiler, minigrad_viz), 0
     for package in packages:
@@ -58,6 +84,17 @@ def test_each_name_of_the_package_in_a_page_is_there(page):
             value = getattr(value, part)
 
 
+def test_each_function_that_a_walk_through_the_source_names_is_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", text)
+    assert len(named) > 20
+    for module, name in named:
+        found = importlib.import_module(f"minigrad.{module.replace('/', '.')}")
+        for part in name.split("."):
+            found = getattr(found, part)
+        assert found.__module__ == f"minigrad.{module.replace('/', '.')}", name
+
+
 def test_every_op_has_a_formula():
     assert specs
     assert not [name for name in specs if not (getattr(op, name).__doc__ or "").strip()]
@@ -74,7 +111,7 @@ def test_the_site_has_the_pictures_of_tutorials_beside_their_pages(tmp_path):
     runpy.run_path(str(ROOT / "docs" / "build_site.py"))["gather"](tmp_path)
     for notebook in (tmp_path / "tutorials").glob("*.ipynb"):
         for picture in re.findall(r"\]\((pictures/[^)]+)\)", notebook.read_text("utf-8")):
-            assert (notebook.with_suffix("") / picture).is_file(), notebook.name
+            assert (notebook.parent / picture).is_file(), notebook.name
     assert not list((tmp_path / "pictures").glob("*.py")), "each would be a page"
 
 

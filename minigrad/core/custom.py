@@ -47,7 +47,7 @@ class Function:
     Without a backward a call that needs one is an error, never a zero.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         raise TypeError(f"{type(self).__name__} is not instantiated; call it with .apply(...)")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

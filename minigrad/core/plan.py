@@ -52,8 +52,10 @@ class Plan:
         if self.joint:
             names["needs"] = None
         self.names = tuple(names)
-        self.save = save_written_out(op, self.slots, self.names) if names else None
-        self.pull, self.pull_large = pull_written_out(op, rules, shortcut, self.names)
+        files = [f"<{name} of {op.name} for {', '.join(inputs)}>" for name in ("save", "pull")]
+        self.save = save_written_out(op, self.slots, self.names, files[0]) if names else None
+        made = pull_written_out(op, rules, shortcut, self.names, files[1])
+        self.pull, self.pull_large = made
 
     def part(self, reached: tuple[bool, ...]) -> "Plan":
         """The plan for the same saved values without the rules of the parents not `reached`.

@@ -28,9 +28,10 @@ class Rule:
         self.partial = partial
 
 
-def compiled(
-    name: str, lines: list[str], known: dict[str, Any], file: str = "<written out>"
-) -> Callable:
+UNNAMED = "<written out>"  # a file for source that need not be found again
+
+
+def compiled(name: str, lines: list[str], known: dict[str, Any], file: str = UNNAMED) -> Callable:
     """The function of this name that the lines define; `known` are its globals.
 
     `file`: a unique name, under which inspect.getsource and tracebacks find the lines.
@@ -38,12 +39,14 @@ def compiled(
     known["__name__"] = __name__  # so that events.py counts its frames as the library's
     text = "\n".join(lines) + "\n"
     exec(compile(text, file, "exec"), known)
-    if file != "<written out>":
+    if file != UNNAMED:
         linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     return known[name]
 
 
-def save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Callable:
+def save_written_out(
+    op: Any, slots: list[int], names: tuple[str, ...], file: str = UNNAMED
+) -> Callable:
     """The function `save` of a plan. For a @ b, both of which need a gradient, it is
 
         def save(arrays, params, residuals, pattern):
@@ -58,7 +61,7 @@ def save_written_out(op: Any, slots: list[int], names: tuple[str, ...]) -> Calla
         f" [{inputs}, y] = arrays",
         f" return {saved_values(op, slots, names)}",
     ]
-    return compiled("save", lines, known_to_save(op))
+    return compiled("save", lines, known_to_save(op), file)
 
 
 _KNOWN = {"array_module": array_module, "raw": raw, "shape_of": np.shape}
@@ -98,7 +101,11 @@ def in_tuple(parts: list[str]) -> str:
 
 
 def pull_written_out(
-    op: Any, rules: list[Rule | None], shortcut: tuple | None, names: tuple[str, ...]
+    op: Any,
+    rules: list[Rule | None],
+    shortcut: tuple | None,
+    names: tuple[str, ...],
+    file: str = UNNAMED,
 ) -> tuple[Callable, Callable | None]:
     """(pull, pull_large) of a plan, generated for this op.
 
@@ -164,7 +171,7 @@ def pull_written_out(
             lines.append(f"  [{', '.join(found.values())}] = several")
             lines.append(f"  return [{', '.join(found.get(i, c) for i, c in enumerate(calls))}]")
         lines.append(f" return [{', '.join(calls)}]")
-    return compiled("pull", lines, known), pull_large
+    return compiled("pull", lines, known, file), pull_large
 
 
 _FREE = ("g", "None")  # contributions that need no computation

@@ -191,16 +191,23 @@ class Trial:
     def reason(self) -> str:
         """The reason for the choice, as text for the report."""
         if not self.worth:
-            return f"forecast {self.forecast:.0f} µs against {self.serial:.0f} µs serial"
+            return (
+                f"forecast {_time(self.forecast)} in parallel against {_time(self.serial)} serial"
+            )
         if self.times[True] and self.times[False]:
             best = min(self.times[True]), min(self.times[False])
-            return f"measured {best[0]:.0f} µs against {best[1]:.0f} µs serial"
-        return f"a trial: forecast {self.forecast:.0f} µs against {self.serial:.0f} µs serial"
+            return f"measured {_time(best[0])} in parallel against {_time(best[1])} serial"
+        return f"a trial: forecast {_time(self.forecast)}, {_time(self.serial)} serial"
 
     def note(self, parallel: bool, spent: float) -> None:
         """Record a run that took `spent` microseconds."""
         self.runs += 1
         self.times[parallel].append(spent)
+
+
+def _time(us: float) -> str:
+    """Microseconds as people read them: 850 µs, 381.2 ms."""
+    return f"{us:.0f} µs" if us < 10_000 else f"{us / 1000:.1f} ms"
 
 
 def trial_of(order: list, workers: int, min_work: float, kind: type[Trial] = Trial) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from ..version import __version__
 from .formats import Event, json_text, write_whole, written_whole
 from .lanes import Lane, Lanes, walk
+from .table import printable
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -57,8 +58,7 @@ def write_folded(log: str, out: str | os.PathLike) -> str | None:
 
 def _plain(name: str) -> str:
     """The name on one line, without what separates frames or what a terminal would obey."""
-    line = " ".join(name.replace(";", ":").split())
-    return "".join(c if c.isprintable() else "?" for c in line)
+    return printable(" ".join(name.replace(";", ":").split()))
 
 
 def write_sampled(

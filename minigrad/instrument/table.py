@@ -61,9 +61,14 @@ def beginning(text: str, width: int) -> str:
     return text[: sum(end <= width for end in ends)]
 
 
+def printable(text: str, instead: str = "?") -> str:
+    """On one line, with `instead` for what has no glyph, or what a terminal would obey."""
+    return "".join(c if c.isprintable() else instead for c in text)
+
+
 def shortened(text: str, width: int) -> str:
     """At most `width` columns; what is cut out in the middle leaves "…"."""
-    text = "".join(c if c.isprintable() else "?" for c in text)
+    text = printable(text)
     if cells(text) <= width:
         return text
     head = beginning(text, (width - 1) // 3)

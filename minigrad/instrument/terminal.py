@@ -1,5 +1,7 @@
-"""Standard output and error as a command finds them: closed, a pipe cut off, or too plain."""
+"""What commands share: standard output and error as they find them (closed, a pipe cut off, too
+plain), and what an argument may be."""
 
+import argparse
 import codecs
 import errno
 import io
@@ -43,6 +45,13 @@ def reader_left() -> int:
     """After a BrokenPipeError: keep the interpreter from saying so at exit. Returns exit code 1."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
+
+
+def count(text: str) -> int:
+    """What a command's argument says: an integer from 0 on."""
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
+    return int(text)
 
 
 def columns() -> int:

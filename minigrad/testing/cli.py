@@ -21,7 +21,7 @@ from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
 from ..data.workers import ctrl_c_held_back, end_with_parent, hear_of_deaths
 from ..instrument.table import cells
-from ..instrument.terminal import columns, reader_left, require_stderr, require_stdout
+from ..instrument.terminal import columns, count, reader_left, require_stderr, require_stdout
 from ..version import __version__
 from .case import Context
 from .checks import CHECKS, Check
@@ -48,12 +48,12 @@ def parser() -> argparse.ArgumentParser:
         default="fast",
         help="full: more samples and directions (default: fast)",
     )
-    usage.add_argument("--seed", type=_count, default=0, help="of samples and directions")
+    usage.add_argument("--seed", type=count, default=0, help="of samples and directions")
     usage.add_argument("--report", metavar="PATH", help="write .md (a matrix) or .json (lines)")
     usage.add_argument("--import", dest="modules", action="append", default=[], metavar="MODULE",
                        help="a module that registers ops of yours; may be repeated")  # fmt: skip
     usage.add_argument(
-        "-j", "--jobs", type=_count, help="processes (default: one a core for many ops)"
+        "-j", "--jobs", type=count, help="processes (default: one a core for many ops)"
     )
     usage.add_argument("--list", action="store_true", help="list ops and checks, check nothing")
     usage.add_argument(
@@ -63,12 +63,6 @@ def parser() -> argparse.ArgumentParser:
         "--level full mutate every op's own rules too",
     )
     return usage
-
-
-def _count(text: str) -> int:
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
-    return int(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -254,8 +248,8 @@ def _print_result(report: Report) -> None:
     """The matrix, the skips and the last line, on stdout."""
     if report.outcomes:
         _print_matrix(report)
-    for (check, reason), count in sorted(report.skips.items()):
-        print(f"skipped {check} ×{count}: {reason}")
+    for (check, reason), times in sorted(report.skips.items()):
+        print(f"skipped {check} ×{times}: {reason}")
     print(report.summary(), flush=True)
 
 
@@ -278,8 +272,8 @@ def _print_narrow(rows: list[list[str]], widths: list[int]) -> None:
         "".join(part) for part in zip(*[f"{c.lstrip('K'):>2}" for c in checks], strict=True)
     )
     print(f"{first:{widths[0]}} {tens} {last}\n{'K':>{widths[0]}} {units}")
-    for name, *signs, count in rows[1:]:
-        print(f"{_padded(name, widths[0])} {''.join(signs)} {count:>{widths[-1]}}")
+    for name, *signs, comparisons in rows[1:]:
+        print(f"{_padded(name, widths[0])} {''.join(signs)} {comparisons:>{widths[-1]}}")
 
 
 def _padded(name: str, width: int) -> str:

@@ -6,12 +6,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-
-def count(text: str) -> int:
-    """An integer from 0 on."""
-    if not text.strip().isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} should be an integer, 0 or more")
-    return int(text)
+from minigrad.instrument.terminal import count
 
 
 def columns_wide(text: str) -> int:

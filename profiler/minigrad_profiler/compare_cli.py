@@ -11,43 +11,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout, suppress
 from typing import Any
 
-from minigrad.instrument.terminal import columns
-
-from .arguments import columns_wide, in_a_folder, not_over
+from .arguments import in_a_folder, not_over
+from .remarks import wrote
 
 _MOST_WORKERS = 1_024  # each is a thread
 
 
-def add_parser(commands: Any) -> None:
-    """Add `compare` to the commands of minigrad-profile."""
-    parser = commands.add_parser("compare", help="one backward of a script by every engine")
-    parser.set_defaults(command=_compare)
-    add = parser.add_argument
-    add(
-        "--backward",
-        type=int,
-        default=1,
-        metavar="N",
-        help="compare on the script's N-th backward, where the script then ends (default: 1)",
-    )
-    add("--workers", metavar="P,P", help="workers to try (default: 1,2,4 ... cores)")
-    add("--repeats", type=int, default=7, metavar="N", help="how often each is timed (default: 7)")
-    add("--json", action="store_true", help="all figures as JSON, on stdout")
-    add(
-        "--save",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="also write FILE.html, .svg or .json",
-    )
-    add(
-        "--width", type=columns_wide, default=columns(), metavar="N", help="columns of the terminal"
-    )
-    add("script", help="the Python file to run")
-    add("args", nargs=argparse.REMAINDER, help="its arguments")
-
-
-def _compare(options: argparse.Namespace) -> int:
+def compare(options: argparse.Namespace) -> int:
+    """Compare, print and save."""
     from .compare_view import text
 
     if not os.path.isfile(options.script):
@@ -81,7 +52,7 @@ def _compare(options: argparse.Namespace) -> int:
         print(text(found, max(60, options.width), colour), end="")
     for path, place in saves:
         found.save(place)
-        print(f"minigrad-profile: wrote {path}", file=sys.stderr)
+        wrote(path)
     return 0
 
 

@@ -156,7 +156,6 @@ def html(found: Any) -> str:
         "background:linear-gradient(to right,transparent,Canvas)}"
         "td,th{padding:2px 12px;text-align:right;"
         "white-space:nowrap}td:first-child,th:first-child{text-align:left}h2{font-size:15px}"
-        "svg{background:#fff}"
     )
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"

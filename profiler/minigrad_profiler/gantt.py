@@ -100,6 +100,14 @@ def _painted(text: str, ink: str) -> str:
     return f"{ink}{text}\x1b[0m" if ink and text else text
 
 
+_STYLE = (
+    ".gantt{background:#fff}.gantt text{fill:#111}.gantt .lane{fill:#eee}"
+    ".gantt .critical{stroke:#000;stroke-width:1.2}"
+    "@media(prefers-color-scheme:dark){.gantt{background:#14161a}.gantt text{fill:#ddd}"
+    ".gantt .lane{fill:#2a2e35}.gantt .critical{stroke:#fff}}"
+)
+
+
 def svg(runs: Sequence[Any], width: int = 1000) -> str:
     """The chart as an SVG text; a bar's tooltip names its op, node, time and worker."""
     length = max(run.length for run in runs)
@@ -117,7 +125,7 @@ def svg(runs: Sequence[Any], width: int = 1000) -> str:
             parts.append(_text(8, top + 14, f"w{lane}"))
             parts.append(
                 f"<rect x='{left}' y='{top}' width='{run.length * scale:.2f}' "
-                f"height='{lane_height - 4}' fill='#eeeeee'/>"
+                f"height='{lane_height - 4}' class='lane'/>"
             )
         parts += [_bar(bar, left, y, lane_height, scale, colours) for bar in run.bars]
         y += lanes * lane_height + 6
@@ -129,14 +137,14 @@ def svg(runs: Sequence[Any], width: int = 1000) -> str:
         parts.append(_text(x + 18, row + 11, shortened(op, 22)))
     return (
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {y + 60}' width='{width}' "
-        f"font-family='sans-serif' font-size='12'>"
+        f"class='gantt' font-family='sans-serif' font-size='12'><style>{_STYLE}</style>"
         f"<title>Backward, worker by worker; critical nodes are framed</title>"
         f"{''.join(parts)}</svg>\n"
     )
 
 
 def _bar(bar: Any, left: int, y: int, height: int, scale: float, colours: dict[str, int]) -> str:
-    frame = " stroke='black' stroke-width='1.2'" if bar.critical else ""
+    frame = " class='critical'" if bar.critical else ""
     tip = f"{bar.op} #{bar.node}: {bar.start:.3f} to {bar.end:.3f} ms, worker {bar.lane}"
     return (
         f"<rect x='{left + bar.start * scale:.2f}' y='{y + bar.lane * height}' "

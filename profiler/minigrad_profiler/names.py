@@ -3,7 +3,7 @@
 from typing import Any
 
 from minigrad.instrument.profile_table import relative
-from minigrad.instrument.table import beginning, cells
+from minigrad.instrument.table import beginning, cells, printable
 
 
 def place_of(site: dict[str, Any] | None) -> str:
@@ -16,7 +16,7 @@ def fitted(name: str, width: int) -> str:
 
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
     """
-    name = "".join(c if c.isprintable() else "?" for c in relative(name))
+    name = printable(relative(name))
     path, space, rest = name.partition(" ")
     while cells(path) + cells(space) + cells(rest) > width:
         _, found, behind = path.removeprefix("…/").partition("/")

@@ -262,12 +262,13 @@ def _needless(memory: Memory) -> list[Finding]:
     held = [o for o in held if o.needless > max(0.1 * memory.story.peak, _LEAST_BYTES)]
     found = []
     for owner in sorted(held, key=lambda owner: -owner.needless)[:2]:
-        gone = "never" if owner.released_ns is None else f"at {duration(owner.released_ns)}"
+        end = owner.released_ns
+        freed = "never freed" if end is None else f"freed at {duration(end)}"
         if owner.released_ns is not None and owner.released_ns - memory.story.peak_ns < 1_000_000:
             continue  # on its way out
         evidence = (
             f"{size(owner.needless)} of {owner.op} at the peak were last read at "
-            f"{duration(owner.earliest_ns)} and went {gone}"
+            f"{duration(owner.earliest_ns)} and {freed}"
         )
         text = "del the name that holds it, or let it go out of scope, after its last use"
         title = f"{size(owner.needless)} held after the last use"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from minigrad.instrument.formats import Event
 from minigrad.instrument.lanes import Lanes, walk
 from minigrad.instrument.records import Record
+from minigrad.instrument.table import printable
 
 from .names import place_of, relative
 from .view import shapes_of
@@ -151,9 +152,13 @@ def _dtype(arrays: dict[str, Any]) -> str:
 
 def inert(text: str, limit: int = 160) -> str:
     """A text to be shown: one line, no characters without a glyph, not too long; paths short."""
-    text = relative(text[: 8 * limit])
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    text = with_glyphs(relative(text[: 8 * limit]))
     return text if len(text) <= limit else f"{text[: limit // 3]}…{text[limit // 3 + 1 - limit :]}"
+
+
+def with_glyphs(text: str) -> str:
+    """One line of text for a page, � where a character has no glyph."""
+    return printable(text, "\N{REPLACEMENT CHARACTER}")
 
 
 def inert_place(place: str) -> str:

@@ -9,7 +9,7 @@ import os
 import stat
 from typing import Any
 
-from .report_log import NO_LINE, Measured, inert
+from .report_log import NO_LINE, Measured, inert, with_glyphs
 from .report_memory import Memory
 
 MOST_FILES = 20
@@ -79,10 +79,5 @@ def _text(file: str, written: Any) -> tuple[list[str] | None, str]:
     note = ""
     if isinstance(written, int) and told.st_mtime_ns > written:
         note = "changed since the log was written: lines may not fit"
-    return [_line(line) for line in text.splitlines()], note
-
-
-def _line(text: str) -> str:
-    """A line that may be shown: no characters without a glyph, not too long."""
-    text = text.expandtabs(4)[:_MOST_WIDTH]
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    lines = [line.expandtabs(4)[:_MOST_WIDTH] for line in text.splitlines()]
+    return [with_glyphs(line) for line in lines], note

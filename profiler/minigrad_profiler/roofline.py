@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.table import duration, text_table
+from minigrad.instrument.table import duration, printable, text_table
 
 from .names import fitted, sentence, wrapped
 from .view import BY
@@ -327,5 +327,4 @@ def _rate(x: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    text = "".join(c if c.isprintable() else "?" for c in text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return printable(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

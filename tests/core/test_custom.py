@@ -390,3 +390,11 @@ def test_results_that_are_marked_or_integers_are_constants():
     assert x.grad.tolist() == [0, 1]
     inside = func.grad(lambda x: MaxWithIndex.apply(x)[0])(x)
     assert inside.tolist() == [0, 1]
+
+
+def test_a_function_called_like_a_layer_is_told_to_apply():
+    class Twice(mg.Function):
+        forward = staticmethod(lambda ctx, x: 2 * x)
+
+    with pytest.raises(TypeError, match=r"Twice is not instantiated; call it with \.apply\("):
+        Twice(mg.ones(3))

@@ -1,5 +1,7 @@
 """The function that a plan is written out to: rules fed by name, once for each pattern."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,11 @@ def test_derivatives_of_an_op_with_a_shortcut_agree_with_finite_differences(prod
 def test_a_shortcut_for_an_unknown_input_is_refused(product):
     with pytest.raises(ValueError, match="has no input 'd'; it has"):
         product.vjp("a", "d")
+
+
+@pytest.mark.parametrize("pattern", [0b01, 0b10, 0b11])
+def test_the_source_of_what_is_generated_for_a_plan_can_be_read(pattern):
+    plan = mg.mul.plan_for(pattern)
+    needed = [f"g * v{i}" for i in range(len(plan.slots))]
+    assert f"return [{', '.join(needed)}]" in inspect.getsource(plan.pull)
+    assert inspect.getsource(plan.save).startswith("def save(arrays")

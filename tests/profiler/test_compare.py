@@ -258,3 +258,12 @@ def test_long_names_of_ops_do_not_lie_on_each_other_in_the_legend(found):
         bar.op = name
     texts = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}text")]
     assert not any("long_name_" * 3 in text for text in texts)
+
+
+def test_the_chart_is_dark_where_the_system_is(found):
+    chart = gantt.svg(found.runs)
+    style = re.search(r"<style>(.*)</style>", chart)[1]
+    light, _, dark = style.partition("@media(prefers-color-scheme:dark)")
+    for look in (".gantt{background:", ".gantt text{fill:", ".gantt .lane{fill:"):
+        assert look in light and look in dark
+    assert "class='lane'" in chart and "#eee" not in chart.replace(style, "")

@@ -32,6 +32,12 @@ def log(tmp_path):
     return str(path)
 
 
+@pytest.mark.parametrize(("file", "command"), [("train.py", "run"), ("run.jsonl", "view")])
+def test_a_file_without_a_command_is_told_the_command(file, command, capsys):
+    assert main([file]) == 2
+    assert f"minigrad-profile {command} {file}\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("by", list(BY))
 def test_however_events_are_grouped_the_sums_agree(log, by):
     rows, ops = summary(log, by).rows, summary(log, "op").rows

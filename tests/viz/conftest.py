@@ -91,13 +91,23 @@ def contexts(browser):
 
 
 @pytest.fixture
-def open_page(contexts, tmp_path):
-    """open_page(document) -> the loaded page; fails at the end on any error or request."""
-    pages, trouble = [], []
+def open_page(browse, tmp_path):
+    """open_page(document) -> the loaded page of a document; see `browse`."""
 
     def load(document, dark=False, still=False, **how):
         path = tmp_path / "graph.html"
         path.write_text(page_text(graph_from(document), "graph", how.pop("depth", None), **how))
+        return browse(path, dark, still)
+
+    return load
+
+
+@pytest.fixture
+def browse(contexts):
+    """browse(path) -> the loaded page; fails at the end on any error or request."""
+    pages, trouble = [], []
+
+    def load(path, dark=False, still=False):
         page = contexts(dark, still).new_page()
         pages.append(page)
         page.set_default_timeout(8_000)

@@ -36,6 +36,27 @@ def test_a_bad_dump_gives_one_line_and_exit_2_and_writes_nothing(
     assert sorted(os.listdir(tmp_path)) == ["graph.json", out.name]
 
 
+@pytest.mark.parametrize(("words", "name"), [([], "graph.html"), (["step"], "graph-step.html")])
+def test_without_o_the_page_lies_beside_the_dump_and_is_named(
+    words, name, dumps, save, viz, tmp_path
+):
+    document = dumps.tiny()
+    document["backward"] = dumps.backward(document)
+    code, _, err = viz(*words, save(document))
+    assert code == 0 and err == f"minigrad-viz: wrote {tmp_path / name}\n"
+    assert (tmp_path / name).read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_drawing_of_standard_input_needs_a_name(viz):
+    code, _, err = viz("-")
+    assert code == 2 and "standard input: -o FILE" in err
+
+
+def test_check_says_so_where_no_rule_was_checked(dumps, save, viz):
+    code, out, _ = viz("check", save(dumps.tiny()))
+    assert code == 0 and "no node was checked against finite differences" in out
+
+
 def test_a_newer_dump_names_both_versions(dumps, save, viz, tmp_path):
     _, _, err = viz(save(dumps.tiny() | {"version": [2, 0]}), "-o", tmp_path / "o.svg")
     assert "written by a newer minigrad (format 2.0); this viewer reads 1.x: upgrade" in err

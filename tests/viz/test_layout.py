@@ -87,6 +87,11 @@ def test_a_chain_runs_straight_past_its_parameters(picture, dumps):
     assert max(ops) - min(ops) < 5
 
 
+def test_a_chain_stays_straight_beside_a_long_link(picture, dumps):
+    layout = picture(dumps.deep_chain(400)).layout()
+    assert layout.width < 250 and max(layout.x[2:-2]) - min(layout.x[2:-2]) < 1
+
+
 def test_links_of_one_tensor_share_one_trunk():
     links = [(0, 1, 0), (1, 2, 0), (2, 3, 0), (3, 4, 0), (0, 2, 0), (0, 3, 0), (0, 4, 0)]
     assert len(assign_layers(5, links).row) == 5 + 3

@@ -93,6 +93,14 @@ def test_the_address_brings_back_what_was_looked_at(open_page, dumps):
     assert page.evaluate("app.view") == pytest.approx(view, rel=1e-3)
 
 
+def test_on_a_narrow_screen_a_tall_graph_opens_at_its_top_and_not_as_a_thread(open_page, dumps):
+    page = open_page(dumps.residual(12))
+    page.set_viewport_size({"width": 300, "height": 900})
+    page.evaluate("app.begin()")
+    assert page.evaluate("app.scene.width") > 240 and page.evaluate("app.view.k") > 0.6
+    assert page.evaluate("app.view.y") == 30
+
+
 def test_light_and_dark_follow_the_system_and_the_button(open_page, dumps):
     page = open_page(dumps.tiny(), dark=True)
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"

@@ -71,6 +71,23 @@ def test_the_page_folds_and_opens_repeats(open_page, dumps):
     assert page.evaluate("app.scene.boxes.length") == 62
 
 
+def test_the_page_of_a_large_graph_opens_with_its_repeats_folded(
+    browse, dumps, save, viz, tmp_path
+):
+    out = tmp_path / "o.html"
+    assert viz(save(dumps.deep_chain(2_000)), "-o", out)[0] == 0
+    page = browse(out)
+    assert page.evaluate("app.scene.boxes.length") == 5
+    page.keyboard.press("Shift+E")
+    assert page.evaluate("app.scene.boxes.length") == 2_003
+
+
+def test_a_route_of_very_many_points_has_its_bounds(open_page, dumps):
+    page = open_page(dumps.tiny())
+    points = "Array.from({ length: 300000 }, (_, k) => [k % 7, k])"
+    assert page.evaluate(f"boundsOf({points})") == [0, 0, 6, 299_999]
+
+
 def test_focus_keeps_what_is_near_and_counts_what_is_not(dumps):
     graph = focused(graph_from(blocks(dumps, 4)), "w2", 2)
     names = [node.op or node.name for node in graph.nodes]

@@ -8,6 +8,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
+from minigrad_viz.textwidth import text_width
 
 HAS_PYGRAPHVIZ = importlib.util.find_spec("pygraphviz") is not None
 needs_pygraphviz = pytest.mark.skipif(not HAS_PYGRAPHVIZ, reason="pygraphviz is not installed")
@@ -47,6 +48,16 @@ def test_svg_stays_inside_its_frame(dumps, save, viz, tmp_path):
     for rect in root.find(f"{SVG}g[@transform]").iter(f"{SVG}rect"):
         x, y, w, h = (float(rect.get(k)) for k in ("x", "y", "width", "height"))
         assert x + dx >= 0 and x + dx + w <= width and y + dy >= 0 and y + dy + h <= height
+
+
+def test_svg_has_the_same_margin_on_both_sides_of_its_legend(dumps, save, viz, tmp_path):
+    out = tmp_path / "o.svg"
+    viz(save(dumps.tiny()), "-o", out)
+    root = ET.parse(out).getroot()
+    swatch, word = root.find(f"{SVG}g[@class='leaf']/{SVG}rect"), list(root.iter(f"{SVG}text"))[-1]
+    end = float(word.get("x")) + text_width(word.text, 10)
+    assert word.text.startswith("line width")
+    assert float(root.get("width")) - end >= float(swatch.get("x")) - 1
 
 
 def test_each_output_of_an_op_leaves_by_a_port_of_its_own(dumps, picture):

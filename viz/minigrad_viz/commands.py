@@ -31,8 +31,9 @@ NO_CHECKS = (
 
 def render_dump(options: argparse.Namespace) -> int:
     """Draws a dump in the format that the output's name means."""
-    wanted = format_of(options.out, options.format)
-    not_over(options.out, options.dump)
+    out = options.out or _beside(options.dump, f".{options.format or 'html'}")
+    wanted = format_of(out, options.format)
+    not_over(out, options.dump)
     graph = read(options.dump, options.max_bytes)
     if options.check and not check_counts(graph):
         raise ViewerError(f"{shown(options.dump, 120, 'tail')}: {NO_CHECKS}")
@@ -54,19 +55,24 @@ def render_dump(options: argparse.Namespace) -> int:
             fold_repeats=options.fold_repeats,
         ),
     )
-    code = _deliver(drawing, wanted, options.out)
+    code = _deliver(drawing, wanted, out)
+    if not options.out and not code:
+        _say_wrote(out)
     return 1 if options.check and check_counts(graph).get("wrong") else code
 
 
 def step(options: argparse.Namespace) -> int:
     """Writes the page that plays the recorded backward."""
-    not_over(options.out, options.dump)
+    out = options.out or _beside(options.dump, "-step.html")
+    not_over(out, options.dump)
     graph = read(options.dump, options.max_bytes)
     name = shown(options.dump, 120, "tail")
     if graph.backward is None or not graph.backward.steps:
         raise ViewerError(f"{name}: {no_steps_text(graph)}")
     page = page_text(graph, options.title or _title(options.dump), options.depth, mode="step")
-    write_whole(options.out, page.encode("utf-8"))
+    write_whole(out, page.encode("utf-8"))
+    if not options.out:
+        _say_wrote(out)
     return 0
 
 
@@ -112,7 +118,7 @@ def check(options: argparse.Namespace) -> int:
         )
         return 1
     counts = check_counts(graph)
-    table = check_table(graph) if counts else ""
+    table = check_table(graph) if counts else f"{NO_CHECKS}\n"
     write_whole("-", f"{name}: whole, {_counts(graph)}, hash {found}\n{table}".encode())
     if options.badges and not counts:
         raise ViewerError(f"{name}: {NO_CHECKS}")
@@ -128,6 +134,17 @@ def info(options: argparse.Namespace) -> int:
 
 
 # -- shared ----------------------------------------------------------------------------------------
+
+
+def _beside(dump: str, ending: str) -> str:
+    """Where a drawing goes for which the user names no file: into the dump's folder."""
+    if dump == "-":
+        raise ViewerError("say where to write what is drawn of standard input: -o FILE")
+    return f"{os.path.splitext(dump)[0]}{ending}"
+
+
+def _say_wrote(path: str) -> None:
+    print(f"minigrad-viz: wrote {shown(path, 120, 'tail')}", file=sys.stderr)
 
 
 def _title(path: str) -> str:

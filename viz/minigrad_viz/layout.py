@@ -103,13 +103,14 @@ def _columns(rows: list[list[int]], layers: Layers, widths: list[float]) -> list
     strength = _strengths(layers)
     # Downwards a source has nothing above to hang on; it stays with what it feeds.
     above = [up or down for up, down in zip(layers.upper, layers.lower, strict=True)]
+    above, below = _of_a_kind(above, strength), _of_a_kind(layers.lower, strength)
     points = len(x)
     rounds = 1 if points > 3_000 else 8 if points > 600 else 20
     for _ in range(rounds):
         for at in range(len(rows)):
             _settle(rows[at], offsets[at], above, strength, x)
         for at in range(len(rows) - 2, -1, -1):
-            _settle(rows[at], offsets[at], layers.lower, strength, x)
+            _settle(rows[at], offsets[at], below, strength, x)
     for at in range(len(rows)):
         _settle(rows[at], offsets[at], above, strength, x)
     left = min(at - width / 2 for at, width in zip(x, widths, strict=True))
@@ -136,6 +137,18 @@ def _strengths(layers: Layers) -> list[float]:
     """
     boxes = [1.0 if layers.upper[box] else 0.002 for box in range(layers.boxes)]
     return boxes + [3.0] * (len(layers.row) - layers.boxes)
+
+
+def _of_a_kind(beside: list[list[int]], strength: list[float]) -> list[list[int]]:
+    """Of each point's neighbours those that draw it: those of its kind where there are any.
+
+    A chain that a long link runs beside would else drift towards the link, and the link away from
+    the chain, in each row a little further.
+    """
+    return [
+        [other for other in others if strength[other] == strength[point]] or others
+        for point, others in enumerate(beside)
+    ]
 
 
 def _settle(

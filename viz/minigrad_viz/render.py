@@ -73,7 +73,7 @@ def render(graph: Graph, options: Options) -> Drawing:
 
 
 def _page(graph: Graph, options: Options) -> Drawing:
-    repeats = find_repeats(graph) if options.fold_repeats else ()
+    repeats = find_repeats(graph) if options.fold_repeats else None  # then found too, left open
     if options.heat:
         heat_values(graph, options.heat)  # or a ViewerError, as for a still picture
     path = options.critical and _critical(graph) is not None

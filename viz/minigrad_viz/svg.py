@@ -14,8 +14,10 @@ from minigrad_viz.textwidth import text_width
 
 MARGIN = 28.0
 _HEADER, _LEGEND = 52.0, 46.0
-_KEYS = (("leaf", "input"), ("parameter", "parameter"), ("op", "operation"), ("scope", "scope"))
-_LEGEND_WIDTH = 560.0
+_KEYS = (("leaf", "input"), ("parameter", "parameter"), ("op", "operation"), ("scope", "scope"),
+         ("op root", "result"))  # fmt: skip
+_KEY_SIZE, _KEY_GAP = 10, 22.0  # of the legend's words, and between its keys
+_LINES = "line width: bytes (log)"
 BADGE_SIZE = 8.5
 
 
@@ -23,7 +25,7 @@ def svg_text(picture: Picture, layout: Layout) -> str:
     """The whole SVG document."""
     wide = max(
         layout.width,
-        _LEGEND_WIDTH,
+        _legend_width(picture.scale),
         text_width(picture.title, 15, bold=True),
         text_width(picture.summary, 11),
     )
@@ -160,18 +162,24 @@ def _radius(kind: str) -> float:
     return {"leaf": 14.0, "op": 4.0}.get(kind, 6.0)
 
 
+def _legend_width(scale: str) -> float:
+    """How wide the legend is: the longer of its two lines."""
+    keys = sum(29 + text_width(word, _KEY_SIZE) + _KEY_GAP for _, word in _KEYS)
+    return max(keys + 36 + text_width(_LINES, _KEY_SIZE), 78 + text_width(scale, _KEY_SIZE))
+
+
 def _legend(y: float, scale: str) -> Iterator[str]:
     x = MARGIN
     if scale:
         for k in range(5):
             yield _rect("heat", x + 14 * k, y - 24, 14, 13, 0, 0.15 * (k + 1))
         yield f'<text class="key" x="{x + 78:.1f}" y="{y - 14:.1f}">{xml(scale)}</text>'
-    for kind, word in (*_KEYS, ("op root", "result")):
+    for kind, word in _KEYS:
         yield f'<g class="{kind}">{_rect("box", x, y, 22, 13, min(6.5, _radius(kind)))}'
         if kind.endswith("root"):
             yield _rect("rim", x - 3, y - 3, 28, 19, 6)
         yield f'</g><text class="key" x="{x + 29:.1f}" y="{y + 10:.1f}">{word}</text>'
-        x += 29 + text_width(word, 10) + 22
+        x += 29 + text_width(word, _KEY_SIZE) + _KEY_GAP
     yield f'<path class="link" stroke-width="1" d="M{x:.1f} {y + 6.5:.1f}h14"/>'
     yield f'<path class="link" stroke-width="4" d="M{x + 14:.1f} {y + 6.5:.1f}h14"/>'
-    yield f'<text class="key" x="{x + 36:.1f}" y="{y + 10:.1f}">line width: bytes (log)</text>'
+    yield f'<text class="key" x="{x + 36:.1f}" y="{y + 10:.1f}">{_LINES}</text>'

@@ -223,8 +223,8 @@ class App {
   // The first look: the whole graph, or its top where the whole would be too small to read.
   begin() {
     this.fit();
-    const k = 0.8, wide = this.scene.width * k, room = stage.clientWidth;
-    if (this.view.k < k && wide < room - 60) this.move({ k, x: (room - wide) / 2, y: 30 });
+    const room = stage.clientWidth, { width } = this.scene, k = Math.min(0.8, (room - 60) / width);
+    if (this.view.k < k && k > 0.4) this.move({ k, x: (room - width * k) / 2, y: 30 });
   }
 
   centre(box) {

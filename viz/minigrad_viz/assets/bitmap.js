@@ -46,8 +46,7 @@ class CanvasPainter {
     this.pathsOf = this.scene;
     this.front = null;
     for (const link of this.scene.links) {
-      const { points } = link, xs = points.map((p) => p[0]), ys = points.map((p) => p[1]);
-      link.bounds = [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
+      link.bounds = boundsOf(link.points);
       link.drawn = null;
     }
   }

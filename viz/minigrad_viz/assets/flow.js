@@ -64,9 +64,7 @@ class Flow {
     for (const link of this.scene.links) {
       const steps = link.users.map((at) => this.recording.nodes[at].step).filter((k) => k >= 0);
       link.first = steps.reduce((a, b) => Math.min(a, b), Infinity);
-      const xs = link.points.map((p) => p[0]), ys = link.points.map((p) => p[1]);
-      const [left, right] = [Math.min(...xs), Math.max(...xs)];
-      const [top, bottom] = [Math.min(...ys), Math.max(...ys)];
+      const [left, top, right, bottom] = boundsOf(link.points);
       link.edge = { x: (left + right) / 2, w: right - left + 8, y: (top + bottom) / 2,
         h: bottom - top + 8 };
       link.line = null;

@@ -223,12 +223,17 @@ function columns(rows, layers, boxWidths) {
     x[point] = offsets[k][at] - offsets[k][row.length - 1] / 2;
   }));
   const strength = x.map((_, p) => (p >= layers.boxes ? 3 : layers.upper[p].length ? 1 : 0.002));
-  const above = layers.upper.map((up, p) => (up.length ? up : layers.lower[p]));
+  const ofAKind = (others, p) => { // else a chain would drift towards a long link beside it
+    const same = others.filter((other) => strength[other] === strength[p]);
+    return same.length ? same : others;
+  };
+  const above = layers.upper.map((up, p) => ofAKind(up.length ? up : layers.lower[p], p));
+  const below = layers.lower.map(ofAKind);
   const rounds = points > 3000 ? 1 : points > 600 ? 8 : 20;
   for (let k = 0; k < rounds; k++) {
     for (let at = 0; at < rows.length; at++) settle(rows[at], offsets[at], above, strength, x);
     for (let at = rows.length - 2; at >= 0; at--)
-      settle(rows[at], offsets[at], layers.lower, strength, x);
+      settle(rows[at], offsets[at], below, strength, x);
   }
   for (let at = 0; at < rows.length; at++) settle(rows[at], offsets[at], above, strength, x);
   const left = x.reduce((least, at, p) => Math.min(least, at - widths(p) / 2), Infinity);

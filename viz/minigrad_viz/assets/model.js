@@ -115,6 +115,19 @@ function buildLinks(scene) {
   }
 }
 
+// [left, top, right, bottom] of a route, of which a long link may have 10^5 points: too many to be
+// the arguments of one call of Math.min.
+function boundsOf(points) {
+  const bounds = [Infinity, Infinity, -Infinity, -Infinity];
+  for (const [x, y] of points) {
+    bounds[0] = Math.min(bounds[0], x);
+    bounds[1] = Math.min(bounds[1], y);
+    bounds[2] = Math.max(bounds[2], x);
+    bounds[3] = Math.max(bounds[3], y);
+  }
+  return bounds;
+}
+
 // Words, size and marks of a box.
 function dress(box, room) {
   const first = graph.nodes[box.members[0]];

@@ -1,0 +1,21 @@
+"""What the commands say on standard error, a line each."""
+
+import sys
+
+from minigrad.instrument.table import printable
+
+
+def remark(message: str) -> None:
+    """One line, with the command's name in front."""
+    print(f"minigrad-profile: {printable(message)}", file=sys.stderr)
+
+
+def wrote(path: str) -> None:
+    """Say which file was written."""
+    remark(f"wrote {path}")
+
+
+def cut_off(cut: str | None) -> None:
+    """Say that a log was cut off, if it was."""
+    if cut:
+        remark(f"{cut}; what follows is what was there")
