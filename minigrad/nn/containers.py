@@ -226,7 +226,7 @@ class _Dict(Module):
     def _dict(self) -> dict[str, Any]:
         return {name: v for name, v in vars(self).items() if isinstance(v, self.kind)}
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: Any) -> bool:
         return isinstance(vars(self).get(key), self.kind)  # without a list of all
 
     def __iter__(self) -> Iterator[str]:
