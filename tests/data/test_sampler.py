@@ -54,3 +54,8 @@ def test_weighted_draws_follow_the_weights():
     assert sorted(once) == [0, 1, 2]
     more = data.RandomSampler(Numbers(4), replacement=True, num_samples=50)
     assert len(list(more)) == 50 and set(more) <= {0, 1, 2, 3}
+
+
+def test_draws_with_replacement_come_from_all_rows():
+    drawn = data.RandomSampler(Numbers(4), replacement=True, num_samples=200)
+    assert sorted(set(drawn)) == [0, 1, 2, 3]

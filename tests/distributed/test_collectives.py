@@ -103,6 +103,14 @@ def test_a_silent_rank_is_named(monkeypatch):
     assert "rank 1 has not been heard of for 5 s (last: in backward)" in judge.word()["verdict"]
 
 
+def test_a_rank_that_is_heard_again_is_not_silent():
+    judge = watchdog.Judge(2, 5.0)
+    for rank in (0, 1):
+        judge.heard[rank] -= 6
+        judge.hear(rank, note())
+    assert judge.word() == {}
+
+
 def test_a_rank_whose_last_note_is_old_is_not_said_to_fall_behind_in_it():
     judge = watchdog.Judge(2, 5.0)
     judge.hear(0, note(4, "all_reduce", 6))

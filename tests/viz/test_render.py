@@ -49,6 +49,22 @@ def test_svg_stays_inside_its_frame(dumps, save, viz, tmp_path):
         assert x + dx >= 0 and x + dx + w <= width and y + dy >= 0 and y + dy + h <= height
 
 
+def test_the_boxes_of_an_svg_are_centred_where_the_layout_has_put_them(
+    dumps, save, viz, picture, tmp_path
+):
+    document, out = dumps.convnet(), tmp_path / "o.svg"
+    viz(save(document), "-o", out)
+    rects = ET.parse(out).getroot().find(f"{SVG}g[@transform]").iter(f"{SVG}rect")
+    boxes = [
+        [float(rect.get(k)) for k in ("x", "y", "width", "height")]
+        for rect in rects
+        if rect.get("class") == "box"
+    ]
+    layout = picture(document).layout()
+    for (left, top, wide, high), x, y in zip(boxes, layout.x, layout.y, strict=True):
+        assert (left + wide / 2, top + high / 2) == pytest.approx((x, y), abs=0.2)
+
+
 def test_each_output_of_an_op_leaves_by_a_port_of_its_own(dumps, picture):
     drawn = picture(dumps.residual())
     split = next(at for at, box in enumerate(drawn.boxes) if box.title == "split")
