@@ -305,3 +305,8 @@ def test_products_of_one_shape_count_the_operations_of_their_own_sums():
     document = graph_dict((short + long).sum())
     flops = sorted(node["flops"] for node in document["nodes"] if node["op"] == "matmul")
     assert flops == [2 * 4 * 3, 2 * 4 * 50]
+
+
+def test_an_elementwise_op_counts_its_result_where_an_input_is_not_known():
+    document = graph_dict((leaf(2, 3) + np.ones(3)).sum())
+    assert by_op(document)["add"]["flops"] == 6

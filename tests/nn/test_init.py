@@ -159,3 +159,8 @@ def test_a_wrong_option_of_a_drawing_is_named(call, said):
 
 def test_a_truncated_normal_distribution_without_spread_is_its_mean():
     assert init.trunc_normal_(mg.zeros(3), mean=0.5, std=0.0).tolist() == [0.5, 0.5, 0.5]
+
+
+def test_a_mode_that_kaiming_has_not_is_refused():
+    with pytest.raises(ValueError, match="mode is 'fan_in' or 'fan_out', got 'fan_avg'"):
+        init.kaiming_normal_(mg.zeros(3, 4), mode="fan_avg")
