@@ -41,7 +41,7 @@ class _List(Module):
                 hint = f"; {entry.__name__} is a class, and {entry.__name__}(...) makes one"
             elif isinstance(entry, list | tuple):
                 hint = f"; {row}(*{kind}s) passes those of a list"
-            elif callable(entry) and self.kind is Module:
+            elif callable(entry):
                 name = getattr(entry, "__name__", "it")
                 hint = (
                     f"; {name} is a function, which a layer such as nn.ReLU() calls, or the "

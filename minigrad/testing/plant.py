@@ -61,6 +61,7 @@ def plant(
     mp: Callable | None = None,
     errors: tuple = (),
     call: Callable[[Primitive], Callable] | None = None,
+    large: Callable | None = None,
     **options: Any,
 ) -> Plant:
     """A Plant from rules by name of input; `call` adapts the op to flat array arguments."""
@@ -69,7 +70,7 @@ def plant(
         entry = make(f"{name} ({kind})", function, rules, options)
         return OpSpec(
             entry.name, call(entry) if call else entry, reference or forward, samples,
-            errors, tuple(points), dtypes, mp,
+            errors, tuple(points), dtypes, mp, large=large,
         )  # fmt: skip
 
     return Plant(

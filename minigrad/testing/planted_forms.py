@@ -1,5 +1,5 @@
-"""Wrong rules of forms that an op takes only for some calls: large ones in single precision, many
-axes, numbers of 8 bits, a parameter other than its default.
+"""Wrong rules of forms that an op takes only for some calls: large ones in fewer digits, many axes,
+numbers of 8 bits, a parameter other than its default.
 """
 
 import numpy as np
@@ -26,6 +26,24 @@ _SQUARES = _squares_off(lambda x: False)
 
 def _is_large(x):
     return x.size >= 65_536
+
+
+def _fair_sum(x):
+    """Σ x / √n, the sum in a wider dtype."""
+    total = np.sum(x, dtype=np.float64 if x.dtype == np.float64 else np.float32)
+    return (total / max(x.size, 1) ** 0.5).astype(x.dtype)
+
+
+def _one_after_another(x):
+    """Of many elements the sum is made in their dtype: of float16 it stays at 2,048."""
+    return np.add.accumulate(x.ravel())[-1] / x.dtype.type(x.size**0.5)
+
+
+_FAIR = {"x": lambda g, x: g / max(x.size, 1) ** 0.5 + 0 * x}
+
+
+def _many_ones(rng, dtype):
+    yield Sample("many", (1 + 0.1 * numbers(rng, dtype, 8192),))
 
 
 def _scaled(x, scale=1.0):
@@ -95,6 +113,12 @@ FORMS: list[Plant] = [
         "large in single", "a sum of squares that is wrong in float32 from 65,536 elements on",
         forward=_squares, right=_SQUARES, samples=vectors(5), dtypes=_BOTH,
         wrong=_squares_off(lambda x: _is_large(x) and x.dtype == np.float32),
+    ),
+    plant(
+        "large in half", "a sum of 4,096 elements or more is made in float16", forward=_fair_sum,
+        wrong_forward=lambda x: _one_after_another(x) if x.size >= 4096 else _fair_sum(x),
+        right=_FAIR, wrong=_FAIR, samples=vectors(5), large=_many_ones,
+        dtypes=(*_BOTH, "float16"),
     ),
     plant(
         "value large in single", "the value itself is wrong there", forward=_squares,

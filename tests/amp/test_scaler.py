@@ -32,6 +32,13 @@ def test_a_step_with_inf_or_nan_is_left_out_and_the_scale_falls(bad):
     assert scaler.get_scale() == 2.0**15
 
 
+def test_one_gradient_with_inf_leaves_out_the_step_of_all():
+    p, q = (mg.tensor([1.0], dtype="float32", requires_grad=True) for _ in range(2))
+    optimizer, scaler = mg.optim.SGD([p, q], lr=1.0), GradScaler()
+    scaler.scale((p + q * np.inf).sum()).backward()
+    assert scaler.step(optimizer) is None and p.item() == q.item() == 1
+
+
 def test_the_scale_grows_after_so_many_good_steps():
     p, optimizer, scaler = one_parameter(growth_interval=2, init_scale=4.0)
     scales = []

@@ -18,6 +18,15 @@ def test_a_draw_like_x_has_its_shape_and_dtype_and_repeats_with_the_seed(draw):
     np.testing.assert_array_equal(draw(x).numpy(), first.numpy())
 
 
+@pytest.mark.parametrize(
+    "draw",
+    [mg.rand_like, mg.randn_like, lambda x, dtype: mg.randint_like(x, 5, dtype=dtype)],
+    ids=["rand_like", "randn_like", "randint_like"],
+)
+def test_a_draw_like_x_may_have_another_dtype(draw):
+    assert draw(mg.zeros(3, dtype="float32"), dtype=mg.float16).dtype == mg.float16
+
+
 def test_a_permutation_holds_every_number_once():
     assert sorted(mg.randperm(20).tolist()) == list(range(20))
 

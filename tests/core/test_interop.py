@@ -156,11 +156,12 @@ def test_torch_targets_are_read_as_numpys_are(tracked):
 
 
 @pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like", "full_like"])
-def test_a_tensor_like_another_may_have_another_shape_and_device(name):
+def test_a_tensor_like_another_may_have_another_shape_dtype_and_device(name):
     value = (7.0,) if name == "full_like" else ()
     like = getattr(mg, name)
     y = like(mg.tensor([1.0, 2.0]), *value, shape=(3, 1), device="cpu", requires_grad=True)
     assert y.shape == (3, 1) and y.requires_grad and y.device == "cpu"
+    assert like(mg.tensor([1.0, 2.0]), *value, dtype=mg.float16).dtype == mg.float16
 
 
 def test_torchs_bfloat16_numbers_stay_bfloat16():

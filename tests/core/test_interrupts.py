@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from traceback import walk_stack
 
 import numpy as np
 import pytest
@@ -23,23 +24,27 @@ def interrupted(at, run):
 
     The interpreter looks for signals where a Python function begins and behind each call of C.
     """
-    left, where = at, None
+    left, where, around = at, None, set()
 
     def profile(frame, event, _):
-        nonlocal left, where
+        nonlocal left, where, around
         if event in ("call", "c_return"):
             left -= 1
             if left == 0:
                 where = frame.f_code.co_name
+                around = {f.f_code.co_name for f, _ in walk_stack(frame)}
                 raise KeyboardInterrupt
 
     sys.setprofile(profile)
     try:
         run()
+        arrived = where is None
     except KeyboardInterrupt:
-        pass
+        arrived = True
     finally:
         sys.setprofile(None)
+    # Python lets no error out of what runs where an object dies: a generator, a weakref's callback
+    assert arrived or around & {"<genexpr>", "_forget"}, f"the interrupt in {where} was lost"
     return where
 
 

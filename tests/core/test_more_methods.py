@@ -26,6 +26,20 @@ def test_methods_take_the_ops_arguments():
     assert X.compress([True, False, True], 0).shape == (2, 3)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[(name, {}) for name in ("sum", "mean", "prod", "std", "var", "any", "all")],
+        *[(name, {"initial": 0.5}) for name in ("sum", "prod", "max", "min")],
+    ],
+)
+def test_a_method_reduces_the_chosen_elements_as_numpys_does(name, options):
+    chosen = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 0]], bool)
+    found = getattr(X, name)(axis=0, where=chosen, **options).numpy()
+    expected = getattr(X.numpy(), name)(axis=0, where=chosen, **options)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+
+
 def test_a_method_along_axes_takes_every_option_of_its_function():
     for name in (n for n in vars(AxisMethods) if n[0] != "_" and n in vars(mg)):
         options = inspect.signature(getattr(mg, name)).parameters.values()

@@ -74,3 +74,8 @@ def test_the_order_of_rows_is_at_hand_and_fixed():
             setattr(loader, name, 1)
     loader.num_workers = 1  # it has no part in the order
     assert [len(x) for x, _ in loader] == [2] * 10
+
+
+def test_draws_with_replacement_come_from_all_rows():
+    drawn = data.RandomSampler(Numbers(4), replacement=True, num_samples=200)
+    assert sorted(set(drawn)) == [0, 1, 2, 3]

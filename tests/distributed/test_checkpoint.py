@@ -8,6 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad import distributed, nn, optim
 from minigrad.core.errors import FormatError, StateError
+from minigrad.distributed import checkpoint
 from minigrad.distributed.checkpoint import complete_steps
 from minigrad.distributed.zero import _dealt
 
@@ -105,6 +106,7 @@ def test_samplers_share_the_rows_as_pytorch_does(n, drop_last, ranks):
 
 def test_shuffled_samplers_take_each_row_once_and_change_with_the_epoch():
     samplers = [distributed.DistributedSampler(range(12), 3, rank, seed=5) for rank in range(3)]
+    assert [*samplers[0]] != [*distributed.DistributedSampler(range(12), 3, 0, seed=6)]
     first = [list(sampler) for sampler in samplers]
     assert sorted(sum(first, [])) == list(range(12))
     assert [list(sampler) for sampler in samplers] == first
@@ -150,3 +152,13 @@ def test_what_is_no_shard_is_answered_with_what_one_holds(alone, state):
 
 def shards(params):
     return distributed.ZeroRedundancyOptimizer(params, optim.Adam)
+
+
+def test_a_shard_that_was_cut_is_noticed(tmp_path):
+    for name in ("state.npz", "rank-0-of-2.npz", "rank-1-of-2.npz"):
+        (tmp_path / name).write_bytes(b"12345")
+    checkpoint._complete(tmp_path, 3, 2)
+    assert checkpoint._read_complete(tmp_path)["step"] == 3
+    (tmp_path / "rank-1-of-2.npz").write_bytes(b"1")
+    with pytest.raises(FormatError, match="rank-1-of-2.npz has 1 bytes, not 5"):
+        checkpoint._read_complete(tmp_path)

@@ -5,8 +5,8 @@ import pytest
 
 import minigrad as mg
 from minigrad import distributed
+from minigrad.distributed import collectives, transport, watchdog
 from minigrad.distributed import ranks as worlds
-from minigrad.distributed import transport, watchdog
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -103,6 +103,14 @@ def test_a_silent_rank_is_named(monkeypatch):
     assert "rank 1 has not been heard of for 5 s (last: in backward)" in judge.word()["verdict"]
 
 
+def test_a_rank_that_is_heard_again_is_not_silent():
+    judge = watchdog.Judge(2, 5.0)
+    for rank in (0, 1):
+        judge.heard[rank] -= 6
+        judge.hear(rank, note())
+    assert judge.word() == {}
+
+
 def test_a_rank_whose_last_note_is_old_is_not_said_to_fall_behind_in_it():
     judge = watchdog.Judge(2, 5.0)
     judge.hear(0, note(4, "all_reduce", 6))
@@ -115,3 +123,27 @@ def test_a_rank_whose_last_note_is_old_is_not_said_to_fall_behind_in_it():
 
 def test_the_job_is_over_when_all_have_left():
     assert word_of(note(left=True), note(left=True)) == {"over": True}
+
+
+def test_a_mean_is_the_sum_over_the_ranks_divided_by_their_number(monkeypatch):
+    class OfThree:
+        size = 3
+
+        def agree(self, what):
+            pass
+
+        def transport(self, device):
+            return self
+
+        def sum_dtype(self, dtype):
+            return dtype
+
+        def all_reduce(self, buffer, op):
+            assert op == "sum"
+            buffer *= 3  # as if each rank had these numbers
+
+        def wait(self, request, what):
+            pass
+
+    monkeypatch.setattr(collectives, "world", OfThree)
+    assert collectives._reduced(np.array([1.0, 2.0]), op="mean").tolist() == [1, 2]

@@ -5,7 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import ConvergenceError, TransformError
-from minigrad.func import fixed_point, grad, hessian, hvp, jacfwd, jacrev, jvp, root, vmap
+from minigrad.func import fixed_point, grad, hessian, hvp, jacfwd, jacrev, jvp, root, solvers, vmap
 
 rng = np.random.default_rng(0)
 M, B = mg.tensor(rng.normal(size=(4, 4)) * 0.25), mg.tensor(rng.normal(size=4))
@@ -177,3 +177,10 @@ def test_a_captured_parameter_is_no_fault_where_nothing_is_recorded():
     w = mg.tensor(2.0, requires_grad=True)
     with mg.no_grad():
         assert root(lambda x: x - w, mg.tensor(0.0)).item() == 2
+
+
+def test_newton_takes_no_step_from_a_root():
+    def step(x, r):
+        raise AssertionError("a step")
+
+    assert solvers.newton(lambda x: x * x - 4, step, np.array([2.0]), 1e-9, 10).tolist() == [2]

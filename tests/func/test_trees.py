@@ -355,3 +355,14 @@ def test_trees_and_in_dims_may_be_nested_deeper_than_pythons_stack():
 
     assert leaves(grad(loss)(deep))[0].tolist() == [2, 2]
     assert vmap(loss, in_dims=(axes,))(deep).tolist() == [1, 1]
+
+
+def test_value_and_grad_give_the_value_itself_beside_the_gradient():
+    value, g = value_and_grad(lambda x: (x * x).sum())(mg.tensor([1.0, 3.0]))
+    assert value.item() == 10 and g.tolist() == [2, 6]
+
+
+def test_gradients_of_what_depends_on_no_argument_are_zeros_for_each():
+    a, b = mg.tensor([1.0, 3.0]), mg.tensor(2.0)
+    ga, gb = vjp(lambda a, b: mg.ones(2), a, b)[1](mg.ones(2))
+    assert ga.tolist() == [0, 0] and gb.item() == 0

@@ -14,7 +14,7 @@ from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 from minigrad.fusion import cuda
 from minigrad.fusion.launch import Kernel
-from minigrad.fusion.trace import NotFusible
+from minigrad.fusion.trace import NotFusible, trace
 from minigrad.on_gpu import rows
 
 spec = importlib.util.spec_from_file_location(
@@ -141,3 +141,10 @@ def test_a_cast_moves_16_bytes_of_the_wider_type_at_once(narrow):
 def test_float64_goes_to_16_bits_without_float32_between(narrow):
     source = Kernel(lambda x: [x.astype(narrow)], [FLOATS[2]], ["full"]).source()
     assert f"out0.v[k] = ({cuda.stored(narrow)})v0;" in source  # v0 is the double itself
+
+
+def test_the_steps_of_a_kernel_are_all_that_its_results_need():
+    fn = lambda a, b, c: (mg.exp(a) * mg.sin(b)) + (mg.cos(b) * mg.tanh(c))
+    inputs, outputs = trace(fn, [np.dtype("float32")] * 3)
+    found = [s.op for s in cuda.steps(outputs, {x.number for x in inputs})]
+    assert sorted(found) == sorted(s.op for s in outputs[0].program.symbols if s.op != "input")

@@ -191,6 +191,7 @@ def row_mean(x):
 ANY_SHAPE = {
     "length of an axis": (lambda x: x * x.shape[0] / x.shape[-1], [(4, 5)]),
     "number of axes": (lambda x: x * x.ndim, [(2, 3, 4)]),
+    "branch on the number of axes": (lambda x: x * 2 if x.ndim == 3 else x * 3, [(2, 3, 4)]),
     "branch on a shape": (lambda x: x * 2 if x.shape[0] > 3 else x, [(4, 5)]),
     "an axis that is the last of two": (
         lambda x: x - mg.mean(x, axis=1, keepdims=True),

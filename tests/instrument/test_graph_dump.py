@@ -298,3 +298,15 @@ def test_what_is_no_tensor_and_names_that_name_none_are_told_by_the_function_cal
             graph_dict(y, names)
         with pytest.raises(TypeError, match="^record_backward: names says"):
             record_backward(names=names)
+
+
+def test_products_of_one_shape_count_the_operations_of_their_own_sums():
+    short, long = (leaf(2, n) @ leaf(n, 2) for n in (3, 50))
+    document = graph_dict((short + long).sum())
+    flops = sorted(node["flops"] for node in document["nodes"] if node["op"] == "matmul")
+    assert flops == [2 * 4 * 3, 2 * 4 * 50]
+
+
+def test_an_elementwise_op_counts_its_result_where_an_input_is_not_known():
+    document = graph_dict((leaf(2, 3) + np.ones(3)).sum())
+    assert by_op(document)["add"]["flops"] == 6

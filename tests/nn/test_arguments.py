@@ -197,3 +197,11 @@ def test_whole_numbers_of_numpys_are_sizes_as_pythons_are(make):
     x = mg.ones((2, 1, 4, 4))
     layer, same = make(np.int64), make(int)
     assert repr(layer) == repr(same) and layer(x).shape == same(x).shape
+
+
+def test_what_a_forward_of_any_options_raises_is_left_as_it_is():
+    class Loose(nn.Module):
+        def forward(self, x, **options):
+            raise TypeError("inside")
+
+    assert message(lambda: Loose()(X, mode="a")) == "inside"

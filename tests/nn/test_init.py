@@ -220,3 +220,8 @@ def test_a_tensor_of_a_transform_gets_the_values_and_keeps_its_derivative():
     assert mg.func.jvp(filled, (mg.tensor(1.0),), (mg.tensor(1.0),))[1].item() == 6 + 2
     with pytest.raises(mg.errors.InPlaceError, match=r"In a transform its values stay: .*copy\(\)"):
         mg.func.grad(lambda w: init.ones_(w).sum())(mg.zeros(2))
+
+
+def test_a_mode_that_kaiming_has_not_is_refused():
+    with pytest.raises(ValueError, match="mode is 'fan_in' or 'fan_out', got 'fan_avg'"):
+        init.kaiming_normal_(mg.zeros(3, 4), mode="fan_avg")

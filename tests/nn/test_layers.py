@@ -289,3 +289,23 @@ def test_the_samples_of_a_fractional_pool_are_saved_and_loaded_as_pytorchs(name)
 def test_a_softplus_shows_the_threshold_it_was_given():
     assert repr(nn.Softplus(2.0, 1.0)) == "Softplus(beta=2.0, threshold=1.0)"
     assert repr(nn.Softplus()) == "Softplus(beta=1.0)"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("CELU", {"alpha": 0.5, "inplace": True}),
+        ("ConstantPad1d", {"padding": (2, 2), "value": 3.5}),
+        ("Dropout", {"p": 0.25, "inplace": True}),
+        ("ELU", {"alpha": 0.5, "inplace": True}),
+        ("Hardtanh", {"min_val": -2.0, "max_val": 3.0, "inplace": True}),
+        ("LeakyReLU", {"negative_slope": 0.5, "inplace": True}),
+        ("PReLU", {"num_parameters": 3, "init": 0.5}),
+        ("ReLU", {"inplace": True}),
+        ("RReLU", {"lower": 0.25, "upper": 0.5, "inplace": True}),
+        ("Threshold", {"threshold": 0.5, "value": 2.0, "inplace": True}),
+    ],
+)
+def test_a_layer_keeps_what_it_was_made_with_under_the_names_of_the_arguments(kind, given):
+    layer = getattr(nn, kind)(**given)
+    assert {name: getattr(layer, name) for name in given} == given

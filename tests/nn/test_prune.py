@@ -173,6 +173,13 @@ def test_a_method_that_fails_leaves_the_module_as_it_was():
     np.testing.assert_array_equal(layer.weight.detach(), state["weight"])
 
 
+@pytest.mark.parametrize("n", [2, "fro"])
+def test_the_slice_of_the_smallest_euclidean_norm_goes(n):
+    layer = layer_of(np.array([[3.0, 3.0], [5.0, 0.0]]))  # of lengths 4.2 and 5, of sums 6 and 5
+    prune.ln_structured(layer, "weight", amount=1, n=n, dim=0)
+    assert layer.weight.tolist() == [[0, 0], [5, 0]]
+
+
 @pytest.mark.parametrize(
     ("kind", "call", "said"),
     [

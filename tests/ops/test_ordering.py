@@ -85,6 +85,12 @@ def test_unique_slices_along_an_axis_are_numpys_and_pass_their_gradient_to_the_f
     np.testing.assert_array_equal(mg.grad(found[0].sum(), leaf), slope)
 
 
+@pytest.mark.parametrize("sort", [mg.sort, mg.argsort, mg.Tensor.sort, mg.Tensor.argsort])
+def test_an_order_of_fields_is_refused(sort):
+    with pytest.raises(TypeError, match="order= is for structured arrays"):
+        sort(mg.ones(3), order="field")
+
+
 @pytest.mark.parametrize("searchsorted", [mg.searchsorted, np.searchsorted, mg.Tensor.searchsorted])
 def test_a_search_in_an_order_is_one_in_the_sorted_array(searchsorted):
     a, v = np.array([3.0, 1.0, 2.0]), np.array([[1.0, 2.5], [0.0, 9.0]])

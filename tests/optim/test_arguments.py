@@ -40,6 +40,31 @@ def test_a_rate_is_one_number():
     assert optim.Adam([P], lr=mg.tensor(0.1)).param_groups[0]["lr"] == 0.1
 
 
+NOT_NEGATIVE = {
+    "Adadelta": "lr rho eps weight_decay",
+    "Adafactor": "lr weight_decay",
+    "Adagrad": "lr lr_decay weight_decay initial_accumulator_value eps",
+    "Adam": "lr eps weight_decay",
+    "ASGD": "lr weight_decay",
+    "LBFGS": "lr",
+    "Lion": "lr weight_decay",
+    "Muon": "lr weight_decay momentum eps",
+    "NAdam": "lr eps weight_decay momentum_decay",
+    "RMSprop": "lr alpha eps weight_decay momentum",
+    "Rprop": "lr",
+    "SGD": "lr momentum weight_decay",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [(kind, name) for kind, names in NOT_NEGATIVE.items() for name in names.split()],
+)
+def test_a_negative_option_is_refused_by_its_name(kind, option):
+    with pytest.raises(ValueError, match=f"{kind}: {option} must be .* got -0.5"):
+        getattr(optim, kind)([mg.ones(2, 2, requires_grad=True)], **{option: -0.5})
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -38,6 +38,27 @@ def test_ten_steps_equal_pytorchs(search, history):
     np.testing.assert_allclose(x.data, z.detach().numpy(), rtol=1e-6)
 
 
+def test_parameters_in_parts_step_as_one_whole_does():
+    start, after = [-1.2, 1.0, 0.3, 2.0], []
+    for cuts in ([4], [1, 2, 1]):
+        ends = np.cumsum(cuts)
+        parts = [
+            mg.tensor(start[end - n : end], requires_grad=True)
+            for n, end in zip(cuts, ends, strict=True)
+        ]
+        optimizer = optim.LBFGS(parts, max_iter=4, line_search_fn="strong_wolfe")
+
+        def closure(parts=parts, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = rosenbrock(mg.concatenate(parts))
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+        after.append(np.concatenate([p.data for p in parts]))
+    assert np.array_equal(*after)
+
+
 def test_the_minimum_is_found():
     x = mg.tensor([-1.2, 1.0], requires_grad=True)
     losses = run(optim.LBFGS([x], max_iter=50, line_search_fn="strong_wolfe"), x, 3)

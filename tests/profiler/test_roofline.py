@@ -32,6 +32,14 @@ def test_a_row_has_the_sums_of_its_calls(log):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "peak"),
+    [("float64", 1e11), ("complex128", 1e11), ("float32", 2e11), ("float16", 2e11)],
+)
+def test_each_dtype_has_the_peak_of_its_width(dtype, peak):
+    assert PEAKS.flops(dtype) == peak
+
+
+@pytest.mark.parametrize(
     ("point", "bound"),
     [
         (Point("a", "forward", 1, 100, 8, 150, 100.0, 10.0), "compute"),

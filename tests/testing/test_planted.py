@@ -58,6 +58,7 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("batch in single", "K23"), ("batch in fours", "K23"),
         ("weight left out", "K17"), ("four axes", "K17"), ("four axes of elements", "K17"),
         ("tangent at a kink", "K27"), ("in the tails", "K27"), ("large in single", "K25"),
+        ("large in half", "K25"),
         ("value large in single", "K25"), ("graph of a large call", "K25"), ("five axes", "K17"),
         ("one scale for many", "K25"), ("infinity among many", "K25"), ("wraps round", "K15"),
         ("second beyond 3", "K27"), ("negative beside complex", "K15"),

@@ -26,7 +26,7 @@ UNTRIED = {
     "grid_places.align_corners matrix_rank.hermitian matrix_rank.rtol class_targets.ignore_index",
     "the gradient is the same whatever it is": "sort.kind "
     "sort.stable einsum.optimize device_copy.source average.returned "
-    "pseudoinverse.rcond pinv.rtol polyfit.rcond",
+    "pseudoinverse.rcond polyfit.rcond",
     "finite differences of it are no derivative": "scaled_dot_product_attention.dropout_p",
     "it is taken and has no effect": "to.non_blocking unique.sorted",
     "its other value makes it another op, which has samples": "svd.compute_uv "

@@ -4,7 +4,7 @@ import copy
 import json
 
 import pytest
-from minigrad_viz.diff import difference, rows
+from minigrad_viz.diff import difference, rows, union
 from minigrad_viz.reader import graph_from
 from minigrad_viz.structure import structural_hash
 
@@ -123,9 +123,39 @@ def test_the_differences_are_drawn_with_marks(ending, dumps, save, viz, tmp_path
     assert sign[ending] in out.read_text()
 
 
-def test_the_page_of_a_diff_lists_and_marks_the_differences(open_page, dumps):
-    from minigrad_viz.diff import union
+def test_nodes_that_are_gone_get_ids_of_their_own(dumps):
+    dump = dumps.Dump()
+    before = dumps.convnet()
+    graph, _ = union(difference(graph_from(before), graph_from(dump.done(dump.leaf((3,))))))
+    assert len({node.id for node in graph.nodes}) == len(graph.nodes) == 25
 
+
+def test_nodes_that_look_alike_are_paired_in_the_order_in_which_they_ran(dumps):
+    def chain(order):
+        dump = dumps.Dump()
+        y = dump.leaf((3,))
+        for seq in order:
+            y = dump.op("tanh", (3,), y, seq=seq)
+        return graph_from(dump.done(dump.op("sum", (), y)))
+
+    rising, falling = chain([10, 20, 30]), chain([30, 20, 10])
+    for compared in (difference(rising, falling), difference(falling, rising)):
+        assert {x: y for x, y in compared.pairs.items() if 0 < x < 4} == {1: 3, 2: 2, 3: 1}
+
+
+def test_few_times_tell_no_usual_ratio(dumps):
+    def once(took):
+        dump = dumps.Dump()
+        document = dump.done(dump.op("sum", (), dump.leaf((3,))))
+        document["backward"] = dumps.backward(document)
+        for step in document["backward"]["steps"]:
+            step["t1"] = step["t0"] + took
+        return graph_from(document)
+
+    assert difference(once(1000), once(3000)).band.usual == 1
+
+
+def test_the_page_of_a_diff_lists_and_marks_the_differences(open_page, dumps):
     graph, marks = union(difference(graph_from(dumps.convnet()), graph_from(without_relu(dumps))))
     assert [note for _, note in marks.values()] == ["gone"] and len(graph.nodes) == 25
     document = dumps.convnet()

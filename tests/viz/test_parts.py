@@ -38,6 +38,14 @@ def test_a_block_of_another_kind_is_not_counted_as_a_repeat(dumps, picture):
     assert titles == ["×5 more", "×4 more"]
 
 
+def test_the_same_op_of_other_lines_is_no_repeat(dumps):
+    dump = dumps.Dump()
+    y = dump.leaf((3,))
+    for line in range(9):
+        y = dump.op("tanh", (3,), y, site={"file": "train.py", "line": line + 1})
+    assert find_repeats(graph_from(dump.done(dump.op("sum", (), y)))) == []
+
+
 def test_two_of_a_kind_are_no_repeat(dumps):
     assert find_repeats(graph_from(blocks(dumps, 2))) == []
 

@@ -60,6 +60,22 @@ def test_svg_has_the_same_margin_on_both_sides_of_its_legend(dumps, save, viz, t
     assert float(root.get("width")) - end >= float(swatch.get("x")) - 1
 
 
+def test_the_boxes_of_an_svg_are_centred_where_the_layout_has_put_them(
+    dumps, save, viz, picture, tmp_path
+):
+    document, out = dumps.convnet(), tmp_path / "o.svg"
+    viz(save(document), "-o", out)
+    rects = ET.parse(out).getroot().find(f"{SVG}g[@transform]").iter(f"{SVG}rect")
+    boxes = [
+        [float(rect.get(k)) for k in ("x", "y", "width", "height")]
+        for rect in rects
+        if rect.get("class") == "box"
+    ]
+    layout = picture(document).layout()
+    for (left, top, wide, high), x, y in zip(boxes, layout.x, layout.y, strict=True):
+        assert (left + wide / 2, top + high / 2) == pytest.approx((x, y), abs=0.2)
+
+
 def test_each_output_of_an_op_leaves_by_a_port_of_its_own(dumps, picture):
     drawn = picture(dumps.residual())
     split = next(at for at, box in enumerate(drawn.boxes) if box.title == "split")

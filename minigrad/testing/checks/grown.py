@@ -19,7 +19,7 @@ from ..function import Arrays, Function, Pullback, as_array, as_tensors, is_smoo
 from ..numeric import normal
 from ..spec import OpSpec, Sample
 from .forward import k1
-from .large_forms import require_recorded, require_single_precision
+from .large_forms import require_half_precision, require_recorded, require_single_precision
 from .pushed import require_modes_agree
 from .sizes import resized, takes
 
@@ -91,6 +91,7 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     found = agrees(spec, function, function.xs, rng, sample.name)
     if found:
         require_single_precision(spec, function, function.xs, rng, sample.name)
+        require_half_precision(spec, function, function.xs, rng, sample.name)
         require_recorded(function, function.xs, rng, sample.name, context.full)
     return found
 

@@ -1,7 +1,7 @@
 """K25 of ops that are not elementwise, continued: other forms that a large call may take.
 
-In single precision and with a graph of its backward. What these are held to is the gradient in
-double precision, which finite differences have shown to be right.
+In single and half precision and with a graph of its backward. What these are held to is the
+gradient in double precision, which finite differences have shown to be right.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,9 @@ from ..spec import OpSpec
 from .pushed import has_jvp_rule
 
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
+_HALF = {"float64": "float16"}
 _OFF = 6e-4  # of a result's length: what long sums in single precision may round apart
+_OFF_HALF = 4e-3  # the same of float16, whose sums are in float32: some eight roundings of results
 _SMALL = 0.1  # of all lengths together: terms may cancel in one that is smaller
 _MOVES = 8  # √n times this what one rounding of the arguments changes, n the longest axis
 _NEAR = 2.0**-12  # of a unit: how far finite differences step, as in grown.py
@@ -33,29 +35,58 @@ def require_single_precision(
     what it changes by in double precision where each argument moves by one rounding, as sums of n
     terms may: of elements that sort or cancel that may be all.
     """
+    if _takes(spec, function, xs, _SINGLE):
+        moves = _MOVES * max(n for x in function.args for n in np.shape(x)) ** 0.5
+        _require_narrow(spec, function, xs, rng, what, _SINGLE, _OFF, moves)
+
+
+def require_half_precision(
+    spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str
+) -> None:
+    """The same in float16, closer for its size: sums are made in float32, so n makes no difference.
+
+    Each may be off by 4e-3 of its length, and by 8 times what it changes by where each argument
+    moves by one rounding.
+    """
+    if _takes(spec, function, xs, _HALF):
+        _require_narrow(spec, function, xs, rng, what, _HALF, _OFF_HALF, _MOVES)
+
+
+def _takes(spec: OpSpec, function: Function, xs: Arrays, narrow: dict[str, str]) -> bool:
     args = function.args_with(xs)
-    if not all(_SINGLE.get(str(x.dtype)) in spec.dtypes for x in args if is_smooth_array(x)):
-        return
-    single = [x.astype(_SINGLE[str(x.dtype)]) if is_smooth_array(x) else x for x in args]
-    narrow = Function(function.fn, single, function.params, function.positions, function.names)
+    return all(narrow.get(str(x.dtype)) in spec.dtypes for x in args if is_smooth_array(x))
+
+
+def _require_narrow(
+    spec: OpSpec, function: Function, xs: Arrays, rng: np.random.Generator, what: str,
+    dtypes: dict[str, str], off: float, moves: float,
+) -> None:  # fmt: skip
+    """off, moves: what may be, as a share of the length and as so many roundings of arguments."""
+    args = function.args_with(xs)
+    with np.errstate(over="ignore"):
+        narrowed = [x.astype(dtypes[str(x.dtype)]) if is_smooth_array(x) else x for x in args]
+    narrow = Function(function.fn, narrowed, function.params, function.positions, function.names)
     rounded = _alike(narrow.xs, xs)
+    if not all(np.isfinite(x).all() for x in rounded):
+        return  # beyond its range
     ys, exact_ys = narrow.value_or_refusal(narrow.xs), function.value_or_refusal(rounded)
     if ys is None or exact_ys is None or not all(np.isfinite(y).all() for y in ys):
-        return  # beyond its range
+        return
     vs, us = normal(rng, exact_ys), normal(rng, xs)
-    eps = float(np.finfo(np.float32).eps)
+    eps = max(float(np.finfo(x.dtype).eps) for x in narrow.xs)
     moved = [x * (1 + eps * np.sign(u)) for x, u in zip(rounded, us, strict=True)]
-    moves = _MOVES * max(n for x in args for n in np.shape(x)) ** 0.5
-    _require_near(ys, exact_ys, lambda: function.value(moved), moves, f"{what}: result {{}}")
+    _require_near(ys, exact_ys, lambda: function.value(moved), off, moves, f"{what}: result {{}}")
+    vs = _alike(_alike(vs, ys), vs)
     _require_near(
         narrow.vjp(narrow.xs, _alike(vs, ys)), function.vjp(rounded, vs),
-        lambda: function.vjp(moved, vs), moves,
+        lambda: function.vjp(moved, vs), off, moves,
         f"{what}: the gradient of differentiated argument {{}}",
     )  # fmt: skip
     if has_jvp_rule(spec):
+        us = _alike(_alike(us, narrow.xs), us)
         _require_near(
             narrow.jvp(narrow.xs, _alike(us, narrow.xs)), function.jvp(rounded, us),
-            lambda: function.jvp(moved, us), moves,
+            lambda: function.jvp(moved, us), off, moves,
             f"{what}: forward mode, the tangent of result {{}}",
         )  # fmt: skip
 
@@ -65,7 +96,7 @@ def _alike(arrays: Arrays, like: Arrays) -> Arrays:
 
 
 def _require_near(
-    found: Arrays, exact: Arrays, moved: Callable[[], Arrays], moves: float, what: str
+    found: Arrays, exact: Arrays, moved: Callable[[], Arrays], off: float, moves: float, what: str
 ) -> None:
     """moved: what `exact` is for the moved arguments, asked for only where something is off."""
     sizes = [length(b) for b in exact]
@@ -74,10 +105,10 @@ def _require_near(
         if a.shape != b.shape or not _in_range(a, b):
             continue  # the shape depends on values, or the range ends
         error, size = length(a - b), max(sizes[i], least)
-        if error <= _OFF * size:
+        if error <= off * size:
             continue
         c = moved()[i]
-        if b.shape == c.shape and not error <= _OFF * size + moves * length(b - c):
+        if b.shape == c.shape and not error <= off * size + moves * length(b - c):
             raise GradcheckError(
                 f"{what.format(i)} is off by {100 * error / size:.3g} % in {a.dtype} from that in "
                 "double precision, taken as a whole"

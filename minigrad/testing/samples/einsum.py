@@ -30,6 +30,8 @@ FORMS = [
     ("ij,jk,kl,lm,i->m", (2, 3), (3, 2), (2, 3), (3, 2), (2,)),
     ("ab,bc,cd,bd->ad", (2, 3), (3, 2), (2, 4), (3, 4)),
     ("ab,bc,cd,de,bd->ae", (2, 3), (3, 2), (2, 4), (4, 2), (3, 4)),
+    # two labels of the first product come again, one of them in the last operand alone
+    ("ab,ab,bc,cd,de,ea->c", *[(2, 2)] * 6),
     ("ij,ij->i", (0, 3), (0, 3)),
 ]
 

@@ -96,7 +96,8 @@ ROWS = ((700, 800), (800,), (1,))
 LARGE = [((x, w, w), {"axis": axis, **HOW}) for x, w, axis in (CHANNELS, ROWS)] + [
     (((16, 16, 24, 25), (16, 1, 1), (16, 1, 1)), {"axis": (0, 2, 3), **HOW}),
     (((16, 16, 24, 25), (16, 1, 1)), {"axis": (0, 2, 3), "centre": False, **HOW}),
-    (((9000, 40), (40,), (40,)), {"axis": (0,), **HOW}),
+    # means over the axis along which the blocks are cut: their sums are added up first
+    (((14000, 40), (40,), (40,)), {"axis": (0,), **HOW}),
     # a weight for each place of a mean, a bias for each mean
     (((64, 50, 120), (50, 1), (64, 1, 1)), {"axis": (1,), **HOW}),
 ]

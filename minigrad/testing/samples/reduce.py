@@ -201,6 +201,12 @@ def _ties(value):
     return Point("ties in a row", (x,), None, ([[0, 0.5, 0.5], [0, 0, 0]],), {"axis": None})
 
 
+def _nearly_equal(sign):
+    """Many numbers that differ by 1e-9 and do not tie: the first is the extremum alone."""
+    x = sign * (1 - 1e-9 * np.arange(600))
+    return Point("nearly equal numbers", (x,), sign, (np.arange(600) == 0,))
+
+
 for _name, _reference in (("max", np.max), ("amax", np.amax)):
     register_op(
         _name,
@@ -210,6 +216,7 @@ for _name, _reference in (("max", np.max), ("amax", np.amax)):
         errors=[_NO_ELEMENTS, along("max")],
         points=[
             _ties(3.0),
+            _nearly_equal(1.0),
             in_long_rows(ROWS.max(-1), axis=-1),
             Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
             Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),
@@ -225,6 +232,7 @@ for _name, _reference in (("min", np.min), ("amin", np.amin)):
         errors=[_NO_ELEMENTS, along("min")],
         points=[
             _ties(-3.0),
+            _nearly_equal(-1.0),
             in_long_rows(ROWS.min(-1), axis=-1),
             Point("all tied", (np.ones(4),), 1.0, (np.full(4, 0.25),), kink=True),
             Point("NaN", (np.array([1.0, np.nan, 2.0]),), np.nan, ([0.0, 1.0, 0.0],)),

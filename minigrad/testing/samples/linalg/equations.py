@@ -94,6 +94,8 @@ def _of_hermitian_if(function, triangle=lambda x: x):
     return of
 
 
+# its smaller singular value is between 2 ε and 3 ε, the sides being 3 and 2 long
+NEARLY_OF_RANK_1 = np.array([[1.0, 0.0], [0.0, 2.5 * np.finfo(float).eps], [0.0, 0.0]])
 LOWER = Point("reads the lower triangle", (np.array([[1.0, 7.0], [0.0, 2.0]]),),
               np.diag([1.0, 0.5]), ([[-1.0, -0.25], [-0.25, -0.25]],),
               {"bare": True, "rcond": 1e-15})  # fmt: skip
@@ -109,6 +111,8 @@ register_op(
     points=[
         Point("rank 1", (np.array([[1.0, 1.0], [1.0, 1.0]]),), np.full((2, 2), 0.25)),
         Point("zero", (np.zeros((2, 3)),), np.zeros((3, 2)), (np.zeros((2, 3)),)),
+        Point("up to ε times the longer side counts as 0", (NEARLY_OF_RANK_1,),
+              [[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], params={"rtol": None}),
         LOWER,
     ],
 )  # fmt: skip
@@ -134,7 +138,8 @@ register_op(
     dtypes=DTYPES,
     points=[
         Point("a share of the largest counts as 0", (np.diag([2.0, 0.5]), np.ones((2, 1))),
-              np.array([[0.5], [0.0]]), params={"rcond": 0.3}),
+              np.array([[0.5], [0.0]]), ([[-0.25, 0.25], [0.25, 0.0]], [[0.5], [0.0]]),
+              {"rcond": 0.3}),
     ],
 )  # fmt: skip
 
@@ -173,6 +178,11 @@ register_op(
     points=[
         Point("rank 1", (np.diag([2.0, 0.0]), np.array([1.0, 3.0])),
               (np.array([0.5, 0.0]), np.zeros(0), np.int64(1), np.array([2.0, 0.0]))),
+        Point("a share of the largest counts as 0", (np.diag([2.0, 0.5]), np.array([1.0, 3.0])),
+              (np.array([0.5, 0.0]), np.zeros(0), np.int64(1), np.array([2.0, 0.5])),
+              params={"rcond": 0.3}),
+        Point("by default that share is ε times the longer side", (NEARLY_OF_RANK_1, np.ones(3)),
+              (np.array([1.0, 0.0]), np.zeros(0), np.int64(1), NEARLY_OF_RANK_1.diagonal())),
     ],
 )  # fmt: skip
 register_op(
