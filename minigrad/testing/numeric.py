@@ -106,12 +106,14 @@ class Slope:
     size: np.ndarray
 
 
-def slope(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, u: np.ndarray) -> Slope:
+def slope(
+    f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, u: np.ndarray, step: float = STEP
+) -> Slope:
     """Five-point stencils (error h⁴) at two steps; the points ±h are shared by both.
 
     f'(0) ≈ [8 (f(h) − f(−h)) − (f(2h) − f(−2h))] / 12h
     """
-    h = STEP / 2
+    h = step / 2
     at = {k: f(x + (k * h) * u) for k in (1, -1, 2, -2, 4, -4)}
     odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
     fine = (8 * odd[1] - odd[2]) / (12 * h)

@@ -8,6 +8,9 @@ import pytest
 from minigrad.testing import GradcheckError, OpSpec, Sample
 from minigrad.testing.case import Context
 from minigrad.testing.checks.calls import _require_as_among_few
+from minigrad.testing.compare import check_jacobian
+from minigrad.testing.function import Function
+from minigrad.testing.numeric import STEP
 from minigrad.testing.plant import make
 from minigrad.testing.run import check_spec
 from tests.testing.test_checks import BY_ID, message, outcome_of
@@ -33,6 +36,23 @@ def test_a_sample_near_a_kink_by_chance_is_drawn_again():
 def test_a_wrong_rule_is_wrong_in_the_next_draw_too():
     slope = {"x": lambda g, x: g * np.sign(x) * 1.001}
     assert "finite differences give" in message(outcome_of("K3", np.abs, slope, near_a_kink(1)))
+
+
+def rounded_alike(steps):
+    """x, and 1e-6 (x − 1) more where x is so many fine steps from 1, which no rule knows."""
+
+    def fn(x):
+        from_one = x.data - 1
+        hit = np.isin(np.abs(from_one) / (STEP / 2), steps) if steps else True
+        return x + 1e-6 * from_one * hit
+
+    return Function(fn, [np.ones(1)])
+
+
+def test_two_steps_that_agree_by_chance_make_no_entry_wrong():
+    check_jacobian(rounded_alike([1, 2, 4]), [np.ones(1)], "Jacobian")  # the points of both steps
+    with pytest.raises(GradcheckError, match="1 of 1 entries"):
+        check_jacobian(rounded_alike([]), [np.ones(1)], "Jacobian")  # x is 1e-6 steeper
 
 
 def sum_of_squares_off(where):
