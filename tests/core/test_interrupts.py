@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from traceback import walk_stack
 
 import numpy as np
 import pytest
@@ -11,9 +10,6 @@ import pytest
 import minigrad as mg
 from minigrad.core import events, modes
 from minigrad.engine import claims
-
-# what an interrupt meets in a weak reference's callback, Python reports and drops
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 # until one of these has done its work, the mode of a block that is left is still on
 _LEAVING = ("__exit__", "leave", "stack", "set", "__setattr__", "<listcomp>")
@@ -24,27 +20,29 @@ def interrupted(at, run):
 
     The interpreter looks for signals where a Python function begins and behind each call of C.
     """
-    left, where, around = at, None, set()
+    left, where, dropped = at, None, []
 
     def profile(frame, event, _):
-        nonlocal left, where, around
+        nonlocal left, where
         if event in ("call", "c_return"):
             left -= 1
             if left == 0:
                 where = frame.f_code.co_name
-                around = {f.f_code.co_name for f, _ in walk_stack(frame)}
                 raise KeyboardInterrupt
 
+    # Python lets no error out of what runs where an object dies (the callback of a weak reference):
+    # it reports it and goes on
+    report, sys.unraisablehook = sys.unraisablehook, lambda it: dropped.append(it.exc_type)
     sys.setprofile(profile)
     try:
         run()
-        arrived = where is None
+        arrived = where is None or KeyboardInterrupt in dropped
     except KeyboardInterrupt:
         arrived = True
     finally:
         sys.setprofile(None)
-    # Python lets no error out of what runs where an object dies: a generator, a weakref's callback
-    assert arrived or around & {"<genexpr>", "_forget"}, f"the interrupt in {where} was lost"
+        sys.unraisablehook = report
+    assert arrived, f"the interrupt in {where} was lost"
     return where
 
 
