@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.device import array_module
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, elementwise, primitive
 from .. import logistic, normal
@@ -221,14 +222,15 @@ def _digamma(x: Any) -> Any:
     the last place off, ψ(x + 1) − 1/x.
     """
     y = _scipys_digamma(x)
-    if not isinstance(y, np.ndarray) or y.dtype.kind == "c":
+    if array_module(y) is not np or y.dtype.kind == "c":
         return y
+    x, y = np.asarray(x), np.asarray(y)
     from_zero = np.abs(x + 0.504)
     at_an_end = (from_zero > 0.05) & (from_zero < 0.31)
     if at_an_end.any():
         x = x[at_an_end]
         y[at_an_end] = _scipys_digamma(x + 1) - 1 / x
-    return y
+    return y if y.ndim else y[()]  # a number of a number, as SciPy's
 
 
 digamma = elementwise(
