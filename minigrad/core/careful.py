@@ -3,7 +3,6 @@
 `enter` decides, before a call, how it runs; `tell_forward` informs the listeners after it.
 """
 
-from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -78,18 +77,10 @@ def tell_forward(
     state = modes.state
     if state.muted:
         return y
-    if events.synchronize is not None:
-        events.synchronize(y)
-        t1 = perf_counter_ns()
-    if node is not None and events.wants_origin:
-        depth = events.stack_depth
-        node.origin = events.capture_stack(depth) if depth > 1 else events.capture_origin(3)
     outputs = y if op.outputs else (y,)
     if kind.level and isinstance(outputs[0], Tensor):
         return y
-    event = ("forward", op.name, t0, t1, node, args, outputs, params)
-    for hear in events.hearing:
-        hear(event)
+    events.emit(("forward", op.name, t0, t1, node, args, outputs, params))
     if state.plain is None and not kind.level:
         if node is not None:
             for saver in reversed(state.saving):

@@ -35,7 +35,7 @@ listeners: tuple[Any, ...] = ()
 hearing: tuple[Callable[[tuple], None], ...] = ()  # the function of each listener
 wants_origin = False  # some listener asks for source site and scope
 stack_depth = 0  # how many frames of the user's code an origin keeps, if more than its line
-synchronize: Callable[[Any], None] | None = None  # waits until the device has made this result
+synchronize: Callable[[tuple], None] | None = None  # waits until the device has made these results
 clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks it on a device
 opening: Callable[[str], None] | None = None  # told an op's name before it runs (with add_check)
 around: Callable[[Callable], Callable] | None = None  # a wrapper for the pull of each node
@@ -70,25 +70,37 @@ def unlisten(listener: Any) -> None:
 
 
 def _set(who: tuple, asked: tuple) -> None:
-    global listeners, hearing, wants_origin, stack_depth, synchronize, _asked
+    global listeners, hearing, emit, wants_origin, stack_depth, synchronize, _asked
     listeners, _asked = who, asked
     hearing = tuple([getattr(listener, "hear", listener) for listener in who])
     wants_origin = any(origin for origin, _, _ in asked)
     stack_depth = max((stack for _, stack, _ in asked), default=0)
     synchronize = _wait_for_device if any(sync for _, _, sync in asked) else None
+    alone = len(who) == 1 and not wants_origin and synchronize is None
+    emit = hearing[0] if alone else _emit
 
 
-def _wait_for_device(y: Any) -> None:
-    """Wait for the stream that computes y; NumPy has none and is done when it returns."""
-    y = y[0] if isinstance(y, tuple | list) else y
+def _wait_for_device(ys: tuple) -> None:
+    """Wait for the stream that computes ys; NumPy has none and is done when it returns."""
+    y = next((y for y in ys if y is not None), None)
     if hasattr(y, "device") and hasattr(y, "toDlpack"):  # CuPy
         array_module(y).cuda.get_current_stream().synchronize()
 
 
-def emit(event: tuple) -> None:
-    """Hand one event to every listener."""
+def _emit(event: tuple) -> None:
+    """Hand one event to every listener, with what they asked for: true times, and its origin."""
+    kind, name, t0, _, node, inputs, outputs, params = event
+    if synchronize is not None:
+        synchronize(outputs)
+        event = (kind, name, t0, perf_counter_ns(), node, inputs, outputs, params)
+    if wants_origin and node is not None and kind == "forward":
+        # below the user's line are at least this function, the op's call, and what called that
+        node.origin = capture_stack(stack_depth) if stack_depth > 1 else capture_origin(4)
     for hear in hearing:
         hear(event)
+
+
+emit: Callable[[tuple], None] = _emit  # a listener's own function, if it is alone and asks for none
 
 
 def tell(method: str, *args: Any) -> None:
@@ -151,10 +163,11 @@ def capture_origin(skip: int = 1) -> tuple:
 
     Only the code object and the instruction's offset are kept, which takes 0.15 µs; the line number
     is looked up when needed (`site_of`). skip: how many frames are known to be the library's own.
+    Fewer frames to look at is worth a higher number: Python makes an object of each.
     """
     frame = sys._getframe(skip)
-    while frame.f_back is not None and _is_own(frame):
-        frame = frame.f_back
+    while _is_own(frame) and (outer := frame.f_back) is not None:
+        frame = outer
     return frame.f_code, frame.f_lasti, modes.state.scope
 
 

@@ -63,7 +63,9 @@ class _State(threading.local):
     randomness: Any = None  # the innermost vmap's policy for random draws
     muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
-    plain: bool | None = True  # recording; None while a transform, autocast, Saver or tape is on
+    plain: bool | None = (
+        True  # recording; None if muted or while a transform, autocast, Saver or tape is on
+    )
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.set({name: value})
@@ -75,8 +77,8 @@ class _State(threading.local):
         """
         own = self.__dict__
         own |= values
-        simple = self.autocast is None and not (self.level or self.saving or self.tapes)
-        own["plain"] = self.recording if simple else None
+        special = self.autocast is not None or self.level or self.saving or self.tapes or self.muted
+        own["plain"] = None if special else self.recording
 
     def all(self) -> dict[str, Any]:
         """Every attribute, as `set` takes them."""

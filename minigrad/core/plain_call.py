@@ -3,11 +3,12 @@
 Nearly every call is plain: no mode, transform or listener is on, and the arguments are tensors, or
 arrays and numbers together with a tensor. What depends on the op alone is then decided once, when
 the code is generated: how many inputs there are, which may need a gradient, what is saved of them.
-For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op.
+For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for every op. An op with
+static parameters has `**params` there, too.
 
-    def apply(x0, x1, /, **params):
-        if modes.active or params:
-            return general(x0, x1, **params)
+    def apply(x0, x1, /):
+        if modes.active:
+            return op.watched(x0, x1)
         # unwrap
         if isinstance(x0, Tensor):
             data = v0 = x0._data
@@ -20,7 +21,7 @@ For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for 
             data = v0 = x0
             n0 = None
         else:
-            return general(x0, x1, **params)
+            return general(x0, x1)
         if isinstance(x1, Tensor):
             v1 = x1._data
             if v1.size >= NOTABLE:
@@ -28,14 +29,14 @@ For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for 
             n1 = x1.node
         ...                                     the same
         if data.size >= NOTABLE:
-            return general(x0, x1, **params)
+            return general(x0, x1)
         # run
         try:
             y = op.forward(v0, v1)
         except Exception as error:
-            raise explain(error, op, (x0, x1), params)
+            raise explain(error, op, (x0, x1), {})
         if type(y) is not ndarray:
-            y = as_result(op, y, (x0, x1), params)
+            y = as_result(op, y, (x0, x1), {})
         # wrap
         result = new(Tensor)
         result._data = y
@@ -59,7 +60,34 @@ For a * b the code is as below; `inspect.getsource(mg.mul.apply)` shows it, for 
         result.node = node
         return result
 
-It does what `Primitive.general`, which takes any call, would do; tests compare the two.
+`watched` is the same code for the two modes in which calls are nearly as plain: recording is off
+(no_grad), or somebody listens (a profile). It reads the thread's state, takes the time around
+NumPy's work if there are listeners, and tells them in the end:
+
+    def watched(x0, x1, /):
+        recording = modes.state.plain
+        if recording is None or modes.checked or modes.levels:
+            return general(x0, x1)
+        # unwrap
+        ...                                     the same
+        # run
+        listeners = events.listeners
+        try:
+            if listeners:
+                t0, y, t1 = events.clock(), op.forward(v0, v1), events.clock()
+            else:
+                y = op.forward(v0, v1)
+        ...                                     the same
+        # link
+        if not recording:
+            result.node = None
+            if listeners:
+                events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), {}))
+            return result
+        if n0 is not None and n1 is not None:
+            ...                                 the same; each `return result` tells the listeners
+
+Both do what `Primitive.general`, which takes any call, would do; tests compare the three.
 """
 
 from collections.abc import Callable
@@ -69,7 +97,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import NUMBERS, bfloat16, plain_numbers
-from . import modes
+from . import events, modes
 from .careful import as_result
 from .errors import RuleError, explain
 from .graph import Node, link, next_number
@@ -78,10 +106,10 @@ from .tensor import Tensor
 from .written_out import compiled, in_tuple, known_to_save, saved_values
 
 _KNOWN = {
-    "modes": modes, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray, "weak": {*NUMBERS},
-    "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE, "new": object.__new__,
-    "next_number": next_number, "link": link, "explain": explain, "as_result": as_result,
-    "plain_numbers": plain_numbers,
+    "modes": modes, "events": events, "Tensor": Tensor, "Node": Node, "ndarray": np.ndarray,
+    "weak": {*NUMBERS}, "bfloat16": bfloat16, "LARGE": LARGE, "NOTABLE": NOTABLE,
+    "new": object.__new__, "next_number": next_number, "link": link, "explain": explain,
+    "as_result": as_result, "plain_numbers": plain_numbers,
 }  # fmt: skip
 
 
@@ -91,6 +119,17 @@ def plain_call(op: Any) -> Callable:
     That is `general` itself for an op with several outputs, for a variadic op, and for one that
     lacks a rule.
     """
+    return _generated(op, "apply", "modes.active", "op.watched")
+
+
+def watched_call(op: Any) -> Callable:
+    """The op's `watched`: its plain call where recording is off or somebody listens."""
+    other_modes = "recording is None or modes.checked or modes.levels"
+    return _generated(op, "watched", other_modes, "general")
+
+
+def _generated(op: Any, name: str, other_modes: str, elsewhere: str) -> Callable:
+    """The call written out; where `other_modes` holds, the call is for `elsewhere`."""
     if op.outputs or op.arity < 1:
         return op.general
     tracked = [i for i in range(op.arity) if op.tracked >> i & 1]
@@ -98,37 +137,40 @@ def plain_call(op: Any) -> Callable:
         plans = {slots: op.plan_for(sum(1 << i for i in slots)) for slots in _patterns(tracked)}
     except RuleError:  # raised again where a gradient is asked for
         return op.general
+    watched = name == "watched"
     count = range(op.arity)
     inputs = ", ".join([f"x{i}" for i in count])
+    more, params = (", **params", "params") if op.defaults else ("", "{}")
     args = in_tuple([f"x{i}" for i in count])
-    general = f"return general({inputs}, **params)"
-    lines = [f"def apply({inputs}, /, **params):"]
-    lines += [
-        f" if modes.active{'' if op.defaults else ' or params'}:",
-        f"  {general}",
-        " # unwrap",
-    ]
+    general = f"return general({inputs}{more})"
+    lines = [f"def {name}({inputs}, /{more}):"]
+    lines += [" recording = modes.state.plain"] if watched else []
+    lines += [f" if {other_modes}:", f"  return {elsewhere}({inputs}{more})", " # unwrap"]
     for i in count:
         lines += [f" {line}" for line in _unwrapped(op, i, i in tracked)]
         lines += [" else:", f"  {general}"]
     if isinstance(op.forward, np.ufunc):
         size = "LARGE" if op.arity == 1 else "NOTABLE"  # one array is in one order
         lines += [f" if data.size >= {size}:", f"  {general}"]
-    given = ", ".join([f"v{i}" for i in count])
+    given = ", ".join([f"v{i}" for i in count]) + more
     if op.defaults:
         lines += [" if params:", "  params = plain_numbers(params)"]
-        given += ", **params"
-    lines += [" # run", " try:", f"  y = op.forward({given})", " except Exception as error:"]
-    lines += [f"  raise explain(error, op, {args}, params)"]
+    lines += [" # run", *[f" {line}" for line in _run(f"op.forward({given})", watched)]]
+    lines += [" except Exception as error:", f"  raise explain(error, op, {args}, {params})"]
     if op.residuals:
         lines += [" y, *residuals = y"]
-    lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, params)"]
+    lines += [" if type(y) is not ndarray:", f"  y = as_result(op, y, {args}, {params})"]
     lines += [" # wrap", " result = new(Tensor)", " result._data = y", " result._grad = None"]
-    lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans)]]
+    event = f'("forward", {op.name!r}, t0, t1, NODE, {args}, (y,), {params})'
+    told = f"events.emit({event})" if watched else ""
+    lines += [" # link", *[f" {line}" for line in _linked(op, tracked, plans, told)]]
     known = {**known_to_save(op), **_KNOWN, "op": op, "general": op.general}
     known |= {f"plan{sum(1 << i for i in slots)}": plan for slots, plan in plans.items()}
     lines = [line.replace(" ", "    ", _depth(line)) for line in lines]
-    return compiled("apply", lines, known, f"<plain call of {op.name}>")
+    return compiled(name, lines, known, f"<{_FILES[name]} of {op.name}>")
+
+
+_FILES = {"apply": "plain call", "watched": "watched call"}
 
 
 def _depth(line: str) -> int:
@@ -169,27 +211,49 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
     return lines
 
 
-def _linked(op: Any, tracked: list[int], plans: dict) -> list[str]:
+def _run(call: str, watched: bool) -> list[str]:
+    """The lines that compute y."""
+    if not watched:
+        return ["try:", f" y = {call}"]
+    return [
+        "listeners = events.listeners",
+        "try:",
+        " if listeners:",
+        f"  t0, y, t1 = events.clock(), {call}, events.clock()",
+        " else:",
+        f"  y = {call}",
+    ]
+
+
+def _linked(op: Any, tracked: list[int], plans: dict, told: str) -> list[str]:
     """The lines that make a node, if some input needs a gradient, and end the call."""
-    lines: list[str] = []
+    without_node = ["result.node = None", *_end(told, "None")]
+    if not plans:
+        return without_node
+    lines = ["if not recording:", *[f" {line}" for line in without_node]] if told else []
+    keyword = "if"
     for slots, plan in plans.items():
         needed = " and ".join([f"n{i} is not None" for i in slots])
-        lines += [f"{'elif' if lines else 'if'} {needed}:"]
+        lines += [f"{keyword} {needed}:"]
         lines += [" node = Node()", f" node.plan = plan{sum(1 << i for i in slots)}"]
         lines += [f" node.parents = {in_tuple([f'n{i}' for i in slots])}"]
         lines += [f" node.saved = {saved_values(op, list(slots), plan.names)}"]
-    plain = ["result.node = None", "return result"]
-    if not lines:
-        return plain
+        keyword = "elif"
     if len(tracked) > 2:
         arrays = ", ".join([f"v{i}" for i in range(op.arity)])
         nodes = ", ".join([f"n{i}" if i in tracked else "None" for i in range(op.arity)])
-        residuals = "residuals" if op.residuals else "()"
+        residuals, params = "residuals" if op.residuals else "()", "params" if op.defaults else "{}"
         lines += ["else:"]
-        lines += [f" node = link(op, [{nodes}], [{arrays}, y], params, {residuals})"]
-        lines += [" if node is None:", *[f"  {line}" for line in plain]]
+        lines += [f" node = link(op, [{nodes}], [{arrays}, y], {params}, {residuals})"]
+        lines += [" if node is None:", *[f"  {line}" for line in without_node]]
     else:
-        lines += ["else:", *[f" {line}" for line in plain]]
+        lines += ["else:", *[f" {line}" for line in without_node]]
     lines += ["node.number = next_number()", "node.op = op", "node.origin = None"]
     lines += ["node.shape = y.shape", "node.dtype = y.dtype", "result.node = node"]
-    return [*lines, "return result"]
+    return [*lines, *_end(told, "node")]
+
+
+def _end(told: str, node: str) -> list[str]:
+    """The lines that return the result, and tell the listeners before."""
+    told = told.replace("NODE", node)
+    return (["if listeners:", f" {told}"] if told else []) + ["return result"]

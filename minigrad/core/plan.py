@@ -158,7 +158,7 @@ class Plans(dict):
 
     def clear(self) -> None:
         super().clear()
-        for name in ("apply", "with_residuals"):
+        for name in ("apply", "watched", "with_residuals"):
             self.op().__dict__.pop(name, None)
 
 

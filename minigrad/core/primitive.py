@@ -32,7 +32,7 @@ from .errors import explain, operand, refuse_left_behind, taught, teaching
 from .graph import Node, Port, link, next_number
 from .implementations import Extensible
 from .piecewise import NOTABLE, in_blocks
-from .plain_call import plain_call
+from .plain_call import plain_call, watched_call
 from .plan import Plan, Plans, Rule
 from .registry import numpy_table
 from .registry import op as registry
@@ -128,9 +128,17 @@ class Primitive(Extensible, Differentiable):
         """
         return plain_call(self)
 
+    @cached_property
+    def watched(self) -> Callable:
+        """Where `apply` goes under a mode: a plain call with listeners or without recording."""
+        return watched_call(self)
+
     def __call__(self, *args: Any, **params: Any) -> Any:
         if args and len(args) == self.arity and type(args[-1]) is not _ndarray:
-            return self.apply(*args, **params)
+            if not params:
+                return self.apply(*args)
+            if self.defaults:
+                return self.apply(*args, **params)
         return self.general(*args, **params)  # rules call ops on arrays alone, which are not plain
 
     def general(self, *args: Any, **params: Any) -> Any:

@@ -254,10 +254,11 @@ def _pull_recorded(node: Any, g: Any, plan: Any) -> list:
 
 def _timed(pull: Pull) -> Pull:
     """The same pull, which also reports each node's time to the listeners."""
+    direct = pull is serial.pull_arrays  # plan.pull, without a call in between
 
     def timed(node: Any, g: Any, plan: Any) -> Iterable:
         t0 = events.clock()
-        contributions = pull(node, g, plan)
+        contributions = plan.pull(g, node.saved) if direct else pull(node, g, plan)
         t1 = events.clock()
         events.emit(("backward", node.op.name, t0, t1, node, (g,), tuple(contributions), {}))
         return contributions

@@ -18,8 +18,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ..core import events
-from ..core.careful import enter
+from ..core import events, modes
 from ..core.events import capture_origin
 from ..core.graph import Leaf
 from ..ops import work
@@ -377,7 +376,7 @@ def _hearing_cost() -> float:
     log, x, rounds = event_log(os.devnull), (np.empty(1),), 500
     t0 = perf_counter_ns()
     for _ in range(rounds):
-        enter(None, (), {})
+        modes.state.plain  # noqa: B018 (what an op reads under a mode)
         a, b = perf_counter_ns(), perf_counter_ns()
         log.hear(("forward", "op", a, b, None, x, x, {}))
     return (perf_counter_ns() - t0) / rounds

@@ -53,6 +53,7 @@ def clean():
     yield
     modes.state.set(before)
     stop_listening()
+    modes.add_level(-modes.levels)
     modes.add_reason(-modes.active)
 
 
