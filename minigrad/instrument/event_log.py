@@ -21,6 +21,7 @@ import numpy as np
 from ..core import events, modes
 from ..core.events import capture_origin
 from ..core.graph import Leaf
+from ..core.tensor import Tensor
 from ..ops import work
 from . import formats
 from .device_lines import DeviceLines
@@ -365,6 +366,8 @@ if hasattr(os, "register_at_fork"):
 
 def _array(x: Any) -> tuple | None:
     """(shape, dtype, bytes) of an array or tensor; None for a number or a missing one."""
+    if type(x) is Tensor:
+        x = x._data
     try:
         return x.shape, x.dtype, x.nbytes
     except AttributeError:

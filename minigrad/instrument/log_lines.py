@@ -81,10 +81,14 @@ class Lines:
             )
         else:
             _, number, t, nbytes, category, phase, op, seq, thread, origin, shape, dtype = entry
-            record = {"kind": "alloc", "id": number, "t": t, "bytes": nbytes, "category": category}
-            record |= {"phase": phase, "op": op, "seq": seq, "shape": list(shape), "dtype": dtype}
-            record["thread"] = self._number(("thread", thread), lines)
-            lines.append(f"{json_text(record)[:-1]}{self._origin(origin, lines)}}}\n")
+            lines.append(
+                f'{{"kind":"alloc","id":{number},"t":{t},"bytes":{nbytes},"category":"{category}",'
+                f'"phase":"{phase}","op":{"null" if op is None else self._quoted(op)},'
+                f'"seq":{"null" if seq is None else seq},"shape":{list(shape)},'
+                f'"dtype":{self._quoted(str(dtype))},'
+                f'"thread":{self._number(("thread", thread), lines)}'
+                f"{self._origin(origin, lines)}}}\n"
+            )
 
     # -- arrays and work -------------------------------------------------------------------------
 

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
+import numpy as np
+
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
 from .formats import cotangents_of
@@ -179,7 +181,7 @@ class MemoryTracker:
         thread, origin = where
         self.tell(
             ("alloc", held.number, t, held.bytes, category, phase, op, seq, thread, origin,
-             array.shape, str(array.dtype))
+             array.shape, array.dtype)
         )  # fmt: skip
         return held
 
@@ -244,7 +246,9 @@ class PeakMemory:
 
 def _owner(x: Any) -> Any:
     """The array that owns the memory x shows; None for what is not an array."""
-    x = raw(x)
+    x = x._data if type(x) is Tensor else raw(x)
+    if type(x) is np.ndarray and x.base is None:  # nearly always, and this is most of the work
+        return x
     is_number = isinstance(x, int | float | complex)
     return owner(x) if hasattr(x, "nbytes") and hasattr(x, "shape") and not is_number else None
 
