@@ -204,7 +204,7 @@ class Methods(AxisMethods):
     @teaching
     def clip(self, min: Any = None, max: Any = None, out: None = None) -> Any:
         refuse_out("clip", out)
-        return op.clip(self, min=min, max=max)
+        return op.clip(self, min, max)
 
     @teaching
     def round(self, decimals: int = 0, out: None = None) -> Any:

@@ -201,6 +201,12 @@ def _unwrapped(op: Any, i: int, tracked: bool) -> list[str]:
         beside = f"isinstance({other}, Tensor) and {other}._data.dtype is not bfloat16"
         lines += [f"elif type(x{i}) in weak and {beside}:", f" v{i} = x{i}", *no_node]
         lines += [f" data = {other}._data"] if large else []
+    elif op.kind == "elementwise" and tracked:  # as of clip: the same, beside a float of NumPy's
+        beside = [f"isinstance(x{j}, Tensor) and x{j}._data.dtype.kind in 'fc'"
+                  for j in range(op.arity) if j != i and op.tracked >> j & 1]  # fmt: skip
+        if beside:
+            lines += [f"elif type(x{i}) in weak and ({' or '.join(beside)}):"]
+            lines += [f" v{i} = x{i}", *no_node]
     others = [f"isinstance(x{j}, Tensor)" for j in range(op.arity) if j != i]
     if others:  # with no tensor among them the call gives an array
         beside = others[0] if len(others) == 1 else f"({' or '.join(others)})"

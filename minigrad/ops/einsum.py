@@ -30,21 +30,35 @@ def contract(a, b, *, labels=("", "", "")):
     matrix product. Labels in all three are batch axes.
     """
     a_labels, b_labels, y_labels = labels
+    if not {*a_labels} - {*y_labels}:  # nothing to sum: a product of arrays with their axes aligned
+        return _aligned(a, a_labels, y_labels) * _aligned(b, b_labels, y_labels)
+    a_axes, b_axes, y_axes, (n_batch, n_rows, n_inner) = _layout((a_labels, b_labels, y_labels))
+    left, right = a.transpose(a_axes), b.transpose(b_axes)
+    batch, rows = left.shape[:n_batch], left.shape[n_batch : n_batch + n_rows]
+    inner, columns = left.shape[n_batch + n_rows :], right.shape[n_batch + n_inner :]
+    m, k, p = prod(rows), prod(inner), prod(columns)
+    stack = (prod(batch),) if batch else ()
+    y = product(left.reshape((*stack, m, k)), right.reshape((*stack, k, p)))
+    return y.reshape((*batch, *rows, *columns)).transpose(y_axes)
+
+
+@cached("einsum layouts", max_entries=1024)
+def _layout(labels: tuple) -> tuple:
+    """How a contraction becomes a matrix product: the axes of a as (batch, rows, inner) labels, of
+    b as (batch, inner, columns), of y from (batch, rows, columns), and (batch, rows, inner) counts.
+    """
+    a_labels, b_labels, y_labels = labels
     batch = [i for i in y_labels if i in a_labels and i in b_labels]
     rows = [i for i in y_labels if i not in b_labels]
     columns = [i for i in y_labels if i not in a_labels]
     inner = [i for i in a_labels if i not in y_labels]
-    if not inner:  # nothing to sum: a product of arrays with their axes aligned
-        return _aligned(a, a_labels, y_labels) * _aligned(b, b_labels, y_labels)
-    size = dict(zip(a_labels + b_labels, a.shape + b.shape, strict=True))
-    lengths = [[size[i] for i in part] for part in (batch, rows, inner, columns)]
-    n, m, k, p = (prod(part) for part in lengths)
-    left = a.transpose([a_labels.index(i) for i in batch + rows + inner]).reshape((n, m, k))
-    right = b.transpose([b_labels.index(i) for i in batch + inner + columns]).reshape((n, k, p))
-    y = product(left, right) if batch else product(left[0], right[0])
     made = batch + rows + columns
-    y = y.reshape([size[i] for i in made])
-    return y.transpose([made.index(i) for i in y_labels])
+    return (
+        [a_labels.index(i) for i in batch + rows + inner],
+        [b_labels.index(i) for i in batch + inner + columns],
+        [made.index(i) for i in y_labels],
+        (len(batch), len(rows), len(inner)),
+    )
 
 
 def _aligned(x, labels, y_labels):

@@ -147,6 +147,8 @@ def squeeze_batch(op, xs, batched, params):
 @linear(arrays="x", numpy=np.expand_dims, view=True)
 def expand_dims(x, axis):
     """Axes of length 1 inserted at these positions of the result. gx = g in x's shape."""
+    if type(axis) is int and 0 <= axis <= x.ndim:  # what np.expand_dims does after 1.5 µs
+        return x.reshape((*x.shape[:axis], 1, *x.shape[axis:]))
     return np.expand_dims(x, axis)
 
 
