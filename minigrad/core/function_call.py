@@ -27,18 +27,23 @@ class FunctionCall(Primitive):
     # no generated code: the op is called once
     apply = Primitive.general  # type: ignore[assignment]
 
+    # what Primitive.__init__ sets, here the same for all calls
+    constants = optional = frozenset()  # type: ignore[assignment]
+    residuals: tuple = ()
+    kind = when_missing = ""
+    variadic = view = False
+    jvp_rule = batch_rule = None
+    outputs = 0
+    defaults, rules, shortcuts = {}, {}, {}  # type: ignore[var-annotated]  # nobody adds to these
+
     def __init__(self, function: Any, args: tuple):
-        super().__init__(function.forward, function.__name__, ())
-        del self.forward  # the method below: an attribute would refer back to this object
+        self.name = self.__name__ = self.called = function.__name__
         self.__doc__ = function.__doc__
         self.function = function
         self.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         self.args = [None if isinstance(x, Tensor) else x for x in args]
         self.given: list[Any] = [args[i] for i in self.places]
-        names, starred = function._names
-        names = [
-            names[i] if i < len(names) else f"{starred}[{i - len(names)}]" for i in range(len(args))
-        ]
+        self.argument_names = names = _names_of(function, len(args))
         for name, x in zip(names, args, strict=True):
             if isinstance(x, list | tuple) and any(getattr(part, "node", None) for part in x):
                 raise TypeError(
@@ -46,8 +51,6 @@ class FunctionCall(Primitive):
                     f"require gradients, which would get none; pass them one by one: "
                     f"{self.name}.apply(*{name})"
                 )
-        names = [f"{name}_" if name in RESERVED else name for name in names]
-        self.argument_names = names
         self.arrays = tuple([names[i] for i in self.places])
         self.arity = len(self.places)
         self.tracked = sum(
@@ -81,7 +84,7 @@ class FunctionCall(Primitive):
         ctx = Context(self.name, self.needs, tensors, list(zip(self.given, self.alone)))
         self.contexts.append(ctx)
         before = versions.last_write
-        with modes.inside_forward():
+        with modes.inside_forward:
             if function.defines("setup_context"):
                 y = function.forward(*args)
                 function.setup_context(ctx, tuple(args), y)
@@ -271,6 +274,13 @@ class VmapInfo:
         while draws.kind is not kind:  # of a vmap around the one that runs, or inside it
             draws = draws.outer
         self.batch_size, self.randomness = batch_size, draws.policy
+
+
+def _names_of(function: Any, count: int) -> list[str]:
+    """Names for this many arguments of a Function's forward, other than those that rules use."""
+    names, starred = function._names
+    names = [*names[:count], *[f"{starred}[{i}]" for i in range(count - len(names))]]
+    return [f"{name}_" if name in RESERVED else name for name in names]
 
 
 def _several(y: Any) -> bool:

@@ -25,24 +25,25 @@ class Context:
     def __init__(self, name: str, needs: list, inputs: list, given: list):
         self.name = name
         self.needs_input_grad = tuple(needs)
-        self.materialize = True
-        self._saved: tuple = ()
-        self._saved_forward: tuple | None = None
-        self._dirty: list[Tensor] = []
-        self._constant: list[Tensor] = []
         self._inputs = inputs
         self._given = given  # (the caller's tensor, whether nobody else sees its memory)
         self._recording = modes.state.recording
-        self.saved_places: list[Place] = []  # what each saved tensor is; settle finds out
-        self._others: dict[int, Any] = {}  # what is saved and neither an input nor an output
-        self._order: list[int | None] = []  # numbers of the saved tensors, as save_for_backward had
-        self._order_forward: list[int | None] = []  # the same of save_for_forward
-        self._attributes: dict[str, Any] = {}  # those that hold saved tensors, as their numbers
-        self.saves_what_no_graph_shows = False  # a floating tensor that is no input or output
-        self.constant_outputs: set[int] = set()
-        self.dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
-        self.plain_places: tuple = ()  # of the results that are not tensors, among all
-        self._own = {*vars(self), "_own"}
+
+    # Before the forward says otherwise, and `settle` finds out; none of these is changed in place.
+    materialize = True
+    saved_places: list[Place] = []  # what each saved tensor is
+    saves_what_no_graph_shows = False  # a floating tensor that is no input or output
+    constant_outputs: frozenset[int] = frozenset()
+    dirty_outputs: dict[int, int] = {}  # which output is which input, changed in place
+    plain_places: tuple = ()  # of the results that are not tensors, among all
+    _saved: tuple = ()
+    _saved_forward: tuple | None = None
+    _dirty: tuple[Tensor, ...] = ()
+    _constant: tuple[Tensor, ...] = ()
+    _others: dict[int, Any] = {}  # what is saved and neither an input nor an output
+    _order: list[int | None] = []  # numbers of the saved tensors, as save_for_backward had them
+    _order_forward: list[int | None] = []  # the same of save_for_forward
+    _attributes: dict[str, Any] = {}  # those that hold saved tensors, as their numbers
 
     # -- for the forward ---------------------------------------------------------------------
 
@@ -73,7 +74,7 @@ class Context:
             if at is None:
                 raise RuleError(f"{self.name}: ctx.mark_dirty takes tensor arguments of forward")
             self._refuse_dirty(*self._given[at])
-            self._dirty.append(x)
+            self._dirty += (x,)
 
     def _refuse_dirty(self, x: Tensor, alone: bool) -> None:
         if x.level:
@@ -109,16 +110,20 @@ class Context:
     def settle(self, inputs: list, results: list, ys: list) -> None:
         """After the forward: find out what each saved tensor is, and release the rest."""
         find = _Finder(inputs, results, ys, self.is_dirty)
-        self.constant_outputs = {
-            i
-            for i, (y, array) in enumerate(zip(results, ys, strict=True))
-            if not is_differentiable(array.dtype) or any(y is other for other in self._constant)
-        }
+        self.constant_outputs = frozenset(
+            [
+                i
+                for i, (y, array) in enumerate(zip(results, ys, strict=True))
+                if not is_differentiable(array.dtype) or any(y is other for other in self._constant)
+            ]
+        )
+        changed = {}
         for x in self._dirty:
             at = next((i for i, array in enumerate(ys) if array is x.data), None)
             if at is None:
                 raise RuleError(f"{self.name}: forward must return what ctx.mark_dirty was given")
-            self.dirty_outputs[at] = next(i for i, own in enumerate(inputs) if own is x)
+            changed[at] = next(i for i, own in enumerate(inputs) if own is x)
+        self.dirty_outputs = changed
         kept = self._numbered(find)
         self.saved_places = [find(x) or ("other", i) for i, x in enumerate(kept)]
         self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
@@ -127,11 +132,14 @@ class Context:
         )
         self._saved, self._saved_forward = (), None
         self._inputs, self._given = [], []
-        self._dirty, self._constant = [], []
+        self._dirty = self._constant = ()
 
     def _numbered(self, find: "_Finder") -> list[Tensor]:
         """The tensors to be saved, each once; in their places their numbers are kept."""
         kept: list[Tensor] = []
+        attributes = {name: x for name, x in vars(self).items() if name not in _OWN}
+        if not (self._saved or self._saved_forward or attributes):
+            return kept
 
         def number(x: Tensor) -> int:
             at = next((i for i, other in enumerate(kept) if other is x), None)
@@ -146,7 +154,6 @@ class Context:
         def slot(x: Any) -> Any:
             return _Slot(number(x)) if isinstance(x, Tensor) and find(x, x.node is None) else x
 
-        attributes = {name: x for name, x in vars(self).items() if name not in self._own}
         slotted = {name: _mapped(slot, x) for name, x in attributes.items()}
         self._attributes = {name: x for name, x in slotted.items() if x is not attributes[name]}
         for name in self._attributes:
@@ -179,6 +186,9 @@ class Context:
     def saved_tensors(self) -> tuple:
         """What save_for_backward was given, in its order."""
         return self._saved
+
+
+_OWN = {*vars(Context("", [], [], [])), *vars(Context)}  # attributes that are not a forward's
 
 
 class _Slot(int):

@@ -64,7 +64,8 @@ class _State(threading.local):
     muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
     plain: bool | None = (
-        True  # recording; None if muted or while a transform, autocast, Saver or tape is on
+        True  # recording; None while a transform, autocast, Saver or tape is on, or it
+        #                           records and is muted: one that does not record may be muted
     )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -77,8 +78,9 @@ class _State(threading.local):
         """
         own = self.__dict__
         own |= values
-        special = self.autocast is not None or self.level or self.saving or self.tapes or self.muted
-        own["plain"] = None if special else self.recording
+        recording = self.recording
+        special = self.autocast is not None or self.level or self.saving or self.tapes
+        own["plain"] = None if special or (recording and self.muted) else recording
 
     def all(self) -> dict[str, Any]:
         """Every attribute, as `set` takes them."""
@@ -247,11 +249,13 @@ class no_grad(_RecordingMode):
     recording = False
 
 
-class inside_forward(no_grad):
-    """Around the forward of a Function: its ops are neither recorded nor reported to listeners."""
-
+class _InsideForward(no_grad):
     def _inside(self) -> dict[str, Any]:
         return {"recording": False, "muted": True}
+
+
+inside_forward = _InsideForward()
+"""Around the forward of a Function: its ops are neither recorded nor reported to listeners."""
 
 
 class inference_mode(no_grad):

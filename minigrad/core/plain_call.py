@@ -81,7 +81,7 @@ NumPy's work if there are listeners, and tells them in the end:
         # link
         if not recording:
             result.node = None
-            if listeners:
+            if listeners and not modes.state.muted:
                 events.emit(("forward", "mul", t0, t1, None, (x0, x1), (y,), {}))
             return result
         if n0 is not None and n1 is not None:
@@ -261,5 +261,7 @@ def _linked(op: Any, tracked: list[int], plans: dict, told: str) -> list[str]:
 
 def _end(told: str, node: str) -> list[str]:
     """The lines that return the result, and tell the listeners before."""
-    told = told.replace("NODE", node)
-    return (["if listeners:", f" {told}"] if told else []) + ["return result"]
+    if not told:
+        return ["return result"]
+    heard = "listeners and not modes.state.muted" if node == "None" else "listeners"
+    return [f"if {heard}:", f" {told.replace('NODE', node)}", "return result"]

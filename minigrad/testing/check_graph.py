@@ -67,7 +67,7 @@ class NodeChecks:
         """
         state = random.get_state()
         try:
-            with inside_forward(), np.errstate(all="ignore"):
+            with inside_forward, np.errstate(all="ignore"):
                 return self._judged(node)
         except _Undecided as reason:
             return reason.badge
