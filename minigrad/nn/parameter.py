@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from ..core.events import capture_origin
 from ..core.tensor import Tensor
 from ..core.versions import note_write
 
@@ -27,12 +28,13 @@ class Parameter(Tensor):
 
 def zero_grads(parameters: Iterable, set_to_none: bool, what: str) -> None:
     """Forget the gradient of each, or write zeros into it; `what` names that write in errors."""
+    origin = None if set_to_none else capture_origin()
     for parameter in parameters:
         if set_to_none:
             parameter.grad = None
-        elif parameter.grad is not None:
-            parameter.grad.data[...] = 0
-            note_write(parameter.grad.data, what)
+        elif (grad := parameter.grad) is not None:
+            grad.data[...] = 0
+            note_write(grad.data, what, origin)
 
 
 class UninitializedParameter(Parameter):
