@@ -61,11 +61,22 @@ def steps() -> dict[str, Callable[[], None]]:
         y.sum().backward()
         a.grad = None
 
+    def unrecorded() -> None:
+        with mg.no_grad():
+            forward()
+
+    def profiled() -> None:
+        with profile:
+            forward()
+
+    profile = mg.profile()
     return {
         "100 multiplies, sum, backward": multiplies,
         "100 multiplies, recorded": forward,
         "10 (matmul, tanh), sum, backward": matmul_tanh,
         "100 (multiply, add) by numbers, sum, backward": scalars,
+        "100 multiplies under no_grad": unrecorded,
+        "100 multiplies in a profile": profiled,
     }
 
 

@@ -2,8 +2,9 @@
 
     python benchmarks/small_ops.py [--repeats 60] [--json out.json]
 
-Three workloads, forward and backward, float32: a chain of 100 multiplications of 32×32 by a second
-leaf; ten (matmul, tanh) pairs; and what recording one multiplication adds to NumPy's own time.
+Four workloads, float32: forward and backward of a chain of 100 multiplications of 32×32 by a second
+leaf, and of ten (matmul, tanh) pairs; the chain without recording; and what recording one
+multiplication adds to NumPy's own time.
 Runs alternate between the engines, so a drift of the machine's speed meets both. Quoted are
 medians; ratios are medians of the pairwise ratios. Run it with OPENBLAS_CORETYPE unset, or NumPy's
 matrix product may be held to half its speed.
@@ -33,6 +34,16 @@ def chain(x, b, clear: Callable) -> Callable:
     return step
 
 
+def unrecorded(x, b, no_grad: Callable) -> Callable:
+    def step():
+        with no_grad():
+            y = x
+            for _ in range(100):
+                y = y * b
+
+    return step
+
+
 def matmul_tanh(x, w, tanh: Callable, clear: Callable) -> Callable:
     def step():
         clear()
@@ -44,7 +55,9 @@ def matmul_tanh(x, w, tanh: Callable, clear: Callable) -> Callable:
     return step
 
 
-def workloads(values: list, leaf: Callable, tanh: Callable) -> dict[str, Callable]:
+def workloads(
+    values: list, leaf: Callable, tanh: Callable, no_grad: Callable
+) -> dict[str, Callable]:
     a, b = (leaf(v) for v in values)
 
     def clear():
@@ -53,6 +66,7 @@ def workloads(values: list, leaf: Callable, tanh: Callable) -> dict[str, Callabl
     return {
         "100 × (32×32 multiply), sum, backward": chain(a, b, clear),
         "10 × (32×32 matmul, tanh), sum, backward": matmul_tanh(a, b, tanh, clear),
+        "100 × (32×32 multiply) under no_grad": unrecorded(a, b, no_grad),
     }
 
 
@@ -105,11 +119,13 @@ def main() -> int:
     parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
     values = [np.random.default_rng(i).random((32, 32), dtype=np.float32) / 8 for i in range(2)]
-    ours = workloads(values, lambda v: mg.tensor(v, requires_grad=True), np.tanh)
+    ours = workloads(values, lambda v: mg.tensor(v, requires_grad=True), np.tanh, mg.no_grad)
     try:
         import torch
 
-        theirs = workloads(values, lambda v: torch.tensor(v, requires_grad=True), torch.tanh)
+        theirs = workloads(
+            values, lambda v: torch.tensor(v, requires_grad=True), torch.tanh, torch.no_grad
+        )
     except ImportError:
         theirs = {}
     print(conditions())
