@@ -10,10 +10,13 @@ from numbers import Integral
 from typing import Any
 
 from ..core.errors import TransformError
+from ..core.tensor import Tensor
 
 
 def _children(tree: Any) -> list | None:
     """The parts of a tree in their order; None for a leaf."""
+    if isinstance(tree, Tensor):  # nearly always; to find out that it is none of these takes longer
+        return None
     if isinstance(tree, dict):
         return [tree[key] for key in _keys(tree)]
     if isinstance(tree, list | tuple):
@@ -88,6 +91,8 @@ def copied(tree: Any) -> Any:
 
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
     """fn applied to each leaf (and to those in the same places of trees of the same form)."""
+    if not others and isinstance(tree, Tensor):
+        return fn(tree)
     rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]
     return rebuild(tree, [fn(*row) for row in zip(*rows, strict=True)])
 
