@@ -32,8 +32,13 @@ def _gamma_da(a: Any, y: Any) -> Any:
     return zero_wins(-gammainc_derivative(a, y, order=1), _gamma_spread(a, y))
 
 
+def _within(name: str, a: Any, q: Any) -> Any:
+    """SciPy's quantile, NaN for every q outside of [0, 1]: SciPy gives numbers for some q below −1."""
+    return of_several(name, a, np.where((q >= 0) & (q <= 1), q, np.nan))
+
+
 gammaincinv = elementwise(
-    lambda a, q: of_several("gammaincinv", a, q),
+    lambda a, q: _within("gammaincinv", a, q),
     name="gammaincinv",
     da=_gamma_da,
     dq=_gamma_spread,
@@ -43,7 +48,7 @@ gammaincinv = elementwise(
     """,
 )
 gammainccinv = elementwise(
-    lambda a, q: of_several("gammainccinv", a, q),
+    lambda a, q: _within("gammainccinv", a, q),
     name="gammainccinv",
     da=_gamma_da,
     dq=lambda a, y: -_gamma_spread(a, y),

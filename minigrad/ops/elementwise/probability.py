@@ -13,7 +13,7 @@ from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
 from .selection import keep, zero_wins
-from .special import TWO_OVER_SQRT_PI, digamma, lgamma
+from .special import TWO_OVER_SQRT_PI, digamma, gamma, lgamma, rgamma, rgamma_slope
 from .support import at_least, in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
@@ -240,12 +240,29 @@ betaln = elementwise(
     db=lambda a, b: _log_slope(b, a),
     doc="y = log B(a, b) ;  ∂y/∂a = digamma(a) − digamma(a + b), likewise b",
 )
+
+
+def _beta_slope(a: Any, b: Any, y: Any) -> Any:
+    """∂/∂a of B(a, b). At a pole of Γ(a + b) y is 0 and digamma(a + b) infinite: there it is that of
+    the product Γ(a) Γ(b) (1/Γ(a + b))."""
+    pole = (a + b <= 0) & (a + b == np.round(a + b))
+    slope = y * _log_slope(np.where(pole, 1, a), np.where(pole, 1, b))
+    if not pole.any():
+        return slope
+    a, b = np.where(pole, a, 1), np.where(pole, b, 1)
+    by_factors = digamma(a) * rgamma(a + b) + rgamma_slope(a + b)
+    return np.where(pole, gamma(a) * gamma(b) * by_factors, slope)
+
+
 beta = elementwise(
     lambda a, b: of_several("beta", a, b),
     name="beta",
-    da=lambda a, b, y: y * _log_slope(a, b),
-    db=lambda a, b, y: y * _log_slope(b, a),
-    doc="y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b",
+    da=lambda a, b, y: _beta_slope(a, b, y),
+    db=lambda a, b, y: _beta_slope(b, a, y),
+    doc="""y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b
+
+    Where a + b is 0, −1, −2 … and neither a nor b is, y is 0 and the gradient the limit.
+    """,
 )
 
 

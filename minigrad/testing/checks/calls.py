@@ -48,18 +48,16 @@ def k25(spec: OpSpec, context: Context) -> int:
     )
     ys = few.value(few.xs)
     vs = normal(context.rng(spec.name, "K25"), ys)
-    pairs = [
-        *zip(ys, many.value(many.xs), strict=True),
-        *zip(
-            few.vjp(few.xs, vs),
-            many.vjp(many.xs, [repeated(v, _LARGE) for v in vs]),
-            strict=True,
-        ),
-    ]
-    for expected, found in pairs:
-        if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
-            raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
-    count = len(pairs) + among_few_and_many(spec, context, sample)
+    expected = [*ys, *few.vjp(few.xs, vs)]
+    found = [*many.value(many.xs), *many.vjp(many.xs, [repeated(v, _LARGE) for v in vs])]
+    for what, a, b in zip(_names(many), found, expected, strict=True):
+        same = np.isclose(a, repeated(b, _LARGE), rtol=1e-14, atol=0, equal_nan=True)
+        if not same.all():
+            i = int(np.argmin(same))
+            raise GradcheckError(
+                f"{what}{a[i]!r} at [{i}] among {_LARGE:,} elements, {b[i % n]!r} among {n:,}"
+            )
+    count = len(found) + among_few_and_many(spec, context, sample)
     known = {repr(sample.params)}
     for other in context.samples(spec, spec.dtypes[0]):
         if repr(other.params) not in known and _has_elements(other):
@@ -123,11 +121,16 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
             if ys is None:
                 return count
             found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
-        for many, *few in zip(*found, strict=True):
-            _require_as_among_few(many, np.concatenate(few), dtype, "")
+        for what, many, *few in zip(_names(parts[0]), *found, strict=True):
+            _require_as_among_few(many, np.concatenate(few), dtype, what)
             count += 1
         count += _second_among_few(parts[0], parts[1], dtype)
     return count
+
+
+def _names(function: Function) -> list[str]:
+    """What the one result of a row of the table is called, and its gradients."""
+    return ["the result is ", *[f"the gradient of argument {i} is " for i in function.positions]]
 
 
 def _with_special_values(args: tuple) -> tuple:
@@ -154,7 +157,7 @@ def _second_among_few(many: Function, few: Function, dtype: str) -> int:
 
     pairs = [*zip(second(many), second(few), strict=True)]
     for found, expected in pairs:
-        _require_as_among_few(found[: len(expected)], expected, dtype, "the second derivative ")
+        _require_as_among_few(found[: len(expected)], expected, dtype, "the second derivative is ")
     return len(pairs)
 
 

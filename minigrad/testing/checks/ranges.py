@@ -1,15 +1,16 @@
 """K27: the derivative is right at small and large arguments of either sign too."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from ..case import Context, differentiated, is_elementwise
+from ..case import Context, argument_names, differentiated, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, Pullback, as_array, is_smooth_array, pulled_back
-from ..numeric import ROUNDING, STEP, normal
+from ..numeric import ROUNDING, STEP, normal, pack
 from ..spec import OpSpec, Sample
 from .base import check
 from .nearness import moves_values
@@ -17,10 +18,14 @@ from .pushed import require_modes_agree
 
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
 _FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
+# of one argument: so near one another that no range of a factor of 1.2 goes unseen, and far out
+_CLOSE = (1e-7, 1e-4, *[0.01 * 1.2**k for k in range(70)], 1.1e4, 1.7e5, 1.3e6)
 _WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
+_POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # of one argument or two
 _APART = 0.017  # what tells two arguments' values from one another: ties are kinks
 _FACTORS = (-1.0, 3.0, 0.2)
 _NUDGE = 0.01
+_ALIKE = 0.1  # of the largest: what slopes at two steps may differ by where there is a slope
 _STEP = STEP / 4
 _CLEAR = 1e-5  # noise above this share of a slope decides nothing
 _SIDES = 1e-2  # nor do slopes from left and right that differ by more
@@ -53,6 +58,7 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
     """At how many points made of the sample's arguments the gradient could be compared."""
     function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
     rng, count = context.rng(spec.name, "K27", sample.name), 0
+    count += with_equal_elements(function, sample.name, rng)
     for what, xs in points(function.xs, rng):
         what = f"{sample.name} {what}"
         ys = function.value_or_refusal(xs)
@@ -71,6 +77,50 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
         except np.linalg.LinAlgError:
             continue  # a singular matrix, which has no derivative
     return count
+
+
+def with_equal_elements(function: Function, name: str, rng: np.random.Generator) -> int:
+    """Where half of the elements are one number and the rest another, along a direction in which
+    they remain so: most ops with kinks at ties are smooth along it, so that the shares of tied
+    elements must add up. Where all are 0 no gradient is NaN. How many of the two could be compared.
+    """
+    us = [_of_two(x, rng) for x in function.xs]
+    ties = [_of_two(x, rng) for x in function.xs]
+    zeros = [np.zeros_like(x) for x in ties]
+    places = [xs for xs in (ties, zeros) if us and has_slopes(function, xs, us)]
+    for xs in places:
+        vs = normal(rng, function.value(xs))
+        with suppress(Inconclusive, np.linalg.LinAlgError):
+            if xs is ties:
+                check_direction(function, xs, us, vs, f"{name} with two numbers alone")
+            elif np.isnan(pack(function.vjp(xs, vs))).any():
+                raise GradcheckError(f"{name} with zeros alone: the gradient holds NaN")
+    return len(places)
+
+
+def _of_two(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """An array like x: one number in the first half of its elements, another in the rest."""
+    largest = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
+    numbers = largest * rng.uniform(0.3, 0.9, 2) * rng.choice([-1, 1], 2)
+    return numbers[np.sort(np.arange(x.size) % 2)].astype(x.dtype).reshape(x.shape)
+
+
+def has_slopes(function: Function, xs: Arrays, us: Arrays) -> bool:
+    """Whether the function is defined at xs and has slopes along ±us, kinks or none: differences at
+    two steps are about the same, which they are not at a singular matrix."""
+    found = [
+        function.value_or_refusal([x + t * u for x, u in zip(xs, us, strict=True)])
+        for t in (0.0, STEP, STEP / 16, -STEP, -STEP / 16)
+    ]
+    if not all(found) or len({y.dtype for ys in zip(*found) for y in ys}) > len(found[0]):
+        return False
+    at, *moved = [np.concatenate([y.reshape(-1) for y in ys]) for ys in found]
+    if any(ys.shape != at.shape for ys in moved) or not np.isfinite(at).all():
+        return False
+    slopes = [(y - at) / t for y, t in zip(moved, (STEP, STEP / 16) * 2, strict=True)]
+    size = np.max(np.abs(slopes), initial=0.0)
+    pairs = (slopes[:2], slopes[2:])
+    return all(bool((np.abs(a - b) <= _ALIKE * size + ROUNDING).all()) for a, b in pairs)
 
 
 def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
@@ -99,9 +149,11 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
     at the full level alone.
     """
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
-    values = (*_VALUES, *_FAR) if len(places) < 3 else _VALUES  # all combinations are many
+    values = _VALUES if len(places) > 2 else (*_VALUES, *_FAR)  # all combinations are many
+    values = _CLOSE if len(places) == 1 else values
+    special = _WHOLE if len(places) > 2 else _POWERS
     rows = [
-        [s * (v + _APART * k) for v in values for s in (1, -1)] + list(_WHOLE)
+        [s * (v + _APART * k) for v in values for s in (1, -1)] + list(special)
         for k in range(len(places))
     ]
     grid = [x.reshape(-1) for x in np.meshgrid(*rows, indexing="ij")]
@@ -109,7 +161,8 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].size)
-    function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
+    positions = differentiated(spec, tuple(args))
+    function = Function(spec.call, args, sample.params, positions, argument_names(spec))
     count = partials(function)
     for i in range(len(function.xs)) if context.full or len(places) < 3 else ():
         count += partials(Partial(function, i))
