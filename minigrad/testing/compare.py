@@ -135,7 +135,7 @@ def _require_repeats(g: np.ndarray, again: np.ndarray, what: str) -> None:
     if g.tobytes() != again.tobytes():
         k = int(np.argmax(g.reshape(-1) != again.reshape(-1)))
         raise GradcheckError(
-            f"{what}: the gradient is {g.reshape(-1)[k]!r} where the same backward, computed again, "
+            f"{what}: the gradient is {g.reshape(-1)[k]!r} where the same backward, made again, "
             f"gives {again.reshape(-1)[k]!r}: a rule does not repeat, or writes into its arguments"
         )
 
@@ -227,7 +227,7 @@ def check_calls(
     for i, (y, old) in enumerate(zip(ys, before, strict=True)):
         if as_array(y).tobytes() != old:
             raise GradcheckError(
-                f"{what}the result {i} of one call is changed by the next call: it is an array that "
+                f"{what}result {i} of one call is changed by the next call: it is an array that "
                 "the function keeps and writes again; return a new one"
             )
     for i, (g, g_alone) in enumerate(zip(pulled_back(leaves, ys, vs), alone, strict=True)):

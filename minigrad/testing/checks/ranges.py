@@ -1,7 +1,6 @@
 """K27: the derivative is right at small and large arguments of either sign too."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -10,11 +9,14 @@ from ..case import Context, argument_names, differentiated, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, Pullback, as_array, is_smooth_array, pulled_back
-from ..numeric import ROUNDING, STEP, normal, pack
+from ..numeric import ROUNDING, normal
 from ..spec import OpSpec, Sample
 from .base import check
+from .equal import with_equal_elements
 from .nearness import moves_values
+from .plane import in_the_plane
 from .pushed import require_modes_agree
+from .slopes import Slopes, stencil
 
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
 _FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
@@ -25,21 +27,17 @@ _POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # of one argument or two
 _APART = 0.017  # what tells two arguments' values from one another: ties are kinks
 _FACTORS = (-1.0, 3.0, 0.2)
 _NUDGE = 0.01
-_ALIKE = 0.1  # of the largest: what slopes at two steps may differ by where there is a slope
-_STEP = STEP / 4
-_CLEAR = 1e-5  # noise above this share of a slope decides nothing
-_SIDES = 1e-2  # nor do slopes from left and right that differ by more
 
 
 @check("K27", "small and large arguments, of either sign; zeros and ties", per="op", optional=True)
 def k27(spec: OpSpec, context: Context) -> int:
     """Elementwise: each partial at each point of a grid of all combinations, and each second one,
-    of three arguments and more at the full level alone.
+    of three arguments and more at the full level alone; complex numbers all around the origin.
 
     Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
-    alone, in order with a zero in each and with two elements equal. Points outside of the domain,
-    at kinks and at steps are passed over: finite differences decide nothing there. A jvp rule must
-    agree with the vjp at kinks as well.
+    alone, in order with a zero in each and with two elements equal; made of two numbers alone.
+    Points outside of the domain, at kinks and at steps are passed over: finite differences decide
+    nothing there. A jvp rule must agree with the vjp at kinks as well.
     """
     samples = [s for dtype in spec.dtypes[:1] for s in context.samples(spec, dtype)]
     if moves_values(spec):
@@ -47,6 +45,9 @@ def k27(spec: OpSpec, context: Context) -> int:
     if is_elementwise(spec):
         first = {repr(sample.params): sample for sample in reversed(samples)}
         count = sum(on_grid(spec, context, sample) for sample in first.values())
+        if "complex128" in spec.dtypes:
+            some = {repr(sample.params): sample for sample in context.samples(spec, "complex128")}
+            count += sum(in_the_plane(spec, context, sample) for sample in some.values())
     else:
         count = sum(elsewhere(spec, context, s) for s in (samples if context.full else samples[:1]))
     if not count:
@@ -77,50 +78,6 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
         except np.linalg.LinAlgError:
             continue  # a singular matrix, which has no derivative
     return count
-
-
-def with_equal_elements(function: Function, name: str, rng: np.random.Generator) -> int:
-    """Where half of the elements are one number and the rest another, along a direction in which
-    they remain so: most ops with kinks at ties are smooth along it, so that the shares of tied
-    elements must add up. Where all are 0 no gradient is NaN. How many of the two could be compared.
-    """
-    us = [_of_two(x, rng) for x in function.xs]
-    ties = [_of_two(x, rng) for x in function.xs]
-    zeros = [np.zeros_like(x) for x in ties]
-    places = [xs for xs in (ties, zeros) if us and has_slopes(function, xs, us)]
-    for xs in places:
-        vs = normal(rng, function.value(xs))
-        with suppress(Inconclusive, np.linalg.LinAlgError):
-            if xs is ties:
-                check_direction(function, xs, us, vs, f"{name} with two numbers alone")
-            elif np.isnan(pack(function.vjp(xs, vs))).any():
-                raise GradcheckError(f"{name} with zeros alone: the gradient holds NaN")
-    return len(places)
-
-
-def _of_two(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """An array like x: one number in the first half of its elements, another in the rest."""
-    largest = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
-    numbers = largest * rng.uniform(0.3, 0.9, 2) * rng.choice([-1, 1], 2)
-    return numbers[np.sort(np.arange(x.size) % 2)].astype(x.dtype).reshape(x.shape)
-
-
-def has_slopes(function: Function, xs: Arrays, us: Arrays) -> bool:
-    """Whether the function is defined at xs and has slopes along ±us, kinks or none: differences at
-    two steps are about the same, which they are not at a singular matrix."""
-    found = [
-        function.value_or_refusal([x + t * u for x, u in zip(xs, us, strict=True)])
-        for t in (0.0, STEP, STEP / 16, -STEP, -STEP / 16)
-    ]
-    if not all(found) or len({y.dtype for ys in zip(*found) for y in ys}) > len(found[0]):
-        return False
-    at, *moved = [np.concatenate([y.reshape(-1) for y in ys]) for ys in found]
-    if any(ys.shape != at.shape for ys in moved) or not np.isfinite(at).all():
-        return False
-    slopes = [(y - at) / t for y, t in zip(moved, (STEP, STEP / 16) * 2, strict=True)]
-    size = np.max(np.abs(slopes), initial=0.0)
-    pairs = (slopes[:2], slopes[2:])
-    return all(bool((np.abs(a - b) <= _ALIKE * size + ROUNDING).all()) for a, b in pairs)
 
 
 def points(xs: Arrays, rng: np.random.Generator) -> Iterator[tuple[str, Arrays]]:
@@ -209,31 +166,6 @@ def partials(function: Function) -> int:
         partial(function, i, slope, g, inside)
         for i, (slope, g) in enumerate(zip(slopes, gradients, strict=True))
     )
-
-
-def stencil(function: Function, i: int) -> dict[int, np.ndarray]:
-    """The values where argument i is k steps away, by k."""
-    xs = function.xs
-    return {
-        k: function.value([*xs[:i], xs[i] + k * _STEP, *xs[i + 1 :]])[0]
-        for k in (0, 1, -1, 2, -2, 4, -4)
-    }
-
-
-class Slopes:
-    """Slopes at many points from a stencil `at` around x, what they are off by, which are clear."""
-
-    def __init__(self, at: dict, x: np.ndarray):
-        h = _STEP
-        odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
-        self.fine, coarse = (8 * odd[1] - odd[2]) / (12 * h), (8 * odd[2] - odd[4]) / (24 * h)
-        right, left = (s * (-3 * at[0] + 4 * at[s] - at[2 * s]) / (2 * h) for s in (1, -1))
-        size = np.max([np.abs(y) for y in at.values()], axis=0)
-        self.rounding = 4 * ROUNDING * (size + np.abs(x * self.fine))
-        self.noise = 10 * np.abs(self.fine - coarse)
-        self.clear = np.isfinite(size)
-        self.clear &= self.noise <= _CLEAR * np.abs(self.fine) + self.rounding
-        self.clear &= np.abs(right - left) <= _SIDES * np.abs(self.fine) + self.rounding
 
 
 def partial(function: Function, i: int, slope: Slopes, g: np.ndarray, inside: np.ndarray) -> int:

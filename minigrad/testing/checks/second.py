@@ -52,8 +52,8 @@ def of_kind(case: Case) -> str:
         "linear": "the op itself on the tangents: it must be linear in all its arguments together",
         "multilinear": "the op on each tangent and the other arguments: it must be linear in each "
         "argument, the others held",
-        "elementwise": "each tangent times its partial: an element of the result must depend on one "
-        "element of each argument",
+        "elementwise": "each tangent times its partial: an element of the result must depend on "
+        "one element of each argument",
     }[op.kind]
     return f". Of kind={op.kind!r} forward mode is {means}"
 
