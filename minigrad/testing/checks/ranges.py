@@ -21,7 +21,7 @@ from .slopes import Slopes, stencil
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
 _FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
 # of one argument: so near one another that no range of a factor of 1.2 goes unseen, and far out
-_CLOSE = (1e-7, 1e-4, *[0.01 * 1.2**k for k in range(70)], 1.1e4, 1.7e5, 1.3e6)
+_CLOSE = (1e-4, *[0.01 * 1.2**k for k in range(70)], 1.1e4, 1.7e5, 1.3e6)
 _WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
 _POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # of one argument or two
 _APART = 0.017  # what tells two arguments' values from one another: ties are kinks
