@@ -207,7 +207,7 @@ register_op(
 
 
 def _gaussian(x, target, var, full=False):
-    var = var[..., None] if x.ndim == 2 and var.shape == x.shape[:1] else var
+    var = var[..., None] if var.ndim > 0 and var.shape == x.shape[:-1] else var
     v = np.maximum(var, 1e-6)
     return (np.log(v) + (x - target) ** 2 / v) / 2 + full * np.log(2 * np.pi) / 2
 
