@@ -77,7 +77,7 @@ plt.tight_layout()
 
 # %% [markdown]
 # Is it also right for large negative $x$? Then $y$ is a difference of two nearly equal numbers, and
-# the derivative is computed from it... The checks K12 and K16 of the harness ask such questions.
+# the derivative is computed from it... The checks K12, K15, K16 and K27 ask such questions.
 # Save the row in a file with **samples** (calls to try) and a **reference** (the same on arrays),
 # and run the command:
 

@@ -88,7 +88,10 @@ def elu_dx(g, x, alpha):
 
 @composite
 def selu(x: Any) -> Any:
-    """y = λ elu(x, α), with the α and λ that keep mean 0 and variance 1 (Klambauer et al. 2017)"""
+    """y = λ elu(x, α), with the α and λ that keep mean 0 and variance 1 (Klambauer et al. 2017)
+
+    At 0 the slope is λ, the smaller of both (PyTorch: λα).
+    """
     return 1.0507009873554805 * elu(x, alpha=1.6732632423543772)
 
 

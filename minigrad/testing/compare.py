@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .errors import DoesNotApply, Entry, GradcheckError, Inconclusive
-from .function import Function, pulled_back
+from .function import Function, as_array, pulled_back
 from .numeric import (
     ROUNDING,
     STEP,
@@ -63,6 +63,7 @@ def check_direction(
         kink = bend(lambda t: float(v @ as_vectors(function, xs)(x + t * u))) - rounding
         if kink >= _EXPLAINS * error:
             raise inconclusive(what, 10 * kink, larger)
+        _require_repeats(g, pack(function.vjp(xs, vs)), what)
         raise GradcheckError(
             f"{what}: along a random direction u and for a random cotangent v, (Jᵀv)·u is "
             f"{analytic!r} but finite differences give v·(Ju) = {numeric!r} "
@@ -129,6 +130,16 @@ def locate(function: Function, xs: Sequence[Any], vs: Sequence[Any], g: np.ndarr
     return _entry(function, xs, j, float(g[j]), float(v @ slope(f, x, unit).value))
 
 
+def _require_repeats(g: np.ndarray, again: np.ndarray, what: str) -> None:
+    """Of a wrong gradient: it is the same when computed again, else that is what is wrong."""
+    if g.tobytes() != again.tobytes():
+        k = int(np.argmax(g.reshape(-1) != again.reshape(-1)))
+        raise GradcheckError(
+            f"{what}: the gradient is {g.reshape(-1)[k]!r} where the same backward, made again, "
+            f"gives {again.reshape(-1)[k]!r}: a rule does not repeat, or writes into its arguments"
+        )
+
+
 def _entry(function: Function, xs: Sequence[Any], j: int, analytic: float, numeric: float) -> Entry:
     which, index, part = coordinate(j, xs)
     position = function.positions[min(which, len(function.positions) - 1)]
@@ -172,6 +183,7 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
     excess = beyond()
     if (excess > 0).any():
         row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
+        _require_repeats(analytic, jacobian(function, xs), what)
         which, index, part = coordinate(int(row), results)
         place = f"result {which}{list(index)}" + (f" ({part} part)" if part else "")
         count = int((excess > 0).sum())
@@ -206,11 +218,18 @@ def check_calls(
     """
     alone = function.vjp(xs, vs)
     leaves, ys = function.record(xs)
+    before = [as_array(y).tobytes() for y in ys]
     try:
         between = function.value(moved)
         function.record(moved)
     except Exception as error:
         raise DoesNotApply(f"the second point is outside the op's domain ({error})") from error
+    for i, (y, old) in enumerate(zip(ys, before, strict=True)):
+        if as_array(y).tobytes() != old:
+            raise GradcheckError(
+                f"{what}result {i} of one call is changed by the next call: it is an array that "
+                "the function keeps and writes again; return a new one"
+            )
     for i, (g, g_alone) in enumerate(zip(pulled_back(leaves, ys, vs), alone, strict=True)):
         if g.tobytes() != g_alone.tobytes():
             raise GradcheckError(

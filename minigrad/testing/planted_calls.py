@@ -141,6 +141,12 @@ def _sine_off(where):
     return {"x": rule}
 
 
+def _shared(g, x):
+    """A maximum's gradient, tied ones sharing it."""
+    largest = x == x.max()
+    return g * largest / np.sum(largest)
+
+
 CALLS: list[Plant] = [
     plant(
         "batch rule", "vmap gives one example the result of another", forward=np.sin,
@@ -201,8 +207,8 @@ CALLS: list[Plant] = [
     ),
     plant(
         "many candidates", "a maximum that is wrong from 65,536 elements on, which lie near others",
-        forward=np.max, right={"x": lambda g, x: g * (x == x.max())},
-        wrong={"x": lambda g, x: g * (x == x.max()) * (_OFF if x.size >= 65_536 else 1.0)},
+        forward=np.max, right={"x": _shared},
+        wrong={"x": lambda g, x: _shared(g, x) * (_OFF if x.size >= 65_536 else 1.0)},
         samples=vectors(5),
     ),
     plant(

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from ..instrument.formats import write_whole
 from .run import Outcome
 
+# What these find (a wrong value, a write, what does not repeat) others show as something else.
+_CAUSES = ("K1", "K7", "K13", "K24")
 _CELLS = {"pass": "✓", "fail": "✗", "skip": "s", "n/a": "·"}
 
 
@@ -24,7 +26,7 @@ class Report:
 
     @property
     def failed(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.status == "fail"]
+        return failures(self.outcomes)
 
     @property
     def skips(self) -> Counter[tuple[str, str]]:
@@ -49,6 +51,13 @@ class Report:
         if bad:
             return text + f"{_counted(len(self.failed), 'failure')} in {_counted(bad, 'op')}"
         return text + ("all passed" if of is None else "nothing had failed")
+
+
+def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """What failed; of each op first the checks that name a cause where others show what follows."""
+    failed = [outcome for outcome in outcomes if outcome.status == "fail"]
+    places = {op: i for i, op in enumerate(dict.fromkeys(outcome.op for outcome in failed))}
+    return sorted(failed, key=lambda o: (places[o.op], o.check not in _CAUSES))
 
 
 def _counted(n: int, what: str) -> str:

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
+from ..core.modes import is_grad_enabled, set_grad_enabled
 from ..core.registry import op as registry
 from .case import Case, Context, is_differentiable_op
 from .checks import CHECKS, Check
-from .checks.first import require_nonzero
+from .checks.first import require_constants, require_nonzero
 from .errors import DoesNotApply, GradcheckError, Inconclusive, Skipped
 from .snippet import op_snippet
 from .spec import OpSpec, specs
@@ -99,6 +100,7 @@ def check_one(spec: OpSpec, check: Check, context: Context, smooth: bool = True)
     skipped = spec.skips.get(check.id)
     if check.gradient and not smooth:
         outcome.status, outcome.reason = "n/a", "the op has no derivative"
+        _check_declarations(spec, check, context, outcome, smooth)
     elif skipped is None or context.full:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # references warn of empty slices and the like
@@ -136,15 +138,27 @@ def _make(spec: OpSpec, check: Check, context: Context, outcome: Outcome) -> Non
             outcome.failures.append(_told(spec, context, check.id, sample, error))
             if len(outcome.failures) == _FAILURES_TOLD:
                 break
-    if check.id == "K3" and not outcome.failures:
-        try:
-            require_nonzero(spec, context)
-        except GradcheckError as error:
-            outcome.failures.append(_told(spec, context, check.id, "", error))
+    _check_declarations(spec, check, context, outcome, smooth=True)
     if outcome.failures:
         outcome.status = "fail"
     elif not outcome.comparisons and outcome.status != "skip":
         _nothing_compared(check, outcome)
+
+
+def _check_declarations(
+    spec: OpSpec, check: Check, context: Context, outcome: Outcome, smooth: bool
+) -> None:
+    """With K3: whether what op and spec say has a gradient, and what they say has none, is so."""
+    if check.id != "K3" or outcome.failures:
+        return
+    try:
+        with np.errstate(all="ignore"):
+            require_constants(spec, context, smooth)
+            if smooth:
+                require_nonzero(spec, context)
+    except GradcheckError as error:
+        outcome.failures.append(_told(spec, context, check.id, "", error))
+        outcome.status = "fail"
 
 
 _OPTIONAL = ("scipy", "mpmath", "ml_dtypes", "opt_einsum")
@@ -172,13 +186,31 @@ def _made(check: Check, *args: Any) -> int:
     """
     for _ in range(_DRAWS - 1):
         try:
-            return check(*args)
+            return _with_modes_kept(check, *args)
         except Inconclusive:
             again = args[0].again() if isinstance(args[0], Case) else None
             if again is None:
                 raise
             args = (again,)
-    return check(*args)
+    return _with_modes_kept(check, *args)
+
+
+def _with_modes_kept(check: Check, *args: Any) -> int:
+    """The comparisons of a check, after which this thread's modes must be as before: one that an op
+    leaves switched would make the checks of every later op fail.
+    """
+    recording, floats = is_grad_enabled(), np.geterr()
+    try:
+        return check(*args)
+    finally:
+        if is_grad_enabled() != recording or np.geterr() != floats:
+            what = "NumPy's error handling" if is_grad_enabled() == recording else "recording"
+            set_grad_enabled(recording)
+            np.seterr(**floats)
+            raise GradcheckError(
+                f"the op or a rule of it has switched {what} and left it so; change a mode for a "
+                "`with` block alone"
+            )
 
 
 def _nothing_compared(check: Check, outcome: Outcome) -> None:

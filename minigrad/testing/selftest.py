@@ -16,11 +16,12 @@ from .planted_conditional import CONDITIONAL
 from .planted_forms import FORMS
 from .planted_mixed import MIXED
 from .planted_more import MORE
+from .planted_places import PLACES
 from .planted_rare import RARE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS)
+PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES)
 
 
 @dataclass(frozen=True)

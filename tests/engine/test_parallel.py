@@ -372,6 +372,13 @@ def test_the_report_of_a_parallel_backward_has_its_lanes():
     assert report.work >= report.span > 0
 
 
+def test_the_report_of_a_forced_backward_says_how_many_threads_blas_had():
+    meeting = threading.Barrier(2, timeout=20)
+    _, loss = meeting_graph(meeting.wait)
+    loss.backward(**forced(2))
+    assert mg.engine.last_report().blas_outside == blas.threads()
+
+
 def test_an_unknown_engine_or_a_bad_option_is_refused():
     x = mg.tensor([1.0], requires_grad=True)
     with pytest.raises(ValueError, match=r"no engine 'paralel'.*parallel.*serial"):

@@ -13,7 +13,7 @@ from minigrad.core.plan import Plan
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
 from minigrad.fusion import cuda
-from minigrad.fusion.launch import Kernel
+from minigrad.fusion.launch import Kernel, kind_of
 from minigrad.fusion.trace import NotFusible, trace
 from minigrad.on_gpu import rows
 
@@ -148,3 +148,20 @@ def test_the_steps_of_a_kernel_are_all_that_its_results_need():
     inputs, outputs = trace(fn, [np.dtype("float32")] * 3)
     found = [s.op for s in cuda.steps(outputs, {x.number for x in inputs})]
     assert sorted(found) == sorted(s.op for s in outputs[0].program.symbols if s.op != "input")
+
+
+@pytest.mark.parametrize(
+    ("own", "shape", "kind"),
+    [
+        ((2, 3, 4), (2, 3, 4), ("full", ())),
+        ((), (2, 3), ("one", ())),
+        ((1, 1), (2, 3), ("one", ())),
+        ((3, 1), (2, 3, 4), ("part", (4, 3))),
+        ((4,), (2, 3, 4), ("part", (1, 4))),
+        ((2, 3, 1), (2, 3, 4), ("part", (4, 6))),
+        ((2, 1, 4), (2, 3, 4), None),
+        ((2, 1, 4, 1), (2, 3, 4, 5), None),
+    ],
+)
+def test_how_an_elementwise_kernel_reads_an_array_that_is_broadcast(own, shape, kind):
+    assert kind_of(own, shape) == kind

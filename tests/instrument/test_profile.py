@@ -8,7 +8,8 @@ import pytest
 
 import minigrad as mg
 from minigrad.core import events, modes
-from minigrad.instrument import profile
+from minigrad.instrument import profile, profile_table
+from minigrad.instrument.cells import Row
 
 
 def leaf(*shape):
@@ -259,3 +260,9 @@ def test_pure_float32_and_pure_float64_raise_no_such_line():
 def test_a_count_that_is_none_is_refused(options):
     with pytest.raises(ValueError, match=f"profile: {[*options][0]} must be an integer"):
         profile(**options)
+
+
+def test_one_row_with_its_line_is_enough_for_a_column_of_lines():
+    rows = [Row("mul", "forward", 1, 10, site="a.py:3"), Row("sin", "forward", 1, 5)]
+    shown = profile_table.text(rows, 20, 0.0, None, 10)
+    assert "a.py:3 mul" in shown and shown.splitlines()[1].startswith("line")

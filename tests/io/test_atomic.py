@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.io.atomic import replaced_whole
 
 FORMATS = [".safetensors", ".npz"]
 posix = pytest.mark.skipif(os.name != "posix", reason="limits and signals of POSIX")
@@ -149,3 +150,11 @@ def test_ctrl_c_anywhere_in_a_save_is_raised_as_such_and_leaves_a_whole_file(tmp
         assert set(mg.load(path)["x"].tolist()) in ({0}, {1})
         assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert at > 100
+
+
+def test_an_error_about_another_file_keeps_that_files_name(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        with replaced_whole(tmp_path / "model.npz"):
+            open(tmp_path / "weights.bin").close()
+    assert caught.value.filename == str(tmp_path / "weights.bin")
+    assert not list(tmp_path.iterdir())

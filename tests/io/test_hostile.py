@@ -257,3 +257,10 @@ def test_a_header_of_any_length_is_no_reason_to_allow_pickles(tmp_path):
     with pytest.raises(mg.errors.FormatError, match="longer than that of any array") as caught:
         mg.load(path)
     assert "pickle" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ['{"licence": 3}', '{"a": "b", "c": null}', '["a"]'])
+def test_npz_metadata_with_a_value_that_is_no_text_are_refused(tmp_path, text):
+    np.savez(tmp_path / "x.npz", __metadata__=np.frombuffer(text.encode(), np.uint8))
+    with pytest.raises(mg.errors.FormatError, match="its metadata is damaged"):
+        mg.io.metadata(tmp_path / "x.npz")

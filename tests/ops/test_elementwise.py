@@ -322,3 +322,11 @@ def test_a_truth_as_an_exponent_is_1_or_0(exponent):
     x = mg.tensor([0.3, -0.6], requires_grad=True)
     (x**exponent).sum().backward()
     assert x.grad.tolist() == [float(exponent)] * 2
+
+
+@pytest.mark.parametrize("exponent", [0, 0.0, np.array(0.0), np.zeros(5)])
+def test_what_is_raised_to_nothing_has_no_slope_wherever_it_is(exponent):
+    x = mg.tensor([np.nan, np.inf, -np.inf, 0.0, 2.0], requires_grad=True)
+    y = x**exponent
+    np.testing.assert_array_equal(y.data, 1)
+    np.testing.assert_array_equal(mg.grad(y.sum(), x).data, 0)

@@ -98,3 +98,60 @@ def test_digamma_is_exact_to_units_in_the_last_place_around_its_zero_below_0():
         slope = np.array([float(mpmath.polygamma(1, z)) for z in x])
     assert (np.abs(y - exact) <= 4 * np.spacing(np.abs(exact)) + slope * np.spacing(-x)).all()
     assert [mg.digamma(mg.tensor(z)).item() for z in x[::40]] == y[::40].tolist()
+
+
+def slopes_of_beta(a, b, dtype, *orders):
+    """Derivatives of B(a, b) in orders (n, m), by a and by b, from mpmath."""
+    with mpmath.workdps(60):
+        a, b = mpmath.mpf(float(dtype(a))), mpmath.mpf(float(dtype(b)))
+        function = lambda p, q: mpmath.gamma(p) * mpmath.gamma(q) * mpmath.rgamma(p + q)
+        return [float(mpmath.diff(function, (a, b), order)) for order in orders]
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.5, -0.5), (0.5, -1.5), (-0.5, -0.5), (2.5, -4.5)])
+def test_where_beta_is_zero_its_derivatives_are_the_limits(a, b):
+    x, y = (mg.tensor(v, requires_grad=True) for v in (a, b))
+    g = mg.grad(mg.special.beta(x, y), (x, y), create_graph=True)
+    second = mg.grad(g[0], (x, y))
+    expected = slopes_of_beta(a, b, np.float64, (1, 0), (0, 1), (2, 0), (1, 1))
+    np.testing.assert_allclose([v.item() for v in (*g, *second)], expected, rtol=1e-11)
+
+
+@pytest.mark.parametrize(("dtype", "close"), [(np.float64, 1e-11), (np.float32, 2e-3)])
+@pytest.mark.parametrize("b", [1e-15, 1e-9, 1e-4, 2e-3, 0.1])
+@pytest.mark.parametrize("a", [1e-15, 1e-5, 0.3, 1.5, 20.0, 1e4, -1.5, -20.3])
+def test_the_slope_of_log_beta_keeps_its_digits_for_a_small_b(a, b, dtype, close):
+    """digamma(a) − digamma(a + b) as it is written has lost all of them at b = 10⁻¹⁵."""
+    x = mg.tensor(np.array(a, dtype), requires_grad=True)
+    y = mg.tensor(np.array(b, dtype))
+    g = mg.grad(mg.special.betaln(x, y), x).item()
+    with mpmath.workdps(60):
+        p, q = mpmath.mpf(x.item()), mpmath.mpf(y.item())
+        expected = float(mpmath.digamma(p) - mpmath.digamma(p + q))
+    assert g == pytest.approx(expected, rel=close)
+
+
+@pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
+def test_a_quantile_of_no_probability_is_nan(name):
+    q = np.linspace(-5, 5, 41)
+    found = getattr(mg.special, name)(0.5, mg.tensor(q)).data
+    np.testing.assert_array_equal(np.isnan(found), (q < 0) | (q > 1))
+
+
+@pytest.mark.parametrize("name", ["gammainc", "gammaincc"])
+def test_the_density_of_a_large_shape_has_its_digits_in_single_precision(name):
+    a = np.float32(1e6)
+    x = mg.tensor(np.array([1e6, 1.0005e6], np.float32), requires_grad=True)
+    g = mg.grad(getattr(mg.special, name)(a, x).sum(), x).data
+    with mpmath.workdps(40):
+        logs = [(a - 1) * mpmath.log(float(v)) - float(v) - mpmath.loggamma(float(a)) for v in x]
+        expected = [float(mpmath.exp(v)) for v in logs]
+    np.testing.assert_allclose(g if name == "gammainc" else -g, expected, rtol=1e-5)
+
+
+def test_the_inverse_of_boxcox_has_a_slope_where_px_is_beyond_the_numbers():
+    x = np.array([1e15, -1e15, 1e15], np.float32)
+    p = mg.tensor(np.array([1e30, -1e30, 1e27], np.float32), requires_grad=True)
+    y = mg.special.inv_boxcox(x, p)
+    np.testing.assert_array_equal(y.data, 1)
+    np.testing.assert_allclose(mg.grad(y.sum(), p).data, 0, atol=1e-30)

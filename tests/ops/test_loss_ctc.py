@@ -136,3 +136,11 @@ def test_16_bit_floats_are_added_up_in_float32(dtype):
     assert y.dtype == x.grad.dtype == x.dtype
     np.testing.assert_allclose(float(y.item()), exact, rtol=2.0**-8)
     assert np.isfinite(x.grad.data.astype(float)).all()
+
+
+def test_of_no_frames_and_no_labels_the_second_derivative_is_empty_too():
+    x = mg.tensor(np.zeros((0, 2, 4)), requires_grad=True)
+    nothing = np.zeros(2, int)
+    loss = mg.ctc_loss(x, np.zeros((2, 0), int), nothing, nothing)
+    g = mg.grad(loss, x, create_graph=True)
+    assert loss.item() == 0 and mg.grad((g * g).sum(), x).shape == (0, 2, 4)

@@ -160,3 +160,20 @@ def test_second_order_and_vmap(function):
     mapped = vmap(f)(xs).numpy()
     for x, g in zip(xs, mapped, strict=True):
         np.testing.assert_allclose(g, f(x).numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stride", "padding", "n"), [(2, 2, 1, 12), (3, 2, 1, 11), (4, 3, 2, 12)]
+)
+def test_the_size_that_unpooling_goes_back_to_leaves_the_padding_out(kernel, stride, padding, n):
+    torch = pytest.importorskip("torch")
+    x = np.arange(1.0, 2 * n + 1).reshape(1, 2, n)
+    functional = torch.nn.functional
+    values, places = functional.max_pool1d(
+        torch.tensor(x), kernel, stride, padding, return_indices=True
+    )
+    expected = functional.max_unpool1d(values, places, kernel, stride, padding)
+    found = mg.max_unpool1d(
+        mg.tensor(values.numpy()), places.numpy(), kernel, stride=stride, padding=padding
+    )
+    np.testing.assert_array_equal(found.data, expected.numpy())

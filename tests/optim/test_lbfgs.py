@@ -171,3 +171,37 @@ def test_sixteen_bit_parameters_step_in_float32(dtype):
 def test_a_closure_is_a_function_that_returns_the_loss(closure, error, said):
     with pytest.raises(error, match=said):
         optim.LBFGS([mg.ones(2, requires_grad=True)]).step(closure)
+
+
+# A valley among waves: the interpolated place lies close to an end of the bracket once, or twice.
+@pytest.mark.parametrize(
+    ("centre", "power", "scale", "pitch", "waves", "valley", "start"),
+    [
+        ((-0.6326, 0.8233), 2.0, 0.2388, 1.1836, 2.0119, 12.9438, (2.7104, 0.282)),
+        ((2.7151, -0.1274), 1.5, 3.5869, 5.1426, 2.0334, 7.3764, (3.2422, 3.8505)),
+        ((4.2376, -2.6841), 2.0, 4.9183, 5.1038, 2.3347, 17.7698, (0.16, 3.3022)),
+        ((-0.9066, -1.5656), 4.0, 1.3052, 4.2079, 2.8491, 16.1547, (2.8283, 2.5956)),
+    ],
+)
+def test_a_line_search_among_waves_takes_pytorchs_steps(
+    centre, power, scale, pitch, waves, valley, start
+):
+    torch = pytest.importorskip("torch")
+
+    def losses(library, optimizer_class, x, c):
+        def closure():
+            optimizer.zero_grad()
+            loss = scale * (abs(x - c) ** power).sum() + waves * library.sin(pitch * x).sum()
+            loss = loss + valley * (x[0] * x[1] - 1) ** 2
+            loss.backward()
+            return loss
+
+        optimizer = optimizer_class(
+            [x], lr=1.0, max_iter=5, history_size=5, line_search_fn="strong_wolfe"
+        )
+        return [optimizer.step(closure).item() for _ in range(6)]
+
+    ours = losses(mg, optim.LBFGS, mg.tensor(start, requires_grad=True), np.array(centre))
+    begin = torch.tensor(start, dtype=torch.float64, requires_grad=True)
+    theirs = losses(torch, torch.optim.LBFGS, begin, torch.tensor(centre, dtype=torch.float64))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -96,3 +96,11 @@ def test_json_and_widths(tmp_path, capsys):
     assert main(["diff", a, b, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["rows"][0]["verdict"] == "slower" == document["total"]["verdict"]
+
+
+def test_what_was_dropped_is_told_where_something_was(tmp_path):
+    whole, lossy = written(tmp_path / "a", STEADY), written(tmp_path / "b", STEADY)
+    text = (tmp_path / "b").read_text().replace('"dropped":0', '"dropped":7')
+    (tmp_path / "b").write_text(text)
+    assert not any("dropped" in note for note in difference([whole], [whole]).notes)
+    assert [n for n in difference([whole], [lossy]).notes if "7 events were dropped" in n]

@@ -368,3 +368,13 @@ def test_a_rank_that_is_missing_among_the_logs_or_there_twice_is_named(log, tmp_
         "minigrad-profile: rank 2 has 2 logs",
         "minigrad-profile: of 4 ranks no log is here of: 1, 3",
     ]
+
+
+def test_a_log_of_no_length_is_shown_without_the_share_of_recording(log, tmp_path, capsys):
+    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    assert lines[-1]["kind"] == "end" and "recording_ns" in lines[-1]
+    lines[-1]["wall_ns"] = 0
+    short = tmp_path / "short.jsonl"
+    short.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["view", str(short)]) == 0
+    assert "recording took" not in capsys.readouterr().out

@@ -7,7 +7,7 @@ from hypothesis import given
 import minigrad as mg
 from minigrad.testing import gradcheck
 from minigrad.testing import strategies as mst
-from minigrad.testing.numeric import coordinate, of_numbers, one_sided, pack, slope, unpack
+from minigrad.testing.numeric import bend, coordinate, of_numbers, one_sided, pack, slope, unpack
 
 
 @given(mst.arrays(mst.shapes(), mst.dtypes(complex=True)))
@@ -60,3 +60,15 @@ def test_a_complex_number_is_rounded_by_its_modulus():
 def test_the_imaginary_part_of_a_real_eigenvalue_may_have_rounding_for_a_gradient():
     matrix = np.random.default_rng(0).standard_normal((4, 4))  # two real ones and a pair
     assert gradcheck(mg.linalg.eigvals, matrix)
+
+
+def test_unpack_takes_the_arrays_apart_where_a_complex_one_is_not_the_last():
+    arrays = [np.array([1 + 2j, 3 - 1j]), np.array([[4.0], [5.0]]), np.array(6j)]
+    for again, x in zip(unpack(pack(arrays), arrays), arrays, strict=True):
+        np.testing.assert_array_equal(again, x)
+
+
+@pytest.mark.parametrize("at", [0.0, 1e-4, -2e-4])
+def test_a_kink_bends_a_function_by_half_of_its_two_slopes_difference_at_least(at):
+    assert 1 <= bend(lambda t: abs(t - at)) <= 8
+    assert bend(np.sin) < 1e-6

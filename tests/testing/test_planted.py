@@ -62,6 +62,12 @@ def test_the_verdict_does_not_hang_on_the_seed(name, seed):
         ("value large in single", "K25"), ("graph of a large call", "K25"), ("five axes", "K17"),
         ("one scale for many", "K25"), ("infinity among many", "K25"), ("wraps round", "K15"),
         ("second beyond 3", "K27"), ("negative beside complex", "K15"),
+        ("lower half plane", "K27"), ("from 3 to 4", "K27"), ("beyond 100,000", "K27"),
+        ("one half", "K27"), ("minus one", "K27"), ("range of single", "K15"),
+        ("a single element", "K17"), ("column", "K17"), ("tied maxima", "K27"),
+        ("length of zero", "K27"), ("no axes at all", "K26"), ("written again", "K24"),
+        ("result written again", "K24"), ("recording off", "K3"), ("tangent of NaN", "K4"),
+        ("square batch", "K23"),
     ],
 )  # fmt: skip
 def test_the_check_meant_for_a_fault_finds_it(name, check):

@@ -106,11 +106,11 @@ def _power_da(g: Any, a: Any, b: Any) -> Any:
         return g * (b * pow(a, b - 1)) if b != 0 else np.zeros_like(g)
     if b.dtype.kind == "u":  # b − 1 must not wrap round; float64 would be wider than a
         b = b.astype(np.result_type(b.dtype, np.int8))
-    # Only where b = 0 and a is 0 or subnormal is 0·aᵇ⁻¹ not the right zero. The exponent is raised
-    # by 1 there alone, and stays a function of b, so that the mixed second derivative is right at
-    # b = 0 too.
-    overflows = np.abs(a) < finfo(a.dtype).smallest_normal
-    return g * (b * a ** (b - 1 + np.logical_and(overflows, b == 0)))
+    # Only where b = 0 and a is 0, subnormal or NaN is 0·aᵇ⁻¹ not the right zero. The exponent is
+    # raised by 1 there alone, and stays a function of b, so that the mixed second derivative is
+    # right at b = 0 too.
+    ordinary = np.abs(a) >= finfo(a.dtype).smallest_normal
+    return g * (b * a ** (b - 1 + np.logical_and(np.logical_not(ordinary), b == 0)))
 
 
 def _power_db(g: Any, y: Any, a: Any) -> Any:

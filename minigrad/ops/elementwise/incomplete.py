@@ -22,7 +22,7 @@ from . import power_series as series
 from .probability import betaln
 from .selection import zero_wins
 from .special import digamma, lgamma, polygamma_of
-from .support import of_beta, of_several, with_fractions
+from .support import at_least, of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # see mg.special
 
@@ -126,9 +126,10 @@ def gammainc_da(g, a, x):
 @gammainc.vjp("x")
 def gammainc_dx(g, a, x):
     far = x == np.inf  # 0 there: log ∞ − ∞ would be NaN
-    # 16-bit exponents, differences of large numbers, would leave no digit of the density
-    a, x = widen(with_fractions(a)), np.where(far, 1, widen(x))
-    return np.where(far, 0, zero_wins(g, np.exp(op.xlogy(a - 1, x) - x - lgamma(a))))
+    # exponents in fewer digits, differences of large numbers, would leave none of the density
+    a, x = at_least(np.float64, with_fractions(a)), np.where(far, 1, at_least(np.float64, x))
+    density = np.exp(op.xlogy(a - 1, x) - x - lgamma(a)).astype(widen(g).dtype)
+    return np.where(far, 0, zero_wins(g, density))
 
 
 @composite

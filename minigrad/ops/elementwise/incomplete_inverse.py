@@ -16,15 +16,16 @@ from .incomplete import betainc_derivative, gammainc_derivative
 from .probability import betaln
 from .selection import keep, zero_wins
 from .special import lgamma
-from .support import of_beta, of_several, with_fractions
+from .support import at_least, of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 
 
 def _gamma_spread(a: Any, y: Any) -> Any:
-    """1/p = Γ(a) y¹⁻ᵃ eʸ"""
-    a, y = widen(with_fractions(a)), widen(y)
-    return np.exp(y + lgamma(a) - op.xlogy(a - 1, y))
+    """1/p = Γ(a) y¹⁻ᵃ eʸ, its exponent, a difference of large numbers, in float64"""
+    dtype = widen(y).dtype
+    a, y = at_least(np.float64, with_fractions(a)), at_least(np.float64, y)
+    return np.exp(y + lgamma(a) - op.xlogy(a - 1, y)).astype(dtype)
 
 
 def _gamma_da(a: Any, y: Any) -> Any:
@@ -32,8 +33,13 @@ def _gamma_da(a: Any, y: Any) -> Any:
     return zero_wins(-gammainc_derivative(a, y, order=1), _gamma_spread(a, y))
 
 
+def _within(name: str, a: Any, q: Any) -> Any:
+    """SciPy's quantile, NaN for every q outside of [0, 1]: SciPy gives some of these a number."""
+    return of_several(name, a, np.where((q >= 0) & (q <= 1), q, np.nan))
+
+
 gammaincinv = elementwise(
-    lambda a, q: of_several("gammaincinv", a, q),
+    lambda a, q: _within("gammaincinv", a, q),
     name="gammaincinv",
     da=_gamma_da,
     dq=_gamma_spread,
@@ -43,7 +49,7 @@ gammaincinv = elementwise(
     """,
 )
 gammainccinv = elementwise(
-    lambda a, q: of_several("gammainccinv", a, q),
+    lambda a, q: _within("gammainccinv", a, q),
     name="gammainccinv",
     da=_gamma_da,
     dq=lambda a, y: -_gamma_spread(a, y),

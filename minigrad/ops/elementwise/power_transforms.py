@@ -65,7 +65,11 @@ def _inv_boxcox_dp(x: Any, p: Any) -> Any:
     near = np.abs(t) < 0.5
     u, v, q = np.where(near, x, 0), np.where(near, 1, t), np.where(near, 1, p)
     series = hypergeometric(np.where(near, -t, 0), above=(2.0, 2.0), below=(3.0,))
-    far = (v / (1 + v) - np.log1p(v)) / q / q * y
+    # t may be infinite where y is an ordinary number, the power being a small one
+    beyond = t == np.inf
+    size = np.log(np.where(beyond, np.abs(x), 1)) + np.log(np.where(beyond, np.abs(p), 1))
+    logs = np.where(beyond, size, np.log1p(np.where(beyond, 1, v)))
+    far = (1 / (1 + 1 / v) - logs) / q * y / q
     return np.where(near, -0.5 * series * (u * (u * y)), far)
 
 

@@ -13,7 +13,15 @@ from ..axes import widen
 from ..batching import full
 from .exponential import product_with_log
 from .selection import keep, zero_wins
-from .special import TWO_OVER_SQRT_PI, digamma, lgamma
+from .special import (
+    TWO_OVER_SQRT_PI,
+    digamma,
+    gamma,
+    lgamma,
+    polygamma_of,
+    rgamma,
+    rgamma_slope,
+)
 from .support import at_least, in_float32, of_several, special_function, with_fractions
 
 __all__: list[str] = []  # `beta` and the like would be strange names for mg; see mg.special
@@ -227,10 +235,31 @@ pseudo_huber = elementwise(
 # -- the beta and gamma families -------------------------------------------------------------
 
 
+# Σ |b/a|ⁿ beyond _TERMS of them is below the rounding of a float64
+_TERMS, _CLOSE = 6, 3e-3
+_LARGE = 1e8  # from there on powers of b may be infinite
+
+
 def _log_slope(a: Any, b: Any) -> Any:
-    """∂/∂a of log B(a, b); the two may share all digits that 16 bits have."""
+    """∂/∂a of log B(a, b), digamma(a) − digamma(a + b), which for a small b share all digits.
+
+    Near 0 first what the two poles differ by, as digamma(z) = digamma(z + 1) − 1/z; then, where b
+    is small beside the distance to the next pole, Taylor's series of the rest.
+    """
     a = widen(a)
-    return digamma(a) - digamma(a + b)
+    first = a > -0.5
+    c = np.where(first, a + 1, a)
+    rest = digamma(c) - digamma(c + b)
+    distance = np.where(first, c, np.abs(a - np.round(a)))
+    near = (np.abs(b) < _CLOSE * distance) & (c < _LARGE)
+    if near.any():
+        u, t = np.where(near, c, 1), np.where(near, b, 0)
+        series = sum(
+            polygamma_of(u, order=n) * (-(t**n) / math.factorial(n)) for n in range(1, _TERMS + 1)
+        )
+        rest = np.where(near, series, rest)
+    d = np.where(first, a, 1)
+    return rest - np.where(first, 1 / (d + d * (d / b)), 0)
 
 
 betaln = elementwise(
@@ -240,12 +269,29 @@ betaln = elementwise(
     db=lambda a, b: _log_slope(b, a),
     doc="y = log B(a, b) ;  ∂y/∂a = digamma(a) − digamma(a + b), likewise b",
 )
+
+
+def _beta_slope(a: Any, b: Any, y: Any) -> Any:
+    """∂/∂a of B(a, b). At a pole of Γ(a + b) y is 0 and digamma(a + b) infinite: there it is that
+    of the product Γ(a) Γ(b) (1/Γ(a + b))."""
+    pole = (a + b <= 0) & (a + b == np.round(a + b))
+    slope = y * _log_slope(np.where(pole, 1, a), np.where(pole, 1, b))
+    if not pole.any():
+        return slope
+    a, b = np.where(pole, a, 1), np.where(pole, b, 1)
+    by_factors = digamma(a) * rgamma(a + b) + rgamma_slope(a + b)
+    return np.where(pole, gamma(a) * gamma(b) * by_factors, slope)
+
+
 beta = elementwise(
     lambda a, b: of_several("beta", a, b),
     name="beta",
-    da=lambda a, b, y: y * _log_slope(a, b),
-    db=lambda a, b, y: y * _log_slope(b, a),
-    doc="y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b",
+    da=lambda a, b, y: _beta_slope(a, b, y),
+    db=lambda a, b, y: _beta_slope(b, a, y),
+    doc="""y = B(a, b) = Γ(a) Γ(b)/Γ(a + b) ;  ∂y/∂a = y (digamma(a) − digamma(a + b)), likewise b
+
+    Where a + b is 0, −1, −2 … and neither a nor b is, y is 0 and the gradient the limit.
+    """,
 )
 
 

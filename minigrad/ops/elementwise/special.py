@@ -262,7 +262,7 @@ gamma = elementwise(
 )
 
 
-def _rgamma_dx(x: Any) -> Any:
+def rgamma_slope(x: Any) -> Any:
     """−ψ(x)/Γ(x), in three forms of which each is accurate, and differentiable, where it is used.
 
     By Γ(x + 1) = x Γ(x) near 0, by Γ(x) Γ(−x) = −π/(x sin πx) below: −ψ(x)/Γ(x) is ∞ · 0 at a pole,
@@ -286,7 +286,7 @@ def _rgamma_dx(x: Any) -> Any:
 rgamma = elementwise(
     in_float32(special_function("rgamma")),
     name="rgamma",
-    dx=_rgamma_dx,
+    dx=rgamma_slope,
     doc="y = 1/Γ(x), 0 at 0, −1, −2 … ;  dy/dx = −digamma(x)/Γ(x), (−1)ⁿ n! at −n",
 )
 gammasgn = elementwise(

@@ -15,7 +15,7 @@ from .batch import under_vmap
 from .sizes import along_a_direction, as_reference_or_error, resized, takes
 
 _NAMES = ("axis", "axes", "dim", "dims")
-_KINDS = (None, (1,), (2, -3), (1, -1, 0))  # of naming axes, for three of them
+_KINDS = (None, (), (1,), (2, -3), (1, -1, 0))  # of naming axes, for three of them
 _SHAPE = (2, 3, 4)  # a first, a middle and a last axis, of different lengths
 
 
@@ -60,7 +60,7 @@ def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: 
 
 def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name: str) -> int:
     """For how many ways of naming axes that are in no sample, where the op takes them, gradients
-    were compared: none, one in a tuple, several out of order, and keepdims the other way round."""
+    were compared: all, none, one in a tuple, several out of order; keepdims the other way round."""
     axes = [params[name], *[axis for axis in _KINDS if axis != params[name]]]
     choices = [{**params, name: axis} for axis in axes[1:]]
     primitive = primitive_of(spec)

@@ -17,6 +17,7 @@ from .nearness import agree
 from .nested import under_two
 
 _EXAMPLES = 3
+_LONGEST = 6  # of a first axis that as many examples are made for
 _TIMES = 11  # how often these come in turn where there are to be many
 _SINGLE = {"float64": "float32", "complex128": "complex64"}
 _STEP = 0.01  # how far each example lies from the one before: inside the same domain
@@ -44,7 +45,24 @@ def k23(case: Case) -> int:
         along = dict(zip(function.positions, us, strict=True))
         examples = [_example(function, function.positions, along, k) for k in range(2)]
         count += under_two(examples, vs, us)
+        count += as_many_as_the_axis(function, us, rng)
     return count
+
+
+def as_many_as_the_axis(function: Function, us: Arrays, rng: np.random.Generator) -> int:
+    """How many comparisons (1 or 0) of as many examples as the first axis is long: where both have
+    one length, a rule that takes one for the other raises no error."""
+    lengths = [x.shape[0] for x in function.xs if x.ndim]
+    if not lengths or not 1 < lengths[0] <= _LONGEST or lengths[0] == _EXAMPLES:
+        return 0
+    along = dict(zip(function.positions, us, strict=True))
+    examples = [_example(function, function.positions, along, k) for k in range(lengths[0])]
+    vs = [normal(rng, function.value(function.xs)) for _ in examples]
+    try:
+        _as_one_by_one(examples, function.positions, vs)
+    except DoesNotApply:
+        return 0
+    return 1
 
 
 def under_vmap(

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from ...core.registry import op
 from ...ops.blocks import spans
 from ..case import Case, Context, differentiated, is_elementwise
 from ..compare import check_calls
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, Pullback, is_smooth_array
+from ..function import Function, Pullback, is_smooth_array, pulled_back
 from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
@@ -30,7 +31,32 @@ def k24(case: Case) -> int:
         raise DoesNotApply("a sample without a differentiable argument and result")
     us, vs = normal(rng, xs), normal(rng, function.value(xs))
     moved = [x + _STEP * u for x, u in zip(xs, us, strict=True)]
-    return check_calls(function, xs, moved, us, vs, "")
+    count = check_calls(function, xs, moved, us, vs, "")
+    if case.context.full or case.is_first_of_its_kind:
+        count += both_in_one_graph(function, xs, moved, vs)
+    return count
+
+
+def both_in_one_graph(function: Function, xs: list, moved: list, vs: list) -> int:
+    """One backward through two calls gives the gradients of each alone: how many were compared.
+
+    Ops before both calls make the result of one rule wait while the other runs: an array that the
+    rule keeps, and writes again, is another by then.
+    """
+    leaves = function.leaves([*xs, *moved])
+    inner = [op.copy(leaf) for leaf in leaves]
+    results = [*function.call(inner[: len(xs)]), *function.call(inner[len(xs) :])]
+    expected = [*function.vjp(xs, vs), *function.vjp(moved, vs)]
+    if any(y.shape != v.shape for y, v in zip(results, [*vs, *vs], strict=True)):
+        return 0
+    found = pulled_back(leaves, results, [*vs, *vs])
+    for i, (g, alone) in enumerate(zip(found, expected, strict=True)):
+        if not np.array_equal(g, alone, equal_nan=True):
+            raise GradcheckError(
+                f"the gradient of argument {function.positions[i % len(xs)]} is another where two "
+                "calls lie in one graph: a rule writes again into an array that it has returned"
+            )
+    return len(found)
 
 
 @check("K25", "large arguments: elements repeat with the values, else finite differences agree",
@@ -48,18 +74,16 @@ def k25(spec: OpSpec, context: Context) -> int:
     )
     ys = few.value(few.xs)
     vs = normal(context.rng(spec.name, "K25"), ys)
-    pairs = [
-        *zip(ys, many.value(many.xs), strict=True),
-        *zip(
-            few.vjp(few.xs, vs),
-            many.vjp(many.xs, [repeated(v, _LARGE) for v in vs]),
-            strict=True,
-        ),
-    ]
-    for expected, found in pairs:
-        if not np.allclose(found, repeated(expected, _LARGE), rtol=1e-14, atol=0, equal_nan=True):
-            raise GradcheckError(f"an element of {_LARGE:,} is not what it is among {n:,}")
-    count = len(pairs) + among_few_and_many(spec, context, sample)
+    expected = [*ys, *few.vjp(few.xs, vs)]
+    found = [*many.value(many.xs), *many.vjp(many.xs, [repeated(v, _LARGE) for v in vs])]
+    for what, a, b in zip(_names(many), found, expected, strict=True):
+        same = np.isclose(a, repeated(b, _LARGE), rtol=1e-14, atol=0, equal_nan=True)
+        if not same.all():
+            i = int(np.argmin(same))
+            raise GradcheckError(
+                f"{what}{a[i]!r} at [{i}] among {_LARGE:,} elements, {b[i % n]!r} among {n:,}"
+            )
+    count = len(found) + among_few_and_many(spec, context, sample)
     known = {repr(sample.params)}
     for other in context.samples(spec, spec.dtypes[0]):
         if repr(other.params) not in known and _has_elements(other):
@@ -123,11 +147,16 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
             if ys is None:
                 return count
             found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
-        for many, *few in zip(*found, strict=True):
-            _require_as_among_few(many, np.concatenate(few), dtype, "")
+        for what, many, *few in zip(_names(parts[0]), *found, strict=True):
+            _require_as_among_few(many, np.concatenate(few), dtype, what)
             count += 1
         count += _second_among_few(parts[0], parts[1], dtype)
     return count
+
+
+def _names(function: Function) -> list[str]:
+    """What the one result of a row of the table is called, and its gradients."""
+    return ["the result is ", *[f"the gradient of argument {i} is " for i in function.positions]]
 
 
 def _with_special_values(args: tuple) -> tuple:
@@ -154,7 +183,7 @@ def _second_among_few(many: Function, few: Function, dtype: str) -> int:
 
     pairs = [*zip(second(many), second(few), strict=True)]
     for found, expected in pairs:
-        _require_as_among_few(found[: len(expected)], expected, dtype, "the second derivative ")
+        _require_as_among_few(found[: len(expected)], expected, dtype, "the second derivative is ")
     return len(pairs)
 
 

@@ -49,7 +49,12 @@ def k4(case: Case) -> int:
             terms = np.abs(one) + np.abs(other)
             slack = 1e-12 * (terms + np.max(terms, initial=0.0))
             if not (np.abs(both - (one + other)) <= slack).all():
-                raise GradcheckError(f"the gradient of argument {i} is not linear in the cotangent")
+                k = int(np.argmax(np.abs(both - (one + other)) - slack))
+                raise GradcheckError(
+                    f"the gradient of argument {i} is not linear in the cotangent: for "
+                    f"{a:g} v + {b:g} w it is {both.flat[k]!r}, of v and w alone the sum is "
+                    f"{(one + other).flat[k]!r}"
+                )
     for i, g in enumerate(pull([np.zeros_like(v) for v in values])):
         if g.any():  # NaN counts as true
             raise GradcheckError(f"a zero cotangent gives {g[g != 0][0]!r} for argument {i}")

@@ -1,12 +1,17 @@
 """K2 and K3: first derivatives against finite differences."""
 
-from ..case import Case, Context
-from ..compare import check_direction, check_jacobian, random_pair
+import numpy as np
+
+from ..case import Case, Context, differentiated, primitive_of
+from ..compare import NOISE, as_vectors, check_direction, check_jacobian, random_pair
 from ..errors import DoesNotApply, GradcheckError
+from ..function import Function, is_smooth_array
 from ..gradcheck import FULL_JACOBIAN
-from ..numeric import pack
+from ..numeric import normal, pack, slope
 from ..spec import OpSpec
 from .base import check
+
+_SLOPE = 1e-6  # of a result's size: less may be rounding
 
 
 @check("K2", "the whole Jacobian against finite differences (small samples)")
@@ -35,6 +40,39 @@ def k3(case: Case) -> int:
         g = check_direction(function, function.xs, us, vs, "gradient")
         case.context.see(case.spec, function, g)
     return count
+
+
+def require_constants(spec: OpSpec, context: Context, smooth: bool) -> None:
+    """What a primitive declares to be without a gradient, results must not depend on smoothly: no
+    gradient arrives there, and nobody is told. Where that is as it should be, the spec says so.
+    """
+    if primitive_of(spec) is None or spec.differentiable is False:
+        return
+    for case in context.doubles(spec):
+        args = case.sample.args
+        known = {*spec.constants, *(differentiated(spec, args) if smooth else ())}
+        for i in [i for i, x in enumerate(args) if is_smooth_array(x) and i not in known]:
+            if depends_smoothly(Function(spec.call, args, case.sample.params, [i]), case):
+                name = f"constants=({i},)" if smooth else "differentiable=False"
+                raise GradcheckError(
+                    f"on sample {case.name!r} a result depends on argument {i} smoothly, which "
+                    "carries no gradient as the op is declared: give it a rule, or say that it "
+                    f"shall have none, {name} in register_op"
+                )
+
+
+def depends_smoothly(function: Function, case: Case) -> bool:
+    """Whether finite differences show a slope along a random direction."""
+    if not function.value_or_refusal(function.xs):
+        return False
+    us = normal(case.rng("constant", *function.positions), function.xs)
+    try:
+        found = slope(as_vectors(function, function.xs), pack(function.xs), pack(us))
+    except Exception:
+        return False  # it refuses other values, as probabilities that must add up to 1
+    size = np.abs(found.value)
+    clear = np.isfinite(size) & (10 * np.abs(found.change) <= NOISE * size)
+    return bool((clear & (size > _SLOPE * np.max(found.size, initial=0.0))).any())
 
 
 def require_nonzero(spec: OpSpec, context: Context) -> None:

@@ -55,19 +55,19 @@ def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int
     return count
 
 
-def _largest(arrays: list) -> float:
+def _largest(arrays: dict[str, Any]) -> float:
     """The size of the terms of sums among the results and gradients: one may be 0 but for their
     rounding, where they cancel.
     """
-    return float(max(np.max(np.abs(a[np.isfinite(a)]), initial=0.0) for a in arrays))
+    return float(max(np.max(np.abs(a[np.isfinite(a)]), initial=0.0) for a in arrays.values()))
 
 
 def same(
-    case: Case, expected: list, found: list, where: str, sizes: list[int], scale: float = 0.0
+    case: Case, expected: dict, found: dict, where: str, sizes: list[int], scale: float = 0.0
 ) -> int:
     """How many results and gradients there are, each as near to the expected one as K6 demands."""
-    for k, (a, b) in enumerate(zip(expected, found, strict=True)):
-        what = f"result or gradient {k}, {where}"
+    for (name, a), b in zip(expected.items(), found.values(), strict=True):
+        what = f"{name}, {where}"
         if is_smooth_array(a):
             require_near(case.spec, a, b, what, sizes, scale)
         else:
@@ -79,18 +79,23 @@ def _with(args: tuple, i: int, x: np.ndarray) -> tuple:
     return (*args[:i], x, *args[i + 1 :])
 
 
-def all_of(case: Case, args: tuple) -> list[Any]:
-    """Every result of the op, then every gradient for a fixed cotangent; tangents of a jvp rule."""
+def all_of(case: Case, args: tuple) -> dict[str, Any]:
+    """Every result of the op, every gradient for a fixed cotangent, tangents of a jvp rule, by what
+    each is."""
     function = Function(case.spec.call, args, case.sample.params, differentiated(case.spec, args))
     if not function.xs:
-        return [as_array(y) for y in case.call(*as_tensors(args))]
+        ys = case.call(*as_tensors(args))
+        return {f"result {i}": as_array(y) for i, y in enumerate(ys)}
     given, leaves = list(args), function.leaves(function.xs)
     for position, leaf in zip(function.positions, leaves, strict=True):
         given[position] = leaf
     ys = case.call(*given)
     smooth = [y for y in ys if is_smooth_array(y)]
     gradients = pulled_back(leaves, smooth, normal(case.rng("K6"), smooth))
-    found = [*map(as_array, ys), *gradients]
+    found = {f"result {i}": as_array(y) for i, y in enumerate(ys)}
+    for position, g in zip(function.positions, gradients, strict=True):
+        found[f"the gradient of argument {position}"] = g
     if has_jvp_rule(case.spec) and smooth:
-        found += function.jvp(function.xs, normal(case.rng("K6", "jvp"), function.xs))
+        tangents = function.jvp(function.xs, normal(case.rng("K6", "jvp"), function.xs))
+        found |= {f"tangent {i} by forward mode": t for i, t in enumerate(tangents)}
     return found

@@ -12,6 +12,7 @@ from ..numeric import length, normal, pack
 from ..spec import OpSpec
 from .base import check
 from .forward import widened
+from .magnitudes import of_magnitudes
 from .mixed import of_mixed_dtypes
 from .roundings import along_itself, coarsest, size_of_terms, summed
 
@@ -34,7 +35,7 @@ def k15(case: Case) -> int:
     function = case.function()
     if not function.xs or not (values := function.value(function.xs)):
         raise DoesNotApply("a sample without a gradient")
-    count = of_mixed_dtypes(case)
+    count = of_mixed_dtypes(case) + of_magnitudes(case)
     if case.dtype in DOUBLE:
         return count
     wide_args = [widened(x) for x in case.sample.args]

@@ -35,7 +35,7 @@ def require_modes_agree(
     except Exception as error:
         raise GradcheckError(f"{what}: forward mode raises {error!r}") from error
     equal_sums(pack(vs) * pack(tangents), pack(function.vjp(xs, vs)) * pack(us),
-               f"{what}: ⟨v, Ju⟩ and ⟨Jᵀv, u⟩")  # fmt: skip
+               f"{what}: ⟨v, Ju⟩ by forward mode and ⟨Jᵀv, u⟩")  # fmt: skip
 
 
 def equal_sums(a: np.ndarray, b: np.ndarray, what: str) -> None:
@@ -47,8 +47,13 @@ def equal_sums(a: np.ndarray, b: np.ndarray, what: str) -> None:
 
 
 def require_linear_in_tangent(spec: OpSpec, function: Function, us: Arrays) -> None:
-    """What K4 asks of a rule and its cotangent, and K5 of its memory."""
+    """What K4 asks of a rule and its cotangent, and K5 of its memory.
+
+    An op that is said to be linear is its own jvp rule: it must be that at any size of tangents.
+    """
     if not has_jvp_rule(spec):
+        if "linear" in kind_of(spec):
+            _require_homogeneous(function, us, function.jvp(function.xs, us), spec)
         return
     xs, ones = function.xs, [np.ones_like(u) for u in us]
     of_us, of_ones = function.jvp(xs, us), function.jvp(xs, ones)
@@ -57,9 +62,31 @@ def require_linear_in_tangent(spec: OpSpec, function: Function, us: Arrays) -> N
         expected = [a * t + b * s for t, s in zip(of_us, of_ones, strict=True)]
         sizes = [abs(a) * np.abs(t) + b * np.abs(s) for t, s in zip(of_us, of_ones, strict=True)]
         _require_near(found, expected, sizes, "is not linear in the tangent")
+    _require_not_swallowed(function, ones, of_us)
     for name, moved in _laid_out(us):
         _require_near(function.jvp(xs, moved), of_us, [np.abs(t) for t in of_us],
                       f"is another for a tangent in memory {name}")  # fmt: skip
+
+
+def kind_of(spec: OpSpec) -> str:
+    """What the op is declared to be: "linear", "multilinear" ... ; "" for a composite."""
+    primitive = primitive_of(spec)
+    return "" if primitive is None else primitive.kind
+
+
+def _require_homogeneous(function: Function, us: Arrays, of_us: Arrays, spec: OpSpec) -> None:
+    large = 2.0**100
+    found = [t / large for t in function.jvp(function.xs, [large * u for u in us])]
+    _require_near(found, of_us, [np.abs(t) for t in of_us], "is not linear in the tangent, "
+                  f"which is the op itself where kind={kind_of(spec)!r}")  # fmt: skip
+
+
+def _require_not_swallowed(function: Function, ones: Arrays, of_us: Arrays) -> None:
+    """A tangent that is not a number shows wherever the tangent has a say."""
+    for i, (t, one) in enumerate(zip(function.jvp(function.xs, [u * np.nan for u in ones]), of_us)):
+        has_a_say = np.abs(one) > 1e-12 * np.max(np.abs(one), initial=0.0)
+        if (np.isfinite(t) & has_a_say).any():
+            raise GradcheckError(f"forward mode: a tangent of NaN gives a finite one of result {i}")
 
 
 def _laid_out(us: Arrays) -> Iterator[tuple[str, Arrays]]:

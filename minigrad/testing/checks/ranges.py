@@ -5,36 +5,39 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context, differentiated, is_elementwise
+from ..case import Context, argument_names, differentiated, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, Pullback, as_array, is_smooth_array, pulled_back
-from ..numeric import ROUNDING, STEP, normal
+from ..numeric import ROUNDING, normal
 from ..spec import OpSpec, Sample
 from .base import check
+from .equal import with_equal_elements
 from .nearness import moves_values
+from .plane import in_the_plane
 from .pushed import require_modes_agree
+from .slopes import Slopes, stencil
 
 _VALUES = (0.03, 0.2, 0.45, 0.8, 1.3, 2.4, 4.6)
 _FAR = (14.3, 61.7)  # of one argument or two: tails, where rules have cases of their own
+# of one argument: so near one another that no range of a factor of 1.2 goes unseen, and far out
+_CLOSE = (1e-4, *[0.01 * 1.2**k for k in range(70)], 1.1e4, 1.7e5, 1.3e6)
 _WHOLE = (0.0, 1.0, 2.0, 3.0)  # as powers, of a negative base too; these meet in ties as well
+_POWERS = (*_WHOLE, -1.0, -2.0, 0.5, -0.5)  # of one argument or two
 _APART = 0.017  # what tells two arguments' values from one another: ties are kinks
 _FACTORS = (-1.0, 3.0, 0.2)
 _NUDGE = 0.01
-_STEP = STEP / 4
-_CLEAR = 1e-5  # noise above this share of a slope decides nothing
-_SIDES = 1e-2  # nor do slopes from left and right that differ by more
 
 
 @check("K27", "small and large arguments, of either sign; zeros and ties", per="op", optional=True)
 def k27(spec: OpSpec, context: Context) -> int:
     """Elementwise: each partial at each point of a grid of all combinations, and each second one,
-    of three arguments and more at the full level alone.
+    of three arguments and more at the full level alone; complex numbers all around the origin.
 
     Else: the first sample (at the full level all) times −1, 3 and 0.2, all arguments and each
-    alone, in order with a zero in each and with two elements equal. Points outside of the domain,
-    at kinks and at steps are passed over: finite differences decide nothing there. A jvp rule must
-    agree with the vjp at kinks as well.
+    alone, in order with a zero in each and with two elements equal; made of two numbers alone.
+    Points outside of the domain, at kinks and at steps are passed over: finite differences decide
+    nothing there. A jvp rule must agree with the vjp at kinks as well.
     """
     samples = [s for dtype in spec.dtypes[:1] for s in context.samples(spec, dtype)]
     if moves_values(spec):
@@ -42,6 +45,9 @@ def k27(spec: OpSpec, context: Context) -> int:
     if is_elementwise(spec):
         first = {repr(sample.params): sample for sample in reversed(samples)}
         count = sum(on_grid(spec, context, sample) for sample in first.values())
+        if "complex128" in spec.dtypes:
+            some = {repr(sample.params): sample for sample in context.samples(spec, "complex128")}
+            count += sum(in_the_plane(spec, context, sample) for sample in some.values())
     else:
         count = sum(elsewhere(spec, context, s) for s in (samples if context.full else samples[:1]))
     if not count:
@@ -53,6 +59,7 @@ def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
     """At how many points made of the sample's arguments the gradient could be compared."""
     function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
     rng, count = context.rng(spec.name, "K27", sample.name), 0
+    count += with_equal_elements(function, sample.name, rng)
     for what, xs in points(function.xs, rng):
         what = f"{sample.name} {what}"
         ys = function.value_or_refusal(xs)
@@ -99,9 +106,11 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
     at the full level alone.
     """
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
-    values = (*_VALUES, *_FAR) if len(places) < 3 else _VALUES  # all combinations are many
+    values = _VALUES if len(places) > 2 else (*_VALUES, *_FAR)  # all combinations are many
+    values = _CLOSE if len(places) == 1 else values
+    special = _WHOLE if len(places) > 2 else _POWERS
     rows = [
-        [s * (v + _APART * k) for v in values for s in (1, -1)] + list(_WHOLE)
+        [s * (v + _APART * k) for v in values for s in (1, -1)] + list(special)
         for k in range(len(places))
     ]
     grid = [x.reshape(-1) for x in np.meshgrid(*rows, indexing="ij")]
@@ -109,7 +118,8 @@ def on_grid(spec: OpSpec, context: Context, sample: Sample) -> int:
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].size)
-    function = Function(spec.call, args, sample.params, differentiated(spec, tuple(args)))
+    positions = differentiated(spec, tuple(args))
+    function = Function(spec.call, args, sample.params, positions, argument_names(spec))
     count = partials(function)
     for i in range(len(function.xs)) if context.full or len(places) < 3 else ():
         count += partials(Partial(function, i))
@@ -156,31 +166,6 @@ def partials(function: Function) -> int:
         partial(function, i, slope, g, inside)
         for i, (slope, g) in enumerate(zip(slopes, gradients, strict=True))
     )
-
-
-def stencil(function: Function, i: int) -> dict[int, np.ndarray]:
-    """The values where argument i is k steps away, by k."""
-    xs = function.xs
-    return {
-        k: function.value([*xs[:i], xs[i] + k * _STEP, *xs[i + 1 :]])[0]
-        for k in (0, 1, -1, 2, -2, 4, -4)
-    }
-
-
-class Slopes:
-    """Slopes at many points from a stencil `at` around x, what they are off by, which are clear."""
-
-    def __init__(self, at: dict, x: np.ndarray):
-        h = _STEP
-        odd = {k: at[k] - at[-k] for k in (1, 2, 4)}
-        self.fine, coarse = (8 * odd[1] - odd[2]) / (12 * h), (8 * odd[2] - odd[4]) / (24 * h)
-        right, left = (s * (-3 * at[0] + 4 * at[s] - at[2 * s]) / (2 * h) for s in (1, -1))
-        size = np.max([np.abs(y) for y in at.values()], axis=0)
-        self.rounding = 4 * ROUNDING * (size + np.abs(x * self.fine))
-        self.noise = 10 * np.abs(self.fine - coarse)
-        self.clear = np.isfinite(size)
-        self.clear &= self.noise <= _CLEAR * np.abs(self.fine) + self.rounding
-        self.clear &= np.abs(right - left) <= _SIDES * np.abs(self.fine) + self.rounding
 
 
 def partial(function: Function, i: int, slope: Slopes, g: np.ndarray, inside: np.ndarray) -> int:

@@ -11,6 +11,7 @@ from ..numeric import normal, pack
 from .base import check
 from .pushed import equal_sums
 
+_MODES = "⟨v, Ju⟩ by forward mode and ⟨Jᵀv, u⟩"
 _THIRD = 40  # coordinates of (x, v) up to which the third order is looked at
 
 
@@ -34,9 +35,27 @@ def k10(case: Case) -> int:
         us, ws = normal(rng, wide), normal(rng, point)
         check_direction(third, wide, us, ws, "third derivative")
     symmetric(pullback, xs, vs, normal(rng, xs), normal(rng, xs))
-    forward_against_reverse(function, normal(rng, xs), vs)
+    try:
+        forward_against_reverse(function, normal(rng, xs), vs)
+    except GradcheckError as error:
+        raise GradcheckError(f"{error}{of_kind(case)}") from error
     forward_over_reverse(function, pullback, vs, normal(rng, xs), normal(rng, xs))
     return pairs + 4
+
+
+def of_kind(case: Case) -> str:
+    """What the op's kind says about forward mode, where it has no rule for it."""
+    op = case.primitive
+    if op is None or op.jvp_rule is not None or not op.kind:
+        return ""
+    means = {
+        "linear": "the op itself on the tangents: it must be linear in all its arguments together",
+        "multilinear": "the op on each tangent and the other arguments: it must be linear in each "
+        "argument, the others held",
+        "elementwise": "each tangent times its partial: an element of the result must depend on "
+        "one element of each argument",
+    }[op.kind]
+    return f". Of kind={op.kind!r} forward mode is {means}"
 
 
 def same_value(function: Function, pullback: Pullback, vs: list) -> None:
@@ -68,11 +87,13 @@ def forward_against_reverse(function: Function, us: list, vs: list) -> None:
     except Skipped:
         return
     pulled = function.vjp(function.xs, vs)
-    equal_sums(pack(vs) * pack(tangents), pack(pulled) * pack(us), "⟨v, Ju⟩ and ⟨Jᵀv, u⟩")
+    equal_sums(pack(vs) * pack(tangents), pack(pulled) * pack(us), _MODES)
     if len(us) > 1:
         for i, (x, u, g) in enumerate(zip(function.xs, us, pulled, strict=True)):
-            alone = Function(function.fn, function.args, function.params, [function.positions[i]])
-            what = f"⟨v, Ju⟩ and ⟨Jᵀv, u⟩ where only {function.names[alone.positions[0]]} moves"
+            # the others are tensors that need no gradient, as in a user's call: no plain arrays
+            args = function.args_with([Tensor(x) for x in function.xs])
+            alone = Function(function.fn, args, function.params, [function.positions[i]])
+            what = f"{_MODES} where only {function.names[alone.positions[0]]} moves"
             equal_sums(pack(vs) * pack(alone.jvp([x], [u])), pack([g]) * pack([u]), what)
 
 

@@ -16,10 +16,12 @@ from ..spec import OpSpec, Sample
 from .base import check
 from .pushed import require_modes_agree
 
+_MORE = 3  # elements of a vector beyond those of the array that it is compared with
 _STEP = 0.01  # how far a value is moved, as a share of it
 _FOUR_AXES = (2, 1, 2, 3)
 _FIVE_AXES = (2, 1, 2, 2, 3)
 SIZES = ((), (0,), (1,), (1, 1), (2, 0, 3), (3,), (2, 1, 3))
+_FURTHER = ((1, 3), (3, 1), (3, 3), (8,), (16,))  # of one argument, which has no pairs of them
 
 
 @check("K17", "size matrix: 0-d, empty, one element, three axes, four; arguments left out",
@@ -58,6 +60,7 @@ def shapes_of(spec: OpSpec, sample: Sample, context: Context) -> Iterator[tuple]
     shapes = [np.shape(x) for x in sample.args]
     if is_elementwise(spec) and len(shapes) <= 2:
         yield from product(SIZES, repeat=len(shapes))
+        yield from [(size,) for size in _FURTHER] if len(shapes) == 1 else ()
         yield (_FOUR_AXES,) * len(shapes)
         yield (_FIVE_AXES,) * len(shapes)
         return
@@ -212,9 +215,15 @@ def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict,
 
 
 def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> None:
-    """The gradients of a row of the table, whose elements know nothing of their shape."""
-    flat = Function(spec.call, [x.reshape(-1) for x in args], params, differentiated(spec, args))
+    """The gradients of a row of the table, whose elements know nothing of their shape, nor of how
+    many others there are: those among them in a vector of some more."""
+    longer = [repeated(x, x.size + _MORE) for x in args]
+    flat = Function(spec.call, longer, params, differentiated(spec, args))
     vs = [np.ones_like(y) for y in flat.value(flat.xs)]
-    for i, (g, expected) in enumerate(zip(gs, flat.vjp(flat.xs, vs), strict=True)):
-        if not np.allclose(g.reshape(-1), expected, rtol=1e-14, atol=0, equal_nan=True):
-            raise GradcheckError(f"{what}: the gradient of argument {i} is not that of the vector")
+    pairs = zip(flat.positions, gs, flat.vjp(flat.xs, vs), strict=True)
+    for position, g, expected in pairs:
+        if not np.allclose(g.reshape(-1), expected[: g.size], rtol=1e-14, atol=0, equal_nan=True):
+            raise GradcheckError(
+                f"{what}: the gradient of argument {position} is not what it is in a vector of "
+                f"{_MORE} elements more"
+            )

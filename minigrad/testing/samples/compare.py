@@ -43,7 +43,7 @@ register_op("logical_not", one_of_few, reference=np.logical_not, dtypes=NUMBERS)
 for name in ("isfinite", "isinf", "isnan"):
     register_op(name, unary(), reference=getattr(np, name), dtypes=NUMBERS)
 register_op("signbit", unary(), reference=np.signbit, dtypes=REAL)
-register_op("nextafter", few_values, reference=np.nextafter)
+register_op("nextafter", few_values, reference=np.nextafter, differentiable=False)
 register_op(
     "isclose", few_values, reference=np.isclose,
     points=[Point("a share of the second", (1.0, 1.1), True, params={"rtol": 0.095, "atol": 0.0})],

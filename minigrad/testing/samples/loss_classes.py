@@ -245,6 +245,7 @@ register_op(
     "cross_entropy_index",
     _prepared_samples,
     reference=_scaled(_log_softmax),
+    constants=(2,),
     dtypes=("float64", "float32"),
     skips={"K17": _SIZES, "K18": _SIZES},
 )
@@ -252,6 +253,7 @@ register_op(
     "nll_index",
     _prepared_samples,
     reference=_scaled(np.asarray),
+    constants=(2,),
     dtypes=("float64", "float32"),
     skips={"K17": _SIZES},
 )

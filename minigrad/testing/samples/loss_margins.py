@@ -104,13 +104,14 @@ def _multi(x, target, p=1, margin=1.0, weight=None):
     return y.sum(1) / x.shape[1]
 
 
-def _both(several, one):
-    """Samples of several rows of scores, and of one alone."""
+def _both(several, one, images=None):
+    """Samples of several rows of scores, of one alone, and of scores with three axes."""
 
     def samples(rng, dtype):
         yield from several(rng, dtype)
-        for sample in one(rng, dtype):
-            yield Sample(f"one row, {sample.name}", sample.args, sample.params)
+        for name, others in (("one row", one), ("three axes", images)):
+            for sample in others(rng, dtype) if others else ():
+                yield Sample(f"{name}, {sample.name}", sample.args, sample.params)
 
     return samples
 
@@ -206,7 +207,7 @@ register_op(
 
 
 def _gaussian(x, target, var, full=False):
-    var = var[..., None] if x.ndim == 2 and var.shape == x.shape[:1] else var
+    var = var[..., None] if var.ndim > 0 and var.shape == x.shape[:-1] else var
     v = np.maximum(var, 1e-6)
     return (np.log(v) + (x - target) ** 2 / v) / 2 + full * np.log(2 * np.pi) / 2
 
@@ -220,6 +221,7 @@ register_op(
             {"full": True},
         ),
         _samples(lambda rng: (*rng.standard_normal((2, 2, 3)), rng.uniform(0.5, 2, 2)), {}),
+        _samples(lambda rng: (*rng.standard_normal((2, 2, 3, 2)), rng.uniform(0.5, 2, (2, 3))), {}),
     ),
     reference=_reference(_gaussian),
     dtypes=_EXACT,

@@ -70,6 +70,7 @@ register_op(
     "windowed_sums",
     of_several([(((2, 3, 4), _WEIGHTS), {}), (((4,), _WEIGHTS), {})]),
     reference=_read_one_by_one,
+    constants=(1,),
     dtypes=(*REAL, "complex128"),
     points=[
         Point(

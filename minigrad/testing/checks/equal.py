@@ -1,0 +1,56 @@
+"""K27 where elements are equal: of two numbers, and all of them 0."""
+
+from contextlib import suppress
+
+import numpy as np
+
+from ..compare import check_direction
+from ..errors import GradcheckError, Inconclusive
+from ..function import Arrays, Function
+from ..numeric import ROUNDING, STEP, normal, pack
+
+_ALIKE = 0.1  # of the largest: what slopes at two steps may differ by where there is a slope
+
+
+def with_equal_elements(function: Function, name: str, rng: np.random.Generator) -> int:
+    """Where half of the elements are one number and the rest another, along a direction in which
+    they remain so: most ops with kinks at ties are smooth along it, so that the shares of tied
+    elements must add up. Where all are 0 no gradient is NaN. How many of the two could be compared.
+    """
+    us = [_of_two(x, rng) for x in function.xs]
+    ties = [_of_two(x, rng) for x in function.xs]
+    zeros = [np.zeros_like(x) for x in ties]
+    places = [xs for xs in (ties, zeros) if us and has_slopes(function, xs, us)]
+    for xs in places:
+        vs = normal(rng, function.value(xs))
+        with suppress(Inconclusive, np.linalg.LinAlgError):
+            if xs is ties:
+                check_direction(function, xs, us, vs, f"{name} with two numbers alone")
+            elif np.isnan(pack(function.vjp(xs, vs))).any():
+                raise GradcheckError(f"{name} with zeros alone: the gradient holds NaN")
+    return len(places)
+
+
+def _of_two(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """An array like x: one number in the first half of its elements, another in the rest."""
+    largest = np.max(np.abs(x), initial=0.0, where=np.isfinite(x))
+    numbers = largest * rng.uniform(0.3, 0.9, 2) * rng.choice([-1, 1], 2)
+    return numbers[np.sort(np.arange(x.size) % 2)].astype(x.dtype).reshape(x.shape)
+
+
+def has_slopes(function: Function, xs: Arrays, us: Arrays) -> bool:
+    """Whether the function is defined at xs and has slopes along ±us, kinks or none: differences at
+    two steps are about the same, which they are not at a singular matrix."""
+    found = [
+        function.value_or_refusal([x + t * u for x, u in zip(xs, us, strict=True)])
+        for t in (0.0, STEP, STEP / 16, -STEP, -STEP / 16)
+    ]
+    if not all(found) or len({tuple(y.dtype for y in ys) for ys in found}) > 1:
+        return False
+    at, *moved = [np.concatenate([y.reshape(-1) for y in ys]) for ys in found]
+    if any(ys.shape != at.shape for ys in moved) or not np.isfinite(at).all():
+        return False
+    slopes = [(y - at) / t for y, t in zip(moved, (STEP, STEP / 16) * 2, strict=True)]
+    size = np.max(np.abs(slopes), initial=0.0)
+    pairs = (slopes[:2], slopes[2:])
+    return all(bool((np.abs(a - b) <= _ALIKE * size + ROUNDING).all()) for a, b in pairs)
