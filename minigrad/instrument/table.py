@@ -25,6 +25,11 @@ def size(count: float) -> str:
     return f"{round(count)} B" if units[0] == "B" else f"{_three_digits(count)} {units[0]}"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number and what it counts: 1 call, 1,728 calls."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def _three_digits(x: float) -> str:
     return f"{x:.2f}" if x < 9.995 else f"{x:.1f}" if x < 99.95 else f"{x:,.0f}"
 

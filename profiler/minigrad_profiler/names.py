@@ -27,6 +27,11 @@ def fitted(name: str, width: int) -> str:
     return name if cells(name) <= width else f"{beginning(name, width - 1)}…"
 
 
+def often(count: int) -> str:
+    """How many times: once, 6 times."""
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> list[str]:
     """Items one behind the other, on as many lines as they need."""
     lines = [title]

@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.table import duration, printable, text_table
+from minigrad.instrument.table import counted, duration, printable, text_table
 
 from .names import fitted, sentence, wrapped
 from .view import BY
@@ -160,7 +160,9 @@ class Roofline:
         rows = [_cells(point) for point in self.points[:top]]
         parts = [*sentence(title, width), text_table(columns, rows, width, fitted)]
         if rest := self.points[top:]:
-            parts.append(f"({len(rest)} more rows, {duration(sum(p.self_ns for p in rest))})")
+            parts.append(
+                f"({counted(len(rest), 'more row')}, {duration(sum(p.self_ns for p in rest))})"
+            )
         return "\n".join([*parts, "", *self.picture(width)])
 
     def picture(self, width: int = 80, height: int = 14) -> list[str]:

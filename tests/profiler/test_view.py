@@ -14,7 +14,7 @@ from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
 from minigrad.core.events import scope
-from minigrad.instrument import event_log
+from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
 
 
@@ -287,6 +287,18 @@ def test_a_log_may_come_through_a_pipe(command, tmp_path, capsys):
         mg.tanh(mg.ones((2, 2)))
     command = [str(tmp_path / "out") if word == "OUT" else word for word in command]
     assert through_a_pipe(log, tmp_path, *command) == 0, capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("command", [["view", "PIPE"], ["report", "LOG", "--compare", "PIPE"]])
+def test_a_pipe_that_nobody_writes_into_is_said_and_not_waited_for(
+    log, command, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(reading, "PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    names = {"PIPE": str(tmp_path / "pipe"), "LOG": str(log)}
+    assert main([names.get(word, word) for word in command]) == 2
+    assert "it is a pipe, and nobody writes into it" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
