@@ -10,6 +10,7 @@ from minigrad.instrument.table import counted, duration, shares, shortened, size
 
 from .names import fitted, often, place_of, sentence
 
+_SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
 _WIDE = 110  # columns of a terminal from which a table has more of its own
 _MOST_PROMOTIONS = 10
 
@@ -128,7 +129,11 @@ class Summary:
         columns = [f"<{self.by}", "calls", "forward", "backward", "self"]
         columns += ["total", "per call", "FLOP", "moved"] if wide else []
         columns += ["output", "share"]
-        parts = [self._title(), text_table(columns, lines, width, fitted), *self._notes(width)]
+        parts = [
+            self._title(),
+            text_table(columns, lines, width, fitted, _SPARE),
+            *self._notes(width),
+        ]
         return "\n".join(parts)
 
     def _title(self) -> str:

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from minigrad_profiler import report_source
 from minigrad_profiler.cli import main
+from minigrad_profiler.names import fitted
 from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
 from minigrad.core.events import scope
 from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.table import cells
 
 
 @pytest.fixture
@@ -349,6 +351,31 @@ def test_an_export_of_which_one_file_cannot_be_made_writes_none(log, tmp_path, c
     said = capsys.readouterr().err
     assert "recorded without memory" in said and said.count("\n") == 1
     assert not chrome.exists() and not alive.exists()
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_table_fits_a_narrow_terminal(width, by, log, capsys):
+    for command in ("view", "roofline"):
+        assert main([command, str(log), "--by", by, "--width", str(width)]) == 0
+        table = capsys.readouterr().out.split("\n\n")[0]
+        assert max(map(cells, table.splitlines())) <= width
+        assert by != "thread" or "MainThread" in table or width < 60
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "/a/project/models/blocks.py:42 forward"),
+        (26, "…/blocks.py:42 forward"),
+        (18, "…/blocks.py:42 fo…"),
+        (16, "blocks.py:42"),
+        (12, "blocks.py:42"),
+        (9, "bl….py:42"),
+    ],
+)
+def test_of_a_place_the_file_and_its_line_are_cut_last(width, shown):
+    assert fitted("/a/project/models/blocks.py:42 forward", width) == shown
 
 
 @pytest.mark.parametrize("width", [60, 80])
