@@ -23,7 +23,7 @@ import torch
 try:
     import cupy
 except ImportError:  # --help is answered all the same
-    cupy = None
+    cupy: Any = None
 
 import minigrad as mg
 from minigrad import nn, optim
