@@ -103,10 +103,8 @@ logaddexp2 = elementwise(
 
 def product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
-    if not hasattr(b, "dtype"):
-        b = array_module(a).asarray(
-            b, common_dtype(a, b)
-        )  # np.where does not take a Python number as weak
+    if not hasattr(b, "dtype"):  # np.where does not take a Python number as weak
+        b = array_module(a).asarray(b, common_dtype(a, b))
     zero = (a == 0) & ~np.isnan(b)
     with np.errstate(divide="ignore", invalid="ignore"):  # as scipy.special: −∞ and NaN say it
         y = np.where(zero, 0, a * logarithm(np.where(zero, one, with_fractions(b))))
