@@ -66,7 +66,10 @@ def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 @composite
 def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0"""
+    """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0
+
+    x broadcasts against the product (m, p), ValueError where it does not; so in the kin of addmm.
+    """
     return _with_product("addmm", op.matmul, x, a, b, beta, alpha)
 
 
