@@ -25,13 +25,13 @@ __all__ = [
 @composite
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a b"""
-    return in_wide(lambda x, a, b: x + value * a * b, x, array_like(a), b)
+    return in_wide(lambda x, a, b: x + value * a * b, x, array_like(array_beside(a, x)), b)
 
 
 @composite
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a / b"""
-    return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(a), b)
+    return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(array_beside(a, x)), b)
 
 
 def _with_product(name: str, times: Any, x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
@@ -61,7 +61,7 @@ def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
     y = product if isinstance(alpha, int) and alpha == 1 else alpha * product
     if isinstance(beta, int | float) and beta == 0:
         return op.where(True, y, x)
-    return y + (x if isinstance(beta, int) and beta == 1 else beta * array_like(x))
+    return y + (x if isinstance(beta, int) and beta == 1 else beta * array_beside(x, product))
 
 
 @composite
