@@ -13,7 +13,7 @@ from typing import BinaryIO
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
 
-PATIENCE = 5.0  # seconds
+PATIENCE = 5.0  # seconds; `opened` is as in minigrad/instrument/reading.py, which is not imported
 
 
 def opened(path: str) -> BinaryIO:
