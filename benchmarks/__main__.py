@@ -1,7 +1,7 @@
 """All benchmarks, each in a process of its own: `python -m benchmarks`.
 
-One of them, with its options: `python -m benchmarks peers --only convnet --repeats 30`; of those
-that have options, `python -m benchmarks peers --help` lists them.
+One of them, with its options: `python -m benchmarks peers --only convnet --repeats 30`; and
+`python -m benchmarks peers --help` says what it measures and lists its options.
 
 OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE are unset for them: where an environment pins these,
 NumPy's matrix product may run at half its speed, and a comparison would measure that.
@@ -28,6 +28,7 @@ BENCHMARKS = (
     "instruments",
     "viewer",
 )
+ELSEWHERE = ("gpu", "distributed", "distributed_gpu")  # need a GPU, or MPI
 
 
 def main() -> int:
@@ -35,9 +36,11 @@ def main() -> int:
     chosen, *options = sys.argv[1:] or [""]
     if chosen in ("-h", "--help"):
         print(f"{__doc__}\nbenchmarks: {', '.join(BENCHMARKS)}")
+        print(f"by name alone, for they need a GPU or MPI: {', '.join(ELSEWHERE)}")
         return 0
-    if chosen and not Path(__file__).with_name(f"{chosen}.py").is_file():
-        print(f"no benchmark {chosen}; there are {', '.join(BENCHMARKS)}", file=sys.stderr)
+    if chosen and chosen not in BENCHMARKS + ELSEWHERE:
+        there = ", ".join(BENCHMARKS + ELSEWHERE)
+        print(f"no benchmark {chosen}; there are {there}", file=sys.stderr)
         return 2
     for name in [chosen] if chosen else BENCHMARKS:
         print(f"\n== {name}", flush=True)

@@ -61,9 +61,15 @@ def measure(length: int, collector: bool, which: str) -> dict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
-        "--lengths", type=int, nargs="+", default=[1000, 10_000, 100_000, 1_000_000]
+        "--lengths",
+        type=int,
+        nargs="+",
+        default=[1000, 10_000, 100_000, 1_000_000],
+        help="adds in a chain",
     )
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--no-collector", action="store_true", help=argparse.SUPPRESS)

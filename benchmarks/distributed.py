@@ -90,7 +90,9 @@ def main() -> None:
     """Measure, predict, print."""
     from minigrad.distributed.simulate import Link, Step, predict, svg, table
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--svg", help="draw the prediction into this file")
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -131,9 +131,11 @@ def run(engine: str, gpus: int, port: int) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--gpus", type=int, default=2)
-    parser.add_argument("--without-torch", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--gpus", type=int, default=2, help="how many to train on")
+    parser.add_argument("--without-torch", action="store_true", help="minigrad alone")
     parser.add_argument("--measure", choices=["minigrad", "torch"], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:

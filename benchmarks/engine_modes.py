@@ -168,8 +168,10 @@ def timed(step: Callable) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=30)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=30, help="turns of each mode")
     repeats = parser.parse_args().repeats
     print(f"{'mode':36}{'µs':>10}{'plain':>10}{'ratio':>8}")
     for name, step in MODES.items():

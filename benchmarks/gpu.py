@@ -17,9 +17,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-import cupy
 import numpy as np
 import torch
+
+try:
+    import cupy
+except ImportError:  # --help is answered all the same
+    cupy: Any = None
 
 import minigrad as mg
 from minigrad import nn, optim
@@ -311,12 +315,18 @@ def bandwidth() -> dict[str, float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--tf32", action="store_true")
-    parser.add_argument("--json")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="the steps whose name has this in it")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each engine")
+    parser.add_argument(
+        "--tf32", action="store_true", help="let products round their inputs to TF32"
+    )
+    parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
+    if cupy is None:
+        parser.error("this benchmark needs a GPU and CuPy, which is not installed")
     mg.cuda.allow_tf32(options.tf32)
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.tf32
     print(f"{mg.cuda.get_device_name()}, CuPy {cupy.__version__}, PyTorch {torch.__version__}, "

@@ -204,9 +204,13 @@ def each(thing: Callable[[int], Callable], n: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="rows whose name has this text")
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 4000, 16000])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1000, 4000, 16000], help="how many there are"
+    )
     args = parser.parse_args()
     gc.disable()
     print(f"{'µs each':28s}" + "".join(f"{n:>10,}" for n in args.sizes))

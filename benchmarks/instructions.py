@@ -142,7 +142,9 @@ def recorded() -> dict[str, int] | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--record", action="store_true", help="write the counts down as the norm")
     parser.add_argument("--counted", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

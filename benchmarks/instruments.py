@@ -68,8 +68,10 @@ def with_instrument(make: Callable[[], Any]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=30)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=30, help="turns of each instrument")
     repeats = parser.parse_args().repeats
     print(f"{'numpy.multiply':34}{min(spent(numpy_loop) for _ in range(repeats)):>8.0f} ns")
     print(f"{'':34}{'ns an op':>11}{'without':>10}{'cost':>8}")

@@ -210,9 +210,11 @@ def attention_memory(block_size: int | None, blocks: bool) -> tuple[float, float
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--threads", type=int, default=2)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=20, help="runs of each engine")
+    parser.add_argument("--threads", type=int, default=2, help="of each engine")
     parser.add_argument("--only", default="", help="the workloads whose name has this in it")
     parser.add_argument("--no-memory", action="store_true", help="skip the memory of attention")
     parser.add_argument("--json", help="write the figures here as JSON too")

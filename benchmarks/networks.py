@@ -215,10 +215,12 @@ def apart(engine: str, name: str, threads: int, seconds: float) -> list[float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="the networks whose name has this in it")
     parser.add_argument("--seconds", type=float, default=3.0, help="of each loop")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each engine")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.engine:

@@ -195,10 +195,12 @@ def smallest(run: Callable, seconds: float) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="the functions whose name has this in it")
     parser.add_argument("--seconds", type=float, default=0.15, help="of each turn")
-    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--compiled", action="store_true", help="inside mg.accelerate()")
     options = parser.parse_args()
     torch.set_num_threads(1)
     mg.set_num_threads(1)

@@ -68,9 +68,11 @@ def microseconds(step: Callable) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--repeats", type=int, default=40)
-    parser.add_argument("--threads", type=int, default=2)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=40, help="runs of each engine")
+    parser.add_argument("--threads", type=int, default=2, help="of each engine")
     parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
     mg.set_num_threads(options.threads)

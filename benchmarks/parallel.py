@@ -208,11 +208,13 @@ def show(row: dict) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("workloads", nargs="*", metavar="workload", help=", ".join(WORKLOADS))
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--json")
+    parser.add_argument("--repeats", type=int, default=30, help="runs of each engine")
+    parser.add_argument("--workers", type=int, default=2, help="of the parallel backward")
+    parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
     unknown = [name for name in options.workloads if name not in WORKLOADS]
     if unknown:

@@ -188,11 +188,15 @@ def conditions(threads: int) -> str:
 def main() -> int:
     from engines import ENGINES
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--engines", nargs="+", choices=ENGINES, default=list(ENGINES), help="which to compare"
+    )
     parser.add_argument("--only", default="", help="the workloads whose name has this in it")
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--repeats", type=int, default=15, help="groups of steps of each engine")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="of each engine")
     parser.add_argument("--json", help="write the figures here as JSON too")
     parser.add_argument("--markdown", help="write the table here too")
     parser.add_argument("--serve", help=argparse.SUPPRESS)

@@ -114,8 +114,10 @@ def conditions() -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=60)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=60, help="runs of each engine")
     parser.add_argument("--json", help="write the figures here as JSON too")
     options = parser.parse_args()
     values = [np.random.default_rng(i).random((32, 32), dtype=np.float32) / 8 for i in range(2)]

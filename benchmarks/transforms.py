@@ -77,7 +77,9 @@ def smallest(run: Callable) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="rows whose name has this text")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -108,10 +108,22 @@ def frames(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--sizes", type=int, nargs="+", default=[100, 1_000, 10_000, 100_000])
-    parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
-    parser.add_argument("--frames", action="store_true")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs="+",
+        default=[100, 1_000, 10_000, 100_000],
+        help="nodes of the graphs",
+    )
+    parser.add_argument(
+        "--formats", nargs="+", choices=FORMATS, default=FORMATS, help="which to draw"
+    )
+    parser.add_argument(
+        "--frames", action="store_true", help="also how smoothly the page of 10,000 nodes moves"
+    )
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as folder:

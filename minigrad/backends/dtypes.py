@@ -32,6 +32,28 @@ def accumulator(dtype: Any) -> Any:
     return np.float32 if dtype.itemsize == 2 and is_floating(dtype) else None
 
 
+def common_dtype(*arrays: Any) -> np.dtype:
+    """The dtype of a sum of these arrays, numbers or dtypes: what joins or mixes them has it too.
+
+    np.result_type has no answer for bfloat16 beside float16 or integers of 16 bits and more, though
+    NumPy adds them: bfloat16 counts as float32 there.
+    """
+    try:
+        return np.result_type(*arrays)
+    except TypeError:
+        kinds = [getattr(x, "dtype", x) for x in arrays]
+        return np.result_type(*[np.float32 if kind is bfloat16 else kind for kind in kinds])
+
+
+def in_one_dtype(*arrays: Any) -> tuple:
+    """The arrays, in their common dtype where bfloat16 is beside another one."""
+    dtypes = {x.dtype for x in arrays if hasattr(x, "dtype")}
+    if len(dtypes) < 2 or bfloat16 not in dtypes:
+        return arrays
+    dtype = common_dtype(*dtypes)
+    return tuple([x.astype(dtype, copy=False) if hasattr(x, "dtype") else x for x in arrays])
+
+
 def weak_scalars(values: list) -> list:
     """Python scalars in the dtype of the bfloat16 array beside them.
 

@@ -109,7 +109,7 @@ def _copy(y, at, x, p, n):  # type: ignore[no-untyped-def]
 @kernel
 def _pairs(x, v, start, tiles):  # type: ignore[no-untyped-def]
     """v (4, 4, n, *tiles, channels) flat = A g Aᵀ of pairs of x (n, channels, h, w); the sign of
-    the last place is left out, as in `_sums` of NumPy's form.
+    the last place is left out, as in GIVEN of ops/conv/along.py.
     """
     n, channels = x.shape[:2]
     high, wide = tiles

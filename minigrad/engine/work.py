@@ -206,8 +206,10 @@ class Trial:
 
 
 def _time(us: float) -> str:
-    """Microseconds as people read them: 850 µs, 381.2 ms."""
-    return f"{us:.0f} µs" if us < 10_000 else f"{us / 1000:.1f} ms"
+    """Microseconds as people read them: 850 µs, 8.17 ms, 381.2 ms."""
+    if us < 1000:
+        return f"{us:.0f} µs"
+    return f"{us / 1000:.2f} ms" if us < 10_000 else f"{us / 1000:.1f} ms"
 
 
 def trial_of(order: list, workers: int, min_work: float, kind: type[Trial] = Trial) -> Any:

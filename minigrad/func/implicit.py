@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable
+from ..backends.dtypes import common_dtype, is_differentiable
 from ..core import modes
 from ..core.create import as_tensor
 from ..core.errors import ConvergenceError, TransformError, describe
@@ -117,7 +117,7 @@ class _Unknowns:
         xs = [as_tensor(x).detach() for x in tree.leaves(x0)]
         if not xs:
             raise TransformError(f"{name}: x0 holds no tensor, so there is nothing to solve for")
-        dtype = np.result_type(*[x.dtype for x in xs])
+        dtype = common_dtype(*[x.dtype for x in xs])
         self.dtype = dtype if is_differentiable(dtype) else np.dtype(float)
         self.shapes = [x.shape for x in xs]
         self.start = self.vector(tree.rebuild(x0, xs))

@@ -1,7 +1,7 @@
 """The device's side of an event log: when each op, and each copy, began and ended in its stream."""
 
-import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from ..backends import device
@@ -14,7 +14,8 @@ class DeviceLines:
     Nothing waits: what the device has not come to stays for the next time; `finish` waits, once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, thread: Callable[[], int]) -> None:
+        self._thread = thread  # gives the number of the thread that calls it
         self.marks = StreamMarks("mg.event_log(device=True)")
         self._heard: deque[tuple] = deque()  # (of, op, seq, thread, host time, first, last)
         self._copies: deque[tuple] = deque()
@@ -36,11 +37,11 @@ class DeviceLines:
         """Keep an event's marks; in the thread that ran it."""
         marks = self.marks.around(t0, t1)
         if marks is not None:
-            self._heard.append((kind, op, seq, threading.get_ident(), t0, *marks))
+            self._heard.append((kind, op, seq, self._thread(), t0, *marks))
 
     def _copied(self, direction: str, t0: int, t1: int, array: Any) -> None:
         # the host waits while a copy runs, so its times are the host's
-        thread, stream = threading.get_ident(), stream_name(self.marks.here())
+        thread, stream = self._thread(), stream_name(self.marks.here())
         self._copies.append(("device", direction, "copy", None, thread, t0, t0, t1, stream))
 
     def taken(self) -> list[tuple]:

@@ -26,7 +26,7 @@ from ..ops import work
 from . import formats
 from .device_lines import DeviceLines
 from .formats import cotangents_of, json_text
-from .log_lines import Lines, learn_thread
+from .log_lines import Lines
 from .memory import MemoryTracker
 from .options import count
 from .schedule import schedule_of
@@ -86,11 +86,11 @@ class event_log:
         self._pending: list[tuple] = []
         self._others: list[tuple] = []  # marks and memory
         self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
-        self._device = DeviceLines() if device else None
         self._passes: dict[int, list[tuple[int, list]]] = {}  # thread -> its running backwards
         self._file: Any = None
         self._lines = Lines()
-        self._threads = self._lines.threads
+        self._thread = self._lines.threads.here  # the number of the thread that calls it
+        self._device = DeviceLines(self._thread) if device else None
         self._listening = False
         self._phase = "active"
 
@@ -140,7 +140,7 @@ class event_log:
         """Say that a step of the program (of training) ends here, and the next one begins."""
         now = perf_counter_ns()
         if self._phase == "active" and self._file is not None:
-            thread = threading.get_ident()
+            thread = self._thread()
             self._others.append(
                 ("mark", "step", str(self.steps), self._step_began, now, thread, None)
             )
@@ -219,9 +219,7 @@ class event_log:
         pending = self._pending
         if self._phase == "warmup":
             return
-        thread, seq, slots = threading.get_ident(), None, ()
-        if thread not in self._threads:
-            learn_thread(thread, self._threads)
+        thread, seq, slots = self._thread(), None, ()
         if node is not None:
             origin, seq = node.origin, node.number
         else:
@@ -264,11 +262,11 @@ class event_log:
         leaves = []
         if self._memory is not None:
             leaves = [place for place in order if place.__class__ is Leaf]
-        self._passes.setdefault(threading.get_ident(), []).append((perf_counter_ns(), leaves))
+        self._passes.setdefault(self._thread(), []).append((perf_counter_ns(), leaves))
 
     def graph_done(self, error: BaseException | None) -> None:
         """One event for the whole backward, around those of its nodes."""
-        thread = threading.get_ident()
+        thread = self._thread()
         if not self._passes.get(thread) or self._phase == "warmup":
             return
         t0, leaves = self._passes[thread].pop()
@@ -282,7 +280,7 @@ class event_log:
         """A scope, a hook or an optimizer's step has ended."""
         if self._phase == "warmup":
             return
-        thread, origin = threading.get_ident(), capture_origin()
+        thread, origin = self._thread(), capture_origin()
         if what == "optimizer" and self._memory is not None and subject is not None:
             self._memory.stepped(subject, t1, (thread, origin))
         if self._marks + len(self._others) >= self.max_events:

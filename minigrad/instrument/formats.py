@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.errors import FormatError
 from ..version import __version__
+from .reading import opened
 from .records import (
     DEFINITIONS,
     MAX_NAME,
@@ -124,7 +125,7 @@ def cotangents_of(g: Any) -> list:
 def read_graph(path: str, max_bytes: int = MAX_GRAPH_BYTES) -> dict[str, Any]:
     """The graph dump in a file, its links checked; unknown fields are kept."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
@@ -190,7 +191,7 @@ class EventReader:
         self.streams: dict[int, str] = {}
         self._defined: dict[str, dict[int, Any]] = {what: {} for what in DEFINITIONS}
         try:
-            self._file: BinaryIO = open(path, "rb")
+            self._file: BinaryIO = opened(path)
         except OSError as error:
             hint = ""
             if os.path.exists(f"{path}.partial"):

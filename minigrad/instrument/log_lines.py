@@ -1,5 +1,6 @@
 """The lines of an event log: what was heard, as text, with names defined before they are used."""
 
+import itertools
 import re
 import threading
 from types import CodeType
@@ -18,7 +19,7 @@ class Lines:
     """Writes events, marks and memory as lines of JSON, each with the definitions it needs."""
 
     def __init__(self) -> None:
-        self.threads: dict[int, str] = {}  # the names of those that have been heard
+        self.threads = Threads()
         self._names: dict[Any, int] = {}
         self._next_name = 0
         self._codes: list[CodeType] = []
@@ -168,7 +169,7 @@ class Lines:
             number = self._names[name] = self._next_name
             self._next_name += 1
             what = {"kind": "define", "what": name[0], "id": number}
-            known = _thread(name[1], self.threads) if name[0] == "thread" else _definition(*name)
+            known = self.threads.told(name[1]) if name[0] == "thread" else _definition(*name)
             lines.append(json_text(what | known) + "\n")
         return number
 
@@ -225,17 +226,37 @@ def _definition(what: str, *content: Any) -> dict[str, Any]:
     return {"name": content[0][:MAX_NAME]}
 
 
-def learn_thread(identity: int, names: dict[int, str]) -> str:
-    """Put the name of a thread among the known ones; once it has ended nobody could tell it."""
-    if identity not in names:
+class Threads:
+    """The threads that have been heard, each with a number of its own, and their names.
+
+    What `threading.get_ident` gives is no such number: when a thread has ended, the next one that
+    starts often gets the same.
+    """
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        self._numbers = itertools.count()
+        self._names: dict[int, str] = {}
+
+    def here(self) -> int:
+        """The number of the thread that calls this."""
+        try:
+            return self._own.number
+        except AttributeError:
+            return self._learned()
+
+    def _learned(self) -> int:
+        """Give this thread a number, and keep its name: once it has ended nobody could tell it."""
+        identity, number = threading.get_ident(), next(self._numbers)
         running = {thread.ident: thread.name for thread in threading.enumerate()}
-        names[identity] = running.get(identity, f"thread {identity}")
-    return names[identity]
+        self._names[number] = running.get(identity, f"thread {identity}")
+        self._own.number = number
+        return number
 
-
-def _thread(identity: int, names: dict[int, str]) -> dict[str, Any]:
-    name = learn_thread(identity, names)
-    return {"name": name[:MAX_NAME], "worker": _worker(name)}
+    def told(self, number: int) -> dict[str, Any]:
+        """The definition of a thread: its name, and its number in a parallel backward, if any."""
+        name = self._names[number]
+        return {"name": name[:MAX_NAME], "worker": _worker(name)}
 
 
 def _worker(name: str) -> int | None:

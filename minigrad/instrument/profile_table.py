@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from .cells import Row
-from .table import duration, size, text_table
+from .table import counted, duration, size, text_table
 
 _MOST_PROMOTIONS = 10
 
@@ -15,13 +15,14 @@ def text(rows: list[Row], wall: int, cost: float, memory: Any, top: int) -> str:
     wall: nanoseconds counted; cost: nanoseconds a call that recording takes; memory: PeakMemory.
     """
     calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
-    title = f"minigrad profile: {calls:,} calls, {duration(total)} in ops, {duration(wall)} wall"
+    spent = f"{duration(total)} in ops, {duration(wall)} wall"
+    title = f"minigrad profile: {counted(calls, 'call')}, {spent}"
     if not rows:
         return title
     by_line = any(row.site for row in rows)
     lines = [_cells(row, by_line) for row in rows[:top]]
     if rest := rows[top:]:
-        name = f"({len(rest)} more rows)"
+        name = f"({counted(len(rest), 'more row')})"
         other = Row(name, "", sum(row.calls for row in rest), sum(row.total_ns for row in rest))
         other.share = sum(row.share for row in rest)
         lines.append(_cells(other, by_line))

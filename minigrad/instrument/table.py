@@ -25,6 +25,11 @@ def size(count: float) -> str:
     return f"{round(count)} B" if units[0] == "B" else f"{_three_digits(count)} {units[0]}"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number and what it counts: 1 call, 1,728 calls."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
 def _three_digits(x: float) -> str:
     return f"{x:.2f}" if x < 9.995 else f"{x:.1f}" if x < 99.95 else f"{x:,.0f}"
 
@@ -78,22 +83,36 @@ def shortened(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
+_LEAST = 12  # columns of a terminal that the first column of a table has in any case
+
+
+def _others(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """What all columns but the first fill, with the gaps before them."""
+    table = [[title.removeprefix("<") for title in columns], *rows]
+    return sum(2 + max(map(cells, column)) for column in zip(*[row[1:] for row in table]))
+
+
 def text_table(
     columns: Sequence[str],
     rows: Sequence[Sequence[str]],
     width: int = 80,
     shorten: Callable[[str, int], str] = shortened,
+    spare: Sequence[str] = (),
 ) -> str:
     """Aligned text: columns whose title begins with "<" to the left, the others to the right.
 
-    The first column is shortened where the lines would be wider than `width`.
+    The first column is shortened where the lines would be wider than `width`. Where that does not
+    suffice, the columns named in `spare` go, one after the other.
     """
+    for title in spare:
+        if _others(columns, rows) + _LEAST <= width:
+            break
+        at = columns.index(title)
+        columns, *rows = ([*row[:at], *row[at + 1 :]] for row in (columns, *rows))
     left = [title.startswith("<") for title in columns]
     titles = [title.removeprefix("<") for title in columns]
-    others = sum(
-        2 + max(map(cells, column)) for column in zip(titles[1:], *[row[1:] for row in rows])
-    )
-    rows = [[shorten(row[0], max(12, width - others)), *row[1:]] for row in rows]
+    room = max(_LEAST, width - _others(columns, rows))
+    rows = [[shorten(row[0], room), *row[1:]] for row in rows]
     widths = [max(map(cells, column)) for column in zip(titles, *rows, strict=True)]
     lines = []
     for row in (titles, *rows):

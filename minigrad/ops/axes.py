@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from ..backends.device import array_module, device_of, plain_array, to_device, to_host
-from ..backends.dtypes import accumulator, bfloat16, is_differentiable, resolve_dtype
+from ..backends.dtypes import accumulator, bfloat16, common_dtype, is_differentiable, resolve_dtype
 from ..core.errors import TransformError
 from ..core.registry import op
 from ..core.tensor import Tensor, raw
@@ -42,6 +42,11 @@ def array_beside(x: Any, other: Any) -> Any:
     """x itself if it is an array or a tensor; a number or list as an array on other's device."""
     is_array = hasattr(x, "shape") and not isinstance(x, np.generic)
     return x if is_array else constant_like(np.asarray(x), other)
+
+
+def both_arrays(a: Any, b: Any) -> tuple[Any, Any]:
+    """a and b as arrays or tensors; a number or list beside an array goes to the array's device."""
+    return array_like(array_beside(a, b)), array_like(array_beside(b, a))
 
 
 def number_in(value: Any, dtype: Any, argument: str) -> Any:
@@ -202,7 +207,7 @@ def floating_together(*values: Any) -> list:
     beside = [x for x in arrays if type(x) not in _NUMBERS]
     if not beside:
         return [np.asarray(x, np.float64) for x in arrays]
-    dtype = np.result_type(*[x.dtype for x in beside])
+    dtype = common_dtype(*[x.dtype for x in beside])
     return [
         constant_like(np.asarray(x, dtype), beside[0]) if type(x) in _NUMBERS else x for x in arrays
     ]
@@ -218,7 +223,7 @@ def in_wide(function: Any, *arrays: Any) -> Any:
     """function(*arrays), 16-bit floats taken to float32 for all of its steps and its result rounded
     once: sums keep what each step would round off, and intermediate products may exceed 65504.
     """
-    dtype = np.result_type(*arrays)
+    dtype = common_dtype(*arrays)
     wide = accumulator(dtype)
     if wide is None:
         return function(*arrays)

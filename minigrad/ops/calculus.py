@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import NUMBERS, weak_scalars
+from ..backends.dtypes import NUMBERS, common_dtype, weak_scalars
 from ..core.primitive import composite, multilinear, primitive
 from ..core.registry import op
 from .axes import (
@@ -117,7 +117,7 @@ def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:
 
     def line(values: np.ndarray) -> Any:
         shape = [-1 if i == axis else 1 for i in range(f.ndim)]
-        kept = f.dtype if values.dtype.kind != "c" else np.result_type(f.dtype, np.complex64)
+        kept = f.dtype if values.dtype.kind != "c" else common_dtype(f.dtype, np.complex64)
         return constant_like(values.astype(kept).reshape(shape), f)
 
     def weighted(weights: list, *offsets: slice) -> Any:
@@ -200,7 +200,7 @@ def polyval(p, x):
     p (n,), x of any shape -> y of x's shape, by Horner's scheme.
     """
     _check_coefficients(np.shape(p))
-    y = np.zeros_like(x, dtype=np.result_type(p, x))
+    y = np.zeros_like(x, dtype=common_dtype(p, x))
     for coefficient in p:
         y = y * x + coefficient
     return y

@@ -25,22 +25,35 @@ __all__ = [
 @composite
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a b"""
-    return in_wide(lambda x, a, b: x + value * a * b, x, array_like(a), b)
+    return in_wide(lambda x, a, b: x + value * a * b, x, array_like(array_beside(a, x)), b)
 
 
 @composite
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
     """y = x + value a / b"""
-    return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(a), b)
+    return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(array_beside(a, x)), b)
 
 
-def _with_product(times: Any, x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+def _with_product(name: str, times: Any, x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
     """beta x + alpha times(a, b), in float32 where that is 16-bit."""
 
     def value(x: Any, a: Any, b: Any) -> Any:
-        return _scaled_sum(x, times(a, b), beta, alpha)
+        product = times(a, b)
+        _check_fits(name, getattr(x, "shape", ()), product.shape)
+        return _scaled_sum(x, product, beta, alpha)
 
     return in_wide(value, x, array_like(a), array_like(b))
+
+
+def _check_fits(name: str, x: tuple, product: tuple) -> None:
+    """ValueError unless an x of this shape broadcasts against a product of that one."""
+    try:
+        np.broadcast_shapes(x, product)
+    except ValueError:
+        raise ValueError(
+            f"{name}: x {x} is added to a product {product}: each of its axes, counted from the "
+            "last one, should be as long as that of the product, or 1"
+        ) from None
 
 
 def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
@@ -48,37 +61,46 @@ def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
     y = product if isinstance(alpha, int) and alpha == 1 else alpha * product
     if isinstance(beta, int | float) and beta == 0:
         return op.where(True, y, x)
-    return y + (x if isinstance(beta, int) and beta == 1 else beta * array_like(x))
+    return y + (x if isinstance(beta, int) and beta == 1 else beta * array_beside(x, product))
 
 
 @composite
 def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0"""
-    return _with_product(op.matmul, x, a, b, beta, alpha)
+    """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0
+
+    x broadcasts against the product (m, p), ValueError where it does not; so in the kin of addmm.
+    """
+    return _with_product("addmm", op.matmul, x, a, b, beta, alpha)
 
 
 @composite
 def addmv(x: Any, a: Any, v: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha A v for a matrix A (m, n) and a vector v (n,)"""
-    return _with_product(op.matmul, x, a, v, beta, alpha)
+    return _with_product("addmv", op.matmul, x, a, v, beta, alpha)
 
 
 @composite
 def addr(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha a bᵀ for vectors a (m,) and b (n,)"""
-    return _with_product(op.outer, x, a, b, beta, alpha)
+    return _with_product("addr", op.outer, x, a, b, beta, alpha)
 
 
 @composite
 def baddbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha A B for stacks of matrices A (k, m, n) and B (k, n, p)"""
-    return _with_product(op.matmul, x, a, b, beta, alpha)
+    return _with_product("baddbmm", op.matmul, x, a, b, beta, alpha)
 
 
 @composite
 def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
-    return _with_product(partial(op.einsum, "kmn,knp->mp"), x, a, b, beta, alpha)
+    a, b = array_like(a), array_like(b)
+    if not a.ndim == 3 == b.ndim or (a.shape[0], a.shape[2]) != b.shape[:2]:
+        raise ValueError(
+            f"addbmm: A (k, m, n) and B (k, n, p) are multiplied pair by pair and these products "
+            f"added up; got A {a.shape}, B {b.shape}"
+        )
+    return _with_product("addbmm", partial(op.einsum, "kmn,knp->mp"), x, a, b, beta, alpha)
 
 
 @composite
@@ -263,7 +285,8 @@ def _in_dtype_of(x: Any, end: Any) -> Any:
 @composite
 def block_diag(*xs: Any) -> Any:
     """The matrices xs (vectors as rows, numbers as 1 × 1) down the diagonal, zeros elsewhere."""
-    xs = tuple(op.atleast_2d(array_like(x)) for x in xs)
+    beside = next((x for x in xs if hasattr(x, "shape") and not isinstance(x, np.generic)), None)
+    xs = tuple(op.atleast_2d(array_like(array_beside(x, beside))) for x in xs)
     if any(x.ndim != 2 for x in xs):
         raise ValueError(f"block_diag: needs matrices, got shapes {[x.shape for x in xs]}")
     width, before, rows = sum(x.shape[1] for x in xs), 0, []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backends.dtypes import accumulator
+from ..backends.dtypes import accumulator, common_dtype
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from ..core.tensor import Tensor
@@ -152,7 +152,7 @@ class _Pairs(NamedTuple):
 
     @classmethod
     def of(cls, a: Any, b: Any, p: float) -> "_Pairs":
-        dtype = np.result_type(a, b)
+        dtype = common_dtype(a, b)
         wide = np.result_type(dtype, np.float64) if p == 2 else accumulator(dtype) or dtype
         lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if not a.shape[:-2] == lead == b.shape[:-2]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator
+from ..backends.dtypes import accumulator, common_dtype
 from ..backends.optional import optional
 from ..core.caches import cached
+from ..core.errors import describe
 from ..core.primitive import composite, multilinear
 from ..core.registry import op
 from .axes import array_like, in_wide
@@ -101,10 +102,16 @@ def einsum(subscripts: Any, *operands: Any, optimize: Any = True) -> Any:
             raise TypeError(f"einsum: the subscripts come first: einsum({operands[0]!r}, x, ...)")
         subscripts, operands = _from_lists((subscripts, *operands))
     xs = [array_like(x) for x in operands]
+    for i, x in enumerate(xs):
+        if x.dtype.kind in "OUS":
+            what = describe(operands[i])
+            raise TypeError(f"einsum: operand {i} is {what}, not an array of numbers")
+    dtype = xs[0].dtype if xs else None
     if len({x.dtype for x in xs}) > 1:  # sums over one operand alone, too, are of the result's
-        dtype = np.result_type(*[x.dtype for x in xs])
-        xs = [x if x.dtype.kind not in "biu" else x.astype(dtype) for x in xs]
-    if len(xs) > 2 and accumulator(xs[0].dtype):  # products of two on the way to the last
+        dtype = common_dtype(*[x.dtype for x in xs])
+        narrow = [x.dtype.kind in "biu" or accumulator(x.dtype) is not None for x in xs]
+        xs = [x.astype(dtype, copy=False) if n else x for x, n in zip(xs, narrow, strict=True)]
+    if len(xs) > 2 and accumulator(dtype):  # products of two on the way to the last
         return in_wide(lambda *xs: einsum(subscripts, *xs, optimize=optimize), *xs)
     terms, y_labels, size = _parse(subscripts, tuple(tuple(x.shape) for x in xs))
     parts = [
@@ -170,6 +177,11 @@ def _single(x: Any, labels: str, y_labels: str, others: tuple, size: dict) -> tu
 
 def _from_lists(args: tuple) -> tuple[str, tuple]:
     """NumPy's second form, operands with lists of axis numbers, as subscripts and operands."""
+    if not all(isinstance(axes, list | tuple | range) for axes in (args[1::2] or [None])):
+        raise TypeError(
+            "einsum: give subscripts and then the operands, einsum('ij,jk->ik', a, b), or each "
+            "operand with the list of its axes, einsum(a, [0, 1], b, [1, 2], [0, 2])"
+        )
 
     def term(axes: Any) -> str:
         if any(i is not Ellipsis and i not in range(len(_LETTERS)) for i in axes):
@@ -190,7 +202,11 @@ def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[s
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
-        raise ValueError(f"einsum: {subscripts!r} names {len(terms)} operands, got {len(shapes)}")
+        named = "1 operand" if len(terms) == 1 else f"{len(terms)} operands"
+        raise ValueError(
+            f"einsum: {subscripts!r} names {named}, got {len(shapes)}; commas stand between the "
+            "terms, one for each operand"
+        )
     if any(term.count("...") > 1 for term in (*terms, right)):
         raise ValueError(
             f"einsum: {subscripts!r} has two ellipses in one term, and nothing says which axes "
@@ -211,20 +227,35 @@ def _parse(subscripts: str, shapes: tuple) -> tuple[tuple[str, ...], str, dict[s
         covered = len(shape) - len(term.replace("...", ""))
         if covered < 0 or ("..." not in term and covered):
             raise ValueError(
-                f"einsum: the term {term!r} of {subscripts!r} does not fit the shape {shape}"
+                f"einsum: the term {term!r} of {subscripts!r} does not fit the shape {shape}: give "
+                "each axis a letter, or write '...' for the axes without one"
             )
         written.append(term.replace("...", ellipsis[len(ellipsis) - covered :]))
     if not arrow:  # implicit: the ellipsis, then the labels that appear once, in order
         once = sorted(i for i in set("".join(written)) if left.count(i) == 1)
         right = "..." + "".join(once)
     y_labels = right.replace("...", ellipsis)
-    unknown = [i for i in "".join(written) + y_labels if i not in _LETTERS]
-    if unknown or len(set(y_labels)) < len(y_labels) or set(y_labels) - set("".join(written)):
-        raise ValueError(
-            f"einsum: {subscripts!r} must be letters, with each label of the result once and "
-            "among those of the operands"
-        )
+    _check_labels(subscripts, "".join(written), y_labels)
     return tuple(written), y_labels, _lengths(subscripts, written, shapes)
+
+
+def _check_labels(subscripts: str, known: str, y_labels: str) -> None:
+    """ValueError unless all are letters, and those of the result, each once, are the operands'."""
+    strange = [i for i in known + y_labels if i not in _LETTERS]
+    twice = [i for i in y_labels if y_labels.count(i) > 1]
+    from_nowhere = [i for i in y_labels if i not in known]
+    if strange:
+        raise ValueError(f"einsum: {strange[0]!r} in {subscripts!r} is no letter; a label is one")
+    if twice:
+        raise ValueError(
+            f"einsum: the result of {subscripts!r} has {twice[0]!r} twice; leave one out, and put "
+            "a diagonal into the result with mg.diag_embed"
+        )
+    if from_nowhere:
+        raise ValueError(
+            f"einsum: the result of {subscripts!r} has {from_nowhere[0]!r}, which no operand has; "
+            "x[:, None] gives x an axis of length 1, mg.broadcast_to makes it longer"
+        )
 
 
 def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
@@ -243,7 +274,8 @@ def _lengths(subscripts: str, terms: list, shapes: tuple) -> dict[str, int]:
             elif n not in (1, size[i]):
                 raise ValueError(
                     f"einsum: label {i!r} of {subscripts!r} is {size[i]} long in one place and "
-                    f"{n} in another; shapes {shapes}"
+                    f"{n} in another; shapes {shapes}. Axes of one label are as long as each "
+                    "other, or 1: look for an operand that should be transposed"
                 )
     return size
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import common_dtype
 from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_beside, array_like, widen
@@ -31,7 +32,7 @@ def interp(
                  for f, end in zip((op.real, op.imag), ends, strict=True)]  # fmt: skip
         return op.view_as_complex(op.stack(parts, axis=-1))
     # One width before anything is computed: a step of float16 is rounded, beside float64 too.
-    fp = op.astype(fp, np.result_type(x.dtype, xp.dtype, fp.dtype), copy=False)
+    fp = op.astype(fp, common_dtype(x.dtype, xp.dtype, fp.dtype), copy=False)
     dtype, fp = fp.dtype, widen(fp)
     real = np.empty(0, fp.dtype).real.dtype
     x, xp = op.astype(x, real, copy=False), op.astype(xp, real, copy=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_floating
+from ..backends.dtypes import common_dtype, is_floating
 from ..core.numpy_protocol import mask_of
 from ..core.registry import numpy_table, op
 from ..core.tensor import Tensor, wrap
@@ -136,7 +136,7 @@ def _intersect1d(a: Any, b: Any, assume_unique: bool = False, return_indices: bo
     a, b = array_beside(a, b), array_beside(b, a)
     _, *places = np.intersect1d(_plain(a), _plain(b), assume_unique, return_indices=True)
     y = op.take(op.reshape(a, shape=-1), constant_like(places[0], a))
-    y = op.astype(y, dtype=np.result_type(a.dtype, b.dtype), copy=False)
+    y = op.astype(y, dtype=common_dtype(a.dtype, b.dtype), copy=False)
     return (y, *map(_wrapped, places)) if return_indices else y
 
 

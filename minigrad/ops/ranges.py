@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_differentiable
+from ..backends.dtypes import common_dtype, is_differentiable
 from ..core.registry import numpy_table, op
 from ..core.tensor import raw
 from .axes import array_like, constant_like
@@ -41,7 +41,7 @@ def _between(start: Any, stop: Any, share: Any) -> Any:
 def _ends(*ends: Any) -> tuple:
     """The ends as arrays of one shape, and the dtype between them: numbers of Python are weak."""
     arrays = [array_like(x) for x in ends if type(x) not in (int, float, complex)]
-    dtype = np.result_type(*[x.dtype for x in arrays])
+    dtype = common_dtype(*[x.dtype for x in arrays])
     dtype = dtype if is_differentiable(dtype) else np.dtype(np.float64)
     if any(type(x) is complex for x in ends):
         dtype = np.result_type(dtype, np.complex64)

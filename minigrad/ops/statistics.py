@@ -5,7 +5,13 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
+from ..backends.dtypes import (
+    accumulator,
+    common_dtype,
+    is_differentiable,
+    is_floating,
+    resolve_dtype,
+)
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
@@ -32,7 +38,7 @@ def average(
         total = np.full(y.shape, x.size / max(y.size, 1), dtype=y.dtype)
     else:
         w = array_like(weights)
-        dtype = np.result_type(x.dtype, w.dtype)
+        dtype = common_dtype(x.dtype, w.dtype)
         # a product of integers would wrap round, a float16 sum overflow
         wide = accumulator(dtype) if is_differentiable(dtype) else np.float64
         if wide is not None:
@@ -137,7 +143,7 @@ def _variables(m: Any, rowvar: bool) -> Any:
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """R_ij = C_ij / √(C_ii C_jj), C = cov(x, y); within −1 … 1 also where it is rounded."""
     xs = [array_like(v) for v in (x, y) if v is not None]
-    narrow = resolve_dtype(dtype) or np.result_type(*(v.dtype for v in xs))
+    narrow = resolve_dtype(dtype) or common_dtype(*(v.dtype for v in xs))
     wide = accumulator(narrow)  # a covariance is as far from 1 as the square of its variables
     c = cov(*xs, rowvar=rowvar, dtype=wide or dtype)
     if c.ndim == 0:

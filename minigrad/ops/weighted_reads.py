@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import common_dtype
 from ..core.primitive import multilinear
 from ..core.registry import op
 from .batching import full
@@ -35,7 +36,7 @@ def weighted_reads(x, weights, places):
     if not _plain(x, weights, places):
         reads = enumerate(_reads_in_words(x, places))
         return sum([weights[..., k, None, :] * read for k, read in reads], 0)
-    y = np.empty((*lead, x.shape[-2], places.shape[-1]), np.result_type(x, weights))
+    y = np.empty((*lead, x.shape[-2], places.shape[-1]), common_dtype(x, weights))
     over_leading(_read, 2, *_flat(y, x, weights, places))
     return y
 
@@ -53,7 +54,7 @@ def weighted_reads_dx(u, weights, places, *, count):
         index = places.reshape((*lead, 1, prod(places.shape[-2:])))
         shape = (*values.shape[:-1], count + 1)
         return add_along_axis.forward(values, index, axis=-1, shape=shape)[..., :count]
-    y = np.empty((*lead, u.shape[-2], count), np.result_type(u, weights))
+    y = np.empty((*lead, u.shape[-2], count), common_dtype(u, weights))
     over_leading(_add, 2, *_flat(y, u, weights, places))
     return y
 
@@ -67,7 +68,7 @@ def weighted_reads_dw(u, x, places):
     lead = _check(x.shape[-1], places, u, x, u=u)
     if not _plain(u, x, places):
         return np.stack([(u * read).sum(-2) for read in _reads_in_words(x, places)], -2)
-    y = np.empty((*lead, *places.shape[-2:]), np.result_type(u, x))
+    y = np.empty((*lead, *places.shape[-2:]), common_dtype(u, x))
     over_leading(_multiply, 2, *_flat(y, u, x, places))
     return y
 

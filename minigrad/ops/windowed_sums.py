@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.dtypes import common_dtype
 from ..core.primitive import multilinear
 from ..core.registry import op
 from .axes import widen
@@ -27,7 +28,7 @@ def windowed_sums(x, weights):
     """
     if weights.ndim != 2 or not x.ndim or weights.shape[1] != x.shape[-1]:
         raise ValueError(f"needs x (…, n) and weights (m, n), got {x.shape} and {weights.shape}")
-    xp, dtype = array_module(x), np.result_type(x, weights)
+    xp, dtype = array_module(x), common_dtype(x, weights)
     x, weights = widen(x), widen(weights)
     if xp is not np:  # to look for infinite entries there would mean to wait for them
         return _apart(xp, x, weights).astype(dtype, copy=False)

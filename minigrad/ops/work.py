@@ -7,7 +7,9 @@ How it is counted. One addition, multiplication or comparison of real numbers is
 multiply-add two; complex numbers count four times (a complex multiply-add is eight real ones). A
 division or root counts 4, an elementary function 10 or more (`_UFUNCS`): about what they cost
 beside a multiplication in a vectorised library. Moving data counts nothing. Bytes moved are the
-least there must be: each input and each output once; views move nothing.
+least there must be: each input and each output once; views move nothing, nor does a gradient that
+is the cotangent or a view of it, as those of an addition and a sum are. What the engine does with
+gradients (sums over broadcast axes, additions, casts) is no op's work.
 
 Elementwise ops need no entry: their forward and partials are run once on a `_Tally`, a number that
 counts the ufuncs applied to it. The other ops have one row in `work_table.py`, which `counts` puts
@@ -71,7 +73,11 @@ class Row(NamedTuple):
     needs: tuple[str, ...] = ()  # static parameters that the counts read
 
 
-_VIEWS = {"reshape", "transpose", "swapaxes", "squeeze", "expand_dims", "flip"}  # backward too
+_GRADIENT_IS_A_VIEW = set(  # of the cotangent; of the mean: of the cotangent by n
+    "reshape transpose swapaxes squeeze expand_dims flip sum mean concatenate_arrays stack_arrays "
+    "pad_zeros cast contiguous copy device_copy diagonal_dx join_heads positive real unfold_dx "
+    "unwrap".split()
+)
 _table: dict[str, Row] = {}
 _weights: dict[str, tuple[float, dict[str, float]]] = {}  # elementwise: forward, each partial
 
@@ -115,10 +121,13 @@ def of_backward(
     entry, call, dtype = _call(op, inputs, outputs, params)
     tracked = [i for i in range(len(inputs)) if entry.tracked >> i & 1]
     slots = [i for i in tracked if needed is None or i in needed]
-    if entry.name in _VIEWS:
-        return Work(0, 0)
-    moved = _bytes(outputs) + _bytes([inputs[i] for i in slots if i < len(inputs)])
-    moved += _saved_bytes(entry, inputs, outputs, slots)
+    made = [i for i in slots if not _hands_on(entry, i)]  # gradients that are arrays of their own
+    moved = 0
+    if entry.name in _GRADIENT_IS_A_VIEW:
+        moved = _bytes(outputs) if entry.name == "mean" else 0
+    elif made:
+        moved = _bytes(outputs) + _bytes([inputs[i] for i in made if i < len(inputs)])
+        moved += _saved_bytes(entry, inputs, outputs, made)
     if entry.kind == "elementwise":
         partials = _weights_of(entry)[1]
         weight = sum(partials.get(entry.arrays[i], 0.0) for i in slots)
@@ -166,6 +175,18 @@ def _counted(count: Callable[[Call], float], call: Call, is_complex: bool) -> in
         return _whole(count(call), is_complex)
     except (KeyError, TypeError, AttributeError, IndexError):
         return None
+
+
+def _hands_on(entry: Any, slot: int) -> bool:
+    """Whether the gradient of an input is the cotangent itself: its rule is `lambda g: g`."""
+    rule = None if entry.variadic else entry.rules.get(entry.arrays[slot])
+    if rule is None or rule.names != ("g",):
+        return False
+    g = _Tally([0.0])
+    try:
+        return rule.fn(g) is g and not g.count[0]
+    except Exception:  # it asks for more of an array than a tally has
+        return False
 
 
 def _saved_bytes(entry: Any, inputs: Sequence, outputs: Sequence, slots: list[int]) -> int:

@@ -56,7 +56,7 @@ counts("unwrap", _each(6), _none)
 
 # -- reductions and scans ----------------------------------------------------------------------
 counts("sum cumsum", _each(1), _none)
-counts("mean", _each(1), _each(1))
+counts("mean", _each(1), lambda c: c.n)  # g/n, before it is spread
 counts("max min", _each(1), _each(3))
 counts("prod", _each(1), _each(3))
 counts("var", _each(4), _each(3))

@@ -16,7 +16,7 @@ import minigrad as mg
 from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import write_whole
 from minigrad.instrument.outputs import writer
-from minigrad.instrument.table import show
+from minigrad.instrument.table import counted, show
 from minigrad.instrument.terminal import reader_left, require_stderr, require_stdout
 
 from . import __version__, compare_cli, memory, parsers, report_cli, roofline
@@ -236,7 +236,7 @@ def _run(options: argparse.Namespace) -> int:
             lost = f" ({dropped:,} more were dropped)" if dropped else ""
             is_log = options.format == "events" or made != options.out
             hint = f"; minigrad-profile view {made}" if is_log else ""
-            said = f"{events:,} events in"
+            said = f"{counted(events, 'event')} in"
             if failed:
                 said = f"the log is incomplete: {events:,} events are safe in"
             remark(f"{said} {made}{lost}{hint}")

@@ -7,7 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from minigrad.instrument.formats import write_whole
-from minigrad.instrument.table import shortened, text_table
+from minigrad.instrument.table import counted, shortened, text_table
 
 from . import gantt
 
@@ -48,7 +48,9 @@ def _times(found: Any) -> tuple[str, list[str], list[list[str]]]:
         ratio = f"{serial / way.median:.2f}×"
         lines.append([way.name, f"{way.median:.3f}", f"{low:.3f}–{high:.3f}", ratio, bits])
     count = len(found.ways[0].seen)
-    title = f"Times in ms, {count} repeats in turns; BLAS at one thread unless it says so"
+    title = (
+        f"Times in ms, {counted(count, 'repeat')} in turns; BLAS at one thread unless it says so"
+    )
     return title, ["engine", "median", "quartiles", "speed", "gradients"], lines
 
 

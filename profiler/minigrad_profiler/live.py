@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from minigrad.instrument.profile import profile
-from minigrad.instrument.table import duration, size
+from minigrad.instrument.table import counted, duration, size
 
 
 class NoTerminal(Exception):
@@ -60,7 +60,7 @@ def _table(prof: profile, height: int) -> Any:
 
     rows = prof.rows()
     calls, total = sum(row.calls for row in rows), sum(row.total_ns for row in rows)
-    title = f"{calls:,} calls, {duration(total)} in ops, {duration(prof.wall_ns)} wall"
+    title = f"{counted(calls, 'call')}, {duration(total)} in ops, {duration(prof.wall_ns)} wall"
     if prof.memory is not None:
         told = prof.memory.as_dict()
         title += f", {size(told['live'])} alive, {size(told['peak'])} at most"

@@ -1,9 +1,12 @@
 """Names of rows: source places, shortened so that file and line stay readable."""
 
+import re
 from typing import Any
 
 from minigrad.instrument.profile_table import relative
-from minigrad.instrument.table import beginning, cells, printable
+from minigrad.instrument.table import beginning, cells, printable, shortened
+
+_LINE = re.compile(r":\d+$")
 
 
 def place_of(site: dict[str, Any] | None) -> str:
@@ -15,6 +18,8 @@ def fitted(name: str, width: int) -> str:
     """A name that begins with a path, in at most `width` columns: leading folders go first.
 
     "/home/a/project/models/blocks.py:42 forward" -> "…/models/blocks.py:42 forward"
+
+    Then what follows the path is cut; a file and its line stay readable as long as there is room.
     """
     name = printable(relative(name))
     path, space, rest = name.partition(" ")
@@ -24,7 +29,16 @@ def fitted(name: str, width: int) -> str:
             break
         path = f"…/{behind}"
     name = f"{path}{space}{rest}"
-    return name if cells(name) <= width else f"{beginning(name, width - 1)}…"
+    if cells(name) <= width:
+        return name
+    if not _LINE.search(path) or cells(path) + 3 <= width:
+        return f"{beginning(name, width - 1)}…"
+    return shortened(path.removeprefix("…/"), width)
+
+
+def often(count: int) -> str:
+    """How many times: once, 6 times."""
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def wrapped(title: str, items: list[str], width: int, between: str = ", ") -> list[str]:

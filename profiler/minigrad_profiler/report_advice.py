@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from minigrad.instrument.formats import header, json_text
-from minigrad.instrument.table import duration, size
+from minigrad.instrument.table import counted, duration, size
 
-from .names import fitted, wrapped
+from .names import fitted, often, wrapped
 from .report_log import NO_LINE, Measured, inert, inert_place
 from .report_memory import Memory
 from .report_tables import Line
@@ -93,12 +93,12 @@ def _slowest(measured: Measured, lines: list[Line]) -> list[Finding]:
     each = calls / max(1, rounds)
     part = spent / total
     forward, backward = (line.points[phase].self_ns for phase in ("forward", "backward"))
-    often = "1 forward call" if calls == 1 else f"{calls:,} forward calls"
-    if rounds:
-        often += f", {format(each, ',.0f' if each > 99 else '.3g')} for each backward"
+    ran = counted(calls, "forward call")
+    if each >= 1 and rounds:
+        ran += f", {format(each, ',.0f' if each > 99 else '.3g')} for each backward"
     evidence = (
         f"{duration(spent)} of the {duration(total)} in ops ({part:.0%}): {duration(forward)} "
-        f"forward, {duration(backward)} backward, most of it in {op} ({often})"
+        f"forward, {duration(backward)} backward, most of it in {op} ({ran})"
     )
     bound = line.bound("backward" if backward > forward else "forward")
     return [
@@ -178,10 +178,10 @@ def _promotions(measured: Measured) -> list[Finding]:
             line["bytes"] += sums.calls * call.bytes
     found = []
     for place, line in sorted(lines.items(), key=lambda item: -item[1]["bytes"])[:5]:
-        ops = ", ".join(f"{op} ({count:,} times)" for op, count in line["ops"].items())
+        ops = ", ".join(f"{op} ({often(count)})" for op, count in line["ops"].items())
         evidence = (
-            f"{ops} made {size(line['bytes'])} of float64; {wide:,} calls in the log gave float64 "
-            "in all"
+            f"{ops} made {size(line['bytes'])} of float64; {counted(wide, 'call')} in the log gave "
+            "float64 in all"
         )
         text = (
             "an array or scalar beside the tensors is float64, as NumPy makes it by default: give "
@@ -242,7 +242,7 @@ def _hogs(memory: Memory) -> list[Finding]:
     for waiting in memory.waiting[:1]:
         if waiting.bytes < max(0.05 * memory.story.peak, _LEAST_BYTES):
             continue
-        arrays = "1 array" if waiting.count == 1 else f"{waiting.count:,} arrays"
+        arrays = counted(waiting.count, "array")
         evidence = (
             f"{arrays} of {waiting.op}, {size(waiting.bytes)} at once (the peak of everything is "
             f"{size(memory.story.peak)}); the forward had last read them at "
@@ -281,11 +281,11 @@ def _unread(memory: Memory) -> list[Finding]:
     for unread in memory.unread[:3]:
         shape = "×".join(map(str, unread.shape)) or "scalar"
         places = unread.first_use or ((unread.place,) if unread.place else ())
-        often = "once" if unread.count == 1 else f"{unread.count:,} times"
         used = f"; tensors of that shape enter at {', '.join(map(_short, unread.first_use))}"
         evidence = (
             f"a gradient of shape {shape}, {size(unread.bytes)}, was computed "
-            f"{often} (the backward at {_short(unread.place)}) and read by no optimizer and no op"
+            f"{often(unread.count)} (the backward at {_short(unread.place)}) and read by no "
+            "optimizer and no op"
             f"{used if unread.first_use else ''}"
         )
         text = "make that tensor without requires_grad, or detach it; its backward is not run then"

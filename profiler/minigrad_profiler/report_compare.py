@@ -5,6 +5,7 @@ from typing import Any
 
 from minigrad.core.errors import FormatError
 from minigrad.instrument.formats import parse_json
+from minigrad.instrument.reading import opened
 
 from .report_log import inert
 
@@ -16,7 +17,7 @@ _MOST = 100  # ways, runs, losses
 def comparison(path: str) -> dict[str, Any]:
     """What the page shows of it; FormatError where the file is not a comparison."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             content = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None

@@ -6,7 +6,7 @@ Their sums are those of `minigrad-profile view --json`: a test holds the two aga
 from collections.abc import Callable
 from typing import Any
 
-from minigrad.instrument.table import shares
+from minigrad.instrument.table import counted, shares
 
 from .report_log import NO_LINE, Call, Measured, Sums, add, inert, inert_place
 from .roofline import Peaks, Point
@@ -106,7 +106,7 @@ def table(lines: list[Line]) -> dict[str, Any]:
     shown = rows[:MOST_ROWS]
     if rest:
         sums = [round(sum(row[i] for row in rest), 1) for i in range(1, 10)]
-        shown.append([f"({len(rest):,} more rows)", *sums, "", "", ""])
+        shown.append([f"({counted(len(rest), 'more row')})", *sums, "", "", ""])
     return {"rows": shown, "rest": len(rest)}
 
 

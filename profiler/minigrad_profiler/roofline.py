@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.table import duration, printable, text_table
+from minigrad.instrument.table import counted, duration, printable, text_table
 
 from .names import fitted, sentence, wrapped
 from .view import BY
@@ -25,6 +25,13 @@ from .view import BY
 OVERHEAD = (
     4.0  # times slower than the roof: then neither arithmetic nor memory is what it waits for
 )
+_SPARE = (
+    "FLOP/B",
+    "B/s",
+    "calls",
+    "FLOP/s",
+    "of roof",
+)  # columns that go where a terminal has too few
 _SECONDS = 0.3  # for each of the three measurements
 
 
@@ -158,9 +165,11 @@ class Roofline:
         columns = ["<op" if self.by == "op" else f"<{self.by}", "<phase", "calls", "self",
                    "FLOP/s", "B/s", "FLOP/B", "of roof", "<bound"]  # fmt: skip
         rows = [_cells(point) for point in self.points[:top]]
-        parts = [*sentence(title, width), text_table(columns, rows, width, fitted)]
+        parts = [*sentence(title, width), text_table(columns, rows, width, fitted, _SPARE)]
         if rest := self.points[top:]:
-            parts.append(f"({len(rest)} more rows, {duration(sum(p.self_ns for p in rest))})")
+            parts.append(
+                f"({counted(len(rest), 'more row')}, {duration(sum(p.self_ns for p in rest))})"
+            )
         return "\n".join([*parts, "", *self.picture(width)])
 
     def picture(self, width: int = 80, height: int = 14) -> list[str]:
@@ -291,11 +300,13 @@ def roofline(path: str, by: str = "op", peaks: Peaks | None = None) -> Roofline:
 
     lanes = Lanes(path, key_of)
     points: dict[tuple[str, str], Point] = {}
-    for lane in lanes.lanes.values():
+    for thread, lane in lanes.lanes.items():
         for _, number, own, _ in walk(lane):
             kind, name, flops, moved, dtype = lanes.keys[number]
             if own is None or kind == "pass":
                 continue
+            if by == "thread":
+                name = f"{lane.name} ({thread})"
             point = points.setdefault((name, kind), Point(name, kind))
             point.add(1, own, flops, moved, peaks, dtype)
     ordered = sorted(points.values(), key=lambda p: (-p.self_ns, p.name, p.phase))

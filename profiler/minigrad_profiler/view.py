@@ -6,10 +6,11 @@ from typing import Any
 
 from minigrad.instrument.formats import Event, header, json_text
 from minigrad.instrument.lanes import Lanes, walk
-from minigrad.instrument.table import duration, shares, shortened, size, text_table
+from minigrad.instrument.table import counted, duration, shares, shortened, size, text_table
 
-from .names import fitted, place_of, sentence
+from .names import fitted, often, place_of, sentence
 
+_SPARE = ("output", "calls", "forward", "backward")  # where a terminal has too few columns
 _WIDE = 110  # columns of a terminal from which a table has more of its own
 _MOST_PROMOTIONS = 10
 
@@ -122,18 +123,22 @@ class Summary:
         shown = self.rows[: top or None]
         lines = [_cells(row, wide) for row in shown]
         if rest := self.rows[len(shown) :]:
-            lines.append(_cells(_sum(f"({len(rest)} more rows)", rest), wide))
+            lines.append(_cells(_sum(f"({counted(len(rest), 'more row')})", rest), wide))
         total = _sum("total", self.rows)
         lines.append(_cells(total, wide, counts_once=False))
         columns = [f"<{self.by}", "calls", "forward", "backward", "self"]
         columns += ["total", "per call", "FLOP", "moved"] if wide else []
         columns += ["output", "share"]
-        parts = [self._title(), text_table(columns, lines, width, fitted), *self._notes(width)]
+        parts = [
+            self._title(),
+            text_table(columns, lines, width, fitted, _SPARE),
+            *self._notes(width),
+        ]
         return "\n".join(parts)
 
     def _title(self) -> str:
         lost = f", {self.dropped:,} dropped" if self.dropped else ""
-        return f"{self.events:,} events{lost}"
+        return f"{counted(self.events, 'event')}{lost}"
 
     def _notes(self, width: int) -> list[str]:
         notes = []
@@ -149,7 +154,7 @@ class Summary:
                 "float64 was made of narrower floats, which doubles what they move, in:", width
             )
             for place, count in list(self.promotions.items())[:_MOST_PROMOTIONS]:
-                notes.append(f"  {fitted(place, min(60, max(12, width - 16)))} ({count:,} times)")
+                notes.append(f"  {fitted(place, min(60, max(12, width - 16)))} ({often(count)})")
         return notes
 
     def marks_table(self, width: int = 80) -> str:

@@ -1,5 +1,6 @@
 """`python -m benchmarks` says which there are."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -7,9 +8,39 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+NAMES = [
+    script.stem
+    for script in sorted((ROOT / "benchmarks").glob("*.py"))
+    if "ArgumentParser(" in script.read_text()
+]
 
 
-@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("pears", 2)])
+def options_of(script):
+    """The calls of add_argument in a benchmark: (name, whether it has a help text)."""
+    calls = [n for n in ast.walk(ast.parse(script.read_text())) if isinstance(n, ast.Call)]
+    return [
+        (call.args[0].value, any(given.arg == "help" for given in call.keywords))
+        for call in calls
+        if getattr(call.func, "attr", "") == "add_argument"
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_option_of_a_benchmark_says_what_it_does(name):
+    options = options_of(ROOT / "benchmarks" / f"{name}.py")
+    assert options and [option for option, explained in options if not explained] == []
+
+
+@pytest.mark.parametrize("name", ["gpu", "viewer"])
+def test_the_help_of_a_benchmark_says_what_it_measures_also_where_it_cannot_run(name):
+    pytest.importorskip("torch")
+    command = [sys.executable, ROOT / "benchmarks" / f"{name}.py", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    docstring = ast.get_docstring(ast.parse(Path(command[1]).read_text()))
+    assert done.returncode == 0 and docstring in done.stdout
+
+
+@pytest.mark.parametrize(("word", "code"), [("--help", 0), ("pears", 2), ("workloads", 2)])
 def test_help_and_a_wrong_name_list_the_benchmarks_and_run_none(word, code):
     command = [sys.executable, "-m", "benchmarks", word]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -85,6 +85,34 @@ def test_a_numpy_array_beside_a_device_tensor_is_an_error_that_says_where_each_l
         mg.matmul(mg.ones(3, 3), mg.ones(3, 3, device="cuda"))
 
 
+@pytest.mark.parametrize("name", ["dot", "inner", "outer", "kron", "append", "block_diag"])
+def test_a_number_or_a_list_beside_a_device_tensor_goes_where_that_lies(name, fake):
+    call, host = getattr(mg, name), mg.tensor([1.0, 2.0])
+    for other in (3.0, np.float64(3.0), *([] if name in ("dot", "inner") else [[4.0, 5.0]])):
+        for order in (1, -1):
+            expected = call(*(host, other)[::order])
+            x = mg.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+            y = call(*(x, other)[::order])
+            assert y.device == "cuda:0" and y.dtype == expected.dtype
+            np.testing.assert_array_equal(y.numpy(), expected.numpy())
+            y.sum().backward()
+            assert x.grad.device == "cuda:0"
+    with pytest.raises(mg.cuda.DeviceError):  # an array has a place already
+        call(mg.ones(2, device="cuda"), np.ones(2))
+
+
+def test_numbers_in_sums_of_products_go_where_the_tensors_lie(fake):
+    x, a = (mg.tensor([[1.0, 2.0], [3.0, 4.0]], device=d) for d in ("cuda", "cpu"))
+    for call in (
+        lambda m: mg.addmm(1.0, m, m, beta=0.5),
+        lambda m: mg.addcmul(m, 2.0, m),
+        lambda m: mg.addcdiv(m, [1.0, 2.0], m),
+    ):
+        y = call(x)
+        assert y.device == "cuda:0"
+        np.testing.assert_array_equal(y.numpy(), call(a).numpy())
+
+
 def test_random_numbers_on_a_device_repeat_with_the_seed_and_stay_there(fake):
     mg.manual_seed(3)
     before = mg.cuda.transfers()

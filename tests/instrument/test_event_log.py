@@ -324,3 +324,15 @@ def test_options_that_are_no_numbers_are_refused(tmp_path):
             mg.event_log(path, **{name: wrong})
     with pytest.raises(ValueError, match="min_us should be microseconds"):
         mg.event_log(path, min_us="a")
+
+
+def test_threads_one_after_another_have_lanes_and_names_of_their_own(path):
+    """The system gives the number of a thread that has ended to the next one."""
+    with event_log(path):
+        for name in ("first", "second", "third"):
+            thread = threading.Thread(target=lambda: mg.ones(3).sum(), name=name)
+            thread.start()
+            thread.join()
+    with EventReader(str(path)) as reader:
+        lanes = [reader.threads[event.thread] for event in reader if event.op == "sum"]
+    assert lanes == ["first", "second", "third"]

@@ -5,7 +5,16 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.instrument.table import cells, duration, shares, shortened, show, size, text_table
+from minigrad.instrument.table import (
+    cells,
+    counted,
+    duration,
+    shares,
+    shortened,
+    show,
+    size,
+    text_table,
+)
 
 
 def test_a_duration_has_three_digits_and_a_unit():
@@ -18,6 +27,10 @@ def test_a_duration_has_three_digits_and_a_unit():
         12.3e9: "12.3 s",
     }
     assert {ns: duration(ns) for ns in expected} == expected
+
+
+def test_one_thing_is_in_the_singular():
+    assert [counted(n, "call") for n in (0, 1, 1728)] == ["0 calls", "1 call", "1,728 calls"]
 
 
 def test_a_size_is_in_binary_units():
@@ -51,6 +64,14 @@ def test_the_first_column_gives_way_so_that_a_table_fits_80_columns():
     table = text_table(["<op", "calls"], [["x" * 200, "1"], ["add", "1,000"]])
     assert max(map(len, table.split("\n"))) == 80
     assert "…" in table and "add" in table
+
+
+def test_columns_that_can_be_spared_go_where_a_terminal_is_narrow():
+    columns, rows = ["<op", "calls", "self", "output"], [["x" * 40, "1,000", "1.00 ms", "1.00 MiB"]]
+    left = {80: "op calls self output", 30: "op calls self", 24: "op self"}
+    for width, titles in left.items():
+        table = text_table(columns, rows, width, spare=("output", "calls")).splitlines()
+        assert table[0].split() == titles.split() and max(map(cells, table)) <= width
 
 
 def test_a_stream_that_is_no_terminal_gets_plain_text():

@@ -162,3 +162,18 @@ def test_an_infinite_part_of_a_complex_number_leaves_the_other_alone():
     assert mg.view_as_complex(mg.ones((2,), dtype=np.float16)).dtype == np.complex64
     with pytest.raises(ValueError, match="x must be real"):
         mg.func.vmap(mg.view_as_complex)(mg.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "said"),
+    [
+        ("addmm", [(7,), (2, 3), (3, 4)], r"addmm: x \(7,\) is added to a product \(2, 4\)"),
+        ("addmv", [(3,), (2, 3), (3,)], r"addmv: x \(3,\) is added to a product \(2,\)"),
+        ("addr", [(2, 3), (3,), (9,)], r"addr: x \(2, 3\) is added to a product \(3, 9\)"),
+        ("baddbmm", [(3,), (5, 2, 3), (5, 3, 4)], r"baddbmm: x \(3,\) .* product \(5, 2, 4\)"),
+        ("addbmm", [(2, 4), (5, 2, 3), (5, 2, 4)], r"addbmm: A \(k, m, n\) and B \(k, n, p\)"),
+    ],
+)
+def test_a_sum_of_products_names_itself_where_shapes_do_not_fit(name, shapes, said):
+    with pytest.raises(ValueError, match=said):
+        getattr(mg, name)(*[mg.ones(shape) for shape in shapes])

@@ -142,3 +142,28 @@ def test_a_diagonal_of_axes_of_1_and_3_is_refused_as_in_numpy(subscripts):
 def test_axes_have_numbers_below_52(axes):
     with pytest.raises(ValueError, match=r"einsum: axes are numbered 0 … 51"):
         mg.einsum(mg.ones(2), axes)
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "operands", "said"),
+    [
+        ("ij,jk->ik", [(2, 3), (4, 5)], "'j' .* 3 long in one place and 4 .* transposed"),
+        ("ij,jk->ik", [(2, 3)], "names 2 operands, got 1; commas stand between the terms"),
+        ("ij", [(2, 3), (3, 4)], "names 1 operand, got 2"),
+        ("ijk->i", [(2, 3)], r"'ijk' .* does not fit the shape \(2, 3\): give each axis a letter"),
+        ("ij->iz", [(2, 3)], "has 'z', which no operand has; .* mg.broadcast_to"),
+        ("ij->ii", [(2, 3)], "has 'i' twice; .* mg.diag_embed"),
+        ("i1->i", [(2, 3)], "'1' in 'i1->i' is no letter"),
+    ],
+)
+def test_subscripts_that_do_not_fit_are_told_what_to_write(subscripts, operands, said):
+    with pytest.raises(ValueError, match=f"einsum: .*{said}"):
+        mg.einsum(subscripts, *[mg.ones(shape) for shape in operands])
+
+
+def test_what_is_no_array_of_numbers_is_named_by_its_place():
+    with pytest.raises(TypeError, match="einsum: operand 1 is None"):
+        mg.einsum("i,i", mg.ones(2), None)
+    for call in ((mg.ones(2, 2),), (3,), (mg.ones(2), 3)):
+        with pytest.raises(TypeError, match="einsum: give subscripts and then the operands"):
+            mg.einsum(*call)

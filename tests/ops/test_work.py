@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.core import events
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
 from minigrad.ops import work
@@ -47,7 +48,7 @@ def test_every_op_says_how_its_work_is_counted(entry):
         ("div", [(6,), (6,)], (6,), {}, 4 * 6, (4 + 6) * 6),
         ("tanh", [(10,)], (10,), {}, 100, 3 * 10),
         ("sum", [(4, 5)], (4,), {"axis": 1}, 20, 0),
-        ("mean", [(4, 5)], (4,), {"axis": 1}, 20, 20),
+        ("mean", [(4, 5)], (4,), {"axis": 1}, 20, 4),
         ("reshape", [(4, 5)], (20,), {"shape": (20,)}, 0, 0),
         ("inv", [(10, 10)], (10, 10), {}, 2000, 4000),
         ("cholesky", [(2, 6, 6)], (2, 6, 6), {}, 2 * 6**3 / 3, 2 * 4 * 6**3),
@@ -88,6 +89,58 @@ def test_moved_is_every_array_once():
     # the cotangent, both saved inputs, both gradients
     assert of_backward("matmul", [x, w], [y]).moved == 8 * (40 + 2 * 52)
     assert of("transpose", [x], [array(4, 8)]) == Work(0, 0)
+
+
+def test_a_gradient_that_is_the_cotangent_or_a_view_of_it_moves_nothing():
+    x, y = array(8, 4), array(8, 4)
+    assert of_backward("add", [x, x], [y]) == Work(0, 0)
+    assert of_backward("sum", [x], [array(8)], {"axis": 1}) == Work(0, 0)
+    assert of_backward("concatenate_arrays", [x, x], [array(16, 4)], {"axis": 0}) == Work(0, 0)
+    assert of_backward("mean", [x], [array(8)], {"axis": 1}) == Work(8, 8 * 8)  # g is read
+    assert of_backward("sub", [x, x], [y]) == Work(32, 2 * 8 * 32)  # g is read, −g written
+
+
+VIEWED = {
+    "add": lambda x: x + x,
+    "cast": lambda x: mg.astype(x, "float64"),
+    "concatenate_arrays": lambda x: np.concatenate([x, x]),
+    "contiguous": lambda x: registry.contiguous(x),
+    "copy": lambda x: np.copy(x),
+    "diagonal_dx": lambda x: np.diag(x[0]),
+    "expand_dims": lambda x: np.expand_dims(x, 0),
+    "flip": lambda x: np.flip(x, 0),
+    "join_heads": lambda x: registry.join_heads(*[x.reshape(2, 3, 20, 1000)] * 3),
+    "mean": lambda x: x.mean(0),
+    "pad_zeros": lambda x: np.pad(x, 1),
+    "positive": lambda x: +x,
+    "real": lambda x: registry.real(x),
+    "reshape": lambda x: x.reshape(-1),
+    "squeeze": lambda x: np.squeeze(x.reshape(300, 1, 400)),
+    "stack_arrays": lambda x: np.stack([x, x]),
+    "sum": lambda x: x.sum(0),
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "transpose": lambda x: x.T,
+}
+
+
+@pytest.mark.parametrize("name", VIEWED)
+def test_what_is_counted_as_a_view_is_one(name):
+    seen = []
+
+    def hear(event):
+        kind, op, _, _, _, (g, *_), outputs, _ = event
+        if kind == "backward" and op == name:
+            few = [np.may_share_memory(c, g) or 0 in c.strides for c in outputs if c is not None]
+            seen.extend(few)
+
+    events.listen(hear)
+    try:
+        y = VIEWED[name](mg.ones(300, 400, requires_grad=True))
+        y.backward(mg.ones(*y.shape))
+    finally:
+        events.unlisten(hear)
+    assert name == "add" or name in work._GRADIENT_IS_A_VIEW
+    assert seen and all(seen)
 
 
 def test_only_gradients_that_are_needed_count():

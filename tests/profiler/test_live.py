@@ -17,7 +17,7 @@ def test_the_table_is_drawn_and_holds_the_rows():
     with mg.profile(memory=True) as prof, live(prof, seconds=0.01, stream=out):
         mg.tanh(mg.ones(3))
         time.sleep(0.05)
-    assert "tanh" in out.getvalue() and "1 calls" in out.getvalue()
+    assert "tanh" in out.getvalue() and "1 call," in out.getvalue()
 
 
 def test_an_exception_passes_and_leaves_no_thread():

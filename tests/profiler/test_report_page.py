@@ -1,6 +1,7 @@
 """The report in a real browser: it loads alone, sorts, finds, zooms, and is worked by keyboard."""
 
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -330,3 +331,18 @@ def test_an_empty_log_makes_a_page_too(opened, tmp_path):
     assert "Nothing stands out" in page.locator("#advice").inner_text()
     assert "Nothing was recorded" in page.locator("#table").inner_text()
     assert not page.locator("#memory").is_visible() and not page.locator("#source").is_visible()
+
+
+def test_of_several_threads_the_page_says_whose_time_its_bar_divides(opened, made, tmp_path):
+    log = tmp_path / "threads.jsonl"
+    with mg.event_log(log):
+        threads = [threading.Thread(target=lambda: mg.ones(3).sum()) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    path = tmp_path / "threads.html"
+    path.write_text(report_of(str(log), PEAKS).page("threads"))
+    said = "of the thread that did most"
+    assert said in opened(path).locator("#parts").inner_text()
+    assert said not in opened(made).locator("#parts").inner_text()

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from minigrad_profiler import report_source
 from minigrad_profiler.cli import main
+from minigrad_profiler.names import fitted
 from minigrad_profiler.view import BY, SORT, summary
 
 import minigrad as mg
 from minigrad.core.events import scope
-from minigrad.instrument import event_log
+from minigrad.instrument import event_log, reading
 from minigrad.instrument.formats import EventReader
+from minigrad.instrument.table import cells
 
 
 @pytest.fixture
@@ -290,6 +292,18 @@ def test_a_log_may_come_through_a_pipe(command, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("command", [["view", "PIPE"], ["report", "LOG", "--compare", "PIPE"]])
+def test_a_pipe_that_nobody_writes_into_is_said_and_not_waited_for(
+    log, command, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(reading, "PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    names = {"PIPE": str(tmp_path / "pipe"), "LOG": str(log)}
+    assert main([names.get(word, word) for word in command]) == 2
+    assert "it is a pipe, and nobody writes into it" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize(
     "command", [["merge", "--chrome", "OUT"], ["export", "--chrome", "OUT", "--folded", "OUT"]]
 )
@@ -337,6 +351,31 @@ def test_an_export_of_which_one_file_cannot_be_made_writes_none(log, tmp_path, c
     said = capsys.readouterr().err
     assert "recorded without memory" in said and said.count("\n") == 1
     assert not chrome.exists() and not alive.exists()
+
+
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_table_fits_a_narrow_terminal(width, by, log, capsys):
+    for command in ("view", "roofline") if width > 40 else ("view",):
+        assert main([command, str(log), "--by", by, "--width", str(width)]) == 0
+        table = capsys.readouterr().out.split("\n\n")[0]
+        assert max(map(cells, table.splitlines())) <= width
+        assert by != "thread" or "MainThread" in table or width < 80
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "/a/project/models/blocks.py:42 forward"),
+        (26, "…/blocks.py:42 forward"),
+        (18, "…/blocks.py:42 fo…"),
+        (16, "blocks.py:42"),
+        (12, "blocks.py:42"),
+        (9, "bl….py:42"),
+    ],
+)
+def test_of_a_place_the_file_and_its_line_are_cut_last(width, shown):
+    assert fitted("/a/project/models/blocks.py:42 forward", width) == shown
 
 
 @pytest.mark.parametrize("width", [60, 80])

@@ -117,6 +117,25 @@ def test_colour_by_time_and_marks_of_nan(open_page, dumps):
     assert "⚠" in page.locator("g.node").last.text_content()
 
 
+def test_keys_are_listed_for_what_the_page_has(open_page, dumps):
+    without = dumps.convnet()
+    del without["backward"]
+    for document, has in ((dumps.convnet(), True), (without, False)):
+        keys = open_page(document).locator("#panel").inner_text()
+        assert ("step through backward" in keys) == has and "light or dark" in keys
+
+
+def test_a_page_is_printed_on_light_paper_and_without_its_buttons(open_page, dumps):
+    page = open_page(dumps.convnet())
+    page.evaluate("app.setTheme('dark')")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert not page.locator("#search").is_visible() and page.locator("g.node").first.is_visible()
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
 def test_a_large_graph_opens_folded_and_is_drawn_on_canvas_when_opened(open_page, dumps):
     page = open_page(dumps.wide_random(3000))
     assert boxes(page) < 500

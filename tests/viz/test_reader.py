@@ -2,10 +2,12 @@
 
 import copy
 import json
+import os
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from minigrad_viz import files
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.reader import graph_from, read
 
@@ -16,6 +18,14 @@ def test_a_whole_dump_is_read(dumps):
     assert [graph.nodes[root].op for root in graph.roots] == ["cross_entropy"]
     assert graph.nodes[graph.edges[0].producer].name == "images"
     assert graph.backward is not None and len(graph.backward.steps) == 15
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_that_nobody_writes_into_is_said_and_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PATIENCE", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ViewerError, match="it is a pipe, and nobody writes into it"):
+        read(str(tmp_path / "pipe"))
 
 
 def test_unknown_fields_and_a_newer_minor_are_passed_over(dumps):

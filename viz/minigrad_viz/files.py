@@ -1,14 +1,54 @@
-"""Writing a result whole or not at all."""
+"""Opening a file that may be a named pipe; writing a result whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 import sys
+import threading
+from typing import BinaryIO
 
 from minigrad_viz.errors import ViewerError
 from minigrad_viz.escape import shown
+
+PATIENCE = 5.0  # seconds; `opened` is as in minigrad/instrument/reading.py, which is not imported
+
+
+def opened(path: str) -> BinaryIO:
+    """The file, opened for reading bytes; OSError where that cannot be.
+
+    Of a named pipe, `open` waits for somebody who opens it for writing. If nobody does within
+    PATIENCE that is an OSError too: a command should not wait for ever for a file that was only
+    named by mistake.
+    """
+    if not _is_pipe(path):
+        return open(path, "rb")
+    in_vain = threading.Event()
+
+    def stop_waiting() -> None:
+        in_vain.set()
+        with contextlib.suppress(OSError):  # nobody waits any more
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+
+    timer = threading.Timer(PATIENCE, stop_waiting)
+    timer.daemon = True
+    timer.start()
+    try:
+        file = open(path, "rb")
+    finally:
+        timer.cancel()
+    if in_vain.is_set():
+        file.close()
+        raise OSError(errno.ETIMEDOUT, "it is a pipe, and nobody writes into it")
+    return file
+
+
+def _is_pipe(path: str) -> bool:
+    with contextlib.suppress(OSError):
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    return False
 
 
 def write_whole(path: str, data: bytes) -> None:

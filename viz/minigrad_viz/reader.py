@@ -36,6 +36,7 @@ from minigrad_viz.fields import (
     whole,
     wrong,
 )
+from minigrad_viz.files import opened
 from minigrad_viz.graph import (
     Backward,
     Contribution,
@@ -78,7 +79,7 @@ def _read_bytes(path: str, label: str, max_bytes: int) -> bytearray:
         elif os.path.isdir(path):
             raise ViewerError(f"{label}: is a folder, not a graph file")
         else:
-            with open(path, "rb") as file:
+            with opened(path) as file:
                 fits = os.fstat(file.fileno()).st_size <= max_bytes
                 data = _bounded(file, max_bytes) if fits else bytearray()
     except (OSError, ValueError) as error:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
+from ...backends.dtypes import common_dtype
 from ...core.primitive import linear
 from ..batching import apart, full, merged
 
@@ -52,7 +53,7 @@ def join_heads(q, k, v, *, time=0):
         )
     n, heads, length, d = q.shape
     lead = (n, length) if time else (length, n)
-    x = array_module(q).empty((*lead, 3, heads, d), np.result_type(q.dtype, k.dtype, v.dtype))
+    x = array_module(q).empty((*lead, 3, heads, d), common_dtype(q.dtype, k.dtype, v.dtype))
     for place, part in zip(by_part(x, time), (q, k, v), strict=True):
         place[...] = part
     return x.reshape((*lead, 3 * heads * d))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, common_dtype
 from ..blocks import scratch, spans
 from ..small_products import multiply
 from ..windows import IDLE, Windows, columns, fold
@@ -148,6 +148,6 @@ def beside(b: Any, out: tuple) -> Any:
 
 def widened(*arrays: Any) -> tuple[list, Any]:
     """(arrays in one dtype that BLAS multiplies, the dtype of the result): 16 bits go to 32."""
-    dtype = np.result_type(*arrays)
+    dtype = common_dtype(*arrays)
     wide = accumulator(dtype) or dtype
     return [x.astype(wide, copy=False) for x in arrays], dtype

@@ -54,7 +54,7 @@ MOST_PRODUCTS = 0.8  # of the direct form's, since tiles may reach far over a sm
 
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 # For 1, 2, 3 axes: (4, 4, ...) × (3, 3, ...). Of the weight; and of its gradient, where the last of
-# four carries the sign that `_sums` leaves out.
+# four carries the sign that GIVEN (along.py) leaves out.
 OF_WEIGHT = [reduce(np.kron, [G] * n) for n in (1, 2, 3)]
 OF_GRADIENT = [reduce(np.kron, [G * [[1], [1], [1], [-1]]] * n) for n in (1, 2, 3)]
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import is_differentiable
+from ...backends.dtypes import common_dtype, is_differentiable
 from ...core.piecewise import BLOCK, LARGE, in_blocks, piecewise
 from ...core.primitive import elementwise
 from ...core.registry import op
@@ -103,14 +103,12 @@ logaddexp2 = elementwise(
 
 def product_with_log(a: Any, b: Any, logarithm: Any, one: int) -> Any:
     """a · logarithm(b), 0 where a = 0 unless b is NaN; `one` is where the logarithm is 0."""
-    if not hasattr(b, "dtype"):
-        b = array_module(a).asarray(
-            b, np.result_type(a, b)
-        )  # np.where does not take a Python number as weak
+    if not hasattr(b, "dtype"):  # np.where does not take a Python number as weak
+        b = array_module(a).asarray(b, common_dtype(a, b))
     zero = (a == 0) & ~np.isnan(b)
     with np.errstate(divide="ignore", invalid="ignore"):  # as scipy.special: −∞ and NaN say it
         y = np.where(zero, 0, a * logarithm(np.where(zero, one, with_fractions(b))))
-    dtype = np.result_type(*[x.dtype for x in (a, b) if hasattr(x, "dtype")])
+    dtype = common_dtype(*[x.dtype for x in (a, b) if hasattr(x, "dtype")])
     return y.astype(dtype, copy=False) if is_differentiable(dtype) else y  # log of ints: floats
 
 

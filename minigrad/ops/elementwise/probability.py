@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import finfo
+from ...backends.dtypes import common_dtype, finfo
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from ..batching import full
@@ -297,7 +297,7 @@ beta = elementwise(
 
 def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     """By logarithms: of a density's factors each alone may be beyond the numbers that there are."""
-    dtype = np.result_type(x, p, q, c)
+    dtype = common_dtype(x, p, q, c)
     x, p, q, c = (with_fractions(at_least(np.float32, z)) for z in (x, p, q, c))
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
@@ -344,7 +344,7 @@ def power_product(x, p, c):
     if not x.ndim or p.shape != x.shape or c.shape != x.shape[:-1]:
         shapes = f"{x.shape}, {p.shape}, {c.shape}"
         raise ValueError(f"x (…, d) goes with p (…, d) and c (…), got {shapes}")
-    dtype = np.result_type(x, p, c)
+    dtype = common_dtype(x, p, c)
     x, p, c = (at_least(np.float32, z) for z in (x, p, c))
     zero = ((x == 0) & (p > 0)).any(axis=-1, keepdims=True)
     with np.errstate(divide="ignore"):  # log 0 is what a share of 0 has

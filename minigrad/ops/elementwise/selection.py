@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import finfo, is_differentiable
+from ...backends.dtypes import finfo, in_one_dtype, is_differentiable
 from ...core.primitive import elementwise, primitive
 from ...core.registry import numpy_table, op
 from ..axes import constant_array
@@ -42,7 +42,7 @@ def choose(condition: Any, a: Any, b: Any) -> Any:
         return y.astype(dtype, copy=False)
     bits = _bits(condition, a, b)
     if bits is None:
-        return np.where(condition, a, b)
+        return np.where(condition, *in_one_dtype(a, b))
     a, b, dtype = bits
     y = a ^ b
     if y.shape != condition.shape:

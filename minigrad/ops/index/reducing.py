@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import device_of, to_device, to_host
-from ...backends.dtypes import is_floating
+from ...backends.dtypes import common_dtype, is_floating
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_beside, array_like, axis_of, constant_array, constant_like
@@ -94,7 +94,7 @@ def scatter_reduce(
         return x + 0
     src = src[tuple([slice(n) for n in index.shape])]
     if is_floating(x.dtype):  # the mean of whole numbers is no whole number then
-        src = op.astype(src, dtype=np.result_type(src.dtype, x.dtype), copy=False)
+        src = op.astype(src, dtype=common_dtype(src.dtype, x.dtype), copy=False)
     plan = op.scatter_rows(index, axis=axis, shape=x.shape)
     places, reads, there = [constant_like(a, x) if type(a) is np.ndarray else a for a in plan]
     function, neutral = _REDUCE[reduce]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import common_dtype
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import raw
@@ -131,7 +132,7 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
     if not len(choices):
         raise ValueError("choose: needs at least one choice")
     if any(type(c) in (int, float, complex) for c in choices):  # weak beside the arrays' dtypes
-        dtype = np.result_type(*[getattr(c, "dtype", c) for c in choices])
+        dtype = common_dtype(*[getattr(c, "dtype", c) for c in choices])
         choices = [np.asarray(c, dtype) if type(c) in (int, float, complex) else c for c in choices]
     choices = op.broadcast_arrays(*choices)
     a = _beside(array_like(a), choices[0])

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import device_of
+from ...backends.dtypes import common_dtype
 from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
@@ -178,7 +179,7 @@ def bce(x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any
 
 
 def _logit_values(x, t):
-    dtype = np.result_type(x, t)
+    dtype = common_dtype(x, t)
     x, t = widen(as_floating(x)), widen(t)
     y = (
         (1 - with_fractions(t)) * at_least_0(x)
@@ -279,7 +280,7 @@ def cosine_embedding(
             f"cosine_embedding: a and b must be vectors (..., D) of one shape, and target have "
             f"their leading axes or none; got a {a.shape}, b {b.shape}, target {target.shape}"
         )
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = common_dtype(a.dtype, b.dtype)
     a, b, eps = widen(a), widen(b), 1e-12  # which 16 bits do not hold
     lengths = op.sqrt(op.sum(a * a, axis=-1) + eps) * op.sqrt(op.sum(b * b, axis=-1) + eps)
     cosine = op.sum(a * b, axis=-1) / lengths
@@ -317,7 +318,7 @@ def triplet(
         raise ValueError(
             f"triplet: needs vectors of one length along the last axis, got shapes {shapes}"
         )
-    dtype = np.result_type(*[x.real.dtype for x in vectors])  # distances are real
+    dtype = common_dtype(*[x.real.dtype for x in vectors])  # distances are real
     a, near, far = (widen(x) for x in vectors)  # 16 bits do not hold eps
     away = distance(a, far)
     if swap:

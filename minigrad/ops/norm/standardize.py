@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, common_dtype
 from ...core.errors import TransformError
 from ...core.primitive import primitive
 from ...core.registry import op
@@ -292,7 +292,7 @@ def standardize_dw(a, x, mean: Any = None, rstd: Any = None, *, shape, axis, eps
         blocks.run(work)
     else:
         y = blocks.totals(sums)[0]
-    return y.reshape(shape).astype(np.result_type(a, x), copy=False)
+    return y.reshape(shape).astype(common_dtype(a, x), copy=False)
 
 
 @standardize_dw.vjp("a")

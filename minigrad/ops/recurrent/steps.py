@@ -13,7 +13,7 @@ import numpy as np
 
 from ...backends import blas
 from ...backends.device import array_module
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, common_dtype
 from ...core.registry import op
 from ..shape.splitting import unbind
 from ..small_products import multiplier
@@ -71,7 +71,7 @@ def after_step(live: Any, new: Any, old: Any) -> Any:
 
 def computed_in(*arrays: Any) -> tuple[Any, Any]:
     """The dtype of the results, and the one that all steps are computed in (16 bits: float32)."""
-    dtype = np.result_type(*[x.dtype for x in arrays])
+    dtype = common_dtype(*[x.dtype for x in arrays])
     if dtype.kind == "c":
         raise TypeError(f"the gates of a recurrent step are real functions, got {dtype}")
     if dtype.kind in "biu":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import accumulator, common_dtype
 from ...core.primitive import composite, linear, primitive
 from ...core.registry import op
 from ..axes import accumulate, axis_of, module_of, widen
@@ -72,7 +72,7 @@ def linear_recurrence(a, b, axis=-1, reverse=False):
     """
     if a.shape != b.shape:
         raise ValueError(f"a {a.shape} and b {b.shape} need one shape")
-    dtype = np.result_type(a.dtype, b.dtype)
+    dtype = common_dtype(a.dtype, b.dtype)
     wide = accumulator(dtype) or dtype
     a, b = (np.moveaxis(x.astype(wide, copy=False), axis, 0) for x in (a, b))
     if reverse:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...backends.device import array_module
-from ...backends.dtypes import finfo, is_differentiable
+from ...backends.dtypes import common_dtype, finfo, is_differentiable
 from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import as_floating, keep_axes, widen
@@ -50,7 +50,7 @@ def weighted_logsumexp(a, b, axis=None, keepdims=False, signed=False):
     with np.errstate(divide="ignore", invalid="ignore"):  # −inf and NaN are what is meant
         y = np.log(np.abs(total) if signed else total) + top
     y = y if keepdims else np.squeeze(y, axis)
-    return y.astype(np.result_type(as_floating(a), as_floating(b))), top
+    return y.astype(common_dtype(as_floating(a), as_floating(b))), top
 
 
 @weighted_logsumexp.vjp("a")
@@ -92,7 +92,7 @@ def weighted_sign(a, b, axis=None, keepdims=False):
     """The sign of Σ b exp a over `axis`: 1, 0 or −1. a and b have one shape. No gradient."""
     sign = np.sign(_weighted_sum(a, b, axis)[0])
     sign = sign if keepdims else np.squeeze(sign, axis)
-    return sign.astype(np.result_type(as_floating(a), as_floating(b)))
+    return sign.astype(common_dtype(as_floating(a), as_floating(b)))
 
 
 @primitive(residuals=["top"])

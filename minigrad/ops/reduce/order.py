@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from ...backends.dtypes import is_differentiable
+from ...backends.dtypes import common_dtype, is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ...core.tensor import Tensor
@@ -147,7 +147,7 @@ def quantile_dtype(x: Any, q: Any, method: str) -> np.dtype:
     if method not in BETWEEN:
         return x.dtype
     is_weak = isinstance(q, int | float) and not isinstance(q, np.generic)
-    dtype = x.dtype if is_weak else np.result_type(x.dtype, np.asarray(q).dtype)
+    dtype = x.dtype if is_weak else common_dtype(x.dtype, np.asarray(q).dtype)
     return np.dtype(np.float64) if dtype.kind in "biu" else dtype
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import is_floating, resolve_dtype
+from ...backends.dtypes import in_one_dtype, is_floating, resolve_dtype
 from ...core.errors import describe
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, axis_of
+from ..axes import array_like, axis_of, both_arrays
 from ..batching import joining
 
 __all__ = ["append", "column_stack", "concatenate", "dstack", "hstack", "stack", "vstack"]
@@ -18,7 +18,7 @@ __all__ = ["append", "column_stack", "concatenate", "dstack", "hstack", "stack",
 @linear
 def concatenate_arrays(*arrays, axis=0):
     """The arrays one after the other along `axis`; each gets back its own section of g."""
-    return np.concatenate(arrays, axis)
+    return np.concatenate(in_one_dtype(*arrays), axis)
 
 
 @concatenate_arrays.vjp
@@ -36,7 +36,7 @@ def concatenate_arrays_dx(g, arrays_shape, axis, needs):
 @linear
 def stack_arrays(*arrays, axis=0):
     """The arrays side by side along a new axis; each gets back its own slice of g."""
-    return np.stack(arrays, axis)
+    return np.stack(in_one_dtype(*arrays), axis)
 
 
 @stack_arrays.vjp
@@ -123,4 +123,4 @@ def column_stack(arrays: Sequence) -> Any:
 @composite(numpy=np.append)
 def append(x: Any, values: Any, axis: int | None = None) -> Any:
     """concatenate of two; axis=None flattens both."""
-    return concatenate([x, values], axis=axis)
+    return concatenate(both_arrays(x, values), axis=axis)

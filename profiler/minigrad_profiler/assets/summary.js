@@ -34,7 +34,8 @@ function startSummary() {
       element("i", { class: kinds[at], style: `flex-grow: ${part}` }))),
     element("div", { class: "legend" }, ...summary.parts.map(([name, time, part], at) =>
       element("span", {}, element("i", { class: kinds[at] }),
-        `${name} ${part.toFixed(1)} % · ${duration(time)}`))));
+        `${name} ${part.toFixed(1)} % · ${duration(time)}`)),
+    summary.threads > 1 ? element("span", {}, "(of the thread that did most)") : ""));
   about(summary);
   const findings = report.advice;
   $("findings").replaceChildren(...findings.map(finding));
@@ -57,7 +58,7 @@ function about(summary) {
     ["frames of callers kept", String(options.stack || 0)],
     ["waited for the device", options.sync ? "after each op" : "no"],
     ...summary.marks.slice(0, 40).map(([what, name, count, time]) =>
-      [`${what} ${name}`, `${grouped(count)} times, ${duration(time)}`]),
+      [`${what} ${name}`, `${count === 1 ? "once" : `${grouped(count)} times`}, ${duration(time)}`]),
   ];
   $("about").replaceChildren(...rows.flatMap(([name, value]) =>
     [element("dt", {}, name), element("dd", {}, value)]));

@@ -104,3 +104,8 @@ $("unfold").addEventListener("click", () => app.unfoldAll());
 $("fit").addEventListener("click", () => app.fit());
 $("theme").addEventListener("click", KEYS.t);
 window.addEventListener("resize", () => app.drawView());
+
+// Paper is light.
+let shown = null;
+window.addEventListener("beforeprint", () => { shown = app.theme; app.setTheme("light"); });
+window.addEventListener("afterprint", () => app.setTheme(shown));

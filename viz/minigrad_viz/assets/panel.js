@@ -57,12 +57,13 @@ function showOverview(app) {
   section("Scopes", ...scopeRows(app));
   section("Repeats", ...[...repeats].map(([name, { title, copies, members }]) =>
     action(`${app.closed.has(name) ? "▸" : "▾"} ${title}`,
-      `×${copies + 1}, ${countText(members.length, "op")}`, () => app.toggle(name))));
+      `×${(copies + 1).toLocaleString("en")}, ${countText(members.length, "op")}`, () => app.toggle(name))));
+  const recorded = [app.player && ["s", "step through backward"],
+    graph.critical && ["p", "critical path"]].filter(Boolean);
   section("Keys", facts([["drag, wheel", "move, zoom"], ["0  +  −", "fit, zoom in, zoom out"],
     ["↑ ↓ ← →", "walk along the links; move"], ["/", "search, Enter for the next"],
-    ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"],
-    ["s", "step through backward"], ["p", "critical path"], ["t", "light or dark"],
-    ["Esc", "let go"]]));
+    ["c  e", "fold, open the scope here"], ["⇧C  ⇧E", "fold, open all"], ...recorded,
+    ["t", "light or dark"], ["Esc", "let go"]]));
 }
 
 function checkText([verdict, words]) {
