@@ -44,12 +44,20 @@ _NAMES = {
     "is_cuda": 'x.device != "cpu"', "stride": "x.detach().numpy().strides, in bytes",
     "is_contiguous": "x.detach().numpy().flags.c_contiguous",
     "data_ptr": "x.detach().numpy().ctypes.data",
+    "normal_": "mg.nn.init.normal_(x, mean, std)", "uniform_": "mg.nn.init.uniform_(x, low, high)",
+    "bernoulli_": "x[...] = mg.bernoulli(p)",
     "fill": "x[...] = value", "put": "x[index] = values", "flat": "ravel()",
 }  # fmt: skip
 # What NumPy's arrays have: where no tensor has it either, the array of one does.
 _OF_ARRAYS = [name for name in dir(np.ndarray) if name[0] != "_"]
-# The same for names that PyTorch has in its modules only, not on tensors.
+# What PyTorch's modules mean by a name, and not its tensors: looked up first there.
 _OF_MODULES = {
+    "float": "mg.float32", "double": "mg.float64", "half": "mg.float16", "long": "mg.int64",
+    "int": "mg.int32", "short": "mg.int16", "byte": "mg.uint8", "char": "mg.int8",
+    "bool": "mg.bool_", "cfloat": "mg.complex64", "cdouble": "mg.complex128",
+    "Size": "tuple: a shape is a plain tuple", "spmm": "matmul: matrices are dense",
+    "sparse": "dense matrices; for the rows of one that is sparse, mg.take and mg.index_add",
+    "set_printoptions": "np.set_printoptions", "profiler": "mg.profile and minigrad-profile",
     "SparseAdam": "mg.optim.Adam, since gradients are dense (sparse= has no effect); unlike "
     "SparseAdam it moves rows without a gradient by their momentum too",
     "SyncBatchNorm": "BatchNorm1d, 2d or 3d, whose statistics are each process's own",
@@ -149,6 +157,11 @@ _FUNCTIONS = {
     ("swapaxes", "dim1"): "axis2=",  # PyTorch counts its axes from 0, those of a diagonal from 1
     ("add", "alpha"): "a + alpha * b",
     ("sub", "alpha"): "a - alpha * b",
+    ("norm", "p"): "ord=",
+    ("var", "unbiased"): "ddof=1 for True, ddof=0 (the default here) for False",
+    ("std", "unbiased"): "ddof=1 for True, ddof=0 (the default here) for False",
+    ("load", "map_location"): "device=",
+    ("load", "weights_only"): "nothing: no file is ever executed",
     ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
 }
 _FUNCTIONS |= {  # what NumPy's function and the method take, and the op does not
@@ -195,7 +208,8 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
 
     Where it is not, Python suggests a similarly spelt name of `room` in the traceback.
     """
-    hint = _NAMES.get(name) or _OF_MODULES.get(name) or _elsewhere(name)
+    tables = (_NAMES, _OF_MODULES) if owner == "a tensor" else (_OF_MODULES, _NAMES)
+    hint = next((t[name] for t in tables if name in t), None) or _elsewhere(name)
     if hint is None and owner == "a tensor" and name in _OF_ARRAYS:
         hint = f"x.detach().numpy().{name}, of its array"
     of_tensors = owner in ("a tensor", "minigrad")
