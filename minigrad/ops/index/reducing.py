@@ -16,6 +16,7 @@ from ..axes import (
     constant_array,
     constant_like,
     module_of,
+    sortable,
     widen,
 )
 from ..batching import full
@@ -53,14 +54,14 @@ def extremum_at(values, index, counts, *, size, largest=True):
     values, index, counts (n,) -> y (size,), where each place needs a value that counts.
     gvalues_i = g_k / (number of ties at k) where values_i = y_k, else 0. NaN as in max.
     """
-    y = array_module(values).full(size, _lowest(values.dtype, largest), values.dtype)
     if not counts.all():
         values, index = values[counts], index[counts]
-    if isinstance(y, np.ndarray):
-        with np.errstate(invalid="ignore"):  # .at warns of a NaN, which np.max passes on in silence
-            (np.maximum if largest else np.minimum).at(y, index, values)
-        return y
-    return _extremum_on_device(y, values, index, largest)
+    if array_module(values) is not np:
+        return _extremum_on_device(values, index, size, largest)
+    y = np.full(size, _lowest(values.dtype, largest), values.dtype)
+    with np.errstate(invalid="ignore"):  # .at warns of a NaN, which np.max passes on in silence
+        (np.maximum if largest else np.minimum).at(y, index, values)
+    return y
 
 
 def _lowest(dtype: Any, largest: bool) -> Any:
@@ -72,21 +73,22 @@ def _lowest(dtype: Any, largest: bool) -> Any:
     return np.iinfo(dtype).min if largest else np.iinfo(dtype).max
 
 
-def _extremum_on_device(y: Any, values: Any, index: Any, largest: bool) -> Any:
-    """extremum_at for CuPy: its atomics know wide numbers alone, and pass NaN over."""
+def _extremum_on_device(values: Any, index: Any, size: int, largest: bool) -> Any:
+    """extremum_at for CuPy, by the ranks of the values: its atomics on floats of 64 bits go wrong,
+    and pass NaN over.
+    """
     import cupyx
 
-    wide = np.promote_types(y.dtype, np.float32 if is_floating(y.dtype) else np.int32)
-    if wide == np.int64:  # CuPy knows the unsigned kind of 64 bits alone; order is kept
-        offset = np.uint64(1 << 63)
-        as_unsigned = lambda x: x.astype(np.int64).view(np.uint64) ^ offset
-        top = _extremum_on_device(as_unsigned(y), as_unsigned(values), index, largest)
-        return (top ^ offset).view(np.int64).astype(y.dtype)
-    top = y.astype(wide)
-    (cupyx.scatter_max if largest else cupyx.scatter_min)(top, index, values.astype(wide))
+    xp = array_module(values)
+    order = xp.argsort(sortable(values))
+    rank = xp.empty_like(order)
+    rank[order] = xp.arange(values.size)
+    best = xp.full(size, -1 if largest else values.size, rank.dtype)
+    (cupyx.scatter_max if largest else cupyx.scatter_min)(best, index, rank)
+    y = values[order[best]]
     if is_floating(y.dtype):
-        top[index[values != values]] = np.nan
-    return top.astype(y.dtype)
+        y[index[values != values]] = np.nan
+    return y
 
 
 @extremum_at.vjp("values")
