@@ -58,6 +58,8 @@ _OF_MODULES = {
     "float": "mg.float32", "double": "mg.float64", "half": "mg.float16", "long": "mg.int64",
     "int": "mg.int32", "short": "mg.int16", "byte": "mg.uint8", "char": "mg.int8",
     "bool": "mg.bool_", "cfloat": "mg.complex64", "cdouble": "mg.complex128",
+    "array": "mg.tensor, which copies", "asarray": "mg.as_tensor",
+    "record_function": "mg.scope(name)",
     "Size": "tuple: a shape is a plain tuple", "spmm": "matmul: matrices are dense",
     "sparse": "dense matrices; for the rows of one that is sparse, mg.take and mg.index_add",
     "set_printoptions": "np.set_printoptions", "profiler": "mg.profile and minigrad-profile",

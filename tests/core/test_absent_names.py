@@ -43,6 +43,8 @@ import minigrad as mg
         (mg.func, "grad_and_value", r"mg.func.value_and_grad, which gives \(value, gradient\)"),
         (mg, "forward_ad", "mg.func.jvp"),
         (mg, "tree_map", "mg.func.tree_map"),
+        (mg, "asarray", "mg.as_tensor"),
+        (mg, "record_function", r"mg.scope\(name\)"),
         (mg, "tree_util", "mg.func.tree_map and mg.func.tree_leaves"),
         (mg, "GradientTape", r"mg.func.value_and_grad\(f\)\(x\), or y.backward"),
         (mg, "reduce_mean", "mg.mean"),
