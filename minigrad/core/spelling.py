@@ -73,7 +73,7 @@ _OF_MODULES = {
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
     "weight_norm": "mg.nn.utils.weight_norm", "spectral_norm": "mg.nn.utils.spectral_norm",
     "householder_product": "the q of mg.linalg.qr",
-    "distributions": "mg.stats",
+    "distributions": "mg.stats for densities, mg.normal and mg.multinomial to draw",
     "FloatTensor": "mg.tensor(data, dtype=np.float32)",
     "LongTensor": "mg.tensor(data, dtype=np.int64)",
     "HalfTensor": "mg.tensor(data, dtype=np.float16)",
