@@ -81,10 +81,11 @@ def _extremum_on_device(values: Any, index: Any, size: int, largest: bool) -> An
 
     xp = array_module(values)
     order = xp.argsort(sortable(values))
+    order = order if largest else order[::-1]
     rank = xp.empty_like(order)
     rank[order] = xp.arange(values.size)
-    best = xp.full(size, -1 if largest else values.size, rank.dtype)
-    (cupyx.scatter_max if largest else cupyx.scatter_min)(best, index, rank)
+    best = xp.full(size, -1, rank.dtype)
+    cupyx.scatter_max(best, index, rank)
     y = values[order[best]]
     if is_floating(y.dtype):
         y[index[values != values]] = np.nan
