@@ -383,6 +383,18 @@ def test_a_place_that_many_values_go_to_costs_no_memory_at_the_others(reduce):
     np.testing.assert_array_equal(y[1:].numpy(), src.data[n + 1 :])
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32])
+def test_places_of_short_integers_reach_all_of_x(dtype):
+    index = np.array([[2], [99]], dtype).repeat(3, 1)
+    y = mg.scatter_reduce(mg.zeros(100, 40), 0, index, mg.ones(2, 3), "amax")
+    assert np.argwhere(y.numpy()).tolist() == [[i, j] for i in (2, 99) for j in range(3)]
+
+
+def test_a_place_is_no_fraction():
+    with pytest.raises(TypeError, match="indices must be integers, got float64"):
+        mg.scatter_reduce(mg.zeros(3), 0, np.array([0.5]), mg.ones(1), "sum")
+
+
 def test_means_of_small_integers_do_not_wrap_round():
     x, src = mg.tensor([100, 0], dtype=np.int8), mg.tensor([100, 100], dtype=np.int8)
     y = mg.scatter_reduce(x, 0, [0, 0], src, "mean")

@@ -20,6 +20,7 @@ from ..axes import (
     widen,
 )
 from ..batching import full
+from .taking import within
 
 __all__ = ["index_reduce", "scatter_reduce"]
 
@@ -34,6 +35,7 @@ def scatter_places(index, *, axis, shape, lead=0):
     index (…, k, l) with `lead` axes of examples in front -> (…, k l).  shape: that of x.
     """
     xp, own, axis = array_module(index), index.shape[lead:], axis_of(axis, len(shape))
+    index = within(index, shape[axis], "raise").astype(np.intp, copy=False)  # room for all of x
     if index.size and not (0 <= index.min() and index.max() < shape[axis]):
         raise ValueError(
             f"index has numbers from {index.min()} to {index.max()}, but x {tuple(shape)} has "
@@ -44,7 +46,7 @@ def scatter_places(index, *, axis, shape, lead=0):
         if i != axis:
             line = xp.arange(n) * prod(shape[i + 1 :])
             places = places + line.reshape((n, *(1,) * (len(own) - 1 - i)))
-    return places.reshape((*index.shape[:lead], prod(own))).astype(np.intp, copy=False)
+    return places.reshape((*index.shape[:lead], prod(own)))
 
 
 @primitive(arrays="values index counts", constants=["index", "counts"])
