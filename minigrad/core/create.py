@@ -360,13 +360,15 @@ def _shape(shape: tuple) -> Any:
         (n for n in sizes if isinstance(n, _NO_LENGTH) or (n.__class__ is int and n < 0)), 0
     )
     if wrong != 0:
+        by_name = isinstance(sizes[-1], (str, type, np.dtype))
         raise (ValueError if wrong.__class__ is int else TypeError)(
             f"a shape is made of integers, 0 or more; got {wrong!r} in {shape!r}"
+            f"{'; a dtype goes by name, dtype=' if by_name else ''}"
         )
     return shape
 
 
-_NO_LENGTH = (float, str, tuple, list)
+_NO_LENGTH = (float, str, tuple, list, type, np.dtype)
 
 
 def _or_float(dtype: Any) -> Any:

@@ -63,19 +63,30 @@ def bernoulli(p: Any) -> Tensor:
 
 
 @teaching
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None) -> Tensor:
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, dtype: Any = None,
+    device: str | None = None, requires_grad: bool = False,
+) -> Tensor:  # fmt: skip
     """mean + std z, z standard normal: the reparametrised draw, differentiable in mean and std
 
-    mean and std broadcast; `size` is the shape where both are numbers. ValueError for a number std
-    below 0.
+    mean and std broadcast. Where both are numbers, `size` is the shape, and dtype, device and
+    requires_grad are those of a new tensor; TypeError for a dtype or device beside tensors, whose
+    own the draw has. ValueError for a number std below 0.
     """
     if not isinstance(std, Tensor | np.ndarray) and std < 0:
         raise ValueError(f"normal: std is a deviation, 0 or more; got {std}")
     shape = np.broadcast_shapes(np.shape(mean), np.shape(std)) if size is None else size
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     given = next((v for v in (mean, std) if hasattr(v, "dtype")), None)
-    like: Any = {} if given is None else {"dtype": given.dtype, "device": as_tensor(given).device}
-    return mean + std * randn(*shape, **like)
+    if given is not None:
+        if dtype is not None or device is not None:
+            raise TypeError(
+                "normal: beside a mean or std with a dtype of its own leave dtype= and device= "
+                "out; y.to(dtype) casts the draw"
+            )
+        dtype, device = given.dtype, as_tensor(given).device
+    y = mean + std * randn(*shape, dtype=dtype, device=device)
+    return y.requires_grad_() if requires_grad else y
 
 
 def poisson(rate: Any) -> Tensor:

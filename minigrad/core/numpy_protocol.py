@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import bfloat16
+from . import modes
 from .caches import cached
 from .registry import chosen_table, numpy_table, op, scipy_table
 from .spelling import INSTEAD_OF
@@ -80,6 +81,8 @@ _INSTEAD = {
 def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
     """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+    if _adds_a_constant(inputs, options):
+        return ufunc(*map(_array, inputs), **options)
     where = options.pop("where", True) if method == "reduce" else True
     if options:
         _refuse_options(name, options)
@@ -104,6 +107,18 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     return entry(*inputs, **options)
 
 
+def _adds_a_constant(inputs: tuple, options: dict) -> bool:
+    """Whether the call is `array += constant`, or another operator of that kind.
+
+    Programs that know no tensors write so (SciPy's solvers), and nothing is lost by it: only a
+    history, a tangent or a value for each example cannot follow into an array.
+    """
+    if len(inputs) != 2 or not isinstance(inputs[0], np.ndarray):
+        return False
+    (y,), x = options.get("out") or (None,), inputs[1]
+    return y is inputs[0] and not (x.level or (x.requires_grad and modes.state.recording))
+
+
 def _from_scipy(ufunc: Any) -> Callable | None:
     """The op for a ufunc of scipy.special: a caller that has one has imported SciPy."""
     theirs = getattr(sys.modules.get("scipy.special"), ufunc.__name__, None)
@@ -115,8 +130,8 @@ def _refuse_options(name: str, options: dict) -> None:
     if options.pop("out", None) is not None:
         raise TypeError(
             f"np.{name}: out= (also `array += tensor`) would write a tensor's values "
-            "where no gradient can follow; write y = ... instead, and for a step of a leaf, "
-            "w.data -= 0.1 * w.grad, `with mg.no_grad(): w -= 0.1 * w.grad` or an optimizer"
+            "where no gradient can follow; write y = ... instead, `array += tensor.detach()`, or "
+            "for a step of a leaf `with mg.no_grad(): w -= 0.1 * w.grad` or an optimizer"
         )
     if options.pop("where", True) is not True:
         raise TypeError(f"np.{name}: where= is not recorded; use mg.where(mask, a, b)")

@@ -44,12 +44,25 @@ _NAMES = {
     "is_cuda": 'x.device != "cpu"', "stride": "x.detach().numpy().strides, in bytes",
     "is_contiguous": "x.detach().numpy().flags.c_contiguous",
     "data_ptr": "x.detach().numpy().ctypes.data",
+    "normal_": "mg.nn.init.normal_(x, mean, std)", "uniform_": "mg.nn.init.uniform_(x, low, high)",
+    "bernoulli_": "x[...] = mg.bernoulli(p)",
+    "at": "x[index] = value, or mg.setitem(x, value, index=index) for a changed copy",
+    "block_until_ready": "nothing on the host, mg.cuda.synchronize() on a GPU",
+    "get_device": "x.device", "assign": "x[...] = value",
     "fill": "x[...] = value", "put": "x[index] = values", "flat": "ravel()",
 }  # fmt: skip
 # What NumPy's arrays have: where no tensor has it either, the array of one does.
 _OF_ARRAYS = [name for name in dir(np.ndarray) if name[0] != "_"]
-# The same for names that PyTorch has in its modules only, not on tensors.
+# What PyTorch's modules mean by a name, and not its tensors: looked up first there.
 _OF_MODULES = {
+    "float": "mg.float32", "double": "mg.float64", "half": "mg.float16", "long": "mg.int64",
+    "int": "mg.int32", "short": "mg.int16", "byte": "mg.uint8", "char": "mg.int8",
+    "bool": "mg.bool_", "cfloat": "mg.complex64", "cdouble": "mg.complex128",
+    "array": "mg.tensor, which copies", "asarray": "mg.as_tensor",
+    "record_function": "mg.scope(name)",
+    "Size": "tuple: a shape is a plain tuple", "spmm": "matmul: matrices are dense",
+    "sparse": "dense matrices; for the rows of one that is sparse, mg.take and mg.index_add",
+    "set_printoptions": "np.set_printoptions", "profiler": "mg.profile and minigrad-profile",
     "SparseAdam": "mg.optim.Adam, since gradients are dense (sparse= has no effect); unlike "
     "SparseAdam it moves rows without a gradient by their momentum too",
     "SyncBatchNorm": "BatchNorm1d, 2d or 3d, whose statistics are each process's own",
@@ -60,7 +73,7 @@ _OF_MODULES = {
     "custom_bwd": "nothing: a backward runs in the dtypes of its forward",
     "weight_norm": "mg.nn.utils.weight_norm", "spectral_norm": "mg.nn.utils.spectral_norm",
     "householder_product": "the q of mg.linalg.qr",
-    "distributions": "mg.stats",
+    "distributions": "mg.stats for densities, mg.normal and mg.multinomial to draw",
     "FloatTensor": "mg.tensor(data, dtype=np.float32)",
     "LongTensor": "mg.tensor(data, dtype=np.int64)",
     "HalfTensor": "mg.tensor(data, dtype=np.float16)",
@@ -80,6 +93,22 @@ _OF_MODULES = {
     "compile": "mg.fuse, for elementwise functions, and mg.accelerate()",
     "jit": "mg.fuse, for elementwise functions, and mg.accelerate(): ops run when they are called",
     "lax": "mg.func.cond, switch, scan, while_loop and fori_loop; all else is mg's own",
+    "grad_and_value": "mg.func.value_and_grad, which gives (value, gradient)",
+    "functionalize": "nothing: transforms take functions that write in place",
+    "forward_ad": "mg.func.jvp", "make_dual": "mg.func.jvp", "unpack_dual": "mg.func.jvp",
+    "dual_level": "mg.func.jvp", "clip_grad_norm": "mg.nn.utils.clip_grad_norm_",
+    "default_convert": "mg.tensor",
+    "tree": "mg.func.tree_map and mg.func.tree_leaves",
+    "tree_util": "mg.func.tree_map and mg.func.tree_leaves",
+    "flatten_util": "mg.func.ravel_pytree",
+    "GradientTape": "mg.func.value_and_grad(f)(x), or y.backward() and x.grad",
+    "Variable": "mg.tensor(data, requires_grad=True)", "constant": "mg.tensor",
+    "cast": "x.astype(dtype)", "keras": "mg.nn, with PyTorch's names, and mg.train.Trainer",
+    "reduce_sum": "mg.sum", "reduce_mean": "mg.mean", "reduce_max": "mg.max",
+    "reduce_min": "mg.min", "reduce_prod": "mg.prod", "convert_to_tensor": "mg.as_tensor",
+    "softmax_cross_entropy_with_logits": "mg.cross_entropy",
+    "sparse_softmax_cross_entropy_with_logits": "mg.cross_entropy",
+    "sigmoid_cross_entropy_with_logits": "mg.bce_with_logits", "F": "mg.nn.functional",
     "custom_vjp": "@mg.primitive with @op.vjp, or mg.Function",
     "custom_jvp": "@mg.primitive with @op.jvp, or mg.Function",
     "stop_gradient": "x.detach()", "remat": "mg.checkpoint",
@@ -149,6 +178,14 @@ _FUNCTIONS = {
     ("swapaxes", "dim1"): "axis2=",  # PyTorch counts its axes from 0, those of a diagonal from 1
     ("add", "alpha"): "a + alpha * b",
     ("sub", "alpha"): "a - alpha * b",
+    ("norm", "p"): "ord=",
+    ("var", "unbiased"): "ddof=1 for True, ddof=0 (the default here) for False",
+    ("std", "unbiased"): "ddof=1 for True, ddof=0 (the default here) for False",
+    ("load", "map_location"): "device=",
+    ("gradcheck", "eps"): "nothing: it chooses its steps itself",
+    ("gradcheck", "atol"): "nothing: it follows from the rounding of the differences",
+    ("gradcheck", "rtol"): "nothing: it follows from the rounding of the differences",
+    ("load", "weights_only"): "nothing: no file is ever executed",
     ("div", "rounding_mode"): 'a // b for "floor", mg.trunc(a / b) for "trunc"',
 }
 _FUNCTIONS |= {  # what NumPy's function and the method take, and the op does not
@@ -195,7 +232,8 @@ def no_such_name(owner: str, name: str, room: Any = None) -> AttributeError:
 
     Where it is not, Python suggests a similarly spelt name of `room` in the traceback.
     """
-    hint = _NAMES.get(name) or _OF_MODULES.get(name) or _elsewhere(name)
+    tables = (_NAMES, _OF_MODULES) if owner == "a tensor" else (_OF_MODULES, _NAMES)
+    hint = next((t[name] for t in tables if name in t), None) or _elsewhere(name)
     if hint is None and owner == "a tensor" and name in _OF_ARRAYS:
         hint = f"x.detach().numpy().{name}, of its array"
     of_tensors = owner in ("a tensor", "minigrad")

@@ -103,8 +103,9 @@ class Tensor(InPlace, TensorHooks):
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        if not isinstance(wanted, bool | int | np.bool_):
-            raise TypeError(f"requires_grad is True or False, got {describe(wanted)}")
+        if not isinstance(wanted, bool | int | np.bool_) or wanted not in (0, 1):
+            hint = "a tensor of a shape is mg.empty(shape)"  # for Tensor(2, 3)
+            raise TypeError(f"requires_grad is True or False, got {describe(wanted)}; {hint}")
         if self.node is not None and self.node.__class__ is not Leaf:
             if not wanted:
                 raise RuntimeError(

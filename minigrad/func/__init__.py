@@ -5,6 +5,7 @@ whole matrices   jacrev, jacfwd, jacobian, hessian; hvp and vhp multiply without
 batches          vmap, per_sample_grad
 modules          functional_call, stack_module_state
 control flow     cond, switch, while_loop, fori_loop, scan, associative_scan
+trees            tree_map, tree_leaves, ravel_pytree
 equations        root, fixed_point, odeint: solutions with their derivatives
 
     >>> import minigrad as mg
@@ -25,14 +26,15 @@ from .linear_map import linearize
 from .modules import functional_call, per_sample_grad, stack_module_state
 from .ode import odeint
 from .reverse import grad, value_and_grad, vjp
+from .tree import ravel_pytree, tree_leaves, tree_map
 
 batch_rules.install()
 
 __all__ = [
     "VmapWarning", "associative_scan", "cond", "fixed_point", "fori_loop", "functional_call",
     "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
-    "odeint", "per_sample_grad", "root", "scan", "stack_module_state", "switch", "value_and_grad",
-    "vhp", "vjp", "vmap", "while_loop",
+    "odeint", "per_sample_grad", "ravel_pytree", "root", "scan", "stack_module_state", "switch",
+    "tree_leaves", "tree_map", "value_and_grad", "vhp", "vjp", "vmap", "while_loop",
 ]  # fmt: skip
 
 __getattr__ = _absences(__name__)

@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterable
 from numbers import Integral
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import TransformError
+from ..core.registry import op
 from ..core.tensor import Tensor
 
 
@@ -90,11 +93,43 @@ def copied(tree: Any) -> Any:
 
 
 def tree_map(fn: Callable, tree: Any, *others: Any) -> Any:
-    """fn applied to each leaf (and to those in the same places of trees of the same form)."""
+    """The tree of fn(leaf), or of fn(leaf, other, …) with the leaves in the same places of others.
+
+    The others must have the form of `tree`: TransformError names the place where one has not.
+    """
     if not others and isinstance(tree, Tensor):
         return fn(tree)
     rows = [leaves(tree), *[matched(tree, other, "tree_map") for other in others]]
     return rebuild(tree, [fn(*row) for row in zip(*rows, strict=True)])
+
+
+def tree_leaves(tree: Any) -> list:
+    """The leaves of a tree, left to right; those of a dict in the order of its sorted keys."""
+    return leaves(tree)
+
+
+def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """(vector, unravel): all leaves of a tree end to end, and the way back, as JAX's.
+
+    For what takes one vector, SciPy's optimizers among them: unravel(vector) is a tree of the same
+    form, its leaves of the shapes and dtypes that they had. Both are differentiable. ValueError
+    for a vector of another length.
+    """
+    xs = [x if hasattr(x, "dtype") else np.asarray(x) for x in leaves(tree)]
+    dtype = np.result_type(*[x.dtype for x in xs]) if xs else np.dtype(float)
+    flat = [op.reshape(op.astype(x, dtype=dtype), shape=-1) for x in xs]
+    ends = np.cumsum([0] + [x.size for x in xs]).tolist()
+    shapes, dtypes = [x.shape for x in xs], [x.dtype for x in xs]
+    form = rebuild(tree, range(len(xs)))  # numbers in place of leaves, whose memory may go
+
+    def unravel(vector: Any) -> Any:
+        if np.shape(vector) != (ends[-1],):
+            raise ValueError(f"unravel: the vector must be ({ends[-1]},), got {np.shape(vector)}")
+        parts = [vector[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        xs = [op.reshape(x, shape=shape) for x, shape in zip(parts, shapes, strict=True)]
+        return rebuild(form, [op.astype(x, dtype=t) for x, t in zip(xs, dtypes, strict=True)])
+
+    return op.concatenate(flat) if xs else np.zeros(0), unravel
 
 
 def matched(tree: Any, other: Any, what: str) -> list:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..core import create
-from ..core.errors import FormatError
+from ..core.errors import FormatError, teaching
 from . import npz, tensors
 from .atomic import replaced_whole, target_of
 from .tree import flatten, rebuild
@@ -15,6 +15,7 @@ _FORMATS = {".safetensors": tensors, ".npz": npz}
 _STATE = "minigrad.state"  # the name of the description among the metadata
 
 
+@teaching
 def save(
     state: Mapping, path: str | os.PathLike, metadata: Mapping[str, str] | None = None
 ) -> None:
@@ -62,6 +63,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+@teaching
 def load(
     path: str | os.PathLike, device: str | None = None, max_bytes: int | None = None
 ) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ..backends.dtypes import (
 from ..core import deterministic
 from ..core.primitive import composite, linear
 from ..core.registry import op
-from ..core.tensor import detached, raw
+from ..core.tensor import Tensor, detached, raw, wrap
 from .axes import array_beside, array_like, as_floating, constant_array, module_of, weights_of
 from .index.in_order import sum_in_order
 
@@ -195,12 +195,18 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer of x (n,) occurs; with weights, the sum of theirs (differentiable)."""
     index = _bin_numbers(constant_array(x))
     if weights is None:
-        return np.bincount(index, minlength=minlength)
+        return _as_given(np.bincount(index, minlength=minlength), x)
     w = array_like(weights)
     if w.shape != index.shape:
         raise ValueError(f"bincount: weights {w.shape} must have the shape of x {index.shape}")
     bins = max(minlength, int(index.max()) + 1 if index.size else 0)
-    return bin_sums(w if is_differentiable(w.dtype) else w.astype(np.float64), index, bins=bins)
+    y = bin_sums(w if is_differentiable(w.dtype) else w.astype(np.float64), index, bins=bins)
+    return _as_given(y, x)
+
+
+def _as_given(y: Any, *inputs: Any) -> Any:
+    """The array y as a tensor if one of the inputs is one, though its values alone were used."""
+    return wrap(y) if any(isinstance(x, Tensor) for x in inputs) and not hasattr(y, "node") else y
 
 
 @composite(numpy=np.histogram)
@@ -212,9 +218,10 @@ def histogram(
     Differentiable in weights; x and the edges are constants. density divides by Σ y and the widths.
     """
     values = array_like(constant_array(x)).ravel()
-    bins = constant_array(bins)
+    given, bins = (x, bins, weights), constant_array(bins)
     if weights is None:
-        return np.histogram(values, bins, range, density)
+        counts, edges = np.histogram(values, bins, range, density)
+        return _as_given(counts, *given), _as_given(edges, *given)
     w = array_like(weights)
     if w.shape != np.shape(constant_array(x)):
         raise ValueError(f"histogram: weights {w.shape} must have the shape of x, {np.shape(x)}")
@@ -225,7 +232,7 @@ def histogram(
     if density:
         y = as_floating(y)
         y = y / op.sum(y) / np.diff(edges).astype(y.dtype)
-    return y, edges
+    return _as_given(y, *given), _as_given(edges, *given)
 
 
 def _bin_of(values: Any, edges: Any) -> Any:
@@ -244,6 +251,9 @@ def histogramdd(
 
     Differentiable in weights, as histogram is; density divides by Σ y and the boxes' volumes.
     """
+    parts = tuple(sample) if isinstance(sample, list | tuple) else (sample,)
+    edges_given = tuple(bins) if isinstance(bins, list | tuple) else (bins,)
+    given = (*parts, *edges_given, weights)
     points = sample if isinstance(sample, list | tuple) else array_like(constant_array(sample))
     if isinstance(points, list | tuple):  # d coordinates (n,), as in NumPy
         points = np.stack([array_like(constant_array(x)) for x in points], -1)
@@ -254,7 +264,8 @@ def histogramdd(
     counts, edges = np.histogramdd(points, constant_array(bins), range)
     edges = list(edges)
     if weights is None:
-        return np.histogramdd(points, edges, density=density)[0] if density else counts, edges
+        y = np.histogramdd(points, edges, density=density)[0] if density else counts
+        return _as_given(y, *given), [_as_given(e, *given) for e in edges]
     w = array_like(weights)
     if w.shape != points.shape[:1]:
         raise ValueError(
@@ -274,7 +285,7 @@ def histogramdd(
         for axis, e in enumerate(edges):
             widths = np.diff(e).astype(y.dtype)
             y = y / widths.reshape((-1,) + (1,) * (len(edges) - 1 - axis))
-    return y, edges
+    return _as_given(y, *given), [_as_given(e, *given) for e in edges]
 
 
 @composite(numpy=np.histogram2d)

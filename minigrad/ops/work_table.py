@@ -31,7 +31,7 @@ counts(
     "diagonal_dx getitem setitem take take_along_axis put_along_axis zeros_like ones_like "
     "empty_like full_like identity_like concatenate_arrays stack_arrays pad_zeros flip roll "
     "reshape transpose swapaxes squeeze expand_dims unfold nll_pick nll_spread class_targets "
-    "split_heads join_heads view_as_complex "
+    "split_heads join_heads view_as_complex scatter_places "
     "attention_seeds lu_exchanges lu_order unpool_places write_places read_places window_columns",
     _none,
 )
@@ -57,7 +57,7 @@ counts("unwrap", _each(6), _none)
 # -- reductions and scans ----------------------------------------------------------------------
 counts("sum cumsum", _each(1), _none)
 counts("mean", _each(1), lambda c: c.n)  # g/n, before it is spread
-counts("max min", _each(1), _each(3))
+counts("max min extremum_at", _each(1), _each(3))
 counts("prod", _each(1), _each(3))
 counts("var", _each(4), _each(3))
 counts("std", _each(4), _each(4))

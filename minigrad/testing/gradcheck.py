@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..core.errors import RuleError
+from ..core.errors import RuleError, teaching
 from ..core.tensor import Tensor
 from .compare import (
     NOISE,
@@ -59,6 +59,7 @@ class _UsersFunction(Function):
         return values
 
 
+@teaching
 def gradcheck(
     fn: Callable,
     inputs: Any,
@@ -114,6 +115,7 @@ def _check_second_point(function: Function, rng: np.random.Generator) -> None:
         pass
 
 
+@teaching
 def gradgradcheck(
     fn: Callable,
     inputs: Any,

@@ -9,6 +9,7 @@ import minigrad as mg
 import minigrad.nn.functional as F
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op
+from minigrad.testing import gradcheck
 
 X = mg.tensor(np.random.default_rng(0).uniform(0.2, 0.8, (3, 3)))
 NEEDS_MORE = {"piecewise"}  # Python reports the arguments that are missing first
@@ -76,6 +77,12 @@ def test_every_function_of_nn_says_what_input_is(name):
         (lambda: X.transpose(dim0=0, dim1=1), r"'dim0'; here it is swapaxes\(axis1=, axis2=\)"),
         (lambda: mg.transpose(X, dim0=0, dim1=1), r"'dim0'; here it is swapaxes\(axis1=, axis2=\)"),
         (lambda: X.div(2, rounding_mode="floor"), "'rounding_mode'; here it is a // b for"),
+        (lambda: gradcheck(np.sin, X, eps=1e-6), "'eps'; here it is nothing: it chooses its st"),
+        (lambda: gradcheck(np.sin, X, atol=1e-4), "'atol'; here it is nothing: it follows fr"),
+        (lambda: X.norm(p=2), "'p'; here it is ord="),
+        (lambda: X.var(unbiased=False), r"'unbiased'; here it is ddof=1 for True, ddof=0"),
+        (lambda: mg.load("a.npz", map_location="cpu"), "'map_location'; here it is device="),
+        (lambda: mg.load("a.npz", weights_only=True), "'weights_only'; here it is nothing: no fi"),
         (lambda: X.swapaxes(0, dim1=1), "'dim1'; here it is axis2="),
         (lambda: X.diagonal(0, dim1=1, dim2=0), "'dim1'; here it is axis1="),
         (lambda: mg.diag_embed(X, axis1=0, dim2=1), "'dim2'; here it is axis2="),

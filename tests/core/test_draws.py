@@ -64,6 +64,18 @@ def test_a_normal_draw_is_differentiable_in_its_mean_and_scale():
     assert mg.normal(size=(2, 3)).shape == (2, 3)
 
 
+def test_a_normal_draw_of_numbers_is_a_new_tensor_of_the_dtype_asked_for():
+    w = mg.normal(0, 0.01, size=(2, 3), dtype=np.float32, requires_grad=True)
+    assert w.shape == (2, 3) and w.dtype == np.float32 and w.is_leaf and w.requires_grad
+
+
+def test_a_normal_draw_has_the_dtype_of_its_mean_and_no_other():
+    mean = mg.zeros(2, dtype=np.float32)
+    assert mg.normal(mean, 1.0).dtype == np.float32
+    with pytest.raises(TypeError, match=r"leave dtype= and device= out; y\.to\(dtype\) casts"):
+        mg.normal(mean, 1.0, dtype=np.float64)
+
+
 def test_inside_vmap_the_policy_decides():
     x = mg.zeros(4, 3)
     different = mg.func.vmap(mg.rand_like, randomness="different")(x)

@@ -267,6 +267,9 @@ def test_an_elementwise_op_without_its_partials_is_told_which_it_needs(call, sai
 @pytest.mark.parametrize(
     ("call", "kind", "step"),
     [
+        (lambda: mg.zeros((2, 3), np.float32), TypeError, "a dtype goes by name, dtype="),
+        (lambda: mg.ones(3, "float32"), TypeError, "a dtype goes by name, dtype="),
+        (lambda: mg.Tensor(2, 3), TypeError, "a tensor of a shape is mg.empty(shape)"),
         (lambda: P.requires_grad_("no"), TypeError, "requires_grad is True or False, got 'no'"),
         (lambda: nn.ReLU().train(X), TypeError, "train() only sets the mode, and mg.train.Trainer"),
         (lambda: setattr(nn.ReLU(), "train", False), TypeError, "train is a method: call it"),

@@ -274,6 +274,37 @@ def test_out_and_where_and_in_place_array_updates_are_refused(x):
         np.exp(x, where=np.ones((2, 2), bool))
 
 
+def test_an_array_takes_a_constant_in_place_as_scipys_solvers_do_with_results():
+    array = np.ones(2)
+    array += mg.tensor([1.0, 2.0])
+    array *= mg.tensor(2.0)
+    assert type(array) is np.ndarray and array.tolist() == [4, 6]
+
+
+def test_what_has_a_tangent_or_a_value_for_each_example_does_not_vanish_in_an_array():
+    def into_an_array(x):
+        array = np.zeros(2)
+        array += x
+        return x
+
+    for transform in (mg.func.grad, mg.func.vmap, lambda f: lambda x: mg.func.jvp(f, (x,), (x,))):
+        with pytest.raises(TypeError, match="out="):
+            transform(into_an_array)(mg.ones(2))
+
+
+def test_newtons_method_of_scipy_takes_derivatives_made_here():
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def rosenbrock(x):
+        return 100 * (x[1] - x[0] ** 2) ** 2 + (1 - x[0]) ** 2
+
+    gradient, hessian = mg.func.grad(rosenbrock), mg.func.hessian(rosenbrock)
+    found = optimize.minimize(
+        rosenbrock, np.zeros(2), jac=gradient, hess=hessian, method="Newton-CG"
+    )
+    np.testing.assert_allclose(found.x, [1, 1], rtol=1e-4)
+
+
 def test_never_an_object_array(x):
     for call in (np.array, np.sum, np.asarray):
         with pytest.raises(TypeError, match=r"mg\.stack"):

@@ -259,12 +259,23 @@ def test_data_set_to_a_numpy_number_is_an_array():
     assert type(w.data) is np.ndarray and w.item() == 2.0
 
 
-def test_a_step_through_data_is_answered_with_one_through_the_tensor():
+def test_a_step_through_data_is_a_write_that_a_backward_notices():
     w = mg.tensor([1.0, 2.0], requires_grad=True)
-    (w * w).sum().backward()
-    with pytest.raises(TypeError, match=r"with mg\.no_grad\(\): w -= 0\.1 \* w\.grad"):
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    w.data -= 0.1 * w.grad
+    np.testing.assert_allclose(w.tolist(), [0.8, 1.6])
+    with pytest.raises(mg.errors.InPlaceError, match=r"x\.data \+= v"):
+        loss.backward()
+
+
+def test_a_step_through_data_by_a_gradient_with_a_history_is_refused():
+    w = mg.tensor([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward(create_graph=True)
+    with pytest.raises(TypeError, match=r"`array \+= tensor\.detach\(\)`"):
         w.data -= 0.1 * w.grad
     assert w.tolist() == [1.0, 2.0]
+    w.grad = None
 
 
 @pytest.mark.parametrize("value", [None, "text", np.array(["2020-01-01"], "M8[D]"), [object()]])

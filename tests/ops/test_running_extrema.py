@@ -5,6 +5,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.func import grad, vmap
+from minigrad.ops.reduce import running_extrema
 from minigrad.testing import gradgradcheck
 
 rng = np.random.default_rng(0)
@@ -39,3 +40,17 @@ def test_second_order_and_vmap():
 def test_a_number_has_no_axis_to_run_along():
     with pytest.raises(ValueError, match="cummin: x must have an axis"):
         mg.cummin(mg.tensor(1.0), 0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "bool", mg.bfloat16])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("smallest", [False, True])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_the_form_for_gpus_finds_the_same_places(dtype, axis, smallest):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 4, (5, 40, 3)).astype(dtype)
+    if x.dtype.kind not in "ib":
+        x[rng.random(x.shape) < 0.1] = np.nan
+        x[rng.random(x.shape) < 0.1] = -0.0
+    here = running_extrema.running_argmax(x, axis=axis, smallest=smallest)
+    np.testing.assert_array_equal(here, running_extrema._in_log_n_steps(x, axis, smallest))

@@ -75,6 +75,16 @@ def test_histogram_is_numpys_and_differentiable_in_weights(options):
     assert gradcheck(lambda w: mg.histogram(x, weights=w, **options)[0], (w,))
 
 
+@pytest.mark.parametrize("weights", [None, np.ones(3)])
+@pytest.mark.parametrize("make", [mg.tensor, np.array])
+def test_counts_and_edges_are_tensors_where_an_argument_is_one_and_else_arrays(make, weights):
+    x = make([0, 2, 2])
+    h, (edges, other_edges) = mg.histogramdd([x, x], 2, weights=weights)
+    results = [mg.bincount(x, weights), *mg.histogram(x, 3, weights=weights), h, edges, other_edges]
+    assert {type(y) for y in results} == {type(x)}
+    assert results[0].tolist() == [1, 0, 2]
+
+
 def test_the_last_bin_has_its_right_edge_and_nothing_outside_counts():
     y, _ = mg.histogram([0.0, 1.0, 2.0, 5.0], bins=[0, 1, 2], weights=mg.tensor(np.ones(4)))
     np.testing.assert_array_equal(y.numpy(), [1.0, 2.0])

@@ -19,7 +19,13 @@ from ..containers import ParameterList
 from ..derived import Derivation, derive, rules_of, underive
 from ..module import Module
 from ..parameter import Parameter
-from . import parametrizations, parametrize, prune, rnn
+from . import fusion, parametrizations, parametrize, prune, rnn
+from .fusion import (
+    fuse_conv_bn_eval,
+    fuse_conv_bn_weights,
+    fuse_linear_bn_eval,
+    fuse_linear_bn_weights,
+)
 from .parametrizations import (
     as_rows,
     axis_of_outputs,

@@ -1,66 +1,156 @@
 """Values that go to the same place, combined there: their sum, product, mean or extremum."""
 
-from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ...backends.device import device_of, to_device, to_host
+from ...backends.device import array_module, device_of, to_device, to_host
 from ...backends.dtypes import common_dtype, is_floating
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import array_beside, array_like, axis_of, constant_array, constant_like
+from ..axes import (
+    array_beside,
+    array_like,
+    axis_of,
+    constant_array,
+    constant_like,
+    module_of,
+    sortable,
+    widen,
+)
+from ..batching import full
+from .taking import within
 
 __all__ = ["index_reduce", "scatter_reduce"]
 
+_REDUCE = ("sum", "mean", "prod", "amax", "amin")
 
-@primitive(differentiable=False, outputs=3)
-def scatter_rows(index, *, axis, shape, lead=0):
-    """(places, reads, there): what each place of a scatter gets, as a row of flat numbers
 
-    index (…, k, l) with `lead` axes of examples in front; shape: that of x, into which src goes.
-    places (…, t): the flat places of x that some src goes to; reads (…, t, m): the flat places of
-    src that go there, where `there` (…, t, m). An example with fewer places repeats its last one.
+@primitive(differentiable=False)
+def scatter_places(index, *, axis, shape, lead=0):
+    """For each entry of index its place in x, counted along all of x: x.ravel()[places] are the
+    x[index[i, j], j] (axis=0).
+
+    index (…, k, l) with `lead` axes of examples in front -> (…, k l).  shape: that of x.
     """
-    device, index = device_of(index), to_host(index)
-    examples, own = index.shape[:lead], index.shape[lead:]
-    index = index.reshape((prod(examples), *own))
+    xp, own, axis = array_module(index), index.shape[lead:], axis_of(axis, len(shape))
+    index = within(index, shape[axis], "raise").astype(np.intp, copy=False)  # room for all of x
     if index.size and not (0 <= index.min() and index.max() < shape[axis]):
         raise ValueError(
             f"index has numbers from {index.min()} to {index.max()}, but x {tuple(shape)} has "
             f"places 0..{shape[axis] - 1} along axis {axis}"
         )
-    key = list(np.indices(own, sparse=True))
-    key[axis] = index
-    goal = np.ravel_multi_index(key, shape).reshape((len(index), prod(own)))
+    places = index * prod(shape[axis + 1 :])
+    for i, n in enumerate(own):
+        if i != axis:
+            line = xp.arange(n) * prod(shape[i + 1 :])
+            places = places + line.reshape((n, *(1,) * (len(own) - 1 - i)))
+    return places.reshape((*index.shape[:lead], prod(own)))
+
+
+@primitive(arrays="values index counts", constants=["index", "counts"])
+def extremum_at(values, index, counts, *, size, largest=True):
+    """y_k = max over index_i = k of values_i (largest=False: min), of those where `counts` alone
+
+    values, index, counts (n,) -> y (size,), where each place needs a value that counts.
+    gvalues_i = g_k / (number of ties at k) where values_i = y_k, else 0. NaN as in max.
+    """
+    if not counts.all():
+        values, index = values[counts], index[counts]
+    if array_module(values) is not np:
+        return _extremum_on_device(values, index, size, largest)
+    y = np.full(size, _lowest(values.dtype, largest), values.dtype)
+    with np.errstate(invalid="ignore"):  # .at warns of a NaN, which np.max passes on in silence
+        (np.maximum if largest else np.minimum).at(y, index, values)
+    return y
+
+
+def _lowest(dtype: Any, largest: bool) -> Any:
+    """What no value of this dtype is below (above, for a minimum)."""
+    if dtype.kind == "b":
+        return not largest
+    if is_floating(dtype):
+        return -np.inf if largest else np.inf
+    return np.iinfo(dtype).min if largest else np.iinfo(dtype).max
+
+
+def _extremum_on_device(values: Any, index: Any, size: int, largest: bool) -> Any:
+    """extremum_at for CuPy, by the ranks of the values: its atomics on floats of 64 bits go wrong,
+    and pass NaN over.
+    """
+    import cupyx
+
+    xp = array_module(values)
+    order = xp.argsort(sortable(values))
+    order = order if largest else order[::-1]
+    rank = xp.empty_like(order)
+    rank[order] = xp.arange(values.size)
+    best = xp.full(size, -1, rank.dtype)
+    cupyx.scatter_max(best, index, rank)
+    y = values[order[best]]
+    if is_floating(y.dtype):
+        y[index[values != values]] = np.nan
+    return y
+
+
+@extremum_at.vjp("values")
+def extremum_at_dvalues(g, values, index, counts, y):
+    ties = np.logical_or(values == op.take(y, index), values != values)  # the latter: NaN
+    ties, g = np.logical_and(ties, counts), widen(g)
+    number = op.add_along_axis(ties.astype(g.dtype), index, axis=0, shape=g.shape)
+    return np.where(ties, op.take(g / number, index), 0)
+
+
+@extremum_at.batch
+def extremum_at_batch(op_, xs, batched, params):
+    """The places of all examples side by side."""
+    values, index, counts = full(xs, batched)
+    examples, size = values.shape[0], params["size"]
+    index = index + size * module_of(index).arange(examples)[:, None]
+    flat = [x.reshape(values.size) for x in (values, index, counts)]
+    return op_(*flat, **{**params, "size": examples * size}).reshape((examples, size))
+
+
+@primitive(differentiable=False, outputs=3)
+def scatter_rows(places, *, lead=0):
+    """(rows, reads, there): what goes to each of the places, side by side as a row
+
+    places (…, t) with `lead` axes of examples in front. rows (…, r): the places that occur;
+    reads (…, r, m): which of the t go there, where `there` (…, r, m). An example with fewer rows
+    repeats its last one.
+    """
+    device, places = device_of(places), to_host(places)
+    examples = places.shape[:lead]
+    goal = places.reshape((prod(examples), places.shape[-1]))
     order = np.argsort(goal, axis=1, kind="stable")
     goal = np.take_along_axis(goal, order, 1)
     first = np.ones(goal.shape, bool)
     first[:, 1:] = goal[:, 1:] != goal[:, :-1]
     row, count = np.cumsum(first, 1) - 1, np.arange(goal.shape[1])
     column = count - np.maximum.accumulate(np.where(first, count, 0), 1)
-    size = (len(index), row.max(initial=-1) + 1, column.max(initial=0) + 1)
-    places, reads, there = (
+    size = (len(goal), row.max(initial=-1) + 1, column.max(initial=0) + 1)
+    rows, reads, there = (
         np.zeros(size[:2], np.intp),
         np.zeros(size, np.intp),
         np.zeros(size, bool),
     )
-    example = np.arange(len(index))[:, None]
-    places[example, row] = goal
+    example = np.arange(len(goal))[:, None]
+    rows[example, row] = goal
     reads[example, row, column] = order
     there[example, row, column] = True
     line = np.minimum(np.arange(size[1]), row[:, -1:])
     return tuple(
         [
             to_device(y[example, line].reshape((*examples, *y.shape[1:])), device)
-            for y in (places, reads, there)
+            for y in (rows, reads, there)
         ]
     )
 
 
+@scatter_places.batch
 @scatter_rows.batch
-def scatter_rows_batch(op_, xs, batched, params):
+def scatter_batch(op_, xs, batched, params):
     return op_(xs[0], **{**params, "lead": params["lead"] + 1})
 
 
@@ -72,8 +162,7 @@ def scatter_reduce(
 
     reduce: sum, prod, mean, amax or amin. Without include_self, x's entry does not count where
     some src goes. Means of integers are rounded down. Ties of amax and amin share the gradient
-    equally. What goes to one place is put side by side, as a row that the op of that name reduces:
-    memory (places × most of one place).
+    equally. Factors of a product are put side by side: memory (places × most of one place).
     """
     x, index = array_like(x), _constant(index)
     if reduce not in _REDUCE:
@@ -95,54 +184,49 @@ def scatter_reduce(
     src = src[tuple([slice(n) for n in index.shape])]
     if is_floating(x.dtype):  # the mean of whole numbers is no whole number then
         src = op.astype(src, dtype=common_dtype(src.dtype, x.dtype), copy=False)
-    plan = op.scatter_rows(index, axis=axis, shape=x.shape)
-    places, reads, there = [constant_like(a, x) if type(a) is np.ndarray else a for a in plan]
-    function, neutral = _REDUCE[reduce]
-    fill = neutral if is_floating(x.dtype) or np.isfinite(neutral) else _least(x.dtype, neutral)
-    rows = op.where(there, op.take(op.reshape(src, shape=-1), reads), fill)
-    flat = op.reshape(x, shape=-1)
+    index = constant_like(index, x) if isinstance(index, np.ndarray) else index
+    places = op.scatter_places(index, axis=axis, shape=x.shape)
+    how = _product if reduce == "prod" else _combined
+    y = how(op.reshape(x, shape=-1), places, op.reshape(src, shape=-1), reduce, include_self)
+    return op.reshape(op.astype(y, dtype=x.dtype), shape=x.shape)
+
+
+def _combined(x: Any, places: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """x (n,) with src (m,) at the places (m,): x's own entries are values at their places, too."""
+    xp, n = module_of(x), x.shape[0]
+    own, all_of_src = xp.ones(n, bool), xp.ones(src.shape[0], bool)
+    if not include_self:
+        own = op.put_along_axis(own, places, False, axis=0)
+    counts = op.concatenate([own, all_of_src])
+    values, index = op.concatenate([x, src]), op.concatenate([xp.arange(n), places])
+    if reduce in ("amax", "amin"):
+        return op.extremum_at(values, index, counts, size=n, largest=reduce == "amax")
+    if values.dtype.kind in "biu":  # the sum of many small ones
+        values = op.astype(values, dtype=np.uint64 if values.dtype.kind == "u" else np.int64)
+    values = values if include_self else op.where(counts, values, 0)
+    y = op.add_along_axis(values, index, axis=0, shape=(n,))
+    if reduce == "sum":
+        return y
+    number = op.add_along_axis(op.astype(counts, dtype=np.int64), index, axis=0, shape=(n,))
+    number = op.astype(number, dtype=y.dtype)
+    return y // number if y.dtype.kind in "iu" else y / number
+
+
+def _product(x: Any, places: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """The same for products, whose rule knows zeros: a row of factors for each place."""
+    rows, reads, there = op.scatter_rows(places)
+    factors = op.where(there, op.take(src, reads), 1)
     if include_self:
-        own = op.take(flat, places)
-        rows = op.concatenate([rows, op.expand_dims(own, axis=1)], axis=1)
-        there = op.concatenate([there, op.expand_dims(op.ones_like(places), axis=1) > 0], axis=1)
-    y = function(rows, axis=1)
-    if np.isinf(neutral) and is_floating(x.dtype):  # a filled place may tie, and takes no share
-        count, all_tie = op.astype(op.sum(there, axis=1), dtype=x.dtype), y == neutral
-        tied = op.where(op.logical_and(there, op.expand_dims(all_tie, axis=1)), rows, 0)
-        y = op.where(all_tie, op.sum(tied, axis=1) / count, y)
-    if reduce == "mean":
-        count = op.astype(op.sum(there, axis=1), dtype=y.dtype)
-        y = y // count if y.dtype.kind in "iu" else y / count
-    y = op.put_along_axis(flat, places, op.astype(y, dtype=x.dtype), axis=0)
-    return op.reshape(y, shape=x.shape)
+        own = op.expand_dims(op.take(x, rows), axis=1)
+        factors = op.concatenate([factors, own], axis=1)
+    y = op.astype(op.prod(factors, axis=1), dtype=x.dtype)
+    return op.put_along_axis(x, rows, y, axis=0)
 
 
 def _constant(index: Any) -> Any:
     """The index as a plain array, or as the tensor that vmap has made of it: one each example."""
     index = array_like(index)
     return index if getattr(index, "hides_axis", False) else constant_array(index, "index")
-
-
-def _sum(rows: Any, axis: int) -> Any:
-    return op.sum(rows, axis=axis)
-
-
-# name: (how a row is reduced, the value that changes nothing)
-_REDUCE: dict[str, tuple[Callable, float]] = {
-    "sum": (_sum, 0),
-    "mean": (_sum, 0),
-    "prod": (lambda rows, axis: op.prod(rows, axis=axis), 1),
-    "amax": (lambda rows, axis: op.max(rows, axis=axis), -np.inf),
-    "amin": (lambda rows, axis: op.min(rows, axis=axis), np.inf),
-}
-
-
-def _least(dtype: Any, neutral: float) -> int:
-    """The end of an integer dtype's range in place of −∞ or ∞; False or True."""
-    if dtype.kind == "b":
-        return neutral > 0
-    ends = np.iinfo(dtype)
-    return int(ends.min if neutral < 0 else ends.max)
 
 
 @composite

@@ -319,8 +319,9 @@ def _of_examples(running: tuple, level: int) -> tuple:
     """The running statistics below vmap's level: an axis of examples in front, as x has now."""
     if any(getattr(old, "level", 0) <= level for old in running[:2]):
         raise TransformError(
-            "vmap: the running statistics would be moved by every example; use running_mean=None, "
-            "or training=False, or give each example its own (in_dims=0 for them too)"
+            "vmap: the running statistics would be moved by every example; use running_mean=None "
+            "(in a layer track_running_stats=False) or training=False, or give each example "
+            "its own (in_dims=0 for them too)"
         )
     mean, var, momentum = running
     return constant_of_each(mean.data), constant_of_each(var.data), momentum

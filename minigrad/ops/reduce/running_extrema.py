@@ -23,8 +23,20 @@ class RunningExtremum(NamedTuple):
 def running_argmax(x, *, axis, smallest=False):
     """The place along `axis` of the largest (smallest) element so far; of equal ones the last.
 
-    NaN is larger than any number. In log n steps, after Hillis and Steele (1986).
+    NaN is larger than any number.
     """
+    if module_of(x) is not np:
+        return _in_log_n_steps(x, axis, smallest)
+    with np.errstate(invalid="ignore"):  # accumulate warns of a NaN in float16
+        best = (np.minimum if smallest else np.maximum).accumulate(x, axis=axis)
+    line = [-1 if i == axis % x.ndim else 1 for i in range(x.ndim)]
+    places = np.arange(x.shape[axis]).reshape(line)
+    met = (x == best) | (x != x)
+    return np.maximum.accumulate(np.where(met, places, 0), axis=axis)
+
+
+def _in_log_n_steps(x: Any, axis: int, smallest: bool) -> Any:
+    """The same after Hillis and Steele (1986): CuPy has no accumulate for extrema."""
     xp = module_of(x)
     x = np.moveaxis(x, axis, 0)
     best, places = x.copy(), np.zeros_like(x, dtype=np.int64)
