@@ -142,3 +142,15 @@ def test_failures_that_name_a_cause_come_first_in_each_op():
     order = [(outcome.op, outcome.check) for outcome in failures(outcomes)]
     assert order == [(name, check) for name in ("a", "b") for check in ("K7", "K2", "K10")]
     assert Report("fast", 0, outcomes).failed == failures(outcomes)
+
+
+@pytest.mark.parametrize("wrong", [1, 5])
+def test_an_op_of_any_number_of_arguments_is_checked_with_other_numbers_of_them(wrong):
+    def rule(g, xs, needs):
+        ends = np.cumsum([0, *[x.shape[0] for x in xs]])
+        factor = 1.01 if len(xs) == wrong else 1.0
+        return [factor * g[ends[i] : ends[i + 1]] for i in range(len(xs))]
+
+    options = {"arrays": ("xs",), "variadic": True}
+    joined = make("op", lambda *xs: np.concatenate(xs), {"joint": rule}, options)
+    assert f"{wrong} arguments: along a random direction" in found("K17", joined, PAIR)

@@ -32,7 +32,8 @@ def k17(spec: OpSpec, context: Context) -> int:
     Values come from a sample, repeated to the size, so that they lie in the op's domain. An
     elementwise op gets every combination of sizes, others one size for all arguments and each
     argument's size changed alone; both get four axes, and five, for all. Arguments that
-    may be left out are, each alone: there gradients are finite differences'.
+    may be left out are, each alone, and an op of any number of them gets one, and five: there
+    gradients are finite differences'.
     """
     sample = first_sample(spec, context)
     count = 0
@@ -40,7 +41,7 @@ def k17(spec: OpSpec, context: Context) -> int:
         args = resized(sample, shapes)
         count += as_reference_or_error(spec, args, sample.params, f"sizes {shapes}")
         count += gradient_shapes(spec, context, args, sample.params, f"sizes {shapes}")
-    count += left_out(spec, context)
+    count += left_out(spec, context) + other_counts(spec, context, sample)
     if not count:
         raise DoesNotApply("no size of argument is accepted")
     return count
@@ -91,6 +92,19 @@ def left_out(spec: OpSpec, context: Context) -> int:
                 what = f"{sample.name} without argument {i}"
                 along_a_direction(spec, context, args, sample.params, what)
                 count += 1
+    return count
+
+
+def other_counts(spec: OpSpec, context: Context, sample: Sample) -> int:
+    """Of an op of any number of arguments, for how many other numbers its gradients were compared:
+    one, and five, where it takes these."""
+    primitive, given = primitive_of(spec), len(sample.args)
+    count = 0
+    for n in (1, 5) if primitive is not None and primitive.variadic else ():
+        args = tuple([sample.args[i % given] for i in range(n)])
+        if n != given and takes(Function(spec.call, args, sample.params)):
+            along_a_direction(spec, context, args, sample.params, f"{n} arguments")
+            count += 1
     return count
 
 
