@@ -95,7 +95,8 @@ def baddbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
     a, b = array_like(a), array_like(b)
-    if not a.ndim == 3 == b.ndim or (a.shape[0], a.shape[2]) != b.shape[:2]:
+    lengths = ((a.shape[0], b.shape[0]), (a.shape[2], b.shape[1])) if a.ndim == 3 == b.ndim else ()
+    if not lengths or any(m != n and 1 not in (m, n) for m, n in lengths):
         raise ValueError(
             f"addbmm: A (k, m, n) and B (k, n, p) are multiplied pair by pair and these products "
             f"added up; got A {a.shape}, B {b.shape}"

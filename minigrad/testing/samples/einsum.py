@@ -73,8 +73,8 @@ register_op(
         _error("too few operands", "ij,jk", "names 2 operands, got 1", (2, 3)),
         _error("lengths differ", "ij,jk", "label 'j'.*3 long.*2 in another", (2, 3), (2, 3)),
         _error("too few axes", "ijk", r"the term 'ijk'.*does not fit the shape \(2, 3\)", (2, 3)),
-        _error("unknown label in the result", "ij->k", "among those of the operands", (2, 3)),
-        _error("label twice in the result", "ij->ii", "each label of the result once", (2, 3)),
+        _error("unknown label in the result", "ij->k", "has 'k', which no operand has", (2, 3)),
+        _error("label twice in the result", "ij->ii", "has 'i' twice", (2, 3)),
     ],
 )
 
