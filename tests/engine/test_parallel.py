@@ -373,8 +373,7 @@ def test_the_report_of_a_parallel_backward_has_its_lanes():
 
 
 def test_the_report_of_a_forced_backward_says_how_many_threads_blas_had():
-    meeting = threading.Barrier(2, timeout=20)
-    _, loss = meeting_graph(meeting.wait)
+    _, loss = meeting_graph(threading.Barrier(2, timeout=20).wait)
     loss.backward(**forced(2))
     assert mg.engine.last_report().blas_outside == blas.threads()
 
