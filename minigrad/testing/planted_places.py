@@ -102,7 +102,7 @@ PLACES: list[Plant] = [
     plant(
         "lower half plane", "wrong for complex numbers below the real axis, as in no sample",
         forward=np.sin, kind="elementwise", samples=vectors(5), dtypes=("complex128",),
-        wrong=_sine_where(lambda x: np.imag(x) < 0), right=_sine_where(lambda x: False),
+        wrong=_sine_where(lambda x: np.imag(x) < 0), right=_sine_where(lambda x: x != x),
     ),
     plant(
         "from 3 to 4", "wrong between 3 and 4, as in no sample", forward=np.sin, samples=vectors(5),
