@@ -8,7 +8,6 @@ from ..backends.device import DeviceError, array_module, plain_array
 from ..backends.dtypes import is_differentiable
 from .errors import TransformError, describe
 from .graph import Leaf
-from .versions import note_write
 
 
 def of_numbers(array: Any) -> Any:
@@ -42,10 +41,7 @@ def values_of(x: Any) -> Any:
 
 
 def as_data(x: Any, value: Any) -> Any:
-    """The array for `x.data = value`; a leaf's place takes its shape and dtype over.
-
-    `x.data += v` writes into the array and then sets it: that is a write, noted as such.
-    """
+    """The array for `x.data = value`; a leaf's place takes its shape and dtype over."""
     is_array = hasattr(value, "dtype") and not isinstance(value, np.generic)
     array = of_numbers(plain_array(value))
     if not is_array:  # it goes where the tensor was
@@ -57,8 +53,6 @@ def as_data(x: Any, value: Any) -> Any:
                 f"complex dtype, with .astype({x.dtype!s}), or set x.requires_grad = False before"
             )
         x.node.shape, x.node.dtype = array.shape, array.dtype
-    if array is x._data:
-        note_write(array, "`x.data += v`")
     return array
 
 

@@ -63,10 +63,9 @@ class _State(threading.local):
     randomness: Any = None  # the innermost vmap's policy for random draws
     muted: bool = False  # True inside a Function's forward: listeners hear of the Function alone
     scope: str = ""  # such as "model/conv1", while a listener asks for scopes
-    plain: bool | None = (
-        True  # recording; None while a transform, autocast, Saver or tape is on, or it
-        #                           records and is muted: one that does not record may be muted
-    )
+    # What an op reads: recording; None while a transform, autocast, Saver or tape is on, and where
+    # ops are recorded and muted at once. So what is recorded by a plain or watched call is heard.
+    plain: bool | None = True
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.set({name: value})

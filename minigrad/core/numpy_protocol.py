@@ -16,6 +16,7 @@ from . import modes
 from .caches import cached
 from .registry import chosen_table, numpy_table, op, scipy_table
 from .spelling import INSTEAD_OF
+from .versions import note_write
 
 
 def _array(x: Any) -> Any:
@@ -82,7 +83,9 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
     """`Tensor.__array_ufunc__`: np.add(t, u), and np.add's reduce, accumulate and outer."""
     name = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
     if _adds_a_constant(inputs, options):
-        return ufunc(*map(_array, inputs), **options)
+        y = ufunc(*map(_array, inputs), **options)
+        note_write(y, "`array += tensor`")  # as of w.data -= 0.1 * w.grad
+        return y
     where = options.pop("where", True) if method == "reduce" else True
     if options:
         _refuse_options(name, options)

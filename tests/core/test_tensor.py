@@ -265,8 +265,17 @@ def test_a_step_through_data_is_a_write_that_a_backward_notices():
     loss.backward(retain_graph=True)
     w.data -= 0.1 * w.grad
     np.testing.assert_allclose(w.tolist(), [0.8, 1.6])
-    with pytest.raises(mg.errors.InPlaceError, match=r"x\.data \+= v"):
+    with pytest.raises(mg.errors.InPlaceError, match=r"array \+= tensor"):
         loss.backward()
+
+
+def test_data_set_to_the_array_that_it_is_changes_nothing_for_a_backward():
+    layer = mg.nn.Linear(2, 1)
+    loss = (layer(mg.ones(3, 2)) ** 2).sum()
+    layer.to("cpu")
+    layer.weight.data = layer.weight.data
+    loss.backward()
+    assert layer.weight.grad is not None
 
 
 def test_a_step_through_data_by_a_gradient_with_a_history_is_refused():
