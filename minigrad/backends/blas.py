@@ -8,11 +8,12 @@ leave puts back what was there.
 
 import importlib
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
+
+from .locks import Lock
 
 FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its own accord
 # A product on two threads of BLAS leaves the second one spinning for 26 ms (OpenBLAS), and that
@@ -21,7 +22,7 @@ FEW = 1 << 18  # multiplications up to which OpenBLAS takes one thread of its ow
 # and 29 on one. Below FEW there is one thread anyway, and asking for it costs 3 to 4 µs.
 MIDDLE = 3 << 20
 
-_lock = threading.Lock()
+_lock = Lock()
 _controllers: list | None = None  # of the BLAS libraries found; None: not looked yet
 _limits: list[tuple[Any, int]] = []  # (library, threads before), while a limit holds
 _holders = 0  # how many `one_thread` are entered

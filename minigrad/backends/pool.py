@@ -27,6 +27,7 @@ from time import monotonic
 from typing import Any
 
 from .device import memory_hooks
+from .locks import Lock
 from .processors import Places
 
 LIMIT = 64  # helpers, however many are asked for
@@ -83,7 +84,7 @@ class _Job:
 
     def __init__(self, loop: Callable[[], Any]):
         self.loop: Any = loop
-        self.lock = threading.Lock()  # for the next two
+        self.lock = Lock()  # for the next two
         self.running = 0
         self.closed = False
         self.left: SimpleQueue = SimpleQueue()  # an entry from each helper that is done
@@ -132,7 +133,7 @@ class _Helpers:
         self.stopped = False
         self.jobs: SimpleQueue = SimpleQueue()
         self.threads: list[threading.Thread] = []
-        self.growing = threading.Lock()
+        self.growing = Lock()
         self.open: set[_Job] = set()  # jobs that are not closed
         self.places = Places()
 
@@ -182,7 +183,7 @@ def _forget() -> None:
     """In a forked child: the parent's helpers do not exist here, and no job waits for them."""
     global _helpers
     for job in _helpers.open:
-        job.lock, job.running = threading.Lock(), 0
+        job.lock, job.running = Lock(), 0
     _helpers = _Helpers()
     _local.sharing = False
 

@@ -9,18 +9,19 @@ process, `mg.clear_caches()` empties them; a cleared cache costs time, never a d
 
 import os
 import sys
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import Any
 
+from ..backends.locks import Lock
+
 __all__ = ["Cache", "cache_stats", "cached", "clear_caches", "report"]
 
 _reporting: list[weakref.ref] = []  # the caches alive, oldest first
 _kept: list["Reported"] = []  # what `report` has named lives as long as the process
-_lock = threading.RLock()
+_lock = Lock()
 _missing = object()
 
 
@@ -49,7 +50,7 @@ class Cache:
         self.max_bytes = max_bytes
         self._size_of = size_of or size_of_value
         self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
-        self._lock = threading.RLock()  # a value's size may be found by code that uses the cache
+        self._lock = Lock()  # a value's size may be found by code that uses the cache
         self._bytes = self._hits = self._misses = self._evictions = 0
         with _lock:
             _reporting.append(weakref.ref(self, _forget))
@@ -235,10 +236,10 @@ def _alive() -> list[Any]:
 def _in_forked_child() -> None:
     """Another thread of the parent may have held a lock; here no one would ever give it back."""
     global _lock
-    _lock = threading.RLock()
+    _lock = Lock()
     for cache in _alive():
         if isinstance(cache, Cache):
-            cache._lock = threading.RLock()
+            cache._lock = Lock()
             cache._bytes = sum(size for _, size in cache._entries.values())
 
 

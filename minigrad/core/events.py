@@ -22,13 +22,13 @@ While nobody listens an op reads one global for all this (see `modes.active`).
 
 import functools
 import sys
-import threading
 from collections.abc import Callable
 from time import perf_counter_ns
 from types import CodeType, FrameType
 from typing import Any
 
 from ..backends.device import array_module
+from ..backends.locks import Lock
 from . import modes
 
 listeners: tuple[Any, ...] = ()
@@ -40,7 +40,7 @@ clock: Callable[[], int] = perf_counter_ns  # the time of an event; also marks i
 opening: Callable[[str], None] | None = None  # told an op's name before it runs (with add_check)
 around: Callable[[Callable], Callable] | None = None  # a wrapper for the pull of each node
 _asked: tuple[tuple[bool, int, bool], ...] = ()  # (origin, stack, sync) of each listener
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def listen(listener: Any, origin: bool = False, stack: int = 0, sync: bool = False) -> None:

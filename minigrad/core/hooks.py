@@ -20,10 +20,11 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backends.locks import Lock
 from .errors import HookError, describe
 
 registered = 0  # hooks added and not removed; those whose place has died still count
-_lock = threading.Lock()
+_lock = Lock()
 running = threading.local()  # .afterwards: functions to call when the current backward has ended
 
 

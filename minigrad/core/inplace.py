@@ -19,6 +19,7 @@ Four cases:
 """
 
 import sys
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -111,7 +112,12 @@ def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
     A view without a name comes from `y[i] += b`, and Python is about to assign the result to y[i].
     Then the result is computed from a copy: an array that the op saves must not be a view of y.
     """
-    written_back = sys.getrefcount(x) <= _UNNAMED and _is_tracked(x, b) and not seen_by_x_alone(x)
+    written_back = (
+        sys.getrefcount(x) <= _UNNAMED
+        and _is_tracked(x, b)
+        and not seen_by_x_alone(x)
+        and (_LOCALS_COUNT or not _is_local(x, sys._getframe(2)))
+    )
     recorded = not written_back and _is_recorded(x, b, what)
     y = _with_dtype_of(x, arithmetic(x.copy() if written_back else x, b), what)
     if y.shape != x.shape:
@@ -256,16 +262,25 @@ def _references(x: Any, arithmetic: Any, b: Any, what: str) -> Any:
     return sys.getrefcount(x)
 
 
-def _count_unnamed() -> int:
-    """The count that _update sees of x in `y[i] += b`; 0 where `x += b` looks the same."""
+def _count_unnamed() -> tuple[int, bool]:
+    """The count that _update sees of x in `y[i] += b`, and whether it sees more in `x += b`.
+
+    From Python 3.14 on it does not where x is a local variable: the interpreter lends its reference
+    to the expression. A variable of any other kind, an attribute or a list counts as ever.
+    """
     p: Any = _Counted()
     p[0] += 1
     unnamed = p.count
     p += 1
-    return unnamed if unnamed < p else 0
+    return unnamed, unnamed < p
 
 
-_UNNAMED = _count_unnamed()
+_UNNAMED, _LOCALS_COUNT = _count_unnamed()
+
+
+def _is_local(x: Any, frame: FrameType) -> bool:
+    """Whether a local variable of the function that runs in this frame is x."""
+    return any(value is x for value in frame.f_locals.values())
 
 
 def _become(x: Any, y: Any) -> Any:

@@ -20,10 +20,12 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..backends.locks import Lock
+
 active = 0
 checked = 0  # of the reasons, those that look at every op of every thread (sessions, determinism)
 levels = 0  # of the reasons, the transforms that run
-_lock = threading.Lock()
+_lock = Lock()
 
 
 def add_check(count: int = 1) -> None:

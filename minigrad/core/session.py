@@ -11,12 +11,12 @@ parents, and remembered by node, weakly. While fewer than two sessions are alive
 """
 
 import itertools
-import threading
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from ..backends.device import device_of, resolve
+from ..backends.locks import Lock
 from . import modes
 from .caches import Cache, cache_stats
 from .create import tensor
@@ -30,7 +30,7 @@ checked = False  # whether ops look for mixed sessions: two or more are alive
 _alive: set[int] = set()  # ids of the open sessions
 _owners: dict[int, tuple[weakref.ref, weakref.ref]] = {}  # id of a member -> (it, its session)
 _of_nodes: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # node -> its session's ref
-_lock = threading.RLock()
+_lock = Lock()
 _next_id = itertools.count(1).__next__
 
 

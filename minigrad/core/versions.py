@@ -11,7 +11,6 @@ touched, so rows of one buffer do not disturb one another.
 """
 
 import math
-import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import is_contiguous
+from ..backends.locks import Lock
 from . import events
 from .errors import InPlaceError
 from .graph import next_number
@@ -27,7 +27,7 @@ from .graph import next_number
 last_write = 0  # the clock of the newest write; nodes made later cannot be stale
 _KEPT = 64  # writes remembered per owner; older ones count as writes to all of its memory
 _writes: dict[int, "_Writes"] = {}  # by id of the owner, for as long as it lives
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class _Writes:

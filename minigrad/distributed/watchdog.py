@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+from ..backends.locks import Lock
 from . import witness
 
 INTERVAL = 0.1  # seconds between two notes of a rank
@@ -49,7 +50,7 @@ class Watchdog:
         self._sent: list[Any] = []
         self._witness: subprocess.Popen | None = None
         self._file: int | None = None
-        self._farewell = threading.Lock()
+        self._farewell = Lock()
 
     # -- what the rank tells -----------------------------------------------------------------
 

@@ -11,7 +11,6 @@ Chen, Xu, Zhang, Guestrin, Training Deep Nets with Sublinear Memory Cost, 2016.
 """
 
 import copy
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import random
+from ..backends.locks import Lock
 from ..core import modes, versions
 from ..core.errors import CheckpointError, describe
 from ..core.graph import next_number
@@ -115,7 +115,7 @@ def _inside_recorded(savers: tuple[Saver, ...]) -> bool:
 
 
 # One recomputation at a time, over all frames: they set the generators, which all threads share.
-_computing = threading.RLock()
+_computing = Lock()
 
 
 class _Frame:

@@ -4,11 +4,12 @@ import os
 import threading
 from typing import Any
 
+from ..backends.locks import Lock
 from ..core.errors import GraphInUseError
 from ..core.graph import Leaf
 
 _running: list["Claim"] = []
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class Claim:

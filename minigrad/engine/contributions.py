@@ -1,13 +1,13 @@
 """From a rule's result to the sum at a parent: conforming a contribution, and adding it."""
 
 import os
-import threading
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.locks import Lock
 from ..core.errors import RuleError
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
@@ -156,7 +156,7 @@ def private(g: Any) -> Any:
     return op.copy(g) if hasattr(g, "dtype") and not isinstance(g, np.generic) else np.asarray(g)
 
 
-_adding = threading.RLock()  # so that threads whose graphs share a leaf lose no update of .grad
+_adding = Lock()  # so that threads whose graphs share a leaf lose no update of .grad
 if hasattr(os, "register_at_fork"):  # else a child might inherit it locked by another thread
     os.register_at_fork(
         before=_adding.acquire, after_in_parent=_adding.release, after_in_child=_adding.release

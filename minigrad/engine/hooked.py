@@ -4,13 +4,13 @@ The serial walk knows nothing of hooks: it iterates over the order. `Hooks.aroun
 places, and runs a place's hooks just before and after it does.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
+from ..backends.locks import Lock
 from ..core import events, hooks, versions
 from ..core.errors import HookError, describe
 from ..core.graph import Leaf
@@ -35,7 +35,7 @@ class Hooks:
     def __init__(self, order: list, wanted: set | None, leads: dict | None, deposits: bool):
         self.reached = set(order) if wanted is None or leads is None else wanted.union(leads)
         self.deposits = deposits
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.afterwards: list[Callable[[], None]] = []  # asked for by leaf-ready hooks
         self.several = _MultiGrads([place for place in order if place in self.reached])
 

@@ -26,10 +26,10 @@ A second backward over the same nodes from a hook is refused unless both retain 
 """
 
 import os
-import threading
 from time import perf_counter_ns
 
 from ..backends import blas, pool
+from ..backends.locks import Lock
 from ..core.tensor import Tensor
 from . import serial
 from .passes import Pass, engines
@@ -113,7 +113,7 @@ engines["parallel"] = walk
 # -- fork ------------------------------------------------------------------------------------------
 
 _running: set[Scheduler] = set()
-_forking = threading.Lock()  # one thread forks at a time
+_forking = Lock()  # one thread forks at a time
 _held: list[Scheduler] = []  # whose locks it holds meanwhile, so that no child inherits one locked
 
 

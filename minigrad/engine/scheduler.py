@@ -11,6 +11,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from ..backends import pool
+from ..backends.locks import Lock
 from ..core import modes
 from ..core.graph import Leaf, Node, Port
 from . import serial
@@ -64,7 +65,7 @@ class Scheduler:
         self.work = work
         self.priority = estimate.priority
         self.small = [cost < min_work for cost in estimate.costs]
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.changed = threading.Condition(self.lock)
         self.stopped = False
         self.failed: list[tuple[int, BaseException]] = []

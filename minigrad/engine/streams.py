@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
+from ..backends.locks import Lock
 from ..core.graph import Leaf, Node
 from ..core.saving import Deferred
 from . import serial
@@ -81,7 +82,7 @@ class _Home:
     def __init__(self, stream: Any):
         self.stream = stream  # kept, so that no other stream can get its address
         self.free: list[tuple[int, Any]] = []  # (the thread that had it last, stream)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def borrow(self, new: Any) -> Any:
         """A stream for this thread, if possible the one it had (its libraries are set to it)."""
@@ -102,7 +103,7 @@ class _Home:
 
 
 _homes: dict[tuple, _Home] = {}  # by device, address of the stream, thread
-_settling = threading.Lock()  # around a thread's first home in a stream
+_settling = Lock()  # around a thread's first home in a stream
 
 
 def _home(cupy: Any) -> _Home:

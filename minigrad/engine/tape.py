@@ -12,11 +12,11 @@ itself is serial.run, as for every engine.
 tape_record.py records; tape_listing.py prints; tape_program.py replays on new inputs.
 """
 
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
+from ..backends.locks import Lock
 from ..core import modes
 from ..core.errors import TapeError
 from ..core.graph import Leaf
@@ -30,7 +30,7 @@ from .tape_record import Record
 __all__ = ["Tape"]
 
 _tapes: "weakref.WeakSet[Tape]" = weakref.WeakSet()  # all that are alive
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class Tape(Record):

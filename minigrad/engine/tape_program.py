@@ -6,7 +6,6 @@ calls, whose results get memory in tape_buffers.py. A call of the program copies
 place and makes those calls; no node, tensor or graph exists while it runs.
 """
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from ..backends import random
 from ..backends.device import device_of
 from ..backends.dtypes import weak_scalars
+from ..backends.locks import Lock
 from ..core import hooks, versions
 from ..core.errors import TapeError, describe
 from ..core.function_call import FunctionCall
@@ -49,7 +49,7 @@ class Program:
         self._inputs = inputs
         self._leaves = leaves
         self._form = form
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __call__(self, *inputs: Any) -> Any:
         arrays = [raw(x) for x in inputs]

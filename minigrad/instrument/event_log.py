@@ -10,7 +10,6 @@ can be read up to the cut.
 
 import contextlib
 import os
-import threading
 import time
 from time import perf_counter_ns
 from typing import Any
@@ -18,6 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
+from ..backends.locks import Lock
 from ..core import events, modes
 from ..core.events import capture_origin
 from ..core.graph import Leaf
@@ -81,8 +81,8 @@ class event_log:
         self._written = 0
         self._marks = 0
         self._spent = 0  # nanoseconds that writing took
-        self._lock = threading.Lock()
-        self._drop_lock = threading.RLock()  # a signal handler may run ops while we hold it
+        self._lock, self._flushing = Lock(), False
+        self._drop_lock = Lock()  # a signal handler may run ops while we hold it
         self._pending: list[tuple] = []
         self._others: list[tuple] = []  # marks and memory
         self._memory = MemoryTracker(self._others.append, self.max_events) if memory else None
@@ -294,11 +294,9 @@ class event_log:
     # -- writing ---------------------------------------------------------------------------------
 
     def _flush_if_free(self) -> None:
-        if self._lock.acquire(blocking=False):
-            try:
+        if not self._flushing:  # in another thread, or below: a signal handler may run ops
+            with self._lock:
                 self._flush()
-            finally:
-                self._lock.release()
 
     def _flush(self) -> None:
         """Write what is pending; others may append meanwhile, behind what is taken."""
@@ -311,6 +309,7 @@ class event_log:
             return
         lines: list[str] = []
         try:
+            self._flushing = True
             for entry in batch:
                 self._lines.write_event(entry, lines)
             for entry in others:
@@ -324,6 +323,7 @@ class event_log:
             self._lines.forget()
             raise
         finally:
+            self._flushing = False
             self._spent += perf_counter_ns() - began
 
     @contextlib.contextmanager
@@ -339,7 +339,7 @@ class event_log:
 
     def leave(self) -> None:
         """In a forked child: hear nothing, write nothing; the log is the parent's."""
-        self._lock, self._drop_lock = threading.Lock(), threading.RLock()  # a thread had them
+        self._lock, self._drop_lock = Lock(), Lock()  # a thread had them
         self._listening, self._device = False, None
         events.unlisten(self)
         if self._memory is not None:

@@ -10,7 +10,6 @@ passes on, and what `.grad` holds, is gradient; arrays that an optimizer keeps a
 """
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable
 from time import perf_counter_ns
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.locks import Lock
 from ..core.graph import Leaf
 from ..core.tensor import Tensor, raw
 from .formats import cotangents_of
@@ -59,7 +59,7 @@ class MemoryTracker:
         self.peak = 0
         self._next = 0
         self._held: dict[int, _Held] = {}  # by id of the owner
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._open = True
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class MemoryTracker:
 
     def leave(self) -> None:
         """In a forked child: tell nothing more."""
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._open = False
         self._held.clear()
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.locks import Lock
 from ..core import events, modes
 from ..core.events import capture_origin
 from ..core.graph import Leaf
@@ -81,7 +82,7 @@ class profile(metaclass=CalledFirst):
         self._outputs = Outputs(out, format, log) if out or format or every else None
         self._every = None if every is None else count("profile", "every", every, 1)
         self._count = 0
-        self._lock = threading.RLock()  # a signal handler may run ops while we hold it
+        self._lock = Lock()  # a signal handler may run ops while we hold it
         self._forward, self._backward = Phase(), Phase()
         self._running = 0  # backwards that run now
         self._nested: dict[int, list[tuple[int, int]]] = {}  # thread -> (t0, time) of its events

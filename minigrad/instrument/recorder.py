@@ -16,6 +16,7 @@ from time import perf_counter_ns
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..backends.locks import Lock
 from ..core import events
 from ..core.graph import Leaf, Port
 from ..core.modes import CalledFirst
@@ -109,7 +110,7 @@ class record_backward(metaclass=CalledFirst):
         self.names = dict(named("record_backward", names))
         self._passes: list[_Pass] = []
         self._values: WeakKeyDictionary[Any, list] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __enter__(self) -> "record_backward":
         events.listen(self, origin=True)

@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from ..backends import device
+from ..backends.locks import Lock
 from ..core import events
 
 _KEPT = 10_000  # marks of a thread that nobody has asked for; the older half then goes
@@ -41,7 +42,7 @@ class StreamMarks:
         self.what = what
         self._local = threading.local()
         self._tied: dict[int, tuple[Any, float]] = {}  # device -> (an event, its host time in ns)
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def open(self) -> None:
         """Begin to mark."""
