@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..core.registry import op
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, raw
 from ..core.versions import note_write
 from ..nn.module import Module
 from ..nn.norm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm
@@ -84,12 +85,14 @@ class SyncBatchNorm(_BatchNorm):
         shape = [1, -1, *(1,) * (x.ndim - 2)]  # of what there is one of for each channel
         axes = (0, *range(2, x.ndim))
         wide = op.astype(x, dtype=accumulator(x.dtype) or x.dtype)
-        n = int(all_reduce(np.array(prod(x.shape[k] for k in axes))))
-        if n < 2:
+        own = prod(x.shape[k] for k in axes)
+        n = all_reduce(array_module(raw(x)).asarray(own))  # on x's device, and stays there
+        if own < 2 and int(n) < 2:
             raise ValueError(
                 "SyncBatchNorm: training needs more than one value for each channel on all ranks "
                 f"together; x has shape {x.shape} here. Use a larger batch, or model.eval()"
             )
+        n = n.astype(wide.dtype)
         mean = all_reduce(op.sum(wide, axis=axes)) / n
         centred = wide - mean.reshape(shape)
         var = all_reduce(op.sum(op.square(centred), axis=axes)) / n

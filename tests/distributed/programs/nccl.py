@@ -131,6 +131,22 @@ def check_gradients():
         model.close()
 
 
+def check_batch_norm():
+    """SyncBatchNorm in the place of BatchNorm: what one process has on the joined batch."""
+    reference = net()
+    mg.cross_entropy(reference(mg.tensor(X, device="cuda")), mg.tensor(Y, device="cuda")).backward()
+    converted = distributed.SyncBatchNorm.convert_sync_batchnorm(net())
+    model = distributed.DataParallel(converted, bucket_mb=0.0005)
+    loss_of(model, rank).backward()
+    for (name, p), (_, q) in zip(converted.named_parameters(), reference.named_parameters()):
+        if q.grad is not None:
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), 1e-8, 1e-11, err_msg=name)
+    for own, joined in zip(converted.buffers(), reference.buffers(), strict=True):
+        np.testing.assert_allclose(own.numpy(), joined.numpy(), 1e-9)
+    same_everywhere(model)
+    model.close()
+
+
 def compare(model, reference):
     for (name, p), (_, q) in zip(model.named_parameters(), reference.named_parameters()):
         assert (p.grad is None) == (q.grad is None), name
@@ -179,6 +195,8 @@ if phase == "right":
     print("check_derivatives", flush=True)
     check_gradients()
     print("check_gradients", flush=True)
+    check_batch_norm()
+    print("check_batch_norm", flush=True)
     check_steps_copy_nothing()
     print("check_steps_copy_nothing", flush=True)
     check_unlike_models_are_named()

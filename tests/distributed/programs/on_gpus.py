@@ -158,4 +158,16 @@ for _ in range(3):
     for p, q in zip(model.module.parameters(), reference.parameters(), strict=True):
         np.testing.assert_allclose(p.grad.numpy() * size, q.grad.numpy(), rtol=2e-6, atol=1e-7)
 assert len(model.timeline.begun) == len(model.buckets) > 1
+
+joined, synced = nn.BatchNorm1d(4), distributed.SyncBatchNorm(4).to("cuda")
+whole, part = mg.tensor(np.concatenate(every), requires_grad=True), mg.Tensor(x)
+part.requires_grad = True
+(joined(whole) ** 3).sum().backward()
+stand_in.transfers.clear()
+(synced(part) ** 3).sum().backward()
+assert not stand_in.transfers["to host"], "a batch norm over GPUs waited for the host"
+expected = whole.grad.numpy()[3 * rank : 3 * rank + 3]
+np.testing.assert_allclose(part.grad.numpy(), expected, rtol=1e-4, atol=1e-5)
+for a, b in ((synced.running_mean, joined.running_mean), (synced.running_var, joined.running_var)):
+    np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5)
 print("all of rank", rank)
