@@ -1,5 +1,6 @@
 """Loaders: the same batches whatever fetches them; errors, time-outs and Ctrl-C come through."""
 
+import concurrent.futures.process as pools
 import os
 import signal
 import struct
@@ -244,6 +245,8 @@ def test_a_worker_that_hangs_is_reported():
 
 @linux
 def test_a_program_that_exits_as_its_workers_end_says_nothing():
+    if hasattr(pools._ThreadWakeup(), "_lock"):
+        pytest.skip("this Python does in one step what would have to be interrupted here")
     code = """
         import concurrent.futures.process as pools
         import time
