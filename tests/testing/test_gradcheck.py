@@ -385,3 +385,13 @@ def test_a_rule_that_is_wrong_for_cotangents_of_one_size_alone_is_caught(where):
 
     with pytest.raises(GradcheckError, match=r"for a cotangent (4096|2|0\.000244141) times as"):
         gradcheck(make("sine", np.sin, {"x": rule}, {}), X)
+
+
+def test_a_rule_that_writes_again_what_it_has_returned_is_caught():
+    kept = np.empty_like(X)
+
+    def rule(g, x):
+        return np.multiply(g, np.cos(x), out=kept) if isinstance(x, np.ndarray) else g * np.cos(x)
+
+    with pytest.raises(GradcheckError, match=r"argument 0 \(x0\) is another where two calls lie"):
+        gradcheck(make("sine", np.sin, {"x": rule}, {}), X)

@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from ...core.registry import op
 from ...ops.blocks import spans
 from ..case import Case, Context, differentiated, is_elementwise
-from ..compare import check_calls
+from ..compare import both_in_one_graph, check_calls
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, Pullback, is_smooth_array, pulled_back
+from ..function import Function, Pullback, is_smooth_array
 from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
@@ -33,30 +32,8 @@ def k24(case: Case) -> int:
     moved = [x + _STEP * u for x, u in zip(xs, us, strict=True)]
     count = check_calls(function, xs, moved, us, vs, "")
     if case.context.full or case.is_first_of_its_kind:
-        count += both_in_one_graph(function, xs, moved, vs)
+        count += both_in_one_graph(function, xs, moved, vs, "")
     return count
-
-
-def both_in_one_graph(function: Function, xs: list, moved: list, vs: list) -> int:
-    """One backward through two calls gives the gradients of each alone: how many were compared.
-
-    Ops before both calls make the result of one rule wait while the other runs: an array that the
-    rule keeps, and writes again, is another by then.
-    """
-    leaves = function.leaves([*xs, *moved])
-    inner = [op.copy(leaf) for leaf in leaves]
-    results = [*function.call(inner[: len(xs)]), *function.call(inner[len(xs) :])]
-    expected = [*function.vjp(xs, vs), *function.vjp(moved, vs)]
-    if any(y.shape != v.shape for y, v in zip(results, [*vs, *vs], strict=True)):
-        return 0
-    found = pulled_back(leaves, results, [*vs, *vs])
-    for i, (g, alone) in enumerate(zip(found, expected, strict=True)):
-        if not np.array_equal(g, alone, equal_nan=True):
-            raise GradcheckError(
-                f"the gradient of argument {function.positions[i % len(xs)]} is another where two "
-                "calls lie in one graph: a rule writes again into an array that it has returned"
-            )
-    return len(found)
 
 
 @check("K25", "large arguments: elements repeat with the values, else finite differences agree",
