@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.graph import reachable
+from ...core.versions import owner_of
 from ...engine import api
 from ..case import DOUBLE, Case, argument_names
 from ..errors import DoesNotApply, GradcheckError
@@ -69,8 +70,11 @@ def _require_same(watched: list, before: list, what: str) -> None:
 
 @contextmanager
 def _read_only(arrays: Sequence[np.ndarray]) -> Iterator[None]:
-    """Arrays that nobody may write, for as long as the block runs."""
-    writeable = [x for x in arrays if isinstance(x, np.ndarray) and x.flags.writeable]
+    """Arrays that nobody may write, for as long as the block runs; those whose memory NumPy does
+    not own stay as they are, since it would not let them be written again.
+    """
+    ours = [x for x in arrays if isinstance(x, np.ndarray) and owner_of(x).flags.owndata]
+    writeable = [x for x in ours if x.flags.writeable]
     for x in writeable:
         x.flags.writeable = False
     try:
