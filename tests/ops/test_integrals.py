@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 import minigrad as mg
 
@@ -267,6 +268,23 @@ def test_complex_numbers_have_the_derivative_of_the_function_of_them(name):
     z0 = z.detach()
     difference = (f(z0 + h) - f(z0 - h)) / (2 * h)
     np.testing.assert_allclose(z.grad.numpy().conj(), difference.numpy(), rtol=1e-8)
+
+
+def test_exponential_integrals_of_complex_numbers_are_those_of_order_0_and_1():
+    z = mg.tensor(0.3 + 0.2j)
+    np.testing.assert_allclose(mg.special.expn(0, z).item(), np.exp(-z.item()) / z.item())
+    with pytest.raises(TypeError, match="expn: of complex x there are n = 0 and n = 1 alone"):
+        mg.special.expn(2, z)
+
+
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "kv", "kve"])
+def test_bessel_functions_of_whole_order_take_complex_numbers_as_scipys(name):
+    z = np.array([0.3 + 0.2j, 2.5 - 1j])
+    for order in (0, 1, 2):
+        actual = getattr(mg.special, name)(order, mg.tensor(z)).numpy()
+        np.testing.assert_allclose(actual, getattr(scipy.special, name)(order, z), rtol=1e-14)
+    with pytest.raises(TypeError, match="ive: x must be real"):
+        mg.special.ive(2, mg.tensor(z))
 
 
 def test_airy_functions_have_their_limits_at_infinity():

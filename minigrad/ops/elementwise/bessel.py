@@ -26,7 +26,13 @@ def _forward(family: str) -> Callable:
         if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
             return -y if order % 2 and family[0] in "jy" else y
-        if order in special:
+        is_complex = x.dtype.kind == "c"
+        if is_complex and family == "ie":
+            raise TypeError(
+                "ive: x must be real: e^−|Re x| has no complex derivative. Multiply "
+                "mg.special.iv(v, x) by a factor of your own"
+            )
+        if order in special and not is_complex:  # those are of real numbers alone
             return special[int(order)](x)
         y = general(order, x)
         lost = np.isnan(y) & ~np.isnan(x)

@@ -97,7 +97,7 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in _SAME]:
-        values = _with_special_values(
+        args = _with_special_values(
             tuple(
                 [
                     (np.resize(x, _MANY) * spread).astype(dtype)
@@ -112,23 +112,37 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
         parts = [
             Function(
                 spec.call,
-                [x[span] if np.size(x) == _MANY else x for x in values],
+                [x[span] if np.size(x) == _MANY else x for x in args],
                 sample.params,
-                differentiated(spec, values),
+                differentiated(spec, args),
             )
             for span in (slice(None), *spans(_MANY, _FEW))
         ]
-        found = []
-        for part in parts:
-            ys = part.value_or_refusal(part.xs)
-            if ys is None:
-                return count
-            found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
+        values = [part.value_or_refusal(part.xs) for part in parts]
+        if any(ys is None for ys in values):
+            _require_refused_by_few(parts[0], values, dtype)
+            return count
+        found = [
+            [*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])]
+            for part, ys in zip(parts, values, strict=True)
+        ]
         for what, many, *few in zip(_names(parts[0]), *found, strict=True):
             _require_as_among_few(many, np.concatenate(few), dtype, what)
             count += 1
         count += _second_among_few(parts[0], parts[1], dtype)
     return count
+
+
+def _require_refused_by_few(many: Function, values: list, dtype: str) -> None:
+    """Where all of the array is refused, some part of it is as well."""
+    if values[0] is None and not any(ys is None for ys in values[1:]):
+        try:
+            many.value(many.xs)
+        except Exception as error:
+            raise GradcheckError(
+                f"{dtype}: the call raises {error!r} among {_MANY:,} elements, and takes the same "
+                f"elements {_FEW:,} at a time"
+            ) from error
 
 
 def _names(function: Function) -> list[str]:

@@ -65,8 +65,11 @@ register_op(
 )
 shaped(
     "swapaxes",
-    [((2, 3, 4), {"axis1": 0, "axis2": -1}), ((2, 3), {"axis1": 0, "axis2": 0}),
-     ((2, 3, 4), {"axis1": -1, "axis2": 1})],
+    [
+        ((2, 3, 4), {"axis1": 0, "axis2": -1}),
+        ((2, 3), {"axis1": 0, "axis2": 0}),
+        ((2, 3, 4), {"axis1": -1, "axis2": 1}),
+    ],
     np.swapaxes,
 )
 shaped("matrix_transpose", [((2, 3), {}), ((4, 2, 3), {})], np.matrix_transpose)
