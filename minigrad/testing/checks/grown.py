@@ -217,7 +217,7 @@ def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
 
 
 def refused_for_its_size(function: Function, what: str) -> None:
-    """GradcheckError, with what a call raises though the sizes are multiples of such that it takes."""
+    """GradcheckError, with what a call raises for multiples of the sizes that it takes."""
     try:
         function.value(function.xs)
     except np.linalg.LinAlgError:
