@@ -323,3 +323,16 @@ def test_owens_t_bends_at_zero_height_too():
     # ∂²T/∂h² = −a/2π at h = 0, where ∂T/∂h is 0
     slope = mg.func.grad(lambda h: mg.special.owens_t(h, 0.7))
     np.testing.assert_allclose(mg.func.grad(slope)(mg.tensor(0.0)), -0.7 / (2 * np.pi), rtol=1e-14)
+
+
+def test_bessel_functions_go_on_where_scipys_give_up():
+    """K of whole order beyond 1e9, I of any order at subnormal numbers."""
+    x = mg.tensor([1e10, 1e300])
+    expected = np.sqrt(np.pi / (2 * x.numpy()))
+    np.testing.assert_allclose(mg.special.kve(2, x).numpy(), expected, rtol=1e-9)
+    value, slope = derivatives(lambda x: mg.special.kve(1, x), 1e308)[:2]
+    assert abs(slope) < 1e-15 * value  # −y/2x; it is a difference of two of y's size
+    tiny = 1e-310
+    value, slope = derivatives(lambda x: mg.special.iv(1.5, x), tiny)[:2]
+    assert value == 0 and slope == pytest.approx(1.5 * 0.5**1.5 * tiny**0.5 / (0.75 * np.pi**0.5))
+    assert derivatives(lambda x: mg.special.ive(0.5, x), 0.0)[:2] == [0, np.inf]
