@@ -3,7 +3,7 @@
 import numpy as np
 
 from ...ops.blocks import spans
-from ..case import Case, Context, differentiated, is_elementwise
+from ..case import Case, Context, differentiated, function_of, is_elementwise
 from ..compare import both_in_one_graph, check_calls
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, Pullback, is_smooth_array
@@ -46,7 +46,7 @@ def k25(spec: OpSpec, context: Context) -> int:
     small = tuple(x.reshape(-1) if isinstance(x, np.ndarray) else x for x in sample.args)
     n = max(x.size for x in small if isinstance(x, np.ndarray))
     few, many = (
-        Function(spec.call, args, sample.params, differentiated(spec, args))
+        function_of(spec, args, sample.params)
         for args in (_resized(small, n), _resized(small, _LARGE))
     )
     ys = few.value(few.xs)

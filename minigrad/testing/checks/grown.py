@@ -11,7 +11,7 @@ from time import thread_time
 
 import numpy as np
 
-from ..case import DOUBLE, Case, Context, differentiated
+from ..case import DOUBLE, Case, Context, function_of
 from ..compare import check_direction
 from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
@@ -84,7 +84,7 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     """Whether finite differences could tell of a large sample. They take its arguments in rows, so
     a form for another order in memory meets the one for rows.
     """
-    function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
+    function = function_of(spec, sample.args, sample.params)
     rng = context.rng(spec.name, "K25", sample.name)
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
     require_conduct(function, rng, sample.name)
@@ -213,7 +213,7 @@ def growths(sample: Sample) -> Iterator[Growth]:
 
 def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
     args = resized(sample, shapes)
-    return Function(spec.call, args, sample.params, differentiated(spec, args))
+    return function_of(spec, args, sample.params)
 
 
 def refused_for_its_size(function: Function, what: str) -> None:

@@ -45,9 +45,9 @@ def k7(case: Case) -> int:
     later += saved_arrays(ys)
     watched += later
     before += [x.tobytes() for _, x in later]
-    for options in ({"retain_graph": True}, {"create_graph": True}):
+    for options, how in (({"retain_graph": True}, ""), ({"create_graph": True}, " for a graph")):
         gradients(leaves, ys, vs, **options)
-        _require_same(watched, before, f"by the backward ({options})")
+        _require_same(watched, before, f"by a rule, in the backward{how}")
     with _read_only([x for _, x in watched]):
         try:
             gradients(leaves, ys, vs, retain_graph=True)
