@@ -230,6 +230,7 @@ shaped(
         ((3,), {"pad_width": 2}),
         ((2, 3), {"pad_width": ((1, 0), (0, 2)), "constant_values": 1.5}),
         ((2, 3), {"pad_width": (1, 2), "mode": "edge"}),
+        ((2, 3), {"pad_width": 0, "mode": "edge"}),
         ((4, 3), {"pad_width": ((0, 0), (2, 1)), "mode": "reflect"}),
         ((3,), {"pad_width": 5, "mode": "reflect"}),
         ((3,), {"pad_width": 2, "mode": "symmetric"}),
