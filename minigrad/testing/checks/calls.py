@@ -119,12 +119,13 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
             for span in (slice(None), *spans(_MANY, _FEW))
         ]
         values = [part.value_or_refusal(part.xs) for part in parts]
-        if any(ys is None for ys in values):
+        taken = [ys for ys in values if ys is not None]
+        if len(taken) < len(values):
             _require_refused_by_few(parts[0], values, dtype)
             return count
         found = [
             [*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])]
-            for part, ys in zip(parts, values, strict=True)
+            for part, ys in zip(parts, taken, strict=True)
         ]
         for what, many, *few in zip(_names(parts[0]), *found, strict=True):
             _require_as_among_few(many, np.concatenate(few), dtype, what)
