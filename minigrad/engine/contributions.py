@@ -26,14 +26,26 @@ def conform(c: Any, parent: Any, node: Any) -> Any:
         c = op.real(c)
     if c.shape != parent.shape:
         if node.op.kind != "elementwise":
-            raise RuleError(
-                f"the rule of {node.op.name} returned a gradient of shape {c.shape} for an input "
-                f"of shape {parent.shape}; a rule returns exactly its input's shape"
-            )
+            raise _of_another_shape(c, parent, node)
         c = unbroadcast(c, parent.shape)
     if c.dtype != parent.dtype:
         c = op.cast(c, dtype=parent.dtype)
     return c
+
+
+def _of_another_shape(c: Any, parent: Any, node: Any) -> RuleError:
+    """The error for a contribution that does not fit, with what to do where the op broadcasts."""
+    names = [node.op.arrays[i] for i in node.plan.slots] if not node.op.variadic else []
+    place = next((i for i, x in enumerate(node.parents) if x is parent), -1)
+    which = f"the input {names[place]!r}" if 0 <= place < len(names) else "an input"
+    n = len(parent.shape)
+    pairs = zip(c.shape[c.ndim - n :], parent.shape)
+    broadcast = c.ndim >= n and all(here in (there, 1) for there, here in pairs)
+    advice = "; sum over the axes along which the op broadcasts it" if broadcast else ""
+    return RuleError(
+        f"the rule of {node.op.name} returned a gradient of shape {c.shape} for {which} of shape "
+        f"{parent.shape}; a rule returns exactly its input's shape{advice}"
+    )
 
 
 def unbroadcast(c: Any, shape: tuple) -> Any:

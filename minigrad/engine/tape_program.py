@@ -175,7 +175,8 @@ class _Compiler:
 
         def run(*values: Any) -> Any:
             params = values[len(args) :]
-            return function(*values[: len(args)], **dict(zip(names, params, strict=True)))
+            y = function(*values[: len(args)], **dict(zip(names, params, strict=True)))
+            return _computed(y, values, y[0] if op.residuals else y)
 
         params = [_deep(value, self.param) for value in entry.params.values()]
         y = self.follow(run, [*args, *params], entry, "generator" not in op.defaults)
@@ -243,7 +244,12 @@ class _Compiler:
         saved = self._saved(entry, plan)
         arrived = g if isinstance(g, list) else [g]
         feed = serial.feed_for(next(x.array for x in arrived if x is not None))
-        return self.follow(lambda *values: feed(plan, values), [g, *saved], entry, True)
+
+        def run(*values: Any) -> Any:
+            gs = feed(plan, values)
+            return _computed(gs, values, gs)
+
+        return self.follow(run, [g, *saved], entry, True)
 
     def _operands(self, entry: Entry) -> list:
         """The call's operands as an eager call has them: weak scalars cast beside 16-bit floats."""
@@ -260,6 +266,16 @@ class _Compiler:
             return ()
         params = {name: _deep(value, self.param) for name, value in entry.params.items()}
         return plan.save(arrays, params, self.residuals.get(entry, ()), entry.pattern)
+
+
+def _computed(result: Any, values: tuple, wanted: Any) -> Any:
+    """The result; Untraceable where one of the wanted arrays is not made from traced ones, such as
+    a table that the op keeps: then the call is a step as a whole."""
+    if any(True for _ in parts_of(values, Traced)) and any(
+        True for _ in parts_of(wanted, np.ndarray)
+    ):
+        raise Untraceable("it returned an array that was there before")
+    return result
 
 
 def _deep(value: Any, fn: Callable) -> Any:

@@ -233,7 +233,8 @@ def _mish_second(x: Any) -> Any:
     x = widen(x)
     r, s = sigmoid(-x), sigmoid(x)
     total = 1 + r * r
-    return 4 * np.square(r / total) * s * (2 + x * (r - 2 * s * s * (1 + r) / total))
+    # 2 (1 + x (r/2 − …)) for 2 + x (r − 2 …): 2x may be infinite
+    return 8 * np.square(r / total) * s * (1 + x * (0.5 * r - s * s * (1 + r) / total))
 
 
 # With eˣ = p/q, n = p² + 2pq and m = 2q²: t = n/(n + m) and 1 − t² = m(2n + m)/(n + m)².

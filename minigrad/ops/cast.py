@@ -56,10 +56,11 @@ def astype(x: Any, dtype: Any, copy: bool = True, device: str | None = None) -> 
 
 @linear
 def device_copy(x, device="cpu", source="cpu"):
-    """y = x on another device ;  gx = g on `source`, which is x's device"""
+    """y = x on another device, a copy ;  gx = g on `source`, which is x's device"""
     if device_of(x) != source:
         raise ValueError(f"x lies on {device_of(x)}, not on {source}; mg.to finds that out itself")
-    return to_device(x, device)
+    y = to_device(x, device)
+    return x.copy() if y is x else y
 
 
 @device_copy.vjp("x")

@@ -60,7 +60,7 @@ def polydiv(u: Any, v: Any) -> tuple:
     if not v.size or (v.size > u.size and not u.size):
         raise ValueError(f"polydiv: needs coefficients, got {u.size} and {v.size} of them")
     if v.size > u.size:
-        return op.zeros_like(u[:1]), u
+        return op.zeros_like(u[:1]), op.copy(u)
     quotient = []
     for _ in range(u.size - v.size + 1):
         q = u[:1] / v[:1]

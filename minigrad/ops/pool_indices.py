@@ -65,7 +65,7 @@ def _at(xp: Any, offsets: tuple, how: Windows, size: tuple, out: tuple) -> tuple
 # -- back --------------------------------------------------------------------------------------
 
 
-@primitive(differentiable=False)
+@primitive(differentiable=False, view=True)
 def unpool_places(indices, *, size):
     """Places in an image of this size, checked, with the spatial axes made one: (..., n)."""
     places = prod(size)

@@ -152,10 +152,7 @@ class Case:
 
     def function(self) -> Function:
         """The op at this sample, differentiated by its floating arguments."""
-        sample = self.sample
-        positions = differentiated(self.spec, sample.args)
-        names = argument_names(self.spec)
-        return Function(self.spec.call, sample.args, sample.params, positions, names)
+        return function_of(self.spec, self.sample.args, self.sample.params)
 
     def call(self, *args: Any) -> list[Any]:
         """Everything the op returns for these arguments and the sample's parameters."""
@@ -187,6 +184,12 @@ def differentiated(spec: OpSpec, args: tuple) -> list[int]:
         names = spec.call.arrays
         constant |= {i for i, name in enumerate(names) if name in spec.call.constants}
     return [i for i, x in enumerate(args) if is_smooth_array(x) and i not in constant]
+
+
+def function_of(spec: OpSpec, args: tuple | list, params: dict) -> Function:
+    """The op at these arguments, differentiated by its floating ones, under the op's names."""
+    positions = differentiated(spec, tuple(args))
+    return Function(spec.call, args, params, positions, argument_names(spec))
 
 
 def is_differentiable_op(spec: OpSpec, context: Context) -> bool:

@@ -26,7 +26,7 @@ from ..version import __version__
 from .case import Context
 from .checks import CHECKS, Check
 from .progress import progress
-from .report import Report, failure_text, failures, matrix, write
+from .report import Report, failures_of_ops, matrix, write
 from .run import Outcome, check_ops, op_names
 from .spec import specs
 
@@ -121,8 +121,8 @@ def _run(options: argparse.Namespace) -> int:
         ):
             report.outcomes += outcomes
             report.notes |= context.notes
-            for outcome in failures(outcomes):
-                print(failure_text(outcome), flush=True)
+            for text in failures_of_ops(outcomes):
+                print(text, flush=True)
     except KeyboardInterrupt:
         report.cut_off_from = len(names)
     report.seconds = perf_counter() - start

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.registry import op
 from .errors import DoesNotApply, Entry, GradcheckError, Inconclusive
 from .function import Function, as_array, pulled_back
 from .numeric import (
@@ -244,6 +245,37 @@ def check_calls(
     except Inconclusive:  # the second point may lie beside a kink, where the first does not
         return 1
     return 2
+
+
+def both_in_one_graph(
+    function: Function, xs: Sequence[Any], moved: Sequence[Any], vs: Sequence[Any], what: str
+) -> int:
+    """One backward through two calls gives the gradients of each alone: how many were compared.
+
+    Ops before both calls make the result of one rule wait while the other runs: an array that the
+    rule keeps, and writes again, is another by then.
+    """
+    leaves = function.leaves([*xs, *moved])
+    inner = [op.copy(leaf) for leaf in leaves]
+    results = [*function.call(inner[: len(xs)]), *function.call(inner[len(xs) :])]
+    expected = [*function.vjp(xs, vs), *function.vjp(moved, vs)]
+    if any(y.shape != v.shape for y, v in zip(results, [*vs, *vs], strict=True)):
+        return 0
+    found = pulled_back(leaves, results, [*vs, *vs])
+    for i, (g, alone) in enumerate(zip(found, expected, strict=True)):
+        if not np.array_equal(g, alone, equal_nan=True):
+            raise GradcheckError(
+                f"{what}the gradient of {name_of(function, i % len(xs))} is another where two "
+                "calls lie in one graph: a rule writes again into an array that it has returned, "
+                "and so changes what it has handed on; return a new array"
+            )
+    return len(found)
+
+
+def name_of(function: Function, i: int) -> str:
+    """What messages call the i-th differentiated argument."""
+    position = function.positions[i]
+    return f"argument {position} ({function.names[position]})"
 
 
 def random_pair(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .compare import RTOL
+from .compare import RTOL, name_of
 from .errors import GradcheckError
 from .function import Arrays, Function, as_array, pulled_back
 from .layouts import layouts
@@ -42,7 +42,7 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
     for i, g in enumerate(pull([np.zeros_like(v) for v in vs])):
         if g.any():  # NaN counts as true
             raise GradcheckError(
-                f"{what}: a zero cotangent gives {g[g != 0][0]!r} for {_name(function, i)}"
+                f"{what}: a zero cotangent gives {g[g != 0][0]!r} for {name_of(function, i)}"
             )
     require_same_gradients(
         function, pull(vs), expected, f"{what}: in a second backward of the same call"
@@ -61,7 +61,7 @@ def check_conduct(function: Function, rng: np.random.Generator, what: str) -> No
     for i, x in enumerate(xs):
         for name, other in layouts(x):
             found = function.vjp([*xs[:i], other, *xs[i + 1 :]], vs)
-            place = f"{what}: for {_name(function, i)} in memory {name}"
+            place = f"{what}: for {name_of(function, i)} in memory {name}"
             require_same_gradients(function, found, expected, place)
     require_same_gradients(function, one_argument_alone(function, vs), expected,
              f"{what}: when no other argument needs a gradient")  # fmt: skip
@@ -164,7 +164,7 @@ def _check_tied(function: Function, rng: np.random.Generator, what: str) -> None
         g, separate = found
         total, terms = np.sum(separate, axis=0), np.sum(np.abs(separate), axis=0)
         if np.isfinite(terms).all() and not _near(g, total, terms):
-            names = " and ".join([_name(function, i) for i in tied])
+            names = " and ".join([name_of(function, i) for i in tied])
             raise GradcheckError(
                 f"{what}: where {names} are the same tensor, its gradient is not the sum of theirs"
             )
@@ -176,15 +176,10 @@ def require_same_gradients(function: Function, found: Arrays, expected: Arrays, 
         if not _near(g, exact, np.abs(exact)):
             k = int(np.argmax(np.where(g == exact, 0, np.abs(g - exact))))
             raise GradcheckError(
-                f"{what}, the gradient of {_name(function, i)} is {g.reshape(-1)[k]!r} at "
+                f"{what}, the gradient of {name_of(function, i)} is {g.reshape(-1)[k]!r} at "
                 f"{[int(n) for n in np.unravel_index(k, g.shape)]}, else {exact.reshape(-1)[k]!r}"
             )
 
 
 def _near(a: np.ndarray, b: np.ndarray, terms: np.ndarray) -> bool:
     return bool((np.abs(a - b) <= RTOL * np.max(terms, initial=0.0)).all())
-
-
-def _name(function: Function, i: int) -> str:
-    position = function.positions[i]
-    return f"argument {position} ({function.names[position]})"

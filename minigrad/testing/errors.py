@@ -1,7 +1,11 @@
 """What a check says when it is not satisfied."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
+
+# np.float64(1.5) is told as 1.5
+_NUMPYS = re.compile(r"np\.(?:float|complex|int)\d+\(([^()]*|\([^()]*\))\)")
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class GradcheckError(AssertionError):
     """
 
     def __init__(self, message: str, entry: Entry | None = None, snippet: str = ""):
+        message = _NUMPYS.sub(r"\1", message)
         self.what = message
         self.entry = entry
         self.snippet = snippet

@@ -19,6 +19,7 @@ from .compare import (
     NOISE,
     RTOL,
     as_vectors,
+    both_in_one_graph,
     check_calls,
     check_direction,
     check_jacobian,
@@ -111,6 +112,7 @@ def _check_second_point(function: Function, rng: np.random.Generator) -> None:
     try:
         with np.errstate(all="ignore"):
             check_calls(function, function.xs, moved, us, vs, "gradcheck: ")
+            both_in_one_graph(function, function.xs, moved, vs, "gradcheck: ")
     except DoesNotApply:
         pass
 

@@ -62,6 +62,7 @@ def plant(
     errors: tuple = (),
     call: Callable[[Primitive], Callable] | None = None,
     large: Callable | None = None,
+    zero_gradient: bool = False,
     **options: Any,
 ) -> Plant:
     """A Plant from rules by name of input; `call` adapts the op to flat array arguments."""
@@ -70,7 +71,7 @@ def plant(
         entry = make(f"{name} ({kind})", function, rules, options)
         return OpSpec(
             entry.name, call(entry) if call else entry, reference or forward, samples,
-            errors, tuple(points), dtypes, mp, large=large,
+            errors, tuple(points), dtypes, mp, large=large, zero_gradient=zero_gradient,
         )  # fmt: skip
 
     return Plant(

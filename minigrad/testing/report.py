@@ -4,12 +4,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from ..instrument.formats import write_whole
 from .run import Outcome
+from .snippet import rules_of
 
 # What these find (a wrong value, a write, what does not repeat) others show as something else.
-_CAUSES = ("K1", "K7", "K13", "K24")
+_CAUSES = ("K1", "K7", "K9", "K13", "K24")
+_AT_SAMPLES = ("K2", "K3")  # a gradient that is wrong here is so at other points as well
+_FOLLOWS = "at a second point"  # of K24: such a gradient is wrong at the sample as well
 _CELLS = {"pass": "✓", "fail": "✗", "skip": "s", "n/a": "·"}
 
 
@@ -57,7 +61,12 @@ def failures(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """What failed; of each op first the checks that name a cause where others show what follows."""
     failed = [outcome for outcome in outcomes if outcome.status == "fail"]
     places = {op: i for i, op in enumerate(dict.fromkeys(outcome.op for outcome in failed))}
-    return sorted(failed, key=lambda o: (places[o.op], o.check not in _CAUSES))
+    return sorted(failed, key=lambda o: (places[o.op], not _names_a_cause(o)))
+
+
+def _names_a_cause(outcome: Outcome) -> bool:
+    told = "".join(message for _, message, _ in outcome.failures[:1])
+    return outcome.check in _CAUSES and not told.startswith(_FOLLOWS)
 
 
 def _counted(n: int, what: str) -> str:
@@ -90,6 +99,48 @@ def failure_text(outcome: Outcome) -> str:
         if snippet:
             lines.append(f"  again:\n{snippet}")
     return "\n".join(lines)
+
+
+def failures_of_ops(outcomes: Iterable[Outcome]) -> list[str]:
+    """For the terminal, op by op: which checks fail and where its rules stand; then each failure,
+    one that other checks tell in the same words with these, once.
+    """
+    texts = []
+    by_op: dict[str, list[Outcome]] = {}
+    for outcome in failures(outcomes):
+        by_op.setdefault(outcome.op, []).append(outcome)
+    for op, of in by_op.items():
+        rules = "".join([f"\n  {line}" for line in rules_of(op)])
+        texts.append(f"{op} fails {_counted(len(of), 'check')}: {_names(of)}{rules}")
+        alike: dict[Any, list[Outcome]] = {}
+        for outcome in of:
+            alike.setdefault(_kind_of(outcome, of), []).append(outcome)
+        causes = [kind for kind, told in alike.items() if _names_a_cause(told[0])]
+        for kind, (first, *others) in alike.items():
+            texts.append(failure_text(first))
+            if others:
+                texts.append(f"  the same in {_names(others)}")
+            if causes[-1:] == [kind] and len(alike) > len(causes):
+                texts.append("  what other checks say of this op may follow from it: mend it first")
+    return texts
+
+
+def _kind_of(outcome: Outcome, of: Sequence[Outcome]) -> Any:
+    """What is told once: the same words; or a gradient that is wrong at the samples themselves."""
+    told = outcome.failures[0][1] if outcome.failures else ""
+    wrong = [o for o in of if o.failures and _is_wrong_gradient(o)]
+    at_samples = any(o.check in _AT_SAMPLES for o in wrong)
+    return "wrong gradient" if at_samples and outcome in wrong else told
+
+
+def _is_wrong_gradient(outcome: Outcome) -> bool:
+    """A wrong gradient that first order shows; K10's is a second derivative."""
+    told = outcome.failures[0][1]
+    return outcome.check != "K10" and ("along a random direction" in told or "Jacobian:" in told)
+
+
+def _names(outcomes: Sequence[Outcome]) -> str:
+    return ", ".join([outcome.check for outcome in outcomes])
 
 
 def markdown(report: Report) -> str:

@@ -13,15 +13,17 @@ from .plant import Plant
 from .planted import NAMED
 from .planted_calls import CALLS
 from .planted_conditional import CONDITIONAL
+from .planted_ends import ENDS
 from .planted_forms import FORMS
 from .planted_mixed import MIXED
 from .planted_more import MORE
+from .planted_owned import OWNED
 from .planted_places import PLACES
 from .planted_rare import RARE
 from .progress import progress
 from .run import Outcome, check_spec
 
-PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES)
+PLANTS = (*NAMED, *MORE, *CONDITIONAL, *CALLS, *RARE, *MIXED, *FORMS, *PLACES, *OWNED, *ENDS)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
+from .case import primitive_of
 from .errors import Entry
 from .function import Function, as_array
+from .spec import specs
 
 _NONE = ("", "__main__")  # modules from which nothing is imported
 _LARGE = 64  # arrays beyond this are named by how to get them, not printed
@@ -83,3 +85,25 @@ def op_snippet(op: str, check: str, sample: str, seed: int, level: str, module: 
     options += f", level={level!r}" if level != "fast" else ""
     lines.append(f"run_check({op!r}, {check!r}{options})")
     return textwrap.indent("\n".join(lines), "    ")
+
+
+def rules_of(op: str) -> list[str]:
+    """Where the forward of an op and each of its rules are written, one a line."""
+    if op not in specs:
+        return []
+    primitive = primitive_of(specs[op])
+    if primitive is None:
+        return _place("the function", specs[op].call)
+    rules = dict(primitive.rules) if primitive.joint is None else {"all inputs": primitive.joint}
+    found = _place("the forward", primitive.forward)
+    for name, rule in rules.items():
+        found += _place(f"the rule for {name}", rule.fn)
+    if primitive.jvp_rule is not None:
+        found += _place("the jvp rule", primitive.jvp_rule.fn)
+    return found + _place("the batch rule", primitive.batch_rule)
+
+
+def _place(what: str, fn: Any) -> list[str]:
+    """[file and line of a function]; nothing where there is none, as of NumPy's own."""
+    code = getattr(inspect.unwrap(fn), "__code__", None) if callable(fn) else None
+    return [] if code is None else [f"{what}: {code.co_filename}:{code.co_firstlineno}"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import minigrad as mg
 from minigrad.core import graph
+from minigrad.core.primitive import Primitive
 
 
 def arrays(*shapes, seed=0, dtype=np.float64):
@@ -320,6 +321,18 @@ def test_a_gradient_that_is_an_input_or_a_constant_is_a_copy_all_the_same():
         _, (gx, gw) = tape.compile(y, [x], wrt=[x, w], copy=copy)(x.data)
         gx[:] = 100
         assert (w.data != 100).all() and gw.tobytes() == x.data.tobytes()
+
+
+def test_an_op_that_returns_an_array_it_keeps_can_be_replayed():
+    zeros, ones = np.zeros(3), np.ones(3)
+    stairs = Primitive(lambda x: ones, "stairs", ["x"])
+    stairs.vjp("x")(lambda g, x: zeros)
+    x, w = leaves(arrays((3,), (3,)))
+    with mg.Tape() as tape:
+        y = (stairs(x) * w).sum()
+    value, (gx, gw) = tape.compile(y, [x, w], wrt=[x, w])(x.data, w.data)
+    assert value == w.data.sum()
+    assert gx.tolist() == [0, 0, 0] and gw.tolist() == [1, 1, 1]
 
 
 def test_buffers_are_used_again():

@@ -279,3 +279,12 @@ def test_nan_to_num_takes_arrays_of_constants():
     np.testing.assert_array_equal(np.nan_to_num(mg.tensor(x), **ours).numpy(), expected)
     with pytest.raises(TypeError, match="nan is a constant here"):
         np.nan_to_num(mg.tensor(x), nan=mg.tensor(1.0, requires_grad=True))
+
+
+@pytest.mark.parametrize("n", [3, 5000])
+def test_a_fraction_beside_few_or_many_integers_keeps_its_digits(n):
+    whole = np.arange(n)
+    np.testing.assert_array_equal(
+        mg.where(whole % 2 == 0, mg.tensor(whole), 0.5).numpy(),
+        np.where(whole % 2 == 0, whole, 0.5),
+    )

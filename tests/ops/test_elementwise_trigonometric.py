@@ -91,3 +91,12 @@ def test_slopes_of_arctan_and_arcsinh_are_not_0_where_a_float16_square_overflows
     with np.errstate(all="raise", under="ignore"):
         np.testing.assert_allclose(mg.grad(np.arcsinh(x).sum(), x), [1 / 300, 1 / 6000], rtol=1e-3)
         np.testing.assert_allclose(mg.grad(np.arctan(x).sum(), x)[0], 300.0**-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize("a", [np.inf, -np.inf, 1.0, 0.0])
+@pytest.mark.parametrize("b", [np.inf, -np.inf])
+def test_arctan2_has_gradient_zero_at_infinity_as_its_limit_is(a, b):
+    for x, y in ((a, b), (b, a)):
+        p, q = (mg.tensor(v, requires_grad=True) for v in (x, y))
+        mg.arctan2(p, q).backward()
+        assert p.grad.item() == q.grad.item() == 0

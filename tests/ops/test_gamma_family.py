@@ -155,3 +155,10 @@ def test_the_inverse_of_boxcox_has_a_slope_where_px_is_beyond_the_numbers():
     y = mg.special.inv_boxcox(x, p)
     np.testing.assert_array_equal(y.data, 1)
     np.testing.assert_allclose(mg.grad(y.sum(), p).data, 0, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ["boxcox", "boxcox1p"])
+def test_the_slope_of_boxcox_in_its_power_has_its_limit_at_infinity(name):
+    x, p = mg.tensor(np.inf), mg.tensor([-2.0, 2.0], requires_grad=True)
+    getattr(mg.special, name)(x, p).sum().backward()
+    assert p.grad.tolist() == [0.25, np.inf]

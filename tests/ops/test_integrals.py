@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 import minigrad as mg
 
@@ -269,6 +270,23 @@ def test_complex_numbers_have_the_derivative_of_the_function_of_them(name):
     np.testing.assert_allclose(z.grad.numpy().conj(), difference.numpy(), rtol=1e-8)
 
 
+def test_exponential_integrals_of_complex_numbers_are_those_of_order_0_and_1():
+    z = mg.tensor(0.3 + 0.2j)
+    np.testing.assert_allclose(mg.special.expn(0, z).item(), np.exp(-z.item()) / z.item())
+    with pytest.raises(TypeError, match="expn: of complex x there are n = 0 and n = 1 alone"):
+        mg.special.expn(2, z)
+
+
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "kv", "kve"])
+def test_bessel_functions_of_whole_order_take_complex_numbers_as_scipys(name):
+    z = np.array([0.3 + 0.2j, 2.5 - 1j])
+    for order in (0, 1, 2):
+        actual = getattr(mg.special, name)(order, mg.tensor(z)).numpy()
+        np.testing.assert_allclose(actual, getattr(scipy.special, name)(order, z), rtol=1e-14)
+    with pytest.raises(TypeError, match="ive: x must be real"):
+        mg.special.ive(2, mg.tensor(z))
+
+
 def test_airy_functions_have_their_limits_at_infinity():
     right = [float(y.numpy()) for y in mg.special.airy(mg.tensor(np.inf))]
     assert right == [0, 0, np.inf, np.inf]
@@ -305,3 +323,16 @@ def test_owens_t_bends_at_zero_height_too():
     # ∂²T/∂h² = −a/2π at h = 0, where ∂T/∂h is 0
     slope = mg.func.grad(lambda h: mg.special.owens_t(h, 0.7))
     np.testing.assert_allclose(mg.func.grad(slope)(mg.tensor(0.0)), -0.7 / (2 * np.pi), rtol=1e-14)
+
+
+def test_bessel_functions_go_on_where_scipys_give_up():
+    """K of whole order beyond 1e9, I of any order at subnormal numbers."""
+    x = mg.tensor([1e10, 1e300])
+    expected = np.sqrt(np.pi / (2 * x.numpy()))
+    np.testing.assert_allclose(mg.special.kve(2, x).numpy(), expected, rtol=1e-9)
+    value, slope = derivatives(lambda x: mg.special.kve(1, x), 1e308)[:2]
+    assert abs(slope) < 1e-15 * value  # −y/2x; it is a difference of two of y's size
+    tiny = 1e-310
+    value, slope = derivatives(lambda x: mg.special.iv(1.5, x), tiny)[:2]
+    assert value == 0 and slope == pytest.approx(1.5 * 0.5**1.5 * tiny**0.5 / (0.75 * np.pi**0.5))
+    assert derivatives(lambda x: mg.special.ive(0.5, x), 0.0)[:2] == [0, np.inf]

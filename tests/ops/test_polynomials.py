@@ -46,3 +46,10 @@ def test_the_derivative_of_small_integers_has_room_for_the_powers():
     p = np.array([200, 100, 1], np.uint8)
     y, expected = mg.polyder(mg.tensor(p)), np.polyder(p)
     assert y.tolist() == expected.tolist() == [400, 100] and y.dtype == expected.dtype
+
+
+def test_the_remainder_of_a_shorter_polynomial_is_a_copy_of_it():
+    u = mg.tensor([1.0, 2.0])
+    _, remainder = mg.polydiv(u, mg.tensor([1.0, 2.0, 3.0]))
+    remainder[...] = 0.0
+    assert u.tolist() == [1, 2]

@@ -21,6 +21,22 @@ def test_what_is_repeated_once_or_padded_by_nothing_is_a_copy(f):
     assert x.tolist() == [[1, 2], [3, 4]]
 
 
+BY_SOME = [
+    lambda x: np.tile(x, (2, 1)), lambda x: np.tile(x, 3), lambda x: np.repeat(x, 2, axis=0),
+    lambda x: np.repeat(x, 2, axis=1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", BY_SOME)
+@pytest.mark.parametrize("shape", [(1, 3), (2, 1), (1, 1)])
+def test_what_is_repeated_can_be_written_element_by_element(f, shape):
+    """Along an axis of length 1 too, which a broadcast repeats in the same memory."""
+    x = mg.tensor(np.ones(shape))
+    y, expected = f(x), f(np.ones(shape))
+    y[0, 0] = expected[0, 0] = 9.0
+    assert y.tolist() == expected.tolist() and (x.data == 1).all()
+
+
 def test_padding_of_truths_is_truths_and_an_option_of_another_mode_is_refused():
     x = np.array([True, False, False])
     for mode in ("mean", "median", "maximum", "empty"):

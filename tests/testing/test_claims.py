@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad.testing import GradcheckError, OpSpec, gradcheck
+from minigrad.testing import GradcheckError, OpSpec, gradcheck, specs
 from minigrad.testing.case import Context
 from minigrad.testing.checks import CHECKS
 from minigrad.testing.plant import make, pairs, vectors
-from minigrad.testing.report import Report, failures
+from minigrad.testing.report import Report, failures, failures_of_ops
 from minigrad.testing.run import Outcome, check_spec
 
 BY_ID = {check.id: check for check in CHECKS}
@@ -131,6 +131,38 @@ def test_failures_on_the_grid_name_the_argument_as_the_op_does():
     rules = {"angle": lambda g, angle: g * np.cos(angle) * np.where(angle > 3, 1.01, 1.0)}
     op = make("op", np.sin, rules, {"kind": "elementwise"})
     assert "by argument 0 (angle)" in found("K27", op, vectors(4))
+
+
+def test_a_gradient_wrong_at_the_samples_is_told_once_with_the_line_of_its_rule():
+    def halved(g, x):
+        return g * np.cos(x) / 2
+
+    op = make("halved", np.sin, {"x": halved}, {})
+    spec = OpSpec("halved", op, np.sin, vectors(5), dtypes=("float64",))
+    specs["halved"] = spec
+    try:
+        outcomes = [*check_spec(spec, Context())]
+        head, first, same = failures_of_ops(outcomes)
+    finally:
+        del specs["halved"]
+    place = f"{__file__}:{halved.__code__.co_firstlineno}"
+    assert head == f"halved fails 6 checks: K2, K3, K17, K24, K25, K27\n  the rule for x: {place}"
+    assert first.startswith("halved, K2 on sample 'shape 5': Jacobian: 5 of 25 entries")
+    assert same == "  the same in K3, K17, K24, K25, K27"
+
+
+def test_words_that_several_checks_say_are_printed_once():
+    outcomes = [
+        Outcome("a", check, "fail", failures=[("one", told, "")])
+        for check, told in (("K2", "raises"), ("K4", "differs"), ("K7", "raises"))
+    ]
+    assert failures_of_ops(outcomes) == [
+        "a fails 3 checks: K7, K2, K4",
+        "a, K7 on sample 'one': raises",
+        "  the same in K2",
+        "  what other checks say of this op may follow from it: mend it first",
+        "a, K4 on sample 'one': differs",
+    ]
 
 
 def test_failures_that_name_a_cause_come_first_in_each_op():

@@ -25,7 +25,7 @@ def parts_of(x: Any, heads: int, time: int) -> Any:
     return by_part(x.reshape((*x.shape[:2], 3, heads, x.shape[2] // (3 * heads))), time)
 
 
-@linear(outputs=3)
+@linear(outputs=3, view=True)
 def split_heads(x, *, heads, time=0):
     """(q, k, v), each (N, heads, L, d), of x (L, N, 3·heads·d) ;  gx = join_heads(gq, gk, gv)
 

@@ -238,8 +238,9 @@ hypot = elementwise(
 
 
 def _over_squared_length(u: Any, a: Any, b: Any) -> Any:
-    """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0)."""
+    """u/(a² + b²) without squares, which could overflow or vanish; 0 at (0, 0) and at infinity."""
     h = np.hypot(widen(a), widen(b))
+    h = keep(h, h != np.inf)  # where u may be infinite as well
     r = _or_one(h)
     return keep((u / r) / r, h != 0)
 

@@ -26,22 +26,37 @@ def _forward(family: str) -> Callable:
         if order < 0 and order == int(order):  # J₋ₙ = (−1)ⁿ Jₙ, likewise Y; I₋ₙ = Iₙ, likewise K
             y = forward(x, -order)
             return -y if order % 2 and family[0] in "jy" else y
-        if order in special:
+        is_complex = x.dtype.kind == "c"
+        if is_complex and family == "ie":
+            raise TypeError(
+                "ive: x must be real: e^−|Re x| has no complex derivative. Multiply "
+                "mg.special.iv(v, x) by a factor of your own"
+            )
+        if order in special and not is_complex:  # those are of real numbers alone
             return special[int(order)](x)
         y = general(order, x)
         lost = np.isnan(y) & ~np.isnan(x)
-        if family[0] != "i" or order != int(order) or not lost.any():
+        if family[0] not in "ik" or is_complex or not lost.any():
             return y
-        # SciPy's general function gives up for x beyond 1e9, where the recurrence upwards is stable
-        # (Iₙ = Iₙ₋₂ − 2(n − 1)/x Iₙ₋₁), and for subnormal x, where Iₙ has rounded to 0
-        far = lost & (np.abs(x) > 1)
+        if family[0] == "i":  # SciPy gives up for subnormal x, where the first term is all there is
+            tiny = lost & (np.abs(x) <= 1e-300) & ((x >= 0) | (order == int(order)))
+            with np.errstate(divide="ignore"):
+                first = np.power(0.5 * np.abs(np.where(tiny, x, 1)), order) / _gamma(order + 1)
+            y = np.where(tiny, first, y).astype(y.dtype)
+        if order != int(order):
+            return y
+        # ... and for x beyond 1e9, where the recurrence upwards is stable: Iₙ = Iₙ₋₂ − 2(n − 1)/x
+        # Iₙ₋₁, Kₙ with +
+        far = lost & ((np.abs(x) if family[0] == "i" else x) > 1)
         z = np.where(far, x, 1)
-        upwards = forward(z, order - 2) - 2 * (order - 1) / z * forward(z, order - 1)
-        return np.where(far, upwards, np.where(lost & (x != 0), 0, y)).astype(y.dtype)
+        step = 2 * (order - 1) / z * forward(z, order - 1)
+        upwards = forward(z, order - 2) + (-step if family[0] == "i" else step)
+        return np.where(far, upwards, y).astype(y.dtype)
 
     return forward
 
 
+_gamma = special_function("gamma")
 _j, _y, _i, _ie, _k, _ke = (_forward(family) for family in ("j", "y", "i", "ie", "k", "ke"))
 
 

@@ -34,7 +34,7 @@ def abs_jvp(x_t, x):
     return np.real(np.sign(x).conj() * x_t)
 
 
-@linear(numpy=np.real)
+@linear(numpy=np.real, view=True)
 def real(x):
     """y = Re x ;  gx = g"""
     return np.real(x)
@@ -45,7 +45,7 @@ def real_dx(g):
     return g
 
 
-@linear(numpy=np.imag)
+@linear(numpy=np.imag, view=True)
 def imag(x):
     """y = Im x ;  gx = i g, and 0 for a real x"""
     return np.imag(x)

@@ -28,6 +28,11 @@ def exponential_integral(x, order=1):
     if order == 1:
         return _exp1(x)
     if x.dtype.kind == "c":  # SciPy has the order 1 alone, and this is what derives from it
+        if order > 1:
+            raise TypeError(
+                f"expn: of complex x there are n = 0 and n = 1 alone, got n={order}; "
+                "Eₙ₊₁(x) = (e⁻ˣ − x Eₙ(x))/n leads on from mg.special.exp1(x)"
+            )
         y = np.exp(-x) / x
     else:
         y = in_dtype_of(x, _expn(max(order, 0), x))

@@ -20,12 +20,13 @@ __all__: list[str] = []  # the names are those of mg.special
 def _boxcox_dp(log: Any, x: Any, end: int, p: Any) -> Any:
     """l² ((t − 1) eᵗ + 1)/t², l = log(x), t = p l: the derivative of (eᵗ − 1)/t is the quotient.
 
-    At the end of x, where l is −∞, that is 1/p² for p > 0, else ∞.
+    At the end of x, where l is −∞, that is 1/p² for p > 0, else ∞; at x = ∞ for p < 0, else ∞.
     """
-    at = x == end
+    far = x == np.inf
+    at = (x == end) | far
     log = log(np.where(at, end + 1, with_fractions(widen(x))))
     inside = 0.5 * np.square(log) * hypergeometric(widen(p * log), above=(2.0,), below=(3.0,))
-    falls = at & (p > 0)
+    falls = at & np.where(far, p < 0, p > 0)
     at_end = np.where(falls, 1 / np.square(np.where(falls, p, 1)), np.inf)
     return np.where(at, at_end, inside)
 

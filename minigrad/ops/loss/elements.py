@@ -17,7 +17,7 @@ from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
 from ..in_place import filled_by
-from .reduction import reduced
+from .reduction import reduced, require_real
 
 __all__ = [
     "bce", "bce_with_logits", "cosine_embedding", "hinge", "huber", "kl_div", "l1", "mse",
@@ -31,11 +31,7 @@ __all__ = [
 def _difference(name: str, x: Any, target: Any) -> Any:
     """x − target, of one shape: a silent broadcast would make every pair an element."""
     x, target = _of_one_shape(name, x, target)
-    if "c" in (x.dtype.kind, target.dtype.kind):
-        raise TypeError(
-            f"{name}: a loss is a real number, x is {x.dtype} and target {target.dtype}; give real "
-            "and imaginary parts (mg.view_as_real), or take mg.abs(x - target)"
-        )
+    require_real(name, x, target)
     return x - target
 
 
@@ -208,6 +204,7 @@ def bce_with_logits(
 ) -> Any:
     """y = pos_weight t softplus(−x) + (1 − t) softplus(x): bce of sigmoid(x), without overflow."""
     x, target = _of_one_shape("bce_with_logits", x, target)
+    require_real("bce_with_logits", x, target)
     if pos_weight is None:
         y = logit_terms(x, target)
     else:
@@ -240,6 +237,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     divergence of a batch is 'batchmean'; 'mean' divides by the number of elements.
     """
     x, target = _of_one_shape("kl_div", x, target)
+    require_real("kl_div", x, target)
     if log_target:
         nothing = target == -np.inf
         x, target = op.where(nothing, 0, x), op.where(nothing, 0, target)

@@ -15,3 +15,12 @@ def reduced(name: str, y: Any, reduction: str) -> Any:
     """The losses y, or their mean or sum."""
     check_reduction(name, reduction)
     return y if reduction == "none" else op.mean(y) if reduction == "mean" else op.sum(y)
+
+
+def require_real(name: str, x: Any, target: Any) -> None:
+    """TypeError for complex numbers: a loss of them would be one."""
+    if "c" in (x.dtype.kind, target.dtype.kind):
+        raise TypeError(
+            f"{name}: a loss is a real number, x is {x.dtype} and target {target.dtype}; give real "
+            "and imaginary parts (mg.view_as_real), or take mg.abs(x - target)"
+        )

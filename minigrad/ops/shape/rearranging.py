@@ -81,7 +81,8 @@ def tile(x: Any, reps: Any) -> Any:
     copies = [n for pair in zip(reps, shape) for n in pair]
     y = op.broadcast_to(op.reshape(x, shape=tuple(apart)), shape=tuple(copies))
     y = op.reshape(y, shape=tuple([r * n for r, n in zip(reps, shape)]))
-    return op.copy(y) if set(reps) <= {1} else y  # else reshape has copied
+    # else reshape has copied, but for axes of length 1, which it repeats as a read-only view
+    return op.copy(y) if set(reps) <= {1} else op.contiguous(y)
 
 
 @composite(numpy=np.repeat)
@@ -112,4 +113,5 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     y = op.reshape(x, shape=(*before, n, 1, *after))
     y = op.broadcast_to(y, shape=(*before, n, times, *after))
-    return op.reshape(y, shape=(*before, n * times, *after))
+    y = op.reshape(y, shape=(*before, n * times, *after))
+    return y if n > 1 else op.contiguous(y)  # of one slice the reshape is a read-only view

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context, differentiated, primitive_of
+from ..case import Context, function_of, primitive_of
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function
 from ..spec import OpSpec, Sample
 from .base import check
 from .batch import under_vmap
@@ -47,7 +46,7 @@ def k26(spec: OpSpec, context: Context) -> int:
 
 def in_a_batch(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> None:
     """Under vmap the axis is one of the example's: in the batch it has another number."""
-    function = Function(spec.call, args, params, differentiated(spec, args))
+    function = function_of(spec, args, params)
     if not function.xs or not takes(function):
         return
     try:
@@ -76,7 +75,7 @@ def other_kinds(spec: OpSpec, context: Context, args: tuple, params: dict, name:
     for chosen in choices:
         what = ", ".join(f"{key}={chosen[key]}" for key in (name, "keepdims") if key in chosen)
         what = f"{what} for {[np.shape(x) for x in args]}"
-        function = Function(spec.call, args, chosen, differentiated(spec, args))
+        function = function_of(spec, args, chosen)
         if function.value_or_refusal(function.xs) is None:
             continue
         if not takes(function):

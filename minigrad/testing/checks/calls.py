@@ -2,12 +2,11 @@
 
 import numpy as np
 
-from ...core.registry import op
 from ...ops.blocks import spans
-from ..case import Case, Context, differentiated, is_elementwise
-from ..compare import check_calls
+from ..case import Case, Context, differentiated, function_of, is_elementwise
+from ..compare import both_in_one_graph, check_calls
 from ..errors import DoesNotApply, GradcheckError
-from ..function import Function, Pullback, is_smooth_array, pulled_back
+from ..function import Function, Pullback, is_smooth_array
 from ..numeric import normal, repeated
 from ..spec import OpSpec, Sample
 from .base import check
@@ -33,30 +32,8 @@ def k24(case: Case) -> int:
     moved = [x + _STEP * u for x, u in zip(xs, us, strict=True)]
     count = check_calls(function, xs, moved, us, vs, "")
     if case.context.full or case.is_first_of_its_kind:
-        count += both_in_one_graph(function, xs, moved, vs)
+        count += both_in_one_graph(function, xs, moved, vs, "")
     return count
-
-
-def both_in_one_graph(function: Function, xs: list, moved: list, vs: list) -> int:
-    """One backward through two calls gives the gradients of each alone: how many were compared.
-
-    Ops before both calls make the result of one rule wait while the other runs: an array that the
-    rule keeps, and writes again, is another by then.
-    """
-    leaves = function.leaves([*xs, *moved])
-    inner = [op.copy(leaf) for leaf in leaves]
-    results = [*function.call(inner[: len(xs)]), *function.call(inner[len(xs) :])]
-    expected = [*function.vjp(xs, vs), *function.vjp(moved, vs)]
-    if any(y.shape != v.shape for y, v in zip(results, [*vs, *vs], strict=True)):
-        return 0
-    found = pulled_back(leaves, results, [*vs, *vs])
-    for i, (g, alone) in enumerate(zip(found, expected, strict=True)):
-        if not np.array_equal(g, alone, equal_nan=True):
-            raise GradcheckError(
-                f"the gradient of argument {function.positions[i % len(xs)]} is another where two "
-                "calls lie in one graph: a rule writes again into an array that it has returned"
-            )
-    return len(found)
 
 
 @check("K25", "large arguments: elements repeat with the values, else finite differences agree",
@@ -69,7 +46,7 @@ def k25(spec: OpSpec, context: Context) -> int:
     small = tuple(x.reshape(-1) if isinstance(x, np.ndarray) else x for x in sample.args)
     n = max(x.size for x in small if isinstance(x, np.ndarray))
     few, many = (
-        Function(spec.call, args, sample.params, differentiated(spec, args))
+        function_of(spec, args, sample.params)
         for args in (_resized(small, n), _resized(small, _LARGE))
     )
     ys = few.value(few.xs)
@@ -120,7 +97,7 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
     spread = factors * (1 + 0.01 * rng.standard_normal(_MANY))
     count = 0
     for dtype in [dtype for dtype in spec.dtypes if dtype in _SAME]:
-        values = _with_special_values(
+        args = _with_special_values(
             tuple(
                 [
                     (np.resize(x, _MANY) * spread).astype(dtype)
@@ -135,23 +112,38 @@ def among_few_and_many(spec: OpSpec, context: Context, sample: Sample) -> int:
         parts = [
             Function(
                 spec.call,
-                [x[span] if np.size(x) == _MANY else x for x in values],
+                [x[span] if np.size(x) == _MANY else x for x in args],
                 sample.params,
-                differentiated(spec, values),
+                differentiated(spec, args),
             )
             for span in (slice(None), *spans(_MANY, _FEW))
         ]
-        found = []
-        for part in parts:
-            ys = part.value_or_refusal(part.xs)
-            if ys is None:
-                return count
-            found.append([*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])])
+        values = [part.value_or_refusal(part.xs) for part in parts]
+        taken = [ys for ys in values if ys is not None]
+        if len(taken) < len(values):
+            _require_refused_by_few(parts[0], values, dtype)
+            return count
+        found = [
+            [*ys, *part.vjp(part.xs, [np.ones_like(y) for y in ys])]
+            for part, ys in zip(parts, taken, strict=True)
+        ]
         for what, many, *few in zip(_names(parts[0]), *found, strict=True):
             _require_as_among_few(many, np.concatenate(few), dtype, what)
             count += 1
         count += _second_among_few(parts[0], parts[1], dtype)
     return count
+
+
+def _require_refused_by_few(many: Function, values: list, dtype: str) -> None:
+    """Where all of the array is refused, some part of it is as well."""
+    if values[0] is None and not any(ys is None for ys in values[1:]):
+        try:
+            many.value(many.xs)
+        except Exception as error:
+            raise GradcheckError(
+                f"{dtype}: the call raises {error!r} among {_MANY:,} elements, and takes the same "
+                f"elements {_FEW:,} at a time"
+            ) from error
 
 
 def _names(function: Function) -> list[str]:

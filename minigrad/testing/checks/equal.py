@@ -27,7 +27,9 @@ def with_equal_elements(function: Function, name: str, rng: np.random.Generator)
             if xs is ties:
                 if _is_rounding(function, xs, us, vs):
                     continue
-                check_direction(function, xs, us, vs, f"{name} with two numbers alone")
+                check_direction(
+                    function, xs, us, vs, f"{name} with two numbers alone, so with ties"
+                )
             elif np.isnan(pack(function.vjp(xs, vs))).any():
                 raise GradcheckError(f"{name} with zeros alone: the gradient holds NaN")
     return len(places)

@@ -20,7 +20,7 @@ def k2(case: Case) -> int:
     function = case.function()
     rows, columns = pack(function.value(function.xs)).size, pack(function.xs).size
     if not 0 < rows * columns <= FULL_JACOBIAN:
-        raise DoesNotApply(f"no sample has a Jacobian of at most {FULL_JACOBIAN} entries")
+        raise DoesNotApply(f"no sample has a Jacobian of at most {FULL_JACOBIAN} entries: give one")
     matrix = check_jacobian(function, function.xs, "Jacobian")
     case.context.see(case.spec, function, abs(matrix).max(axis=0))
     return rows * columns

@@ -11,7 +11,7 @@ from time import thread_time
 
 import numpy as np
 
-from ..case import DOUBLE, Case, Context, differentiated
+from ..case import DOUBLE, Case, Context, function_of
 from ..compare import check_direction
 from ..conduct import one_argument_alone, require_same_gradients, some_results
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
@@ -24,6 +24,7 @@ from .pushed import require_modes_agree
 from .sizes import resized, takes
 
 _LARGE = (1 << 16) + 4999  # elements: more than a block or buffer of most ops, and no round number
+_LARGE_FORMS = 1 << 12  # elements from which ops have other forms
 _LARGER = (1 << 19) + 9  # more than some blocks that threads share
 _RUNG = 4  # how many times larger than the last each call on the way there is
 _MOST = 1 << 18  # elements of the results of such a call; the next may have 16 times as many
@@ -83,7 +84,7 @@ def of_large(spec: OpSpec, context: Context, sample: Sample) -> bool:
     """Whether finite differences could tell of a large sample. They take its arguments in rows, so
     a form for another order in memory meets the one for rows.
     """
-    function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
+    function = function_of(spec, sample.args, sample.params)
     rng = context.rng(spec.name, "K25", sample.name)
     function.value(function.xs)  # a sample is given to be taken: what this raises is a failure
     require_conduct(function, rng, sample.name)
@@ -212,7 +213,19 @@ def growths(sample: Sample) -> Iterator[Growth]:
 
 def grown(spec: OpSpec, sample: Sample, shapes: list[tuple]) -> Function:
     args = resized(sample, shapes)
-    return Function(spec.call, args, sample.params, differentiated(spec, args))
+    return function_of(spec, args, sample.params)
+
+
+def refused_for_its_size(function: Function, what: str) -> None:
+    """GradcheckError, with what a call raises for multiples of the sizes that it takes."""
+    try:
+        function.value(function.xs)
+    except np.linalg.LinAlgError:
+        return  # a matrix of repeated rows, which is singular
+    except Exception as error:
+        raise GradcheckError(
+            f"{what}: the call raises {error!r}; of fewer elements it does not"
+        ) from error
 
 
 def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -> bool:
@@ -230,6 +243,8 @@ def is_affordable(spec: OpSpec, sample: Sample, growth: Growth, elements: int) -
             return False
         start = thread_time()
         ys = function.value_or_refusal(function.xs)
+        if ys is None and size > first and size >= _LARGE_FORMS:
+            refused_for_its_size(function, f"{sample.name} grown to {size:,} elements")
         if ys is None or thread_time() - start > _LONGEST or sum(y.size for y in ys) > _MOST:
             return False
         start = thread_time()

@@ -38,8 +38,14 @@ def freed_by_backward(case: Case) -> int:
     gradients(leaves, ys, vs)
     for name, array in saved:
         if array() is not None:
-            raise GradcheckError(f"the array that {name} is alive after the backward")
-    return len(saved) + 1
+            raise GradcheckError(
+                f"the array that {name} is alive after the backward: the op keeps it"
+            )
+    cotangents = [weakref.ref(v) for v in vs]
+    del vs
+    if any(v() is not None for v in cotangents):
+        raise GradcheckError("the cotangent is alive after the backward: a rule keeps it")
+    return len(saved) + len(cotangents)
 
 
 def arrays_in(case: Case) -> Iterable[Any]:
@@ -77,5 +83,8 @@ def freed_with_results(case: Case) -> int:
                 f"{alive!r} is alive though nothing refers to its results: a reference cycle"
             )
     if any(array() is not None for array in arrays):
-        raise GradcheckError("a result's array is alive though nothing refers to the result")
+        raise GradcheckError(
+            "a result's array is alive though nothing refers to the result: the op keeps it, or "
+            "it is in a reference cycle. Return a new array"
+        )
     return len(nodes)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.dtypes import resolve_dtype
-from ..case import DOUBLE, Case, differentiated, is_elementwise
+from ..case import DOUBLE, Case, differentiated, function_of, is_elementwise
 from ..errors import GradcheckError
 from ..function import Arrays, Function, is_smooth_array
 from ..numeric import normal
@@ -105,7 +105,7 @@ def as_of_one_dtype(case: Case, what: str, args: tuple, wide_args: tuple) -> int
     Beside complex numbers it may not take a real one that is outside of its domain among real ones.
     """
     spec, params = case.spec, case.sample.params
-    mixed = Function(spec.call, args, params, differentiated(spec, args))
+    mixed = function_of(spec, args, params)
     wide = Function(spec.call, wide_args, params, mixed.positions)
     try:
         values, exact_values = mixed.value(mixed.xs), wide.value(wide.xs)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context, argument_names, differentiated, is_elementwise
+from ..case import Context, argument_names, differentiated, function_of, is_elementwise
 from ..compare import RTOL, check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Arrays, Function, Pullback, as_array, is_smooth_array, pulled_back
@@ -57,7 +57,7 @@ def k27(spec: OpSpec, context: Context) -> int:
 
 def elsewhere(spec: OpSpec, context: Context, sample: Sample) -> int:
     """At how many points made of the sample's arguments the gradient could be compared."""
-    function = Function(spec.call, sample.args, sample.params, differentiated(spec, sample.args))
+    function = function_of(spec, sample.args, sample.params)
     rng, count = context.rng(spec.name, "K27", sample.name), 0
     count += with_equal_elements(function, sample.name, rng)
     for what, xs in points(function.xs, rng):

@@ -1,11 +1,13 @@
 """K9: the rule itself, before the engine mends anything that it has not declared to mend."""
 
+import weakref
 from typing import Any
 
 import numpy as np
 
 from ...backends.dtypes import is_differentiable
 from ...core.graph import Leaf, backward_order
+from ...core.versions import owner_of
 from ...engine import serial
 from ...engine.contributions import conform
 from ..case import Case
@@ -13,6 +15,10 @@ from ..errors import DoesNotApply, GradcheckError
 from ..numeric import normal
 from .base import check
 from .cotangent import recorded
+from .memory import arrays_in
+from .ownership import saved_arrays
+
+_CALLS = 8  # after which a rule that writes kept arrays in turn has come round
 
 
 @check("K9", "a rule returns an array of its input's shape, dtype and device", per="every",
@@ -29,6 +35,8 @@ def k9(case: Case) -> int:
     for y, v in zip(ys, vs, strict=True):
         if getattr(y, "requires_grad", False):
             seeds[y.node] = v.astype(y.dtype)
+    held = [*function.xs, *arrays_in(case), *[x for _, x in saved_arrays(ys)]]
+    held = {id(owner_of(x)) for x in [*held, *values, *vs, *arrays_of(seeds)]}
     seen = []
 
     def pull(node: Any, g: Any, plan: Any) -> list:
@@ -36,13 +44,45 @@ def k9(case: Case) -> int:
         for name, parent, c in zip(needed_names(node), node.parents, contributions, strict=True):
             if c is not None:
                 inspect(node, name, parent, g, c)
-                seen.append(c)
+                owner = owner_of(c)
+                kept = isinstance(owner, np.ndarray) and id(owner) not in held
+                seen.append((rule_of(node, name), weakref.ref(owner) if kept else None))
         return contributions
 
     serial.run(backward_order(seeds), seeds, lambda place, g: None, pull=pull)
     if not seen:
         raise DoesNotApply("every rule returns None: the gradient is zero everywhere")
+    for what, owner in seen:
+        array = None if owner is None else owner()
+        if array is not None and array.size:
+            not_written_again(case, what, array)
     return len(seen)
+
+
+def rule_of(node: Any, name: str) -> str:
+    return f"the rule of {node.op.name} for {name}"
+
+
+def arrays_of(seeds: dict[Any, Any]) -> list:
+    """The cotangents of nodes; of an op with several results they are in a dict or list."""
+    return [x for g in seeds.values() for x in _arrays(g)]
+
+
+def not_written_again(case: Case, what: str, kept: np.ndarray) -> None:
+    """Of an array that outlives its backward: a table of constants may, what is written anew not.
+
+    The rule may have several such arrays and write them in turn.
+    """
+    before = kept.tobytes()
+    function = case.function()
+    for k in range(_CALLS):
+        vs = normal(case.rng("K9 again", k), function.value(function.xs))
+        function.vjp(function.xs, vs)
+        if kept.tobytes() != before:
+            raise GradcheckError(
+                f"{what} returns an array that it keeps, and writes it again in a later call: "
+                "what has been handed on changes then. Return a new array"
+            )
 
 
 def needed_names(node: Any) -> list[str]:
@@ -55,7 +95,7 @@ def needed_names(node: Any) -> list[str]:
 
 def inspect(node: Any, name: str, parent: Any, g: Any, c: Any) -> None:
     """One contribution against the place where it goes."""
-    what = f"the rule of {node.op.name} for {name}"
+    what = rule_of(node, name)
     if not isinstance(c, np.ndarray | np.generic):
         raise GradcheckError(f"{what} returned a {type(c).__name__}, not an array")
     if not is_differentiable(c.dtype):

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ...core.tensor import Tensor
-from ..case import Context, differentiated, is_elementwise, primitive_of
+from ..case import Context, function_of, is_elementwise, primitive_of
 from ..compare import check_direction, random_pair
 from ..errors import DoesNotApply, GradcheckError, Inconclusive
 from ..function import Function, Pullback, as_array, as_tensors, pulled_back, results
@@ -157,7 +157,7 @@ def as_reference_or_error(spec: OpSpec, args: tuple, params: dict, what: str) ->
 
 def gradient_shapes(spec: OpSpec, context: Context, args: tuple, params: dict, what: str) -> int:
     """Every gradient is right, has its argument's shape, and nothing crashes."""
-    function = Function(spec.call, args, params, differentiated(spec, args))
+    function = function_of(spec, args, params)
     try:
         leaves, ys = function.record(function.xs)
     except Exception:
@@ -215,7 +215,7 @@ def along_a_direction(spec: OpSpec, context: Context, args: tuple, params: dict,
 
     Each value is moved a little: a sample that was repeated would be full of ties.
     """
-    function = Function(spec.call, args, params, differentiated(spec, args))
+    function = function_of(spec, args, params)
     rng = context.rng(spec.name, what)
     xs = [x * (1 + _STEP * u) for x, u in zip(function.xs, normal(rng, function.xs), strict=True)]
     if function.value_or_refusal(xs) is None:
@@ -232,7 +232,7 @@ def as_vectors(spec: OpSpec, args: tuple, params: dict, gs: list, what: str) -> 
     """The gradients of a row of the table, whose elements know nothing of their shape, nor of how
     many others there are: those among them in a vector of some more."""
     longer = [repeated(x, x.size + _MORE) for x in args]
-    flat = Function(spec.call, longer, params, differentiated(spec, args))
+    flat = function_of(spec, longer, params)
     vs = [np.ones_like(y) for y in flat.value(flat.xs)]
     pairs = zip(flat.positions, gs, flat.vjp(flat.xs, vs), strict=True)
     for position, g, expected in pairs:

@@ -10,6 +10,7 @@ from ..errors import DoesNotApply, GradcheckError
 from ..function import Function, as_array, as_tensors, is_smooth_array, results
 from ..spec import OpSpec, Sample
 from .base import check
+from .limits import at_the_ends
 
 
 def special_values(dtype: str) -> np.ndarray:
@@ -25,26 +26,29 @@ def special_values(dtype: str) -> np.ndarray:
 def k12(spec: OpSpec, context: Context) -> int:
     """Values as the reference's; the gradient is never NaN where argument and value are finite.
 
-    Elementwise ops get every combination of special values; others have one of them put into each
-    floating argument of a sample.
+    Elementwise ops get every combination of special values, for each set of parameters; of these
+    and of ops without a reference the derivative at the ends of the number line is its limit.
+    Others have a special value put into each floating argument of a sample.
     """
     count = 0
     for dtype in ("float64", "float32"):
-        if spec.reference is None or dtype not in spec.dtypes:
+        if dtype not in spec.dtypes:
             continue
         if is_elementwise(spec):
-            count += every_combination(spec, context, dtype)
-        else:
+            samples = context.samples(spec, dtype)
+            for sample in {repr(s.params): s for s in reversed(samples)}.values():
+                count += every_combination(spec, sample, dtype, with_values=sample is samples[0])
+                count += at_the_ends(spec, sample, dtype)
+        elif spec.reference is not None:
             for sample, place in with_special(spec, context, dtype):
                 count += as_reference(spec, sample.args, sample.params, place)
     if not count:
-        raise DoesNotApply("no reference")
+        raise DoesNotApply("no reference, and not elementwise")
     return count
 
 
-def every_combination(spec: OpSpec, context: Context, dtype: str) -> int:
-    """All tuples of special values, in one call."""
-    sample = context.samples(spec, dtype)[0]
+def every_combination(spec: OpSpec, sample: Sample, dtype: str, with_values: bool) -> int:
+    """All tuples of special values, in one call; the values as well, or the gradients alone."""
     places = [i for i, x in enumerate(sample.args) if is_smooth_array(x)]
     if not places:
         return 0
@@ -54,7 +58,9 @@ def every_combination(spec: OpSpec, context: Context, dtype: str) -> int:
     for i, x in enumerate(args):
         if isinstance(x, np.ndarray):
             args[i] = grid[places.index(i)] if i in places else np.resize(x, grid[0].shape)
-    count = as_reference(spec, tuple(args), sample.params, "special values")
+    count = 0
+    if spec.reference is not None and with_values:
+        count += as_reference(spec, tuple(args), sample.params, "special values")
     return count + gradient_is_a_number(spec, args, sample.params)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..case import Context, differentiated, is_elementwise
+from ..case import Context, differentiated, function_of, is_elementwise
 from ..errors import DoesNotApply, GradcheckError
 from ..function import Function
 from ..numeric import normal
@@ -106,7 +106,7 @@ def axes_of_one(spec: OpSpec, context: Context) -> int:
 
 def taken(spec: OpSpec, context: Context, args: tuple, sample: Sample, what: str) -> int:
     """1 where the op takes these arguments, and what is wrong there as an error."""
-    function = Function(spec.call, args, sample.params, differentiated(spec, args))
+    function = function_of(spec, args, sample.params)
     try:
         _, ys = function.record(function.xs)
     except Exception:

@@ -46,7 +46,11 @@ register_op("signbit", unary(), reference=np.signbit, dtypes=REAL)
 register_op("nextafter", few_values, reference=np.nextafter, differentiable=False)
 register_op(
     "isclose", few_values, reference=np.isclose,
-    points=[Point("a share of the second", (1.0, 1.1), True, params={"rtol": 0.095, "atol": 0.0})],
+    points=[
+        Point("a share of the second", (1.0, 1.1), True, params={"rtol": 0.095, "atol": 0.0}),
+        Point("NaN is near nothing", (np.nan, np.nan), False),
+        Point("NaN is near NaN", (np.nan, np.nan), True, params={"equal_nan": True}),
+    ],
 )  # fmt: skip
 
 
@@ -64,7 +68,10 @@ def _on_tensors(name):
 
 register_op("allclose", few_values, call=_on_tensors("allclose"), reference=np.allclose,
             differentiable=False, skips={"K14": "its answer is a Python bool"})  # fmt: skip
-register_op("array_equal", few_values, reference=np.array_equal)
+register_op(
+    "array_equal", few_values, reference=np.array_equal,
+    points=[Point("NaN equals NaN", (np.nan, np.nan), True, params={"equal_nan": True})],
+)  # fmt: skip
 
 # -- rounding --------------------------------------------------------------------------------
 

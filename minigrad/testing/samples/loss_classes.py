@@ -324,11 +324,13 @@ def _class_samples(rng, dtype):
     for reduction in ("mean", "sum"):
         params = {"shape": (3, 4), "dtype": np.dtype(dtype), "reduction": reduction}
         yield Sample(reduction, (target, weight), params)
+        yield Sample(f"{reduction}, 2 ignored", (target[:2], weight),
+                     {**params, "shape": (2, 4), "ignore_index": 2})  # fmt: skip
 
 
-def _class_targets(target, weight, shape, dtype, reduction):
-    kept = (target != -100).astype(dtype)
-    index = np.where(target == -100, 0, target)
+def _class_targets(target, weight, shape, dtype, reduction, ignore_index=-100):
+    kept = (target != ignore_index).astype(dtype)
+    index = np.where(target == ignore_index, 0, target)
     scale = kept * weight[index]
     total = scale.sum() if reduction == "mean" else 1
     return index[:, None], (kept / total).astype(dtype), (scale / total).astype(dtype)

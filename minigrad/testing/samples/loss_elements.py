@@ -312,6 +312,10 @@ def _cosine_samples(rng, dtype):
     a, b = normal(rng, dtype, (2, 1, 3, 4))
     yield Sample("three axes", (a, b, np.array([[1, 1, -1]])), {"margin": -2.0})
     yield Sample("other targets", (a[0], b[0], np.array([0, 1, 2])), {"margin": -2.0})
+    a = rng.uniform(0.5, 1, (2, 3)).astype(dtype)
+    b = (a[::-1] * np.array([[1], [-1]])).astype(dtype)  # cosines near 1 and −1
+    yield Sample("beyond a margin and within", (a, b, np.array([-1, -1])), {"margin": 0.3})
+    yield Sample("the margin left out", (a, b, np.array([-1, -1])))
 
 
 def _cosine_embedding(a, b, target, margin=0.0, reduction="mean"):
@@ -359,6 +363,8 @@ register_op(
             *[(((3, 4), (3, 4), (3, 4)), {"margin": 4.0, **params}) for params in REDUCTIONS],
             (((3, 4), (4,), (1, 4)), {"margin": 4.0, "p": 3.0}),
             (((6, 4), (6, 4), (6, 4)), {"margin": 4.0, "eps": 0.1, "swap": True}),
+            (((8, 3), (8, 3), (8, 3)), {"margin": 0.3, "reduction": "none"}),  # some beyond it
+            (((8, 3), (8, 3), (8, 3)), {}),
         ]
     ),
     reference=_triplet,

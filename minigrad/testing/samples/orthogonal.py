@@ -20,7 +20,10 @@ for _name, _theirs, _params in (
 ):
     register_op(
         _name,
-        both(*[unary(-2, 2, degree=n, **_params) for n in (1, 0, 2, 5)]),
+        both(
+            *[unary(-2, 2, degree=n, **_params) for n in (1, 0, 2, 5)],
+            *[unary(-2, 2, degree=n, **dict.fromkeys(_params, 1.3)) for n in (3,) if _params],
+        ),
         reference=leading(_theirs, "degree", *_params),
         dtypes=REAL,
     )

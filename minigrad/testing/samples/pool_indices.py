@@ -76,8 +76,9 @@ def _read(x, places):
 
 _FIT = "places must lie in the array, which the size matrix changes"
 register_op(
-    "write_places", of_several([(((2, 3), PLACES), {"count": 5})]), reference=_written, dtypes=REAL,
-    skips={"K17": _FIT},
+    "write_places",
+    of_several([(((2, 3), PLACES), {"count": 5}), (((2, 3), PLACES), {"count": 7})]),
+    reference=_written, dtypes=REAL, skips={"K17": _FIT},
 )  # fmt: skip
 register_op(
     "read_places", of_several([(((2, 5), PLACES), {})]), reference=_read, dtypes=REAL,

@@ -47,7 +47,7 @@ register_op(
 register_op("cummin", over(FORMS, distinct), reference=_running(True), dtypes=REAL, errors=[NUMBER])
 register_op(
     "running_argmax",
-    over(FORMS, distinct),
+    over([*FORMS, *[(shape, {**axis, "smallest": True}) for shape, axis in FORMS]], distinct),
     reference=_places,
     dtypes=REAL,
     differentiable=False,

@@ -106,6 +106,13 @@ register_op(
     points=[
         Point("NaN", (np.array([nan, 1.0]),), [0.0, 1.0], (np.array([0.0, 1.0]),)),
         Point("∞", (np.array(np.inf),), 9.0, (0.0,), {"posinf": 9.0}),
+        Point(
+            "an imaginary part of ∞ alone",
+            (np.array(complex(1, np.inf)),),
+            1 + 9j,
+            (0j,),
+            {"posinf": 9.0},
+        ),
         Point("−∞", (np.array(-np.inf),), -8.0, (0.0,), {"nan": 1.0, "neginf": -8.0}),
     ],
 )

@@ -65,7 +65,11 @@ register_op(
 )
 shaped(
     "swapaxes",
-    [((2, 3, 4), {"axis1": 0, "axis2": -1}), ((2, 3), {"axis1": 0, "axis2": 0})],
+    [
+        ((2, 3, 4), {"axis1": 0, "axis2": -1}),
+        ((2, 3), {"axis1": 0, "axis2": 0}),
+        ((2, 3, 4), {"axis1": -1, "axis2": 1}),
+    ],
     np.swapaxes,
 )
 shaped("matrix_transpose", [((2, 3), {}), ((4, 2, 3), {})], np.matrix_transpose)
@@ -226,6 +230,7 @@ shaped(
         ((3,), {"pad_width": 2}),
         ((2, 3), {"pad_width": ((1, 0), (0, 2)), "constant_values": 1.5}),
         ((2, 3), {"pad_width": (1, 2), "mode": "edge"}),
+        ((2, 3), {"pad_width": 0, "mode": "edge"}),
         ((4, 3), {"pad_width": ((0, 0), (2, 1)), "mode": "reflect"}),
         ((3,), {"pad_width": 5, "mode": "reflect"}),
         ((3,), {"pad_width": 2, "mode": "symmetric"}),

@@ -196,6 +196,12 @@ def _cut(src, index):
     return src[tuple([slice(n) for n in index.shape])] if np.ndim(src) else src
 
 
+_SHORT = ErrorSample(
+    "values for too few places",
+    (np.ones((4, 3)), 0, ints([0, 1, 1], [3, 3, 0]), np.ones((1, 2))),
+    ValueError,
+    r"src \(1, 2\) must have as many axes as index \(2, 3\) and be at least as long in each",
+)
 _GATHER = ints([0, 1, 1], [3, 3, 0])
 _ERROR = ErrorSample(
     "axes", (np.ones((2, 3)), 0, ints(0), np.ones(1)), ValueError, "same number of axes"
@@ -222,12 +228,12 @@ register_op(
     of_several(_SCATTERS),
     reference=_scatter,
     dtypes=COMPLEX,
-    errors=[_ERROR],
+    errors=[_ERROR, _SHORT],
 )
 register_op(
     "scatter_add",
     of_several(_SCATTERS),
     reference=_scatter_add,
     dtypes=COMPLEX,
-    errors=[_ERROR],
+    errors=[_ERROR, _SHORT],
 )

@@ -198,9 +198,10 @@ def _tall_qr(x, complete):
 def _numpy_svd(x, hermitian=False, **params):
     if hermitian:  # as NumPy, but for infinite entries
         w, v = np.linalg.eigh(x)
-        order = np.argsort(np.abs(w))[::-1]
-        w, v = w[order], v[:, order]
-        return v, np.abs(w), (v * np.copysign(1, w)).conj().T
+        order = np.argsort(np.abs(w), axis=-1)[..., ::-1]
+        w = np.take_along_axis(w, order, axis=-1)
+        v = np.take_along_axis(v, order[..., None, :], axis=-1)
+        return v, np.abs(w), np.swapaxes(v * np.copysign(1, w)[..., None, :], -1, -2).conj()
     return finite_only(np.linalg.svd)(x, **params)
 
 
@@ -215,7 +216,11 @@ def _hermitian_if(x, hermitian=False, full_matrices=True, ours=False):
 
 FULL = [(shape, {"full_matrices": full}) for shape, _ in SHAPES for full in (False, True)]
 register_op(
-    "svd", together(over(FULL, regular), over([((3, 3), {"hermitian": True})], indefinite)),
+    "svd",
+    together(
+        over(FULL, regular),
+        over([(shape, {"hermitian": True}) for shape in ((3, 3), (2, 3, 3))], indefinite),
+    ),
     call=lambda x, **params: _svd(op.svd(_hermitian_if(x, ours=True, **params), **params)),
     reference=lambda x, **params: _svd(_numpy_svd(_hermitian_if(x, **params), **params)),
     dtypes=DTYPES,
