@@ -113,3 +113,32 @@ def test_singular_vectors_of_tiny_and_huge_matrices_have_their_derivatives(scale
 
     found, exact = (slopes(nearest_rotation, (x * scale).astype(d))[0] for d in ("f4", "f8"))
     np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-4 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("order", [0, 1, 2.5, -3, 20])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scaled_bessel_functions_have_their_slopes_far_out_where_all_digits_cancel(order, dtype):
+    mpmath = pytest.importorskip("mpmath")
+    xs = np.array([500, 2**17, 2**34], dtype)
+    rtol = 100 * np.finfo(dtype).eps
+    for name, sign, bessel in (("ive", -1, mpmath.besseli), ("kve", 1, mpmath.besselk)):
+        f = getattr(mg.special, name)
+        [slope] = slopes(lambda x, f=f: f(order, x), xs)
+        curve = mg.func.vmap(mg.func.grad(mg.func.grad(lambda x, f=f: f(order, x))))(mg.tensor(xs))
+        for x, first, second in zip(xs, slope, curve.numpy(), strict=True):
+            with mpmath.workdps(80):
+                h = mpmath.mpf(float(x)) * mpmath.mpf(10) ** -16
+                around = [float(x) + k * h for k in (-1, 0, 1)]
+                a, b, c = (mpmath.exp(sign * v) * bessel(order, v) for v in around)
+                exact = float((c - a) / (2 * h)), float((a - 2 * b + c) / h**2)
+            np.testing.assert_allclose([first, second], exact, rtol=rtol)
+    if order % 1 == 0:  # even functions and odd ones
+        [left] = slopes(lambda x: mg.special.ive(order, x), -xs)
+        [right] = slopes(lambda x: mg.special.ive(order, x), xs)
+        np.testing.assert_array_equal(left, right if order % 2 else -right)
+
+
+def test_bessel_slopes_do_not_overflow_where_the_sum_of_two_neighbours_does():
+    x = np.array([91.66667], np.float32)
+    found, exact = (slopes(lambda x: mg.special.i0(x), x.astype(d))[0] for d in ("f4", "f8"))
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
