@@ -142,3 +142,11 @@ def test_bessel_slopes_do_not_overflow_where_the_sum_of_two_neighbours_does():
     x = np.array([91.66667], np.float32)
     found, exact = (slopes(lambda x: mg.special.i0(x), x.astype(d))[0] for d in ("f4", "f8"))
     np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_the_curvature_of_a_kl_term_is_right_where_the_first_probability_is_far_the_smaller():
+    a, b = np.array([1e-12, 1e-6, 0.4, 0.6]), np.array([0.9, 20.0, 0.5, 0.3])
+    x = mg.tensor(b, requires_grad=True)
+    slope = mg.grad(mg.special.kl_div(mg.tensor(a), x).sum(), x, create_graph=True)
+    np.testing.assert_allclose(slope.detach().numpy(), (b - a) / b, rtol=1e-15)
+    np.testing.assert_allclose(mg.grad(slope.sum(), x).numpy(), a / b**2, rtol=1e-14)

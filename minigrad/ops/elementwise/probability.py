@@ -179,11 +179,18 @@ rel_entr = elementwise(
     """,
 )
 
+
+def _kl_terms_db(a: Any, b: Any) -> Any:
+    """1 − a/b: near 0 the difference first; far from it last, or ∂/∂b, a/b², would cancel."""
+    b = widen(b)
+    return np.where(b < 2 * a, (b - a) / b, 1 - a / b)
+
+
 kl_terms = elementwise(  # kl_div is the loss
     lambda a, b: of_several("kl_div", a, b),
     name="kl_terms",
     da=_log_quotient,
-    db=lambda a, b: (widen(b) - a) / b,
+    db=_kl_terms_db,
     doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
 
     The terms of the generalized Kullback-Leibler divergence, each 0 or more.
