@@ -188,6 +188,7 @@ def _nan_extremum(
 def nanargmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the largest element that is not NaN stands. No gradient.
 
+    Of NaN and −∞ alone the first, NaN or not, as in NumPy.
     ValueError where all are NaN; on a GPU, where it would wait for the numbers, the first of them.
     """
     _refuse_nan_alone("nanargmax", x, axis)
