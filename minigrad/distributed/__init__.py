@@ -1,9 +1,11 @@
 """Training on several processes and machines: MPI for host arrays, NCCL for GPUs.
 
 Read in this order: transport, mpi (what carries arrays), ranks (who they are, and waiting),
-collectives (with their derivatives), buckets, data_parallel, watchdog (faults), checkpoint, zero.
+collectives (with their derivatives), batch_norm, buckets, data_parallel, watchdog (faults),
+checkpoint, zero.
 """
 
+from .batch_norm import SyncBatchNorm
 from .checkpoint import load_checkpoint, save_checkpoint
 from .collectives import (
     all_gather,
@@ -23,7 +25,7 @@ from .seeds import seed
 from .zero import ZeroRedundancyOptimizer
 
 __all__ = [
-    "DataParallel", "DistributedError", "DistributedSampler", "Timeline", "World",
+    "DataParallel", "DistributedError", "DistributedSampler", "SyncBatchNorm", "Timeline", "World",
     "ZeroRedundancyOptimizer", "all_gather", "all_reduce", "barrier", "broadcast", "broadcast_",
     "event_log", "init", "is_initialized", "load_checkpoint", "rank", "receive", "reduce_scatter",
     "save_checkpoint", "seed", "send", "size", "world",

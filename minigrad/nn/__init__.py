@@ -7,7 +7,14 @@ from .adaptive_softmax import AdaptiveLogSoftmaxWithLoss
 from .attention import MultiheadAttention
 from .containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from .conv import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from .dropout import AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d
+from .dropout import (
+    AlphaDropout,
+    Dropout,
+    Dropout1d,
+    Dropout2d,
+    Dropout3d,
+    FeatureAlphaDropout,
+)
 from .embedding import Embedding, EmbeddingBag
 from .fold import Fold, Unfold
 from .lazy import *
@@ -16,7 +23,7 @@ from .loss import *
 from .module import Module
 from .norm import *
 from .padding import *
-from .parameter import Parameter, UninitializedParameter
+from .parameter import Buffer, Parameter, UninitializedParameter
 from .pool import *
 from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .shape import (
@@ -43,6 +50,6 @@ __all__ = [
     for name, value in vars().items()
     if name in ("functional", "init", "utils")
     or (isinstance(value, type) and issubclass(value, Module))
-] + ["Parameter", "UninitializedParameter"]
+] + ["Buffer", "Parameter", "UninitializedParameter"]
 
 __getattr__ = _absences(__name__)

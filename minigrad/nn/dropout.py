@@ -64,3 +64,10 @@ class AlphaDropout(_Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         return op.alpha_dropout(x, self.p, self.training, self.generator)
+
+
+class FeatureAlphaDropout(_Dropout):
+    """AlphaDropout of whole channels of x (N, C, ...)"""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return op.feature_alpha_dropout(x, self.p, self.training, self.generator)

@@ -97,7 +97,8 @@ __all__ = [
     "binary_cross_entropy_with_logits", "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
     "cosine_similarity", "cross_entropy", "ctc_loss", "dropout", "dropout1d", "dropout2d",
-    "dropout3d", "elu", "embedding", "embedding_bag", "fold", "fractional_max_pool2d",
+    "dropout3d", "elu", "embedding", "embedding_bag", "feature_alpha_dropout", "fold",
+    "fractional_max_pool2d",
     "fractional_max_pool3d", "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm",
     "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss",
     "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
@@ -120,6 +121,7 @@ elu, celu, leaky_relu = map(takes_inplace, (op.elu, op.celu, op.leaky_relu))
 hardtanh, hardswish, hardsigmoid = map(takes_inplace, (op.hardtanh, op.hardswish, op.hardsigmoid))
 dropout, dropout1d, dropout2d = map(dropout_with_inplace, ("dropout", "dropout1d", "dropout2d"))
 alpha_dropout = dropout_with_inplace("alpha_dropout", trains=False)
+feature_alpha_dropout = dropout_with_inplace("feature_alpha_dropout", trains=False)
 
 
 def dropout3d(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:

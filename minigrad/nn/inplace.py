@@ -38,7 +38,7 @@ def takes_inplace(fn: Callable) -> Callable:
 def dropout_with_inplace(name: str, trains: bool = True) -> Callable:
     """The op of this name with PyTorch's order of arguments; `generator` is taken by name.
 
-    trains: the default of `training`, which is False for alpha_dropout alone.
+    trains: the default of `training`, which is False for alpha_dropout and its kin.
     """
 
     def run(

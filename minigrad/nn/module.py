@@ -11,7 +11,7 @@ from ..core.errors import SignatureOfInit, describe, taught
 from ..core.tensor import Tensor
 from .arguments import check_arguments
 from .hooks import ModuleHooks, call_with_hooks
-from .parameter import Parameter, zero_grads
+from .parameter import Buffer, Parameter, zero_grads
 from .state import ModuleState, at, join, move, require_entry, require_kind
 from .summary import summary_of
 
@@ -95,6 +95,8 @@ class Module(ModuleHooks, ModuleState):
                 f"{type(self).__name__}.{name} is a method: call it, module.train() or "
                 f"module.eval(), instead of module.{name} = {value}"
             )
+        elif isinstance(value, Buffer):
+            self._keep_buffer(name, value.persistent)
         elif name in self._buffers:
             require_kind(self, name, value, Tensor, "buffer")
         super().__setattr__(name, value)
@@ -115,7 +117,10 @@ class Module(ModuleHooks, ModuleState):
         """
         require_entry(self, name, tensor, Tensor, "buffer")
         setattr(self, name, tensor)
-        self._forget_buffer(name)  # registered anew
+        self._keep_buffer(name, persistent)
+
+    def _keep_buffer(self, name: str, persistent: bool) -> None:
+        self._forget_buffer(name)  # it may be registered anew
         self._buffers = (*self._buffers, name)
         if not persistent:
             self._transient = (*self._transient, name)

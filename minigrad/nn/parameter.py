@@ -1,7 +1,9 @@
-"""A parameter: the tensor that a module learns; and one whose shape is not known yet."""
+"""A parameter: the tensor that a module learns; one whose shape is not known yet; a buffer."""
 
 from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from ..core.events import capture_origin
 from ..core.tensor import Tensor
@@ -24,6 +26,22 @@ class Parameter(Tensor):
 
     def __reduce__(self) -> tuple:
         return (*super().__reduce__(), {"name": self.name})
+
+
+class Buffer(Tensor):
+    """A tensor that a module keeps as a buffer when it is set as an attribute: state, not learned.
+
+    It shares the memory of `data`, a tensor or an array; nothing is an empty one.
+    persistent=False leaves it out of state_dict. `module.x = nn.Buffer(data)` is
+    `module.register_buffer("x", data)`.
+    """
+
+    def __init__(self, data: Any = None, *, persistent: bool = True):
+        super().__init__(np.empty(0, np.float32) if data is None else data)
+        self.persistent = persistent
+
+    def __reduce__(self) -> tuple:
+        return (*super().__reduce__(), {"persistent": self.persistent})
 
 
 def zero_grads(parameters: Iterable, set_to_none: bool, what: str) -> None:

@@ -16,7 +16,7 @@ from .axes import array_like, as_floating, constant_like
 from .batching import behind, full
 from .elementwise.selection import keep
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d"]
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "feature_alpha_dropout"]
 
 
 @primitive(residuals=["mask"])
@@ -124,11 +124,27 @@ def alpha_dropout(
     α = −λα of selu, its limit at −∞ (Klambauer et al., Self-normalizing networks, 2017).
     """
     x = _checked("alpha_dropout", x, p)
-    if not training or p == 0:
-        return x
+    return _alpha_drop(x, p, (), generator) if training and p else x
+
+
+@composite
+def feature_alpha_dropout(
+    x: Any, p: float = 0.5, training: bool = False, generator: np.random.Generator | None = None
+) -> Any:
+    """alpha_dropout of whole channels: x (N, C, ...), each channel of an example kept or all α."""
+    x = _checked("feature_alpha_dropout", x, p)
+    if x.ndim < 2:
+        raise ValueError(
+            f"feature_alpha_dropout: x must be (N, C, ...), got shape {x.shape}; use alpha_dropout"
+        )
+    return _alpha_drop(x, p, tuple(range(2, x.ndim)), generator) if training and p else x
+
+
+def _alpha_drop(x: Any, p: float, shared: tuple, generator: Any) -> Any:
+    """alpha_dropout's formula; one draw counts for all places along the axes `shared`."""
     if p == 1:
         return drop(x, p=1.0)
     low = -1.7580993408473766
-    kept = drop(op.ones_like(x), p=p, generator=generator) != 0
+    kept = drop(op.ones_like(x), p=p, shared=shared, generator=generator) != 0
     a = ((1 - p) * (1 + p * low * low)) ** -0.5
     return op.where(kept, x, low) * a - a * p * low

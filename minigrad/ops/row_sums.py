@@ -2,6 +2,7 @@
 each row, so short rows are added up by `einsum`, or as columns.
 """
 
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -151,6 +152,11 @@ def sum_over(a: Any, axis: tuple, wide: Any) -> Any:
     return a.sum(axis, keepdims=True, dtype=wide) if axis else a
 
 
+# OpenBLAS shares longer products of float64 vectors between its threads; how many there are would
+# show in the last bits.
+THREADED = 10_000
+
+
 def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
     """Σ a b over `axis`, which keeps its place."""
     if a.size < FEW:
@@ -159,7 +165,9 @@ def sum_of_product(a: Any, b: Any, axis: tuple) -> Any:
     if a.dtype.kind == "c" or b.dtype.kind == "c":  # vecdot would conjugate a
         return sum_over(a * b, axis, np.result_type(a, b))
     if rows is not None and others is not None:
-        return np.vecdot(rows, others).reshape(_kept(a, axis))
+        threaded = rows.shape[-1] > THREADED and rows.dtype.char == "d"
+        dot = partial(np.einsum, "...k,...k->...") if threaded else np.vecdot
+        return dot(rows, others).reshape(_kept(a, axis))
     product = np.multiply(a, b, out=scratch.empty("block 2", a.shape, b))
     return sum_over(product, axis, b.dtype)
 

@@ -161,9 +161,12 @@ def test_channel_dropout_keeps_or_drops_channels_whole(name, shape):
     assert np.allclose(channels[channels != 0], 1 / 0.7)
 
 
-def test_alpha_dropout_keeps_mean_and_variance():
-    layer = nn.AlphaDropout(0.3, generator=np.random.default_rng(0))
-    y = layer(mg.tensor(np.random.default_rng(1).standard_normal(100_000))).numpy()
+@pytest.mark.parametrize("kind", [nn.AlphaDropout, nn.FeatureAlphaDropout])
+def test_alpha_dropout_keeps_mean_and_variance(kind):
+    layer = kind(0.3, generator=np.random.default_rng(0))
+    x = mg.tensor(np.random.default_rng(1).standard_normal((1000, 100)))
+    assert layer.eval()(x) is x
+    y = layer.train()(x).numpy()
     assert abs(y.mean()) < 0.02 and abs(y.var() - 1) < 0.02
 
 

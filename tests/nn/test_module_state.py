@@ -1,6 +1,7 @@
 """State that is not a tensor, and what is found by its path."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -241,3 +242,45 @@ def test_assigned_arrays_of_another_library_become_numpy_s():
     layer = nn.Linear(3, 2, bias=False)
     layer.load_state_dict({"weight": Foreign()}, assign=True)
     assert type(layer.weight.data) is np.ndarray and layer.weight.tolist() == [[1.0] * 3] * 2
+
+
+def test_a_buffer_set_as_an_attribute_is_registered():
+    class Net(nn.Module):
+        def __init__(self):
+            self.mean = nn.Buffer(mg.zeros(2))
+            self.mask = nn.Buffer(np.ones(2), persistent=False)
+
+    net = Net()
+    assert [name for name, _ in net.named_buffers()] == ["mean", "mask"]
+    assert list(net.state_dict()) == ["mean"] and not list(net.parameters())
+    net.mask = nn.Buffer(mg.ones(3))  # what is set later counts
+    assert list(net.state_dict()) == ["mean", "mask"]
+    net.mean = mg.ones(2)  # a buffer stays one
+    assert net.state_dict()["mean"].tolist() == [1, 1] and net.half().mean.dtype == np.float16
+    with pytest.raises(TypeError, match=r"Net\.mean is a buffer"):
+        net.mean = np.ones(2)
+
+
+def test_a_buffer_takes_the_place_of_no_parameter():
+    layer = nn.Linear(2, 2)
+    with pytest.raises(TypeError, match="is a parameter"):
+        layer.weight = nn.Buffer(mg.ones(2, 2))
+
+
+def test_a_buffer_is_a_tensor_without_gradient_that_survives_a_copy():
+    data = np.arange(3.0)
+    buffer = nn.Buffer(data, persistent=False)
+    assert isinstance(buffer, mg.Tensor) and not buffer.requires_grad
+    assert np.shares_memory(buffer.numpy(), data) and type(buffer * 2) is mg.Tensor
+    for copied in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
+        assert type(copied) is nn.Buffer and copied.tolist() == [0, 1, 2]
+        assert copied.persistent is False
+    assert nn.Buffer().shape == (0,) and nn.Buffer().persistent
+
+
+def test_a_copied_module_keeps_its_buffers():
+    module = nn.Module()
+    module.scale = nn.Buffer(mg.ones(1))
+    twin = copy.deepcopy(module)
+    twin.scale += 1
+    assert twin.state_dict()["scale"].tolist() == [2] and module.scale.tolist() == [1]

@@ -56,7 +56,9 @@ def test_an_infinity_that_is_dropped_leaves_no_nan():
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-@pytest.mark.parametrize("name", ["dropout", "dropout1d", "dropout2d", "alpha_dropout"])
+@pytest.mark.parametrize(
+    "name", ["dropout", "dropout1d", "dropout2d", "alpha_dropout", "feature_alpha_dropout"]
+)
 def test_p_outside_0_to_1_is_refused(name, p):
     with pytest.raises(ValueError, match=rf"{name}: p is the probability of 0, from 0 to 1.*p="):
         getattr(mg, name)(mg.ones(2, 2, 2), p, True)
@@ -65,6 +67,17 @@ def test_p_outside_0_to_1_is_refused(name, p):
 def test_dropout2d_drops_whole_channels():
     y = mg.dropout2d(mg.ones(20, 8, 3, 3), p=0.5).numpy().reshape(160, 9)
     assert (y == y[:, :1]).all() and 0 < (y[:, 0] == 0).sum() < 160
+
+
+def test_feature_alpha_dropout_drops_whole_channels_and_keeps_mean_0_and_variance_1():
+    x = mg.tensor(np.random.default_rng(0).standard_normal((100, 400, 2, 2)))
+    rng = np.random.default_rng(1)
+    y = mg.feature_alpha_dropout(x, p=0.2, training=True, generator=rng).numpy()
+    first, *others = y.reshape(40_000, 4).T
+    dropped = first == others[0]  # those that are kept differ from place to place
+    assert dropped.mean() == pytest.approx(0.2, abs=0.01) and len(set(first[dropped])) == 1
+    assert all((dropped == (first == other)).all() for other in others)
+    assert y.mean() == pytest.approx(0, abs=0.02) and y.var() == pytest.approx(1, abs=0.02)
 
 
 def test_alpha_dropout_keeps_mean_0_and_variance_1():

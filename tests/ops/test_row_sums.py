@@ -17,6 +17,7 @@ from minigrad.ops.row_sums import (
     on_each_row,
     rows_along,
     sum_of_each_row,
+    sum_of_product,
     sum_of_rows,
     sum_over,
 )
@@ -201,3 +202,16 @@ def test_a_function_of_each_row_and_one_is_that_of_the_broadcast_row(shape, func
     expected = function(a, row)
     on_each_row(function, a, row)
     np.testing.assert_array_equal(a, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [100, 9_000, 300_001])
+def test_a_sum_of_products_does_not_tell_how_many_threads_blas_has(n, dtype):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    x, y = numbers((n,), dtype), numbers((n, 2), dtype)[:, 1].copy()
+    sums = []
+    for threads in (1, 2):
+        with threadpoolctl.threadpool_limits(threads):
+            sums.append(sum_of_product(x, y, (0,)))
+    np.testing.assert_array_equal(*sums)
+    np.testing.assert_allclose(sums[0], [np.sum(x * y)], rtol=1e-4, atol=n * 1e-7)

@@ -66,3 +66,28 @@ def test_a_vectors_norm_of_no_order_is_the_euclidean_one():
         x = np.array([[3.0, 4.0], [0.0, 2.0]])
         y = np.linalg.vector_norm(mg.tensor(x), axis=axis, ord=None)
         np.testing.assert_allclose(y.numpy(), np.linalg.vector_norm(x, axis=axis), rtol=1e-15)
+
+
+AXES = [None, 0, 1, -1, (0, 1), (1, 2), (2, 0), ()]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_the_norm_of_many_elements_is_numpys_along_any_axes_and_in_any_layout(
+    dtype, axis, keepdims
+):
+    a = np.random.default_rng(0).standard_normal((64, 32, 16)).astype(dtype)
+    for x in (a, a.transpose(2, 0, 1), a[::2], a[:, :, ::-1]):
+        y = mg.linalg.vector_norm(mg.tensor(x), axis=axis, keepdims=keepdims)
+        expected = np.linalg.vector_norm(x, axis=axis, keepdims=keepdims)
+        assert y.dtype == expected.dtype and y.shape == expected.shape
+        np.testing.assert_allclose(y.numpy(), expected, rtol=2e-6)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_the_norm_of_many_elements_whose_squares_have_no_place_in_the_dtype_is_right(size):
+    x = mg.full((3, 9_000), np.float32(size))
+    np.testing.assert_allclose(mg.linalg.norm(x).item(), size * 27_000**0.5, rtol=1e-6)
+    y = mg.linalg.vector_norm(x, axis=1).numpy()
+    np.testing.assert_allclose(y, [size * 9_000**0.5] * 3, rtol=1e-6)

@@ -7,10 +7,10 @@ import numpy as np
 from ...backends.dtypes import is_differentiable
 from ...core.primitive import composite, primitive
 from ...core.registry import op
-from ..axes import accumulate, array_like, count, keep_axes, widen
+from ..axes import accumulate, array_like, axes_of, count, keep_axes, widen
 from ..batching import reduction
 from ..elementwise.selection import constant_in
-from ..row_sums import left_of, rows_along, sum_of_each_row
+from ..row_sums import FEW, left_of, rows_along, sum_of_each_row, sum_of_product
 
 __all__ = ["norm", "p_norm", "std", "var", "vector_norm"]
 
@@ -133,17 +133,28 @@ def divided(g: Any, y: Any) -> Any:
     return np.where(y == 0, 0, g / np.where(y == 0, 1, y))
 
 
-def _length(r: Any, options: dict) -> Any:
-    """√Σ r² of numbers r ≥ 0."""
+def _length(x: Any, axis: Any, keepdims: bool) -> Any:
+    """√Σ |x|²."""
     with np.errstate(over="ignore"):  # done again below
-        y = np.sqrt(np.sum(r * r, **options))
-    if type(r) is np.ndarray and r.size and r.dtype.char in _ROOTS:
-        known = (y >= _ROOTS[r.dtype.char]) & (y < np.inf)
+        y = np.sqrt(_sum_of_squares(x, axis, keepdims))
+    if type(x) is np.ndarray and x.size and x.dtype.char in _ROOTS:
+        known = (y >= _ROOTS[x.dtype.char]) & (y < np.inf)
         if not known.all():
-            scale = _scale_of(r, options["axis"])
-            scaled = np.sqrt(np.sum(np.square(r / scale), **options))
+            r = np.abs(x)
+            scale = _scale_of(r, axis)
+            scaled = np.sqrt(np.sum(np.square(r / scale), axis=axis, keepdims=keepdims))
             y = np.where(known, y, scaled * scale.reshape(scaled.shape))
     return y
+
+
+def _sum_of_squares(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Σ |x|², of many real numbers by BLAS's product of a vector with itself."""
+    if type(x) is np.ndarray and x.size >= FEW and x.dtype.char in "fd":
+        axes = axes_of(axis, x.ndim)
+        y = sum_of_product(x, x, axes)
+        return y if keepdims else y.reshape([n for k, n in enumerate(x.shape) if k not in axes])
+    r = np.abs(x)
+    return np.sum(r * r, axis=axis, keepdims=keepdims)
 
 
 @primitive
@@ -154,12 +165,11 @@ def p_norm(x, axis=None, keepdims=False, p=2):
     infinite; it is given as 0. For p = 2, x is scaled first where Σ x² is beyond the numbers of its
     dtype and y is not.
     """
-    r = np.abs(widen(x))
     if p == 2:
-        y = _length(r, {"axis": axis, "keepdims": keepdims})
+        y = _length(widen(x), axis, keepdims)
     else:
         with np.errstate(divide="ignore"):  # 0 to a negative power: inf, whose root is 0
-            y = np.sum(r**p, axis=axis, keepdims=keepdims) ** (1 / p)
+            y = np.sum(np.abs(widen(x)) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
     return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y
 
 

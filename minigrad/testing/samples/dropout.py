@@ -37,12 +37,18 @@ def _over_space(dims):
     return reference
 
 
-def _alpha_dropout(x, *, seed=0, p=0.5, training=True):
+def _alpha_dropout(x, *, seed=0, p=0.5, training=True, shape=None):
     if not training or p == 0:
         return x
     low = -1.6732632423543772 * 1.0507009873554805
     a = 1 / np.sqrt((1 - p) * (1 + p * low**2))
-    return (a * np.where(_mask(x, seed, p), x, low) - a * p * low).astype(x.dtype)
+    return (a * np.where(_mask(x, seed, p, shape), x, low) - a * p * low).astype(x.dtype)
+
+
+def _feature_alpha_dropout(x, **params):
+    if x.ndim < 2:
+        raise ValueError("axes")
+    return _alpha_dropout(x, shape=(*x.shape[:2], *(1,) * (x.ndim - 2)), **params)
 
 
 def _drops(*shapes):
@@ -97,10 +103,21 @@ for _name, _dims, _shapes in (
         reference=_over_space(_dims), dtypes=REAL,
         errors=[*OUTSIDE, ErrorSample("axes", (np.ones(4),), ValueError, _axes)],
     )  # fmt: skip
+
+
+def _training(function):
+    """The op in training, which is not its default."""
+    return lambda x, *, training=True, **params: _repeating(function)(
+        x, training=training, **params
+    )
+
+
 register_op(
     "alpha_dropout", _drops((4, 6), (9,)), reference=_alpha_dropout,
-    call=lambda x, *, training=True, **params: _repeating(op.alpha_dropout)(
-        x, training=training, **params
-    ),
-    dtypes=REAL, errors=OUTSIDE,
+    call=_training(op.alpha_dropout), dtypes=REAL, errors=OUTSIDE,
+)  # fmt: skip
+register_op(
+    "feature_alpha_dropout", _drops((4, 4), (2, 6, 3), (2, 3, 2, 2)),
+    reference=_feature_alpha_dropout, call=_training(op.feature_alpha_dropout), dtypes=REAL,
+    errors=[*OUTSIDE, ErrorSample("axes", (np.ones(4),), ValueError, r"must be \(N, C")],
 )  # fmt: skip
