@@ -102,6 +102,19 @@ def test_lengths_and_their_slopes_do_not_depend_on_squares_in_range(scale):
     assert mg.norm(mg.tensor(np.array([np.inf, 1.0], np.float32))).item() == np.inf
 
 
+@pytest.mark.parametrize("p", [-2, 0.5, 3, 10])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_a_norm_of_any_order_and_its_slopes_do_not_depend_on_powers_in_range(p, scale):
+    x = np.array([[3.0, 4.0, 1.0], [0.0, 0.0, 0.0], [0.0, 5.0, 0.0]])
+
+    def f(x):
+        return mg.vector_norm(x, ord=p, axis=1)
+
+    small = (x * scale).astype(np.float32)
+    np.testing.assert_allclose(f(small) / np.float32(scale), f(x), rtol=1e-5)
+    np.testing.assert_allclose(slopes(f, small)[0], slopes(f, x)[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("scale", [1e-25, 1e15])
 def test_singular_vectors_of_tiny_and_huge_matrices_have_their_derivatives(scale):
     rng = np.random.default_rng(0)
