@@ -150,15 +150,15 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         raise TypeError(f"pad: constant_values has no meaning with mode={mode!r}; leave it out")
     if mode in ("constant", "empty"):  # "empty": whatever stands there; zeros do
         return _constant(x, widths, constant_values)
+    if not any(before or after for before, after in widths):
+        return op.copy(x)
+    if mode in OPTION:
+        return bordered(x, widths, mode, value)
     if odd and x.dtype.kind == "b":
         raise TypeError(
             "pad: reflect_type='odd' takes twice the last element less others, which truths do not "
             "have; leave it out, or pad x.astype(int)"
         )
-    if not any(before or after for before, after in widths):
-        return op.copy(x)
-    if mode in OPTION:
-        return bordered(x, widths, mode, value)
     return _turned_over(x, widths, mode) if odd else op.pad_repeated(x, widths=widths, mode=mode)
 
 
