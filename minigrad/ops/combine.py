@@ -181,7 +181,8 @@ def mode(x: Any, axis: int = -1, keepdims: bool = False) -> tuple:
 @composite
 def polar(r: Any, angle: Any) -> Any:
     """y = r e^(i angle), complex, of real r and angle"""
-    return r * op.cos(angle) + 1j * (r * op.sin(angle))
+    parts = op.broadcast_arrays(r * op.cos(angle), r * op.sin(angle))
+    return op.view_as_complex(op.stack(parts, axis=-1))
 
 
 @linear

@@ -186,3 +186,8 @@ def test_the_mode_of_many_entries_takes_no_table_of_their_pairs():
     assert (value.item(), place.item()) == (17, x.size - 1)
     nothing = mg.mode(mg.tensor([[np.nan, np.nan], [1.0, np.nan]]))
     np.testing.assert_array_equal(nothing[0].numpy(), [np.nan, 1])
+
+
+def test_polar_of_an_infinite_length_has_no_nan():
+    y = mg.polar(mg.tensor(np.inf), np.pi / 4)
+    assert (y.real.item(), y.imag.item()) == (np.inf, np.inf)

@@ -155,3 +155,8 @@ def test_the_inverse_of_boxcox_has_a_slope_where_px_is_beyond_the_numbers():
     y = mg.special.inv_boxcox(x, p)
     np.testing.assert_array_equal(y.data, 1)
     np.testing.assert_allclose(mg.grad(y.sum(), p).data, 0, atol=1e-30)
+
+
+def test_a_polygamma_function_whose_factorial_is_beyond_float64_is_refused():
+    with pytest.raises(ValueError, match="order=171: its factorial, a factor, is beyond float64"):
+        mg.polygamma(171, mg.tensor(2.5))

@@ -67,3 +67,8 @@ def test_a_fill_takes_one_value_and_says_what_takes_several():
         [1, 7],
         [8, 1],
     ]
+
+
+def test_diag_embed_of_a_number_says_that_it_takes_vectors():
+    with pytest.raises(ValueError, match="diag_embed: x must be vectors .* got a number"):
+        mg.diag_embed(mg.tensor(1.0))

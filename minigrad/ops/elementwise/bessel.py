@@ -12,7 +12,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_float32, number, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -171,9 +171,8 @@ def bessel_ke_dx(g, x, y, order):
 
 
 def _order(name: str, v: Any) -> float:
-    if not isinstance(v, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: the order v must be a number, got {type(v).__name__}")
-    return float(v) if v % 1 else int(v)
+    v = number(name, "the order v", v)
+    return v if v % 1 else int(v)
 
 
 @composite
