@@ -334,7 +334,7 @@ def gelu_derivative(x, slope: Any = None, approximate="none"):
 @gelu_derivative.vjp("x")
 def gelu_derivative_dx(g, x, approximate):
     """By s″ = −s′ tanh(u/2), the tanh form is s′ (2 u′ + x u″ − x tanh(u/2) u′²)."""
-    x = _bounded(x)
+    x = _bounded(widen(x))
     if approximate == "none":
         return g * (_density(x) * (2 - x * x))
     u = 2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x)

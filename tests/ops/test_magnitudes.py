@@ -163,3 +163,49 @@ def test_the_curvature_of_a_kl_term_is_right_where_the_first_probability_is_far_
     slope = mg.grad(mg.special.kl_div(mg.tensor(a), x).sum(), x, create_graph=True)
     np.testing.assert_allclose(slope.detach().numpy(), (b - a) / b, rtol=1e-15)
     np.testing.assert_allclose(mg.grad(slope.sum(), x).numpy(), a / b**2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("b", [1.5, -0.5, 1e6, 1e12])
+def test_the_slope_of_log_beta_keeps_its_digits_where_one_argument_is_far_the_larger(dtype, b):
+    mpmath = pytest.importorskip("mpmath")
+    a, b = np.array([3e8, 1e10, 1e14, 1e18], dtype), np.array(b, dtype)
+    slope = slopes(mg.special.betaln, a, b)[0]
+    with mpmath.workdps(60):
+        pairs = [(mpmath.mpf(float(x)), mpmath.mpf(float(b))) for x in a]
+        exact = [float(mpmath.digamma(x) - mpmath.digamma(x + y)) for x, y in pairs]
+    np.testing.assert_allclose(slope, exact, rtol=20 * np.finfo(dtype).eps)
+
+
+def test_the_curvature_of_gelu_by_tanh_is_a_number_in_float16():
+    x = mg.tensor(np.array([-6e4, -20.0, -1.5, 3.0, 40.0], np.float16), requires_grad=True)
+    wide = mg.tensor(x.numpy().astype(float), requires_grad=True)
+    found, exact = (
+        mg.grad(mg.grad(mg.gelu(v, approximate="tanh").sum(), v, create_graph=True).sum(), v)
+        for v in (x, wide)
+    )
+    np.testing.assert_allclose(found.numpy(), exact.numpy(), rtol=2e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (mg.log10, 4e4),
+        (mg.special.exprel, 13.6),
+        (lambda x: mg.special.hyp0f1(1.5, x), 69.0),
+        (lambda x: mg.special.shichi(x)[1], 14.3),
+        (lambda x: mg.special.shichi(x)[1], 1.7e-5),
+    ],
+)
+def test_slopes_in_float16_are_finite_where_a_part_of_them_is_beyond_it(f, x):
+    x = np.array([x], np.float16)
+    [found], [exact] = slopes(f, x), slopes(f, x.astype(float))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, exact, rtol=1e-2)
+
+
+def test_the_curvature_of_a_kl_term_at_a_tiny_second_probability_is_infinite_and_no_nan():
+    b = mg.tensor(np.array([1e-36], np.float32), requires_grad=True)
+    with np.errstate(all="ignore"):
+        slope = mg.grad(mg.special.kl_div(0.5, b).sum(), b, create_graph=True)
+        assert mg.grad(slope.sum(), b).item() == np.inf
