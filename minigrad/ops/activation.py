@@ -100,10 +100,11 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     """y = x for x > 0, else alpha (e^(x/alpha) − 1) ;  dy/dx = 1, else e^(x/alpha): smooth at 0"""
     if alpha == 0:
         raise ValueError("celu: alpha must not be 0, by which x is divided; relu is the limit")
-    if alpha < 0:  # elu of x/alpha would have its line on the other side
-        x = ordered(array_like(x))
-        return op.where(x > 0, x, alpha * np.expm1(x / alpha))
-    return alpha * elu(x / alpha)
+    if alpha == 1:
+        return elu(x)
+    x = ordered(array_like(x))
+    above = x > 0  # x itself there: alpha (x/alpha) is rounded, and may overflow on the way
+    return op.where(above, x, alpha * np.expm1(op.where(above, 0, x) / alpha))
 
 
 # -- smooth ----------------------------------------------------------------------------------
@@ -113,12 +114,13 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
 @in_float32
 @blockwise
 def softplus(x, beta=1.0):
-    """y = log(1 + e^(βx))/β = (max(βx, 0) + log1p(e^−|βx|))/β ;  dy/dx = σ(βx)
+    """y = log(1 + e^(βx))/β = max(x, 0) + log1p(e^−|βx|)/β, min for β < 0 ;  dy/dx = σ(βx)
 
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
+    line = at_most_0(x) if beta < 0 else at_least_0(x)
     x = beta * x
-    return (at_least_0(x) + log_of_1_plus(np.exp(np.minimum(x, -x)))) / beta
+    return line + log_of_1_plus(np.exp(np.minimum(x, -x))) / beta
 
 
 @softplus.vjp("x")
@@ -333,7 +335,7 @@ def gelu_derivative(x, slope: Any = None, approximate="none"):
 @gelu_derivative.vjp("x")
 def gelu_derivative_dx(g, x, approximate):
     """By s″ = −s′ tanh(u/2), the tanh form is s′ (2 u′ + x u″ − x tanh(u/2) u′²)."""
-    x = _bounded(x)
+    x = _bounded(widen(x))
     if approximate == "none":
         return g * (_density(x) * (2 - x * x))
     u = 2 * TANH_SCALE * x * (1 + TANH_CUBIC * x * x)

@@ -162,10 +162,15 @@ def mode(x: Any, axis: int = -1, keepdims: bool = False) -> tuple:
     axis = axis_of(axis, x.ndim)
     order = op.argsort(x, axis=axis)
     ranked = op.moveaxis(op.take_along_axis(x, order, axis=axis), axis, -1)
-    same = ranked[..., :, None] == ranked[..., None, :]
-    best = op.argmax(op.sum(same, axis=-1), axis=-1, keepdims=True)
-    value = op.take_along_axis(ranked, best, axis=-1)
     n = x.shape[axis]
+    # in order, equal entries are a run: the longest one ends first where the most have been counted
+    places = constant_like(np.arange(n), x)
+    begins = op.concatenate(
+        [op.ones_like(ranked[..., :1], dtype=bool), ranked[..., 1:] != ranked[..., :-1]], axis=-1
+    )
+    counted = places - op.cummax(op.where(begins, places, 0), axis=-1).values
+    best = op.argmax(counted, axis=-1, keepdims=True)
+    value = op.take_along_axis(ranked, best, axis=-1)
     last = n - 1 - op.argmax(op.flip(op.moveaxis(x, axis, -1) == value, axis=-1), -1, keepdims=True)
     return _at(x, op.moveaxis(last, -1, axis), axis, keepdims)
 
@@ -176,7 +181,8 @@ def mode(x: Any, axis: int = -1, keepdims: bool = False) -> tuple:
 @composite
 def polar(r: Any, angle: Any) -> Any:
     """y = r e^(i angle), complex, of real r and angle"""
-    return r * op.cos(angle) + 1j * (r * op.sin(angle))
+    parts = op.broadcast_arrays(r * op.cos(angle), r * op.sin(angle))
+    return op.view_as_complex(op.stack(parts, axis=-1))
 
 
 @linear

@@ -99,10 +99,8 @@ def _arguments(x: Any, s: Any, axes: Any, norm: Any) -> tuple[Any, tuple, list, 
     for name, several in ("s", s), ("axes", axes):
         if several is not None and not hasattr(several, "__len__"):
             raise TypeError(f"fft: {name} must be a tuple, one for each axis, got {several!r}")
-    if axes is None:
-        axes = (
-            range(x.ndim) if s is None else range(-len(s), 0)
-        )  # of more lengths than axes the first is out of bounds
+    if axes is None:  # of more lengths than axes the first is out of bounds
+        axes = range(x.ndim) if s is None else range(-len(s), 0)
     axes = tuple([axis_of(axis, x.ndim) for axis in axes])
     if s is not None and not all(n is None or hasattr(n, "__index__") for n in s):
         raise TypeError(f"fft: the lengths n or s must be integers, got {s}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import accumulator, is_differentiable, is_floating, resolve_dtype
+from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core.numpy_protocol import mask_of
 from ..core.primitive import composite, primitive
 from ..core.registry import chosen_table, op
@@ -23,7 +23,7 @@ from .reduce.order import (
     weights_over,
     with_axes,
 )  # fmt: skip
-from .reduce.spread import degrees_lost, root_of_variance
+from .reduce.spread import degrees_lost
 
 __all__ = [
     "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
@@ -41,33 +41,6 @@ def _kept(x: Any, where: Any) -> Any:
     """Which elements count: those that are not NaN and, of these, those where `where` holds."""
     kept = op.logical_not(op.isnan(x))
     return kept if where is True else op.logical_and(kept, mask_of("where", where, x.shape))
-
-
-def _counted(kept: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
-    """How many elements count: a constant that a sum of this dtype is divided by."""
-    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(dtype))
-
-
-def _real(dtype: Any) -> Any:
-    """The dtype in which numbers are counted beside values of this one."""
-    if dtype.kind == "c":
-        return np.zeros(0, dtype).real.dtype
-    return dtype if is_floating(dtype) else np.dtype(np.float64)
-
-
-def _widened(x: Any, dtype: Any) -> tuple[Any, Any, Any]:
-    """x and dtype for a computation from sums, and the 16-bit dtype of its result, or None.
-
-    A float16 sum beyond 65504 is infinite, and so is the number of elements: such a result is
-    computed in float32 and rounded once.
-    """
-    narrow = x.dtype if dtype is None else resolve_dtype(dtype)
-    wide = accumulator(narrow)
-    return (x, dtype, None) if wide is None else (op.astype(x, dtype=wide), None, narrow)
-
-
-def _rounded(y: Any, narrow: Any) -> Any:
-    return y if narrow is None else op.astype(y, dtype=narrow)
 
 
 @composite(numpy=np.nansum)
@@ -106,15 +79,17 @@ def nanmean(
 ) -> Any:
     """y = the mean of the elements that are not NaN (and where `where` holds); NaN of none."""
     x = array_like(x)
+    _check_dtype("nanmean", x, dtype)
+    if is_differentiable(x.dtype):  # others are without NaN
+        where = _kept(x, where)
+    return chosen_table[np.mean](x, axis, dtype, keepdims, where)
+
+
+def _check_dtype(name: str, x: Any, dtype: Any) -> None:
     wanted = resolve_dtype(dtype)
     if wanted is not None and is_differentiable(x.dtype) and not is_differentiable(wanted):
-        raise TypeError(f"nanmean: dtype={wanted} would cut off the fractions of {x.dtype} before "
-                        "they are added; take the mean first, then y.astype")  # fmt: skip
-    if not is_differentiable(x.dtype):  # and so without NaN
-        return chosen_table[np.mean](x, axis, dtype, keepdims, where)
-    x, dtype, narrow = _widened(x, dtype)
-    total = nansum(x, axis=axis, dtype=dtype, keepdims=keepdims, where=where)
-    return _rounded(total / _counted(_kept(x, where), axis, keepdims, total.dtype), narrow)
+        raise TypeError(f"{name}: dtype={wanted} would cut off the fractions of {x.dtype} before "
+                        f"they are added; take {name} first, then y.astype")  # fmt: skip
 
 
 @composite(numpy=np.nanvar)
@@ -127,16 +102,8 @@ def nanvar(
     where: only elements where it holds count. mean: their nanmean, if it is known, with the reduced
     axes at length 1. `correction` is another name for ddof.
     """
-    x, dtype, narrow = _widened(array_like(x), dtype)
     ddof = degrees_lost("nanvar", ddof, correction)
-    if mean is None:
-        mean = nanmean(x, axis=axis, dtype=dtype, keepdims=True, where=where)
-    kept = _kept(x, where)
-    centred = op.where(kept, x - mean, 0)
-    squares = op.real(centred * centred.conj()) if x.dtype.kind == "c" else op.square(centred)
-    total = op.sum(squares, axis=axis, dtype=dtype, keepdims=keepdims)
-    degrees = _counted(kept, axis, keepdims, total.dtype) - ddof
-    return _rounded(total / op.where(degrees > 0, degrees, np.nan), narrow)
+    return _nan_spread("nanvar", np.var, x, axis, dtype, ddof, keepdims, where, mean)
 
 
 @composite(numpy=np.nanstd)
@@ -145,11 +112,23 @@ def nanstd(
     correction: float | None = None, where: Any = True, mean: Any = None,
 ) -> Any:  # fmt: skip
     """y = √nanvar, of gradient 0 where all elements are equal."""
-    x, dtype, narrow = _widened(array_like(x), dtype)
     ddof = degrees_lost("nanstd", ddof, correction)
-    options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
-    y = root_of_variance(nanvar(x, axis=axis, dtype=dtype, keepdims=keepdims, **options))
-    return _rounded(y, narrow)
+    return _nan_spread("nanstd", np.std, x, axis, dtype, ddof, keepdims, where, mean)
+
+
+def _nan_spread(
+    name: str, spread: Any, x: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, where: Any,
+    mean: Any,
+) -> Any:  # fmt: skip
+    """The spread of chosen elements (reduce/chosen.py), NaN where they are too few."""
+    x = array_like(x)
+    _check_dtype(name, x, dtype)
+    kept = _kept(x, where)
+    y = chosen_table[spread](
+        x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims, where=kept, mean=mean
+    )
+    enough = op.count_nonzero(kept, axis=axis, keepdims=keepdims) > ddof
+    return op.where(enough, y, np.nan)
 
 
 @composite(numpy=np.nanmax)
@@ -188,6 +167,7 @@ def _nan_extremum(
 def nanargmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Where the largest element that is not NaN stands. No gradient.
 
+    Of NaN and −∞ alone the first, NaN or not, as in NumPy.
     ValueError where all are NaN; on a GPU, where it would wait for the numbers, the first of them.
     """
     _refuse_nan_alone("nanargmax", x, axis)

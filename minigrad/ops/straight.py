@@ -6,7 +6,7 @@ import numpy as np
 
 from ..core.primitive import composite, elementwise, primitive
 from ..core.registry import op
-from .axes import widen
+from .axes import array_like, widen
 from .blocks import scratch
 from .elementwise.selection import choose, clip, keep
 from .elementwise.support import in_float32, ordered
@@ -169,6 +169,7 @@ def prelu(x: Any, weight: Any) -> Any:
 
     ∂y/∂x = 1 or weight (at 0: weight), ∂y/∂weight = min(x, 0)
     """
+    x = array_like(x)
     if np.size(weight) != 1:
         channels = x.shape[1] if x.ndim > 1 else 1
         if np.shape(weight) != (channels,):

@@ -268,3 +268,26 @@ def test_celu_of_a_negative_alpha_is_a_line_above_0_as_in_pytorch():
     ours = mg.celu(z, alpha=-1.5)
     np.testing.assert_allclose(ours.numpy(), theirs.detach().numpy(), rtol=1e-14)
     np.testing.assert_allclose(mg.grad(ours.sum(), z).numpy(), t.grad.numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_celu_is_x_above_0_whatever_alpha_divides_it_by(dtype):
+    x = np.array([0.1, 0.7, 1.3, np.finfo(dtype).max / 2], dtype)
+    for alpha in (1e-3, 0.3, 3.0, -1.5):
+        z = leaf(x)
+        y = mg.celu(z, alpha=alpha)
+        np.testing.assert_array_equal(y.numpy(), x)
+        np.testing.assert_array_equal(mg.grad(y.sum(), z).numpy(), 1)
+
+
+def test_celu_is_smooth_at_0():
+    for alpha in (1.0, 0.3, -2.0):
+        slope = mg.func.grad(lambda x, alpha=alpha: mg.celu(x, alpha=alpha))
+        assert slope(mg.tensor(0.0)).item() == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softplus_of_a_large_x_is_x_whatever_beta_it_is_multiplied_by(dtype):
+    x = np.array([0.3, 7.7, np.finfo(dtype).max / 2], dtype)
+    np.testing.assert_array_equal(mg.softplus(x, beta=1e4), x)
+    np.testing.assert_array_equal(mg.softplus(-x, beta=-1e4), -x)

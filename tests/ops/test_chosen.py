@@ -140,3 +140,14 @@ def test_the_spread_of_chosen_elements_of_each_example_is_that_of_the_example(f)
     for g, x in zip(found.numpy(), xs, strict=True):
         leaf = mg.tensor(x, requires_grad=True)
         np.testing.assert_allclose(g, mg.grad(f(leaf, where=MASK, ddof=1), leaf).numpy())
+
+
+@pytest.mark.parametrize("f", [np.var, np.std])
+@pytest.mark.parametrize("wanted", [None, np.complex64, np.complex128, np.float32])
+def test_a_spread_of_chosen_elements_has_the_dtype_asked_for_as_numpys(f, wanted):
+    x = np.array([[1.0, 2.0], [3.0, 5.0]])
+    for v in (x, x + 1j) if np.dtype(wanted or complex).kind == "c" else (x,):
+        found = f(mg.tensor(v), dtype=wanted, where=x > 1)
+        expected = f(v, dtype=wanted, where=x > 1)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)

@@ -177,3 +177,17 @@ def test_an_infinite_part_of_a_complex_number_leaves_the_other_alone():
 def test_a_sum_of_products_names_itself_where_shapes_do_not_fit(name, shapes, said):
     with pytest.raises(ValueError, match=said):
         getattr(mg, name)(*[mg.ones(shape) for shape in shapes])
+
+
+def test_the_mode_of_many_entries_takes_no_table_of_their_pairs():
+    x = np.repeat(np.arange(50_000.0), 2)
+    x[-1] = 17
+    value, place = mg.mode(mg.tensor(x))  # a table would be 10 GB
+    assert (value.item(), place.item()) == (17, x.size - 1)
+    nothing = mg.mode(mg.tensor([[np.nan, np.nan], [1.0, np.nan]]))
+    np.testing.assert_array_equal(nothing[0].numpy(), [np.nan, 1])
+
+
+def test_polar_of_an_infinite_length_has_no_nan():
+    y = mg.polar(mg.tensor(np.inf), np.pi / 4)
+    assert (y.real.item(), y.imag.item()) == (np.inf, np.inf)

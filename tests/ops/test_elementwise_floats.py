@@ -70,3 +70,18 @@ def test_the_slope_of_arctan2_reaches_to_the_largest_float16():
     a = mg.tensor([60000.0], dtype="float16", requires_grad=True)
     mg.arctan2(a, a.detach()).sum().backward()
     assert a.grad.item() == pytest.approx(1 / 120000, rel=5e-3)
+
+
+def test_lerp_ends_at_both_ends():
+    a, b = np.array([1e20, 1.0, 0.1]), np.array([1.0, 1e20, 0.7])
+    for ends in (lambda w: w, lambda w: np.full(3, w)):
+        np.testing.assert_array_equal(mg.lerp(a, b, ends(0.0)), a)
+        np.testing.assert_array_equal(mg.lerp(a, b, ends(1.0)), b)
+    assert mg.lerp(np.uint8([1]), np.uint8([3]), np.uint8([2])).tolist() == [5]  # no wrapping round
+
+
+def test_the_slope_of_cbrt_at_the_smallest_float16_numbers_is_finite():
+    x = mg.tensor(np.array([6e-8, -1.2e-7], np.float16), requires_grad=True)
+    slope = mg.grad(np.cbrt(x).sum(), x).numpy()
+    exact = np.abs(x.numpy().astype(float)) ** (-2 / 3) / 3
+    np.testing.assert_allclose(slope.astype(float), exact, rtol=2e-3)

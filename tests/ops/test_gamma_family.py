@@ -162,3 +162,8 @@ def test_the_slope_of_boxcox_in_its_power_has_its_limit_at_infinity(name):
     x, p = mg.tensor(np.inf), mg.tensor([-2.0, 2.0], requires_grad=True)
     getattr(mg.special, name)(x, p).sum().backward()
     assert p.grad.tolist() == [0.25, np.inf]
+
+
+def test_a_polygamma_function_whose_factorial_is_beyond_float64_is_refused():
+    with pytest.raises(ValueError, match="order=171: its factorial, a factor, is beyond float64"):
+        mg.polygamma(171, mg.tensor(2.5))

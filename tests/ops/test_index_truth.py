@@ -54,3 +54,21 @@ def test_a_real_tensor_is_not_filled_with_the_real_part_of_a_complex_value():
     with pytest.raises(TypeError, match="masked_fill: x, float64, has no place for the imag"):
         mg.masked_fill(x, x > 1, z)
     assert mg.masked_fill(x.astype(np.complex64), x > 1, z).tolist() == [1, 3 + 4j]
+
+
+def test_a_fill_takes_one_value_and_says_what_takes_several():
+    x = mg.ones(3)
+    with pytest.raises(ValueError, match=r"masked_fill: value .* got shape \(2, 3\).*mg.where"):
+        mg.masked_fill(x, x > 0, mg.ones((2, 3)))
+    with pytest.raises(ValueError, match=r"index_fill: value .* got shape \(2,\).*index_copy"):
+        mg.index_fill(x, 0, [0, 2], [1.0, 2.0])
+    each = mg.func.vmap(lambda x, value: mg.masked_fill(x, x > 1, value))
+    assert each(mg.tensor([[1.0, 2.0], [3.0, 1.0]]), mg.tensor([7.0, 8.0])).tolist() == [
+        [1, 7],
+        [8, 1],
+    ]
+
+
+def test_diag_embed_of_a_number_says_that_it_takes_vectors():
+    with pytest.raises(ValueError, match="diag_embed: x must be vectors .* got a number"):
+        mg.diag_embed(mg.tensor(1.0))

@@ -102,6 +102,19 @@ def test_lengths_and_their_slopes_do_not_depend_on_squares_in_range(scale):
     assert mg.norm(mg.tensor(np.array([np.inf, 1.0], np.float32))).item() == np.inf
 
 
+@pytest.mark.parametrize("p", [-2, 0.5, 3, 10])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_a_norm_of_any_order_and_its_slopes_do_not_depend_on_powers_in_range(p, scale):
+    x = np.array([[3.0, 4.0, 1.0], [0.0, 0.0, 0.0], [0.0, 5.0, 0.0]])
+
+    def f(x):
+        return mg.vector_norm(x, ord=p, axis=1)
+
+    small = (x * scale).astype(np.float32)
+    np.testing.assert_allclose(f(small) / np.float32(scale), f(x), rtol=1e-5)
+    np.testing.assert_allclose(slopes(f, small)[0], slopes(f, x)[0], rtol=1e-5)
+
+
 @pytest.mark.parametrize("scale", [1e-25, 1e15])
 def test_singular_vectors_of_tiny_and_huge_matrices_have_their_derivatives(scale):
     rng = np.random.default_rng(0)
@@ -113,3 +126,86 @@ def test_singular_vectors_of_tiny_and_huge_matrices_have_their_derivatives(scale
 
     found, exact = (slopes(nearest_rotation, (x * scale).astype(d))[0] for d in ("f4", "f8"))
     np.testing.assert_allclose(found, exact, rtol=1e-3, atol=1e-4 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("order", [0, 1, 2.5, -3, 20])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scaled_bessel_functions_have_their_slopes_far_out_where_all_digits_cancel(order, dtype):
+    mpmath = pytest.importorskip("mpmath")
+    xs = np.array([500, 2**17, 2**34], dtype)
+    rtol = 100 * np.finfo(dtype).eps
+    for name, sign, bessel in (("ive", -1, mpmath.besseli), ("kve", 1, mpmath.besselk)):
+        f = getattr(mg.special, name)
+        [slope] = slopes(lambda x, f=f: f(order, x), xs)
+        curve = mg.func.vmap(mg.func.grad(mg.func.grad(lambda x, f=f: f(order, x))))(mg.tensor(xs))
+        for x, first, second in zip(xs, slope, curve.numpy(), strict=True):
+            with mpmath.workdps(80):
+                h = mpmath.mpf(float(x)) * mpmath.mpf(10) ** -16
+                around = [float(x) + k * h for k in (-1, 0, 1)]
+                a, b, c = (mpmath.exp(sign * v) * bessel(order, v) for v in around)
+                exact = float((c - a) / (2 * h)), float((a - 2 * b + c) / h**2)
+            np.testing.assert_allclose([first, second], exact, rtol=rtol)
+    if order % 1 == 0:  # even functions and odd ones
+        [left] = slopes(lambda x: mg.special.ive(order, x), -xs)
+        [right] = slopes(lambda x: mg.special.ive(order, x), xs)
+        np.testing.assert_array_equal(left, right if order % 2 else -right)
+
+
+def test_bessel_slopes_do_not_overflow_where_the_sum_of_two_neighbours_does():
+    x = np.array([91.66667], np.float32)
+    found, exact = (slopes(lambda x: mg.special.i0(x), x.astype(d))[0] for d in ("f4", "f8"))
+    np.testing.assert_allclose(found, exact, rtol=1e-5)
+
+
+def test_the_curvature_of_a_kl_term_is_right_where_the_first_probability_is_far_the_smaller():
+    a, b = np.array([1e-12, 1e-6, 0.4, 0.6]), np.array([0.9, 20.0, 0.5, 0.3])
+    x = mg.tensor(b, requires_grad=True)
+    slope = mg.grad(mg.special.kl_div(mg.tensor(a), x).sum(), x, create_graph=True)
+    np.testing.assert_allclose(slope.detach().numpy(), (b - a) / b, rtol=1e-15)
+    np.testing.assert_allclose(mg.grad(slope.sum(), x).numpy(), a / b**2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("b", [1.5, -0.5, 1e6, 1e12])
+def test_the_slope_of_log_beta_keeps_its_digits_where_one_argument_is_far_the_larger(dtype, b):
+    mpmath = pytest.importorskip("mpmath")
+    a, b = np.array([3e8, 1e10, 1e14, 1e18], dtype), np.array(b, dtype)
+    slope = slopes(mg.special.betaln, a, b)[0]
+    with mpmath.workdps(60):
+        pairs = [(mpmath.mpf(float(x)), mpmath.mpf(float(b))) for x in a]
+        exact = [float(mpmath.digamma(x) - mpmath.digamma(x + y)) for x, y in pairs]
+    np.testing.assert_allclose(slope, exact, rtol=20 * np.finfo(dtype).eps)
+
+
+def test_the_curvature_of_gelu_by_tanh_is_a_number_in_float16():
+    x = mg.tensor(np.array([-6e4, -20.0, -1.5, 3.0, 40.0], np.float16), requires_grad=True)
+    wide = mg.tensor(x.numpy().astype(float), requires_grad=True)
+    found, exact = (
+        mg.grad(mg.grad(mg.gelu(v, approximate="tanh").sum(), v, create_graph=True).sum(), v)
+        for v in (x, wide)
+    )
+    np.testing.assert_allclose(found.numpy(), exact.numpy(), rtol=2e-3, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "f, x",
+    [
+        (mg.log10, 4e4),
+        (mg.special.exprel, 13.6),
+        (lambda x: mg.special.hyp0f1(1.5, x), 69.0),
+        (lambda x: mg.special.shichi(x)[1], 14.3),
+        (lambda x: mg.special.shichi(x)[1], 1.7e-5),
+    ],
+)
+def test_slopes_in_float16_are_finite_where_a_part_of_them_is_beyond_it(f, x):
+    x = np.array([x], np.float16)
+    [found], [exact] = slopes(f, x), slopes(f, x.astype(float))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, exact, rtol=1e-2)
+
+
+def test_the_curvature_of_a_kl_term_at_a_tiny_second_probability_is_infinite_and_no_nan():
+    b = mg.tensor(np.array([1e-36], np.float32), requires_grad=True)
+    with np.errstate(all="ignore"):
+        slope = mg.grad(mg.special.kl_div(0.5, b).sum(), b, create_graph=True)
+        assert mg.grad(slope.sum(), b).item() == np.inf

@@ -52,3 +52,30 @@ def test_only_an_order_by_memory_is_said_to_depend_on_it(order):
     with pytest.raises(ValueError, match=f"order='{order}'") as caught:
         mg.ones(2, 2).reshape(4, order=order)
     assert ("depends on the memory layout" in str(caught.value)) == (order != "z")
+
+
+@pytest.mark.parametrize(
+    "size, axis", [((3, 2), (0, 0)), ((2, 2, 2), (1, -1, 0)), (2, -1), ((2, 2), None)]
+)
+def test_windows_over_an_axis_named_twice_are_windows_of_windows(size, axis):
+    windows = np.lib.stride_tricks.sliding_window_view
+    x = np.arange(20.0).reshape((5, 4))
+    np.testing.assert_array_equal(windows(mg.tensor(x), size, axis).numpy(), windows(x, size, axis))
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda x: mg.tile(x, -1), "tile: reps"),
+        (lambda x: mg.repeat(x, -1), "repeat: repeats"),
+        (lambda x: mg.repeat(x, [1, -1]), "repeat: repeats"),
+    ],
+)
+def test_copies_fewer_than_none_are_refused_by_name(call, name):
+    with pytest.raises(ValueError, match=f"{name} says how often, 0 times or more, got"):
+        call(mg.tensor([1.0, 2.0]))
+
+
+def test_truths_are_not_turned_over_by_a_pad():
+    with pytest.raises(TypeError, match="pad: reflect_type='odd' .* truths do not have"):
+        np.pad(mg.tensor([True, False]), 1, mode="reflect", reflect_type="odd")

@@ -119,3 +119,7 @@ def test_softshrink_refuses_a_negative_lambd(lambd):
 def test_hardtanh_refuses_bounds_in_the_wrong_order():
     with pytest.raises(ValueError, match=r"min_val=1.0 must not be above max_val=-1.0"):
         mg.hardtanh(mg.tensor([1.0]), 1.0, -1.0)
+
+
+def test_prelu_takes_a_list():
+    assert mg.prelu([[1.0, -2.0]], [0.5, 0.25]).tolist() == [[1, -0.5]]

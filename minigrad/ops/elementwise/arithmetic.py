@@ -66,7 +66,9 @@ rsqrt = elementwise(
     doc="y = 1/√x ;  dy/dx = −y/(2x)",
 )
 cbrt = elementwise(
-    np.cbrt, dx=lambda y: np.square(1 / y) / 3, doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0"
+    np.cbrt,
+    dx=lambda y: (1 / y) / (3 * y),  # 1/y² may overflow, in float16, where a third of it does not
+    doc="y = ∛x ;  dy/dx = 1/(3y²), ∞ at 0",
 )
 
 
@@ -272,7 +274,13 @@ def fma(a: Any, b: Any, c: Any) -> Any:
 
 
 def _lerp(a: Any, b: Any, weight: Any) -> Any:
-    return in_wide(lambda a, b, weight: a + weight * (b - a), a, b, weight)
+    """From the nearer end, as in PyTorch: a + (b − a) has lost a b that is far below a."""
+
+    def between(a: Any, b: Any, weight: Any) -> Any:
+        from_a, from_b = a + weight * (b - a), b - (1 - weight) * (b - a)
+        return np.where(np.abs(weight) < 0.5, from_a, from_b)
+
+    return in_wide(between, a, b, with_fractions(weight))
 
 
 lerp = elementwise(
@@ -281,7 +289,10 @@ lerp = elementwise(
     da=lambda weight: 1 - with_fractions(weight),
     db=lambda weight: weight,
     dweight=lambda a, b: b - a,
-    doc="y = a + weight (b − a) ;  ∂y/∂a = 1 − weight, ∂y/∂b = weight, ∂y/∂weight = b − a",
+    doc="""y = a + weight (b − a), a for 0, b for 1 ;  ∂y/∂a = 1 − weight, ∂y/∂b = weight
+
+    ∂y/∂weight = b − a
+    """,
 )
 
 # NumPy's and the array API's names for the same ops

@@ -3,6 +3,7 @@
 The recurrences hold at 0 too, where y' = J₀ − J₁/x would divide by it (DLMF 10.6.1 and 10.29.1).
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ..axes import widen
 from .selection import keep
-from .support import in_float32, special_function
+from .support import in_float32, number, special_function
 
 __all__: list[str] = []  # the names are those of mg.special
 
@@ -73,6 +74,29 @@ def _unrounded(family: Callable, x: Any, y: Any, order: float) -> Any:
     return y if y.dtype == x.dtype else family(x, order=order)
 
 
+# Far out e^−|x| Iₙ and eˣ Kₙ fall like 1/√x, and their slopes are differences that share all digits
+# but those of 1/x. There √(2πx) e⁻ˣ Iₙ = Σₖ (−1)ᵏ aₖ/xᵏ and √(2x/π) eˣ Kₙ = Σₖ aₖ/xᵏ, with
+# aₖ = Π_{j ≤ k} (4n² − (2j − 1)²)/(8j) (DLMF 10.40.1 and 10.40.2), are differentiated instead.
+
+_TERMS = 16  # enough for float64 from the limit on
+
+
+def _far_slope(x: Any, order: float, sign: int) -> tuple:
+    """(where it serves, d/dx x^−½ Σₖ signᵏ aₖ/xᵏ at |x|)"""
+    limit = max(30.0, order * order)
+    size = x if order % 1 else np.abs(x)  # of no whole order there is nothing below 0
+    far = (size > limit) & (size < np.inf)
+    size = np.where(far, size, limit)
+    a, factors = 1.0, []  # signᵏ aₖ/limitᵏ, and what x^(−k − ½) is multiplied by in its derivative
+    for k in range(_TERMS):
+        factors.append(-(k + 0.5) * a)
+        a *= sign * (4 * order * order - (2 * k + 1) ** 2) / (8 * (k + 1) * limit)
+    total, part = 0.0, limit / size
+    for factor in reversed(factors):
+        total = total * part + factor
+    return far, total / size / np.sqrt(size)
+
+
 @primitive(kind="elementwise")
 def bessel_j(x, order=0):
     """y = Jₙ(x), n = order ;  dy/dx = (Jₙ₋₁ − Jₙ₊₁)/2"""
@@ -106,7 +130,7 @@ def bessel_i(x, order=0):
 @bessel_i.vjp("x")
 def bessel_i_dx(g, x, order):
     below, above = _neighbours(bessel_i, widen(x), order)
-    return g * 0.5 * (below + above)
+    return g * (0.5 * below + 0.5 * above)  # their sum may overflow
 
 
 @primitive(kind="elementwise")
@@ -119,7 +143,12 @@ def bessel_ie(x, order=0):
 def bessel_ie_dx(g, x, y, order):
     x = widen(x)
     below, above = _neighbours(bessel_ie, x, order)
-    return g * (0.5 * (below + above) - np.sign(x) * _unrounded(bessel_ie, x, y, order))
+    near = 0.5 * (below + above) - np.sign(x) * _unrounded(bessel_ie, x, y, order)
+    if x.dtype.kind == "c":
+        return g * near
+    far, slope = _far_slope(x, order, -1)
+    slope = slope * (1 if order % 2 else np.sign(x)) / math.sqrt(2 * math.pi)
+    return g * np.where(far, slope, near)
 
 
 @primitive(kind="elementwise")
@@ -134,7 +163,7 @@ def bessel_k(x, order=0):
 @bessel_k.vjp("x")
 def bessel_k_dx(g, x, order):
     below, above = _neighbours(bessel_k, widen(x), order)
-    return g * -0.5 * (below + above)
+    return g * (-0.5 * below - 0.5 * above)
 
 
 @primitive(kind="elementwise")
@@ -147,15 +176,18 @@ def bessel_ke(x, order=0):
 def bessel_ke_dx(g, x, y, order):
     x = widen(x)
     below, above = _neighbours(bessel_ke, x, order)
-    mean = 0.5 * (below + above)
+    mean = 0.5 * below + 0.5 * above
     # near 0 both are infinite, or as good as: the mean is by far the larger
-    return g * (keep(_unrounded(bessel_ke, x, y, order), mean < np.inf) - mean)
+    near = keep(_unrounded(bessel_ke, x, y, order), mean < np.inf) - mean
+    if x.dtype.kind == "c":
+        return g * near
+    far, slope = _far_slope(x, order, 1)
+    return g * np.where(far, math.sqrt(math.pi / 2) * slope, near)
 
 
 def _order(name: str, v: Any) -> float:
-    if not isinstance(v, int | float | np.integer | np.floating):
-        raise TypeError(f"{name}: the order v must be a number, got {type(v).__name__}")
-    return float(v) if v % 1 else int(v)
+    v = number(name, "the order v", v)
+    return v if v % 1 else int(v)
 
 
 @composite

@@ -29,7 +29,9 @@ expm1 = elementwise(np.expm1, dx=lambda x: np.exp(x), doc="y = eˣ − 1 ;  dy/d
 log = elementwise(np.log, dx=lambda g, x: g / x, doc="y = log x ;  dy/dx = 1/x")
 log2 = elementwise(np.log2, dx=lambda g, x: g / (x * LN2), doc="y = log₂ x ;  dy/dx = 1/(x log 2)")
 log10 = elementwise(
-    np.log10, dx=lambda g, x: g / (x * LN10), doc="y = log₁₀ x ;  dy/dx = 1/(x log 10)"
+    np.log10,
+    dx=lambda g, x: g / LN10 / x,  # x log 10 may overflow
+    doc="y = log₁₀ x ;  dy/dx = 1/(x log 10)",
 )
 _log1p_in_blocks = in_blocks(np.log1p)
 

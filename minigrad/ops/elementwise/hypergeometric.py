@@ -54,7 +54,7 @@ def hypergeometric_dx(g, x, above, below):
     if not factor:  # a polynomial of degree 0
         return np.zeros_like(g)
     above, below = tuple(a + 1 for a in above), tuple(b + 1 for b in below)
-    return g * (factor * hypergeometric(x, above=above, below=below))
+    return g * (factor * hypergeometric(widen(x), above=above, below=below))
 
 
 def _divisor(op: str, name: str, value: Any) -> float:
@@ -93,7 +93,7 @@ def hyp2f1(a: float, b: float, c: float, x: Any) -> Any:
 exprel = elementwise(
     in_float32(special_function("exprel")),
     name="exprel",
-    dx=lambda x: 0.5 * hypergeometric(x, above=(2.0,), below=(3.0,)),
+    dx=lambda x: 0.5 * hypergeometric(widen(x), above=(2.0,), below=(3.0,)),
     doc="y = (eˣ − 1)/x, 1 at 0 ;  dy/dx = ₁F₁(2; 3; x)/2",
 )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module
-from ...core.primitive import composite, primitive
+from ...core.primitive import primitive
 from ...core.registry import op
 from ..axes import widen
 from . import power_series as series
@@ -132,25 +132,22 @@ def gammainc_dx(g, a, x):
     return np.where(far, 0, zero_wins(g, density))
 
 
-@composite
-def gammaincc(a: Any, x: Any) -> Any:
-    """y = 1 − gammainc(a, x), computed as the upper integral ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a)"""
-    return upper_gamma(a, x)
-
-
 @primitive(kind="elementwise")
-def upper_gamma(a, x):
-    """y = Γ(a, x)/Γ(a) = ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt / Γ(a) ;  ∂y/∂x = −xᵃ⁻¹ e⁻ˣ/Γ(a), ∂y/∂a by a series"""
+def gammaincc(a, x):
+    """y = 1 − gammainc(a, x) = ∫ₓ^∞ tᵃ⁻¹ e⁻ᵗ dt / Γ(a), without the difference
+
+    The derivatives are −gammainc's.
+    """
     return of_several("gammaincc", a, x)
 
 
-@upper_gamma.vjp("a")
-def upper_gamma_da(g, a, x):
+@gammaincc.vjp("a")
+def gammaincc_da(g, a, x):
     return -gammainc_da(g, a, x)
 
 
-@upper_gamma.vjp("x")
-def upper_gamma_dx(g, a, x):
+@gammaincc.vjp("x")
+def gammaincc_dx(g, a, x):
     return -gammainc_dx(g, a, x)
 
 
@@ -248,35 +245,29 @@ def betainc_dx(g, a, b, x):
 
 
 @primitive(kind="elementwise")
-def upper_beta(a, b, x):
-    """y = ∫ₓ¹ tᵃ⁻¹ (1 − t)ᵇ⁻¹ dt / B(a, b) ;  ∂y/∂x = −xᵃ⁻¹ (1 − x)ᵇ⁻¹/B(a, b)
+def betaincc(a, b, x):
+    """y = 1 − betainc(a, b, x) = ∫ₓ¹ tᵃ⁻¹ (1 − t)ᵇ⁻¹ dt / B(a, b), without the difference
 
-    ∂y/∂a and ∂y/∂b by a continued fraction.
+    The derivatives are −betainc's.
     """
     if array_module(x) is np:
         return of_beta("betaincc", a, b, x)
     return of_beta("betainc", b, a, 1 - x)  # CuPy has no other: an x below ε is lost
 
 
-@upper_beta.vjp("a")
-def upper_beta_da(g, a, b, x):
+@betaincc.vjp("a")
+def betaincc_da(g, a, b, x):
     return -betainc_da(g, a, b, x)
 
 
-@upper_beta.vjp("b")
-def upper_beta_db(g, a, b, x):
+@betaincc.vjp("b")
+def betaincc_db(g, a, b, x):
     return -betainc_db(g, a, b, x)
 
 
-@upper_beta.vjp("x")
-def upper_beta_dx(g, a, b, x):
+@betaincc.vjp("x")
+def betaincc_dx(g, a, b, x):
     return -betainc_dx(g, a, b, x)
-
-
-@composite
-def betaincc(a: Any, b: Any, x: Any) -> Any:
-    """y = 1 − betainc(a, b, x), computed as the upper integral ;  the derivatives are −betainc's"""
-    return upper_beta(a, b, x)
 
 
 @primitive(kind="elementwise")

@@ -101,7 +101,7 @@ sinh_integral = elementwise(
 cosh_integral = elementwise(
     in_float32(lambda x: _shichi(x)[1]),
     name="cosh_integral",
-    dx=lambda x: 0.5 * (exp_over(x) - exp_over(-x)),
+    dx=lambda x: 0.5 * exp_over(widen(x)) - 0.5 * exp_over(-widen(x)),  # 2 cosh x/x may overflow
     doc="y = Chi(x) = γ + log x + ∫₀ˣ (cosh t − 1)/t dt, x > 0 ;  dy/dx = cosh x/x",
 )
 

@@ -179,11 +179,20 @@ rel_entr = elementwise(
     """,
 )
 
+
+def _kl_terms_db(a: Any, b: Any) -> Any:
+    """1 − a/b: near 0 the difference first; far from it last, or ∂/∂b, a/b², would cancel."""
+    b = widen(b)
+    near = b < 2 * a
+    close, apart = np.where(near, b, 1), np.where(near, 1, b)
+    return np.where(near, (close - a) / close, 1 - a / apart)
+
+
 kl_terms = elementwise(  # kl_div is the loss
     lambda a, b: of_several("kl_div", a, b),
     name="kl_terms",
     da=_log_quotient,
-    db=lambda a, b: (widen(b) - a) / b,
+    db=_kl_terms_db,
     doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
 
     The terms of the generalized Kullback-Leibler divergence, each 0 or more.
@@ -237,7 +246,7 @@ pseudo_huber = elementwise(
 
 # Σ |b/a|ⁿ beyond _TERMS of them is below the rounding of a float64
 _TERMS, _CLOSE = 6, 3e-3
-_LARGE = 1e8  # from there on powers of b may be infinite
+_LARGE = 1e8  # from there on powers of b may be infinite, and 1/(12z²) is nothing beside log z
 
 
 def _log_slope(a: Any, b: Any) -> Any:
@@ -258,6 +267,10 @@ def _log_slope(a: Any, b: Any) -> Any:
             polygamma_of(u, order=n) * (-(t**n) / math.factorial(n)) for n in range(1, _TERMS + 1)
         )
         rest = np.where(near, series, rest)
+    far = (c >= _LARGE) & (b > -0.5 * c) & (b < np.inf)
+    if far.any():  # by ψ(z) = log z − 1/(2z) − …
+        u, t = np.where(far, c, 1), np.where(far, b, 0)
+        rest = np.where(far, -np.log1p(t / u) - 0.5 / u * (t / (u + t)), rest)
     d = np.where(first, a, 1)
     return rest - np.where(first, 1 / (d + d * (d / b)), 0)
 

@@ -264,7 +264,8 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None):
     """y = x with NaN and ±∞ replaced by numbers, always a copy ;  dy/dx = 1 where x is finite
 
     posinf and neginf are the largest and the smallest number of x's dtype unless they are given.
-    All three are constants: numbers, or arrays that broadcast to x.
+    All three are constants: numbers, or arrays that broadcast to x. Of a complex x each part is
+    replaced alone; the gradient of both is 0 then.
     """
     nan = constant_array(nan, "nan")
     posinf, neginf = constant_array(posinf, "posinf"), constant_array(neginf, "neginf")

@@ -16,7 +16,7 @@ from ..axes import module_of
 from ..in_place import filled_by
 from .complex_polygamma import complex_polygamma, cotangent_derivative
 from .selection import keep
-from .support import exp_as_quotient, in_float32, special_function, zero
+from .support import exp_as_quotient, in_float32, number, special_function, zero
 
 __all__ = [
     "digamma", "erf", "erfc", "erfinv", "gamma", "lgamma", "logit", "polygamma", "sigmoid",
@@ -180,11 +180,7 @@ def zeta(x: float, q: Any = 1.0) -> Any:
 
     Riemann's function with q = 1. TypeError for an array x: there is no derivative in x.
     """
-    if not isinstance(x, int | float | np.integer | np.floating):
-        raise TypeError(
-            f"zeta: the exponent x must be a number, got {type(x).__name__}; the derivative is in q"
-        )
-    return hurwitz_zeta(q, exponent=float(x))
+    return hurwitz_zeta(q, exponent=number("zeta", "the exponent x", x, variable="q"))
 
 
 @primitive(kind="elementwise")
@@ -193,6 +189,8 @@ def polygamma_of(x, order=1):
     """y = dⁿ⁺¹/dxⁿ⁺¹ log Γ(x), n = order ≥ 1: the derivatives of digamma."""
     if x.dtype.kind == "c":
         return complex_polygamma(x, order).astype(x.dtype)
+    if order > 170:
+        raise ValueError(f"order={order}: its factorial, a factor, is beyond float64 from 171 on")
     y = (-1) ** (order + 1) * math.factorial(order) * _zeta(float(order + 1), x)
     return y.astype(x.dtype) if is_differentiable(x.dtype) else y  # SciPy answers in float64
 

@@ -140,11 +140,12 @@ def at_least(dtype: type, x: Any) -> Any:
     return x.astype(dtype) if x.dtype.itemsize < np.dtype(dtype).itemsize else x
 
 
-def number(op: str, name: str, value: Any) -> float:
-    """A parameter in which there is no derivative; TypeError for an array."""
+def number(op: str, name: str, value: Any, variable: str = "x") -> float:
+    """A parameter in which there is no derivative, as in `variable`; TypeError for an array."""
     if not isinstance(value, int | float | np.integer | np.floating):
         raise TypeError(
-            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in x"
+            f"{op}: {name} must be a number, got {type(value).__name__}; the derivative is in "
+            f"{variable}"
         )
     return float(value)
 

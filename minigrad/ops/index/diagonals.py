@@ -117,6 +117,8 @@ def diag_embed(x: Any, offset: int = 0, axis1: int = -2, axis2: int = -1) -> Any
     Rows are along axis1 of the result, columns along axis2, as in diagonal, which is the way back.
     """
     x = array_like(x)
+    if not x.ndim:
+        raise ValueError("diag_embed: x must be vectors (…, n), got a number")
     n = x.shape[-1] + abs(operator.index(offset))
     y = op.diagonal_dx(x, offset=offset, axis1=-2, axis2=-1, shape=(*x.shape[:-1], n, n))
     if (axis1, axis2) == (-2, -1):

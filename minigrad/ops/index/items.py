@@ -149,6 +149,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             f"masked_fill: the mask of shape {mask.shape} does not broadcast to x of shape "
             f"{x.shape}; fill needs a mask no larger than x"
         )
+    one_value("masked_fill", value, "mg.where(mask, value, x)")
     if hasattr(value, "dtype") and value.dtype != x.dtype:
         if value.dtype.kind == "c" != x.dtype.kind:
             raise TypeError(
@@ -157,6 +158,15 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
             )
         value = value.astype(x.dtype)
     return op.where(mask, value, x)
+
+
+def one_value(name: str, value: Any, instead: str) -> None:
+    """ValueError for an array of values, which would be spread over the places, or even over x."""
+    if np.ndim(value):
+        raise ValueError(
+            f"{name}: value must be a number or a 0-d tensor, got shape {np.shape(value)}; for a "
+            f"value of its own in each place: {instead}"
+        )
 
 
 @composite

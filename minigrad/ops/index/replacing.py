@@ -21,7 +21,7 @@ from ..axes import (
     number_in,
     on_host,
 )
-from .items import boolean
+from .items import boolean, one_value
 
 __all__ = [
     "choose", "compress", "delete", "extract", "index_copy", "index_fill",
@@ -226,6 +226,7 @@ def index_copy(x: Any, axis: int, index: Any, source: Any) -> Any:
 @composite
 def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     """x with one value (a number or a 0-d tensor) in the slices at a 1-d index along axis."""
+    one_value("index_fill", value, "mg.index_copy(x, axis, index, source)")
     return op.setitem(array_like(x), value, index=_key(axis_of(axis, np.ndim(x)), index))
 
 

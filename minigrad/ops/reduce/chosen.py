@@ -60,7 +60,7 @@ def _mean(
     if where is True:
         return op.mean(x, axis=axis, dtype=dtype, keepdims=keepdims)
     kept = mask_of("mean", where, x.shape)
-    dtype = as_floating(np.empty(0, x.dtype)).dtype if dtype is None else resolve_dtype(dtype)
+    dtype = _dtype_of(x, dtype)
     wide = accumulator(dtype) or dtype
     total = np.add.reduce(x, axis=axis, dtype=wide, keepdims=keepdims, where=kept)
     count = _count(kept, axis, keepdims, total.dtype)
@@ -69,8 +69,17 @@ def _mean(
 
 def _count(kept: Any, axis: Any, keepdims: bool, dtype: Any) -> Any:
     """How many elements of each slice are chosen, as numbers beside values of this dtype."""
-    real = np.empty(0, dtype).real.dtype
-    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=real)
+    return op.astype(op.count_nonzero(kept, axis=axis, keepdims=keepdims), dtype=_real(dtype))
+
+
+def _dtype_of(x: Any, dtype: Any) -> Any:
+    """The dtype in which a mean of x is taken: what is asked for, else x's, of integers float64."""
+    return as_floating(np.empty(0, x.dtype)).dtype if dtype is None else resolve_dtype(dtype)
+
+
+def _real(dtype: Any) -> Any:
+    """The dtype of the parts of complex numbers of this one; any other as it is."""
+    return np.empty(0, dtype).real.dtype
 
 
 @_chosen(np.var)
@@ -87,15 +96,15 @@ def _var(
     if where is True and mean is None:
         return op.var(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
     kept = mask_of("var", where, x.shape)
-    dtype = as_floating(np.empty(0, x.dtype)).dtype if dtype is None else resolve_dtype(dtype)
-    wide = op.astype(x, dtype=accumulator(dtype) or dtype, copy=False)
+    own = _dtype_of(x, dtype)
+    wide = op.astype(x, dtype=accumulator(own) or own, copy=False)
     if mean is None:
         mean = _mean(wide, axis=axis, keepdims=True, where=kept)
     centred = op.where(kept, wide - mean, 0)
     squares = op.real(centred * op.conj(centred)) if wide.dtype.kind == "c" else op.square(centred)
     total = op.sum(squares, axis=axis, keepdims=keepdims)
     degrees = op.maximum(_count(kept, axis, keepdims, total.dtype) - ddof, 0)
-    return op.astype(total / degrees, dtype=np.empty(0, dtype).real.dtype, copy=False)
+    return op.astype(total / degrees, dtype=_real(own) if dtype is None else own, copy=False)
 
 
 @_chosen(np.std)
@@ -107,8 +116,8 @@ def _std(
     ddof = degrees_lost("std", ddof, correction)
     if where is True and mean is None:
         return op.std(x, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-    dtype = as_floating(np.empty(0, x.dtype)).dtype if dtype is None else resolve_dtype(dtype)
+    own = _dtype_of(x, dtype)
     options: dict[str, Any] = {"ddof": ddof, "where": where, "mean": mean}
-    wide = accumulator(dtype) or dtype
-    y = root_of_variance(_var(x, axis=axis, dtype=wide, keepdims=keepdims, **options))
-    return op.astype(y, dtype=np.empty(0, dtype).real.dtype, copy=False)
+    variance = _var(x, axis=axis, dtype=accumulator(own) or own, keepdims=keepdims, **options)
+    y = root_of_variance(op.real(variance))
+    return op.astype(y, dtype=_real(own) if dtype is None else own, copy=False)

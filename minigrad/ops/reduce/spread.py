@@ -133,22 +133,29 @@ def divided(g: Any, y: Any) -> Any:
     return np.where(y == 0, 0, g / np.where(y == 0, 1, y))
 
 
-def _length(x: Any, axis: Any, keepdims: bool) -> Any:
-    """√Σ |x|²."""
-    with np.errstate(over="ignore"):  # done again below
-        y = np.sqrt(_sum_of_squares(x, axis, keepdims))
-    if type(x) is np.ndarray and x.size and x.dtype.char in _ROOTS:
-        known = (y >= _ROOTS[x.dtype.char]) & (y < np.inf)
-        if not known.all():
-            r = np.abs(x)
-            scale = _scale_of(r, axis)
-            scaled = np.sqrt(np.sum(np.square(r / scale), axis=axis, keepdims=keepdims))
-            y = np.where(known, y, scaled * scale.reshape(scaled.shape))
+def _length(x: Any, axis: Any, keepdims: bool, p: float) -> Any:
+    """(Σ |x|ᵖ)^(1/p); again of x over a power of two where the sum is beyond the numbers."""
+
+    def root(total: Any) -> Any:
+        return np.sqrt(total) if p == 2 else total ** (1 / p)
+
+    with np.errstate(over="ignore", divide="ignore"):  # 0 to a negative power: ∞, whose root is 0
+        total = _sum_of_powers(x, axis, keepdims, p)
+        y = root(total)
+        if type(x) is np.ndarray and x.size and x.dtype.char in _ROOTS:
+            known = (total >= np.finfo(x.dtype).tiny) & (total < np.inf)
+            if not known.all():
+                r = np.abs(x)
+                scale = _scale_of(r, axis)
+                scaled = root(np.sum((r / scale) ** p, axis=axis, keepdims=keepdims))
+                y = np.where(known, y, scaled * scale.reshape(scaled.shape))
     return y
 
 
-def _sum_of_squares(x: Any, axis: Any, keepdims: bool) -> Any:
-    """Σ |x|², of many real numbers by BLAS's product of a vector with itself."""
+def _sum_of_powers(x: Any, axis: Any, keepdims: bool, p: float) -> Any:
+    """Σ |x|ᵖ, squares of many real numbers by BLAS's product of a vector with itself."""
+    if p != 2:
+        return np.sum(np.abs(x) ** p, axis=axis, keepdims=keepdims)
     if type(x) is np.ndarray and x.size >= FEW and x.dtype.char in "fd":
         axes = axes_of(axis, x.ndim)
         y = sum_of_product(x, x, axes)
@@ -162,14 +169,10 @@ def p_norm(x, axis=None, keepdims=False, p=2):
     """y = (Σ |x|ᵖ)^(1/p) ;  gx = g x/|x| (|x|/y)^(p−1), and 0 where x = 0 or y = 0.
 
     At the zero vector 0 is the subgradient of least norm. For p < 1 the slope at x = 0 is
-    infinite; it is given as 0. For p = 2, x is scaled first where Σ x² is beyond the numbers of its
-    dtype and y is not.
+    infinite; it is given as 0. x is scaled first where Σ |x|ᵖ is beyond the numbers of its dtype
+    and y is not.
     """
-    if p == 2:
-        y = _length(widen(x), axis, keepdims)
-    else:
-        with np.errstate(divide="ignore"):  # 0 to a negative power: inf, whose root is 0
-            y = np.sum(np.abs(widen(x)) ** p, axis=axis, keepdims=keepdims) ** (1 / p)
+    y = _length(widen(x), axis, keepdims, p)
     return y.astype(x.real.dtype) if is_differentiable(x.dtype) else y
 
 

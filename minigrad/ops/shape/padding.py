@@ -154,6 +154,11 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         return op.copy(x)
     if mode in OPTION:
         return bordered(x, widths, mode, value)
+    if odd and x.dtype.kind == "b":
+        raise TypeError(
+            "pad: reflect_type='odd' takes twice the last element less others, which truths do not "
+            "have; leave it out, or pad x.astype(int)"
+        )
     return _turned_over(x, widths, mode) if odd else op.pad_repeated(x, widths=widths, mode=mode)
 
 

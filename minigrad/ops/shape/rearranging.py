@@ -74,6 +74,8 @@ def tile(x: Any, reps: Any) -> Any:
     """
     x = array_like(x)
     reps = tuple(map(operator.index, reps)) if np.iterable(reps) else (operator.index(reps),)
+    if min(reps, default=0) < 0:
+        raise ValueError(f"tile: reps says how often, 0 times or more, got {reps}")
     ndim = max(x.ndim, len(reps))
     shape = (1,) * (ndim - x.ndim) + x.shape
     reps = (1,) * (ndim - len(reps)) + reps
@@ -99,6 +101,8 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Any:
     repeats = np.asarray(constant_array(repeats))
     if repeats.size and repeats.dtype.kind not in "biu":
         raise TypeError(f"repeat: repeats says how often, in integers; got {repeats.dtype}")
+    if (repeats < 0).any():
+        raise ValueError(f"repeat: repeats says how often, 0 times or more, got {repeats.tolist()}")
     if repeats.size != 1:
         if repeats.shape != (n,):
             raise ValueError(

@@ -7,7 +7,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import composite, linear
 from ...core.registry import op
-from ..axes import array_like, axes_of, axis_of, widen
+from ..axes import array_like, axis_of, widen
 from ..batching import behind
 
 __all__ = ["sliding_window_view", "unfold"]
@@ -76,10 +76,14 @@ def unfold_dx_batch(op, xs, batched, params):
 
 @composite(numpy=np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Any:
-    """NumPy's: windows of window_shape over several axes, their own axes last; a view."""
+    """NumPy's: windows of window_shape over several axes, their own axes last; a view.
+
+    An axis named twice has windows of windows.
+    """
     x = array_like(x)
     sizes = tuple(window_shape) if np.iterable(window_shape) else (window_shape,)
-    axes = axes_of(axis, x.ndim)
+    axes = range(x.ndim) if axis is None else axis if np.iterable(axis) else (axis,)
+    axes = [axis_of(along, x.ndim) for along in axes]
     if len(sizes) != len(axes):
         raise ValueError(f"sliding_window_view: {len(sizes)} window sizes for {len(axes)} axes")
     for along, size in zip(axes, sizes):

@@ -163,9 +163,16 @@ register_op(
     reference=lambda a, b, c: a * b + c,
     dtypes=NUMBERS,
 )
+
+
+def _lerp(a, b, weight):
+    """From the nearer end."""
+    return np.where(np.abs(weight) < 0.5, a + weight * (b - a), b - (1 - weight) * (b - a))
+
+
 register_op(
     "lerp",
     several((-2, 2), (-2, 2), (0, 1)),
-    reference=lambda a, b, weight: a + weight * (b - a),
+    reference=_lerp,
     dtypes=NUMBERS,
 )

@@ -162,11 +162,19 @@ _register(
         ),
     ],
 )
+
+
+def _polar(r, angle):
+    y = np.empty(np.broadcast(r, angle).shape, np.result_type(r, angle, np.complex64))
+    y.real, y.imag = r * np.cos(angle), r * np.sin(angle)
+    return y
+
+
 _register(
     "polar",
     of_several([(((2, 3), (3,)), {})]),
     dtypes=_EXACT,
-    reference=lambda r, t: r * np.cos(t) + 1j * (r * np.sin(t)),
+    reference=_polar,
 )
 _register(
     "view_as_complex",

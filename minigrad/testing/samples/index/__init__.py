@@ -18,3 +18,10 @@ def added(x, places, shape):
     y = np.zeros(shape, x.dtype)
     np.add.at(y.reshape(-1), places, x)
     return y
+
+
+def one(value):
+    """The value, which may not be an array of several."""
+    if np.ndim(value):
+        raise ValueError("one value is needed")
+    return value

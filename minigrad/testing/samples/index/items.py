@@ -4,7 +4,7 @@ import numpy as np
 
 from ...spec import ErrorSample, Point, register_op
 from ..forms import COMPLEX, REAL, of_several, over
-from . import MASK, TWICE, added, ints
+from . import MASK, TWICE, added, ints, one
 
 # -- x[index] --------------------------------------------------------------------------------
 
@@ -138,10 +138,13 @@ _FILL = Point("inf where filled", (np.array([np.inf, 1.0]), ints(1, 0) == 1, 0.0
 register_op(
     "masked_fill",
     of_several([(((2, 3), MASK, ()), {}), (((2, 3), MASK[0], ()), {}), (((2, 3), MASK, 7.0), {})]),
-    reference=lambda x, mask, value: np.where(np.broadcast_to(mask, x.shape), value, x),
+    reference=lambda x, mask, value: np.where(np.broadcast_to(mask, x.shape), one(value), x),
     dtypes=REAL,
     points=[_FILL],
-    errors=[ErrorSample("mask", (np.ones(2), np.ones((3, 2), bool), 0), ValueError, "no larger")],
+    errors=[
+        ErrorSample("mask", (np.ones(2), np.ones((3, 2), bool), 0), ValueError, "no larger"),
+        ErrorSample("values", (np.ones(2), np.ones(2, bool), np.ones(2)), ValueError, "0-d tensor"),
+    ],
 )
 register_op(
     "masked_select",

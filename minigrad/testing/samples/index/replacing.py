@@ -4,6 +4,7 @@ import numpy as np
 
 from ...spec import ErrorSample, register_op
 from ..forms import COMPLEX, REAL, distinct, of_several, over
+from . import one
 
 _MASK = np.array([True, False, True])
 _KEPT = {"K17": "the places are for one shape"}
@@ -144,7 +145,10 @@ _by_numpy(
 _by_numpy(
     "index_fill",
     [(((3, 2), 0, _I, ()), {}), (((2, 3), 1, _I, ()), {})],
-    reference=lambda x, axis, i, v: _assigned(x, (slice(None),) * axis + (i,), v),
+    reference=lambda x, axis, i, v: _assigned(x, (slice(None),) * axis + (i,), one(v)),
+    errors=[
+        ErrorSample("values", (np.ones(3), 0, _I, np.ones(2)), ValueError, "0-d tensor"),
+    ],
 )
 
 
