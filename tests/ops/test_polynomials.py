@@ -46,3 +46,8 @@ def test_the_derivative_of_small_integers_has_room_for_the_powers():
     p = np.array([200, 100, 1], np.uint8)
     y, expected = mg.polyder(mg.tensor(p)), np.polyder(p)
     assert y.tolist() == expected.tolist() == [400, 100] and y.dtype == expected.dtype
+
+
+def test_a_complex_constant_makes_a_complex_integral():
+    y = mg.polyint(mg.tensor([1.0, 2.0]), 2, k=[1j, 3.0])
+    np.testing.assert_allclose(y.numpy(), np.polyint([1.0, 2.0], 2, k=[1j, 3.0]), rtol=1e-15)

@@ -218,7 +218,7 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """The least-squares solution of a x = b, the shortest where there are several.
 
     a (…, m, n); b (m,) or (…, m, k). rcond: singular values up to this share of the largest count
-    as 0 (None: ε max(m, n)). residuals is empty, as NumPy's, where m ≤ n or the one matrix a has
+    as 0 (None: ε max(m, n); a negative number: ε). residuals is empty, as NumPy's, where m ≤ n or the one matrix a has
     not full rank. Derivatives hold while the rank does not change.
     """
     a, b = array_like(a), array_like(b)
@@ -229,7 +229,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         )
     m, n = a.shape[-2:]
     s = op.svdvals(a)
-    rcond = max(m, n) * float(np.finfo(s.dtype).eps) if rcond is None else rcond
+    eps = float(np.finfo(s.dtype).eps)
+    rcond = max(m, n) * eps if rcond is None else rcond if rcond >= 0 else eps
     rank = op.count_nonzero(s > rcond * s[..., :1], axis=-1)
     columns = _columns(b, b.shape)
     x = least_squares(a, columns, rcond=rcond)
