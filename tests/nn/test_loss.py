@@ -128,9 +128,11 @@ def test_the_targets_of_a_hinge_may_be_a_list():
 
 
 def test_a_wrong_reduction_is_answered_with_those_there_are():
-    with pytest.raises(ValueError, match="MSELoss: reduction is 'mean', 'sum' or 'none', got"):
+    with pytest.raises(ValueError, match="MSELoss: reduction must be 'mean', 'sum' or 'none', got"):
         nn.MSELoss("batchmean")
-    with pytest.raises(ValueError, match="KLDivLoss: reduction is .*'none' or 'batchmean', got"):
+    with pytest.raises(
+        ValueError, match="KLDivLoss: reduction must be .*'none' or 'batchmean', got"
+    ):
         nn.KLDivLoss("total")
 
 

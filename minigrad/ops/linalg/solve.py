@@ -218,8 +218,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """The least-squares solution of a x = b, the shortest where there are several.
 
     a (…, m, n); b (m,) or (…, m, k). rcond: singular values up to this share of the largest count
-    as 0 (None: ε max(m, n); a negative number: ε). residuals is empty, as NumPy's, where m ≤ n or the one matrix a has
-    not full rank. Derivatives hold while the rank does not change.
+    as 0 (None: ε max(m, n); a negative number: ε). residuals is empty, as NumPy's, where m ≤ n or
+    the one matrix a has not full rank. Derivatives hold while the rank does not change.
     """
     a, b = array_like(a), array_like(b)
     if a.ndim < 2 or b.ndim < 1 or a.shape[-2] != (b.shape[0] if b.ndim == 1 else b.shape[-2]):
