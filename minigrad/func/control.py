@@ -225,6 +225,8 @@ def scan(
     once, on zeros, to learn the shapes of the ys, of which there are then none.
     """
     rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]
+    if length is not None and operator.index(length) < 0:
+        raise TransformError(f"scan: length is a number of steps, 0 or more, got {length}")
     lengths = {len(row) for row in rows} | ({length} if length is not None else set())
     if len(lengths) != 1:
         raise TransformError(

@@ -253,7 +253,7 @@ def matrix_power(x: Any, n: int) -> Any:
     n = n.__index__()
     if n == 0:
         return constant_in(x, identity_like(x))
-    power, n = (inv(x) if n < 0 else lapack(x)), abs(n)
+    power, n = (inv(x) if n < 0 else x), abs(n)
     while n % 2 == 0:
         power, n = power @ power, n // 2
     y, n = power, n // 2
