@@ -5,7 +5,7 @@ from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.axes import array_like
+from ..ops.axes import array_like, in_wide
 from ..ops.loss.reduction import check_reduction, reduced
 from .arguments import at_least_zero
 from .module import Module
@@ -80,7 +80,13 @@ class SmoothL1Loss(_Loss):
     def forward(self, x: Tensor, target: Any) -> Tensor:
         if not self.beta:
             return op.l1(x, target, reduction=self.reduction)
-        return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
+
+        def loss(x: Any, target: Any) -> Any:
+            return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
+
+        return in_wide(
+            loss, array_like(x), array_like(target)
+        )  # 16 bits may not hold beta times it
 
 
 class CrossEntropyLoss(_Loss):

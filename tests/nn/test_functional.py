@@ -193,3 +193,8 @@ def test_alpha_dropout_as_a_function_drops_in_training_alone():
     x = mg.ones(1000)
     assert (F.alpha_dropout(x).numpy() == 1).all()
     assert not (F.alpha_dropout(x, training=True).numpy() == 1).all()
+
+
+def test_one_hot_refuses_a_negative_number_of_classes():
+    with pytest.raises(ValueError, match="num_classes is a number of classes, or -1; got -5"):
+        mg.nn.functional.one_hot(mg.tensor([1]), -5)
