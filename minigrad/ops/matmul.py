@@ -313,12 +313,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     free_a = [axis for axis in range(a.ndim) if axis not in over_a]
     free_b = [axis for axis in range(b.ndim) if axis not in over_b]
     rows, columns = [a.shape[axis] for axis in free_a], [b.shape[axis] for axis in free_b]
-    left = a.transpose(free_a + over_a).reshape((prod(rows), prod(inner)))
-    right = b.transpose(over_b + free_b).reshape((prod(inner), prod(columns)))
+    left = a.transpose((*free_a, *over_a)).reshape((prod(rows), prod(inner)))
+    right = b.transpose((*over_b, *free_b)).reshape((prod(inner), prod(columns)))
     return matmul(left, right).reshape((*rows, *columns))
 
 
-def _contracted(a: Any, b: Any, axes: Any) -> tuple[list, list]:
+def _contracted(a: Any, b: Any, axes: Any) -> tuple[tuple, tuple]:
     """The axes of a and of b that are summed over, pair by pair."""
     if isinstance(axes, list | tuple) or np.ndim(axes):
         over = [(x,) if np.ndim(x) == 0 else tuple(x) for x in axes]
@@ -332,7 +332,7 @@ def _contracted(a: Any, b: Any, axes: Any) -> tuple[list, list]:
             f"tensordot: axes={axes!r} must be a number, or two lists, of as many axes of a as of "
             "b and none of them twice"
         )
-    return pairs[0], pairs[1]
+    return tuple(pairs[0]), tuple(pairs[1])
 
 
 @composite(numpy=np.dot)
