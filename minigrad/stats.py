@@ -7,8 +7,10 @@
 Each is made of ops, so it has derivatives of any order in every argument that the formula is
 differentiable in. ppf and isf, the inverses of cdf and sf, are NaN beyond 0 to 1. Outside its
 support a density is 0, its logarithm −∞, the gradient 0, and so is that of log 0; at an end of the
-support the gradient is the limit from inside, ∞ where that is infinite. Shares that do not add up
-to 1 (dirichlet) are an error: nearly always they are logits, or lie in rows.
+support the gradient is the limit from inside, ∞ where that is infinite. Where there is no such
+distribution, as its scale or shape is not above 0, a mean count below 0 or a probability beyond 0
+to 1, all is NaN, as in SciPy. Shares that do not add up to 1 (dirichlet) are an error: nearly
+always they are logits, or lie in rows.
 """
 
 import math

@@ -11,17 +11,31 @@ from .ops.elementwise.probability import standard_score
 
 def standard(x: Any, loc: Any, scale: Any, *shapes: Any) -> tuple:
     """z = (x − loc)/scale, then the shape parameters and the scale, all floats; Python numbers are
-    weak."""
+    weak. Where a scale or shape is not above 0 there is no such distribution: z is NaN."""
     x, loc, scale, *floats = floating_together(x, loc, scale, *shapes)
-    return (standard_score(x, loc, scale), *floats, scale)
+    scale = _positive(scale)
+    return (_where_positive(floats, standard_score(x, loc, scale)), *floats, scale)
+
+
+def _positive(scale: Any) -> Any:
+    """The scale, NaN where it is not above 0."""
+    return op.where(scale > 0, scale, np.nan)
+
+
+def _where_positive(shapes: list, x: Any) -> Any:
+    """x, NaN where one of the shape parameters is not above 0."""
+    for shape in shapes:
+        x = op.where(shape > 0, x, np.nan)
+    return x
 
 
 def quantile(standard: Any, q: Any, loc: Any, scale: Any, *shapes: Any) -> Any:
-    """standard(q, *shapes) · scale + loc, NaN for shares q beyond 0 to 1."""
+    """standard(q, *shapes) · scale + loc, NaN for shares q beyond 0 to 1, and without such a
+    distribution."""
     q, loc, scale, *floats = floating_together(q, loc, scale, *shapes)
+    q = _where_positive(floats, op.where((q < 0) | (q > 1), np.nan, q))
     with np.errstate(divide="ignore"):  # the quantiles of 0 and 1 may be infinite
-        z = standard(op.where((q < 0) | (q > 1), np.nan, q), *floats)
-    return z * scale + loc
+        return standard(q, *floats) * _positive(scale) + loc
 
 
 def log_share(share: Any, rest: Any) -> Any:

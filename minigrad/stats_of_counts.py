@@ -26,15 +26,21 @@ class _Poisson:
 
     def _arrays(self, k: Any, mu: Any) -> tuple:
         """(whether k can come up, k, mu), others where it cannot: no derivative is NaN there."""
-        k, mu = floating_together(k, mu)
-        possible = op.logical_not((k < 0) | (k > op.floor(k)))
+        k, mu = self._given(k, mu)
+        possible = op.logical_not((k < 0) | (k > op.floor(k))) | op.isnan(mu)
         return possible, op.where(possible, k, 0.0), op.where(possible, mu, 1.0)
 
     def cdf(self, k: Any, mu: Any) -> Any:
         """The probability of counts up to k; differentiable in mu."""
-        k, mu = floating_together(k, mu)
+        k, mu = self._given(k, mu)
         k = op.floor(k)
-        return op.where(k < 0, 0.0, special.gammaincc(op.relu(k) + 1, mu))
+        below = (k < 0) & op.logical_not(op.isnan(mu))
+        return op.where(below, 0.0, special.gammaincc(op.relu(k) + 1, mu))
+
+    def _given(self, k: Any, mu: Any) -> tuple:
+        """(k, mu) as floats, mu NaN where it is below 0."""
+        k, mu = floating_together(k, mu)
+        return k, op.where(mu < 0, np.nan, mu)
 
 
 class _Bernoulli:
@@ -53,7 +59,8 @@ class _Bernoulli:
     def _arrays(self, k: Any, p: Any) -> tuple:
         """(whether k can come up, k, p), others where it cannot: no derivative is NaN there."""
         k, p = floating_together(k, p)
-        possible = (k == 0) | (k == 1) | op.isnan(k)
+        p = op.where((p < 0) | (p > 1), np.nan, p)
+        possible = (k == 0) | (k == 1) | op.isnan(k) | op.isnan(p)
         return possible, op.where(possible, k, 0.0), op.where(possible, p, 0.5)
 
 

@@ -57,6 +57,8 @@ def _check_shares(x: Any, alpha: Any) -> None:
             f"dirichlet: alpha (d,) goes with x (d,), or (d, n) for n points as columns; got alpha "
             f"{alpha.shape}, x {x.shape}. For points in rows pass x.T"
         )
+    if (raw(alpha) <= 0).any():
+        raise ValueError(f"dirichlet: alpha must be above 0, the least is {raw(alpha).min()}")
     totals, values = raw(op.sum(x, axis=0)), raw(x)
     if (values < 0).any() or (abs(totals - 1) > float(finfo(x.dtype).eps) ** 0.5).any():
         raise ValueError(

@@ -325,3 +325,37 @@ def test_at_infinity_a_gamma_density_and_its_gradients_are_0(name, function, lim
         y = getattr(getattr(mg.stats, name), function)(x, 3.0)
         y.backward()
     assert y.item() == limit and x.grad == 0
+
+
+NO_DISTRIBUTIONS = [
+    *[(name, (), loc_scale) for name in ("norm", "expon", "laplace", "logistic", "uniform")
+      for loc_scale in ((0.0, 0.0), (0.0, -1.0))],
+    ("gamma", (2.0,), (0.0, -1.0)), ("gamma", (-0.5,), ()), ("chi2", (0.0,), ()),
+    ("t", (-1.0,), ()), ("beta", (2.0, 0.0), ()), ("beta", (-1.0, 2.0), ()),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:(divide|invalid):RuntimeWarning")
+@pytest.mark.parametrize(("name", "shapes", "loc_scale"), NO_DISTRIBUTIONS)
+def test_parameters_without_a_distribution_give_nan_as_scipys(name, shapes, loc_scale):
+    for function in ("pdf", "logpdf", "cdf", "sf", "logcdf", "logsf", "ppf", "isf"):
+        for x in (0.3, -1.0):
+            args = (np.array([x]), *shapes, *loc_scale)
+            assert np.isnan(getattr(getattr(scipy_stats, name), function)(*args)).all()
+            assert np.isnan(getattr(getattr(mg.stats, name), function)(*args)).all(), function
+
+
+@pytest.mark.parametrize(
+    ("name", "function", "parameter"),
+    [*[("poisson", f, mu) for f in ("pmf", "logpmf", "cdf") for mu in (-1.0, np.nan)],
+     *[("bernoulli", f, p) for f in ("pmf", "logpmf") for p in (-0.5, 1.5, np.nan)]],
+)  # fmt: skip
+def test_counts_without_a_distribution_give_nan_as_scipys(name, function, parameter):
+    args = np.array([-1.0, 0.0, 0.5, 1.0]), parameter
+    assert np.isnan(getattr(getattr(scipy_stats, name), function)(*args)).all()
+    assert np.isnan(getattr(getattr(mg.stats, name), function)(*args)).all()
+
+
+def test_shares_need_concentrations_above_0():
+    with pytest.raises(ValueError, match="dirichlet: alpha must be above 0, the least is -1"):
+        mg.stats.dirichlet.pdf(np.array([0.5, 0.5]), np.array([-1.0, 2.0]))

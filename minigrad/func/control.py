@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.caches import cached
 from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.primitive import Primitive
@@ -21,6 +20,7 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor
 from ..ops.axes import on_host
 from ..ops.batching import align
+from ..ops.shape.splitting import unbind
 from . import tree
 from .batching import Batched
 
@@ -192,27 +192,11 @@ def fori_loop(lower: Any, upper: Any, body_fn: Callable, init: Any) -> Any:
     return while_loop(lambda state: state[0] < upper, step, start)[1]
 
 
-@cached("rows of a scan", max_entries=64)
-def _rows(n: int) -> Primitive:
-    """The op that takes an array apart along its first axis; gx stacks what has come, in one go."""
-    rows = Primitive(lambda x: tuple(x), "rows", ["x"], kind="linear", outputs=n)
-
-    @rows.vjp("x")
-    def rows_dx(g: list) -> Any:
-        zero = np.zeros_like(next(c for c in g if c is not None))
-        return ops.stack([zero if c is None else c for c in g])
-
-    @rows.batch
-    def rows_batch(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
-        return op(np.moveaxis(xs[0], 1, 0))
-
-    return rows
-
-
 def _apart(x: Tensor) -> tuple:
+    """The entries of x along its first axis; their gradient is one stack."""
     if not x.ndim:
         raise TransformError("scan: xs holds a 0-d tensor; each of its leaves needs a first axis")
-    return _rows(len(x))(x) if len(x) else ()
+    return unbind(x, 0)
 
 
 def scan(
@@ -225,6 +209,8 @@ def scan(
     once, on zeros, to learn the shapes of the ys, of which there are then none.
     """
     rows = [_apart(as_tensor(x)) for x in tree.leaves(xs)]
+    if length is not None and operator.index(length) < 0:
+        raise TransformError(f"scan: length is a number of steps, 0 or more, got {length}")
     lengths = {len(row) for row in rows} | ({length} if length is not None else set())
     if len(lengths) != 1:
         raise TransformError(

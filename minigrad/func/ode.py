@@ -46,8 +46,8 @@ def odeint(
     and times are computed with in float32.
     """
     t = _widened(as_tensor(t))
-    if t.ndim != 1 or not t.size:
-        raise TransformError(f"odeint: t must be times (n,), at least one; got {describe(t)}")
+    if t.ndim != 1 or not t.size or t.dtype.kind == "c":
+        raise TransformError(f"odeint: t must be real times (n,), at least one; got {describe(t)}")
     leaves = [as_tensor(x) for x in tree.leaves(y0)]
     leaves = [x if is_differentiable(x.dtype) else op.astype(x, dtype=np.float64) for x in leaves]
     dtypes, leaves = [x.dtype for x in leaves], [_widened(x) for x in leaves]
@@ -59,6 +59,11 @@ def odeint(
                 raise TransformError(
                     f"odeint: f(y, t, *args) returns dy/dt, of the shape of y; y is {describe(y)}, "
                     f"and it returned {describe(k)}"
+                )
+            if np.iscomplexobj(k) and y.dtype.kind != "c":
+                raise TransformError(
+                    f"odeint: f(y, t, *args) returned {describe(k)} for a real y, which has no "
+                    "place for an imaginary part; start from a complex y0"
                 )
         return slopes
 

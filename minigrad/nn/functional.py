@@ -202,6 +202,8 @@ def one_hot(x: Any, num_classes: int = -1) -> Tensor:
     seen = on_host(x)  # under vmap the numbers of all examples
     if seen.dtype.kind not in "iu":
         raise TypeError(f"one_hot: x must hold class indices, got {seen.dtype}")
+    if num_classes < -1:
+        raise ValueError(f"one_hot: num_classes is a number of classes, or -1; got {num_classes}")
     classes = int(seen.max()) + 1 if num_classes < 0 and seen.size else int(num_classes)
     if seen.size and not (0 <= seen.min() and seen.max() < classes):
         raise ValueError(

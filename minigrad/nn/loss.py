@@ -5,8 +5,8 @@ from typing import Any
 
 from ..core.registry import op
 from ..core.tensor import Tensor
-from ..ops.axes import array_like
-from ..ops.loss.reduction import reduced
+from ..ops.axes import array_like, in_wide
+from ..ops.loss.reduction import check_reduction, reduced
 from .arguments import at_least_zero
 from .module import Module
 from .similarity import pairwise_distance
@@ -21,23 +21,20 @@ __all__ = [
 
 
 class _Loss(Module):
-    """Base: the op `function` with the options the instance holds. reduction: mean, sum, none."""
+    """Base: the op `function` with the options the instance holds.
+
+    reduction: mean, sum, none, or one of `more_reductions`.
+    """
 
     function = ""
     options: tuple[str, ...] = ()
+    more_reductions: tuple[str, ...] = ()
 
     def __init__(self, reduction: str = "mean"):
         self._set(reduction)
 
-    reductions: tuple[str, ...] = ("mean", "sum", "none")
-
     def _set(self, reduction: str, **options: Any) -> None:
-        if reduction not in self.reductions:
-            *others, last = map(repr, self.reductions)
-            raise ValueError(
-                f"{type(self).__name__}: reduction is {', '.join(others)} or {last}, got "
-                f"{reduction!r}"
-            )
+        check_reduction(type(self).__name__, reduction, *self.more_reductions)
         self.reduction = reduction
         self.options = tuple(options)
         for name, value in options.items():
@@ -83,7 +80,13 @@ class SmoothL1Loss(_Loss):
     def forward(self, x: Tensor, target: Any) -> Tensor:
         if not self.beta:
             return op.l1(x, target, reduction=self.reduction)
-        return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
+
+        def loss(x: Any, target: Any) -> Any:
+            return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
+
+        return in_wide(
+            loss, array_like(x), array_like(target)
+        )  # 16 bits may not hold beta times it
 
 
 class CrossEntropyLoss(_Loss):
@@ -143,7 +146,7 @@ class KLDivLoss(_Loss):
 
     function = "kl_div"
 
-    reductions = ("mean", "sum", "none", "batchmean")
+    more_reductions = ("batchmean",)
 
     def __init__(self, reduction: str = "mean", log_target: bool = False):
         self._set(reduction, log_target=log_target)

@@ -72,6 +72,16 @@ def full(xs: list, batched: list[bool]) -> list:
     ]
 
 
+def one_more_axis(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """Ops of one array with any number of leading axes, or of its elements: a batch is one more."""
+    return op(*xs, **params)
+
+
+def one_more_of_all(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """Ops of several arrays that share any number of leading axes: a batch is one more of each."""
+    return op(*full(xs, batched), **params)
+
+
 def align(xs: list, batched: list[bool]) -> list:
     """Unit axes after the batch axis, so that the examples broadcast as they do one by one."""
     ndim = max(getattr(x, "ndim", 0) - b for x, b in zip(xs, batched, strict=True))

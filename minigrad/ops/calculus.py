@@ -75,7 +75,7 @@ def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> An
     """Central differences inside, one-sided of order `edge_order` (1 or 2) at the ends.
 
     spacing: one number for all axes, or for each axis a number or the coordinates (constants). A
-    list, one array for each axis, unless there is one axis.
+    tuple, one array for each axis, unless there is one axis.
     """
     f = array_like(f)
     axes = axes_of(axis, f.ndim)
@@ -96,7 +96,7 @@ def gradient(f: Any, *spacing: Any, axis: Any = None, edge_order: int = 1) -> An
         _slope(f, i, constant_array(h, "varargs"), edge_order)
         for i, h in zip(axes, steps, strict=True)
     ]
-    return ys[0] if len(ys) == 1 else ys
+    return ys[0] if len(ys) == 1 else tuple(ys)
 
 
 def _slope(f: Any, axis: int, h: Any, edge_order: int) -> Any:

@@ -11,6 +11,7 @@ from ..backends.device import device_of, to_device
 from ..backends.dtypes import is_differentiable, resolve_dtype
 from ..core.primitive import composite, linear, primitive
 from ..core.tensor import Tensor
+from .batching import one_more_axis
 
 __all__ = ["ascontiguousarray", "astype", "contiguous", "copy", "positive", "to"]
 
@@ -139,7 +140,6 @@ def contiguous_dx(g):
 
 
 for _op in (cast, discretize, device_copy, copy, positive, contiguous):
-    # one example or a batch of them: the same elements
-    _op.batch(lambda op, xs, batched, params: op(*xs, **params))
+    _op.batch(one_more_axis)
 
 ascontiguousarray = contiguous

@@ -13,7 +13,7 @@ from ..backends.dtypes import accumulator
 from ..core.primitive import composite, linear, primitive
 from ..core.registry import op
 from .axes import array_like, as_floating, constant_like
-from .batching import behind, full
+from .batching import behind, full, one_more_of_all
 from .elementwise.selection import keep
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "feature_alpha_dropout"]
@@ -54,9 +54,7 @@ def drop_dx_ga(g, mask, p):
     return drop_dx(g, mask, p=p)
 
 
-@drop_dx.batch
-def drop_dx_batch(op_, xs, batched, params):
-    return op_(*full(xs, batched), **params)
+drop_dx.batch(one_more_of_all)
 
 
 def scale_of(p: float) -> float:

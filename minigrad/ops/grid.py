@@ -13,6 +13,7 @@ import numpy as np
 from ..core.primitive import composite, primitive
 from ..core.registry import op
 from .axes import array_like, as_floating, constant_like, module_of, widen
+from .batching import one_more_axis
 from .elementwise.selection import constant_in
 
 __all__ = ["affine_grid", "grid_places", "grid_sample"]
@@ -154,7 +155,7 @@ def grid_places(low, *, size, steps, padding_mode="zeros", align_corners=False):
     return np.where(valid, flat, prod(size))
 
 
-grid_places.batch(lambda op_, xs, batched, params: op_(*xs, **params))
+grid_places.batch(one_more_axis)
 
 
 def _products(weights: Any) -> Any:

@@ -20,6 +20,7 @@ def interp(
     """Linear interpolation of (xp, fp), xp increasing, at x; fp's ends (or left, right) outside.
 
     Differentiable in x, xp and fp. At a corner, x takes the slope of the segment to its right.
+    period: x and xp count modulo |period|, in any order; left and right have no part then.
     """
     xp, fp = with_fractions(array_like(xp)), with_fractions(array_like(fp))
     x = with_fractions(array_beside(x, xp))
@@ -39,6 +40,9 @@ def interp(
     if xp.ndim != 1 or xp.shape != fp.shape or xp.shape[0] == 0:
         raise ValueError(f"interp: xp {xp.shape} and fp {fp.shape} must be equally long vectors")
     if period is not None:
+        if period == 0:
+            raise ValueError("interp: period is a length that is not 0, or None; got 0")
+        period = abs(period)
         x, xp = op.remainder(x, period), op.remainder(xp, period)
         order = op.argsort(xp)
         xp, fp = op.take(xp, order), op.take(fp, order)

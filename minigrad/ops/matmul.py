@@ -303,24 +303,36 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     The free axes of a come first in y, then those of b. ValueError where a pair's lengths differ.
     """
     a, b = both_arrays(a, b)
-    if np.ndim(axes) == 0:
-        pairs = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))  # type: ignore[operator]
-    else:
-        pairs = tuple((x,) if np.ndim(x) == 0 else tuple(x) for x in axes)
-    over_a = [axis_of(axis, a.ndim) for axis in pairs[0]]
-    over_b = [axis_of(axis, b.ndim) for axis in pairs[1]]
+    over_a, over_b = _contracted(a, b, axes)
     inner = [a.shape[axis] for axis in over_a]
     if inner != [b.shape[axis] for axis in over_b]:
         raise ValueError(
-            f"tensordot: the contracted axes differ in length: a {a.shape} over {pairs[0]}, "
-            f"b {b.shape} over {pairs[1]}"
+            f"tensordot: the contracted axes differ in length: a {a.shape} over {over_a}, "
+            f"b {b.shape} over {over_b}"
         )
     free_a = [axis for axis in range(a.ndim) if axis not in over_a]
     free_b = [axis for axis in range(b.ndim) if axis not in over_b]
     rows, columns = [a.shape[axis] for axis in free_a], [b.shape[axis] for axis in free_b]
-    left = a.transpose(free_a + over_a).reshape((prod(rows), prod(inner)))
-    right = b.transpose(over_b + free_b).reshape((prod(inner), prod(columns)))
+    left = a.transpose((*free_a, *over_a)).reshape((prod(rows), prod(inner)))
+    right = b.transpose((*over_b, *free_b)).reshape((prod(inner), prod(columns)))
     return matmul(left, right).reshape((*rows, *columns))
+
+
+def _contracted(a: Any, b: Any, axes: Any) -> tuple[tuple, tuple]:
+    """The axes of a and of b that are summed over, pair by pair."""
+    if isinstance(axes, list | tuple) or np.ndim(axes):
+        over = [(x,) if np.ndim(x) == 0 else tuple(x) for x in axes]
+    elif axes <= min(a.ndim, b.ndim):
+        over = [range(a.ndim - axes, a.ndim), range(axes)]
+    else:
+        raise ValueError(f"tensordot: axes={axes} are more than a {a.shape} or b {b.shape} has")
+    pairs = [[axis_of(i, x.ndim) for i in each] for each, x in zip(over, (a, b), strict=False)]
+    if len(over) != 2 or len(pairs[0]) != len(pairs[1]) or any(len({*p}) < len(p) for p in pairs):
+        raise ValueError(
+            f"tensordot: axes={axes!r} must be a number, or two lists, of as many axes of a as of "
+            "b and none of them twice"
+        )
+    return tuple(pairs[0]), tuple(pairs[1])
 
 
 @composite(numpy=np.dot)

@@ -89,6 +89,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     if m < 0:
         raise ValueError(f"polyint: the order m must be 0 or more, got {m}; see mg.polyder")
     constants = op.broadcast_to(array_like(0.0 if k is None else k), shape=(m,))
+    if constants.dtype.kind == "c":
+        p = op.astype(p, dtype=np.result_type(p.dtype, np.complex64), copy=False)
     for i in range(m):
         powers = module_of(p).arange(p.size, 0, -1).astype(p.dtype)
         last = op.astype(constants[i : i + 1], dtype=p.dtype)

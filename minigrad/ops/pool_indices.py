@@ -15,7 +15,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import is_floating
 from ..core.primitive import composite, linear, primitive
 from .axes import array_beside, array_like
-from .batching import full
+from .batching import one_more_of_all
 from .index.scattering import along_key, last_writes, write_at
 from .windows import Padding, Sizes, Windows, every, padded, per_axis, windows
 
@@ -110,8 +110,7 @@ def read_places_gx(g, places, x_shape):
 
 
 for _op in (max_pool_indices, unpool_places, write_places, read_places):
-    # any number of leading axes: the batch is one more
-    _op.batch(lambda op_, xs, batched, params: op_(*full(xs, batched), **params))
+    _op.batch(one_more_of_all)
 
 
 def _unpool(

@@ -1,6 +1,6 @@
 """Pooling by the p-norm of each window."""
 
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from ..core.primitive import composite
@@ -17,8 +17,11 @@ def _lp_pool(
 ) -> Any:
     x = as_floating(array_like(x))
     name = f"lp_pool{dims}d"
-    if not norm_type > 0:
-        raise ValueError(f"{name}: norm_type must be positive, got {norm_type!r}")
+    if not 0 < norm_type < inf:
+        raise ValueError(
+            f"{name}: norm_type must be positive and finite, got {norm_type!r}; the largest |x| is "
+            f"max_pool{dims}d(mg.abs(x), ...)"
+        )
     # checked here as well, so that errors name this op and not avg_pool
     kernel = windows_of(name, dims, x, kernel_size, stride, 0, 1, ceil_mode).kernel
     wide = widen(x)  # powers leave the range of 16 bits soon

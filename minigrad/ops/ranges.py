@@ -22,8 +22,10 @@ def _linspace(
     start, stop, floating = _ends(start, stop)
     share = _even_shares(num, endpoint, start, floating)
     y = _of_dtype(op.moveaxis(_between(start, stop, share), 0, axis), dtype, op.floor)
-    parts = num - 1 if endpoint else num
-    return (y, (stop - start) / (parts or np.nan)) if retstep else y
+    if not retstep:
+        return y
+    start, stop = (op.astype(x, dtype=floating, copy=False) for x in (start, stop))
+    return y, (stop - start) / ((num - 1 if endpoint else num) or np.nan)
 
 
 def _even_shares(num: int, endpoint: bool, beside: Any, dtype: Any) -> Any:

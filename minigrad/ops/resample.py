@@ -8,7 +8,7 @@ import numpy as np
 from ..backends.dtypes import is_floating
 from ..core.primitive import composite
 from ..core.registry import op
-from .axes import array_like, as_floating, module_of
+from .axes import array_like, as_floating, module_of, widen
 from .grid import cubic_weights
 from .pool_calls import maxima, means
 from .windows import Windows, per_axis, windows
@@ -259,17 +259,12 @@ def upsample(
         size = tuple(int(n * float(s)) for n, s in zip(x.shape[2:], scales, strict=True))
         steps = None if recompute_scale_factor else [1 / s for s in scales]
     x, size = _checked("upsample", x, size, axes)
-    if mode not in _MODES:
-        raise ValueError(f"upsample: mode must be one of {', '.join(_MODES)}, got {mode!r}")
-    kernel = _KERNELS.get(mode)
-    if antialias and kernel is None:
-        raise ValueError(
-            f"upsample: antialias is for the modes {', '.join(_KERNELS)}, got mode={mode!r}; "
-            "'area' takes every entry into account as it is"
-        )
+    _check_mode(mode, align_corners, antialias)
     if mode == "area":
         return _adaptive(x, size)
-    x = x if mode.startswith("nearest") else as_floating(x)
+    kernel = _KERNELS.get(mode)
+    x = x if kernel is None else as_floating(x)
+    dtype, x = x.dtype, x if kernel is None else widen(x)  # 16 bits are rounded once, at the end
     steps = steps or [old / new for old, new in zip(x.shape[2:], size, strict=True)]
     resize, last = _MODES[mode]
     last = bool(align_corners) if last is None else last
@@ -281,7 +276,18 @@ def upsample(
         elif new != old:
             step = (old - 1) / (new - 1 or np.inf) if align_corners else step
             x = _smooth(x, axis, new, step, kernel)
-    return x
+    return op.astype(x, dtype=dtype, copy=False)
+
+
+def _check_mode(mode: str, align_corners: bool | None, antialias: bool) -> None:
+    if mode not in _MODES:
+        raise ValueError(f"upsample: mode must be one of {', '.join(_MODES)}, got {mode!r}")
+    for name, given in (("align_corners", align_corners), ("antialias", antialias)):
+        if given and mode not in _KERNELS:
+            raise ValueError(
+                f"upsample: {name} is for the modes {', '.join(_KERNELS)}, and mode is {mode!r}; "
+                "leave it out"
+            )
 
 
 def _exact_step(old: int, new: int, mode: str, axes: int) -> float | None:

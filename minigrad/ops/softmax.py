@@ -54,8 +54,8 @@ def _without_shift(x: Any, axis: tuple, out: Any) -> bool:
 
 
 def _floating(x: Any) -> Any:
-    """The dtype of the result: x's own, or the one that NumPy's exp gives for an integer."""
-    return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float16)
+    """The dtype of the result: x's own, or for integers one of 32 bits or more, as `in_float32`."""
+    return x.dtype if is_floating(x.dtype) else np.result_type(x, np.float32)
 
 
 def _operands(a: Any, p: Any) -> list:

@@ -17,7 +17,7 @@ from ..backends.device import array_module
 from ..backends.dtypes import common_dtype
 from ..core.primitive import multilinear
 from ..core.registry import op
-from .batching import full
+from .batching import one_more_of_all
 from .blocks import over_leading
 from .index.scattering import sum_weighted_rows
 from .index.taking import add_along_axis
@@ -104,8 +104,7 @@ def weighted_reads_dw_rule_x(g, u, places, x_shape):
 
 
 for _op in (weighted_reads, weighted_reads_dx, weighted_reads_dw):
-    # any number of leading axes: the batch is one more
-    _op.batch(lambda op_, xs, batched, params: op_(*full(xs, batched), **params))
+    _op.batch(one_more_of_all)
 
 
 def _check(count: int, places: Any, *images: Any, weights: Any = None, u: Any = None) -> tuple:

@@ -248,3 +248,9 @@ def test_associative_scan_says_what_its_function_is_to_return():
         associative_scan(lambda a, b: (a, b), POINTS)
     with pytest.raises(TransformError, match=r"fn takes \(2,\) and returns \(\); it is to combine"):
         associative_scan(lambda a, b: (a * b).sum(), POINTS)
+
+
+@pytest.mark.parametrize(("length", "error"), [(-1, TransformError), (2.0, TypeError)])
+def test_a_scan_takes_a_whole_number_of_steps(length, error):
+    with pytest.raises(error, match="a number of steps, 0 or more|as an integer"):
+        scan(lambda carry, _: (carry, carry), mg.tensor(1.0), None, length=length)

@@ -59,7 +59,7 @@ def test_it_maps_over_first_states():
 def test_a_solution_that_runs_to_infinity_and_bad_times_are_errors():
     with pytest.raises(ConvergenceError, match="too short .* of the way|steps have led"):
         odeint(lambda y, t: y**2, 1.0, [0.0, 2.0], max_steps=500)
-    with pytest.raises(TransformError, match=r"t must be times \(n,\)"):
+    with pytest.raises(TransformError, match=r"t must be real times \(n,\)"):
         odeint(lambda y, t: y, 1.0, 2.0)
 
 
@@ -78,3 +78,12 @@ def test_16_bit_states_are_computed_with_in_float32_and_come_back_in_16_bits(dty
 def test_a_slope_of_another_shape_is_an_error_that_says_both(wrong):
     with pytest.raises(TransformError, match=r"dy/dt, of the shape of y; y is float64 \(2,\), and"):
         odeint(lambda y, t: wrong, mg.ones(2), T)
+
+
+def test_a_complex_slope_of_a_real_state_and_complex_times_are_errors():
+    with pytest.raises(TransformError, match="returned complex128 .* for a real y, which has no"):
+        odeint(lambda y, t: 1j * y, mg.tensor(1.0), T)
+    with pytest.raises(TransformError, match="t must be real times"):
+        odeint(lambda y, t: -y, mg.tensor(1.0), T * 1j)
+    y = odeint(lambda y, t: 1j * y, mg.tensor(1 + 0j), T)
+    np.testing.assert_allclose(y.numpy(), np.exp(1j * T), rtol=1e-7)

@@ -194,3 +194,8 @@ def test_alpha_dropout_as_a_function_drops_in_training_alone(drop):
     x = mg.ones(10, 100)
     assert (drop(x).numpy() == 1).all()
     assert not (drop(x, training=True).numpy() == 1).all()
+
+
+def test_one_hot_refuses_a_negative_number_of_classes():
+    with pytest.raises(ValueError, match="num_classes is a number of classes, or -1; got -5"):
+        mg.nn.functional.one_hot(mg.tensor([1]), -5)

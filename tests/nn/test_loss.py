@@ -128,12 +128,23 @@ def test_the_targets_of_a_hinge_may_be_a_list():
 
 
 def test_a_wrong_reduction_is_answered_with_those_there_are():
-    with pytest.raises(ValueError, match="MSELoss: reduction is 'mean', 'sum' or 'none', got"):
+    with pytest.raises(ValueError, match="MSELoss: reduction must be 'mean', 'sum' or 'none', got"):
         nn.MSELoss("batchmean")
-    with pytest.raises(ValueError, match="KLDivLoss: reduction is .*'none' or 'batchmean', got"):
+    with pytest.raises(
+        ValueError, match="KLDivLoss: reduction must be .*'none' or 'batchmean', got"
+    ):
         nn.KLDivLoss("total")
 
 
 def test_a_beta_below_zero_is_named_by_its_own_loss():
     with pytest.raises(ValueError, match="SmoothL1Loss: beta must be 0 or more, got -1"):
         nn.SmoothL1Loss(beta=-1.0)
+
+
+@pytest.mark.parametrize("beta", [1e-3, 1e-6, 1e-8])
+def test_a_beta_that_16_bits_do_not_hold_leaves_the_smooth_loss_its_digits(beta):
+    x = mg.tensor([1.0, 1.5, 1.5], dtype=np.float16, requires_grad=True)
+    y = nn.SmoothL1Loss("none", beta)(x, mg.tensor([1.5, 1.5, 1.25], dtype=np.float16))
+    assert y.dtype == np.float16
+    np.testing.assert_allclose(y.detach().numpy(), [0.5, 0, 0.25], rtol=3e-3)
+    np.testing.assert_array_equal(mg.grad(y.sum(), x).numpy(), [-1, 0, 1])

@@ -9,6 +9,7 @@ import minigrad as mg
 from minigrad.core.registry import op
 from minigrad.func import jvp, vjp, vmap
 from minigrad.ops.attention import calls, drops
+from minigrad.testing import gradcheck
 
 rng = np.random.default_rng(0)
 SHAPES = (2, 3, 9, 4), (2, 3, 11, 4), (2, 3, 11, 5)
@@ -352,3 +353,32 @@ def test_scores_of_float16_beyond_65504_are_finite_in_every_form(need_weights):
     y, weights = layer(q, q, q, need_weights=need_weights)
     assert y.dtype == np.float16 and y[0, 0].tolist() == [300, 300]
     assert weights is None or (weights.dtype == np.float16 and weights[0, 0].tolist() == [1, 0])
+
+
+@pytest.mark.parametrize("dtypes", ["ffd f", "edd e", "fff d", "eff e", "dff f"])
+def test_both_forms_compute_in_the_dtype_that_their_arguments_share(dtypes):
+    *of_qkv, _, of_mask = dtypes
+    q, k, v = (rng.standard_normal(s).astype(t) for s, t in zip(SHAPES, of_qkv, strict=True))
+    mask = rng.standard_normal(MASK.shape).astype(of_mask)
+    plain, blocks = (attention(q, k, v, mask, block_size=size) for size in (None, 4))
+    assert plain.dtype == blocks.dtype == np.result_type(q, k, v, mask)
+    np.testing.assert_allclose(plain, blocks, atol=20 * np.finfo(plain.dtype).eps)
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_a_scale_that_is_a_tensor_has_a_gradient_in_both_forms(block_size):
+    q, k, v = (rng.standard_normal(s) for s in SHAPES)
+    assert gradcheck(lambda s: attention(q, k, v, scale=s, block_size=block_size), np.array(0.4))
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_a_scale_of_numpys_widens_no_result(block_size):
+    q, k, v = (rng.standard_normal(s).astype(np.float32) for s in SHAPES)
+    assert attention(q, k, v, scale=np.float64(0.5), block_size=block_size).dtype == np.float32
+
+
+@pytest.mark.parametrize("block_size", [None, 4])
+def test_queries_without_features_take_all_values_alike(block_size):
+    q, k, v = np.ones((2, 0)), np.ones((3, 0)), rng.standard_normal((3, 5))
+    y = attention(q, k, v, block_size=block_size)
+    np.testing.assert_allclose(y, np.broadcast_to(v.mean(0), (2, 5)), rtol=1e-14)

@@ -31,6 +31,14 @@ def test_gradient_is_numpys(n, edge_order, spacing):
     np.testing.assert_allclose(ours, np.gradient(x, *steps[spacing], **options), rtol=1e-10)
 
 
+def test_the_gradients_along_several_axes_are_a_tuple_as_numpys():
+    x = RNG.standard_normal((3, 4))
+    ours, theirs = np.gradient(mg.tensor(x)), np.gradient(x)
+    assert type(ours) is type(theirs) is tuple
+    for y, expected in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-14)
+
+
 @pytest.mark.parametrize("step", [0.5 + 1j, np.array([0, 1j, 1 + 2j, 4])], ids=["one", "each"])
 def test_gradient_takes_complex_steps(step):
     x = RNG.standard_normal((3, 4)) + 1j * RNG.standard_normal((3, 4))
@@ -60,6 +68,18 @@ def test_interp_has_gradients_in_all_three_arguments():
     x, xp = np.array([-1.0, 0.3, 1.7, 9.0]), np.array([0.0, 1.0, 2.5, 4.0])
     assert gradcheck(mg.interp, (x, xp, RNG.standard_normal(4)))
     assert gradgradcheck(mg.interp, (x, xp, RNG.standard_normal(4)))
+
+
+@pytest.mark.parametrize("period", [4.0, -4.0])
+def test_interp_counts_places_modulo_the_size_of_the_period(period):
+    args = np.array([0.3, 5.0, -1.0]), np.array([1.0, 0.2, 3.0]), np.array([1.0, 2.0, 3.0])
+    y = mg.interp(*map(mg.tensor, args), period=period)
+    np.testing.assert_allclose(y.numpy(), np.interp(*args, period=period), rtol=1e-14)
+
+
+def test_interp_refuses_a_period_of_0():
+    with pytest.raises(ValueError, match="period is a length that is not 0"):
+        mg.interp(np.ones(1), [0.0, 1.0], [0.0, 1.0], period=0)
 
 
 @pytest.mark.parametrize("narrow", [(0, 2), (1, 2), (0, 1)])

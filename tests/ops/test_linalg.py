@@ -244,6 +244,20 @@ def test_lstsq_of_deficient_rank_is_numpys():
         np.testing.assert_allclose(y.numpy(), expected, atol=1e-14)
 
 
+def test_powers_of_float16_are_products_as_numpys():
+    x = np.arange(4, dtype=np.float16).reshape(2, 2)
+    y = mg.linalg.matrix_power(mg.tensor(x), 3)
+    assert y.dtype == np.float16
+    np.testing.assert_array_equal(y.numpy(), np.linalg.matrix_power(x, 3))
+
+
+def test_lstsq_counts_down_to_rounding_with_a_negative_rcond_as_numpys():
+    a, b = np.outer([1.0, 2.0, 3.0], [1.0, 2.0]), np.array([1.0, 2.0, 4.0])
+    ours, theirs = mg.linalg.lstsq(mg.tensor(a), b, rcond=-1), np.linalg.lstsq(a, b, rcond=-1)
+    assert ours.rank.item() == theirs[2] == 1
+    np.testing.assert_allclose(ours.x.numpy(), theirs[0], rtol=1e-13)
+
+
 def test_lstsq_gradient_of_the_residual_is_that_of_the_projection():
     a, b = leaf(matrices(5, 2)), leaf(rng.standard_normal(5))
     r = mg.linalg.lstsq(a, b).residuals.sum()

@@ -205,6 +205,17 @@ def test_linear_of_few_rows_takes_rows_with_gaps():
     assert (mg.linear(x, w) == 1000).all()
 
 
+@pytest.mark.parametrize("axes", [([1], [0, 1]), ([0, 0], [0, 1]), ([0, 1],), ([0], [0], [0])])
+def test_tensordot_refuses_axes_that_are_no_pairs(axes):
+    with pytest.raises(ValueError, match="or two lists, of as many axes of a as of b and none"):
+        mg.tensordot(np.ones((3, 3)), np.ones((3, 3)), axes)
+
+
+def test_tensordot_refuses_more_axes_than_there_are():
+    with pytest.raises(ValueError, match=r"axes=2 are more than a \(3,\) or b \(3, 3\) has"):
+        mg.tensordot(np.ones(3), np.ones((3, 3)))
+
+
 @pytest.mark.parametrize("axes", [([5], [0]), ([0], [-4])])
 def test_tensordot_refuses_axes_that_are_not_there(axes):
     with pytest.raises(np.exceptions.AxisError, match=r"tensordot\(a: float64 \(3, 4\)"):

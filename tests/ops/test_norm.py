@@ -204,6 +204,13 @@ def test_running_statistics_of_a_huge_variance_do_not_overflow():
     assert var.item() == pytest.approx(2e20, rel=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(4, 2, 3), (64, 64, 32)])
+def test_the_running_variance_of_equal_values_is_not_below_0(shape):
+    mean, var = np.zeros(shape[1], np.float32), np.ones(shape[1], np.float32)
+    mg.batch_norm(np.full(shape, 5, np.float32), mean, var, training=True, momentum=1.0)
+    assert (var >= 0).all() and (var < 1e-10).all()
+
+
 def test_vmap_refuses_to_move_running_statistics():
     mean, var = mg.zeros(2), mg.ones(2)
     with pytest.raises(mg.errors.TransformError, match="running statistics would be moved"):

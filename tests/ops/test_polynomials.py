@@ -53,3 +53,8 @@ def test_the_remainder_of_a_shorter_polynomial_is_a_copy_of_it():
     _, remainder = mg.polydiv(u, mg.tensor([1.0, 2.0, 3.0]))
     remainder[...] = 0.0
     assert u.tolist() == [1, 2]
+
+
+def test_a_complex_constant_makes_a_complex_integral():
+    y = mg.polyint(mg.tensor([1.0, 2.0]), 2, k=[1j, 3.0])
+    np.testing.assert_allclose(y.numpy(), np.polyint([1.0, 2.0], 2, k=[1j, 3.0]), rtol=1e-15)

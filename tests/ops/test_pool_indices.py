@@ -130,6 +130,12 @@ def test_pooling_by_norms_is_pytorchs(dims, p):
         np.testing.assert_allclose(leaf.grad.numpy(), t.grad.numpy(), rtol=1e-8, atol=1e-10)
 
 
+@pytest.mark.parametrize("norm_type", [0, -1, np.inf, np.nan])
+def test_norm_pooling_needs_a_positive_finite_norm(norm_type):
+    with pytest.raises(ValueError, match=r"must be positive and finite, got .*max_pool2d\(mg.abs"):
+        mg.lp_pool2d(mg.ones((1, 4, 4)), norm_type, 2)
+
+
 def test_an_error_of_pooling_by_norms_is_its_own():
     with pytest.raises(ValueError, match=r"^lp_pool1d.*the kernel \(9,\)"):
         mg.lp_pool1d(mg.ones((2, 5)), 2, 9)

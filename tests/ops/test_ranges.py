@@ -69,3 +69,11 @@ def test_a_geometric_sequence_ends_exactly_at_its_ends():
     y = np.geomspace(mg.tensor(start), mg.tensor(stop), 5, axis=-1).numpy()
     assert y[:, 0].tolist() == start.tolist() and y[:, -1].tolist() == stop.tolist()
     gradcheck(lambda a, b: np.geomspace(a, b, 5), (start, stop))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, bool])
+def test_the_step_between_small_integers_does_not_wrap_round(dtype):
+    start, stop = np.array([5, 0], dtype), np.array([1, 1], dtype)
+    _, step = np.linspace(mg.tensor(start), mg.tensor(stop), 5, retstep=True)
+    expected = np.linspace(start, stop, 5, retstep=True)[1]
+    np.testing.assert_array_equal(step.numpy(), expected)

@@ -133,3 +133,20 @@ def test_the_nearest_entry_by_a_scale_is_the_one_of_whole_numbers():
     for tenths in (3, 7, 11, 13, 17, 29):
         y = mg.upsample(mg.arange(100.0)[None, None], scale_factor=tenths / 10)[0, 0].numpy()
         np.testing.assert_array_equal(y, np.arange(y.size) * 10 // tenths)
+
+
+@pytest.mark.parametrize("option", ["align_corners", "antialias"])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "area"])
+def test_modes_that_do_not_interpolate_refuse_options_of_those_that_do(mode, option):
+    with pytest.raises(ValueError, match=f"{option} is for the modes linear, .* {mode!r}; leave"):
+        mg.upsample(np.ones((1, 1, 4, 4)), size=2, mode=mode, **{option: True})
+
+
+@pytest.mark.parametrize("options", [{}, {"align_corners": True}, {"antialias": True}])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_16_bit_images_are_rounded_once(mode, options):
+    x = RNG.standard_normal((1, 2, 7, 7)).astype(np.float16)
+    y = mg.upsample(x, (16, 5), mode=mode, **options)
+    exact = mg.upsample(x.astype(np.float32), (16, 5), mode=mode, **options)
+    assert y.dtype == np.float16
+    np.testing.assert_array_equal(y, exact.astype(np.float16))

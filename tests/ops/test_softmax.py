@@ -76,3 +76,11 @@ def test_many_complex_values_have_the_quotients_and_slopes_of_few(shape):
     p = y.conj()  # gx = p̄ (g − Σ p̄ g)
     expected = p * (g - (p * g).sum(-1, keepdims=True))
     np.testing.assert_allclose(mg.grad(mg.softmax(xs), xs, g).numpy(), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.uint32, np.int64])
+def test_both_take_integers_to_the_same_floats(dtype):
+    x = np.array([[0, 1, 1], [1, 0, 0]], dtype)
+    p, log_p = mg.softmax(x), mg.log_softmax(x)
+    assert p.dtype == log_p.dtype == np.result_type(dtype, np.float32)
+    np.testing.assert_allclose(np.exp(log_p), p, rtol=1e-6)

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import is_floating
+from ...backends.dtypes import common_dtype, is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
+from ...core.tensor import Tensor
 from ..axes import array_like
 from .blocks import attention_blocks
 from .drops import attention_seeds
@@ -25,7 +26,7 @@ def scaled_dot_product_attention(
     attn_mask: Any = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
-    scale: float | None = None,
+    scale: Any = None,
     block_size: int | None = None,
     enable_gqa: bool = False,
 ) -> Any:
@@ -35,14 +36,15 @@ def scaled_dot_product_attention(
                 A query that may take no key gives 0, and its gradients are 0
     dropout_p   the probability with which each weight is dropped, here and now (0 in evaluation)
     is_causal   query i takes the keys 0 … i; not together with attn_mask
-    scale       1/√E when left out
+    scale       1/√E when left out; a tensor has a gradient
     block_size  queries and keys in a block of the form that never holds all scores. Left out, that
                 form is taken where there would be more than 4 million scores. Both forms drop the
                 same weights
     enable_gqa  k and v may have fewer heads (axis −3) than q, which queries share in groups: head i
                 of q meets head i // (q's heads / k's heads)
 
-    Leading axes broadcast. Derivatives of second order hold all scores. Vaswani et al. 2017.
+    Leading axes broadcast; y has the dtype that q, k, v and an added mask have in common.
+    Derivatives of second order hold all scores. Vaswani et al. 2017.
     """
     q, k, v = (array_like(x) for x in (q, k, v))
     mask = None if attn_mask is None else array_like(attn_mask)
@@ -59,7 +61,10 @@ def scaled_dot_product_attention(
             "scaled_dot_product_attention: dropout_p is a probability, from 0 to 1; got "
             f"{dropout_p}"
         )
-    factor = q.shape[-1] ** -0.5 if scale is None else scale
+    if isinstance(scale, Tensor):  # which has a gradient: a factor of q, as other numbers have none
+        q, scale = q * scale, 1.0
+    q, k, v = _of_one_dtype(q, k, v, mask)
+    factor = max(q.shape[-1], 1) ** -0.5 if scale is None else float(scale)
     in_blocks = block_size is not None or prod(scores) > MOST_SCORES
     if in_blocks or dropout_p:
         q, k, v = (_led(x, scores[:-2]) for x in (q, k, v))
@@ -82,6 +87,15 @@ def _shared_by_groups(q: Any, x: Any) -> Any:
             f"divide those of q; got {x.shape} beside q {q.shape}"
         )
     return x if heads == queries else op.repeat(x, queries // heads, axis=-3)
+
+
+def _of_one_dtype(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    """All three in the dtype that they and an added mask have in common: in blocks, y has q's."""
+    added = () if mask is None or mask.dtype.kind == "b" else (mask.dtype,)
+    if {q.dtype} == {k.dtype, v.dtype, *added}:
+        return q, k, v
+    dtype = common_dtype(q.dtype, k.dtype, v.dtype, *added)
+    return [op.astype(x, dtype=dtype, copy=False) for x in (q, k, v)]
 
 
 def _led(x: Any, lead: tuple) -> Any:

@@ -14,7 +14,7 @@ from ...backends import random
 from ...backends.device import array_module
 from ...core.primitive import primitive
 from ..axes import module_of
-from ..batching import behind, full
+from ..batching import behind, full, one_more_axis
 
 GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / φ, the step of SplitMix64
 
@@ -45,9 +45,7 @@ def attention_kept(seeds, *, queries, keys, p):
     return kept(seeds, slice(0, queries), slice(0, keys), p)
 
 
-@attention_kept.batch
-def kept_batch(op_, xs, batched, params):
-    return op_(*xs, **params)
+attention_kept.batch(one_more_axis)
 
 
 def kept(seeds: Any, rows: slice, columns: slice, p: float) -> Any:

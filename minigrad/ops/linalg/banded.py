@@ -8,7 +8,14 @@ import numpy as np
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like, as_floating, constant_like, sum_to
-from .matrices import equation_batch, lapack, on_stacks, scipy_function
+from .matrices import (
+    as_columns,
+    check_right_side,
+    equation_batch,
+    lapack,
+    on_stacks,
+    scipy_function,
+)
 
 
 @primitive
@@ -27,11 +34,10 @@ def banded_solve(ab, b, lower=0, upper=0):
             f"it must be (…, {rows}, n), got {ab.shape}"
         )
     n = ab.shape[-1]
-    if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
-        raise ValueError(f"b must be (n,) or (…, n, k) with n = {n}, got {b.shape}")
+    check_right_side(b, n)
     ab, b = as_floating(lapack(ab)), as_floating(lapack(b))
     solve = scipy_function("solve_banded", ab)
-    columns = b[:, None] if b.ndim == 1 else b
+    columns = as_columns(b, b.shape)
     lead = np.broadcast_shapes(ab.shape[:-2], columns.shape[:-2])
     dtype = np.result_type(ab, b)
     if 0 in (*lead, *columns.shape[-2:]):  # nothing to solve
@@ -44,8 +50,7 @@ def banded_solve(ab, b, lower=0, upper=0):
 
 @banded_solve.vjp
 def banded_solve_dx(g, ab, y, b_shape, lower, upper, needs):
-    vector = len(b_shape) == 1
-    g, y = (x[..., None] if vector else x for x in (g, y))
+    g, y = (as_columns(x, b_shape) for x in (g, y))
     gb = op.banded_solve(_adjoint_band(ab, lower, upper), g, lower=upper, upper=lower)
     gab = None
     if needs[0]:
@@ -56,7 +61,7 @@ def banded_solve_dx(g, ab, y, b_shape, lower, upper, needs):
         )
         inside = constant_like((i >= 0) & (i < n), gb)
         gab = sum_to(np.where(inside, -op.sum(products, axis=-1), 0), ab.shape)
-    gb = gb[..., 0] if vector else gb
+    gb = gb[..., 0] if len(b_shape) == 1 else gb
     return gab, sum_to(gb, b_shape) if needs[1] else None
 
 

@@ -8,7 +8,7 @@ from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like
-from .matrices import adjoint, finite, lapack, scipy_function, stack_batch
+from .matrices import adjoint, finite, scipy_function, square_matrices, stack_batch
 
 
 @primitive
@@ -19,10 +19,7 @@ def matrix_exp(x):
     Matrices", §3.2), so the derivative is an exponential too, of twice the size, with derivatives
     of every order. x (…, n, n); needs SciPy (the extra `full`).
     """
-    lapack(x)
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
-    return scipy_function("expm", x)(x)
+    return scipy_function("expm", x)(square_matrices(x))
 
 
 @matrix_exp.vjp("x")

@@ -8,7 +8,16 @@ from ...backends.device import array_module
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import array_like
-from .matrices import adjoint, lapack, scipy_function, stack_batch, triangle
+from ..batching import one_more_axis
+from .matrices import (
+    adjoint,
+    as_columns,
+    check_right_side,
+    lapack,
+    scipy_function,
+    stack_batch,
+    triangle,
+)
 
 
 class LUResult(NamedTuple):
@@ -151,9 +160,8 @@ def lu_solve(lu_and_piv: Any, b: Any) -> Any:
     n = packed.shape[-1]
     if packed.shape[-2] != n:
         raise ValueError(f"lu_solve: lu must be (…, n, n), got {packed.shape}; lstsq solves others")
-    if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
-        raise ValueError(f"lu_solve: b must be (n,) or (…, n, k) with n = {n}, got {b.shape}")
-    columns = b[:, None] if b.ndim == 1 else b
+    check_right_side(b, n, "lu_solve: ")
+    columns = as_columns(b, b.shape)
     lead = np.broadcast_shapes(packed.shape[:-2], columns.shape[:-2])
     columns = op.broadcast_to(columns, shape=(*lead, *columns.shape[-2:]))
     order = op.broadcast_to(lu_order(piv), shape=(*lead, n))
@@ -177,4 +185,4 @@ def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
 
 for _op in (lu_factors, lu_exchanges):
     _op.batch(stack_batch)
-lu_order.batch(lambda op, xs, batched, params: op(*xs, **params))
+lu_order.batch(one_more_axis)

@@ -33,6 +33,26 @@ def finite(x: Any) -> Any:
     return x
 
 
+def square_matrices(x: Any, name: str = "x") -> Any:
+    """x, as `lapack`; LinAlgError unless it holds square matrices."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise np.linalg.LinAlgError(
+            f"{name} must hold square matrices (…, n, n), got shape {x.shape}"
+        )
+    return lapack(x)
+
+
+def check_right_side(b: Any, n: int, said_by: str = "") -> None:
+    """ValueError unless b is a right-hand side of n equations, or several."""
+    if b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != n:
+        raise ValueError(f"{said_by}b must be (n,) or (…, n, k) with n = {n}, got {b.shape}")
+
+
+def as_columns(x: Any, b_shape: tuple) -> Any:
+    """A right-hand side or solution for b of this shape as matrices; vectors become one column."""
+    return x[..., None] if len(b_shape) == 1 else x
+
+
 def scipy_function(name: str, x: Any) -> Callable:
     """The function of scipy.linalg (cupyx.scipy.linalg for an array on a GPU)."""
     module = "scipy.linalg" if array_module(x) is np else "cupyx.scipy.linalg"
@@ -112,9 +132,7 @@ def hermitian_from(x, lower=True):
     The other triangle, and the imaginary part of the diagonal, are never read. The gradient is
     Hermitian nevertheless: that of a function of Hermitian matrices, as for `eigh` and `cholesky`.
     """
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
-    return hermitian_of_triangle(lapack(x), lower)
+    return hermitian_of_triangle(square_matrices(x), lower)
 
 
 @hermitian_from.vjp("x")

@@ -13,6 +13,8 @@ from ..axes import array_like, sum_to
 from ..elementwise.selection import constant_in
 from .matrices import (
     adjoint,
+    as_columns,
+    check_right_side,
     equal_stacks,
     equation_batch,
     finite,
@@ -22,6 +24,7 @@ from .matrices import (
     lapack,
     reciprocal,
     scipy_function,
+    square_matrices,
     stack_batch,
     triangle,
 )
@@ -49,30 +52,23 @@ def solve(a, b):
     a (…, n, n); b (n,), one vector for all, or (…, n, k); leading axes broadcast. LinAlgError for
     a singular a.
     """
-    square = a.ndim > 1 and a.shape[-1] == a.shape[-2]  # else LinAlgError from NumPy
-    if square and (b.ndim == 0 or b.shape[-1 if b.ndim == 1 else -2] != a.shape[-1]):
-        raise ValueError(f"b must be (n,) or (…, n, k) with n = {a.shape[-1]}, got {b.shape}")
+    check_right_side(b, square_matrices(a, "a").shape[-1])
     if b.ndim > 1:
         a, b = equal_stacks(a, b)
     elif a.ndim > 2 and array_module(a) is not np:
-        return np.linalg.solve(*equal_stacks(lapack(a), lapack(b)[:, None]))[..., 0]
-    return np.linalg.solve(lapack(a), lapack(b))
+        return np.linalg.solve(*equal_stacks(a, lapack(b)[:, None]))[..., 0]
+    return np.linalg.solve(a, lapack(b))
 
 
 @solve.vjp
 def solve_dx(g, a, y, b_shape, needs):
-    gb = solve(adjoint(a), _columns(g, b_shape))
+    gb = solve(adjoint(a), as_columns(g, b_shape))
     return _equation_gradients(-gb @ _row(y, b_shape), gb, a.shape, b_shape, needs)
-
-
-def _columns(x, b_shape):
-    """A right-hand side or solution as matrices; vectors become one column."""
-    return x[..., None] if len(b_shape) == 1 else x
 
 
 def _row(y, b_shape):
     """yᴴ for the outer product that a's gradient is."""
-    return adjoint(_columns(y, b_shape))
+    return adjoint(as_columns(y, b_shape))
 
 
 def _equation_gradients(ga, gb, a_shape, b_shape, needs):
@@ -88,13 +84,8 @@ def triangular_solve(a, b, lower=False, unit_diagonal=False):
     a (…, n, n); b (n,) or (…, n, k). unit_diagonal: ones stand on the diagonal, whatever a holds,
     which then gets no gradient. LinAlgError for a zero on the diagonal.
     """
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise np.linalg.LinAlgError(f"a must hold square matrices (…, n, n), got shape {a.shape}")
-    lapack(a)
-    columns = _columns(lapack(b), b.shape)
-    if columns.ndim < 2 or columns.shape[-2] != a.shape[-1]:
-        raise ValueError(f"b must be (n,) or (…, n, k) with n = {a.shape[-1]}, got {b.shape}")
-    y = _substitute(a, columns, lower, unit_diagonal)
+    check_right_side(b, square_matrices(a, "a").shape[-1])
+    y = _substitute(a, as_columns(lapack(b), b.shape), lower, unit_diagonal)
     return y[..., 0] if b.ndim == 1 else y
 
 
@@ -130,7 +121,7 @@ def _substitute(a, b, lower, unit_diagonal):
 @triangular_solve.vjp
 def triangular_solve_dx(g, a, y, b_shape, lower, unit_diagonal, needs):
     gb = triangular_solve(
-        adjoint(a), _columns(g, b_shape), lower=not lower, unit_diagonal=unit_diagonal
+        adjoint(a), as_columns(g, b_shape), lower=not lower, unit_diagonal=unit_diagonal
     )
     ga = triangle(-gb @ _row(y, b_shape), lower, k=int(unit_diagonal)) if needs[0] else None
     return _equation_gradients(ga, gb, a.shape, b_shape, needs)
@@ -218,8 +209,8 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """The least-squares solution of a x = b, the shortest where there are several.
 
     a (…, m, n); b (m,) or (…, m, k). rcond: singular values up to this share of the largest count
-    as 0 (None: ε max(m, n)). residuals is empty, as NumPy's, where m ≤ n or the one matrix a has
-    not full rank. Derivatives hold while the rank does not change.
+    as 0 (None: ε max(m, n); a negative number: ε). residuals is empty, as NumPy's, where m ≤ n or
+    the one matrix a has not full rank. Derivatives hold while the rank does not change.
     """
     a, b = array_like(a), array_like(b)
     if a.ndim < 2 or b.ndim < 1 or a.shape[-2] != (b.shape[0] if b.ndim == 1 else b.shape[-2]):
@@ -229,9 +220,10 @@ def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
         )
     m, n = a.shape[-2:]
     s = op.svdvals(a)
-    rcond = max(m, n) * float(np.finfo(s.dtype).eps) if rcond is None else rcond
+    eps = float(np.finfo(s.dtype).eps)
+    rcond = max(m, n) * eps if rcond is None else rcond if rcond >= 0 else eps
     rank = op.count_nonzero(s > rcond * s[..., :1], axis=-1)
-    columns = _columns(b, b.shape)
+    columns = as_columns(b, b.shape)
     x = least_squares(a, columns, rcond=rcond)
     r = columns - a @ x
     residuals = op.sum((r * r.conj()).real, axis=-2)
@@ -252,7 +244,7 @@ def matrix_power(x: Any, n: int) -> Any:
     n = n.__index__()
     if n == 0:
         return constant_in(x, identity_like(x))
-    power, n = (inv(x) if n < 0 else lapack(x)), abs(n)
+    power, n = (inv(x) if n < 0 else x), abs(n)
     while n % 2 == 0:
         power, n = power @ power, n // 2
     y, n = power, n // 2

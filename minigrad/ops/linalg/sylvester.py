@@ -5,7 +5,7 @@ import numpy as np
 from ...core.primitive import primitive
 from ..axes import as_floating, sum_to
 from ..batching import align
-from .matrices import adjoint, finite, on_stacks, scipy_function, stack_batch
+from .matrices import adjoint, finite, on_stacks, scipy_function, square_matrices, stack_batch
 
 
 @primitive
@@ -43,9 +43,7 @@ def sqrtm(x):
     x (…, n, n) without eigenvalues on the negative real axis or at 0: there it is complex, or not
     differentiable. Needs SciPy (the extra `full`).
     """
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError(f"x must hold square matrices (…, n, n), got shape {x.shape}")
-    x = as_floating(x)
+    x = as_floating(square_matrices(x))
     y = on_stacks(scipy_function("sqrtm", x), finite(x))
     wide = np.complex64 if y.dtype.kind == "c" else x.dtype
     return y.astype(np.result_type(x, wide), copy=False)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import device_of
-from ...backends.dtypes import common_dtype
+from ...backends.dtypes import common_dtype, is_differentiable
 from ...core.autocast import in_float32
 from ...core.primitive import composite, elementwise, primitive
 from ...core.registry import op
@@ -17,7 +17,7 @@ from ..elementwise.selection import clip
 from ..elementwise.support import at_least_0, at_most_0, with_fractions
 from ..elementwise.support import in_float32 as in_single
 from ..in_place import filled_by
-from .reduction import reduced, require_real
+from .reduction import check_real, check_reduction, reduced
 
 __all__ = [
     "bce", "bce_with_logits", "cosine_embedding", "hinge", "huber", "kl_div", "l1", "mse",
@@ -29,13 +29,13 @@ __all__ = [
 
 
 def _difference(name: str, x: Any, target: Any) -> Any:
-    """x − target, of one shape: a silent broadcast would make every pair an element."""
+    """x − target; of integers as floats, since theirs may wrap round: 1 − 3 is 254 in uint8."""
     x, target = _of_one_shape(name, x, target)
-    require_real(name, x, target)
-    return x - target
+    return x - target if is_differentiable(target.dtype) else as_floating(x) - target
 
 
 def _of_one_shape(name: str, x: Any, target: Any) -> tuple:
+    """Both as arrays of one shape: a silent broadcast would make every pair an element."""
     x, target = array_like(x), array_like(target)
     if x.shape != target.shape:
         raise ValueError(
@@ -60,8 +60,7 @@ def mse(x: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any
 @in_float32
 def l1(x: Any, target: Any, reduction: str = "mean", weight: Any = None) -> Any:
     """y = |x − target| weight, of gradient 0 where they are equal; mean and weight as in mse."""
-    x, target = _of_one_shape("l1", x, target)
-    return _weighted("l1", op.abs(x - target), weight, reduction)
+    return _weighted("l1", op.abs(_difference("l1", x, target)), weight, reduction)
 
 
 def _weighted(name: str, y: Any, weight: Any, reduction: str) -> Any:
@@ -69,6 +68,7 @@ def _weighted(name: str, y: Any, weight: Any, reduction: str) -> Any:
     if weight is None:
         return reduced(name, y, reduction)
     weight = _weights(name, weight, y)
+    check_real(name, y)
     if reduction == "mean":
         return op.average(y, weights=weight)
     return reduced(name, y * weight, reduction)
@@ -204,7 +204,6 @@ def bce_with_logits(
 ) -> Any:
     """y = pos_weight t softplus(−x) + (1 − t) softplus(x): bce of sigmoid(x), without overflow."""
     x, target = _of_one_shape("bce_with_logits", x, target)
-    require_real("bce_with_logits", x, target)
     if pos_weight is None:
         y = logit_terms(x, target)
     else:
@@ -236,8 +235,8 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     target: probabilities t (0 log 0 = 0), or log t with log_target=True. The mathematical KL
     divergence of a batch is 'batchmean'; 'mean' divides by the number of elements.
     """
+    check_reduction("kl_div", reduction, "batchmean")
     x, target = _of_one_shape("kl_div", x, target)
-    require_real("kl_div", x, target)
     if log_target:
         nothing = target == -np.inf
         x, target = op.where(nothing, 0, x), op.where(nothing, 0, target)
@@ -245,7 +244,7 @@ def kl_div(x: Any, target: Any, reduction: str = "mean", log_target: bool = Fals
     else:
         y = op.xlogy(target, target) - times_log(target, x)
     if reduction == "batchmean":
-        return op.sum(y) / (x.shape[0] if x.ndim else 1)
+        return reduced("kl_div", y, "sum") / (x.shape[0] if x.ndim else 1)
     return reduced("kl_div", y, reduction)
 
 

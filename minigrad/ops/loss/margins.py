@@ -8,12 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from ...backends.dtypes import common_dtype
 from ...core.autocast import in_float32
 from ...core.primitive import composite
 from ...core.registry import op
 from ...core.tensor import Tensor, raw
-from ..axes import array_like, as_floating, constant_like, constant_of_each, in_wide
-from .reduction import reduced, require_real
+from ..axes import (
+    array_like,
+    as_floating,
+    constant_like,
+    constant_of_each,
+    floating_together,
+    in_wide,
+    widen,
+)
+from .reduction import reduced
 
 __all__ = [
     "gaussian_nll", "margin_ranking", "multi_margin", "multilabel_margin",
@@ -49,7 +58,6 @@ def margin_ranking(
 def soft_margin(x: Any, target: Any, reduction: str = "mean") -> Any:
     """y = log(1 + e^(−target x)) for targets ±1, without overflow."""
     x = as_floating(array_like(x))
-    require_real("soft_margin", x, x)
     y = op.softplus(-_signs("soft_margin", target, x) * x)
     return reduced("soft_margin", y, reduction)
 
@@ -62,7 +70,6 @@ def multilabel_soft_margin(x: Any, target: Any, weight: Any = None, reduction: s
     weight (c,) scales the classes.
     """
     x = as_floating(array_like(x))
-    require_real("multilabel_soft_margin", x, x)
     target = _signs("multilabel_soft_margin", target, x)
     y = op.mean(op.bce_with_logits(x, target, weight, reduction="none"), axis=-1)
     return reduced("multilabel_soft_margin", y, reduction)
@@ -150,8 +157,8 @@ def gaussian_nll(
     var: a number, or an array that broadcasts to x, also (…,) for x (…, d). Below eps the value is
     taken at eps, and the gradient goes to var as if it were not (PyTorch's convention).
     """
-    x, target, var = as_floating(array_like(x)), array_like(target), array_like(var)
-    require_real("gaussian_nll", x, target)
+    x, var = floating_together(x, var)
+    target = array_like(target)
     if var.shape == x.shape[:-1] and x.ndim > var.ndim > 0:
         var = op.expand_dims(var, axis=-1)
     if (raw(var) < 0).any():
@@ -173,11 +180,12 @@ def poisson_nll(
     full adds Stirling's target log target − target + log(2π target)/2 for targets above 1.
     """
     x, target = as_floating(array_like(x)), array_like(target)
-    require_real("poisson_nll", x, target)
+    dtype = common_dtype(x.dtype, target.dtype)
+    x, target = widen(x), widen(target)  # 16 bits do not hold eps
     y = op.exp(x) - target * x if log_input else x - target * op.log(x + eps)
     if full:
         whole = target.dtype.kind in "biu"  # the logarithm of a uint8 would be a float16
         large = op.where(target > 1, target.astype(x.dtype) if whole else target, 1)
         rest = large * op.log(large) - large + 0.5 * op.log(2 * pi * large)
         y = y + op.where(target > 1, rest, 0)
-    return reduced("poisson_nll", y, reduction)
+    return reduced("poisson_nll", op.astype(y, dtype=dtype, copy=False), reduction)

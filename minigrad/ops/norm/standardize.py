@@ -156,7 +156,7 @@ def move_running(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> No
     """
     lead = running[0].ndim - 1
     others = tuple([k for k in range(lead, mean.ndim) if k != lead + 1])
-    var = (1 / (rstd * rstd) - eps) * (n / (n - 1))
+    var = np.maximum(1 / (rstd * rstd) - eps, 0) * (n / (n - 1))  # of equal values not −ε eps
     momentum = running[2]
     for old, new in zip(running, (mean, var), strict=False):
         old[...] = (1 - momentum) * old + momentum * new.mean(others)

@@ -55,8 +55,8 @@ def _gradients(x, *spacing, **params):
     from ...core.registry import op
 
     ys = op.gradient(x, *spacing, **params)
-    assert not isinstance(ys, list) or len(ys) != 1  # along one axis it is an array
-    return tuple(ys) if isinstance(ys, list) else ys
+    assert not isinstance(ys, tuple) or len(ys) != 1  # along one axis it is an array
+    return ys
 
 
 def _gradients_reference(x, *spacing, **params):

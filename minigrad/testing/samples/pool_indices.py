@@ -257,6 +257,6 @@ for _dims, _forms in LP.items():
         points=[Point("zeros have gradient 0", (np.zeros((2,) * _dims),), np.zeros((1,) * _dims),
                       (np.zeros((2,) * _dims),), {"norm_type": 2, "kernel_size": 2}, kink=True)],
         errors=[ErrorSample("norm_type", (np.ones((2,) * _dims),), ValueError,
-                            f"lp_pool{_dims}d: norm_type must be positive, got 0",
+                            f"lp_pool{_dims}d: norm_type must be positive and finite, got 0",
                             {"norm_type": 0, "kernel_size": 2})],
     )  # fmt: skip

@@ -220,7 +220,7 @@ register_op(
             "antialias without a kernel",
             (np.ones((1, 1, 2)),),
             ValueError,
-            "antialias is for the modes linear, .*, bicubic, got mode='nearest'",
+            "antialias is for the modes linear, .*, bicubic, and mode is 'nearest'",
             {"size": 4, "antialias": True},
         ),
         ErrorSample(
