@@ -234,3 +234,17 @@ def test_what_goes_over_an_axis_goes_over_scipys(name, options):
     x = np.random.default_rng(0).standard_normal((2, 3, 2))
     y = getattr(mg.special, name)(mg.tensor(x), **options)
     np.testing.assert_allclose(y.numpy(), getattr(special, name)(x, **options), rtol=1e-13)
+
+
+@pytest.mark.parametrize("order", [0, 1, 3, 0.5, 60, 1000])
+def test_scaled_bessel_functions_go_on_where_scipys_end(order):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(30):
+        for x in (2e9, 1e12):
+            known = mpmath.mpf(x)
+            i = float(mpmath.besseli(order, known) * mpmath.exp(-known))
+            k = float(mpmath.besselk(order, known) * mpmath.exp(known))
+            assert special.ive(order, mg.tensor(x)).item() == pytest.approx(i, rel=1e-14)
+            assert special.kve(order, mg.tensor(x)).item() == pytest.approx(k, rel=1e-14)
+    assert special.ive(order, mg.tensor(np.inf)).item() == 0
+    assert special.kve(order, mg.tensor(np.inf)).item() == 0

@@ -17,6 +17,48 @@ from .support import in_float32, number, special_function
 __all__: list[str] = []  # the names are those of mg.special
 
 
+# Far out e^−|x| Iₙ and eˣ Kₙ fall like 1/√x, and their slopes are differences that share all digits
+# but those of 1/x. There √(2πx) e⁻ˣ Iₙ = Σₖ (−1)ᵏ aₖ/xᵏ and √(2x/π) eˣ Kₙ = Σₖ aₖ/xᵏ, with
+# aₖ = Π_{j ≤ k} (4n² − (2j − 1)²)/(8j) (DLMF 10.40.1 and 10.40.2), are differentiated instead.
+
+_TERMS = 16  # enough for float64 from max(30, n²) on
+_FACTORS = {"ie": 1 / math.sqrt(2 * math.pi), "ke": math.sqrt(math.pi / 2)}
+
+
+def _far_terms(family: str, order: float, limit: float) -> list[float]:
+    """The terms of the series at x = limit, with their signs."""
+    term, terms = _FACTORS[family], []
+    for k in range(_TERMS):
+        terms.append(term)
+        term *= (4 * order * order - (2 * k + 1) ** 2) / (8 * (k + 1) * limit)
+        term = -term if family == "ie" else term
+    return terms
+
+
+def _sum_of_powers(factors: list[float], part: Any) -> Any:
+    """Σₖ factorsₖ partᵏ"""
+    total = 0.0
+    for factor in reversed(factors):
+        total = total * part + factor
+    return total
+
+
+def _far_value(family: str, x: Any, order: float) -> Any:
+    """e^−x Iₙ(x) or eˣ Kₙ(x) for x from max(30, n²) on."""
+    limit = max(30.0, order * order)
+    return _sum_of_powers(_far_terms(family, order, limit), limit / x) / np.sqrt(x)
+
+
+def _far_slope(family: str, x: Any, order: float) -> tuple:
+    """(where it serves, the derivative of the same at |x|)"""
+    limit = max(30.0, order * order)
+    size = x if order % 1 else np.abs(x)  # of no whole order there is nothing below 0
+    far = (size > limit) & (size < np.inf)
+    size = np.where(far, size, limit)
+    factors = [-(k + 0.5) * term for k, term in enumerate(_far_terms(family, order, limit))]
+    return far, _sum_of_powers(factors, limit / size) / size / np.sqrt(size)
+
+
 def _forward(family: str) -> Callable:
     """J (or Y, I, K ...) of a given order; 0 and 1 have functions of their own: j0, i1e."""
     general = special_function(f"{family[0]}v{family[1:]}")
@@ -39,20 +81,18 @@ def _forward(family: str) -> Callable:
         lost = np.isnan(y) & ~np.isnan(x)
         if family[0] not in "ik" or is_complex or not lost.any():
             return y
+        size = np.abs(x) if family[0] == "i" and order == int(order) else x
         if family[0] == "i":  # SciPy gives up for subnormal x, where the first term is all there is
-            tiny = lost & (np.abs(x) <= 1e-300) & ((x >= 0) | (order == int(order)))
+            tiny = lost & (np.abs(x) <= 1e-300) & (size >= 0)
             with np.errstate(divide="ignore"):
-                first = np.power(0.5 * np.abs(np.where(tiny, x, 1)), order) / _gamma(order + 1)
-            y = np.where(tiny, first, y).astype(y.dtype)
-        if order != int(order):
-            return y
-        # ... and for x beyond 1e9, where the recurrence upwards is stable: Iₙ = Iₙ₋₂ − 2(n − 1)/x
-        # Iₙ₋₁, Kₙ with +
-        far = lost & ((np.abs(x) if family[0] == "i" else x) > 1)
-        z = np.where(far, x, 1)
-        step = 2 * (order - 1) / z * forward(z, order - 1)
-        upwards = forward(z, order - 2) + (-step if family[0] == "i" else step)
-        return np.where(far, upwards, y).astype(y.dtype)
+                first = np.power(0.5 * np.where(tiny, size, 1), order) / _gamma(order + 1)
+            y = np.where(tiny, first, y)
+        if family[1:]:  # and from x = 1e9 on
+            limit = max(1e9, order * order)
+            far = lost & (size > limit)
+            value = _far_value(family, np.where(far, size, limit), order)
+            y = np.where(far, np.where((x < 0) & (order % 2 == 1), -value, value), y)
+        return y.astype(x.dtype)
 
     return forward
 
@@ -72,29 +112,6 @@ def _neighbours(family: Callable, x: Any, order: float) -> tuple:
 def _unrounded(family: Callable, x: Any, y: Any, order: float) -> Any:
     """y in x's dtype, computed again if it was rounded to 16 bits."""
     return y if y.dtype == x.dtype else family(x, order=order)
-
-
-# Far out e^−|x| Iₙ and eˣ Kₙ fall like 1/√x, and their slopes are differences that share all digits
-# but those of 1/x. There √(2πx) e⁻ˣ Iₙ = Σₖ (−1)ᵏ aₖ/xᵏ and √(2x/π) eˣ Kₙ = Σₖ aₖ/xᵏ, with
-# aₖ = Π_{j ≤ k} (4n² − (2j − 1)²)/(8j) (DLMF 10.40.1 and 10.40.2), are differentiated instead.
-
-_TERMS = 16  # enough for float64 from the limit on
-
-
-def _far_slope(x: Any, order: float, sign: int) -> tuple:
-    """(where it serves, d/dx x^−½ Σₖ signᵏ aₖ/xᵏ at |x|)"""
-    limit = max(30.0, order * order)
-    size = x if order % 1 else np.abs(x)  # of no whole order there is nothing below 0
-    far = (size > limit) & (size < np.inf)
-    size = np.where(far, size, limit)
-    a, factors = 1.0, []  # signᵏ aₖ/limitᵏ, and what x^(−k − ½) is multiplied by in its derivative
-    for k in range(_TERMS):
-        factors.append(-(k + 0.5) * a)
-        a *= sign * (4 * order * order - (2 * k + 1) ** 2) / (8 * (k + 1) * limit)
-    total, part = 0.0, limit / size
-    for factor in reversed(factors):
-        total = total * part + factor
-    return far, total / size / np.sqrt(size)
 
 
 @primitive(kind="elementwise")
@@ -146,9 +163,8 @@ def bessel_ie_dx(g, x, y, order):
     near = 0.5 * (below + above) - np.sign(x) * _unrounded(bessel_ie, x, y, order)
     if x.dtype.kind == "c":
         return g * near
-    far, slope = _far_slope(x, order, -1)
-    slope = slope * (1 if order % 2 else np.sign(x)) / math.sqrt(2 * math.pi)
-    return g * np.where(far, slope, near)
+    far, slope = _far_slope("ie", x, order)
+    return g * np.where(far, slope * (1 if order % 2 else np.sign(x)), near)
 
 
 @primitive(kind="elementwise")
@@ -181,8 +197,8 @@ def bessel_ke_dx(g, x, y, order):
     near = keep(_unrounded(bessel_ke, x, y, order), mean < np.inf) - mean
     if x.dtype.kind == "c":
         return g * near
-    far, slope = _far_slope(x, order, 1)
-    return g * np.where(far, math.sqrt(math.pi / 2) * slope, near)
+    far, slope = _far_slope("ke", x, order)
+    return g * np.where(far, slope, near)
 
 
 def _order(name: str, v: Any) -> float:

@@ -18,8 +18,9 @@ def _reference(name):
     def call(x, order=0):
         special = name.replace("v", str(order)) if order in (0, 1) else ""
         y = from_scipy(special)(x) if special else from_scipy(name)(order, x)
-        if name == "ive" and order % 1 == 0:  # SciPy has NaN where the limit is 0
-            y = np.where(np.isinf(x), 0, y)
+        if name in ("ive", "kve"):  # SciPy has NaN where the limit is 0
+            ends = np.isinf(x) if name == "ive" and order % 1 == 0 else x == np.inf
+            y = np.where(ends, 0, y)
         return y.astype(x.dtype)
 
     return call
