@@ -53,6 +53,9 @@ from .ops.elementwise.bessel import (
     y1,
     yv,
 )
+from .ops.elementwise.entropy import entr, pseudo_huber, rel_entr
+from .ops.elementwise.entropy import huber_function as huber
+from .ops.elementwise.entropy import kl_terms as kl_div
 from .ops.elementwise.hypergeometric import (
     ellipe,
     ellipk,
@@ -100,7 +103,6 @@ from .ops.elementwise.power_transforms import (
 from .ops.elementwise.probability import (
     beta,
     betaln,
-    entr,
     erfcinv,
     erfcx,
     log_ndtr,
@@ -108,11 +110,7 @@ from .ops.elementwise.probability import (
     ndtr,
     ndtri,
     ndtri_exp,
-    pseudo_huber,
-    rel_entr,
 )
-from .ops.elementwise.probability import huber_function as huber
-from .ops.elementwise.probability import kl_terms as kl_div
 from .ops.elementwise.special import gammasgn, loggamma, rgamma, zeta
 from .ops.elementwise.spherical import (
     airy,

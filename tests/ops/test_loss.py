@@ -354,26 +354,6 @@ def test_the_triplet_loss_of_complex_vectors_is_that_of_their_distances():
     np.testing.assert_allclose(y.item(), expected)
 
 
-@pytest.mark.parametrize("loss", [mg.mse, mg.huber])
-def test_losses_of_complex_differences_are_refused(loss):
-    with pytest.raises(
-        TypeError, match="a loss is a real number, and of these inputs it is complex128"
-    ):
-        loss(mg.tensor([1 + 2j]), mg.tensor([2 + 0j]))
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [mg.bce_with_logits, mg.kl_div, mg.soft_margin, mg.multilabel_soft_margin, mg.poisson_nll,
-     lambda x, target: mg.gaussian_nll(x, target, 1.0)],
-)  # fmt: skip
-def test_losses_that_complex_numbers_would_make_complex_are_refused(loss):
-    with pytest.raises(
-        TypeError, match="a loss is a real number, and of these inputs it is complex128"
-    ):
-        loss(mg.tensor([1 + 2j]), mg.tensor([1.0]))
-
-
 def test_an_index_to_ignore_needs_indices():
     with pytest.raises(ValueError, match="ignore_index=1 is for class indices"):
         mg.cross_entropy(mg.ones(2, 3), mg.full((2, 3), 1 / 3), ignore_index=1)

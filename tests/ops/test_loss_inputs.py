@@ -47,3 +47,11 @@ def test_the_poisson_loss_of_a_float16_rate_of_0_is_finite(target):
     x, target = np.zeros(1, np.float16), np.ones(1, target)
     y = mg.poisson_nll(x, target, log_input=False)
     np.testing.assert_allclose(y, -np.log(1e-8), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "loss", [mg.multilabel_soft_margin, lambda x, target: mg.gaussian_nll(x, target, 1.0)]
+)
+def test_other_losses_that_would_be_complex_are_refused(loss):
+    with pytest.raises(TypeError, match="a loss is a real number, and of these .*complex"):
+        loss(mg.tensor([1 + 2j]), mg.tensor([1.0]))

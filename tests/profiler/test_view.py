@@ -318,7 +318,7 @@ def test_a_rank_whose_number_is_no_number_is_merged(log, tmp_path, capsys):
     thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
     end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
     odd = tmp_path / "odd.jsonl"
-    odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    odd.write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
     assert main(["merge", str(odd), log]) == 0
     assert "² of 4" in capsys.readouterr().out
 
@@ -330,7 +330,7 @@ def test_a_ranks_name_cannot_reach_the_terminal_or_break_the_table(log, tmp_path
     thread = json.dumps({"kind": "define", "what": "thread", "id": 0, "name": "MainThread"})
     end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
     odd = tmp_path / "odd.jsonl"
-    odd.write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+    odd.write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
     assert main(["merge", str(odd)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "\x1b" not in "".join(lines) and "\x07" not in "".join(lines)
@@ -382,10 +382,9 @@ def test_a_rank_that_is_missing_among_the_logs_or_there_twice_is_named(log, tmp_
     end = json.dumps({"kind": "end", "events": 0, "dropped": 0})
     logs = []
     for place, number in enumerate((0, 2, 2)):
-        mark = {"kind": "mark", "what": "rank", "t0": 1, "t1": 1, "thread": 0}
-        mark["name"] = f"{number} of 4"
+        mark = {"kind": "mark", "what": "rank", "name": f"{number} of 4", "t0": 1, "t1": 1}
         logs.append(tmp_path / f"{place}.jsonl")
-        logs[-1].write_text("\n".join([head, thread, json.dumps(mark), end, ""]))
+        logs[-1].write_text("\n".join([head, thread, json.dumps(mark | {"thread": 0}), end, ""]))
     assert main(["merge", *map(str, logs)]) == 0
     assert capsys.readouterr().err.splitlines() == [
         "minigrad-profile: rank 2 has 2 logs",

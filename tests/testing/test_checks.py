@@ -384,21 +384,3 @@ def test_a_determinant_of_equal_rows_has_no_digits_to_compare():
     """Its gradient there is 0 by cancelling, which leaves some 1e-14: no fault of the rule."""
     outcome = run_check("det", "K27", sample="2: (2, 1, 3, 3)", seed=61, level="full")
     assert outcome.status == "pass" and outcome.comparisons > 0
-
-
-@pytest.mark.parametrize("kind", ["", "elementwise"])
-def test_an_op_that_raises_for_its_size_alone_fails_k25(kind):
-    def for_few(x):
-        if x.size > 5000:
-            raise ValueError("too many")
-        return np.sin(x)
-
-    assert "too many" in message(outcome_of("K25", for_few, kind=kind))
-
-
-def test_an_op_that_refuses_large_arrays_of_single_precision_alone_fails_k25():
-    def not_in_single(x):
-        return np.sin(x, out=0.5 if x.dtype == np.float32 and x.size > 5000 else None)
-
-    outcome = outcome_of("K25", not_in_single, kind="elementwise", dtypes=("float64", "float32"))
-    assert "among 32,777 elements, and takes the same elements 1,000" in message(outcome)

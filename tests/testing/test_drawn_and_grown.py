@@ -227,3 +227,21 @@ def test_rounding_near_a_zero_of_values_most_of_which_lie_in_a_tail_is_no_other_
 
 def values_near_one(rng, dtype):
     yield Sample("values", (np.array([0.4, 0.5, 0.8], dtype),))
+
+
+@pytest.mark.parametrize("kind", ["", "elementwise"])
+def test_an_op_that_raises_for_its_size_alone_fails_k25(kind):
+    def for_few(x):
+        if x.size > 5000:
+            raise ValueError("too many")
+        return np.sin(x)
+
+    assert "too many" in message(outcome_of("K25", for_few, kind=kind))
+
+
+def test_an_op_that_refuses_large_arrays_of_single_precision_alone_fails_k25():
+    def not_in_single(x):
+        return np.sin(x, out=0.5 if x.dtype == np.float32 and x.size > 5000 else None)
+
+    outcome = outcome_of("K25", not_in_single, kind="elementwise", dtypes=("float64", "float32"))
+    assert "among 32,777 elements, and takes the same elements 1,000" in message(outcome)

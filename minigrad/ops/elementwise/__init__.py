@@ -5,6 +5,7 @@ from . import (  # their names are in mg.special
     bessel,
     compare,
     complex,
+    entropy,
     exponential,
     floats,
     hypergeometric,

@@ -1,4 +1,4 @@
-"""What probability takes from SciPy: the normal distribution, entropy and the beta family. The
+"""What probability takes from SciPy: the normal distribution and the beta family. The
 names are those of scipy.special; mg.special has them.
 """
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype, finfo
+from ...backends.dtypes import common_dtype
 from ...core.primitive import composite, elementwise, primitive
 from ..axes import widen
 from ..batching import full
@@ -150,95 +150,6 @@ erfcinv = elementwise(
     name="erfcinv",
     dx=lambda y: -np.exp(y * y) / TWO_OVER_SQRT_PI,
     doc="erfc y = x, 0 < x < 2 ;  dy/dx = −√π/2 e^y²",
-)
-entr = elementwise(
-    in_float32(special_function("entr")),
-    name="entr",
-    dx=lambda x: -1 - np.log(x),
-    doc="y = −x log x, 0 at 0, −∞ below ;  dy/dx = −1 − log x",
-)
-
-
-def _log_quotient(a: Any, b: Any) -> Any:
-    """log(a/b), also where a/b is beyond the numbers that there are and its logarithm is not."""
-    a = widen(a)
-    quotient = a / b
-    safe = (quotient >= finfo(quotient.dtype).smallest_normal) & (quotient < np.inf)
-    inside = np.log(np.where(safe, a, 1) / np.where(safe, b, 1))
-    return np.where(safe, inside, np.log(a) - np.log(b))
-
-
-rel_entr = elementwise(
-    lambda a, b: of_several("rel_entr", a, b),
-    name="rel_entr",
-    da=lambda a, b: _log_quotient(a, b) + 1,
-    db=lambda a, b: -(a / b),
-    doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
-
-    The terms of the relative entropy (Kullback and Leibler 1951).
-    """,
-)
-
-
-def _kl_terms_db(a: Any, b: Any) -> Any:
-    """1 − a/b: near 0 the difference first; far from it last, or ∂/∂b, a/b², would cancel."""
-    b = widen(b)
-    near = b < 2 * a
-    close, apart = np.where(near, b, 1), np.where(near, 1, b)
-    return np.where(near, (close - a) / close, 1 - a / apart)
-
-
-kl_terms = elementwise(  # kl_div is the loss
-    lambda a, b: of_several("kl_div", a, b),
-    name="kl_terms",
-    da=_log_quotient,
-    db=_kl_terms_db,
-    doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
-
-    The terms of the generalized Kullback-Leibler divergence, each 0 or more.
-    """,
-)
-
-huber_function = elementwise(  # huber is the loss
-    lambda delta, r: of_several("huber", delta, r),
-    name="huber_function",
-    ddelta=lambda delta, r: keep(np.abs(r) - delta, np.abs(r) > delta),
-    dr=lambda delta, r: np.where(np.abs(r) > delta, np.copysign(delta, r), r),
-    doc="""y = r²/2 for |r| ≤ δ, δ |r| − δ²/2 beyond ;  ∂y/∂r = r, ±δ, ∂y/∂δ = max(|r| − δ, 0)
-
-    Huber's loss (1964) of residuals r, which are the second argument; ∞ for δ < 0.
-    """,
-)
-
-
-def _root_and_share(delta: Any, r: Any) -> tuple:
-    """h = √(δ² + r²), 1 where that is 0, and (h − δ)/r = r/(h + δ)."""
-    nothing = (delta == 0) & (r == 0)
-    h = np.where(nothing, 1, np.hypot(delta, r))
-    return h, r / (h + delta)
-
-
-def _pseudo_huber_ddelta(delta: Any, r: Any) -> Any:
-    """(h − δ)²/h, without the difference"""
-    h, share = _root_and_share(delta, r)
-    return r / h * r * share * share
-
-
-def _pseudo_huber_dr(delta: Any, r: Any) -> Any:
-    """δ r/h, the larger of δ and r divided first: the other quotient may vanish"""
-    h, _ = _root_and_share(delta, r)
-    return np.where(np.abs(r) > delta, delta * (r / h), r * (delta / h))
-
-
-pseudo_huber = elementwise(
-    lambda delta, r: of_several("pseudo_huber", delta, r),
-    name="pseudo_huber",
-    ddelta=_pseudo_huber_ddelta,
-    dr=_pseudo_huber_dr,
-    doc="""y = δ (h − δ), h = √(δ² + r²) ;  ∂y/∂r = δ r/h, ∂y/∂δ = (h − δ)²/h
-
-    A smooth function between r²/2 for r far below δ and δ |r|; ∞ for δ < 0.
-    """,
 )
 
 # -- the beta and gamma families -------------------------------------------------------------
