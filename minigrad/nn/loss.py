@@ -84,9 +84,8 @@ class SmoothL1Loss(_Loss):
         def loss(x: Any, target: Any) -> Any:
             return op.huber(x, target, reduction=self.reduction, delta=self.beta) / self.beta
 
-        return in_wide(
-            loss, array_like(x), array_like(target)
-        )  # 16 bits may not hold beta times it
+        # 16 bits may not hold beta times the loss
+        return in_wide(loss, array_like(x), array_like(target))
 
 
 class CrossEntropyLoss(_Loss):

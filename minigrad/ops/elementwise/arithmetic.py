@@ -277,6 +277,8 @@ def _lerp(a: Any, b: Any, weight: Any) -> Any:
     """From the nearer end, as in PyTorch: a + (b − a) has lost a b that is far below a."""
 
     def between(a: Any, b: Any, weight: Any) -> Any:
+        if type(weight) in (float, int, np.ndarray) and not np.ndim(weight):  # one of both will do
+            return a + weight * (b - a) if abs(weight) < 0.5 else b - (1 - weight) * (b - a)
         from_a, from_b = a + weight * (b - a), b - (1 - weight) * (b - a)
         return np.where(np.abs(weight) < 0.5, from_a, from_b)
 
