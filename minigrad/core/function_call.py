@@ -68,7 +68,7 @@ class FunctionCall(Primitive):
         if function.defines("vmap"):
             innermost = max(self.given, key=lambda x: x.level, default=None)
             if getattr(innermost, "hides_axis", False):
-                # below another transform the forward itself has to run: that one needs what it saves
+                # below another transform the forward has to run: that one needs what it saves
                 self.batch_rule, self.batched = self._run_batch, type(innermost)
 
     @property

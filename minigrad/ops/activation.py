@@ -120,13 +120,19 @@ def softplus(x, beta=1.0):
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
     line = at_most_0(x) if beta < 0 else at_least_0(x)
-    x = beta * x
+    x = _times(beta, x)
     return line + log_of_1_plus(np.exp(np.minimum(x, -x))) / beta
 
 
 @softplus.vjp("x")
 def softplus_dx(g, x, beta):
-    return g * sigmoid(beta * x)
+    return g * sigmoid(_times(beta, x))
+
+
+def _times(beta: float, x: Any) -> Any:
+    """βx, which may be infinite: softplus is a straight line by then."""
+    with np.errstate(over="ignore"):
+        return beta * x
 
 
 logsigmoid = elementwise(
