@@ -37,7 +37,8 @@ Shape = int | Sequence[int]
 def tensor(
     data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor with a copy of the data (numbers, nested lists, an array, a tensor).
+    """A tensor with a copy of the data (numbers, nested lists, an array, a tensor), on `device`;
+    by default where the data is.
 
     The copy keeps later writes to the source array from changing what the graph has saved.
     """
@@ -60,7 +61,7 @@ def tensor(
         plain = plain_array(data)
         if plain is not data:
             _keep_imaginary("tensor", plain, wanted)
-        array = _copied(plain, device, wanted)
+        array = _copied(plain, device or device_of(plain), wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
@@ -80,9 +81,9 @@ def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
         )
 
 
-def _copied(data: Any, device: str | None, dtype: Any) -> Any:
+def _copied(data: Any, device: str, dtype: Any) -> Any:
     """A copy of the data on `device`; transfers between devices are counted."""
-    if device in (None, "cpu"):
+    if device == "cpu":
         return np.array(data if array_module(data) is np else to_host(data), dtype=dtype, copy=True)
     array = to_device(data, device, dtype)
     return array.copy() if array is data else array
