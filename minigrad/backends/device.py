@@ -110,7 +110,7 @@ def resolve(device: str | None) -> Any:
     count = cupy.cuda.runtime.getDeviceCount()
     if int(number) >= count:
         raise DeviceError(f"there is no device {device!r}: this machine has {count} GPU(s)")
-    return cupy if int(number) == cupy.cuda.runtime.getDevice() else _On(cupy, int(number))
+    return cupy if int(number) == cupy.cuda.runtime.getDevice() else On(cupy, int(number))
 
 
 def require_gpu(what: str) -> Any:
@@ -133,18 +133,37 @@ on_first_gpu: list[Callable[[], None]] = []  # what upper rooms prepare once a G
 
 
 def _prepare() -> None:
+    global several
+    several = sys.modules["cupy"].cuda.runtime.getDeviceCount() > 1
     while on_first_gpu:
         on_first_gpu.pop()()
 
 
-class _On:
-    """CuPy's functions, run with one GPU as the current one."""
+several = False  # whether there is more than one GPU here; known once one is used
 
-    def __init__(self, cupy: Any, number: int):
+
+def require_current(device: str) -> None:
+    """DeviceError for arrays of a GPU that is not the current one, on which CuPy would compute."""
+    current = _NAMES[require_gpu("this").cuda.runtime.getDevice()]
+    if device not in (current, "cpu"):
+        raise DeviceError(
+            f"the arrays lie on {device}, and the current GPU is {current}, where CuPy would put "
+            f"the results; work on another one inside `with mg.cuda.device({device[5:]}):`, "
+            "backward and optimizer steps too"
+        )
+
+
+class On:
+    """CuPy's functions, or an object's methods, run with one GPU as the current one."""
+
+    def __init__(self, cupy: Any, number: int, target: Any = None):
         self._cupy, self._number = cupy, number
+        self._target = cupy if target is None else target
 
     def __getattr__(self, name: str) -> Any:
-        function = getattr(self._cupy, name)
+        function = getattr(self._target, name)
+        if isinstance(function, type | ModuleType) or not callable(function):
+            return function
 
         def there(*args: Any, **kwargs: Any) -> Any:
             with self._cupy.cuda.Device(self._number):

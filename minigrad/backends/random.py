@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .device import resolve
+from .device import On, require_gpu, resolve
 from .philox import DeviceGenerator
 
 _generator = np.random.default_rng()
@@ -40,11 +40,13 @@ def generator_on(device: str | None) -> Any:
     xp = resolve(device)
     if xp is np:
         return _generator
-    number = int(str(device).partition(":")[2] or xp.cuda.runtime.getDevice())
+    cupy, current = require_gpu(f"device {device!r}"), xp.cuda.runtime.getDevice()
+    number = int(str(device).partition(":")[2] or current)
     if number not in _on_devices:
-        made = _on_devices[number] = DeviceGenerator(xp, _seed_of(number))
+        made = _on_devices[number] = DeviceGenerator(cupy, _seed_of(number))
         made.seed, made.used = _waiting.pop(number, (made.seed, 0))
-    return _on_devices[number]
+    found = _on_devices[number]
+    return found if number == current else On(cupy, number, found)
 
 
 def _seed_of(number: int) -> int:

@@ -87,7 +87,7 @@ def _copied(data: Any, device: str, dtype: Any) -> Any:
     if device == "cpu":
         return np.array(data if array_module(data) is np else to_host(data), dtype=dtype, copy=True)
     array = to_device(data, device, dtype)
-    return array.copy() if array is data else array
+    return resolve(device).array(array) if array is data else array
 
 
 def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..backends import device as places
 from ..backends.device import DeviceError, device_of
 from .caches import Cache
 from .errors import ImplementationError
@@ -42,6 +43,8 @@ class ByDevice:
                         f"its arrays are on {' and '.join(sorted((device, here)))}; bring them to "
                         "one device first: x.to(device)"
                     )
+        if places.several and device is not None:
+            places.require_current(device)
         return self.chosen(device or "cpu")(*arrays, **params)
 
     def chosen(self, device: str) -> Callable:

@@ -37,7 +37,8 @@ class Tensor(InPlace, TensorHooks):
 
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
-        self._data = array_module(data).asarray(data)
+        # CuPy's asarray would copy to the current GPU
+        self._data = np.asarray(data) if array_module(data) is np else data
         self.node = None
         self._grad = None
         self.requires_grad = requires_grad

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends import device as places
 from ..backends.device import array_module
 from ..core.graph import Node
 from . import launch
@@ -19,6 +20,8 @@ _STATIC = (bool, int, float, str, type(None), tuple, np.generic)
 
 def pull_fused(node: Node, g: Any, plan: Any) -> list:
     """serial.pull_arrays for a GPU: an elementwise op's contributions by one kernel."""
+    if places.several and hasattr(g, "device"):
+        places.require_current(places.device_of(g))
     if plan.op.kind != "elementwise":
         return plan.pull(g, node.saved)
     return feed_fused(plan, (g, *node.saved))  # type: ignore[misc]
