@@ -249,8 +249,6 @@ class _MaxUnpool(Module):
 
     def forward(self, x: Tensor, indices: Any, output_size: Any = None) -> Tensor:
         unpool = getattr(op, f"max_unpool{self.dims}d")
-        if output_size is not None:
-            output_size = tuple(output_size)[-self.dims :]  # the whole shape may be given
         return unpool(x, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:

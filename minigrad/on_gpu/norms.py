@@ -112,7 +112,8 @@ def standardize(
     mean = rstd * 0 if mean is None else mean
     y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
-        move_running(running, mean, rstd, eps, x.size // prod(kept))
+        var = np.maximum(1 / (rstd * rstd) - eps, 0)  # of equal values not −ε eps
+        move_running(running, mean, var, x.size // prod(kept))
     return y, mean, rstd
 
 

@@ -102,7 +102,7 @@ def windows(
         padding = [(span // 2, span - span // 2) for span in spans]
     elif isinstance(padding, str):
         raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
-    if not _plain(padding) and np.ndim(padding) == 2 and len(padding) == len(kernel):
+    if not _plain(padding) and _ndim(padding) == 2 and len(padding) == len(kernel):
         pairs = tuple(per_axis(op, "padding", pair, 2, least=0) for pair in padding)
     else:
         pairs = tuple((p, p) for p in per_axis(op, "padding", padding, len(kernel), least=0))
@@ -113,11 +113,19 @@ def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int
     """An int, or one int for each axis, as a tuple of ints."""
     if _plain(value) and len(value) == axes and min(value) >= least:
         return value  # so layers give it: without NumPy's questions, which take 3 µs
-    values = (value,) * axes if np.ndim(value) == 0 else tuple(value)
+    values = (value,) * axes if _ndim(value) == 0 else tuple(value)
     whole = all(isinstance(v, int | np.integer) and v >= least for v in values)
     if len(values) != axes or not whole:
         raise ValueError(f"{op}: {name} must be an int ≥ {least}, or {axes} of them, got {value!r}")
     return tuple(int(v) for v in values)
+
+
+def _ndim(value: Any) -> int:
+    """np.ndim; 1 for a list of which NumPy makes no array, since its entries are unlike."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 1
 
 
 def _plain(value: Any) -> bool:

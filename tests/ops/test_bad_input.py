@@ -52,7 +52,10 @@ CASES = [
      r"upsample: scale_factor must be a positive number, or 2 of them.*got \(1, 2, 3\)"),
     # normalisation
     (lambda: mg.group_norm(one((2, 6, 3)), 4), ValueError,
-     r"group_norm: num_groups=4 must divide the 6 channels \(axis 1 of x \(2, 6, 3\)\)"),
+     r"group_norm: num_groups=4 must be an int that divides the 6 channels \(axis 1 of x "
+     r"\(2, 6, 3\)\)"),
+    (lambda: mg.group_norm(one((2, 6, 3)), 2.0), ValueError,
+     "group_norm: num_groups=2.0 must be an int"),
     (lambda: mg.layer_norm(one((2, 6)), (5,)), ValueError,
      r"layer_norm: normalized_shape=\(5,\) must be the last axes of x.*\(2, 6\)"),
     (lambda: mg.batch_norm(one((1, 3)), one(3), one(3), training=True), ValueError,

@@ -150,3 +150,13 @@ def test_16_bit_images_are_rounded_once(mode, options):
     exact = mg.upsample(x.astype(np.float32), (16, 5), mode=mode, **options)
     assert y.dtype == np.float16
     np.testing.assert_array_equal(y, exact.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [(3, 3), (2, 5)])
+def test_means_of_16_bit_floats_are_rounded_once(dtype, size):
+    x = (RNG.random((4, 3, 7, 10)) + 1).astype(dtype)
+    y, exact = (mg.adaptive_avg_pool2d(a, size) for a in (x, x.astype(float)))
+    assert y.dtype == dtype
+    step = 2.0**-10 if dtype == np.float16 else 2.0**-7  # from one number to the next, from 1 to 2
+    np.testing.assert_allclose(y.astype(float), exact, rtol=0, atol=0.501 * step)
