@@ -237,7 +237,7 @@ def gradients(
         total, product = of.sums(sums)
     if y is not None:
         results, scale = of.matrix(y), of.all_of(r * w)
-        slope = r * r * r * of.total(w * product) / of.count
+        slope = r * (r * (r * of.total(w * product))) / of.count  # r³ alone may be out of range
         level_of_u = r * of.total(w * total) / of.count if centre else 0
         if near:  # x slope + (level − mean slope)
             level_of_u = level_of_u - m * slope
