@@ -47,6 +47,10 @@ class MultiheadAttention(Module):
                 f"MultiheadAttention: num_heads={num_heads} must divide embed_dim={embed_dim}, "
                 "both 1 or more"
             )
+        if not 0 <= dropout <= 1:
+            raise ValueError(
+                f"MultiheadAttention: dropout is a probability from 0 to 1, got {dropout}"
+            )
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim

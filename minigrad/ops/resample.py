@@ -24,6 +24,7 @@ def _checked(name: str, x: Any, size: Any, axes: int) -> tuple[Any, tuple]:
     x = array_like(x)
     if x.ndim < axes or 0 in x.shape[-axes:]:
         raise ValueError(f"{name}: x must end in {axes} non-empty axes, got shape {x.shape}")
+    size = (None,) * axes if size is None else size
     if isinstance(size, tuple | list) and len(size) == axes:  # None leaves an axis as it is
         size = tuple(n if m is None else m for n, m in zip(x.shape[-axes:], size, strict=True))
     return x, per_axis(name, "output size", size, axes, least=1)

@@ -173,3 +173,9 @@ def test_a_mask_of_whole_numbers_is_refused(which, need_weights):
     mask = mg.zeros(2, 3, dtype=int) if which == "key_padding_mask" else mg.zeros(3, 3, dtype=int)
     with pytest.raises(TypeError, match=r"boolean \(True: left out\) or floating .*got int64"):
         layer(x, x, x, need_weights=need_weights, **{which: mask})
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.5, float("nan")])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match="MultiheadAttention: dropout is a probability"):
+        nn.MultiheadAttention(E, HEADS, dropout=dropout)
