@@ -97,9 +97,9 @@ def batch_norm(
 ) -> Any:
     """y = (x − mean)/√(var + eps) · weight + bias for each channel: x (N, C, ...), the rest (C,)
 
-    training: mean and var over batch and space; running statistics that are given move in place
-    to (1 − momentum) old + momentum new, the new var with n − 1 below its sum. Else mean and var
-    are the running ones, constants. ValueError where training has one value a channel.
+    training: mean and var over batch and space; running statistics, given both or not at all, move
+    in place to (1 − momentum) old + momentum new, the new var with n − 1 below its sum. Else mean
+    and var are the running ones, constants. ValueError where training has one value a channel.
     Ioffe and Szegedy, Batch normalization, 2015.
     """
     x = _floating("batch_norm", x, eps)
