@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import accumulator, common_dtype
 from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
@@ -94,6 +95,8 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """(y, weights): y in query's shape; weights (N, L, S), the mean over the heads, or None.
 
+        Both have the dtype of the layer and its inputs, whatever that of a mask.
+
         key_padding_mask (N, S) and attn_mask (L, S) or (N·num_heads, L, S): boolean, True for keys
         that are ignored (the reverse of scaled_dot_product_attention's), or added to the scores.
         They do not cover the keys that add_bias_kv and add_zero_attn append to the S given, which
@@ -124,6 +127,7 @@ class MultiheadAttention(Module):
             weights = weights[0] if single else weights
         else:
             y = op.scaled_dot_product_attention(q, k, v, mask, p, is_causal)
+            y = op.astype(y, dtype=common_dtype(q.dtype, k.dtype, v.dtype), copy=False)
         return self.out_proj(self._joined(y, time, single)), weights
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -247,7 +251,7 @@ class MultiheadAttention(Module):
         if all(m.dtype.kind == "b" for m in masks):
             return op.logical_and(*masks)
         a, b = (op.where(m, 0.0, -np.inf) if m.dtype.kind == "b" else m for m in masks)
-        return op.astype(a + b, dtype=q.dtype)
+        return op.astype(a + b, dtype=accumulator(q.dtype) or q.dtype)
 
     def extra_repr(self) -> str:
         text = f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

@@ -179,3 +179,22 @@ def test_a_mask_of_whole_numbers_is_refused(which, need_weights):
 def test_a_dropout_that_is_no_probability_is_refused(dropout):
     with pytest.raises(ValueError, match="MultiheadAttention: dropout is a probability"):
         nn.MultiheadAttention(E, HEADS, dropout=dropout)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=str)
+def test_a_mask_of_another_dtype_changes_neither_precision_nor_dtype(dtype, need_weights):
+    layer = nn.MultiheadAttention(E, HEADS, dtype=dtype)
+    x = (300 * rng.standard_normal((L, N, E))).astype(dtype)  # q kᵀ is beyond 65504
+    later = np.arange(L) > np.arange(L)[:, None]
+    exact, _ = layer(*[mg.tensor(x)] * 3, attn_mask=later, need_weights=need_weights)
+    for mask in (np.where(later, -np.inf, 0).astype(t) for t in (np.float16, "f4", "f8")):
+        y, weights = layer(*[mg.tensor(x)] * 3, attn_mask=mask, need_weights=need_weights)
+        assert y.dtype == dtype and (weights is None or weights.dtype == dtype)
+        np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=2e-3, atol=0.3)
+        y, _ = layer(
+            *[mg.tensor(x)] * 3, attn_mask=mask, key_padding_mask=np.zeros((N, L), bool),
+            need_weights=need_weights,
+        )  # fmt: skip
+        assert y.dtype == dtype
+        np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=2e-3, atol=0.3)
