@@ -106,7 +106,8 @@ def batch_norm(
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("batch_norm", x, ("weight", weight), ("bias", bias), *running)
     if not training:
-        return _by_running(x, running_mean, running_var, weight, bias, eps)
+        how = "batch_norm: training=False"
+        return _by_running(how, x, running_mean, running_var, weight, bias, eps)
     if x.size == x.shape[1]:
         raise ValueError(
             f"batch_norm: training=True needs more than one value for each channel; x has shape "
@@ -126,15 +127,14 @@ def _running(name: str, mean: Any, var: Any, momentum: float) -> tuple | None:
     return None if mean is None else (constant_of_each(mean), constant_of_each(var), momentum)
 
 
-def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+def _by_running(call: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     """(x − mean) scale + bias, with scale = weight/√(var + eps) for each channel.
 
     16-bit floats are computed in float32 and rounded once, as in training.
     """
     if mean is None or var is None:
         raise ValueError(
-            "batch_norm: training=False takes its statistics from running_mean and running_var; "
-            "give both"
+            f"{call} takes its statistics from running_mean and running_var; give both"
         )
     mean, var = (widen(array_like(constant_of_each(a))) for a in (mean, var))
     scale = 1 / np.sqrt(var + eps)
@@ -163,7 +163,8 @@ def instance_norm(
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("instance_norm", x, ("weight", weight), ("bias", bias), *running)
     if not use_input_stats:
-        return _by_running(x, running_mean, running_var, weight, bias, eps)
+        how = "instance_norm: use_input_stats=False"
+        return _by_running(how, x, running_mean, running_var, weight, bias, eps)
     if prod(x.shape[2:]) == 1:
         raise ValueError(
             f"instance_norm needs more than one place for each channel; x has shape {x.shape}, "
