@@ -1,5 +1,6 @@
 """Attention between sequences. Names, argument order, defaults and state names are PyTorch's."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class MultiheadAttention(Module):
         They do not cover the keys that add_bias_kv and add_zero_attn append to the S given, which
         are never masked. need_weights=False is faster and holds no matrix of scores where
         that would be large; the weights returned are those after dropout. is_causal: query i takes
-        the keys 0 … i; here it needs no attn_mask.
+        the keys 0 … i; it needs no attn_mask, and is one mask more beside one.
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1
@@ -221,7 +222,10 @@ class MultiheadAttention(Module):
         return op.reshape(y, shape=shape[:1] + shape[2:] if single else shape)
 
     def _mask(self, attn: Any, padding: Any, q: Tensor, k: Tensor, is_causal: bool) -> Any:
-        """Both masks as one, in scaled_dot_product_attention's sense; None if there is none."""
+        """All masks as one, in scaled_dot_product_attention's sense; None if there is none.
+
+        That of is_causal is among them where it is not the only one.
+        """
         n, heads, length, _ = q.shape
         keys = k.shape[-2]
         masks = []
@@ -244,14 +248,14 @@ class MultiheadAttention(Module):
                 )
             masks.append(op.reshape(padding, shape=(n, 1, 1, keys)))
         more_keys = self.bias_k is not None or self.add_zero_attn
-        if is_causal and attn is None and (padding is not None or more_keys):
+        if is_causal and (masks or more_keys):
             masks.append(create.as_tensor(np.tri(length, keys, dtype=bool), device=q.device))
         if len(masks) < 2:
             return masks[0] if masks else None
         if all(m.dtype.kind == "b" for m in masks):
-            return op.logical_and(*masks)
-        a, b = (op.where(m, 0.0, -np.inf) if m.dtype.kind == "b" else m for m in masks)
-        return op.astype(a + b, dtype=accumulator(q.dtype) or q.dtype)
+            return reduce(op.logical_and, masks)
+        added = [op.where(m, 0.0, -np.inf) if m.dtype.kind == "b" else m for m in masks]
+        return op.astype(reduce(op.add, added), dtype=accumulator(q.dtype) or q.dtype)
 
     def extra_repr(self) -> str:
         text = f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

@@ -198,3 +198,22 @@ def test_a_mask_of_another_dtype_changes_neither_precision_nor_dtype(dtype, need
         )  # fmt: skip
         assert y.dtype == dtype
         np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=2e-3, atol=0.3)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_causal_query_takes_no_later_key_beside_other_masks(added, padded, need_weights):
+    layer, x = nn.MultiheadAttention(E, HEADS, dtype=float), mg.tensor(rng.normal(size=(L, N, E)))
+    hidden = np.zeros((L, L), bool)
+    hidden[2:, 1] = True  # of a key that is not later
+    later = np.arange(L) > np.arange(L)[:, None]
+    options = {"need_weights": need_weights}
+    if padded:
+        options["key_padding_mask"] = np.arange(L) >= np.array([[L], [3], [2]])
+    mask = np.where(hidden, -np.inf, 0.0) if added else hidden
+    y, weights = layer(x, x, x, attn_mask=mask, is_causal=True, **options)
+    expected, others = layer(x, x, x, attn_mask=hidden | later, **options)
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), atol=1e-12)
+    if need_weights:
+        np.testing.assert_allclose(weights.numpy(), others.numpy(), atol=1e-12)
