@@ -252,6 +252,11 @@ def upsample(
             f"upsample: x must be (N, C, *size), and size or scale_factor given, not both; got x "
             f"{x.shape}, size={size!r}, scale_factor={scale_factor!r}"
         )
+    if size is not None and recompute_scale_factor:
+        raise ValueError(
+            "upsample: recompute_scale_factor is for scale_factor; places always follow from a "
+            f"size, here {size!r}, so leave it out"
+        )
     steps: list | None = None  # how many entries of x one of y is long
     if size is None:
         scales = (scale_factor,) * axes if np.ndim(scale_factor) == 0 else tuple(scale_factor)

@@ -50,6 +50,10 @@ CASES = [
      r"adaptive_avg_pool2d: output size must be an int ≥ 1, or 2 of them, got \(2,\)"),
     (lambda: mg.upsample(one((1, 1, 4, 4)), scale_factor=(1, 2, 3)), ValueError,
      r"upsample: scale_factor must be a positive number, or 2 of them.*got \(1, 2, 3\)"),
+    (lambda: mg.upsample(one((1, 1, 4, 4)), size=3, recompute_scale_factor=True), ValueError,
+     "upsample: recompute_scale_factor is for scale_factor.*a size, here 3"),
+    (lambda: mg.rotary(one((3, 4)), np.arange(3), cos=one((3, 2)), sin=one((3, 2))), ValueError,
+     "rotary: cos and sin say the positions"),
     # normalisation
     (lambda: mg.group_norm(one((2, 6, 3)), 4), ValueError,
      r"group_norm: num_groups=4 must be an int that divides the 6 channels \(axis 1 of x "
