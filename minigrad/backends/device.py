@@ -61,14 +61,20 @@ def plain_array(x: Any) -> Any:
     return np.asarray(x)
 
 
-def _from_elsewhere(x: Any) -> np.ndarray:
+DLPACK_CUDA = 2  # the kind of a GPU in __dlpack_device__
+
+
+def _from_elsewhere(x: Any) -> Any:
     """A tensor of another library, whose dtypes are not NumPy's, as an array of its values."""
     try:
+        kind, number = x.__dlpack_device__() if hasattr(x, "__dlpack_device__") else (1, 0)
+        if kind == DLPACK_CUDA:
+            return resolve(f"cuda:{number}").from_dlpack(x)
         if "bfloat16" in str(x.dtype) and hasattr(x, "float"):  # PyTorch's, which NumPy has not
             wide = np.asarray(x.float())
             return wide if bfloat16 is None else wide.astype(bfloat16)
         return np.asarray(x)
-    except Exception as error:  # PyTorch: it requires a gradient, or lies on a GPU
+    except Exception as error:  # PyTorch: it requires a gradient
         raise OperandError(
             f"{type(x).__module__}.{type(x).__name__} is a tensor of another library, and NumPy "
             f"cannot read it: {error} Gradients do not pass from one library to the other"

@@ -1,5 +1,8 @@
 """One place for what NumPy answers differently for bfloat16 than for its own types."""
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ except ImportError:  # the extra `full` brings it
 INSTALL = "pip install '/path/to/the/checkout[full]'"
 NUMBERS = (float, int, complex, bool)
 WITHOUT_DTYPE = {*NUMBERS, type(None)}
-_WHOLE = {np.dtype(code).type for code in "bhilqBHILQ"}
+_NUMPYS = {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
 
 
 def is_floating(dtype: Any) -> bool:
@@ -73,23 +76,44 @@ def weak_scalars(values: list) -> list:
 
 
 def plain_numbers(params: dict[str, Any]) -> dict[str, Any]:
-    """Static parameters with Python's integers for NumPy's, also those in a tuple.
+    """Static parameters with Python's numbers for NumPy's, also those in a tuple.
 
-    A rule that negates or adds them must not wrap round: -np.uint8(1) is 255.
+    A rule that negates or adds them must not wrap round: -np.uint8(1) is 255. And np.float64(2) is
+    not weak: beside it an array of float32 becomes one of float64.
     """
     for value in params.values():
-        if type(value) in _WHOLE or (
-            type(value) is tuple and not _WHOLE.isdisjoint(map(type, value))
+        if type(value) in _NUMPYS or (
+            type(value) is tuple and not _NUMPYS.isdisjoint(map(type, value))
         ):
             return {name: plain_number(value) for name, value in params.items()}
     return params
 
 
 def plain_number(value: Any) -> Any:
-    """Python's integer for one of NumPy's, also in a tuple; anything else as it is."""
+    """Python's number for one of NumPy's, also in a tuple; anything else as it is."""
     if type(value) is tuple:
         return tuple(map(plain_number, value))
-    return int(value) if type(value) in _WHOLE else value
+    return value.item() if type(value) in _NUMPYS else value
+
+
+def plain_floats(fn: Callable) -> Callable:
+    """Decorator: the same for those parameters of a function that are annotated `float`."""
+    floats = (float, float | None)
+    parameters = inspect.signature(fn).parameters.values()
+    places = {i: p.name for i, p in enumerate(parameters) if p.annotation in floats}
+    if not places:
+        return fn
+
+    @functools.wraps(fn)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if not _NUMPYS.isdisjoint(map(type, args)):
+            args = tuple([plain_number(x) if i in places else x for i, x in enumerate(args)])
+        if kwargs and not _NUMPYS.isdisjoint(map(type, kwargs.values())):
+            named = places.values()
+            kwargs = {key: plain_number(x) if key in named else x for key, x in kwargs.items()}
+        return fn(*args, **kwargs)
+
+    return called
 
 
 def finfo(dtype: Any) -> Any:

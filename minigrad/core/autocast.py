@@ -66,10 +66,11 @@ class _Inside(modes.Outer):
 class autocast(metaclass=modes.CalledFirst):
     """Inside, ops run in the precision of their policy. A context manager and a decorator.
 
-    dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16 on the CPU, float16 on
-                   a GPU)
-    device         "cpu" or "cuda": only tensors there are cast. PyTorch's device_type= is the same,
-                   and by position the two may stand in either order: autocast("cuda", mg.float16)
+    dtype          of the "low" ops: float16 or bfloat16 (default: bfloat16; float16 with
+                   device="cuda")
+    device         "cpu" or "cuda": only tensors there are cast (default: all). PyTorch's
+                   device_type= is the same, and by position the two may stand in either order:
+                   autocast("cuda", mg.float16)
     enabled        False: no casts inside, also within another autocast
     cache_enabled  cast a weight once for all its uses inside
 
@@ -102,9 +103,9 @@ class autocast(metaclass=modes.CalledFirst):
                 device = _only("device", device, given)
             elif given is not None:
                 dtype = _only("dtype", dtype, given)
-        place = _only("device", device, device_type) or "cpu"
-        self.device = str(place).partition(":")[0]
-        if self.device not in ("cpu", "cuda"):
+        place = _only("device", device, device_type)
+        self.device = None if place is None else str(place).partition(":")[0]
+        if self.device not in (None, "cpu", "cuda"):
             raise ValueError(f"autocast: there is no device {place!r}; use 'cpu' or 'cuda'")
         if dtype is None:
             dtype = "float16" if self.device == "cuda" else "bfloat16"
@@ -189,7 +190,7 @@ class autocast(metaclass=modes.CalledFirst):
     def _converted(self, name: str, x: Any, target: Any) -> Any:
         if not hasattr(x, "dtype") or x.dtype not in _CAST or x.dtype == target:
             return x
-        if device_of(raw(x)).partition(":")[0] != self.device:
+        if self.device and device_of(raw(x)).partition(":")[0] != self.device:
             return x
         if not self._is_weight(x, target):
             return self._cast(name, x, target)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import (
+    DLPACK_CUDA,
     array_module,
     device_of,
     plain_array,
@@ -37,7 +38,8 @@ Shape = int | Sequence[int]
 def tensor(
     data: Any, dtype: Any = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor with a copy of the data (numbers, nested lists, an array, a tensor).
+    """A tensor with a copy of the data (numbers, nested lists, an array, a tensor), on `device`;
+    by default where the data is.
 
     The copy keeps later writes to the source array from changing what the graph has saved.
     """
@@ -60,7 +62,7 @@ def tensor(
         plain = plain_array(data)
         if plain is not data:
             _keep_imaginary("tensor", plain, wanted)
-        array = _copied(plain, device, wanted)
+        array = _copied(plain, device or device_of(plain), wanted)
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise
@@ -80,9 +82,9 @@ def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
         )
 
 
-def _copied(data: Any, device: str | None, dtype: Any) -> Any:
+def _copied(data: Any, device: str, dtype: Any) -> Any:
     """A copy of the data on `device`; transfers between devices are counted."""
-    if device in (None, "cpu"):
+    if device == "cpu":
         return np.array(data if array_module(data) is np else to_host(data), dtype=dtype, copy=True)
     array = to_device(data, device, dtype)
     return array.copy() if array is data else array
@@ -96,7 +98,8 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
     if isinstance(data, Tensor):
         same = dtype is None and device in (None, data.device)
         return data if same else op.to(data, dtype=dtype, device=device)
-    array = to_device(plain_array(data), device or device_of(data), resolve_dtype(dtype))
+    plain = plain_array(data)
+    array = to_device(plain, device or device_of(plain), resolve_dtype(dtype))
     return Tensor(of_numbers(array))
 
 
@@ -109,15 +112,12 @@ def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> 
     if not hasattr(x, "__dlpack_device__"):
         raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__; use mg.tensor(data)")
     kind, number = x.__dlpack_device__()
-    source = f"cuda:{number}" if kind == _DLPACK_CUDA else "cpu"
+    source = f"cuda:{number}" if kind == DLPACK_CUDA else "cpu"
     if device is not None and device != source:
         raise ValueError(f"from_dlpack: x is on {source}; take it over, then use .to({device!r})")
     if copy:  # CuPy's from_dlpack has no copy=
         return Tensor(resolve(source).from_dlpack(x).copy())
     return Tensor(resolve(source).from_dlpack(x))
-
-
-_DLPACK_CUDA = 2
 
 
 def _holds_tensor(items: Any) -> bool:

@@ -45,7 +45,7 @@ class FunctionCall(Primitive):
         self.given: list[Any] = [args[i] for i in self.places]
         self.argument_names = names = _names_of(function, len(args))
         for name, x in zip(names, args, strict=True):
-            if isinstance(x, list | tuple) and any(getattr(part, "node", None) for part in x):
+            if isinstance(x, (list, tuple)) and any(getattr(part, "node", None) for part in x):
                 raise TypeError(
                     f"{self.name}: its argument {name!r} is a {type(x).__name__} of tensors that "
                     f"require gradients, which would get none; pass them one by one: "
@@ -53,10 +53,10 @@ class FunctionCall(Primitive):
                 )
         self.arrays = tuple([names[i] for i in self.places])
         self.arity = len(self.places)
-        self.tracked = sum(
-            1 << i for i, x in enumerate(self.given) if is_differentiable(raw(x).dtype)
-        )
-        self.joint = Rule(function.backward, ("ctx", "g"))  # for listings; FunctionPlan runs it
+        self.tracked = 0
+        for i, x in enumerate(self.given):
+            if is_differentiable(raw(x).dtype):
+                self.tracked |= 1 << i
         self.is_over = False
         self.needs = self._needs()
         self.contexts: list[Context] = []  # of the runs so far
@@ -65,10 +65,16 @@ class FunctionCall(Primitive):
         if function.defines("jvp"):
             names = (*self.arrays, "y", *[f"{name}_t" for name in self.arrays])
             self.jvp_rule = Rule(self._push, names)
-        innermost = max(self.given, key=lambda x: x.level, default=None)
-        if function.defines("vmap") and getattr(innermost, "hides_axis", False):
-            # below another transform the forward itself has to run: that one needs what it saves
-            self.batch_rule, self.batched = self._run_batch, type(innermost)
+        if function.defines("vmap"):
+            innermost = max(self.given, key=lambda x: x.level, default=None)
+            if getattr(innermost, "hides_axis", False):
+                # below another transform the forward has to run: that one needs what it saves
+                self.batch_rule, self.batched = self._run_batch, type(innermost)
+
+    @property
+    def joint(self) -> Rule:  # type: ignore[override]
+        """For listings; FunctionPlan runs it."""
+        return Rule(self.function.backward, ("ctx", "g"))
 
     # -- forward -----------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import device_of, plain_array, to_device
 from . import hooks, joined, modes, versions
 from .errors import InPlaceError, TransformError, describe, refuse_left_behind
 from .graph import Leaf
@@ -100,10 +101,22 @@ class InPlace(Methods):
 
 def _write(x: Any, index: Any, value: Any, what: str) -> Any:
     """x with x[index] = value: recorded, or in x's memory."""
+    value = _beside(x, value)
     if _is_recorded(x, value, what, index):
         value = _with_dtype_of(x, value, what)
         return _become(x, op.setitem(x, value, index=index))
     return _store(x, _plain(index), _plain(value), what)
+
+
+def _beside(x: Any, value: Any) -> Any:
+    """The value on x's device: a write is a copy, from another device too (it is counted)."""
+    if isinstance(value, InPlace):
+        return value if value.device == x.device else op.to(value, device=x.device)
+    if isinstance(value, (list, tuple)) and x.device != "cpu":
+        value = plain_array(value)
+    if not hasattr(value, "ndim") or device_of(value) == x.device:
+        return value
+    return to_device(value, x.device)
 
 
 def _update(x: Any, arithmetic: Any, b: Any, what: str) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import WITHOUT_DTYPE, plain_numbers, weak_scalars
+from ..backends.dtypes import WITHOUT_DTYPE, plain_floats, plain_numbers, weak_scalars
 from . import events, modes
 from .careful import as_arrays, as_result, enter, scalars_as_arrays, tell_forward
 from .errors import explain, operand, refuse_left_behind, taught, teaching
@@ -330,6 +330,7 @@ def composite(fn: Callable | None = None, *, numpy: Callable | tuple = ()) -> An
     """Register a function made of other ops, without a rule of its own: std, var, glu ..."""
     if fn is None:
         return lambda function: composite(function, numpy=numpy)
+    fn = plain_floats(fn)
     registry.register(fn.__name__, fn)
     for function in numpy if isinstance(numpy, tuple) else (numpy,):
         numpy_table[function] = fn

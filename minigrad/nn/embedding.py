@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.device import resolve, to_device, to_host
 from ..backends.dtypes import accumulator
 from ..core import create
 from ..core.errors import describe
@@ -149,7 +150,7 @@ class Embedding(_Table):
         )  # fmt: skip
 
     def forward(self, indices: Any) -> Tensor:
-        indices = create.as_tensor(indices)
+        indices = create.as_tensor(indices, device=self.weight.device)
         self.renormalise(indices)
         return self.rows(indices, indices)
 
@@ -192,7 +193,7 @@ class EmbeddingBag(_Table):
         )  # fmt: skip
 
     def forward(self, indices: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
-        indices = create.as_tensor(indices)
+        indices = create.as_tensor(indices, device=self.weight.device)
         if per_sample_weights is not None and self.mode != "sum":
             raise ValueError("EmbeddingBag: per_sample_weights need mode='sum'")
         if per_sample_weights is not None and per_sample_weights.shape != indices.shape:
@@ -224,17 +225,17 @@ class EmbeddingBag(_Table):
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mode={self.mode!r}"
 
-    def _bags(self, indices: Tensor, offsets: Any) -> np.ndarray:
+    def _bags(self, indices: Tensor, offsets: Any) -> Any:
         """(bags, longest bag): places in the flat indices, −1 where a bag has no more."""
         if indices.ndim == 2 and offsets is None:
-            return np.arange(indices.size).reshape(indices.shape)
+            return resolve(indices.device).arange(indices.size).reshape(indices.shape)
         if indices.ndim != 1 or offsets is None:
             raise ValueError(
                 "EmbeddingBag: give indices (bags, n), or indices (total,) with offsets (bags,); "
                 f"got indices {describe(indices)}, offsets {offsets!r}"
             )
         instead = "; give indices (bags, n), filled up with padding_idx"
-        starts = constant_array(create.as_tensor(offsets), "offsets", instead)
+        starts = to_host(constant_array(create.as_tensor(offsets), "offsets", instead))
         if starts.dtype.kind not in "iu":
             raise TypeError(f"EmbeddingBag: offsets are integers, got {describe(starts)}")
         if self.include_last_offset and not starts.size:
@@ -252,4 +253,5 @@ class EmbeddingBag(_Table):
                 f"{indices.size} indices, got {create.as_tensor(offsets).tolist()}"
             )
         width = np.arange(max(lengths.max(initial=0), 1))
-        return np.where(width < lengths[:, None], starts[:, None] + width, -1)
+        places = np.where(width < lengths[:, None], starts[:, None] + width, -1)
+        return to_device(places, indices.device)

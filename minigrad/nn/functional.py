@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import plain_floats
 from ..core import create, draws
 from ..core.errors import teaching
 from ..core.registry import op
@@ -334,6 +335,6 @@ def embedding_bag(
 
 for _name in __all__:  # written here: PyTorch's other names of arguments say what to write
     if globals()[_name].__module__ == __name__:
-        globals()[_name] = teaching(globals()[_name])
+        globals()[_name] = teaching(plain_floats(globals()[_name]))
 
 __getattr__ = _absences(__name__)

@@ -296,6 +296,8 @@ class Transformer(Module):
         )  # fmt: skip
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, dtype: Any = np.float32) -> Tensor:
+    def generate_square_subsequent_mask(
+        sz: int, device: str | None = None, dtype: Any = np.float32
+    ) -> Tensor:
         """(sz, sz) to be added to scores: −∞ above the diagonal, else 0."""
-        return create.as_tensor(np.triu(np.full((sz, sz), -np.inf, dtype), 1))
+        return create.as_tensor(np.triu(np.full((sz, sz), -np.inf, dtype), 1), device=device)

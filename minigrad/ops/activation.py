@@ -15,7 +15,7 @@ from . import logistic, normal
 from .axes import array_like, axis_of, widen
 from .blocks import blockwise, scratch
 from .elementwise.near_one import exp_minus_1_below_0, log_of_1_plus
-from .elementwise.selection import keep
+from .elementwise.selection import choose, keep
 from .elementwise.special import sigmoid, sigmoid_derivative
 from .elementwise.support import (
     at_least_0,
@@ -24,6 +24,7 @@ from .elementwise.support import (
     in_float32,
     ordered,
     special_function,
+    with_fractions,
 )
 from .in_place import filled_by, one_of_two
 
@@ -119,13 +120,19 @@ def softplus(x, beta=1.0):
     Exact at every x: no switch to a straight line beyond a threshold is needed.
     """
     line = at_most_0(x) if beta < 0 else at_least_0(x)
-    x = beta * x
+    x = _times(beta, x)
     return line + log_of_1_plus(np.exp(np.minimum(x, -x))) / beta
 
 
 @softplus.vjp("x")
 def softplus_dx(g, x, beta):
-    return g * sigmoid(beta * x)
+    return g * sigmoid(_times(beta, x))
+
+
+def _times(beta: float, x: Any) -> Any:
+    """βx, which may be infinite: softplus is a straight line by then."""
+    with np.errstate(over="ignore"):
+        return beta * x
 
 
 logsigmoid = elementwise(
@@ -157,15 +164,17 @@ def _tanhshrink(x: Any) -> Any:
     """x − tanh x, whose difference has few digits where |x| < 1. There by Lambert's fraction,
     tanh x = x/(1 + c) with c = x²/(3 + x²/(5 + x²/(7 + …))), that is x c/(1 + c).
     """
+    x = with_fractions(x)
     near = np.abs(x) < 1
-    u = np.where(near, x, 0)
-    square, c = u * u, 0 * u
-    for odd in range(_LAMBERT, 1, -2):
-        c = square / (odd + c)
-    return np.where(near, x * c / (1 + c), x - np.tanh(x))
+    u = choose(near, x, 0)
+    square, c = u * u, np.zeros_like(u)
+    for odd in range(_LAMBERT.get(x.dtype.char, 17), 1, -2):
+        c += odd
+        np.divide(square, c, out=c)
+    return choose(near, u * c / (1 + c), x - np.tanh(x))
 
 
-_LAMBERT = 17  # the last denominator that float64 sees at |x| = 1
+_LAMBERT = {"f": 11, "F": 11}  # the last denominator that counts at |x| = 1; 17 in float64
 
 tanhshrink = elementwise(
     _tanhshrink,

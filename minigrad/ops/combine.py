@@ -23,13 +23,13 @@ __all__ = [
 
 
 @composite
-def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+def addcmul(x: Any, a: Any, b: Any, value: float = 1) -> Any:
     """y = x + value a b"""
     return in_wide(lambda x, a, b: x + value * a * b, x, array_like(array_beside(a, x)), b)
 
 
 @composite
-def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+def addcdiv(x: Any, a: Any, b: Any, value: float = 1) -> Any:
     """y = x + value a / b"""
     return in_wide(lambda x, a, b: x + value * (a / b), x, array_like(array_beside(a, x)), b)
 
@@ -65,7 +65,7 @@ def _scaled_sum(x: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 
 @composite
-def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha A B for matrices A (m, n) and B (n, p); x has no part where beta = 0
 
     x broadcasts against the product (m, p), ValueError where it does not; so in the kin of addmm.
@@ -74,25 +74,25 @@ def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 
 @composite
-def addmv(x: Any, a: Any, v: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addmv(x: Any, a: Any, v: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha A v for a matrix A (m, n) and a vector v (n,)"""
     return _with_product("addmv", op.matmul, x, a, v, beta, alpha)
 
 
 @composite
-def addr(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addr(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha a bᵀ for vectors a (m,) and b (n,)"""
     return _with_product("addr", op.outer, x, a, b, beta, alpha)
 
 
 @composite
-def baddbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def baddbmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha A B for stacks of matrices A (k, m, n) and B (k, n, p)"""
     return _with_product("baddbmm", op.matmul, x, a, b, beta, alpha)
 
 
 @composite
-def addbmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1) -> Any:
     """y = beta x + alpha Σ_k A_k B_k for stacks of matrices A (k, m, n) and B (k, n, p)"""
     a, b = array_like(a), array_like(b)
     lengths = ((a.shape[0], b.shape[0]), (a.shape[2], b.shape[1])) if a.ndim == 3 == b.ndim else ()

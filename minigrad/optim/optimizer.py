@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.device import array_module, plain_array
+from ..backends.device import array_module, device_of, plain_array, to_device
 from ..core import create
 from ..core.errors import describe
 from ..core.events import capture_origin, spanned
@@ -212,6 +212,8 @@ class Optimizer(OptimizerHooks):
         known = self._packs.get(place)
         if known is None or known[0] != key:
             made: list[Any] = []
+            for p in ready:
+                self._follow(p)
             # states of a pack share their numbers: the count of steps, and what follows from it
             alike = ready if self.elementwise else []
             for params in grouped(alike, lambda p: _numbers(self._state[p])):
@@ -222,6 +224,14 @@ class Optimizer(OptimizerHooks):
                     made.append(params[0])
             known = self._packs[place] = (key, made if self.elementwise else ready)
         return known[1]
+
+    def _follow(self, p: Tensor) -> None:
+        """Bring the arrays of the parameter's state to where it lies: it may have been moved."""
+        state = self._state[p]
+        for name, value in state.items():
+            if hasattr(value, "shape") and not isinstance(value, Tensor):
+                if device_of(value) != p.device:
+                    state[name] = to_device(value, p.device)
 
     def _update_in(self, group: Group) -> Callable:
         """`update` with the options of a group."""
@@ -299,7 +309,7 @@ class Optimizer(OptimizerHooks):
             return value
         if not value.shape and key not in self.buffers(group):  # PyTorch's numbers are tensors
             return int(value) if key == "step" else float(value)
-        x = working(p.data)
+        x, value = working(p.data), to_device(value, p.device)
         xp = array_module(x)
         if p.data.dtype.kind == "c" and value.shape == p.shape:  # PyTorch's stay complex
             value = working(xp.asarray(value, order="C"))

@@ -120,3 +120,13 @@ def test_the_remainder_is_exact_and_of_the_divisors_sign(kernels, dtype):
     np.testing.assert_array_equal(found, expected)
     finite = ~np.isnan(expected)  # the sign of a NaN means nothing
     np.testing.assert_array_equal(np.signbit(found)[finite], np.signbit(expected)[finite])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_autocast_without_a_device_casts_wherever_the_tensors_are(device, fake):
+    x = mg.ones(2, 2, dtype=mg.float32, device=device)
+    other = "cuda" if device == "cpu" else "cpu"
+    with mg.autocast(mg.bfloat16):
+        assert (x @ x).dtype == mg.bfloat16
+    with mg.autocast(mg.bfloat16, device=other):
+        assert (x @ x).dtype == mg.float32

@@ -57,6 +57,15 @@ def test_creation_puts_the_array_where_it_is_told(make, fake):
     assert make("cpu").device == "cpu"
 
 
+@pytest.mark.parametrize("make", [mg.tensor, mg.as_tensor])
+def test_an_array_on_a_gpu_becomes_a_tensor_there_unless_told_otherwise(make, fake):
+    array = mg.arange(4.0, device="cuda").data
+    before = mg.cuda.transfers()
+    assert make(array).device == "cuda:0"
+    assert mg.cuda.transfers() == before
+    assert make(array, device="cpu").device == "cpu"
+
+
 def test_there_and_back_is_the_same_and_the_gradient_comes_home(fake):
     x = mg.tensor([1.0, 2.0, 3.0], requires_grad=True)
     y = (x.to("cuda") * 2).sum()

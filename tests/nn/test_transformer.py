@@ -62,7 +62,7 @@ def test_the_whole_is_pytorchs():
     def make(lib, dtype):
         return lib.Transformer(8, 2, 1, 2, 16, 0.0, dtype=dtype)
 
-    mask = nn.Transformer.generate_square_subsequent_mask(3, np.float64).numpy()
+    mask = nn.Transformer.generate_square_subsequent_mask(3, dtype=np.float64).numpy()
     inputs = [rng.standard_normal((5, 2, 8)), rng.standard_normal((3, 2, 8))]
     check(*pair(make), inputs, tgt_mask=mask)
 

@@ -15,7 +15,7 @@ from .. import logistic, normal
 from ..axes import module_of
 from ..in_place import filled_by
 from .complex_polygamma import complex_polygamma, cotangent_derivative
-from .selection import keep
+from .selection import choose, keep
 from .support import exp_as_quotient, in_float32, number, special_function, zero
 
 __all__ = [
@@ -77,8 +77,8 @@ def logit(x, eps=None):
     """
     x = x if eps is None else np.clip(x, eps, 1 - eps)
     middle = np.abs(x - 0.5) < 0.25  # near ½, where x/(1 − x) is near 1, as 2 artanh(2x − 1)
-    s = np.where(middle, 2 * x - 1, 0)
-    return np.where(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
+    s = np.clip(2 * x - 1, -0.5, 0.5)
+    return choose(middle, 2 * np.arctanh(s), np.log(x / (1 - x)))
 
 
 @logit.vjp("x")

@@ -8,7 +8,7 @@ import numpy as np
 from ...backends.device import array_module
 from ...core.primitive import elementwise, primitive
 from ..axes import widen
-from .selection import keep
+from .selection import choose, keep
 from .support import in_float32
 
 __all__ = [
@@ -148,21 +148,26 @@ def sinc_derivative(x, order=1):
     """
     z = x * math.pi
     near = np.abs(z) <= 2 + order
-    far, x = np.where(near, 1, z), np.where(near, 0.5, x)
+    far, x = choose(near, 1, z), choose(near, 0.5, x)
     f = _sin_pi(x) / far
     for n in range(1, order + 1):
         f = (_sin_pi(x, quarters=n) - n * f) / far
-    return math.pi**order * np.where(near, _sinc_series(np.where(near, z, 0), order), f)
+    return math.pi**order * choose(near, _sinc_series(choose(near, z, 0), order), f)
 
 
 def _sinc_series(z: Any, order: int) -> Any:
     """Σ_k (−1)ᵏ z²ᵏ⁻ⁿ (2k)! / ((2k − n)! (2k + 1)!), n = order, by Horner's scheme in z²."""
     first = (order + 1) // 2
-    square, total = z * z, z * 0
-    for k in reversed(range(first, first + 16 + order)):
+    terms = _TERMS.get(z.dtype.char, 16) + order
+    square, total = z * z, np.zeros_like(z)
+    for k in reversed(range(first, first + terms)):
         c = math.factorial(2 * k) / (math.factorial(2 * k - order) * math.factorial(2 * k + 1))
-        total = total * square + (-1) ** k * c
+        total *= square
+        total += (-1) ** k * c
     return total * z if order % 2 else total
+
+
+_TERMS = {"f": 10, "F": 10}  # that float32 needs where |z| ≤ 2 + order, less the order; float64 16
 
 
 @sinc_derivative.vjp("x")
