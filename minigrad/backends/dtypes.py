@@ -123,6 +123,20 @@ def finfo(dtype: Any) -> Any:
     return np.finfo(dtype)
 
 
+def lowest(dtype: Any) -> Any:
+    """What no value of this dtype is below: where a maximum begins."""
+    if dtype.kind == "b":
+        return False
+    return -np.inf if is_floating(dtype) else int(np.iinfo(dtype).min)
+
+
+def highest(dtype: Any) -> Any:
+    """What no value of this dtype is above: where a minimum begins."""
+    if dtype.kind == "b":
+        return True
+    return np.inf if is_floating(dtype) else int(np.iinfo(dtype).max)
+
+
 def resolve_dtype(dtype: Any) -> np.dtype | None:
     """A dtype from what users write: np.float32, "float32", float, "bfloat16"."""
     if dtype is None:

@@ -117,9 +117,22 @@ _OF_MODULES = {
     "upsample": "mg.nn.functional.interpolate",
     "upsample_nearest": "mg.nn.functional.interpolate",
     "upsample_bilinear": 'mg.nn.functional.interpolate(x, ..., "bilinear", align_corners=True)',
-    "linear_cross_entropy": "cross_entropy(linear(x, weight, bias), target)",
-    "LinearCrossEntropyLoss": "nn.Linear, and nn.CrossEntropyLoss of its result",
-    "CrossMapLRN2d": "mg.nn.LocalResponseNorm",
+    "LinearCrossEntropyOptions": "nothing: mg.nn.LinearCrossEntropyLoss never holds all logits",
+    "CrossMapLRN2d": "mg.nn.LocalResponseNorm, whose windows let the first channel go; "
+    "CrossMapLRN2d's do not",
+    "native_channel_shuffle": "mg.nn.functional.channel_shuffle",
+    "conv_tbc": "conv1d(x.transpose(1, 2, 0), w.transpose(2, 1, 0), b), channels before the steps",
+    **{
+        f"{kind}_pool{dims}d_with_indices": f"{kind}_pool{dims}d(..., return_indices=True)"
+        for kind in ("max", "adaptive_max", "fractional_max")
+        for dims in (1, 2, 3) if (kind, dims) != ("fractional_max", 1)
+    },
+    "Container": "mg.nn.Module", "NLLLoss2d": "mg.nn.NLLLoss, which takes images too",
+    "RNNBase": "mg.nn.RNN, mg.nn.LSTM and mg.nn.GRU",
+    "RNNCellBase": "mg.nn.RNNCell, mg.nn.LSTMCell and mg.nn.GRUCell",
+    "stateless": "mg.func.functional_call",
+    "clip_grad": "mg.nn.utils.clip_grad_norm_ and clip_grad_value_",
+    "convert_parameters": "mg.nn.utils.parameters_to_vector and vector_to_parameters",
     "multi_head_attention_forward": "mg.nn.MultiheadAttention, or scaled_dot_product_attention",
     "inv_ex": "mg.linalg.inv, which raises LinAlgError where there is no inverse",
     "solve_ex": "mg.linalg.solve, which raises LinAlgError where there is no solution",

@@ -15,7 +15,7 @@ from ..core.create import as_tensor
 from ..core.errors import TransformError, describe
 from ..core.registry import op as ops
 from ..core.tensor import Tensor, wrap
-from ..ops.batching import align, of_none
+from ..ops.batching import align, each_in_turn
 from . import tree
 from .indices import each_index
 from .levels import NoLeaf, as_result, named_after, new_level
@@ -92,16 +92,7 @@ def one_by_one(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
         VmapWarning,
         stacklevel=6,
     )
-    size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
-    if not size:
-        return of_none(op, xs, batched, params)
-    ys = [
-        op(*[x[i] if b else x for x, b in zip(xs, batched, strict=True)], **params)
-        for i in range(size)
-    ]
-    if isinstance(ys[0], tuple):
-        return tuple(ops.stack(list(column)) for column in zip(*ys, strict=True))
-    return ops.stack(ys)
+    return each_in_turn(op, xs, batched, params)
 
 
 def vmap(

@@ -1,9 +1,11 @@
 """Attention between sequences. Names, argument order, defaults and state names are PyTorch's."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from ..backends.dtypes import accumulator, common_dtype
 from ..core import create
 from ..core.errors import describe
 from ..core.registry import op
@@ -46,6 +48,10 @@ class MultiheadAttention(Module):
             raise ValueError(
                 f"MultiheadAttention: num_heads={num_heads} must divide embed_dim={embed_dim}, "
                 "both 1 or more"
+            )
+        if not 0 <= dropout <= 1:
+            raise ValueError(
+                f"MultiheadAttention: dropout is a probability from 0 to 1, got {dropout}"
             )
         self.embed_dim = embed_dim
         self.kdim = embed_dim if kdim is None else kdim
@@ -90,12 +96,14 @@ class MultiheadAttention(Module):
     ) -> tuple[Tensor, Tensor | None]:
         """(y, weights): y in query's shape; weights (N, L, S), the mean over the heads, or None.
 
+        Both have the dtype of the layer and its inputs, whatever that of a mask.
+
         key_padding_mask (N, S) and attn_mask (L, S) or (N·num_heads, L, S): boolean, True for keys
         that are ignored (the reverse of scaled_dot_product_attention's), or added to the scores.
         They do not cover the keys that add_bias_kv and add_zero_attn append to the S given, which
         are never masked. need_weights=False is faster and holds no matrix of scores where
         that would be large; the weights returned are those after dropout. is_causal: query i takes
-        the keys 0 … i; here it needs no attn_mask.
+        the keys 0 … i; it needs no attn_mask, and is one mask more beside one.
         """
         self._check(query, key, value)
         single, time = query.ndim == 2, 0 if query.ndim == 2 or not self.batch_first else 1
@@ -120,6 +128,7 @@ class MultiheadAttention(Module):
             weights = weights[0] if single else weights
         else:
             y = op.scaled_dot_product_attention(q, k, v, mask, p, is_causal)
+            y = op.astype(y, dtype=common_dtype(q.dtype, k.dtype, v.dtype), copy=False)
         return self.out_proj(self._joined(y, time, single)), weights
 
     def _check(self, query: Tensor, key: Tensor, value: Tensor) -> None:
@@ -213,7 +222,10 @@ class MultiheadAttention(Module):
         return op.reshape(y, shape=shape[:1] + shape[2:] if single else shape)
 
     def _mask(self, attn: Any, padding: Any, q: Tensor, k: Tensor, is_causal: bool) -> Any:
-        """Both masks as one, in scaled_dot_product_attention's sense; None if there is none."""
+        """All masks as one, in scaled_dot_product_attention's sense; None if there is none.
+
+        That of is_causal is among them where it is not the only one.
+        """
         n, heads, length, _ = q.shape
         keys = k.shape[-2]
         masks = []
@@ -236,14 +248,14 @@ class MultiheadAttention(Module):
                 )
             masks.append(op.reshape(padding, shape=(n, 1, 1, keys)))
         more_keys = self.bias_k is not None or self.add_zero_attn
-        if is_causal and attn is None and (padding is not None or more_keys):
+        if is_causal and (masks or more_keys):
             masks.append(create.as_tensor(np.tri(length, keys, dtype=bool), device=q.device))
         if len(masks) < 2:
             return masks[0] if masks else None
         if all(m.dtype.kind == "b" for m in masks):
-            return op.logical_and(*masks)
-        a, b = (op.where(m, 0.0, -np.inf) if m.dtype.kind == "b" else m for m in masks)
-        return op.astype(a + b, dtype=q.dtype)
+            return reduce(op.logical_and, masks)
+        added = [op.where(m, 0.0, -np.inf) if m.dtype.kind == "b" else m for m in masks]
+        return op.astype(reduce(op.add, added), dtype=accumulator(q.dtype) or q.dtype)
 
     def extra_repr(self) -> str:
         text = f"{self.embed_dim}, {self.num_heads}, dropout={self.dropout}"

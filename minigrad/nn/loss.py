@@ -1,22 +1,26 @@
 """Losses as modules: each is the op of its name. Names and defaults are PyTorch's."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from ..core.registry import op
 from ..core.tensor import Tensor
 from ..ops.axes import array_like, in_wide
 from ..ops.loss.reduction import check_reduction, reduced
 from .arguments import at_least_zero
+from .linear import Linear
 from .module import Module
 from .similarity import pairwise_distance
 
 __all__ = [
     "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss", "MSELoss",
-    "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss",
-    "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
-    "TripletMarginWithDistanceLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "LinearCrossEntropyLoss", "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss",
+    "SoftMarginLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
 ]  # fmt: skip
 
 
@@ -106,6 +110,55 @@ class CrossEntropyLoss(_Loss):
     ):
         self._set(
             reduction, weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing
+        )
+
+
+class LinearCrossEntropyLoss(_Loss):
+    """CrossEntropyLoss of a Linear's results, whose logits are never all in memory
+
+    x (n, in_features), or (in_features,) for one sample; target class indices (n,), or
+    probabilities (n, num_classes), for which the logits are made as a whole. The map is `linear`.
+    out_features (d₁, …): a distribution over the classes for each of so many places, targets
+    (n, d₁, …); linear.weight is (num_classes · d₁ ⋯, in_features). weight, ignore_index (None for
+    −100) and label_smoothing as in CrossEntropyLoss; options have no effect.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: str | None = None,
+        dtype: Any = np.float32,
+        reduction: str = "mean",
+        weight: Any = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: Any = None,
+    ):
+        if weight is not None and np.shape(weight) != (num_classes,):
+            raise ValueError(
+                f"LinearCrossEntropyLoss: weight must have shape ({num_classes},), one entry for "
+                f"each class, got {np.shape(weight)}"
+            )
+        self._set(
+            reduction, weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing
+        )
+        self.num_classes = num_classes
+        self.out_features = tuple(out_features)
+        self.linear = Linear(in_features, num_classes * prod(out_features), bias, device, dtype)
+
+    def forward(self, x: Tensor, target: Any) -> Tensor:
+        w, b = self.linear.weight, self.linear.bias
+        if self.out_features:
+            lead = (self.num_classes, *self.out_features)
+            w = op.reshape(w, shape=(*lead, w.shape[1]))
+            b = None if b is None else op.reshape(b, shape=lead)
+        options = {name: getattr(self, name) for name in self.options}
+        return op.linear_cross_entropy(
+            x, w, target, linear_bias=b, reduction=self.reduction, **options
         )
 
 

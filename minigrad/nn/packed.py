@@ -138,6 +138,11 @@ def pad_packed_sequence(
 
     x (T, N, …), (N, T, …) with batch_first; T is the longest length, or total_length.
     """
+    if not isinstance(sequence, PackedSequence):
+        raise TypeError(
+            "pad_packed_sequence: takes a PackedSequence, as pack_padded_sequence, pack_sequence "
+            f"and recurrent layers given one return it; got {describe(sequence)}"
+        )
     lengths = sequence.lengths()
     longest = int(lengths.max())
     if total_length is not None and total_length < longest:

@@ -53,6 +53,11 @@ class _Pad(Module):
 
     def __init__(self, padding: Sizes):
         self.padding = as_tuple(padding, 2 * self.dims)
+        if len(self.padding) % 2:
+            raise ValueError(
+                f"{type(self).__name__}: padding is one width, or (left, right) of the last axis, "
+                f"then of the one before; got {self.padding}"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         if x.ndim not in (self.dims + 1, self.dims + 2):

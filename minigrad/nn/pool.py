@@ -5,7 +5,7 @@ from typing import Any
 from ..core import create
 from ..core.registry import op
 from ..core.tensor import Tensor
-from .conv import Sizes, as_tuple
+from .conv import Sizes
 from .module import Module
 
 __all__ = [
@@ -125,18 +125,13 @@ class _AdaptivePool(Module):
     def __init__(self, output_size: Any):
         self.output_size = output_size
 
-    def size_for(self, x: Tensor) -> tuple[int, ...]:
-        sizes = as_tuple(self.output_size, self.dims)
-        pairs = zip(sizes, x.shape[-self.dims :], strict=True)
-        return tuple(n if size is None else size for size, n in pairs)
-
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
 class _AdaptiveAvgPool(_AdaptivePool):
     def forward(self, x: Tensor) -> Tensor:
-        return getattr(op, f"adaptive_avg_pool{self.dims}d")(x, self.size_for(x))
+        return getattr(op, f"adaptive_avg_pool{self.dims}d")(x, self.output_size)
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
@@ -164,7 +159,7 @@ class _AdaptiveMaxPool(_AdaptivePool):
 
     def forward(self, x: Tensor) -> Any:
         pool = getattr(op, f"adaptive_max_pool{self.dims}d")
-        return pool(x, self.size_for(x), self.return_indices)
+        return pool(x, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
@@ -249,8 +244,6 @@ class _MaxUnpool(Module):
 
     def forward(self, x: Tensor, indices: Any, output_size: Any = None) -> Tensor:
         unpool = getattr(op, f"max_unpool{self.dims}d")
-        if output_size is not None:
-            output_size = tuple(output_size)[-self.dims :]  # the whole shape may be given
         return unpool(x, indices, self.kernel_size, self.stride, self.padding, output_size)
 
     def extra_repr(self) -> str:

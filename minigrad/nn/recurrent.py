@@ -104,7 +104,7 @@ def _whole(
 
 
 class _Recurrent(Module):
-    """Layers of scans, in one direction or two."""
+    """Layers of scans, in one direction or two; dropout is between them, so one layer has none."""
 
     step: Callable
 

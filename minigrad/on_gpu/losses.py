@@ -17,7 +17,7 @@ _MOST = 1 << 16  # targets that one block adds up
 @on_gpu("class_targets")
 def class_targets(
     target: Any, weight: Any = None, *, shape: Any = (), dtype: Any = None,
-    ignore_index: int = -100, reduction: str = "mean",
+    ignore_index: int = -100, reduction: str = "mean", scores: str = "x",
 ) -> Any:  # fmt: skip
     if weight is not None or modes.state.anomaly is not None or target.shape != (
         *shape[:1], *shape[2:]

@@ -99,11 +99,11 @@ def standardize(
         return None
     wide = np.dtype(accumulator(x.dtype) or x.dtype)
     shape = _rows_of(x, axis)
-    kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
+    kept, var = tuple([1 if k in axis else n for k, n in enumerate(x.shape)]), None
     if shape is not None:
         ys = _by_rows(x, shape, weight, bias, axis, eps, centre, wide)
     elif over_channels(x, axis) and _of_channels(weight, x) and _of_channels(bias, x):
-        ys = _by_channels(x, weight, bias, eps, centre, wide)
+        ys, var = _by_channels(x, weight, bias, eps, centre, wide)
     else:
         return None
     if ys is None:
@@ -112,7 +112,9 @@ def standardize(
     mean = rstd * 0 if mean is None else mean
     y, mean, rstd = shaped(y, x.shape), shaped(mean, kept), shaped(rstd, kept)
     if running is not None:
-        move_running(running, mean, rstd, eps, x.size // prod(kept))
+        if var is None:
+            var = np.maximum(1 / (rstd * rstd) - eps, 0)  # of equal values not −ε eps
+        move_running(running, mean, shaped(var, kept), x.size // prod(kept))
     return y, mean, rstd
 
 
@@ -178,23 +180,23 @@ def _each(*sums: Any) -> list:
     return list(sums)
 
 
-def _by_channels(
-    x: Any, weight: Any, bias: Any, eps: float, centre: bool, wide: Any
-) -> tuple | None:
+def _by_channels(x: Any, weight: Any, bias: Any, eps: float, centre: bool, wide: Any) -> tuple:
+    """((y, mean, rstd), var), or (None, None)."""
     c = x.shape[1]
     count = x.size // c
     mean = None
     if centre:
         sums = _channel_sums("sum", lambda v: [v], [x], x, wide)
         if sums is None:
-            return None
+            return None, None
         mean = sums[0].astype(wide, copy=False) / count
         squares = _channel_sums("squares", lambda v, m: [(v - m) * (v - m)], [x, mean], x, wide)
     else:
         squares = _channel_sums("squares of x", lambda v: [v * v], [x], x, wide)
     if squares is None:
-        return None
-    rstd = 1 / np.sqrt(squares[0].astype(wide, copy=False) / count + eps)
+        return None, None
+    var = squares[0].astype(wide, copy=False) / count
+    rstd = 1 / np.sqrt(var + eps)
     column = (1, c, *(1,) * (x.ndim - 2))
     given = [w for w in (mean, rstd, weight, bias) if w is not None]
     flags = centre, weight is not None, bias is not None
@@ -211,7 +213,7 @@ def _by_channels(
     ys = launch.run(
         ("standardized", flags, dtype), scaled, [x, *[w.reshape(column) for w in given]]
     )
-    return None if ys is None else (ys[0], mean, rstd)
+    return (None, None) if ys is None else ((ys[0], mean, rstd), var)
 
 
 @on_gpu("standardize_dx")

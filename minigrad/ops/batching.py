@@ -128,6 +128,20 @@ def in_examples(x: Any, shape: tuple) -> tuple:
     return (x.shape[0], *shape)
 
 
+def each_in_turn(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
+    """The op on each example by itself, the results stacked."""
+    size = next(x.shape[0] for x, b in zip(xs, batched, strict=True) if b)
+    if not size:
+        return of_none(op, xs, batched, params)
+    ys = [
+        op(*[x[i] if b else x for x, b in zip(xs, batched, strict=True)], **params)
+        for i in range(size)
+    ]
+    if isinstance(ys[0], tuple):
+        return tuple([ops.stack(list(column)) for column in zip(*ys, strict=True)])
+    return ops.stack(ys)
+
+
 def of_none(op: Any, xs: list, batched: list[bool], params: dict) -> Any:
     """The result for a batch of no example: an example of zeros tells its shape and dtype."""
     pairs = zip(xs, batched, strict=True)

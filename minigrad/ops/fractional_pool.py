@@ -17,6 +17,7 @@ from ..core.primitive import composite
 from ..core.registry import op
 from ..core.tensor import raw
 from .axes import array_beside, array_like, constant_like
+from .elementwise.support import ordered
 from .windows import per_axis
 
 __all__ = ["fractional_max_pool2d", "fractional_max_pool3d"]
@@ -27,7 +28,7 @@ def _fractional(
     samples: Any,
 ) -> Any:  # fmt: skip
     name = f"fractional_max_pool{dims}d"
-    x = array_like(x)
+    x = ordered(array_like(x), name)
     if x.ndim < dims:
         raise ValueError(f"{name}: x (..., *size) must have at least {dims} axes, got {x.shape}")
     lead, size = x.shape[:-dims], x.shape[-dims:]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.device import array_module
-from ..backends.dtypes import accumulator, is_floating
+from ..backends.dtypes import accumulator, is_floating, lowest
 from ..core.primitive import linear, primitive
 from . import image_layout, pool_tiles
 from .batching import full
@@ -69,10 +69,9 @@ def max_pool(x, *, how):
     The residual: see max_pool_dx; here nothing is noted.
     """
     dims = len(how.kernel)
-    lowest = -np.inf if is_floating(x.dtype) else np.iinfo(x.dtype).min
 
     def fill(y: Any, x: Any) -> None:
-        _slide(np.maximum, y, padded(x, how.padding, lowest, "padded"), how)
+        _slide(np.maximum, y, padded(x, how.padding, lowest(x.dtype), "padded"), how)
 
     y = _images(fill, how, x, how.count("max_pool", x.shape[-dims:]), x)
     return y, no_hits(x, how)

@@ -43,7 +43,6 @@ def windows_of(
 
 def maxima(x: Any, how: Windows) -> Any:
     """The maximum of each window, by the op that takes less time."""
-    x = ordered(x, "max_pool")
     return pool_axes.maxima(x, how) if pool_axes.suits(x, how) else max_pool(x, how=how)
 
 
@@ -58,8 +57,8 @@ def _max_pool(
     dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
     dilation: Sizes, ceil_mode: bool, return_indices: bool,
 ) -> Any:  # fmt: skip
-    x = array_like(x)
     name = f"max_pool{dims}d"
+    x = ordered(array_like(x), name)
     how = windows_of(name, dims, x, kernel_size, stride, padding, dilation, ceil_mode)
     y = maxima(x, how)
     return (y, max_pool_indices(x, how=how)) if return_indices else y

@@ -4,7 +4,6 @@ A place is counted through the spatial axes of x alone, row by row, as PyTorch c
 (..., H, W), place h·W + w.
 """
 
-from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -115,7 +114,7 @@ for _op in (max_pool_indices, unpool_places, write_places, read_places):
 
 def _unpool(
     dims: int, x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
-    output_size: Sequence[int] | None,
+    output_size: Sizes | None,
 ) -> Any:  # fmt: skip
     name = f"max_unpool{dims}d"
     x = array_like(x)
@@ -134,7 +133,7 @@ def _unpool(
 
 def _unpooled_size(
     name: str, dims: int, x: Any, kernel_size: Sizes, stride: Sizes | None, padding: Padding,
-    output_size: Sequence[int] | None,
+    output_size: Sizes | None,
 ) -> tuple[int, ...]:  # fmt: skip
     """The spatial size of the result: as given, or the smallest that pools to x's."""
     kernel = per_axis(name, "kernel_size", kernel_size, dims, least=1)
@@ -144,14 +143,18 @@ def _unpooled_size(
         for n, (k, stride, pair, _) in zip(x.shape[-dims:], how.axes(), strict=True)
     )
     if output_size is None:
+        if min(least) < 1:
+            raise ValueError(
+                f"{name}: padding {how.padding} leaves nothing of the result, whose size would be "
+                f"{least}; use less padding, or give output_size"
+            )
         return least
-    given = tuple(output_size)[-dims:]
-    if len(given) < dims or any(
-        abs(n - m) >= s for n, m, s in zip(given, least, how.stride, strict=False)
-    ):
+    given = output_size if isinstance(output_size, int) else tuple(output_size)[-dims:]
+    given = per_axis(name, "output_size", given, dims, least=1)
+    if any(abs(n - m) >= s for n, m, s in zip(given, least, how.stride, strict=True)):
         raise ValueError(
-            f"{name}: output_size {tuple(output_size)} must end in {dims} lengths, each less than "
-            f"the stride {how.stride} away from {least}"
+            f"{name}: output_size {output_size!r} must end in {dims} lengths, each less than the "
+            f"stride {how.stride} away from {least}"
         )
     return given
 
@@ -159,7 +162,7 @@ def _unpooled_size(
 @composite
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: Sizes | None = None,
 ) -> Any:  # fmt: skip
     """max_unpool2d's form in one dimension: x (..., ow) -> (..., W)."""
     return _unpool(1, x, indices, kernel_size, stride, padding, output_size)
@@ -168,7 +171,7 @@ def max_unpool1d(
 @composite
 def max_unpool2d(
     x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: Sizes | None = None,
 ) -> Any:  # fmt: skip
     """y = zeros, with the entries of x (..., oh, ow) at the places that `indices` names.
 
@@ -182,7 +185,7 @@ def max_unpool2d(
 @composite
 def max_unpool3d(
     x: Any, indices: Any, kernel_size: Sizes, stride: Sizes | None = None, padding: Padding = 0,
-    output_size: Sequence[int] | None = None,
+    output_size: Sizes | None = None,
 ) -> Any:  # fmt: skip
     """max_unpool2d's form in three dimensions: x (..., od, oh, ow) -> (..., D, H, W)."""
     return _unpool(3, x, indices, kernel_size, stride, padding, output_size)

@@ -50,7 +50,8 @@ def lp_pool2d(
     """y = (Σ xᵖ)^(1/p) over each window of x (..., H, W), p = norm_type ;  gradient 0 where y is 0
 
     As PyTorch's, without |x|: a norm for an even p or for x ≥ 0; NaN where p is odd and the sum
-    negative. A partial window of ceil_mode is scaled up to the size of a whole one.
+    negative, ∞ or 0 where xᵖ leaves the range of the dtype (of float32, for 16 bits). A partial
+    window of ceil_mode is scaled up to the size of a whole one.
     """
     return _lp_pool(2, x, norm_type, kernel_size, stride, ceil_mode)
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.dtypes import is_floating
+from ..backends.dtypes import lowest
 from ..core.primitive import composite
 from ..core.registry import op
 from .axes import array_like, as_floating, module_of, widen
+from .elementwise.support import ordered
 from .grid import cubic_weights
 from .pool_calls import maxima, means
 from .windows import Windows, per_axis, windows
@@ -23,6 +24,7 @@ def _checked(name: str, x: Any, size: Any, axes: int) -> tuple[Any, tuple]:
     x = array_like(x)
     if x.ndim < axes or 0 in x.shape[-axes:]:
         raise ValueError(f"{name}: x must end in {axes} non-empty axes, got shape {x.shape}")
+    size = (None,) * axes if size is None else size
     if isinstance(size, tuple | list) and len(size) == axes:  # None leaves an axis as it is
         size = tuple(n if m is None else m for n, m in zip(x.shape[-axes:], size, strict=True))
     return x, per_axis(name, "output size", size, axes, least=1)
@@ -35,16 +37,17 @@ def _adaptive(x: Any, size: tuple) -> Any:
     """The mean of each of `size` windows spread over the last axes.
 
     Where the windows divide an axis they are pooled. Else the means are sums with a matrix of
-    weights.
+    weights; 16 bits are rounded once, at the end.
     """
     x = as_floating(x)
     old = x.shape[-len(size) :]
     tiles = _tiles(old, size)
     if tiles is not None:
         return means(x, tiles)
+    y = widen(x)
     for axis, n, m in zip(range(-len(size), 0), old, size, strict=True):
-        x = _weighted(x, axis, _means(n, m))
-    return x
+        y = _weighted(y, axis, _means(n, m))
+    return op.astype(y, dtype=x.dtype, copy=False)
 
 
 def _tiles(old: tuple, size: tuple) -> Windows | None:
@@ -92,7 +95,9 @@ def adaptive_avg_pool3d(x: Any, output_size: Any) -> Any:
 
 def _adaptive_max(dims: int, x: Any, output_size: Any, return_indices: bool) -> Any:
     """The maximum of each window, of all windows copied side by side with −∞ where one ends."""
-    x, size = _checked(f"adaptive_max_pool{dims}d", x, output_size, dims)
+    name = f"adaptive_max_pool{dims}d"
+    x, size = _checked(name, x, output_size, dims)
+    x = ordered(x, name)
     tiles = _tiles(x.shape[-dims:], size)
     if tiles is not None and not return_indices:
         return maxima(x, tiles)
@@ -109,8 +114,7 @@ def _adaptive_max(dims: int, x: Any, output_size: Any, return_indices: bool) -> 
         key.append(here)
         inside = inside & xp.asarray((along < stop[:, None]).reshape(shape))
         place = place * n + here
-    lowest = -np.inf if is_floating(x.dtype) else int(np.iinfo(x.dtype).min)
-    windows = op.where(inside, x[(..., *key)], lowest)
+    windows = op.where(inside, x[(..., *key)], lowest(x.dtype))
     covers = prod(inside.shape[dims:])
     windows = op.reshape(windows, shape=(*x.shape[:lead], *size, covers))
     y = op.max(windows, axis=-1)
@@ -247,6 +251,11 @@ def upsample(
         raise ValueError(
             f"upsample: x must be (N, C, *size), and size or scale_factor given, not both; got x "
             f"{x.shape}, size={size!r}, scale_factor={scale_factor!r}"
+        )
+    if size is not None and recompute_scale_factor:
+        raise ValueError(
+            "upsample: recompute_scale_factor is for scale_factor; places always follow from a "
+            f"size, here {size!r}, so leave it out"
         )
     steps: list | None = None  # how many entries of x one of y is long
     if size is None:

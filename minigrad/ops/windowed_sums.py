@@ -14,7 +14,7 @@ from ..backends.dtypes import common_dtype
 from ..core.primitive import multilinear
 from ..core.registry import op
 from .axes import widen
-from .batching import of_none
+from .batching import each_in_turn
 
 __all__ = ["windowed_sums"]
 
@@ -71,10 +71,4 @@ def windowed_sums_gx(g, weights):
 @windowed_sums.batch
 def windowed_sums_batch(op_, xs, batched, params):
     """The examples are rows more; of weights of their own each takes a call."""
-    x, weights = xs
-    if not batched[1]:
-        return op_(x, weights)
-    if not weights.shape[0]:
-        return of_none(op_, xs, batched, params)
-    parts = [op_(x[i] if batched[0] else x, weights[i]) for i in range(weights.shape[0])]
-    return op.stack(parts)
+    return each_in_turn(op_, xs, batched, params) if batched[1] else op_(*xs)

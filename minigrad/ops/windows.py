@@ -93,31 +93,44 @@ def windows(
     kernel = per_axis(op, "kernel_size", kernel, len(kernel), least=1)
     stride = per_axis(op, "stride", stride, len(kernel), least=1)
     dilation = per_axis(op, "dilation", dilation, len(kernel), least=1)
-    if padding == "valid":
-        padding = 0
-    elif padding == "same":
-        if any(s != 1 for s in stride):
-            raise ValueError(f"{op}: padding 'same' needs stride 1, got {stride}")
-        spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
-        padding = [(span // 2, span - span // 2) for span in spans]
-    elif isinstance(padding, str):
-        raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
-    if not _plain(padding) and np.ndim(padding) == 2 and len(padding) == len(kernel):
+    if isinstance(padding, str):
+        padding = _named(op, padding, kernel, stride, dilation)
+    if not _plain(padding) and _ndim(padding) == 2 and len(padding) == len(kernel):
         pairs = tuple(per_axis(op, "padding", pair, 2, least=0) for pair in padding)
     else:
         pairs = tuple((p, p) for p in per_axis(op, "padding", padding, len(kernel), least=0))
     return Windows(kernel, stride, pairs, dilation)  # type: ignore[arg-type]
 
 
+def _named(op: str, padding: str, kernel: tuple, stride: tuple, dilation: tuple) -> Padding:
+    """What 'same' and 'valid' stand for: pairs that leave as many windows as places, and none."""
+    if padding not in ("same", "valid"):
+        raise ValueError(f"{op}: padding must be numbers, 'same' or 'valid', got {padding!r}")
+    if padding == "valid":
+        return 0
+    if any(s != 1 for s in stride):
+        raise ValueError(f"{op}: padding 'same' needs stride 1, got {stride}")
+    spans = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
+    return [(span // 2, span - span // 2) for span in spans]
+
+
 def per_axis(op: str, name: str, value: Any, axes: int, least: int) -> tuple[int, ...]:
     """An int, or one int for each axis, as a tuple of ints."""
     if _plain(value) and len(value) == axes and min(value) >= least:
         return value  # so layers give it: without NumPy's questions, which take 3 µs
-    values = (value,) * axes if np.ndim(value) == 0 else tuple(value)
+    values = (value,) * axes if _ndim(value) == 0 else tuple(value)
     whole = all(isinstance(v, int | np.integer) and v >= least for v in values)
     if len(values) != axes or not whole:
         raise ValueError(f"{op}: {name} must be an int ≥ {least}, or {axes} of them, got {value!r}")
     return tuple(int(v) for v in values)
+
+
+def _ndim(value: Any) -> int:
+    """np.ndim; 1 for a list of which NumPy makes no array, since its entries are unlike."""
+    try:
+        return np.ndim(value)
+    except ValueError:
+        return 1
 
 
 def _plain(value: Any) -> bool:

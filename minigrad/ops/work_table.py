@@ -220,6 +220,26 @@ counts("rdft irdft", lambda c: _fft(c) / 2, needs="axes")  # a real signal: half
 # -- losses ------------------------------------------------------------------------------------
 counts("cross_entropy_index", _each(14), _each(13), joint=True)
 counts("cross_entropy_dx", lambda c: 13 * max(c.m, prod(c.inputs[1])), _each(13), joint=True)
+
+
+def _linear_nll(c: Call) -> float:
+    """x (N, n), w (C, n): the logits, and their exponentials and sums."""
+    (samples, features), (classes, _) = c.inputs[:2]
+    return samples * classes * (2 * features + 14)
+
+
+def _linear_nll_grads(c: Call) -> float:
+    """a, d, x, w: the logits again, and two products of their size."""
+    (samples, features), (classes, _) = c.inputs[2:4]
+    return samples * classes * (6 * features + 13)
+
+
+def _linear_nll_backward(c: Call) -> float:
+    return _linear_nll_grads(Call([(), (), *c.inputs], c.outputs, c.params))
+
+
+counts("linear_nll", _linear_nll, _linear_nll_backward, joint=True)
+counts("linear_nll_grads", _linear_nll_grads, lambda c: 2 * _linear_nll_grads(c), joint=True)
 counts("nll_index", lambda c: 2 * prod(c.inputs[1]), _none)
 counts("smoothed_targets", _each(2), _none)
 counts("ctc_states", _none)

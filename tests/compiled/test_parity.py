@@ -219,3 +219,13 @@ def test_shapes_that_do_not_fit_are_the_op_s_own_error(all_sizes):
         op.softmax_dx(values(5, 33), values(1, 33))
     with pytest.raises(ValueError, match="indices"):
         mg.cross_entropy(mg.tensor(values(3, 40)), np.array([0, 40, 1]))
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 48), (4096, 64)])
+def test_a_running_variance_far_below_eps_keeps_its_digits(shape):
+    x = values(*shape) * np.float32(1e-5)
+    mean, var = np.zeros(64, np.float32), np.ones(64, np.float32)
+    with mg.accelerate():
+        mg.batch_norm(mg.tensor(x), mean, var, training=True, momentum=1.0, eps=1e-3)
+    exact = x.astype(float).var((0, *range(2, x.ndim)), ddof=1)
+    np.testing.assert_allclose(var, exact, rtol=1e-5)

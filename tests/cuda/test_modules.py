@@ -91,6 +91,10 @@ LAYERS = {
     "LayerNorm": (lambda: nn.LayerNorm((4, 8)), [LINES]),
     "LazyLinear": (lambda: nn.LazyLinear(3), [ROWS]),
     "Linear": (lambda: nn.Linear(4, 3), [ROWS]),
+    "LinearCrossEntropyLoss": (lambda: nn.LinearCrossEntropyLoss(4, 4, bias=True), [ROWS, CLASSES]),
+    "LinearCrossEntropyLoss, smoothed": (
+        lambda: nn.LinearCrossEntropyLoss(4, 4, label_smoothing=0.1, ignore_index=1),
+        [ROWS, CLASSES]),
     "LocalResponseNorm": (lambda: nn.LocalResponseNorm(3), [IMAGES]),
     "MarginRankingLoss": (nn.MarginRankingLoss, [ROWS, TARGET_ROWS, signs(5, 4)]),
     "MultiLabelMarginLoss": (nn.MultiLabelMarginLoss,

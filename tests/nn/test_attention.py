@@ -173,3 +173,47 @@ def test_a_mask_of_whole_numbers_is_refused(which, need_weights):
     mask = mg.zeros(2, 3, dtype=int) if which == "key_padding_mask" else mg.zeros(3, 3, dtype=int)
     with pytest.raises(TypeError, match=r"boolean \(True: left out\) or floating .*got int64"):
         layer(x, x, x, need_weights=need_weights, **{which: mask})
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.5, float("nan")])
+def test_a_dropout_that_is_no_probability_is_refused(dropout):
+    with pytest.raises(ValueError, match="MultiheadAttention: dropout is a probability"):
+        nn.MultiheadAttention(E, HEADS, dropout=dropout)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=str)
+def test_a_mask_of_another_dtype_changes_neither_precision_nor_dtype(dtype, need_weights):
+    layer = nn.MultiheadAttention(E, HEADS, dtype=dtype)
+    x = (300 * rng.standard_normal((L, N, E))).astype(dtype)  # q kᵀ is beyond 65504
+    later = np.arange(L) > np.arange(L)[:, None]
+    exact, _ = layer(*[mg.tensor(x)] * 3, attn_mask=later, need_weights=need_weights)
+    for mask in (np.where(later, -np.inf, 0).astype(t) for t in (np.float16, "f4", "f8")):
+        y, weights = layer(*[mg.tensor(x)] * 3, attn_mask=mask, need_weights=need_weights)
+        assert y.dtype == dtype and (weights is None or weights.dtype == dtype)
+        np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=2e-3, atol=0.3)
+        y, _ = layer(
+            *[mg.tensor(x)] * 3, attn_mask=mask, key_padding_mask=np.zeros((N, L), bool),
+            need_weights=need_weights,
+        )  # fmt: skip
+        assert y.dtype == dtype
+        np.testing.assert_allclose(y.numpy(), exact.numpy(), rtol=2e-3, atol=0.3)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("added", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_causal_query_takes_no_later_key_beside_other_masks(added, padded, need_weights):
+    layer, x = nn.MultiheadAttention(E, HEADS, dtype=float), mg.tensor(rng.normal(size=(L, N, E)))
+    hidden = np.zeros((L, L), bool)
+    hidden[2:, 1] = True  # of a key that is not later
+    later = np.arange(L) > np.arange(L)[:, None]
+    options = {"need_weights": need_weights}
+    if padded:
+        options["key_padding_mask"] = np.arange(L) >= np.array([[L], [3], [2]])
+    mask = np.where(hidden, -np.inf, 0.0) if added else hidden
+    y, weights = layer(x, x, x, attn_mask=mask, is_causal=True, **options)
+    expected, others = layer(x, x, x, attn_mask=hidden | later, **options)
+    np.testing.assert_allclose(y.numpy(), expected.numpy(), atol=1e-12)
+    if need_weights:
+        np.testing.assert_allclose(weights.numpy(), others.numpy(), atol=1e-12)

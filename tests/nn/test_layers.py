@@ -312,3 +312,9 @@ def test_a_softplus_shows_the_threshold_it_was_given():
 def test_a_layer_keeps_what_it_was_made_with_under_the_names_of_the_arguments(kind, given):
     layer = getattr(nn, kind)(**given)
     assert {name: getattr(layer, name) for name in given} == given
+
+
+@pytest.mark.parametrize("kind", ["ZeroPad2d", "ReflectionPad1d", "ReplicationPad3d"])
+def test_padding_that_is_not_in_pairs_is_refused(kind):
+    with pytest.raises(ValueError, match=rf"{kind}: padding is one width, or \(left, right\)"):
+        getattr(nn, kind)((1, 2, 3))

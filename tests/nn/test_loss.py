@@ -148,3 +148,29 @@ def test_a_beta_that_16_bits_do_not_hold_leaves_the_smooth_loss_its_digits(beta)
     assert y.dtype == np.float16
     np.testing.assert_allclose(y.detach().numpy(), [0.5, 0, 0.25], rtol=3e-3)
     np.testing.assert_array_equal(mg.grad(y.sum(), x).numpy(), [-1, 0, 1])
+
+
+@pytest.mark.parametrize("out_features", [(), (2, 3)], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+def test_linear_cross_entropy_computes_as_pytorchs_on_its_weights(out_features, bias):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    options = {"out_features": out_features, "bias": bias, "label_smoothing": 0.1}
+    theirs = torch.nn.LinearCrossEntropyLoss(
+        5, 4, weight=torch.tensor(WEIGHTS[:4]), dtype=torch.float64, **options
+    )
+    ours = nn.LinearCrossEntropyLoss(5, 4, weight=mg.tensor(WEIGHTS[:4]), dtype=float, **options)
+    ours.load_state_dict({name: a.numpy() for name, a in theirs.state_dict().items()})
+    target = rng.integers(0, 4, (4, *out_features))
+    x, z = mg.tensor(X, requires_grad=True), torch.tensor(X, requires_grad=True)
+    y, expected = ours(x, target), theirs(z, torch.tensor(target))
+    np.testing.assert_allclose(y.item(), expected.item(), rtol=1e-12)
+    y.backward()
+    expected.backward()
+    np.testing.assert_allclose(x.grad.numpy(), z.grad.numpy(), atol=1e-12)
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-12)
+
+
+def test_linear_cross_entropy_refuses_weights_of_other_classes():
+    with pytest.raises(ValueError, match=r"LinearCrossEntropyLoss: weight must have shape \(4,\)"):
+        nn.LinearCrossEntropyLoss(5, 4, weight=mg.ones(5))

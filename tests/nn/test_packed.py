@@ -139,3 +139,8 @@ def test_a_batch_without_sequences_is_not_packed():
 def test_lengths_are_whole_numbers():
     with pytest.raises(ValueError, match="lengths must be 2 integers from 1 to 3"):
         nn.utils.rnn.pack_padded_sequence(mg.ones(3, 2, 2), [2.5, 1.0])
+
+
+def test_a_padded_batch_is_told_that_it_is_not_packed():
+    with pytest.raises(TypeError, match="pad_packed_sequence: takes a PackedSequence"):
+        rnn.pad_packed_sequence(mg.tensor(X))

@@ -209,3 +209,16 @@ def test_a_bias_may_be_a_list():
     x, w = mg.ones(1, 1, 3), mg.ones(1, 1, 2)
     assert mg.conv1d(x, w, [1.0]).tolist() == [[[3, 3]]]
     assert mg.conv_transpose1d(x, w, [1.0]).tolist() == [[[2, 3, 3, 2]]]
+
+
+@pytest.mark.parametrize("padding", [((1, 2), 3), [(1, 2), (1, 2, 3)], ((1, 2), None)])
+def test_padding_of_unlike_parts_is_refused_by_name(padding):
+    with pytest.raises(ValueError, match="conv2d: padding must be an int ≥ 0"):
+        mg.conv2d(np.ones((1, 1, 5, 5)), np.ones((1, 1, 3, 3)), padding=padding)
+
+
+@pytest.mark.parametrize("padding", [(1, 2), ((1, 0), (2, 1))], ids=str)
+def test_padding_may_be_an_array(padding):
+    x, w = np.ones((1, 1, 5, 5)), np.ones((1, 1, 3, 3))
+    y = mg.conv2d(x, w, padding=np.array(padding))
+    np.testing.assert_array_equal(y, mg.conv2d(x, w, padding=padding))

@@ -58,3 +58,18 @@ def test_a_batch_of_no_image_has_gradients_of_its_shape():
     y.backward(np.zeros((0, 3, 4)))
     assert x.grad.shape == (0, 3, 5)
     np.testing.assert_array_equal(w.grad.numpy(), np.zeros((3, 1, 2)))
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("stride, padding, dilation", [(1, 0, 1), (1, 1, 2), (2, 1, 1)])
+def test_the_weights_gradient_has_what_is_not_finite_where_a_window_sees_it(
+    value, stride, padding, dilation
+):
+    # in the last column, where the run of one row of an image ends and the next begins
+    x, w = rng.standard_normal((4, 3, 6, 7)), mg.ones((3, 1, 3, 3), requires_grad=True)
+    x[1, 2, 3, -1] = value
+    y = mg.conv2d(x, w, None, stride, padding, dilation, 3)
+    y.backward(rng.uniform(1, 2, y.shape))
+    seen = mg.ones((3, 1, 3, 3), requires_grad=True)
+    mg.conv2d(~np.isfinite(x) * 1.0, seen, None, stride, padding, dilation, 3).sum().backward()
+    np.testing.assert_array_equal(np.isfinite(w.grad.numpy()), seen.grad.numpy() == 0)

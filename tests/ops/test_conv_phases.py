@@ -86,6 +86,18 @@ def test_it_is_for_many_images_and_kernels_of_nearly_whole_phases(kernel, stride
     assert phases.suits(how, 1, a, 8, w) == takes
 
 
+def test_an_infinite_entry_shows_where_its_window_is_alone():
+    kernel, stride = (5, 3), (3, 1)  # the first axis is filled up to two whole phases
+    a, w = np.ones((64, 8, 5, 5)), np.ones((8, 8, *kernel))
+    assert phases.suits(windows("conv", kernel, stride), 1, a, 8, w)
+    a[3, 2, 1, 1] = np.inf
+    y = mg.conv_transpose2d(a, w, None, stride)
+    rows, columns = slice(3, 8), slice(1, 4)
+    assert np.isinf(y[3, :, rows, columns]).all()
+    y[3, :, rows, columns] = 0
+    assert np.isfinite(y).all()
+
+
 def test_a_transposed_convolution_and_its_gradients_are_pytorchs():
     torch = pytest.importorskip("torch")
     rng = np.random.default_rng(0)

@@ -211,6 +211,33 @@ def test_the_running_variance_of_equal_values_is_not_below_0(shape):
     assert (var >= 0).all() and (var < 1e-10).all()
 
 
+@pytest.mark.parametrize("shape", [(64, 3, 5), (64, 64, 48)], ids=["small", "large"])
+def test_a_running_variance_far_below_eps_keeps_its_digits(shape):
+    x = (rng.standard_normal(shape) * 1e-5).astype(np.float32)
+    mean, var = np.zeros(shape[1], np.float32), np.ones(shape[1], np.float32)
+    mg.batch_norm(x, mean, var, training=True, momentum=1.0, eps=1e-3)
+    np.testing.assert_allclose(var, x.astype(float).var((0, 2), ddof=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm", [mg.batch_norm, mg.instance_norm])
+def test_one_running_statistic_without_the_other_is_refused(norm):
+    x, some = np.ones((2, 3, 4)), np.ones(3)
+    for running in ((some, None), (None, some)):
+        with pytest.raises(ValueError, match="both running_mean and running_var, or neither"):
+            norm(x, *running, **({"training": True} if norm is mg.batch_norm else {}))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16], ids=str)
+def test_evaluation_of_16_bit_floats_is_rounded_once(dtype):
+    x, mean, var, weight, bias = (
+        rng.uniform(0.5, 3, shape).astype(dtype) for shape in ((8, 16, 5), *[(16,)] * 4)
+    )
+    y = mg.batch_norm(x, mean, var, weight, bias)
+    exact = mg.batch_norm(*(a.astype(float) for a in (x, mean, var, weight, bias)))
+    assert y.dtype == dtype
+    np.testing.assert_array_equal(y, exact.astype(dtype))
+
+
 def test_vmap_refuses_to_move_running_statistics():
     mean, var = mg.zeros(2), mg.ones(2)
     with pytest.raises(mg.errors.TransformError, match="running statistics would be moved"):

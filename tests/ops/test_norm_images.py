@@ -145,3 +145,17 @@ def test_large_images_in_rows_are_normalised_so_and_small_ones_are_not():
     assert norms.images(x, (0, 2, 3), (64, 1, 1)) is not None
     assert norms.images(x[:4].copy(), (0, 2, 3), (64, 1, 1)) is None
     assert norms.images(x, (0, 2, 3), (64, 16, 16)) is None  # a weight for each place
+
+
+@pytest.mark.parametrize("scale, eps", [(1e15, 1e-5), (1e-15, 0.0)])
+@pytest.mark.parametrize("turn", [np.asarray, places_first], ids=["rows", "places first"])
+def test_gradients_of_huge_and_tiny_images_are_in_range(scale, eps, turn):
+    rng = np.random.default_rng(0)
+    x, g = rng.standard_normal((2, 8, 16, 64, 32)).astype(np.float32)
+    x = turn(x * np.float32(scale))
+    found, right = (mg.tensor(x.astype(dtype), requires_grad=True) for dtype in ("f4", "f8"))
+    for leaf in (found, right):
+        mg.batch_norm(leaf, training=True, eps=eps).backward(g.astype(leaf.dtype))
+    np.testing.assert_allclose(
+        found.grad.numpy() * scale, right.grad.numpy() * scale, rtol=1e-4, atol=1e-5
+    )

@@ -174,3 +174,27 @@ def test_adaptive_pooling_into_tiles_is_pooling(name, size):
     kernel = tuple(n // (m or n) for n, m in zip(x.shape[2:], asked, strict=True))
     y = getattr(mg, f"adaptive_{name}_pool2d")(mg.tensor(x), size).numpy()
     np.testing.assert_allclose(y, getattr(mg, f"{name}_pool2d")(x, kernel), rtol=1e-12)
+
+
+# -- what has an order -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [(6, 6), (7, 5)])
+def test_truth_values_have_a_maximum_as_in_numpy(size):
+    x = rand(1, 2, *size) > 0
+    for f in (
+        lambda x: mg.max_pool2d(x, 3, 1, 1),
+        lambda x: mg.max_pool2d(x, size),
+        lambda x: mg.adaptive_max_pool2d(x, 4),
+        lambda x: mg.fractional_max_pool2d(x, 2, 3, _random_samples=np.full((1, 2, 2), 0.5)),
+    ):
+        assert f(x).dtype == bool
+        np.testing.assert_array_equal(f(x), f(x * 1.0) > 0)
+    indices = mg.max_pool2d(x, 3, 1, 1, return_indices=True)[1]
+    np.testing.assert_array_equal(indices, mg.max_pool2d(x * 1, 3, 1, 1, return_indices=True)[1])
+
+
+@pytest.mark.parametrize("name", ["max_pool2d", "adaptive_max_pool2d", "fractional_max_pool2d"])
+def test_the_maximum_of_complex_numbers_is_refused_by_name(name):
+    with pytest.raises(TypeError, match=f"^{name}: x must be real"):
+        getattr(mg, name)(mg.tensor(np.ones((1, 1, 7, 7), complex)), 2, 3)

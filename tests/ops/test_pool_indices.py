@@ -183,3 +183,14 @@ def test_the_size_that_unpooling_goes_back_to_leaves_the_padding_out(kernel, str
         mg.tensor(values.numpy()), places.numpy(), kernel, stride=stride, padding=padding
     )
     np.testing.assert_array_equal(found.data, expected.numpy())
+
+
+def test_a_size_that_is_no_size_is_refused_by_name():
+    x, places = np.ones((1, 1, 2, 2)), np.zeros((1, 1, 2, 2), int)
+    with pytest.raises(ValueError, match=r"max_unpool2d: padding .* leaves nothing of the result"):
+        mg.max_unpool2d(x, places, 2, padding=2)
+    for size in ((4.0, 4.0), (4,), -4):
+        with pytest.raises(ValueError, match="max_unpool2d: output_size must be an int ≥ 1"):
+            mg.max_unpool2d(x, places, 2, output_size=size)
+    whole = mg.max_unpool2d(x, places, 2, output_size=(1, 1, 5, 5))
+    np.testing.assert_array_equal(mg.max_unpool2d(x, places, 2, output_size=5), whole)

@@ -150,3 +150,25 @@ def test_16_bit_images_are_rounded_once(mode, options):
     exact = mg.upsample(x.astype(np.float32), (16, 5), mode=mode, **options)
     assert y.dtype == np.float16
     np.testing.assert_array_equal(y, exact.astype(np.float16))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, mg.bfloat16], ids=str)
+@pytest.mark.parametrize("size", [(3, 3), (2, 5)])
+def test_means_of_16_bit_floats_are_rounded_once(dtype, size):
+    x = (RNG.random((4, 3, 7, 10)) + 1).astype(dtype)
+    y, exact = (mg.adaptive_avg_pool2d(a, size) for a in (x, x.astype(float)))
+    assert y.dtype == dtype
+    step = 2.0**-10 if dtype == np.float16 else 2.0**-7  # from one number to the next, from 1 to 2
+    np.testing.assert_allclose(y.astype(float), exact, rtol=0, atol=0.501 * step)
+
+
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_no_size_leaves_an_image_as_it_is(kind):
+    x = RNG.random((2, 3, 4, 5))
+    pool, layer = f"adaptive_{kind}_pool2d", getattr(mg.nn, f"Adaptive{kind.title()}Pool2d")
+    for size in (None, (None, None), (None, 5)):
+        np.testing.assert_array_equal(getattr(mg, pool)(x, size), x)
+        np.testing.assert_array_equal(layer(size)(mg.tensor(x)).numpy(), x)
+    for size in ((2,), (2, 2, 2)):
+        with pytest.raises(ValueError, match=f"{pool}: output size must be an int ≥ 1, or 2"):
+            layer(size)(mg.tensor(x))

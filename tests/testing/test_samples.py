@@ -28,7 +28,7 @@ UNTRIED = {
     "sort.stable einsum.optimize device_copy.source average.returned "
     "pseudoinverse.rcond polyfit.rcond",
     "finite differences of it are no derivative": "scaled_dot_product_attention.dropout_p",
-    "it is taken and has no effect": "to.non_blocking unique.sorted",
+    "it is taken and has no effect": "to.non_blocking unique.sorted linear_cross_entropy.options",
     "its other value makes it another op, which has samples": "svd.compute_uv "
     "stft.return_complex istft.onesided polyfit.full "
     "fractional_max_pool3d.output_ratio standardize.running",

@@ -49,6 +49,8 @@ def rotary(
         )
     if (cos is None) != (sin is None):
         raise ValueError("rotary: give both cos and sin, or neither and positions")
+    if cos is not None and positions is not None:
+        raise ValueError("rotary: cos and sin say the positions; give these or positions, not both")
     if cos is None:
         positions = module_of(x).arange(x.shape[-2]) if positions is None else positions
         cos, sin = rotary_angles(positions, x.shape[-1], base)

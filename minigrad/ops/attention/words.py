@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import accumulator
+from ...backends.dtypes import common_dtype
 from ...core.registry import op
-from ..axes import module_of, plus
+from ..axes import module_of, plus, widen
 from .drops import attention_kept, kept_factor
 
 
@@ -35,16 +35,14 @@ def plainly(
     """(y, M ∘ P) in the plain form, M the factors of dropout, which is none without seeds.
 
     16-bit floats are taken to float32 for all of it, as in blocks, and P stays there: q kᵀ of
-    float16 numbers of some hundreds is infinite, and a row of such scores NaN.
+    float16 numbers of some hundreds is infinite, and a row of such scores NaN. y has the dtype of
+    q, k and v, whatever that of the mask.
     """
-    dtype = q.dtype
-    same = dtype == k.dtype == v.dtype and (mask is None or mask.dtype in (dtype, bool))
-    wide = accumulator(dtype) if same else None
-    if wide is not None:
-        q, k, v = (op.astype(x, dtype=wide) for x in (q, k, v))
+    dtype = common_dtype(q.dtype, k.dtype, v.dtype)
+    q, k, v = widen(q), widen(k), widen(v)
     weights = dropped(probabilities(q, k, mask, is_causal, scale), seeds, p)
     y = op.matmul(weights, v)
-    return y if wide is None else op.astype(y, dtype=dtype), weights
+    return y if y.dtype == dtype else op.astype(y, dtype=dtype), weights
 
 
 def visible(xp: Any, queries: int, keys: int) -> Any:

@@ -23,6 +23,7 @@ from ..image_layout import pays, places
 from ..small_products import multiply
 from ..windows import Windows
 from .gathered import image_blocks, window_rows
+from .tiles import all_finite
 
 # How many times its places a kernel may have with the zeros that make it whole phases: of 3 × 3
 # with stride 2 it would be 1.8 times, and cost what is saved.
@@ -41,6 +42,7 @@ def suits(how: Windows, groups: int, a: Any, outputs: int, w: Any) -> bool:
         and type(a) is type(w) is np.ndarray
         and a.dtype.char in "fd"
         and pays(len(a), a.shape[1], outputs)
+        and (whole == prod(how.kernel) or all_finite(a))  # of those zeros 0 · ∞ would be NaN
     )
 
 

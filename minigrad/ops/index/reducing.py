@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.device import array_module, device_of, to_device, to_host
-from ...backends.dtypes import common_dtype, is_floating
+from ...backends.dtypes import common_dtype, highest, is_floating, lowest
 from ...core.primitive import composite, primitive
 from ...core.registry import op
 from ..axes import (
@@ -60,19 +60,11 @@ def extremum_at(values, index, counts, *, size, largest=True):
         values, index = values[counts], index[counts]
     if array_module(values) is not np:
         return _extremum_on_device(values, index, size, largest)
-    y = np.full(size, _lowest(values.dtype, largest), values.dtype)
+    first = lowest if largest else highest
+    y = np.full(size, first(values.dtype), values.dtype)
     with np.errstate(invalid="ignore"):  # .at warns of a NaN, which np.max passes on in silence
         (np.maximum if largest else np.minimum).at(y, index, values)
     return y
-
-
-def _lowest(dtype: Any, largest: bool) -> Any:
-    """What no value of this dtype is below (above, for a minimum)."""
-    if dtype.kind == "b":
-        return not largest
-    if is_floating(dtype):
-        return -np.inf if largest else np.inf
-    return np.iinfo(dtype).min if largest else np.iinfo(dtype).max
 
 
 def _extremum_on_device(values: Any, index: Any, size: int, largest: bool) -> Any:

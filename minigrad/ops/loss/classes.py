@@ -259,7 +259,7 @@ def cross_entropy(
                 f"holds probabilities ({target.dtype} {target.shape}); leave those samples out"
             )
         return _cross_entropy_of(x, target, weight, reduction, label_smoothing)
-    index, kept, scale = _targets(
+    index, kept, scale = targets_of(
         "cross_entropy", x, target, weight, ignore_index, reduction, plainly=label_smoothing == 0
     )
     if not target.size:  # no sample: the mean of no loss is NaN
@@ -312,34 +312,28 @@ def nll(
         x, target = x.reshape((1, -1)), target.reshape((1, *target.shape))
         y = nll(x, target, weight, ignore_index, reduction)
         return y.reshape(()) if reduction == "none" else y
-    index, _, scale = _targets("nll", x, target, weight, ignore_index, reduction)
+    index, _, scale = targets_of("nll", x, target, weight, ignore_index, reduction)
     if not target.size:
         return reduced("nll", op.sum(x, axis=1), reduction)
     y = nll_index(x, index, scale, total=reduction != "none")
     return op.astype(y, dtype=x.dtype, copy=False)
 
 
-def _targets(
-    loss: str,
-    x: Any,
-    target: Any,
-    weight: Any,
-    ignore_index: int,
-    reduction: str,
-    plainly: bool = False,
-) -> tuple:
+def targets_of(
+    loss: str, x: Any, target: Any, weight: Any, ignore_index: int, reduction: str,
+    plainly: bool = False, **scores: Any,
+) -> tuple:  # fmt: skip
     """What class_targets says of them, its errors under the name of the loss that was called.
 
-    plainly: as arrays, where they may be
+    plainly: as arrays, where they may be; scores: shape, dtype and name of them where not x holds
+    them
     """
+    scores = scores or {"shape": x.shape, "dtype": x.dtype}
     find = class_targets
     if plainly and type(target) is Tensor and weight is None and not modes.active:
         find, target = find.forward, target.data  # nobody watches: three results less to wrap
     try:
-        return find(
-            target, weight,
-            shape=x.shape, dtype=x.dtype, ignore_index=ignore_index, reduction=reduction,
-        )  # fmt: skip
+        return find(target, weight, ignore_index=ignore_index, reduction=reduction, **scores)
     except ValueError as error:
         call = f"{loss}(x: {describe(x)}, target: {describe(target)})"
         raise ValueError(f"{call}: {error.__cause__ or error}") from None

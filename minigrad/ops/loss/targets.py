@@ -14,20 +14,21 @@ from ..batching import apart, flat, full, merged
 
 @primitive(arrays="target weight", differentiable=False, outputs=3)
 def class_targets(
-    target, weight=None, *, shape=(), dtype=None, ignore_index=-100, reduction="mean"
+    target, weight=None, *, shape=(), dtype=None, ignore_index=-100, reduction="mean", scores="x"
 ):
     """(index, kept, scale): the class that a sample of x picks, and the factor of its loss.
 
     target (N, ...), weight (C,), shape and dtype of x (N, C, ...) -> index (N, 1, ...), 0 for
     ignored samples; kept (N, ...), 0 for these and 1 for the others; scale, kept times the weight
     of the target's class. For the mean, both are divided by the sum of scale. If that is 0, they
-    are NaN for samples that count, and ignored ones get index −1, whose loss is NaN.
+    are NaN for samples that count, and ignored ones get index −1, whose loss is NaN. Errors call x
+    by the name `scores`.
     """
     classes = shape[1]
     if target.shape != (*shape[:1], *shape[2:]):
         raise ValueError(
             f"target must have shape {(*shape[:1], *shape[2:])}, one class index for each sample "
-            f"of x {tuple(shape)} (classes along axis 1); got {target.shape}"
+            f"of {scores} {tuple(shape)} (classes along axis 1); got {target.shape}"
         )
     # looking at numbers on a GPU would wait for it, at every step: there anomaly mode looks
     looks = array_module(target) is np or modes.state.anomaly is not None
@@ -42,8 +43,8 @@ def class_targets(
     index = np.where(chosen, target, 0).astype(np.intp, copy=False)
     if looks and index.size and not _in_range(index, classes):
         raise ValueError(
-            f"target has indices from {index.min()} to {index.max()}, but x {tuple(shape)} has "
-            f"{classes} classes: an index must lie in 0..{classes - 1}, or be "
+            f"target has indices from {index.min()} to {index.max()}, but {scores} {tuple(shape)} "
+            f"has {classes} classes: an index must lie in 0..{classes - 1}, or be "
             f"ignore_index={ignore_index}"
         )
     if weight is not None:

@@ -9,7 +9,7 @@ from ...backends.dtypes import accumulator, finfo, is_floating
 from ...core.errors import describe
 from ...core.primitive import composite
 from ...core.registry import op
-from ..axes import array_like, constant_of_each
+from ..axes import array_like, constant_of_each, widen
 from .standardize import standardize
 
 
@@ -97,16 +97,17 @@ def batch_norm(
 ) -> Any:
     """y = (x − mean)/√(var + eps) · weight + bias for each channel: x (N, C, ...), the rest (C,)
 
-    training: mean and var over batch and space; running statistics that are given move in place
-    to (1 − momentum) old + momentum new, the new var with n − 1 below its sum. Else mean and var
-    are the running ones, constants. ValueError where training has one value a channel.
+    training: mean and var over batch and space; running statistics, given both or not at all, move
+    in place to (1 − momentum) old + momentum new, the new var with n − 1 below its sum. Else mean
+    and var are the running ones, constants. ValueError where training has one value a channel.
     Ioffe and Szegedy, Batch normalization, 2015.
     """
     x = _floating("batch_norm", x, eps)
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("batch_norm", x, ("weight", weight), ("bias", bias), *running)
     if not training:
-        return _by_running(x, running_mean, running_var, weight, bias, eps)
+        how = "batch_norm: training=False"
+        return _by_running(how, x, running_mean, running_var, weight, bias, eps)
     if x.size == x.shape[1]:
         raise ValueError(
             f"batch_norm: training=True needs more than one value for each channel; x has shape "
@@ -115,24 +116,27 @@ def batch_norm(
     axis = (0, *range(2, x.ndim))
     return standardize(
         x, _by_channel(weight, x.ndim), _by_channel(bias, x.ndim), axis=axis, eps=eps,
-        running=_running(running_mean, running_var, momentum),
+        running=_running("batch_norm", running_mean, running_var, momentum),
     )  # fmt: skip
 
 
-def _running(mean: Any, var: Any, momentum: float) -> tuple | None:
+def _running(name: str, mean: Any, var: Any, momentum: float) -> tuple | None:
     """What to move in place."""
-    given = mean is not None and var is not None
-    return (constant_of_each(mean), constant_of_each(var), momentum) if given else None
+    if (mean is None) != (var is None):
+        raise ValueError(f"{name}: give both running_mean and running_var, or neither")
+    return None if mean is None else (constant_of_each(mean), constant_of_each(var), momentum)
 
 
-def _by_running(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """(x − mean) scale + bias, with scale = weight/√(var + eps) for each channel."""
+def _by_running(call: str, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """(x − mean) scale + bias, with scale = weight/√(var + eps) for each channel.
+
+    16-bit floats are computed in float32 and rounded once, as in training.
+    """
     if mean is None or var is None:
         raise ValueError(
-            "batch_norm: training=False takes its statistics from running_mean and running_var; "
-            "give both"
+            f"{call} takes its statistics from running_mean and running_var; give both"
         )
-    mean, var = array_like(constant_of_each(mean)), array_like(constant_of_each(var))
+    mean, var = (widen(array_like(constant_of_each(a))) for a in (mean, var))
     scale = 1 / np.sqrt(var + eps)
     scale = scale if weight is None else weight * scale
     y = (x - _by_channel(mean, x.ndim)) * _by_channel(scale, x.ndim)
@@ -159,7 +163,8 @@ def instance_norm(
     running = ("running_mean", running_mean), ("running_var", running_var)
     weight, bias, *_ = _channels("instance_norm", x, ("weight", weight), ("bias", bias), *running)
     if not use_input_stats:
-        return _by_running(x, running_mean, running_var, weight, bias, eps)
+        how = "instance_norm: use_input_stats=False"
+        return _by_running(how, x, running_mean, running_var, weight, bias, eps)
     if prod(x.shape[2:]) == 1:
         raise ValueError(
             f"instance_norm needs more than one place for each channel; x has shape {x.shape}, "
@@ -167,7 +172,7 @@ def instance_norm(
         )
     return standardize(
         x, _by_channel(weight, x.ndim), _by_channel(bias, x.ndim), axis=tuple(range(2, x.ndim)),
-        eps=eps, running=_running(running_mean, running_var, momentum),
+        eps=eps, running=_running("instance_norm", running_mean, running_var, momentum),
     )  # fmt: skip
 
 
@@ -182,10 +187,11 @@ def group_norm(
     x = _floating("group_norm", x, eps)
     weight, bias = _channels("group_norm", x, ("weight", weight), ("bias", bias))
     n, channels, *space = x.shape
-    if num_groups < 1 or channels % num_groups:
+    whole = isinstance(num_groups, int | np.integer)
+    if not whole or num_groups < 1 or channels % num_groups:
         raise ValueError(
-            f"group_norm: num_groups={num_groups} must divide the {channels} channels (axis 1 of "
-            f"x {x.shape})"
+            f"group_norm: num_groups={num_groups!r} must be an int that divides the {channels} "
+            f"channels (axis 1 of x {x.shape})"
         )
     grouped = (num_groups, channels // num_groups, prod(space))
     weight, bias = (

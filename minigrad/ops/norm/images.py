@@ -164,8 +164,8 @@ def images(x: Any, axis: tuple, *shapes: tuple) -> _Images | None:
 # -- value and gradients ---------------------------------------------------------------------------
 
 
-def _moments(of: _Images, eps: Any, centre: bool) -> tuple:
-    """(mean, rstd), each of lead's shape with 1 where it is averaged."""
+def _moments(of: _Images, centre: bool) -> tuple:
+    """(mean, var), each of lead's shape with 1 where it is averaged."""
 
     def sums(block: slice) -> tuple:
         rows = of.rows[block]
@@ -183,14 +183,15 @@ def _moments(of: _Images, eps: Any, centre: bool) -> tuple:
             return (of.dot(centred, centred),)
 
         var = of.total(of.sums(squares)[0]) / of.count
-    return mean, 1 / np.sqrt(var + eps)
+    return mean, var
 
 
 def standardized(of: _Images, weight: Any, bias: Any, eps: float, centre: bool) -> tuple:
-    """(y, mean, rstd) as `standardize` gives them."""
+    """(y, mean, var, rstd): what `standardize` gives, and the variance."""
     y = np.empty_like(of.x)
     results = of.matrix(y)
-    mean, rstd = _moments(of, y.dtype.type(eps), centre)
+    mean, var = _moments(of, centre)
+    rstd = 1 / np.sqrt(var + y.dtype.type(eps))
     scale = rstd * of.of_lead(weight)
     offset = None if bias is None else of.of_lead(bias)
     near = _near_zero(mean, rstd)
@@ -210,7 +211,7 @@ def standardized(of: _Images, weight: Any, bias: Any, eps: float, centre: bool) 
             out += of.each(offset, block)
 
     of.run(work)
-    return y, of.whole(mean), of.whole(rstd)
+    return y, of.whole(mean), of.whole(var), of.whole(rstd)
 
 
 def gradients(
@@ -236,7 +237,7 @@ def gradients(
         total, product = of.sums(sums)
     if y is not None:
         results, scale = of.matrix(y), of.all_of(r * w)
-        slope = r * r * r * of.total(w * product) / of.count
+        slope = r * (r * (r * of.total(w * product))) / of.count  # r³ alone may be out of range
         level_of_u = r * of.total(w * total) / of.count if centre else 0
         if near:  # x slope + (level − mean slope)
             level_of_u = level_of_u - m * slope

@@ -100,28 +100,29 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
     _check(x, axis, weight=np.shape(weight), bias=np.shape(bias))
     of = images(x, axis, np.shape(weight), np.shape(bias))
     if of is not None:
-        y, mean, rstd = standardized(of, weight, bias, eps, centre)
+        y, mean, var, rstd = standardized(of, weight, bias, eps, centre)
         if running is not None:
-            move_running(running, mean, rstd, eps, x.size // mean.size)
+            move_running(running, mean, var, x.size // mean.size)
         return y, mean, rstd
     x = in_rows(x)
     wide, xp = accumulator(x.dtype) or x.dtype, array_module(x)
     y = xp.empty(x.shape, x.dtype)
     kept = tuple([1 if k in axis else n for k, n in enumerate(x.shape)])
-    mean, rstd = xp.zeros(kept, wide), xp.ones(kept, wide)
+    mean, var, rstd = xp.zeros(kept, wide), xp.ones(kept, wide), xp.ones(kept, wide)
     blocks = Blocks(x, axis)
     if not blocks.complete:
-        _moments(x, axis, eps, centre, blocks, mean, rstd)
+        _moments(x, axis, centre, blocks, mean, var)
+        rstd[...] = 1 / np.sqrt(var + eps)
 
     def work(piece: tuple) -> None:
         block, out = x[piece], _workspace(y, piece, wide)
-        m, r = part(mean, piece), part(rstd, piece)
+        m, v, r = part(mean, piece), part(var, piece), part(rstd, piece)
         if blocks.complete and centre:
             m[...] = sum_over(block, axis, wide) / blocks.count
         _centred(block, m, centre, out)
         if blocks.complete:
-            square = sum_of_product(out, out, axis)
-            r[...] = 1 / np.sqrt(square / blocks.count + eps)
+            v[...] = sum_of_product(out, out, axis) / blocks.count
+            r[...] = 1 / np.sqrt(v + eps)
         _scaled(out, r, None if weight is None else part(weight, piece), axis)
         if bias is not None:
             out += part(bias, piece)
@@ -130,14 +131,12 @@ def standardize(x, weight: Any = None, bias: Any = None, *, axis, eps, centre=Tr
 
     blocks.run(work)
     if running is not None and x.size:  # no values say nothing about their mean
-        move_running(running, mean, rstd, eps, x.size // prod(kept))
+        move_running(running, mean, var, x.size // prod(kept))
     return y, mean, rstd
 
 
-def _moments(
-    x: Any, axis: tuple, eps: float, centre: bool, blocks: Blocks, mean: Any, rstd: Any
-) -> None:
-    """Fill mean and rstd from sums of all blocks."""
+def _moments(x: Any, axis: tuple, centre: bool, blocks: Blocks, mean: Any, var: Any) -> None:
+    """Fill mean and var from sums of all blocks."""
     wide = mean.dtype
     if centre:
         mean[...] = blocks.totals(lambda piece: (sum_over(x[piece], axis, wide),))[0] / blocks.count
@@ -146,19 +145,18 @@ def _moments(
         centred = _centred(x[piece], part(mean, piece), centre, _empty(x, piece, wide))
         return (sum_of_product(centred, centred, axis),)
 
-    rstd[...] = 1 / np.sqrt(blocks.totals(squares)[0] / blocks.count + eps)
+    var[...] = blocks.totals(squares)[0] / blocks.count
 
 
-def move_running(running: tuple, mean: Any, rstd: Any, eps: float, n: int) -> None:
-    """Move running statistics towards these: mean, and variance with n − 1 below the sum.
+def move_running(running: tuple, mean: Any, var: Any, n: int) -> None:
+    """Move running statistics towards these: mean, and var · n/(n − 1), with n − 1 below its sum.
 
     Statistics of (examples, channels) are those of vmap, where each example has its own.
     """
     lead = running[0].ndim - 1
     others = tuple([k for k in range(lead, mean.ndim) if k != lead + 1])
-    var = np.maximum(1 / (rstd * rstd) - eps, 0) * (n / (n - 1))  # of equal values not −ε eps
     momentum = running[2]
-    for old, new in zip(running, (mean, var), strict=False):
+    for old, new in zip(running, (mean, var * (n / (n - 1))), strict=False):
         old[...] = (1 - momentum) * old + momentum * new.mean(others)
         note_write(old, "the running statistics of batch_norm")
 

@@ -323,12 +323,12 @@ def _class_samples(rng, dtype):
     target, weight = np.array([0, 2, -100]), rng.uniform(0.5, 1.5, 4).astype(dtype)
     for reduction in ("mean", "sum"):
         params = {"shape": (3, 4), "dtype": np.dtype(dtype), "reduction": reduction}
-        yield Sample(reduction, (target, weight), params)
+        yield Sample(reduction, (target, weight), {**params, "scores": "the logits"})
         yield Sample(f"{reduction}, 2 ignored", (target[:2], weight),
                      {**params, "shape": (2, 4), "ignore_index": 2})  # fmt: skip
 
 
-def _class_targets(target, weight, shape, dtype, reduction, ignore_index=-100):
+def _class_targets(target, weight, shape, dtype, reduction, ignore_index=-100, scores="x"):
     kept = (target != ignore_index).astype(dtype)
     index = np.where(target == ignore_index, 0, target)
     scale = kept * weight[index]
