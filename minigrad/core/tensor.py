@@ -209,7 +209,7 @@ class Tensor(InPlace, TensorHooks):
 
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return _as_python(self, _item)
+        return _as_python(self, lambda array: array.item())
 
     def tolist(self) -> Any:
         """The elements as Python numbers, in nested lists."""
@@ -263,8 +263,9 @@ class Tensor(InPlace, TensorHooks):
         return id(self)  # == compares elements, so identity is what a dict can use
 
     def __reduce__(self) -> tuple:
-        """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
-        return _restore, (type(self), self._data, self.requires_grad, self._grad)
+        """Pickle and copies: data, requires_grad, grad, own attributes; no hooks, no history."""
+        made = type(self), self._data, self.requires_grad, self._grad
+        return _restore, made, getattr(self, "__dict__", None)
 
     # -- exchange with other libraries ---------------------------------------------------------
 
@@ -346,10 +347,6 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x._data
     return x
-
-
-def _item(array: Any) -> Any:
-    return array.item()
 
 
 _REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"
