@@ -40,6 +40,12 @@ class LevelTensor(Tensor):
     thread = 0  # that in which the level runs; 0 when it has ended
     has_value_below = True  # whether a tensor of the level can stand for one value below it
 
+    def __copy__(self) -> Any:
+        return self.copy()  # recorded: a new leaf, as outside, would be a constant of the level
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.copy()
+
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Let the doorway record the call, with the op itself, one level down, as its forward."""
