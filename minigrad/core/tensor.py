@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .assigned import as_data, gradients_of, require_gradient, values_of
+from .assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
 from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
@@ -37,7 +37,7 @@ class Tensor(InPlace, TensorHooks):
 
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
-        self._data = array_module(data).asarray(data)
+        self._data = of_numbers(array_module(data).asarray(data))
         self.node = None
         self._grad = None
         self.requires_grad = requires_grad

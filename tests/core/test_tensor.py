@@ -311,6 +311,8 @@ def test_data_is_never_set_to_what_is_no_number(value):
     with pytest.raises(TypeError, match="cannot make a tensor of .* values; give numbers"):
         x.data = value
     assert x.tolist() == [1, 1]
+    with pytest.raises(TypeError, match="cannot make a tensor of .* values; give numbers"):
+        mg.Tensor(value)
 
 
 def test_data_of_another_library_becomes_an_array():
