@@ -45,7 +45,11 @@ class _Writes:
 
 def owner_of(array: Any) -> Any:
     """The array that owns this one's memory: the end of the chain of `.base`."""
-    while (base := getattr(array, "base", None)) is not None and hasattr(base, "shape"):
+    while (base := getattr(array, "base", None)) is not None:
+        if not hasattr(base, "shape"):  # windows: as_strided puts an object in between
+            base = getattr(base, "base", None)
+        if not hasattr(base, "shape"):
+            break
         array = base
     return array
 
