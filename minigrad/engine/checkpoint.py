@@ -23,7 +23,7 @@ from ..backends import random
 from ..backends.locks import Lock
 from ..core import modes, versions
 from ..core.errors import CheckpointError, describe
-from ..core.graph import next_number
+from ..core.graph import Leaf, next_number
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, wrap
 
@@ -238,6 +238,7 @@ class _Collector(Saver):
         op, form, number = self.trace[turn]
         if (node.op.name, _form(y)) != (op, form):
             _differs(f"op {turn} was {op} {form} and is {node.op.name} {_form(y)}")
+        self._refuse_results_of_then(node, turn)
         # every input, saved or not: what is computed from it would be other values now
         names = node.op.arrays * (len(args) if node.op.variadic else 1)
         for name, value in zip(names, args, strict=False):
@@ -246,6 +247,18 @@ class _Collector(Saver):
         self.saved.append(node.saved)
         if turn == self.last:
             raise _Enough(self)
+
+    def _refuse_results_of_then(self, node: Any, turn: int) -> None:
+        """CheckpointError where fn is given what it, or somebody after it, has made: it was not
+        there the first time. Leaves may be: a lazy layer makes its parameters in its first run.
+        """
+        for place in node.parents:
+            if place.__class__ is not Leaf and self.trace[0][2] <= place.number < self.start:
+                _differs(
+                    f"op {turn}, {node.op.name}, computes with the result of {place!r}, which was "
+                    "not there before. A tensor that the function reads from outside was changed "
+                    "(x[i] = v, x += y) or replaced: begin with a copy of it, x = x.copy()"
+                )
 
 
 class _as_at:

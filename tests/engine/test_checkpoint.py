@@ -2,6 +2,7 @@
 
 import tracemalloc
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -305,3 +306,37 @@ def test_a_buffer_may_be_written_more_often_than_writes_are_remembered():
 
     mg.checkpoint(fn, w).backward()
     np.testing.assert_array_equal(w.grad.numpy(), 2.0)
+
+
+Pair = namedtuple("Pair", "w b")
+
+
+def squares_its_first(pair):
+    pair.w[0] = pair.w[0] * pair.w[0]  # what the caller's tensor is from then on
+    return np.sin(pair.w)
+
+
+def test_a_tensor_of_the_caller_that_the_function_changes_is_noticed():
+    x = leaf([2.0, 3.0])
+    y = checkpoint(squares_its_first, Pair(x * 1, 0))
+    with pytest.raises(CheckpointError, match=r"result of <setitem #\d+>, which was not there"):
+        y.sum().backward()
+    assert x.grad is None
+    a = x * 1
+    copied = checkpoint(lambda: squares_its_first(Pair(a.copy(), 0)))
+    copied.sum().backward()
+    np.testing.assert_allclose(x.grad, [4 * np.cos(4.0), np.cos(3.0)])
+
+
+def test_a_state_that_goes_on_after_the_function_is_noticed():
+    class Recurrent:
+        h = mg.zeros(2)
+
+        def step(self, x):
+            self.h = np.tanh(self.h + x)
+            return self.h * x
+
+    x, net = leaf([1.0, 2.0]), Recurrent()
+    y = checkpoint(net.step, x) + checkpoint(net.step, x)
+    with pytest.raises(CheckpointError, match="which was not there before"):
+        y.sum().backward()
