@@ -121,7 +121,9 @@ _computing = Lock()
 class _Frame:
     """One checkpointed call: how to run it again, and the saved values not taken yet.
 
-    trace   for each node of the first run: op, shapes and dtypes of its result, number
+    began   when it was made: what has an older number is from outside
+    trace   for each node of the first run: op, shapes and dtypes of its result, number, and the
+            numbers of the parents that are from outside
     saved   for each node of the second run what it saved, None where taken; None before it
     is_complete  whether the first run has ended. It has not while the function computes a gradient
             itself, nor where a checkpoint around it left it early: the trace is then not of all
@@ -130,7 +132,8 @@ class _Frame:
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
         self.fn = fn
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
-        self.trace: list[tuple[str, tuple, int]] = []
+        self.began = next_number()
+        self.trace: list[tuple[str, tuple, int, list[int]]] = []
         self.saved: list | None = None
         self.is_complete = False
         self.looked = 0  # the newest write when the arguments were last looked at
@@ -215,7 +218,8 @@ class _Recorder(Saver):
         trace = self.frame.trace
         if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
             node.saved = _Recomputed(node, self.frame, len(trace))
-        trace.append((node.op.name, _form(y), node.number))
+        outside = [place.number for place in node.parents if place.number < self.frame.began]
+        trace.append((node.op.name, _form(y), node.number, outside))
 
 
 def _holds_arrays(saved: tuple) -> bool:
@@ -226,7 +230,7 @@ class _Collector(Saver):
     """Around the second run: compares each node with its first time, and keeps what it saves."""
 
     def __init__(self, frame: _Frame, last: int | None):
-        self.trace = frame.trace
+        self.trace, self.began = frame.trace, frame.began
         self.last = last
         self.saved: list = []
         self.start = next_number()
@@ -235,10 +239,16 @@ class _Collector(Saver):
         turn = len(self.saved)
         if turn == len(self.trace):
             _differs(f"a further op {node.op.name} after all {turn}")
-        op, form, number = self.trace[turn]
+        op, form, number, outside = self.trace[turn]
         if (node.op.name, _form(y)) != (op, form):
             _differs(f"op {turn} was {op} {form} and is {node.op.name} {_form(y)}")
-        self._refuse_results_of_then(node, turn)
+        if self._outside(node) != outside:
+            _differs(
+                f"op {turn}, {op}, computes with another tensor from outside than before. One that "
+                "the function reads was changed there (x[i] = v, x += y), replaced, frozen, or is "
+                "a loop's variable, of which the last value counts: pass it as an argument, and "
+                "change a copy, x = x.copy()"
+            )
         # every input, saved or not: what is computed from it would be other values now
         names = node.op.arrays * (len(args) if node.op.variadic else 1)
         for name, value in zip(names, args, strict=False):
@@ -248,17 +258,16 @@ class _Collector(Saver):
         if turn == self.last:
             raise _Enough(self)
 
-    def _refuse_results_of_then(self, node: Any, turn: int) -> None:
-        """CheckpointError where fn is given what it, or somebody after it, has made: it was not
-        there the first time. Leaves may be: a lazy layer makes its parameters in its first run.
+    def _outside(self, node: Any) -> list[int]:
+        """The numbers of the parents from outside. A leaf of the first run is none: a lazy layer
+        makes its parameters there, and has them by now.
         """
-        for place in node.parents:
-            if place.__class__ is not Leaf and self.trace[0][2] <= place.number < self.start:
-                _differs(
-                    f"op {turn}, {node.op.name}, computes with the result of {place!r}, which was "
-                    "not there before. A tensor that the function reads from outside was changed "
-                    "(x[i] = v, x += y) or replaced: begin with a copy of it, x = x.copy()"
-                )
+        return [
+            place.number
+            for place in node.parents
+            if place.number < self.start
+            and not (place.__class__ is Leaf and place.number >= self.began)
+        ]
 
 
 class _as_at:
