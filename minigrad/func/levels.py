@@ -106,7 +106,18 @@ class NoLeaf:
 
 def lifted(x: Any, kind: type[Tensor]) -> Any:
     """x as a tensor of this level: a tensor of a lower level becomes a constant of it."""
-    return wrap(x, None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
+    return wrap(kept(x), None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
+
+
+def kept(x: Tensor) -> Tensor:
+    """Another object for x as it is now, which a tensor of a higher level may hold.
+
+    x itself is the user's: x += y turns it into the result, and what was computed from x would then
+    have that in place of the value it was computed from.
+    """
+    y = wrap(x._data, x.node, type(x) if x.level else Tensor)
+    y._grad = x._grad if x.level else None  # where a dual number has its tangent
+    return y
 
 
 def at_level(base: type, level: int, lasting: bool = False) -> type:
