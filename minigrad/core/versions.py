@@ -117,10 +117,15 @@ def refuse_changed(nodes: Iterable) -> None:
             continue
         if type(node.saved) is not tuple:
             node.saved.refuse_changed()
-            continue
-        for name, value in zip(node.plan.names, node.saved, strict=True) if node.saved else ():
-            for array in arrays_in(value):
-                refuse_if_changed(array, node.number, node.op.name, name)
+        elif node.saved:  # a leaf has none, and no plan
+            refuse_changed_values(node.saved, node.plan.names, node.number, node.op.name)
+
+
+def refuse_changed_values(values: tuple, names: Iterable[str], clock: int, op: str) -> None:
+    """InPlaceError if one of the values that `op` saved at `clock`, by name, was written since."""
+    for name, value in zip(names, values, strict=True):
+        for array in arrays_in(value):
+            refuse_if_changed(array, clock, op, name)
 
 
 def refuse_if_changed(

@@ -124,7 +124,7 @@ class _Frame:
     began   when it was made: what has an older number is from outside
     trace   for each node of the first run: op, shapes and dtypes of its result, number, and the
             numbers of the parents that are from outside
-    saved   for each node of the second run what it saved, None where taken; None before it
+    saved   for each node of the second run a _Computed, None where taken; None before it
     is_complete  whether the first run has ended. It has not while the function computes a gradient
             itself, nor where a checkpoint around it left it early: the trace is then not of all
     """
@@ -133,7 +133,7 @@ class _Frame:
         self.fn = fn
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
         self.began = next_number()
-        self.trace: list[tuple[str, tuple, int, list[int]]] = []
+        self.trace: list[tuple[str, tuple, int, tuple]] = []
         self.saved: list | None = None
         self.is_complete = False
         self.looked = 0  # the newest write when the arguments were last looked at
@@ -162,8 +162,8 @@ class _Frame:
                 self.saved = self._run_again(turn if self.early_stop else None)
             if turn >= len(self.saved) or self.saved[turn] is None:
                 self.saved = self._run_again(None)
-            saved, self.saved[turn] = self.saved[turn], None
-            return saved
+            computed, self.saved[turn] = self.saved[turn], None
+            return computed.values_unchanged()
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
@@ -188,6 +188,22 @@ class _Enough(BaseException):
 
     def __init__(self, collector: "_Collector"):
         self.collector = collector
+
+
+class _Computed:
+    """What a node of the second run has saved; that node goes when the run ends."""
+
+    __slots__ = ("number", "op", "names", "values")
+
+    def __init__(self, node: Any):
+        self.number, self.op = node.number, node.op.name
+        self.names, self.values = node.plan.names, node.saved
+
+    def values_unchanged(self) -> Any:
+        """The values; InPlaceError where the function has written to one of them afterwards."""
+        if self.number < versions.last_write and type(self.values) is tuple:
+            versions.refuse_changed_values(self.values, self.names, self.number, self.op)
+        return self.values
 
 
 class _Recomputed(Deferred):
@@ -218,7 +234,8 @@ class _Recorder(Saver):
         trace = self.frame.trace
         if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
             node.saved = _Recomputed(node, self.frame, len(trace))
-        outside = [place.number for place in node.parents if place.number < self.frame.began]
+        began = self.frame.began
+        outside = tuple([place.number for place in node.parents if place.number < began])
         trace.append((node.op.name, _form(y), node.number, outside))
 
 
@@ -254,20 +271,18 @@ class _Collector(Saver):
         for name, value in zip(names, args, strict=False):
             for array in versions.arrays_in(value):
                 versions.refuse_if_changed(array, number, op, name, until=self.start)
-        self.saved.append(node.saved)
+        self.saved.append(_Computed(node))
         if turn == self.last:
             raise _Enough(self)
 
-    def _outside(self, node: Any) -> list[int]:
+    def _outside(self, node: Any) -> tuple:
         """The numbers of the parents from outside. A leaf of the first run is none: a lazy layer
         makes its parameters there, and has them by now.
         """
-        return [
-            place.number
-            for place in node.parents
-            if place.number < self.start
-            and not (place.__class__ is Leaf and place.number >= self.began)
-        ]
+        outside = [place for place in node.parents if place.number < self.start]
+        return tuple(
+            [p.number for p in outside if p.__class__ is not Leaf or p.number < self.began]
+        )
 
 
 class _as_at:

@@ -372,3 +372,22 @@ def test_a_lazy_layer_may_make_its_parameters_inside():
     layer, x = mg.nn.LazyLinear(2), mg.ones(3, 4, dtype="float32")
     checkpoint(lambda x: np.tanh(layer(x)), x).sum().backward()
     assert layer.weight.grad.shape == (2, 4)
+
+
+def test_what_the_function_overwrites_after_it_was_saved_is_an_error_as_without_a_checkpoint():
+    def f(x):
+        buffer = mg.tensor([3.0, 4.0])
+        y = np.tanh(x * buffer)
+        buffer[0] = 100.0
+        return y * 2.0 * buffer
+
+    for call in (
+        f,
+        lambda x: checkpoint(f, x),
+        lambda x: checkpoint(lambda x: checkpoint(f, x), x),
+    ):
+        x = leaf([1.0, 2.0])
+        y = call(x).sum()
+        with pytest.raises(InPlaceError, match="mul: its argument 'b' .* was changed in place"):
+            y.backward()
+        assert x.grad is None
