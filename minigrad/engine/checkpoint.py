@@ -58,11 +58,13 @@ def checkpoint(
     fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
     your own generators are not; what it writes elsewhere (running statistics) is written twice. The
     second run is left, by an exception, as soon as the backward has what it needs (see
-    set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
-    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients
-    itself: what they need is computed again at once. Inside mg.func transforms fn is simply called:
-    the result is right, but no memory is saved. PyTorch's use_reentrant and preserve_rng_state are
-    taken and have no effect: there is one way, without the limits of either.
+    set_checkpoint_early_stop). Other ops, shapes, dtypes or tracked tensors from outside until then
+    are a CheckpointError, an argument changed in between and what fn overwrites after it was saved
+    an InPlaceError; other constants from outside (a number, an array put in the place of another)
+    are not noticed. fn may compute gradients itself: what they need is computed again at once.
+    Inside mg.func transforms fn is simply called: the result is right, but no memory is saved.
+    PyTorch's use_reentrant and preserve_rng_state are taken and have no effect: there is one way,
+    without the limits of either.
     """
     if not callable(fn):
         raise TypeError(
