@@ -75,6 +75,12 @@ class EarlyStopping(Callback):
         self.sign = 1 if mode == "min" else -1
         self.best = math.inf
         self.waited = 0
+        self._had_ended = False  # the training of the state that was loaded
+
+    def on_fit_start(self, trainer: "Trainer") -> None:
+        """Resumed from a checkpoint in which it had ended, the training has ended."""
+        trainer.should_stop |= self._had_ended
+        self._had_ended = False
 
     def on_epoch_end(self, trainer: "Trainer", numbers: Numbers) -> None:
         """Compare the epoch's number with the best; stop when patience is used up."""
@@ -83,7 +89,10 @@ class EarlyStopping(Callback):
             self.best, self.waited = value, 0
         else:
             self.waited += 1
-            trainer.should_stop |= self.waited > self.patience
+            trainer.should_stop |= self._is_over()
+
+    def _is_over(self) -> bool:
+        return self.waited > self.patience
 
     def state_dict(self) -> dict[str, Any]:
         """The best value so far and how many epochs have passed since."""
@@ -92,6 +101,7 @@ class EarlyStopping(Callback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state."""
         self.best, self.waited = state["best"], state["waited"]
+        self._had_ended = self._is_over()
 
 
 class Trainer:

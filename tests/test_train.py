@@ -73,6 +73,22 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path, suffix):
     assert second.history == whole.history and weights(second) == weights(whole)
 
 
+def test_a_training_that_was_stopped_early_has_ended_when_it_is_resumed(tmp_path):
+    def run(resume, epochs=5, patience=0):
+        stopping = train.EarlyStopping("loss", patience=patience, min_delta=10.0)
+        trainer, batches, _ = parts(checkpoint=tmp_path / "state.npz", callbacks=[stopping])
+        trainer.fit(batches, epochs=epochs, resume=resume, progress=False)
+        return trainer, batches
+
+    ended, resumed = run(False)[0], run(True)[0]
+    assert len(ended.history) == 2 and resumed.history == ended.history
+    assert weights(resumed) == weights(ended)
+    patient, batches = run(True, epochs=3, patience=9)
+    assert len(patient.history) == 3  # more patience than it had ended with
+    resumed.fit(batches, epochs=3, progress=False)
+    assert len(resumed.history) == 3  # asked for more without resuming
+
+
 def test_training_stops_when_nothing_improves():
     stopping = train.EarlyStopping("val_accuracy", patience=1, min_delta=2.0, mode="max")
     trainer, batches, validation = parts(callbacks=[stopping])

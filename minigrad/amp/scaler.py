@@ -169,6 +169,15 @@ class GradScaler:
                 self._growth_tracker = 0
         self._seen.clear()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles; between unscale_ and update a copy would unscale once more."""
+        if self._seen:
+            raise RuntimeError(
+                "a GradScaler is copied and pickled before scale() or after update(); in between "
+                "it knows which optimizers have unscaled gradients, and their copies are others"
+            )
+        return {**vars(self), "_seen": {}}
+
     def _stage(self, optimizer: Optimizer) -> str:
         seen = self._seen.get(id(optimizer))
         return seen[1] if seen is not None else _READY

@@ -26,6 +26,7 @@ from ..backends.dtypes import bfloat16, resolve_dtype
 from . import modes, versions
 from .caches import Cache
 from .graph import Leaf
+from .primitive import Primitive
 from .registry import op as ops
 from .tensor import Tensor, raw
 
@@ -58,7 +59,7 @@ class CastEvent(NamedTuple):
 
 
 class _Inside(modes.Outer):
-    """What one thread has of an autocast that it is in."""
+    """What threads have of an autocast that they are in."""
 
     weights: Cache | None = None  # the casts of leaves, while cache_enabled
 
@@ -192,14 +193,14 @@ class autocast(metaclass=modes.CalledFirst):
             return x
         if self.device and device_of(raw(x)).partition(":")[0] != self.device:
             return x
-        if not self._is_weight(x, target):
+        weights = self._inside.weights
+        if weights is None or not self._is_weight(x, target):
             return self._cast(name, x, target)
-        key = id(x), target, modes.state.recording
-        kept = self._inside.weights.get(key)  # type: ignore[union-attr]
+        kept = weights.get((id(x), target))
         if kept is None or not kept.is_good_for(x):
-            kept = _CastWeight(x, self._cast(name, x, target))
-            self._inside.weights.put(key, kept)  # type: ignore[union-attr]
-        return kept.cast
+            kept = _CastWeight(x, self._cast(name, x.detach(), target))
+            weights.put((id(x), target), kept)
+        return _of_weight(x, kept.cast)
 
     def _cast(self, name: str, x: Any, target: Any) -> Any:
         self._casts[name, x.dtype, target] += 1
@@ -212,7 +213,7 @@ class autocast(metaclass=modes.CalledFirst):
         when it all runs again.
         """
         state = modes.state
-        again = state.saving or state.tapes or self._inside.weights is None
+        again = state.saving or state.tapes
         is_leaf = isinstance(x, Tensor) and x.node.__class__ is Leaf and not x.level
         return self.cache_enabled and is_leaf and not again and target in _NARROW
 
@@ -241,8 +242,14 @@ def _only(what: str, one: Any, other: Any) -> Any:
     return other if one is None else one
 
 
+# y = cast, which is x in 16 bits ;  gx = g in x's dtype. Each use has a node of its own: what the
+# backward of one loss frees is not needed by another loss of this weight.
+_of_weight = Primitive(lambda x, cast: cast, "cast_weight", ["x", "cast"], constants=["cast"])
+_of_weight.vjp("x")(lambda g: g)
+
+
 class _CastWeight:
-    """A weight's cast, as long as the weight is what it was and the cast's node is there."""
+    """A weight's cast, a constant, for as long as the weight is what it was."""
 
     __slots__ = ("weight", "data", "clock", "cast")
 
@@ -253,9 +260,8 @@ class _CastWeight:
         self.cast = cast
 
     def is_good_for(self, x: Tensor) -> bool:
-        """Whether this is x's cast still: not written since, its node not used up by a backward."""
-        used_up = self.cast.node is not None and self.cast.node.saved is None
-        if self.weight() is not x or self.data() is not x.data or used_up:
+        """Whether this is x's cast still: x has its array, and nobody has written to it."""
+        if self.weight() is not x or self.data() is not x.data:
             return False
         return versions.last_write == self.clock or not versions.written_after(x.data, self.clock)
 

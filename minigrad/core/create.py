@@ -21,7 +21,7 @@ from ..backends.device import (
 )
 from ..backends.dtypes import finfo, is_floating, resolve_dtype
 from . import modes
-from .assigned import is_mapped, of_numbers, values_of
+from .assigned import is_mapped, values_of
 from .errors import teaching
 from .registry import numpy_table, op
 from .tensor import Tensor
@@ -70,7 +70,7 @@ def tensor(
             "mg.tensor: the nested lists have different lengths; a tensor is rectangular, so pad "
             f"the short ones or make one tensor of each ({error})"
         ) from None
-    return Tensor(of_numbers(array), requires_grad)
+    return Tensor(array, requires_grad)
 
 
 def _keep_imaginary(name: str, numbers: Any, dtype: np.dtype | None) -> None:
@@ -99,8 +99,7 @@ def as_tensor(data: Any, dtype: Any = None, device: str | None = None) -> Tensor
         same = dtype is None and device in (None, data.device)
         return data if same else op.to(data, dtype=dtype, device=device)
     plain = plain_array(data)
-    array = to_device(plain, device or device_of(plain), resolve_dtype(dtype))
-    return Tensor(of_numbers(array))
+    return Tensor(to_device(plain, device or device_of(plain), resolve_dtype(dtype)))
 
 
 def from_dlpack(x: Any, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -74,7 +74,7 @@ class Function:
     def backward(ctx: Any, *gs: Any) -> Any:
         """One gradient for each argument, from one for each result."""
         raise RuleError(
-            f"{ctx.name} has no backward: give it a static method backward(ctx, *gs) that returns "
+            f"{ctx._name} has no backward: give it a static method backward(ctx, *gs) that returns "
             "one gradient for each argument of forward, or detach its inputs"
         )
 

@@ -57,9 +57,11 @@ class AnomalyError(MinigradError, RuntimeError):
     stack  where the forward call was made: (file, line, function), innermost user frame first
     """
 
-    def __init__(self, message: str, op: str, phase: str, value: str, stack: list):
+    def __init__(
+        self, message: str, op: str = "", phase: str = "", value: str = "", stack: Sequence = ()
+    ):  # a pickled one comes back by its message alone, and then gets its attributes
         super().__init__(message)
-        self.op, self.phase, self.value, self.stack = op, phase, value, stack
+        self.op, self.phase, self.value, self.stack = op, phase, value, list(stack)
 
 
 class ImplementationError(MinigradError, NotImplementedError):
@@ -329,14 +331,9 @@ def refuse_out(method: str, out: Any) -> None:
 
 
 _REBUILT = (
-    np.exceptions.AxisError,
-    np.linalg.LinAlgError,
-    IndexError,
-    ZeroDivisionError,
-    OperandError,
-    TypeError,
-    ValueError,
-)
+    np.exceptions.AxisError, np.linalg.LinAlgError, IndexError, ZeroDivisionError, OperandError,
+    TypeError, ValueError,
+)  # fmt: skip
 
 
 def refuse_left_behind(op: Any, args: tuple) -> None:

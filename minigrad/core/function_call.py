@@ -7,7 +7,7 @@ import numpy as np
 from ..backends.dtypes import is_differentiable
 from . import modes, versions
 from .errors import InPlaceError, RuleError, describe
-from .function_context import Context
+from .function_context import Context, refuse_taken
 from .function_plan import FunctionPlan, as_tensor, batch_in_front, with_plain
 from .inplace import seen_by_x_alone
 from .plan import Rule
@@ -96,6 +96,7 @@ class FunctionCall(Primitive):
                 function.setup_context(ctx, tuple(args), y)
             else:
                 y = function.forward(ctx, *args)
+        refuse_taken(ctx)
         results, plain = self._parted(y)
         self._keep(plain)
         ctx.plain_places = tuple(plain)
@@ -181,7 +182,7 @@ class FunctionCall(Primitive):
     def forget(self) -> None:
         """Let go of the arrays of this call; nodes keep what they need."""
         for ctx in self.contexts:
-            ctx.forget()
+            Context.forget(ctx)  # where a forward has set ctx.forget, that error is on its way
         self.given, self.is_over = [], True
         self.jvp_rule = self.batch_rule = None
 
@@ -202,7 +203,7 @@ class FunctionCall(Primitive):
         ctx = self.ctx.at_use(self.ctx.looked_up(xs, y), self.needs, forward=True)
         tangents: list[Any] = [None] * len(self.args)
         for i, (place, x, t) in enumerate(zip(self.places, xs, ts, strict=True)):
-            constant = t is None and self.tracked >> i & 1 and ctx.materialize
+            constant = t is None and self.tracked >> i & 1 and ctx._materialize
             tangents[place] = as_tensor(np.zeros_like(x) if constant else t)
         pushed = self.function.jvp(ctx, *tangents)  # type: ignore[attr-defined]
         several = isinstance(y, tuple)

@@ -23,14 +23,14 @@ class Context:
     """
 
     def __init__(self, name: str, needs: list, inputs: list, given: list):
-        self.name = name
+        self._name = name
         self.needs_input_grad = tuple(needs)
         self._inputs = inputs
         self._given = given  # (the caller's tensor, whether nobody else sees its memory)
         self._recording = modes.state.recording
 
     # Before the forward says otherwise, and `settle` finds out; none of these is changed in place.
-    materialize = True
+    _materialize = True
     saved_places: list[Place] = []  # what each saved tensor is
     saves_what_no_graph_shows = False  # a floating tensor that is no input or output
     constant_outputs: frozenset[int] = frozenset()
@@ -62,7 +62,7 @@ class Context:
         for i, x in enumerate(tensors):
             if x is not None and not isinstance(x, Tensor):
                 raise TypeError(
-                    f"{self.name}: ctx.{method} takes tensors, got {describe(x)} at place {i}; "
+                    f"{self._name}: ctx.{method} takes tensors, got {describe(x)} at place {i}; "
                     "keep anything else as an attribute: ctx.name = value"
                 )
         return tensors
@@ -72,23 +72,23 @@ class Context:
         for x in tensors:
             at = next((i for i, own in enumerate(self._inputs) if own is x), None)
             if at is None:
-                raise RuleError(f"{self.name}: ctx.mark_dirty takes tensor arguments of forward")
+                raise RuleError(f"{self._name}: ctx.mark_dirty takes tensor arguments of forward")
             self._refuse_dirty(*self._given[at])
             self._dirty += (x,)
 
     def _refuse_dirty(self, x: Tensor, alone: bool) -> None:
         if x.level:
-            raise TypeError(f"{self.name}: inside a transform of mg.func tensors are not changed")
+            raise TypeError(f"{self._name}: inside a transform of mg.func tensors are not changed")
         if not self._recording:
             return
         if x.node.__class__ is Leaf:
             raise InPlaceError(
-                f"{self.name}: its argument {describe(x)} is a leaf that requires a gradient, and "
+                f"{self._name}: its argument {describe(x)} is a leaf that requires a gradient, and "
                 "a leaf that is changed in place would no longer be one; pass a copy (x.copy())"
             )
         if not alone:
             raise InPlaceError(
-                f"{self.name}: the change of its argument {describe(x)} cannot be tracked, because "
+                f"{self._name}: the change of its argument {describe(x)} cannot be tracked, as "
                 "others look at the same memory (a view of it or by it, x.detach(), x.numpy()); "
                 "pass a copy (x.copy())"
             )
@@ -99,7 +99,7 @@ class Context:
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether backward gets zeros (True, the default) or None for results not used."""
-        self.materialize = bool(value)
+        self._materialize = bool(value)
 
     # -- for the engine ----------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class Context:
         for x in self._dirty:
             at = next((i for i, array in enumerate(ys) if array is x.data), None)
             if at is None:
-                raise RuleError(f"{self.name}: forward must return what ctx.mark_dirty was given")
+                raise RuleError(f"{self._name}: forward must return what ctx.mark_dirty was given")
             changed[at] = next(i for i, own in enumerate(inputs) if own is x)
         self.dirty_outputs = changed
         kept = self._numbered(find)
@@ -189,6 +189,16 @@ class Context:
 
 
 _OWN = {*vars(Context("", [], [], [])), *vars(Context)}  # attributes that are not a forward's
+_TAKEN = {name for name in vars(Context) if not name.startswith("_")}
+
+
+def refuse_taken(ctx: Context) -> None:
+    """TypeError where a forward has set an attribute that the engine reads as its own."""
+    for name in vars(ctx).keys() & _TAKEN:
+        raise TypeError(
+            f"{ctx._name}: ctx.{name} is what ctx itself uses under this name; call the attribute "
+            f"something else, ctx.my_{name} = value"
+        )
 
 
 class _Slot(int):

@@ -97,7 +97,7 @@ class FunctionPlan(Plan):
 
     def _materialized(self, gs: list) -> list:
         """Zeros in place of cotangents that did not come, unless the forward said not to."""
-        if not self.ctx.materialize:
+        if not self.ctx._materialize:
             return [*gs]
         known = next(raw(g) for g in gs if g is not None)
         return [

@@ -39,7 +39,10 @@ class Hook:
 
 
 class HookHandle:
-    """Removes what was registered: by remove(), or as a context manager at the end of it."""
+    """Removes what was registered: by remove(), or as a context manager at the end of it.
+
+    Copies of a tensor have no hooks, so the deep or pickled copy of a handle has none to remove.
+    """
 
     def __init__(self, placed: list[tuple[Any, Hook]]):
         self._placed = [(weakref.ref(place), hook) for place, hook in placed]
@@ -54,6 +57,12 @@ class HookHandle:
                 registered -= 1
                 if place is not None:
                     place.hooks.pop(hook, None)
+
+    def __copy__(self) -> "HookHandle":
+        return self
+
+    def __reduce__(self) -> tuple:
+        return HookHandle, ([],)
 
     def __enter__(self) -> "HookHandle":
         return self

@@ -113,6 +113,12 @@ class Session:
     def __bool__(self) -> bool:
         return True  # also without members
 
+    def __copy__(self) -> "Session":
+        return self
+
+    def __deepcopy__(self, memo: dict) -> "Session":
+        return self  # of what holds it; its members are leaves that exist, and no copies of them
+
     def __repr__(self) -> str:
         return f"<Session {self.id} on {self.device}, {len(self)} leaves>"
 

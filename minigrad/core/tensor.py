@@ -9,7 +9,7 @@ import numpy as np
 from ..backends.device import array_module, device_of, to_host
 from ..backends.dtypes import is_differentiable
 from . import modes
-from .assigned import as_data, gradients_of, require_gradient, values_of
+from .assigned import as_data, gradients_of, of_numbers, require_gradient, values_of
 from .errors import NO_PLAIN_ARRAY, describe
 from .graph import Leaf, Node, freeze, leaf_of
 from .hooks import TensorHooks
@@ -38,7 +38,7 @@ class Tensor(InPlace, TensorHooks):
     def __init__(self, data: Any, requires_grad: bool = False):
         data = values_of(data) if isinstance(data, Tensor) else data
         # CuPy's asarray would copy to the current GPU
-        self._data = np.asarray(data) if array_module(data) is np else data
+        self._data = of_numbers(np.asarray(data) if array_module(data) is np else data)
         self.node = None
         self._grad = None
         self.requires_grad = requires_grad
@@ -210,7 +210,7 @@ class Tensor(InPlace, TensorHooks):
 
     def item(self) -> Any:
         """The one element, as a Python number."""
-        return _as_python(self, _item)
+        return _as_python(self, lambda array: array.item())
 
     def tolist(self) -> Any:
         """The elements as Python numbers, in nested lists."""
@@ -264,8 +264,9 @@ class Tensor(InPlace, TensorHooks):
         return id(self)  # == compares elements, so identity is what a dict can use
 
     def __reduce__(self) -> tuple:
-        """Pickle and deepcopy: data, requires_grad and grad; a result comes back as a leaf."""
-        return _restore, (type(self), self._data, self.requires_grad, self._grad)
+        """Pickle and copies: data, requires_grad, grad, own attributes; no hooks, no history."""
+        made = type(self), self._data, self.requires_grad, self._grad
+        return _restore, made, getattr(self, "__dict__", None)
 
     # -- exchange with other libraries ---------------------------------------------------------
 
@@ -347,10 +348,6 @@ def raw(x: Any) -> Any:
     while isinstance(x, Tensor):
         x = x._data
     return x
-
-
-def _item(array: Any) -> Any:
-    return array.item()
 
 
 _REDUCE = "reduce it to one, x.sum() or x.mean(), take one, x[i].item(), or all, x.tolist()"

@@ -45,7 +45,11 @@ class _Writes:
 
 def owner_of(array: Any) -> Any:
     """The array that owns this one's memory: the end of the chain of `.base`."""
-    while (base := getattr(array, "base", None)) is not None and hasattr(base, "shape"):
+    while (base := getattr(array, "base", None)) is not None:
+        if not hasattr(base, "shape"):  # windows: as_strided puts an object in between
+            base = getattr(base, "base", None)
+        if not hasattr(base, "shape"):
+            break
         array = base
     return array
 
@@ -113,10 +117,15 @@ def refuse_changed(nodes: Iterable) -> None:
             continue
         if type(node.saved) is not tuple:
             node.saved.refuse_changed()
-            continue
-        for name, value in zip(node.plan.names, node.saved, strict=True) if node.saved else ():
-            for array in arrays_in(value):
-                refuse_if_changed(array, node.number, node.op.name, name)
+        elif node.saved:  # a leaf has none, and no plan
+            refuse_changed_values(node.saved, node.plan.names, node.number, node.op.name)
+
+
+def refuse_changed_values(values: tuple, names: Iterable[str], clock: int, op: str) -> None:
+    """InPlaceError if one of the values that `op` saved at `clock`, by name, was written since."""
+    for name, value in zip(names, values, strict=True):
+        for array in arrays_in(value):
+            refuse_if_changed(array, clock, op, name)
 
 
 def refuse_if_changed(

@@ -214,7 +214,8 @@ class _Fetch:
         if self.single:
             row = dataset[indices]
             return row if self.collate is None else self.collate(row)
-        if isinstance(dataset, ArrayDataset) and self.collate is default_collate:
+        rows_are_plain = getattr(type(dataset), "__getitem__", None) is ArrayDataset.__getitem__
+        if rows_are_plain and self.collate is default_collate:
             return dataset[np.asarray(indices, np.intp)]  # a batch in one go
         return self.collate([dataset[i] for i in indices])  # type: ignore[misc]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import describe
+from ..core.modes import enable_grad
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.parameter import zero_grads
@@ -76,7 +77,10 @@ class ZeroRedundancyOptimizer:
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Step this rank's parameters, then take the others' from their owners."""
-        loss = closure() if closure is not None else None
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         if self.inner is not None:
             for place, i in enumerate(self._kept):
                 options = {k: v for k, v in self._options[i].items() if k != "params"}

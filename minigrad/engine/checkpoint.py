@@ -23,7 +23,7 @@ from ..backends import random
 from ..backends.locks import Lock
 from ..core import modes, versions
 from ..core.errors import CheckpointError, describe
-from ..core.graph import next_number
+from ..core.graph import Leaf, next_number
 from ..core.saving import Deferred, Saver
 from ..core.tensor import Tensor, wrap
 
@@ -58,11 +58,13 @@ def checkpoint(
     fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
     your own generators are not; what it writes elsewhere (running statistics) is written twice. The
     second run is left, by an exception, as soon as the backward has what it needs (see
-    set_checkpoint_early_stop). A different sequence of ops, shapes or dtypes until then is a
-    CheckpointError, an argument changed in between an InPlaceError. fn may compute gradients
-    itself: what they need is computed again at once. Inside mg.func transforms fn is simply called:
-    the result is right, but no memory is saved. PyTorch's use_reentrant and preserve_rng_state are
-    taken and have no effect: there is one way, without the limits of either.
+    set_checkpoint_early_stop). Other ops, shapes, dtypes or tracked tensors from outside until then
+    are a CheckpointError, an argument changed in between and what fn overwrites after it was saved
+    an InPlaceError; other constants from outside (a number, an array put in the place of another)
+    are not noticed. fn may compute gradients itself: what they need is computed again at once.
+    Inside mg.func transforms fn is simply called: the result is right, but no memory is saved.
+    PyTorch's use_reentrant and preserve_rng_state are taken and have no effect: there is one way,
+    without the limits of either.
     """
     if not callable(fn):
         raise TypeError(
@@ -121,8 +123,10 @@ _computing = Lock()
 class _Frame:
     """One checkpointed call: how to run it again, and the saved values not taken yet.
 
-    trace   for each node of the first run: op, shapes and dtypes of its result, number
-    saved   for each node of the second run what it saved, None where taken; None before it
+    began   when it was made: what has an older number is from outside
+    trace   for each node of the first run: op, shapes and dtypes of its result, number, and the
+            numbers of the parents that are from outside
+    saved   for each node of the second run a _Computed, None where taken; None before it
     is_complete  whether the first run has ended. It has not while the function computes a gradient
             itself, nor where a checkpoint around it left it early: the trace is then not of all
     """
@@ -130,7 +134,8 @@ class _Frame:
     def __init__(self, fn: Callable, args: tuple, kwargs: dict):
         self.fn = fn
         self.args, self.kwargs = _as_it_is(args), _as_it_is(kwargs)
-        self.trace: list[tuple[str, tuple, int]] = []
+        self.began = next_number()
+        self.trace: list[tuple[str, tuple, int, tuple]] = []
         self.saved: list | None = None
         self.is_complete = False
         self.looked = 0  # the newest write when the arguments were last looked at
@@ -159,8 +164,8 @@ class _Frame:
                 self.saved = self._run_again(turn if self.early_stop else None)
             if turn >= len(self.saved) or self.saved[turn] is None:
                 self.saved = self._run_again(None)
-            saved, self.saved[turn] = self.saved[turn], None
-            return saved
+            computed, self.saved[turn] = self.saved[turn], None
+            return computed.values_unchanged()
 
     def _run_again(self, last: int | None) -> list:
         """What the nodes save, up to that of turn `last`; of all where it is None."""
@@ -185,6 +190,22 @@ class _Enough(BaseException):
 
     def __init__(self, collector: "_Collector"):
         self.collector = collector
+
+
+class _Computed:
+    """What a node of the second run has saved; that node goes when the run ends."""
+
+    __slots__ = ("number", "op", "names", "values")
+
+    def __init__(self, node: Any):
+        self.number, self.op = node.number, node.op.name
+        self.names, self.values = node.plan.names, node.saved
+
+    def values_unchanged(self) -> Any:
+        """The values; InPlaceError where the function has written to one of them afterwards."""
+        if self.number < versions.last_write and type(self.values) is tuple:
+            versions.refuse_changed_values(self.values, self.names, self.number, self.op)
+        return self.values
 
 
 class _Recomputed(Deferred):
@@ -215,7 +236,9 @@ class _Recorder(Saver):
         trace = self.frame.trace
         if type(node.saved) is not tuple or _holds_arrays(node.saved):  # else it is there already
             node.saved = _Recomputed(node, self.frame, len(trace))
-        trace.append((node.op.name, _form(y), node.number))
+        began = self.frame.began
+        outside = tuple([place.number for place in node.parents if place.number < began])
+        trace.append((node.op.name, _form(y), node.number, outside))
 
 
 def _holds_arrays(saved: tuple) -> bool:
@@ -226,7 +249,7 @@ class _Collector(Saver):
     """Around the second run: compares each node with its first time, and keeps what it saves."""
 
     def __init__(self, frame: _Frame, last: int | None):
-        self.trace = frame.trace
+        self.trace, self.began = frame.trace, frame.began
         self.last = last
         self.saved: list = []
         self.start = next_number()
@@ -235,17 +258,33 @@ class _Collector(Saver):
         turn = len(self.saved)
         if turn == len(self.trace):
             _differs(f"a further op {node.op.name} after all {turn}")
-        op, form, number = self.trace[turn]
+        op, form, number, outside = self.trace[turn]
         if (node.op.name, _form(y)) != (op, form):
             _differs(f"op {turn} was {op} {form} and is {node.op.name} {_form(y)}")
+        if self._outside(node) != outside:
+            _differs(
+                f"op {turn}, {op}, computes with another tensor from outside than before. One that "
+                "the function reads was changed there (x[i] = v, x += y), replaced, frozen, or is "
+                "a loop's variable, of which the last value counts: pass it as an argument, and "
+                "change a copy, x = x.copy()"
+            )
         # every input, saved or not: what is computed from it would be other values now
         names = node.op.arrays * (len(args) if node.op.variadic else 1)
         for name, value in zip(names, args, strict=False):
             for array in versions.arrays_in(value):
                 versions.refuse_if_changed(array, number, op, name, until=self.start)
-        self.saved.append(node.saved)
+        self.saved.append(_Computed(node))
         if turn == self.last:
             raise _Enough(self)
+
+    def _outside(self, node: Any) -> tuple:
+        """The numbers of the parents from outside. A leaf of the first run is none: a lazy layer
+        makes its parameters there, and has them by now.
+        """
+        outside = [place for place in node.parents if place.number < self.start]
+        return tuple(
+            [p.number for p in outside if p.__class__ is not Leaf or p.number < self.began]
+        )
 
 
 class _as_at:

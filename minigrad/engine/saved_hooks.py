@@ -111,7 +111,7 @@ class _File:
     def __init__(self, array: np.ndarray, directory: Any):
         self.shape, self.dtype = array.shape, array.dtype
         handle, self.path = tempfile.mkstemp(prefix="minigrad-saved-", dir=directory)
-        weakref.finalize(self, _remove, self.path)
+        weakref.finalize(self, _remove, self.path, os.getpid())
         with os.fdopen(handle, "wb") as file:
             file.write(np.ascontiguousarray(array).view(np.uint8).data)
 
@@ -120,6 +120,6 @@ class _File:
         return Tensor(np.fromfile(self.path, self.dtype).reshape(self.shape))
 
 
-def _remove(path: str) -> None:
-    if os.path.exists(path):
+def _remove(path: str, process: int) -> None:
+    if os.getpid() == process and os.path.exists(path):  # a forked child has a copy of the object
         os.remove(path)

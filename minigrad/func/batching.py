@@ -18,7 +18,7 @@ from ..core.tensor import Tensor, wrap
 from ..ops.batching import align, each_in_turn
 from . import tree
 from .indices import each_index
-from .levels import NoLeaf, as_result, named_after, new_level
+from .levels import NoLeaf, as_result, kept, named_after, new_level
 from .randomness import POLICIES, drawing_the_same, draws, run_random
 
 __all__ = ["VmapWarning", "vmap"]
@@ -197,7 +197,7 @@ def _run(fn: Callable, args: tuple, axes: list, kwargs: dict, randomness: str) -
     leaves = tree.leaves(args)
     size = next(x.shape[0] for x, axis in zip(leaves, axes, strict=True) if axis is not None)
     with new_level(Batched) as kind, draws(kind, randomness, size):
-        boxed = [x if axis is None else wrap(x, None, kind) for x, axis in zip(leaves, axes)]
+        boxed = [x if axis is None else wrap(kept(x), None, kind) for x, axis in zip(leaves, axes)]
         returned = fn(*tree.rebuild(args, boxed), **kwargs)
         ys = [
             (as_result(y.data), True) if type(y) is kind else (as_tensor(y), False)

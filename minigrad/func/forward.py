@@ -18,7 +18,16 @@ from ..core.registry import op as ops
 from ..core.tensor import Tensor, detached, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, NoLeaf, as_result, lifted, lowered, new_level, require_function
+from .levels import (
+    LevelTensor,
+    NoLeaf,
+    as_result,
+    kept,
+    lifted,
+    lowered,
+    new_level,
+    require_function,
+)
 from .reverse import split_aux, warn_of_numbers
 
 __all__ = ["jvp"]
@@ -227,12 +236,15 @@ def paired(what: str, primals: tuple, tangents: tuple) -> tuple[list, list]:
 def pushed_through(what: str, fn: Callable, primals: tuple, ts: list, has_aux: bool) -> tuple:
     """(y, ty, aux) of fn on trees of tensors whose leaves have these tangents (None for zero)."""
     with new_level(Dual) as kind:
-        duals = [dual(x, t, kind) for x, t in zip(tree.leaves(primals), ts, strict=True)]
+        xs = tree.leaves(primals)
+        duals = [
+            dual(kept(x), None if t is None else kept(t), kind) for x, t in zip(xs, ts, strict=True)
+        ]
         returned, aux = split_aux(what, fn(*tree.rebuild(primals, duals)), has_aux)
         warn_of_numbers(what, returned)
-        pairs = [_split(y, kind) for y in tree.leaves(returned)]
+        found = [_split(y, kind) for y in tree.leaves(returned)]
         aux = tree.tree_map(lambda a: lowered(a, kind), aux)
-    values, pushed = ([pair[i] for pair in pairs] for i in (0, 1))
+    values, pushed = ([pair[i] for pair in found] for i in (0, 1))
     return tree.rebuild(returned, values), tree.rebuild(returned, pushed), aux
 
 

@@ -33,7 +33,8 @@ def root(
     """x with f(x, *params) = 0, near x0, as a differentiable function of params.
 
     x and the parameters may be trees of tensors; f returns what has x's form and shapes. x0 is only
-    where the search starts. Everything to be differentiated must be a parameter.
+    where the search starts. Everything to be differentiated must be a parameter. f is called again
+    for the derivatives: what else it reads must be the same then.
 
     solver     "newton", or any function (g, x0) -> x with g(x) = f(x, *params); the gradient does
                not depend on it

@@ -40,6 +40,12 @@ class LevelTensor(Tensor):
     thread = 0  # that in which the level runs; 0 when it has ended
     has_value_below = True  # whether a tensor of the level can stand for one value below it
 
+    def __copy__(self) -> Any:
+        return self.copy()  # recorded: a new leaf, as outside, would be a constant of the level
+
+    def __deepcopy__(self, memo: dict) -> Any:
+        return self.copy()
+
     @classmethod
     def run_at_level(cls, watch: Any, op: Any, args: tuple, params: dict) -> None:
         """Let the doorway record the call, with the op itself, one level down, as its forward."""
@@ -100,7 +106,18 @@ class NoLeaf:
 
 def lifted(x: Any, kind: type[Tensor]) -> Any:
     """x as a tensor of this level: a tensor of a lower level becomes a constant of it."""
-    return wrap(x, None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
+    return wrap(kept(x), None, kind) if isinstance(x, Tensor) and type(x) is not kind else x
+
+
+def kept(x: Tensor) -> Tensor:
+    """Another object for x as it is now, which a tensor of a higher level may hold.
+
+    x itself is the user's: x += y turns it into the result, and what was computed from x would then
+    have that in place of the value it was computed from.
+    """
+    y = wrap(x._data, x.node, type(x) if x.level else Tensor)
+    y._grad = x._grad if x.level else None  # where a dual number has its tangent
+    return y
 
 
 def at_level(base: type, level: int, lasting: bool = False) -> type:

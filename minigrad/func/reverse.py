@@ -14,7 +14,15 @@ from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 from ..engine import api
 from . import tree
-from .levels import LevelTensor, as_result, lowered, named_after, new_level, require_function
+from .levels import (
+    LevelTensor,
+    as_result,
+    kept,
+    lowered,
+    named_after,
+    new_level,
+    require_function,
+)
 
 __all__ = ["grad", "value_and_grad", "vjp"]
 
@@ -22,7 +30,8 @@ __all__ = ["grad", "value_and_grad", "vjp"]
 def _leaf(what: str, x: Any, kind: type[Tensor]) -> Tensor:
     """x as a fresh variable of this level."""
     try:
-        return wrap(x if isinstance(x, Tensor) else as_tensor(x).data, None, kind).requires_grad_()
+        data = kept(x) if isinstance(x, Tensor) else as_tensor(x).data
+        return wrap(data, None, kind).requires_grad_()
     except TypeError as error:
         raise no_variable(what, x) from error
 

@@ -29,6 +29,13 @@ def _children(tree: Any) -> list | None:
     return [] if tree is None else None
 
 
+def _children_like(tree: Any, other: Any) -> list | None:
+    """The parts of `other`; where both are dicts of the same keys, in the order of `tree`'s."""
+    if isinstance(tree, dict) and isinstance(other, dict) and tree.keys() == other.keys():
+        return [other[key] for key in _keys(tree)]
+    return _children(other)
+
+
 def _keys(tree: dict) -> list:
     """Sorted, so that two dicts with the same keys have the same leaves; else as they stand."""
     try:
@@ -137,7 +144,7 @@ def matched(tree: Any, other: Any, what: str) -> list:
     found, stack = [], [(tree, other, "")]
     while stack:
         a, b, path = stack.pop()
-        mine, theirs = _children(a), _children(b)
+        mine, theirs = _children(a), _children_like(a, b)
         if mine is None and theirs is None:
             found.append(b)
         elif mine is None or theirs is None or not _alike(a, b):
@@ -179,7 +186,7 @@ def spread(prefix: Any, tree: Any, what: str) -> list:
         if axis is None or isinstance(axis, Integral):
             found += [axis] * len(leaves(branch))
             continue
-        mine, theirs = _children(axis), _children(branch)
+        mine, theirs = _children_like(branch, axis), _children(branch)
         if mine is None or theirs is None or not _alike(axis, branch):
             raise TransformError(
                 f"vmap: {what} has {_form(axis)} where the value has {_form(branch)}; it takes "

@@ -48,8 +48,9 @@ def fuse(fn: Callable) -> Callable:
 
     Numbers, strings and functions that fn reads from its closure and from global names, also in
     tuples, lists and dicts, are looked at on each call; if they are others, so is the program. Of
-    other objects the attributes are not: what they are at the first call stays. Give them as
-    arguments. After eight changes fn runs as it stands.
+    other objects the attributes are not: a program keeps what they were when it was recorded, at
+    the first call, and its gradient what they were at the first backward. Give them as arguments.
+    After eight changes fn runs as it stands.
     """
     if not callable(fn):
         raise TypeError(f"fuse takes a function of arrays, got {describe(fn)}")

@@ -11,6 +11,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.dtypes import accumulator
 from ..core.tensor import raw
+from ..core.versions import owner_of
 from .formats import cotangents_of
 
 SMALL = 16  # elements up to which the numbers themselves are kept
@@ -67,6 +68,5 @@ def arrived(c: Any, shape: tuple, dtype: Any) -> Any:
 def owner(x: Any) -> Any:
     """The array that owns the memory that an array or tensor shows: two views have one owner."""
     x = raw(x)
-    while getattr(x, "base", None) is not None and hasattr(x.base, "dtype"):
-        x = x.base
-    return x
+    found = owner_of(x)
+    return found if hasattr(found, "dtype") else x  # the memory of a buffer that is no array

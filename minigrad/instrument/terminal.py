@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 
 # One character for one, so that columns stay columns: units, dots and lines, bars of charts.
 _PLAIN = str.maketrans("µ…·×–−─│✓✗▁▂▃▄▅▆▇█", "u.*x---|+!12345678")
@@ -56,5 +57,32 @@ def count(text: str) -> int:
 
 def columns() -> int:
     """How wide the terminal is, or COLUMNS says; 80 where standard output is none."""
+    return shutil.get_terminal_size().columns if _has_a_width() else 80
+
+
+def _has_a_width() -> bool:
     there = sys.stdout is not None and sys.stdout.isatty()
-    return shutil.get_terminal_size().columns if there or os.environ.get("COLUMNS") else 80
+    return there or bool(os.environ.get("COLUMNS"))
+
+
+_CODE = " " * 4  # lines that begin so are to be copied as they are
+
+
+def folded(text: str) -> str:
+    """The text with its long lines broken between words to fit the terminal, the rest of each
+    indented. In a pipe or a file every line stays whole, as grep needs it; so does a line of code.
+    """
+    if not _has_a_width():
+        return text
+    width = max(columns(), 2 * len(_CODE))
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= width or line.startswith(_CODE):
+            lines.append(line)
+            continue
+        margin = line[: len(line) - len(line.lstrip())]
+        lines += textwrap.wrap(
+            line, width, subsequent_indent=margin + _CODE,
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+    return "\n".join(lines)

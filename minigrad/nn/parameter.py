@@ -24,9 +24,6 @@ class Parameter(Tensor):
     def __init__(self, data: Any, requires_grad: bool = True):
         super().__init__(data, requires_grad)
 
-    def __reduce__(self) -> tuple:
-        return (*super().__reduce__(), {"name": self.name})
-
 
 class Buffer(Tensor):
     """A tensor that a module keeps as a buffer when it is set as an attribute: state, not learned.
@@ -39,9 +36,6 @@ class Buffer(Tensor):
     def __init__(self, data: Any = None, *, persistent: bool = True):
         super().__init__(np.empty(0, np.float32) if data is None else data)
         self.persistent = persistent
-
-    def __reduce__(self) -> tuple:
-        return (*super().__reduce__(), {"persistent": self.persistent})
 
 
 def zero_grads(parameters: Iterable, set_to_none: bool, what: str) -> None:

@@ -49,8 +49,8 @@ class EMA:
     def applied(self) -> Iterator[None]:
         """`with ema.applied():` the parameters hold their averages, afterwards their own values."""
         own = [p.data.copy() for p in self.params]
-        self._write(self.averages)
         try:
+            self._write(self.averages)
             yield
         finally:
             self._write(own)

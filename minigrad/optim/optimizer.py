@@ -280,6 +280,10 @@ class Optimizer(OptimizerHooks):
         places = [(p, group) for group in merged for p in group["params"]]
         states: defaultdict[Tensor, State] = defaultdict(dict)
         for i, saved in state_dict["state"].items():
+            if not 0 <= int(i) < len(places):
+                raise ValueError(
+                    f"{name}: a state of parameter {i}, and there are {len(places)}, counted from 0"
+                )
             p, group = places[int(i)]
             states[p] = {
                 key: self._loaded(key, value, p, group, f"{name}: {key} of parameter {i}")
@@ -306,6 +310,8 @@ class Optimizer(OptimizerHooks):
         elif hasattr(value, "detach"):  # PyTorch's
             value = plain_array(value.detach().cpu())
         if not hasattr(value, "shape"):
+            if key in self.buffers(group):
+                raise TypeError(f"{what} is {describe(value)}, and has to be an array")
             return value
         if not value.shape and key not in self.buffers(group):  # PyTorch's numbers are tensors
             return int(value) if key == "step" else float(value)

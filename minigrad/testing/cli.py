@@ -21,7 +21,14 @@ from ..backends import blas
 from ..backends.pool import get_num_threads, set_num_threads
 from ..data.workers import ctrl_c_held_back, end_with_parent, hear_of_deaths
 from ..instrument.table import cells
-from ..instrument.terminal import columns, count, reader_left, require_stderr, require_stdout
+from ..instrument.terminal import (
+    columns,
+    count,
+    folded,
+    reader_left,
+    require_stderr,
+    require_stdout,
+)
 from ..version import __version__
 from .case import Context
 from .checks import CHECKS, Check
@@ -122,7 +129,7 @@ def _run(options: argparse.Namespace) -> int:
             report.outcomes += outcomes
             report.notes |= context.notes
             for text in failures_of_ops(outcomes):
-                print(text, flush=True)
+                print(folded(text), flush=True)
     except KeyboardInterrupt:
         report.cut_off_from = len(names)
     report.seconds = perf_counter() - start
@@ -248,7 +255,7 @@ def _print_result(report: Report) -> None:
     if report.outcomes:
         _print_matrix(report)
     for (check, reason), times in sorted(report.skips.items()):
-        print(f"skipped {check} ×{times}: {reason}")
+        print(folded(f"skipped {check} ×{times}: {reason}"))
     print(report.summary(), flush=True)
 
 

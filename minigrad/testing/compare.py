@@ -186,7 +186,7 @@ def check_jacobian(function: Function, xs: Sequence[Any], what: str) -> np.ndarr
         row, column = np.unravel_index(int(np.argmax(excess)), excess.shape)
         _require_repeats(analytic, jacobian(function, xs), what)
         which, index, part = coordinate(int(row), results)
-        place = f"result {which}{list(index)}" + (f" ({part} part)" if part else "")
+        place = f"result {which}{list(index) or ''}" + (f" ({part} part)" if part else "")
         count = int((excess > 0).sum())
         raise GradcheckError(
             f"{what}: {count} of {excess.size} entries of the Jacobian are wrong; the worst is "

@@ -122,6 +122,11 @@ def as_array(y: Any) -> np.ndarray:
     return np.asarray(y.data if isinstance(y, Tensor) else y)
 
 
+def replaced(args: tuple, i: int, x: Any) -> tuple:
+    """The arguments with x in place i."""
+    return (*args[:i], x, *args[i + 1 :])
+
+
 def as_tensors(args: tuple) -> list:
     """Tensors where they can carry a gradient; everywhere else too if nothing can."""
     smooth = any(is_smooth_array(x) for x in args)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.dtypes import is_floating
-from ..core.errors import RuleError, teaching
+from ..core.errors import RuleError, describe, teaching
 from ..core.tensor import Tensor
 from .compare import (
     NOISE,
@@ -28,7 +28,7 @@ from .compare import (
     random_pair,
 )
 from .conduct import check_conduct
-from .errors import DoesNotApply, GradcheckError
+from .errors import DoesNotApply, GradcheckError, Inconclusive
 from .function import Arrays, Function, Pullback, as_array, is_smooth_array
 from .numeric import ROUNDING, length, normal, pack, slope
 from .single import check_single_precision
@@ -186,6 +186,8 @@ def _run(
     except GradcheckError as error:
         if not raise_exception:
             return False
+        if isinstance(error, Inconclusive) and not _repeats(function):
+            error.what = _DRAWS
         error.snippet = gradcheck_snippet(function, error.entry)
         raise
     except RuleError as error:  # a gradient of another shape, one too many
@@ -193,6 +195,18 @@ def _run(
             return False
         raise GradcheckError(f"the backward: {error}") from error
     return True
+
+
+_DRAWS = (
+    "fn is not deterministic: it returns other values when it is called again with the same "
+    "arguments, so there is no difference to take. Seed what it draws inside fn, or draw it before "
+    "and pass it in"
+)
+
+
+def _repeats(function: Function) -> bool:
+    first, again = pack(function.value(function.xs)), pack(function.value(function.xs))
+    return np.array_equal(first, again, equal_nan=True)
 
 
 def _check_inputs_kept(function: Function) -> None:
@@ -216,6 +230,11 @@ def _check_inputs_kept(function: Function) -> None:
 
 def _prepare(fn: Callable, inputs: Any) -> Function:
     """The function at double-precision inputs, differentiated by those that ask for it."""
+    if not callable(fn):
+        raise TypeError(
+            "gradcheck takes a function and its arguments, gradcheck(f, x), and not what the "
+            f"function has returned; got {describe(fn)}"
+        )
     if not isinstance(inputs, tuple | list):
         inputs = (inputs,)
     wanted = [i for i, x in enumerate(inputs) if getattr(x, "requires_grad", False)]

@@ -18,6 +18,7 @@ from ..core.registry import op as registry
 from ..core.tensor import Tensor
 from .case import Context
 from .checks import CHECKS
+from .function import as_array
 from .run import check_one, load_samples, op_names
 from .spec import specs
 
@@ -28,7 +29,7 @@ def _one_entry_off(c: Any) -> Any:
     """The largest entry times 1.001."""
     if not c.size:
         return c
-    here = np.arange(c.size) == np.argmax(np.abs(_array(c)))
+    here = np.arange(c.size) == np.argmax(np.abs(as_array(c)))
     return c * np.where(here, 1.001, 1.0).reshape(c.shape)
 
 
@@ -134,10 +135,6 @@ def _changed(c: Any, change: Callable[[Any], Any], seen: set[str]) -> Any:
         return None
     other = change(c)
     tracked = isinstance(c, Tensor) and c.requires_grad != other.requires_grad
-    if tracked or not np.array_equal(_array(c), _array(other), equal_nan=True):
+    if tracked or not np.array_equal(as_array(c), as_array(other), equal_nan=True):
         seen.add("differs")
     return other
-
-
-def _array(c: Any) -> np.ndarray:
-    return np.asarray(c.data if isinstance(c, Tensor) else c)

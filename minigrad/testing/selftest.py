@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
 
+from ..instrument.terminal import folded
 from .case import Context
 from .mutate import mutants
 from .plant import Plant
@@ -62,9 +63,10 @@ def run_self_test(seed: int = 0, level: str = "fast") -> int:
             judged += 1
             killed += verdict.killed
             caught = ", ".join(verdict.caught_by) or "NOT CAUGHT"
-            print(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}", flush=True)
+            print(folded(f"{verdict.plant.name:17} {verdict.plant.what}: {caught}"), flush=True)
             for outcome in verdict.twin_failures:
-                print(f"  but its right twin fails {outcome.check}: {outcome.failures[0][1]}")
+                told = outcome.failures[0][1]
+                print(folded(f"  but its right twin fails {outcome.check}: {told}"))
     finally:  # an interrupt too is told how far it came
         first = "" if judged == len(PLANTS) else f", the first {judged} of {len(PLANTS)}"
         print(

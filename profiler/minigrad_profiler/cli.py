@@ -315,6 +315,10 @@ def _diff(options: argparse.Namespace) -> int:
     print(result.json() if options.json else result.text(options.width, options.top))
     if options.fail_over is None:
         return 0
+    total = result.total
+    for log, calls in ((options.before, total.calls_before), (options.after, total.calls_after)):
+        if not calls:  # a program that has recorded nothing is not as quick as it was
+            return _refuse(f"{log}: no events, so --fail-over has nothing to compare")
     failures = result.failures(options.fail_over)
     for change in failures:
         part = change.delta_ns / change.before_ns if change.before_ns else 0

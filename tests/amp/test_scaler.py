@@ -1,5 +1,8 @@
 """GradScaler: scaled losses, unscaled gradients, steps left out on Inf, a scale that adapts."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -120,6 +123,18 @@ def test_state_goes_on_where_it_was():
     with pytest.raises(ValueError, match="init_scale must be above 0"):
         other.load_state_dict({**scaler.state_dict(), "scale": -1.0})
     assert other.get_scale() == 4
+
+
+def test_a_scaler_is_not_copied_where_the_copy_would_unscale_twice():
+    p, optimizer, scaler = one_parameter()
+    scaler.scale((p * p).sum()).backward()
+    scaler.unscale_(optimizer)
+    for clone in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(RuntimeError, match="before scale\\(\\) or after update\\(\\)"):
+            clone(scaler)
+    scaler.step(optimizer)
+    scaler.update()
+    assert copy.deepcopy(scaler).state_dict() == scaler.state_dict()
 
 
 def test_a_disabled_scaler_passes_everything_through():

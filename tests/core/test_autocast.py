@@ -98,6 +98,45 @@ def test_backward_inside_may_run_for_each_of_several_losses():
     assert w.grad.dtype == np.float32
 
 
+def test_several_losses_of_one_weight_each_have_a_backward_after_the_block():
+    x, w = leaf(2, 2), leaf(2, 2)
+    with mg.autocast(mg.bfloat16) as casting:
+        losses = [(x.detach() @ w).sum() for _ in range(3)]
+    for loss in losses:
+        loss.backward()
+    one = mg.grad((x.detach().astype("bfloat16") @ w.astype("bfloat16")).sum(), w)
+    assert w.grad.dtype == np.float32 and w.grad.tolist() == (3 * one).tolist()
+    assert casting.log[0].count == 3 + 1  # x each time, w once
+
+
+def test_a_cast_weight_has_derivatives_of_higher_order():
+    w = mg.tensor([[2.0]], dtype="float32", requires_grad=True)
+    with mg.autocast(mg.bfloat16):
+        y = (w @ w @ w).sum()
+    g = mg.grad(y, w, create_graph=True)
+    assert (g.item(), mg.grad(g.sum(), w).item()) == (12.0, 12.0)
+
+
+def test_threads_that_share_an_autocast_share_cast_weights_and_nothing_else():
+    shared, w, failed = mg.autocast(mg.bfloat16), leaf(8, 8), []
+
+    def train():
+        try:
+            for _ in range(200):
+                with shared:
+                    y = (w.detach() @ w).sum()
+                y.backward()
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=train) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
 def test_a_cast_made_without_recording_is_not_used_with_it():
     x, w = leaf(2, 2), leaf(2, 2)
     with mg.autocast(mg.bfloat16):

@@ -314,3 +314,32 @@ def test_an_attribute_of_any_plain_name_comes_back_as_it_was():
 
     x = mg.tensor([1.0, 2.0], requires_grad=True)
     assert mg.grad(Scaled.apply(x).sum(), x).tolist() == [3.0, 3.0]
+
+
+def cubed_with(name):
+    """x³ whose forward keeps x as an attribute of this name."""
+
+    class Cubed(mg.Function):
+        @staticmethod
+        def forward(ctx, x):
+            setattr(ctx, name, x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            return 3 * getattr(ctx, name) ** 2 * g
+
+    return Cubed.apply
+
+
+@pytest.mark.parametrize("name", ["x", "name", "materialize"])
+def test_a_tensor_kept_as_an_attribute_has_a_second_derivative(name):
+    x = leaf(2.0)
+    g = mg.grad(cubed_with(name)(x), x, leaf(1.0), create_graph=True)
+    assert mg.grad(g, x, leaf(1.0)).tolist() == [12.0]
+
+
+@pytest.mark.parametrize("name", ["saved_places", "settle", "forget", "constant_outputs"])
+def test_an_attribute_with_a_name_of_the_engine_is_refused_and_not_lost(name):
+    with pytest.raises(TypeError, match=f"ctx.{name} is what ctx itself uses under this name"):
+        cubed_with(name)(leaf(2.0))

@@ -1,6 +1,8 @@
 """Hooks: what they see, what they may change, in which order, and that they leave no trace."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -179,6 +181,28 @@ def test_handles_remove_also_as_context_managers():
     handle.remove()
     x.sum().backward()
     assert len(seen) == 1 and hooks.registered == before
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_the_handle_of_a_copied_tensor_has_nothing_to_remove(clone):
+    layer = mg.nn.Linear(2, 1)
+    layer.handle = layer.weight.register_hook(lambda g: 10 * g)
+    registered = hooks.registered
+    twin = clone(layer)
+    twin.handle.remove()
+    assert hooks.registered == registered  # else backwards would no longer look for hooks
+    for model, factor in ((layer, 10), (twin, 1)):
+        model(mg.ones(2, dtype="float32")).sum().backward()
+        assert model.weight.grad.tolist() == [[factor, factor]]
+
+
+def test_a_shallow_copy_of_a_handle_removes_the_same_hook_once():
+    x, registered = leaf([1.0]), hooks.registered
+    handle = x.register_hook(lambda g: 10 * g)
+    for one in (handle, copy.copy(handle)):
+        one.remove()
+    x.sum().backward()
+    assert hooks.registered == registered and x.grad.tolist() == [1]
 
 
 def test_a_hook_may_remove_itself_and_add_others():

@@ -141,6 +141,17 @@ def test_views_share_the_version():
         y.backward()
 
 
+@pytest.mark.parametrize(
+    "windows", [lambda w: mg.sliding_window_view(w, 2), lambda w: mg.unfold(w, 0, 2, 1)]
+)
+def test_windows_share_the_version_of_what_they_show(windows):
+    x, w = leaf([1.0, 2.0]), mg.tensor([3.0, 4.0, 5.0])
+    y = (x * windows(w)).sum()
+    w[0] = 0.0
+    with pytest.raises(InPlaceError, match="'b'"):
+        y.backward()
+
+
 def test_a_write_beside_what_was_saved_is_no_fault():
     x, w = leaf([1.0, 2.0]), mg.tensor([[3.0, 4.0], [5.0, 6.0]])
     y = (x * w[1]).sum()

@@ -1,5 +1,6 @@
 """Sessions group leaves weakly and refuse to be mixed."""
 
+import copy
 import gc
 import threading
 import weakref
@@ -33,6 +34,12 @@ def test_members_are_tensors_made_by_it_tracked_or_made_inside(two):
     assert a.leaves() == [w, x, y, *layer.parameters()] and b.leaves() == [z]
     assert len(a) == 5 and w in a and z not in a
     assert a.id != b.id and repr(a) == f"<Session {a.id} on cpu, 5 leaves>"
+
+
+def test_a_copied_session_is_the_session(two):
+    a, _ = two
+    for twin in (copy.copy(a), copy.deepcopy({"session": a})["session"]):
+        assert twin is a
 
 
 def test_members_are_known_weakly(two):

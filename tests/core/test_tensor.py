@@ -74,6 +74,24 @@ def test_deepcopy_shares_nothing():
     assert not np.shares_memory(again.data, x.data)
 
 
+class Labelled(mg.Tensor):
+    def __init__(self, data, label):
+        super().__init__(data)
+        self.label = label
+
+
+@pytest.mark.parametrize(
+    "clone", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_a_subclass_keep_its_attributes(clone):
+    x = Labelled([1.0, 2.0], ["train"])
+    again = clone(x)
+    assert type(again) is Labelled and again.tolist() == [1, 2] and again.label == ["train"]
+    parameter = mg.nn.Parameter(x)
+    parameter.decay = 0.5  # what a script keeps there for its optimizer
+    assert clone(parameter).decay == 0.5
+
+
 def test_repr_shows_values_dtype_and_history():
     x = mg.tensor([1.0, 2.0], dtype="float32", requires_grad=True)
     assert repr(x) == "tensor([1., 2.], dtype=float32, requires_grad=True)"
@@ -293,6 +311,8 @@ def test_data_is_never_set_to_what_is_no_number(value):
     with pytest.raises(TypeError, match="cannot make a tensor of .* values; give numbers"):
         x.data = value
     assert x.tolist() == [1, 1]
+    with pytest.raises(TypeError, match="cannot make a tensor of .* values; give numbers"):
+        mg.Tensor(value)
 
 
 def test_data_of_another_library_becomes_an_array():

@@ -373,3 +373,14 @@ def test_a_loader_knows_its_length_where_its_stream_does(options, count):
 def test_options_that_could_have_no_effect_or_a_wrong_one_are_refused(options):
     with pytest.raises(ValueError, match="timeout is 0 .* drop_last needs a batch_size"):
         data.DataLoader(Squares(), **options)
+
+
+def test_a_data_set_of_arrays_with_its_own_rows_is_asked_for_one_at_a_time():
+    class Turned(data.TensorDataset):
+        def __getitem__(self, i):
+            (row,) = super().__getitem__(i)
+            return mg.flip(row, 0) if i % 2 else row
+
+    rows = mg.tensor([[0, 1], [2, 3], [4, 5], [6, 7]])
+    batch = next(iter(data.DataLoader(Turned(rows), batch_size=4)))
+    assert batch.tolist() == [[0, 1], [3, 2], [4, 5], [7, 6]]

@@ -81,6 +81,20 @@ def test_a_sharded_optimizer_of_one_rank_and_a_schedule(alone):
         distributed.ZeroRedundancyOptimizer([], mg.optim.SGD, lr=1.0)
 
 
+def test_the_closure_of_a_sharded_optimizer_is_recorded_as_that_of_any_other(alone):
+    p = mg.nn.Parameter(mg.ones(3))
+    optimizer = distributed.ZeroRedundancyOptimizer([p], mg.optim.SGD, lr=1.0)
+
+    def closure():
+        loss = p.sum()
+        loss.backward()
+        return loss
+
+    with mg.no_grad():
+        assert optimizer.step(closure).item() == 3.0
+    assert p.tolist() == [0.0] * 3
+
+
 def test_an_optimizer_of_matrices_alone_can_be_sharded(alone):
     p, q = (mg.nn.Parameter(mg.ones(2, 3)) for _ in range(2))
     optimizer = distributed.ZeroRedundancyOptimizer([p], mg.optim.Muon, lr=0.1)

@@ -1,5 +1,6 @@
 """detect_anomaly names the first bad op, and the line of its forward."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -186,3 +187,11 @@ def test_it_works_inside_transforms(transform):
         transform(np.log, mg.tensor([0.0]))
     assert error.value.value == "Inf" and error.value.stack
     assert modes.active == 0 and modes.state.level == 0
+
+
+def test_an_error_comes_whole_out_of_a_pickle_as_from_another_process():
+    with detect_anomaly(), pytest.raises(AnomalyError) as error:
+        np.log(mg.tensor([-1.0]))
+    again = pickle.loads(pickle.dumps(error.value))
+    assert type(again) is AnomalyError and vars(again) == vars(error.value)
+    assert str(again) == str(error.value) and again.value == "NaN"

@@ -2,6 +2,7 @@
 
 import tracemalloc
 import weakref
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -305,3 +306,88 @@ def test_a_buffer_may_be_written_more_often_than_writes_are_remembered():
 
     mg.checkpoint(fn, w).backward()
     np.testing.assert_array_equal(w.grad.numpy(), 2.0)
+
+
+Pair = namedtuple("Pair", "w b")
+
+
+def squares_its_first(pair):
+    pair.w[0] = pair.w[0] * pair.w[0]  # what the caller's tensor is from then on
+    return np.sin(pair.w)
+
+
+def test_a_tensor_of_the_caller_that_the_function_changes_is_noticed():
+    x = leaf([2.0, 3.0])
+    y = checkpoint(squares_its_first, Pair(x * 1, 0))
+    with pytest.raises(CheckpointError, match="op 0, getitem, computes with another tensor"):
+        y.sum().backward()
+    assert x.grad is None
+    a = x * 1
+    copied = checkpoint(lambda: squares_its_first(Pair(a.copy(), 0)))
+    copied.sum().backward()
+    np.testing.assert_allclose(x.grad, [4 * np.cos(4.0), np.cos(3.0)])
+
+
+def test_a_state_that_goes_on_after_the_function_is_noticed():
+    class Recurrent:
+        h = mg.zeros(2)
+
+        def step(self, x):
+            self.h = np.tanh(self.h + x)
+            return self.h * x
+
+    x, net = leaf([1.0, 2.0]), Recurrent()
+    y = checkpoint(net.step, x) + checkpoint(net.step, x)
+    with pytest.raises(CheckpointError, match="op 0, add, computes with another tensor"):
+        y.sum().backward()
+
+
+def test_a_loop_variable_that_the_function_reads_is_noticed_and_an_argument_is_right():
+    def through(ws, block):
+        y = mg.ones(2)
+        for w in ws:
+            y = block(y, w)
+        return y.sum()
+
+    ws = [leaf([2.0, 3.0]), leaf([5.0, 7.0])]
+    plain = mg.grad(through(ws, lambda y, w: np.tanh(y * w)), ws)
+    kept = mg.grad(through(ws, lambda y, w: checkpoint(lambda y, w: np.tanh(y * w), y, w)), ws)
+    assert [g.tolist() for g in kept] == [g.tolist() for g in plain]
+    y = mg.ones(2)
+    for w in ws:
+        y = checkpoint(lambda y: np.tanh(y * w), y)
+    with pytest.raises(CheckpointError, match="a loop's variable, of which the last value counts"):
+        y.sum().backward()
+
+
+def test_a_parameter_frozen_before_the_backward_is_noticed():
+    x, w = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    y = checkpoint(lambda x: np.tanh(x * w), x)
+    w.requires_grad = False
+    with pytest.raises(CheckpointError, match="computes with another tensor"):
+        y.sum().backward()
+
+
+def test_a_lazy_layer_may_make_its_parameters_inside():
+    layer, x = mg.nn.LazyLinear(2), mg.ones(3, 4, dtype="float32")
+    checkpoint(lambda x: np.tanh(layer(x)), x).sum().backward()
+    assert layer.weight.grad.shape == (2, 4)
+
+
+def test_what_the_function_overwrites_after_it_was_saved_is_an_error_as_without_a_checkpoint():
+    def f(x):
+        buffer = mg.tensor([3.0, 4.0])
+        y = np.tanh(x * buffer)
+        buffer[0] = 100.0
+        return y * 2.0 * buffer
+
+    for call in (
+        f,
+        lambda x: checkpoint(f, x),
+        lambda x: checkpoint(lambda x: checkpoint(f, x), x),
+    ):
+        x = leaf([1.0, 2.0])
+        y = call(x).sum()
+        with pytest.raises(InPlaceError, match="mul: its argument 'b' .* was changed in place"):
+            y.backward()
+        assert x.grad is None

@@ -148,6 +148,21 @@ def test_large_arrays_go_to_disk_and_leave_it(tmp_path, dtype):
     assert (x.grad.data == 2).all()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_that_drops_its_copy_of_a_graph_leaves_the_files(tmp_path):
+    x = leaf(np.ones(1000))
+    with save_on_disk(tmp_path, min_bytes=1000):
+        y = (x * x).sum()
+    child = os.fork()
+    if not child:
+        del y
+        os._exit(0)
+    os.waitpid(child, 0)
+    y.backward()
+    assert (x.grad.data == 2).all()
+
+
 @pytest.mark.parametrize("engine", ["serial", "parallel"])
 @pytest.mark.parametrize("size", [10, LARGE], ids=["small", "large"])
 def test_each_value_comes_back_once_however_large(size, engine):

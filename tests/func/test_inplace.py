@@ -313,3 +313,47 @@ def test_data_of_another_shape_or_from_a_transform_that_the_tensor_is_not_in_is_
         with pytest.raises(TransformError, match="belongs to a transform and x, float64"):
             transform(from_outside)(mg.ones(3, 3))
     assert type(outside) is mg.Tensor and outside.tolist() == [0.0] * 3
+
+
+def multiplied_in_place(v):
+    y = mg.tensor([1.0, 2.0, 4.0])
+    y *= v  # its derivative needs the y of before
+    y[0] *= v[1]
+    return y
+
+
+def multiplied(v):
+    y = mg.tensor([1.0, 2.0, 4.0]) * v
+    return mg.stack([y[0] * v[1], y[1], y[2]])
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_a_constant_that_is_multiplied_in_place_is_saved_as_it_was(transform):
+    np.testing.assert_allclose(transform(multiplied_in_place), transform(multiplied), rtol=1e-12)
+
+
+def test_a_constant_that_a_result_needs_is_not_changed_under_it():
+    def f(v):
+        y = mg.tensor([1.0, 2.0, 4.0])
+        z = y * v
+        y += v  # the derivative of z needs y
+        return (z * y).sum()
+
+    with pytest.raises(InPlaceError, match="a saved array of it is alive"):
+        func.grad(f)(X)
+    y = mg.tensor([1.0, 2.0, 4.0])  # forward mode needs nothing later
+    assert func.jvp(f, (X,), (mg.ones(3),))[1].item() == (y * (y + X) + y * X).sum().item()
+
+
+@pytest.mark.parametrize("derivative", [func.vjp, func.linearize])
+def test_what_vjp_returns_is_of_the_values_that_it_was_given(derivative):
+    def f(v):
+        h = v * 1.0
+        _, push_or_pull = derivative(lambda z: z * z, h)
+        h *= v
+        return push_or_pull(mg.ones(3))
+
+    with pytest.raises(InPlaceError):
+        func.grad(lambda v: f(v)[0].sum())(X)
+    with pytest.raises(InPlaceError):
+        f(mg.tensor(X, requires_grad=True))

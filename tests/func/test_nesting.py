@@ -1,5 +1,7 @@
 """Levels: transforms nest in any order, on ten ops of every kind."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -330,3 +332,15 @@ def test_a_list_beside_a_dual_is_an_array(f):
     _, along = jvp(f, (x,), (t,))
     gradient = grad(lambda x: f(x).sum())(x)
     np.testing.assert_allclose(along.numpy(), (gradient * t).numpy())
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_by_pythons_module_have_derivatives(copied):
+    def f(x):
+        return (copied(x) ** 2 * copied({"x": x})["x"]).sum()
+
+    x, t = mg.tensor([1.0, 2.0]), mg.tensor([1.0, 0.0])
+    assert grad(f)(x).tolist() == [3.0, 12.0]
+    assert jvp(f, (x,), (t,))[1].tolist() == 3.0
+    assert mg.func.hessian(f)(x).tolist() == [[6.0, 0.0], [0.0, 12.0]]
+    assert grad(lambda x: vmap(f)(x.reshape(2, 1)).sum())(x).tolist() == [3.0, 12.0]

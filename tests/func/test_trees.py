@@ -359,6 +359,18 @@ def test_trees_and_in_dims_may_be_nested_deeper_than_pythons_stack():
     assert vmap(loss, in_dims=(axes,))(deep).tolist() == [1, 1]
 
 
+def test_dicts_are_matched_by_key_also_where_keys_cannot_be_sorted():
+    def f(d):
+        return 10 * d[1] + d["a"]
+
+    x = {1: mg.tensor(1.0), "a": mg.tensor(2.0)}
+    t = {"a": mg.tensor(1.0), 1: mg.tensor(0.0)}
+    assert jvp(f, (x,), (t,))[1].tolist() == 1.0
+    xs = {1: mg.ones(2), "a": mg.tensor([1.0, 2.0])}
+    mapped = vmap(lambda d: 10 * d[1].sum() + d["a"], in_dims=({"a": 0, 1: None},))
+    assert mapped(xs).tolist() == [21.0, 22.0]
+
+
 def test_value_and_grad_give_the_value_itself_beside_the_gradient():
     value, g = value_and_grad(lambda x: (x * x).sum())(mg.tensor([1.0, 3.0]))
     assert value.item() == 10 and g.tolist() == [2, 6]

@@ -72,3 +72,15 @@ def test_a_model_in_place_of_its_parameters_is_answered_with_the_call(params):
 def test_parameters_that_are_used_up_already_are_refused():
     with pytest.raises(ValueError, match="EMA got no parameters to average; .* read once"):
         optim.EMA(iter([]))
+
+
+def test_parameters_keep_their_values_where_the_averages_cannot_be_applied():
+    first, second = leaf(1.0), leaf(1.0, 2.0)
+    ema = optim.EMA([first, second], decay=0.5)
+    with mg.no_grad():
+        first += 1
+    ema.averages[1] = np.ones(3)  # of another shape, as after an error elsewhere
+    with pytest.raises(ValueError):
+        with ema.applied():
+            pass
+    assert first.tolist() == [2.0]

@@ -199,3 +199,27 @@ def test_a_copy_has_no_hooks():
     optimizer = optim.SGD(leaves(), lr=0.1)
     optimizer.register_step_pre_hook(lambda o, args, kwargs: None)
     assert copy.deepcopy(optimizer)._hooks == () and pickle.loads(pickle.dumps(optimizer))
+
+
+def stepped_adam():
+    p = mg.tensor([1.0], requires_grad=True)
+    p.grad = mg.ones(1)
+    optimizer = optim.Adam([p])
+    optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize("place", [1, -1])
+def test_loading_refuses_the_state_of_a_parameter_that_is_not_there(place):
+    optimizer = stepped_adam()
+    saved = optimizer.state_dict()
+    saved["state"][place] = saved["state"].pop(0)
+    with pytest.raises(ValueError, match=f"a state of parameter {place}, and there are 1"):
+        optimizer.load_state_dict(saved)
+
+
+def test_loading_refuses_what_is_no_array():
+    optimizer = stepped_adam()
+    saved = optimizer.state_dict() | {"state": {0: {"step": 1, "exp_avg": 0.5}}}
+    with pytest.raises(TypeError, match="exp_avg of parameter 0 is 0.5, and has to be an array"):
+        optimizer.load_state_dict(saved)

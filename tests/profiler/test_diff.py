@@ -83,6 +83,13 @@ def test_fail_over_decides_the_exit_code(tmp_path, capsys, factor, limit, code):
     assert ("slower by 50" in capsys.readouterr().err) == bool(code)
 
 
+@pytest.mark.parametrize("empty", ["a", "b"])
+def test_fail_over_does_not_pass_where_a_side_has_recorded_nothing(tmp_path, capsys, empty):
+    a, b = (str(written(tmp_path / x, [] if x == empty else STEADY)) for x in "ab")
+    assert main(["diff", a, b, "--fail-over", "10%"]) == 2
+    assert f"{tmp_path / empty}: no events" in capsys.readouterr().err
+
+
 def test_a_limit_that_is_none_is_refused(tmp_path, capsys):
     assert main(["diff", "a", "b", "--fail-over", "much"]) == 2
     assert "percentage" in capsys.readouterr().err

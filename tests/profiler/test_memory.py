@@ -123,7 +123,7 @@ def test_views_count_once(tmp_path):
     def run():
         x = mg.ones(N)
         y = x * 2
-        views = [y.reshape(10, 100).T, y[5:], y]
+        views = [y.reshape(10, 100).T, y[5:], y, mg.sliding_window_view(y, 100)]
         del views
 
     assert story(recorded(tmp_path, run)).peak == 2 * 8 * N

@@ -151,6 +151,15 @@ def test_a_gradient_wrong_at_the_samples_is_told_once_with_the_line_of_its_rule(
     assert same == "  the same in K3, K17, K24, K25, K27"
 
 
+def test_a_gradient_that_is_nan_at_the_samples_is_told_once():
+    outcomes = [
+        Outcome("a", "K2", "fail", failures=[("one", "Jacobian: 5 of 5 entries are wrong", "")]),
+        Outcome("a", "K3", "fail", failures=[("one", "the gradient holds nan", "")]),
+        Outcome("a", "K17", "fail", failures=[("", "sizes (2,): the gradient holds nan", "")]),
+    ]
+    assert failures_of_ops(outcomes)[2:] == ["  the same in K3, K17"]
+
+
 def test_words_that_several_checks_say_are_printed_once():
     outcomes = [
         Outcome("a", check, "fail", failures=[("one", told, "")])

@@ -13,6 +13,7 @@ import pytest
 
 import minigrad
 from minigrad.testing import cli, selftest
+from minigrad.testing.case import Context
 from minigrad.testing.report import Report
 from minigrad.testing.run import Outcome
 
@@ -286,6 +287,56 @@ def test_the_matrix_fits_the_terminal(width, capsys, monkeypatch):
     units = lines[1]
     at = units.index("1")  # K1's column; K27's is the last of them
     assert (head[at + 26], units[at + 26]) == ("2", "7") and set(row[at : at + 27]) <= set("✓·")
+
+
+WRONG = Outcome(
+    "softmax", "K10", "fail",
+    failures=[(
+        "rows",
+        "second derivative: along a random direction u and for a random cotangent v, (Jᵀv)·u is "
+        "-3.028858609295625 but finite differences give v·(Ju) = -2.858062763921247\n"
+        "wrong entry: argument 0 (x) at index [4]: analytic 0.0, numeric -0.5301396242272250001",
+        "    run_check('softmax', 'K10', sample='a name so long that the line is no longer short')",
+    )],
+)  # fmt: skip
+
+
+def printed_failure(monkeypatch, capsys, columns):
+    def one_failure(task):
+        return [WRONG], Context()
+
+    monkeypatch.setattr(cli, "check_one_op", one_failure)
+    monkeypatch.setenv("COLUMNS", columns)
+    assert cli.main(["--ops", "softmax"]) == 1
+    text = capsys.readouterr().out
+    return text[: text.index("\nop ")].splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_failures_are_folded_between_words_to_fit_the_terminal(width, monkeypatch, capsys):
+    lines = printed_failure(monkeypatch, capsys, str(width))
+    code = [line for line in lines if line.lstrip().startswith("run_check")]
+    assert code == [WRONG.failures[0][2]]  # which is to be copied: whole, however long
+    told = [line for line in lines if line not in code]
+    assert width - 25 < max(map(len, told)) <= width
+    assert " ".join(" ".join(told).split()).endswith(
+        " ".join(f"softmax, K10 on sample 'rows': {WRONG.failures[0][1]} again:".split())
+    )
+
+
+def test_the_first_line_of_a_failure_names_op_check_and_sample_and_the_rest_is_indented(
+    monkeypatch, capsys
+):
+    lines = printed_failure(monkeypatch, capsys, "80")
+    first, *rest = lines[next(i for i, x in enumerate(lines) if "on sample" in x) :]
+    assert first.startswith("softmax, K10 on sample 'rows': second derivative")
+    assert all(line.startswith("  ") for line in rest)
+
+
+def test_in_a_pipe_each_failure_is_one_line_for_grep(monkeypatch, capsys):
+    lines = printed_failure(monkeypatch, capsys, "")
+    message, entry = WRONG.failures[0][1].split("\n")
+    assert f"softmax, K10 on sample 'rows': {message}" in lines and f"  {entry}" in lines
 
 
 @pytest.mark.parametrize("width", [60, 200])

@@ -1,5 +1,6 @@
 """The command: exit codes, one line on stderr, nothing half-written."""
 
+import io
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import sys
 import time
 
 import pytest
+from minigrad_viz.cli import main
 
 BAD = {
     "cut off": lambda d: json.dumps(d.tiny())[:-40],
@@ -290,3 +292,10 @@ def test_a_full_standard_output_is_named_as_such(dumps, save):
         )
     assert done.returncode == 2
     assert done.stderr.startswith("minigrad-viz: standard output: cannot be written")
+
+
+def test_statistics_go_to_a_standard_output_that_takes_text_alone(dumps, save, monkeypatch):
+    screen = io.StringIO()  # as a notebook's, it has no buffer
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert main(["info", str(save(dumps.tiny()))]) == 0
+    assert "nodes" in screen.getvalue()

@@ -57,8 +57,12 @@ def write_whole(path: str, data: bytes) -> None:
         if path == "-":
             if sys.stdout is None:  # as Python has it after `command >&-`
                 raise ViewerError("standard output: cannot be written (it is closed)")
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            stream = getattr(sys.stdout, "buffer", None)
+            if stream is None:  # a StringIO, or what a notebook has there: it takes text alone
+                sys.stdout.write(data.decode("utf-8"))
+            else:
+                stream.write(data)
+            sys.stdout.flush()
         elif _is_stream(path):
             with open(path, "wb") as stream:
                 stream.write(data)

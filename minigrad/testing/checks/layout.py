@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..case import Case, differentiated
-from ..function import Function, as_array, as_tensors, is_smooth_array, pulled_back
+from ..function import Function, as_array, as_tensors, is_smooth_array, pulled_back, replaced
 from ..layouts import layouts, repeated
 from ..numeric import normal
 from .base import check
@@ -29,7 +29,7 @@ def k6(case: Case) -> int:
     count = 0
     for i, x in enumerate(args):
         for name, other in layouts(x) if isinstance(x, np.ndarray) else ():
-            found = all_of(case, _with(args, i, other))
+            found = all_of(case, replaced(args, i, other))
             count += same(case, expected, found, f"argument {i} {name}", sizes, scale)
     if case.context.full or (case.dtype == case.spec.dtypes[0] and case.is_first_of_its_kind):
         for i, x in enumerate(args):
@@ -43,14 +43,14 @@ def repeated_numbers(case: Case, i: int, x: np.ndarray, sizes: list[int]) -> int
     count = 0
     for name, flat in [*repeated(x)][0 if case.context.full else -1 :]:
         try:
-            case.call(*as_tensors(_with(case.sample.args, i, flat.copy())))
+            case.call(*as_tensors(replaced(case.sample.args, i, flat.copy())))
         except Exception:
             continue  # outside of the op's domain, as a matrix of equal rows
         try:
-            expected = all_of(case, _with(case.sample.args, i, flat.copy()))
+            expected = all_of(case, replaced(case.sample.args, i, flat.copy()))
         except np.linalg.LinAlgError:
             continue  # of which some have a value and no derivative
-        found = all_of(case, _with(case.sample.args, i, flat))
+        found = all_of(case, replaced(case.sample.args, i, flat))
         count += same(case, expected, found, f"argument {i} {name}", sizes, _largest(expected))
     return count
 
@@ -73,10 +73,6 @@ def same(
         else:
             require_same_bits(a, b, what)
     return len(expected)
-
-
-def _with(args: tuple, i: int, x: np.ndarray) -> tuple:
-    return (*args[:i], x, *args[i + 1 :])
 
 
 def all_of(case: Case, args: tuple) -> dict[str, Any]:

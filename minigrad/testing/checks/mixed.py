@@ -8,7 +8,7 @@ import numpy as np
 from ...backends.dtypes import resolve_dtype
 from ..case import DOUBLE, Case, differentiated, function_of, is_elementwise
 from ..errors import GradcheckError
-from ..function import Arrays, Function, is_smooth_array
+from ..function import Arrays, Function, is_smooth_array, replaced
 from ..numeric import normal
 from .forward import widened
 from .nearness import agree
@@ -48,15 +48,15 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
             whole = _whole(args[i])
             if np.isfinite(whole).all():
                 what = f"argument {i} is in whole numbers"
-                yield what, _with(args, i, whole.astype(np.int64)), _with(args, i, whole)
+                yield what, replaced(args, i, whole.astype(np.int64)), replaced(args, i, whole)
             if is_elementwise(case.spec) and args[i].size:
                 number = args[i].reshape(-1)[0].item()
-                alike = _with(args, i, np.full_like(args[i], number))
-                yield f"argument {i} is a Python number", _with(args, i, number), alike
+                alike = replaced(args, i, np.full_like(args[i], number))
+                yield f"argument {i} is a Python number", replaced(args, i, number), alike
                 small = np.abs(_whole(args[i])) % 200  # as −x and 1 − x wrap round without a sign
                 if np.isfinite(small).all():
                     what = f"argument {i} is in whole numbers of 8 bits"
-                    yield what, _with(args, i, small.astype(np.uint8)), _with(args, i, small)
+                    yield what, replaced(args, i, small.astype(np.uint8)), replaced(args, i, small)
         elif case.dtype == "complex128":
             if args[i].dtype.kind == "c":
                 others = [k for k, x in enumerate(args) if k != i and is_smooth_array(x)]
@@ -66,11 +66,11 @@ def mixtures(case: Case) -> Iterator[tuple[str, tuple, tuple]]:
                         yield f"argument {i} alone is {what}", mixed, alike
         elif args[i].dtype == resolve_dtype(case.dtype):
             others = [_in_dtype(x, _BESIDE[case.dtype]) for x in args]
-            yield f"argument {i} alone is in {case.dtype}", _with(tuple(others), i, args[i]), wide
-
-
-def _with(args: tuple, i: int, x: Any) -> tuple:
-    return (*args[:i], x, *args[i + 1 :])
+            yield (
+                f"argument {i} alone is in {case.dtype}",
+                replaced(tuple(others), i, args[i]),
+                wide,
+            )
 
 
 def _whole(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,30 @@
+"""What gradcheck says of functions that it cannot check, and of a result of one number."""
+
+import numpy as np
+import pytest
+
+import minigrad as mg
+from minigrad.testing import gradcheck
+from minigrad.testing.errors import GradcheckError
+from minigrad.testing.plant import make
+
+X = np.array([0.3, -1.2, 0.7])
+
+
+def test_a_function_that_draws_is_told_so():
+    rng = np.random.default_rng(0)
+    with pytest.raises(GradcheckError, match="other values when it is called again"):
+        gradcheck(lambda x: x * rng.standard_normal(3), X)
+
+
+def test_a_result_in_place_of_the_function_is_told_what_is_wanted():
+    with pytest.raises(
+        TypeError, match=r"gradcheck\(f, x\), and not what the function has returned"
+    ):
+        gradcheck(mg.ones(3), X)
+
+
+def test_a_single_number_that_is_wrong_has_no_index():
+    wrong = make("half", lambda x: (x * x).sum(), {"x": lambda g, x: g * x}, {})
+    with pytest.raises(GradcheckError, match="the worst is ∂ result 0 / ∂ the entry named below"):
+        gradcheck(wrong, X)
