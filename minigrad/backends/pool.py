@@ -164,7 +164,9 @@ class _Helpers:
                 self is not _helpers
             ):  # forked in here: this child's caller exists only in the parent
                 os._exit(1)
-            item = job = context = None  # an idle helper keeps nothing alive
+            # An idle helper keeps nothing alive. (Without the GIL what it made, and another thread
+            # was the last to hold, goes only when it wakes again.)
+            item = job = context = None
 
     def stop(self) -> None:
         """End the helpers; those that are still at work after half a second are left behind."""

@@ -3,17 +3,26 @@
 `manual_seed(n)` makes runs repeat. `get_state`/`set_state` let checkpointing replay a forward.
 """
 
+import threading
 from typing import Any
 
 import numpy as np
 
 from .device import On, require_gpu, resolve
+from .draws import Draws, Noted, Repeated, Shared, State
 from .philox import DeviceGenerator
 
 _generator = np.random.default_rng()
 _seed = np.random.SeedSequence()  # of the generators of the GPUs
 _on_devices: dict[int, DeviceGenerator] = {}
 _waiting: dict[int, tuple[int, int]] = {}  # states of GPUs that have not drawn since `set_state`
+
+
+class _Here(threading.local):
+    draws: Draws | None = None  # what this thread draws from in place of the host's generator
+
+
+_here = _Here()
 
 
 def manual_seed(seed: int) -> np.random.Generator:
@@ -31,15 +40,17 @@ def manual_seed(seed: int) -> np.random.Generator:
 
 
 def generator() -> np.random.Generator:
-    """The host's generator in use now (a numpy.random.Generator)."""
-    return _generator
+    """The host's generator in use now: a numpy.random.Generator, or what stands for it in a thread
+    that is inside mg.checkpoint.
+    """
+    return _here.draws or _generator  # type: ignore[return-value]
 
 
 def generator_on(device: str | None) -> Any:
     """The generator of a device: it draws there, nothing is copied."""
     xp = resolve(device)
     if xp is np:
-        return _generator
+        return generator()
     cupy, current = require_gpu(f"device {device!r}"), xp.cuda.runtime.getDevice()
     number = int(str(device).partition(":")[2] or current)
     if number not in _on_devices:
@@ -68,9 +79,45 @@ def set_state(state: dict[str, Any]) -> None:
     the state was taken start anew.
     """
     global _seed
-    _generator.bit_generator.state = state["host"]
+    if "host" in state:
+        _generator.bit_generator.state = state["host"]
     _seed = np.random.SeedSequence(state["seed"]) if "seed" in state else _seed
     _waiting.clear()
     _waiting.update({int(number): tuple(found) for number, found in state["devices"].items()})
     for number, found in _on_devices.items():
         found.seed, found.used = _waiting.pop(number, (_seed_of(number), 0))
+
+
+def _shared() -> Shared:
+    return Shared(lambda: _generator)
+
+
+class noted:
+    """Inside, what this thread draws from the host's generator is noted; gives the list."""
+
+    def __enter__(self) -> list[State]:
+        self.before = _here.draws
+        below = _shared() if self.before is None else self.before.source
+        source = Noted(below)
+        _here.draws = Draws(source)
+        return source.states
+
+    def __exit__(self, *exc: object) -> None:
+        _here.draws = self.before
+
+
+class repeated:
+    """Inside, this thread draws again what was noted. The host's generator stays as it is, also
+    where a seed is set inside.
+    """
+
+    def __init__(self, states: list[State]):
+        self.states = states
+
+    def __enter__(self) -> None:
+        self.before, self.generator = _here.draws, _generator
+        _here.draws = Draws(Repeated(self.states, _shared()))
+
+    def __exit__(self, *exc: object) -> None:
+        global _generator
+        _here.draws, _generator = self.before, self.generator

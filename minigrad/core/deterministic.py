@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from ..backends.device import device_of
+from ..backends.locks import Lock
 from . import modes
 from .errors import DeterminismError
 from .tensor import raw
@@ -22,6 +23,8 @@ __all__ = [
 
 required = False  # whether the switch is on; for the whole process
 _warn_only = False
+_settings = [[False, False]]  # mode, warn_only: of the process, then of each block that is open
+_lock = Lock()
 
 
 class Nondeterministic(NamedTuple):
@@ -63,10 +66,18 @@ def nondeterministic_ops() -> list[Nondeterministic]:
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Switch on or off, for the process; warn_only: warn in place of a DeterminismError."""
+    with _lock:
+        _settings[-1][:] = bool(mode), bool(warn_only)
+        _put_in_force()
+
+
+def _put_in_force() -> None:
+    """Let the last of the settings hold. Under the lock."""
     global required, _warn_only
-    if bool(mode) != required:
+    mode, _warn_only = _settings[-1]
+    if mode != required:
+        required = mode
         modes.add_check(1 if mode else -1)
-    required, _warn_only = bool(mode), bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -76,13 +87,20 @@ def are_deterministic_algorithms_enabled() -> bool:
 
 @contextmanager
 def deterministic(mode: bool = True, *, warn_only: bool = False) -> Iterator[None]:
-    """`with mg.deterministic():` the switch on inside, as before afterwards; also a decorator."""
-    before = required, _warn_only
-    use_deterministic_algorithms(mode, warn_only=warn_only)
+    """`with mg.deterministic():` the switch on inside, as before afterwards; also a decorator.
+
+    The switch is the process's: of blocks in several threads the one entered last holds for all.
+    """
+    own = [bool(mode), bool(warn_only)]
+    with _lock:
+        _settings.append(own)
+        _put_in_force()
     try:
         yield
     finally:
-        use_deterministic_algorithms(before[0], warn_only=before[1])
+        with _lock:  # its own, which is not the last where threads leave in another order
+            _settings[:] = [setting for setting in _settings if setting is not own]
+            _put_in_force()
 
 
 def refuse(op: Any, args: tuple) -> None:

@@ -50,10 +50,10 @@ class HookHandle:
     def remove(self) -> None:
         """Take the hook away; a second time does nothing."""
         global registered
-        placed, self._placed = self._placed, []
-        for ref, hook in placed:
-            place = ref()
-            with _lock:
+        with _lock:
+            placed, self._placed = self._placed, []
+            places = [(ref(), hook) for ref, hook in placed]
+            for place, hook in places:
                 registered -= 1
                 if place is not None:
                     place.hooks.pop(hook, None)

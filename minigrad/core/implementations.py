@@ -11,10 +11,13 @@ import numpy as np
 
 from ..backends import device as places
 from ..backends.device import DeviceError, device_of
+from ..backends.locks import Lock
 from .caches import Cache
 from .errors import ImplementationError
 from .registry import find_op, registering_module
 from .registry import op as registry
+
+_changing = Lock()  # one thread at a time gives an op an implementation, or takes one away
 
 
 class ByDevice:
@@ -92,26 +95,28 @@ class Extensible:
             raise ValueError(f"{self.name}: there is no device {device!r}; 'cpu', 'cuda', 'cuda:1'")
 
         def add(fn: Callable) -> Callable:
-            if not isinstance(self.forward, ByDevice):
-                self._set_forward(ByDevice(self.name, self.forward))
-            if device in self.forward.table:
-                raise ValueError(
-                    f"{self.name} has an implementation for {device} already; take it away first: "
-                    f'{self.name}.remove_implementation("{device}")'
-                )
-            self.forward.table[device] = fn
+            with _changing:
+                if not isinstance(self.forward, ByDevice):
+                    self._set_forward(ByDevice(self.name, self.forward))
+                if device in self.forward.table:
+                    raise ValueError(
+                        f"{self.name} has an implementation for {device} already; take it away "
+                        f'first: {self.name}.remove_implementation("{device}")'
+                    )
+                self.forward.table[device] = fn
             return fn
 
         return add
 
     def remove_implementation(self, device: str) -> None:
         """Take away what @implementation has added; KeyError where there is none."""
-        table = self.forward.table if isinstance(self.forward, ByDevice) else {}
-        if device not in table:
-            raise KeyError(f"{self.name} has no implementation for {device!r}")
-        del table[device]
-        if not table and self.forward.general is not None:
-            self._set_forward(self.forward.general)
+        with _changing:
+            table = self.forward.table if isinstance(self.forward, ByDevice) else {}
+            if device not in table:
+                raise KeyError(f"{self.name} has no implementation for {device!r}")
+            del table[device]
+            if not table and self.forward.general is not None:
+                self._set_forward(self.forward.general)
 
     def _set_forward(self, forward: Callable) -> None:
         self.forward = forward

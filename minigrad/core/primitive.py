@@ -258,9 +258,10 @@ class Primitive(Extensible, Differentiable):
         A variadic op has one plan for all patterns: its saved values include `needs`.
         """
         key = 1 if self.variadic else pattern
-        if key not in self.plans:
-            self.plans[key] = Plan(self, pattern)
-        return self.plans[key]
+        plan = self.plans.get(key)
+        if plan is None:
+            plan = self.plans[key] = Plan(self, pattern)
+        return plan  # not looked up again: another thread may have cleared the plans
 
     def _wrap_outputs(self, ys: Any, node: Node | None, kind: type) -> tuple:
         results = []

@@ -36,8 +36,12 @@ class Registry:
         return not name.startswith("_") and name in self.__dict__
 
     def __iter__(self) -> Iterator[Any]:
-        """The entries in the order in which they were registered."""
-        return iter([entry for name, entry in self.__dict__.items() if not name.startswith("_")])
+        """The entries in the order in which they were registered.
+
+        Those there are now: another thread may register one during the loop.
+        """
+        entries = list(self.__dict__.items())  # one step, in which no other thread adds one
+        return iter([entry for name, entry in entries if not name.startswith("_")])
 
 
 def _modules(entry: Any) -> list[str]:

@@ -99,12 +99,14 @@ def written_after(
     if writes is None:
         return None
     low, high = _span(array)
-    after = [write for write in list(writes.recent) if clock < write[0] < until]
+    with _lock:  # another thread may be writing
+        recent, count, forgotten = list(writes.recent), writes.count, writes.forgotten
+    after = [write for write in recent if clock < write[0] < until]
     touching = [write for write in after if write[1] < high and low < write[2]]
-    if not touching and not clock <= writes.forgotten < until:
+    if not touching and not clock <= forgotten < until:
         return None
     *_, what, origin = (touching or after or [("a write", None)])[-1]
-    return writes.count - len(after), writes.count, what, origin
+    return count - len(after), count, what, origin
 
 
 def refuse_changed(nodes: Iterable) -> None:

@@ -55,16 +55,17 @@ def checkpoint(
 ) -> Any:
     """fn(*args, **kwargs), whose inner results are recomputed in the backward instead of kept.
 
-    fn must repeat itself. NumPy's global generator and that of mg.manual_seed are reset for it,
-    your own generators are not; what it writes elsewhere (running statistics) is written twice. The
-    second run is left, by an exception, as soon as the backward has what it needs (see
-    set_checkpoint_early_stop). Other ops, shapes, dtypes or tracked tensors from outside until then
-    are a CheckpointError, an argument changed in between and what fn overwrites after it was saved
-    an InPlaceError; other constants from outside (a number, an array put in the place of another)
-    are not noticed. fn may compute gradients itself: what they need is computed again at once.
-    Inside mg.func transforms fn is simply called: the result is right, but no memory is saved.
-    PyTorch's use_reentrant and preserve_rng_state are taken and have no effect: there is one way,
-    without the limits of either.
+    fn must repeat itself. From the generator of mg.manual_seed it gets the same numbers again,
+    whatever other threads draw. NumPy's global generator is reset for it, so no other thread may
+    use that meanwhile; your own generators are not reset. What fn writes elsewhere (running
+    statistics) is written twice. The second run is left, by an exception, as soon as the backward
+    has what it needs (see set_checkpoint_early_stop). Other ops, shapes, dtypes or tracked tensors
+    from outside until then are a CheckpointError, an argument changed in between and what fn
+    overwrites after it was saved an InPlaceError; other constants from outside (a number, an array
+    put in the place of another) are not noticed. fn may compute gradients itself: what they need is
+    computed again at once. Inside mg.func transforms fn is simply called: the result is right, but
+    no memory is saved. PyTorch's use_reentrant and preserve_rng_state are taken and have no effect:
+    there is one way, without the limits of either.
     """
     if not callable(fn):
         raise TypeError(
@@ -74,7 +75,7 @@ def checkpoint(
     if not state.recording or state.level or _inside_recorded(state.saving):
         return fn(*args, **kwargs)
     frame = _Frame(fn, args, kwargs)
-    with _Recorder(frame):
+    with _Recorder(frame), random.noted() as frame.draws:
         result = fn(*args, **kwargs)
     frame.is_complete = True
     return result
@@ -116,7 +117,8 @@ def _inside_recorded(savers: tuple[Saver, ...]) -> bool:
     return bool(checkpoints) and isinstance(checkpoints[-1], _Recorder)
 
 
-# One recomputation at a time, over all frames: they set the generators, which all threads share.
+# One recomputation at a time, over all frames: they set NumPy's global generator and those of GPUs,
+# which all threads share.
 _computing = Lock()
 
 
@@ -141,6 +143,7 @@ class _Frame:
         self.looked = 0  # the newest write when the arguments were last looked at
         self.state = modes.state.all()
         self.generators = _generators()
+        self.draws: list[dict] = []  # the states of the host's generator before each draw
         self.early_stop = _early_stop.get()
 
     def refuse_changed(self) -> None:
@@ -172,7 +175,7 @@ class _Frame:
         if last is None and not self.is_complete:
             last = len(self.trace) - 1
         collector = _Collector(self, last)
-        with _as_at(self.state, self.generators, collector):
+        with _as_at(self.state, self.generators, collector), random.repeated(self.draws):
             try:
                 args, kwargs = _as_it_is(self.args), _as_it_is(self.kwargs)  # fn may change them
                 self.fn(*args, **kwargs)
@@ -315,7 +318,10 @@ class _as_at:
 
 
 def _generators() -> tuple:
-    return np.random.get_state(), random.get_state()
+    """The states of NumPy's global generator and those of GPUs; for the host's see random.noted."""
+    states = random.get_state()
+    del states["host"]
+    return np.random.get_state(), states
 
 
 def _set_generators(states: tuple) -> None:

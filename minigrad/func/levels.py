@@ -21,6 +21,10 @@ from ..core import joined, modes
 from ..core.errors import TransformError, describe
 from ..core.tensor import Tensor, wrap
 
+# Whether an object adds to the count of references to its class. A CPython without the GIL keeps
+# that count elsewhere, or none, so that threads which make objects of one class do not meet there.
+_OBJECTS_COUNT = "free-threading" not in sys.version
+
 
 class _Classes(threading.local):
     """The classes of levels, each thread's own: (base, level) -> class."""
@@ -125,11 +129,14 @@ def at_level(base: type, level: int, lasting: bool = False) -> type:
 
     A `lasting` level gets a class of its own: its tensors are used after it has ended (by the pull
     that vjp returns), and must not be taken for those of a later transform of the same depth. So
-    does one where an earlier run has left tensors behind, as an object refers to its class.
+    does one where an earlier run has left tensors behind, as an object refers to its class, and
+    one where that cannot be told.
     """
     made, key = _classes.made, (base, level)
     kind = None if lasting else made.get(key)
-    if kind is None or (kind.life and sys.getrefcount(kind) > kind.life[1]):
+    if kind is None or (
+        kind.life and not (_OBJECTS_COUNT and sys.getrefcount(kind) <= kind.life[1])
+    ):
         leaves = not issubclass(base, NoLeaf)
         words = {"level": level, "__slots__": (), "life": None if leaves else [False, 0]}
         kind = type(f"{base.__name__}{level}", (base,), words)

@@ -9,6 +9,7 @@ what an op returns is temporary until a node saves it for its rules, then saved;
 passes on, and what `.grad` holds, is gradient; arrays that an optimizer keeps are its state.
 """
 
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -61,6 +62,7 @@ class MemoryTracker:
         self._held: dict[int, _Held] = {}  # by id of the owner
         self._lock = Lock()
         self._open = True
+        _trackers.add(self)
 
     def close(self) -> None:
         """Tell what is still held, and no further releases."""
@@ -71,7 +73,6 @@ class MemoryTracker:
 
     def leave(self) -> None:
         """In a forked child: tell nothing more."""
-        self._lock = Lock()
         self._open = False
         self._held.clear()
 
@@ -189,16 +190,30 @@ class MemoryTracker:
         """The owner's memory is given back now; called by the interpreter, from anywhere."""
         if sys.is_finalizing() or not self._open:
             return
-        if self._held.get(held.key) is held:
-            del self._held[held.key]
-        self.live -= held.bytes
-        self.tell(("release", held.number, perf_counter_ns(), held.used, held.used_forward))
+        with self._lock:  # threads that free at once would lose some of what they subtract
+            if self._held.get(held.key) is held:
+                del self._held[held.key]
+            self.live -= held.bytes
+            self.tell(("release", held.number, perf_counter_ns(), held.used, held.used_forward))
 
     def _set(self, held: _Held, category: str, t: int) -> None:
         held.category = category
         if category != "saved":
             held.before = category
         self.tell(("category", held.number, t, category))
+
+
+_trackers: weakref.WeakSet[MemoryTracker] = weakref.WeakSet()
+
+
+def _in_forked_child() -> None:
+    """Another thread of the parent may have held a lock; here no one would ever give it back."""
+    for tracker in list(_trackers):
+        tracker._lock = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 class PeakMemory:

@@ -103,3 +103,14 @@ def test_the_list_names_ops_that_exist_with_reason_and_form():
     listed = mg.nondeterministic_ops()
     assert {entry.form for entry in listed} == {"ordered", "raises"}
     assert all(entry.op in op and entry.device == "cuda" and entry.reason for entry in listed)
+
+
+def test_blocks_of_two_threads_that_end_in_any_order_leave_the_switch_as_it_was():
+    before = modes.checked
+    one, other = mg.deterministic(), mg.deterministic()
+    one.__enter__()
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert mg.are_deterministic_algorithms_enabled()
+    other.__exit__(None, None, None)
+    assert not mg.are_deterministic_algorithms_enabled() and modes.checked == before

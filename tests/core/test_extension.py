@@ -1,5 +1,7 @@
 """Ops get forwards per device, rules and caches of their own; what is missing is an error."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -113,3 +115,28 @@ def test_the_list_names_implementations_rules_and_caches(scaled):
 def test_an_unknown_device_is_refused(scaled):
     with pytest.raises(ValueError, match="there is no device 'tpu'"):
         scaled.implementation("tpu")
+
+
+def test_of_two_threads_that_give_one_implementation_at_once_one_is_refused(monkeypatch, scaled):
+    refused, threads = [], []
+
+    def give(factor):
+        try:
+            scaled.implementation("cpu")(lambda x, *, scale=1.0: x * factor)
+        except ValueError:
+            refused.append(factor)
+
+    set_forward = scaled._set_forward
+
+    def meanwhile(forward):
+        if not threads:
+            threads.append(threading.Thread(target=give, args=(2.0,)))
+            threads[0].start()
+            threads[0].join(timeout=0.2)
+        set_forward(forward)
+
+    scaled.forward = lambda x, *, scale=1.0: x  # not one for single devices yet
+    monkeypatch.setattr(scaled, "_set_forward", meanwhile)
+    give(3.0)
+    threads[0].join(timeout=10)
+    assert refused == [2.0] and scaled(mg.tensor([1.0])).tolist() == [3.0]

@@ -2,6 +2,8 @@
 
 import gc
 import sys
+import threading
+from collections import deque
 
 import numpy as np
 import pytest
@@ -319,3 +321,23 @@ def test_a_write_that_cannot_be_names_what_it_was(index, value, error, why):
     x = mg.zeros(3)
     with pytest.raises(error, match=rf"x\[index\] = value: x is float64 \(3,\), {why}"):
         x[index] = value
+
+
+def test_a_backward_may_look_for_writes_while_another_thread_writes():
+    shared, writers = np.zeros(3), []
+
+    class Slow(deque):
+        def __iter__(self):
+            for write in super().__iter__():
+                if not writers:
+                    writers.append(threading.Thread(target=versions.note_write, args=(shared, "w")))
+                    writers[0].start()
+                    writers[0].join(timeout=0.2)
+                yield write
+
+    versions.note_write(shared, "w")
+    writes = versions._writes[id(shared)]
+    writes.recent = Slow(writes.recent)
+    assert versions.written_after(shared, 0)[:2] == (0, 1)
+    writers[0].join(timeout=10)
+    assert versions.written_after(shared, 0)[:2] == (0, 2)

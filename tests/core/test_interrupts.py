@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
+from minigrad.backends import random
 from minigrad.core import events, modes
 from minigrad.engine import claims
 
@@ -52,6 +53,7 @@ def clean():
     before = modes.state.all()
     yield
     modes.state.set(before)
+    random._here.draws = None
     stop_listening()
     modes.add_level(-modes.levels)
     modes.add_reason(-modes.active)

@@ -7,6 +7,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.errors import RuleError
+from minigrad.core.plan import Plans
 from minigrad.core.primitive import Primitive
 from minigrad.testing import gradcheck, gradgradcheck
 
@@ -140,3 +141,17 @@ def test_the_source_of_what_is_generated_for_a_plan_can_be_read(pattern):
     needed = [f"g * v{i}" for i in range(len(plan.slots))]
     assert f"return [{', '.join(needed)}]" in inspect.getsource(plan.pull)
     assert inspect.getsource(plan.save).startswith("def save(arrays")
+
+
+def test_a_plan_serves_its_call_where_another_thread_clears_the_plans_meanwhile():
+    class Cleared(Plans):
+        def __setitem__(self, pattern, plan):
+            super().__setitem__(pattern, plan)
+            self.clear()
+
+    op = Primitive(np.negative, "a_negative", ("x",), kind="linear")
+    op.vjp("x")(lambda g: -g)
+    op.plans = Cleared(op)
+    x = leaf([1.0, 2.0])
+    op.general(x).sum().backward()
+    assert x.grad.tolist() == [-1.0, -1.0]

@@ -9,6 +9,7 @@ import pytest
 
 import minigrad as mg
 from minigrad.core.primitive import Primitive
+from minigrad.core.registry import Registry
 
 ROOT = Path(__file__).parents[2]
 SESSION = """
@@ -54,3 +55,17 @@ def test_a_rule_given_again_is_the_one_that_runs():
     assert mg.grad(twice(x), x).item() == 3
     twice.vjp("x")(lambda g: 2 * g)
     assert mg.grad(twice(x), x).item() == 2
+
+
+def test_what_is_registered_during_a_loop_over_the_entries_does_not_disturb_it():
+    ops = Registry("op")
+
+    class Disturbing(str):  # registers another op when a loop looks at it, as a thread may
+        def startswith(self, *args):
+            ops.register(f"op {len(vars(ops))}", "later")
+            return super().startswith(*args)
+
+    ops.register(Disturbing("first"), "first")
+    ops.register("second", "second")
+    assert list(ops) == ["first", "second"]
+    assert list(ops)[2] == "later"

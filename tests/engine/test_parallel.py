@@ -28,7 +28,7 @@ def wait_until(condition, seconds=10.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not so within {seconds} s"
-        time.sleep(0.01)
+        pool.together(lambda: time.sleep(0.01), 64)  # without the GIL helpers let go as they wake
 
 
 def random_graph(seed, count=30):
