@@ -3,7 +3,6 @@
 import copy
 import gc
 import pickle
-import threading
 import weakref
 
 import numpy as np
@@ -390,29 +389,3 @@ def test_a_tensor_that_is_changed_does_not_take_the_retain_grad_of_another_with_
     k *= h
     k.sum().backward()
     assert h.retains_grad and not k.retains_grad and h.grad.tolist() == [2, 4]
-
-
-def test_a_hook_that_two_threads_remove_at_once_is_removed_once():
-    class Slow(hooks.HookHandle):
-        other = None
-
-        @property
-        def _placed(self):
-            kept = self.kept
-            if self.other is None:
-                self.other = threading.Thread(target=self.remove)
-                self.other.start()
-                self.other.join(timeout=0.2)
-            return kept
-
-        @_placed.setter
-        def _placed(self, placed):
-            self.kept = placed
-
-    x = leaf([1.0])
-    handle = x.register_hook(lambda g: g)
-    before = hooks.registered
-    handle.__class__, handle.kept = Slow, handle.__dict__.pop("_placed")
-    handle.remove()
-    handle.other.join(timeout=10)
-    assert hooks.registered == before - 1

@@ -13,7 +13,7 @@ import pytest
 
 import minigrad as mg
 from minigrad import data, func, optim
-from minigrad.core import modes
+from minigrad.core import hooks, modes
 from minigrad.core.registry import Registry
 from minigrad.instrument.memory import PeakMemory
 
@@ -243,3 +243,29 @@ def test_ops_may_be_registered_while_others_are_listed():
     ops = Registry("op")
     sizes = at_once(register, *[lambda: [len(list(ops)) for _ in range(200)]] * 2)[1:]
     assert all(some == sorted(some) for some in sizes) and len(list(ops)) == 200
+
+
+def test_a_hook_that_two_threads_remove_at_once_is_removed_once():
+    class Slow(hooks.HookHandle):
+        other = None
+
+        @property
+        def _placed(self):
+            kept = self.kept
+            if self.other is None:
+                self.other = threading.Thread(target=self.remove)
+                self.other.start()
+                self.other.join(timeout=0.2)
+            return kept
+
+        @_placed.setter
+        def _placed(self, placed):
+            self.kept = placed
+
+    x = mg.tensor([1.0], requires_grad=True)
+    handle = x.register_hook(lambda g: g)
+    before = hooks.registered
+    handle.__class__, handle.kept = Slow, handle.__dict__.pop("_placed")
+    handle.remove()
+    handle.other.join(timeout=10)
+    assert hooks.registered == before - 1
