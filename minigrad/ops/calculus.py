@@ -50,10 +50,14 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     parts = [_edge(prepend, x, axis), x, _edge(append, x, axis)]
     parts = [part for part in parts if part is not None]
     y = op.concatenate(parts, axis=axis) if len(parts) > 1 else x
-    for _ in range(n):
-        later, earlier = _cut(y, axis, 1, None), _cut(y, axis, None, -1)
-        y = later != earlier if y.dtype.kind == "b" else later - earlier
-    return y
+
+    def differences(y: Any) -> Any:
+        for _ in range(n):
+            later, earlier = _cut(y, axis, 1, None), _cut(y, axis, None, -1)
+            y = later != earlier if y.dtype.kind == "b" else later - earlier
+        return y
+
+    return in_wide(differences, y)
 
 
 def _edge(value: Any, x: Any, axis: int) -> Any:

@@ -34,10 +34,10 @@ def _nll_samples(rng, dtype):
 
 def _nll(x, w, index, b=None):
     z = _logits(x, w, b)
-    log_p = _log_softmax(z)
-    places = np.arange(len(x)), index
+    top = z.max(axis=1, keepdims=True)
+    lse = top + np.log(np.exp(z - np.where(top == -np.inf, 0, top)).sum(axis=1, keepdims=True))
     dtype = accumulator(x.dtype) or x.dtype
-    return (-log_p[places]).astype(dtype), (z - log_p)[:, 0].astype(dtype)
+    return (lse - z)[np.arange(len(x)), index].astype(dtype), lse[:, 0].astype(dtype)
 
 
 register_op("linear_nll", _nll_samples, reference=_nll, dtypes=REAL, skips={"K17": _SIZES})
