@@ -15,7 +15,7 @@ from tests.testing.test_every_op import is_of_the_library
 INNER = set(
     "power_product gammainc_derivative betainc_derivative self_attention weighted_logsumexp "
     "cross_entropy_index cross_entropy_dx logit_terms standardize standardize_dx "
-    "standardize_dw exponential_integral".split()
+    "standardize_dw exponential_integral linear_nll linear_nll_grads".split()
 )
 UNSAID = [
     name
