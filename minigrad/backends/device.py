@@ -145,7 +145,7 @@ several = False  # whether there is more than one GPU here; known once one is us
 def require_current(device: str) -> None:
     """DeviceError for arrays of a GPU that is not the current one, on which CuPy would compute."""
     current = _NAMES[require_gpu("this").cuda.runtime.getDevice()]
-    if device not in (current, "cpu"):
+    if device not in (current, "cpu"):  # a gradient's device is asked about on the host too
         raise DeviceError(
             f"the arrays lie on {device}, and the current GPU is {current}, where CuPy would put "
             f"the results; work on another one inside `with mg.cuda.device({device[5:]}):`, "

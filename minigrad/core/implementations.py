@@ -46,7 +46,7 @@ class ByDevice:
                         f"its arrays are on {' and '.join(sorted((device, here)))}; bring them to "
                         "one device first: x.to(device)"
                     )
-        if places.several and device is not None:
+        if places.several and device not in (None, "cpu"):
             places.require_current(device)
         return self.chosen(device or "cpu")(*arrays, **params)
 
