@@ -4,14 +4,15 @@ Each rank has a thread that tells rank 0, several times a second, what the rank 
 many collectives it has begun, and which one it waits in. Rank 0 compares. When a rank has raised,
 has left while others wait, is silent, or keeps the others waiting for longer than the time-out, it
 sends one verdict to all. Every rank prints it, gives its main thread a moment to leave (a wait
-raises DistributedError), and the job is aborted. A rank that is killed cannot do that: its witness
-speaks for it (witness.py).
+raises DistributedError), and the job is aborted. A rank that is killed cannot do that: the witness
+of its machine speaks for it (witness.py).
 """
 
 import atexit
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,8 @@ class Watchdog:
         self._wake = threading.Event()
         self._sent: list[Any] = []
         self._witness: subprocess.Popen | None = None
-        self._file: int | None = None
+        self._pipe: int | None = None  # to the witness
+        self._file: int | None = None  # with the note for it
         self._farewell = Lock()
 
     # -- what the rank tells -----------------------------------------------------------------
@@ -100,38 +102,22 @@ class Watchdog:
             os.register_at_fork(after_in_child=self._forget)
 
     def _start_witness(self) -> None:
-        folder = self._job_folder()
-        path = os.path.join(folder, f"rank-{self.world.rank}")
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-        self._write()
-        command = [sys.executable, "-S", "-E", witness.__file__]
-        try:
-            self._witness = subprocess.Popen(
-                [*command, str(self.world.rank), str(self.world.size), folder],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
-            )  # fmt: skip
-        except OSError:  # no further process allowed: the job runs without
-            self._witness = None
-        else:
-            assert self._witness.stdout is not None
-            with self._witness.stdout as ready:
-                ready.read()
-        # No rank may fall before all are watched: the launcher would end the others, and a witness
-        # that is still starting could take an end for a beginning.
-        assert self._comm is not None
-        self._comm.Barrier()
-
-    def _job_folder(self) -> str:
-        """A folder that the ranks of this machine share; the last of their witnesses removes it."""
+        """One for the ranks of a machine; where none can be had, the job runs without."""
         assert self._comm is not None
         here = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
-        name = bytearray(512)
-        if here.Get_rank() == 0:
-            folder = tempfile.mkdtemp(prefix="minigrad-job-")
-            name[: len(os.fsencode(folder))] = os.fsencode(folder)
-        here.Bcast(name, 0)
+        folder = _shared_folder(here)
+        with contextlib.suppress(OSError):  # a full disk, a folder that takes no pipes
+            note, pipe = (os.path.join(folder, f"{x}-{self.world.rank}") for x in ("rank", "pipe"))
+            self._file = os.open(note, os.O_CREAT | os.O_WRONLY, 0o600)
+            self._write()
+            os.mkfifo(pipe, 0o600)
+            self._pipe = os.open(pipe, os.O_RDWR)  # to write alone, it would need its reader now
+        here.Barrier()
+        if here.Get_rank() == 0 and folder:
+            self._witness = _witness(self.world.size, folder)
         here.Free()
-        return os.fsdecode(bytes(name).rstrip(b"\0"))
+        # No rank may fall before all are watched: the launcher would end the others.
+        self._comm.Barrier()
 
     def _on_exception(self, kind: Any, error: Any, trace: Any) -> None:
         """The rank raises: show it as always, tell the others, and end the job."""
@@ -154,22 +140,24 @@ class Watchdog:
         self._wake.set()
         self._ended.wait()
         self._dismiss_witness()
+        if self._witness is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._witness.wait(5)
         self._thread.join(5)
 
     def _forget(self) -> None:
-        """In a forked child: the rank is its parent, whose witness hangs on the parent alone."""
-        process, self._witness, self._comm = self._witness, None, None
-        if process is not None and process.stdin is not None:
-            os.close(process.stdin.fileno())
+        """In a forked child: the rank is its parent, at whose end the pipe must close."""
+        pipe, self._pipe, self._witness, self._comm = self._pipe, None, None, None
+        if pipe is not None:
+            os.close(pipe)
 
     def _dismiss_witness(self) -> None:
         with self._farewell:
-            process, self._witness = self._witness, None
-            if process is not None and process.stdin is not None:
+            pipe, self._pipe = self._pipe, None
+            if pipe is not None:
                 with contextlib.suppress(OSError):
-                    process.stdin.write(witness.FAREWELL)
-                    process.stdin.close()
-                process.wait(5)
+                    os.write(pipe, witness.FAREWELL)
+                os.close(pipe)
 
     def _abort(self) -> None:
         self._dismiss_witness()
@@ -342,6 +330,33 @@ class Judge:
             return ""  # it may not run at all: soon it is heard of again, or it counts as silent
         note = self.notes[late[0]]
         return f"{_named(late)} falls behind (in {note['waits'] or note['phase']}): {since}"
+
+
+def _shared_folder(here: Any) -> str:
+    """A folder for the ranks of one machine, which their witness removes; "": there is none."""
+    name = bytearray(512)
+    if here.Get_rank() == 0:
+        with contextlib.suppress(OSError):
+            folder = os.fsencode(tempfile.mkdtemp(prefix="minigrad-job-"))
+            name[: len(folder)] = folder
+    here.Bcast(name, 0)
+    return os.fsdecode(bytes(name).rstrip(b"\0"))
+
+
+def _witness(size: int, folder: str) -> subprocess.Popen | None:
+    """A witness that has opened the pipes; None where none can start, and the folder is gone."""
+    command = [sys.executable, "-S", "-E", witness.__file__, str(size), folder]
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+        )
+    except OSError:  # no further process allowed
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    assert process.stdout is not None
+    with process.stdout as ready:
+        ready.read()
+    return process
 
 
 def _named(ranks: list[int]) -> str:

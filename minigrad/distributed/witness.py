@@ -1,69 +1,67 @@
-"""A small process for each rank, which can still report when the rank is killed.
+"""A small process beside the ranks of a machine, which can still report when they are killed.
 
 A killed process says nothing, and MPI's launcher ends the others at once. The witness holds the
-read end of a pipe from its rank: when that closes without a farewell, the rank has died, and the
-witness reads its last note and says so on the standard error that both share. The first witness of
-a machine leaves its message in the job's folder, so the others can name the cause.
+read end of a pipe from each rank. One that closes without a farewell is that of a rank that has
+died: the witness reads the last note of this rank, and says so on standard error. The system
+queues what happens to the pipes, so the first to die is told from those that the launcher ended
+after it, however late the witness gets a processor.
 
-Run by its path, with the standard library alone.
+Run by its path, with the standard library alone. In the job's folder each rank K has `pipe-K`, a
+named pipe that it holds open, and `rank-K`, its note.
 """
 
 import os
+import selectors
+import shutil
 import sys
-import time
 
 FAREWELL = b"q"
 
 
-def main(rank: str, size: str, folder: str) -> None:
-    """Wait for the end of the pipe on standard input; speak unless a farewell came first.
+def main(size: str, folder: str) -> None:
+    """Watch the pipes of the folder until all have closed; then remove the folder.
 
-    Standard output is closed at once: that tells the rank that it is watched.
+    Standard output is closed when all are open: that tells the ranks that they are watched.
     """
-    os.close(1)
-    farewell = os.read(0, 1) == FAREWELL
-    if not farewell:
-        _speak(rank, size, folder)
-        os.close(2)  # the launcher waits until nobody can write there
-        time.sleep(1)  # the other witnesses read what was left for them
-    _remove(rank, folder)
+    with selectors.DefaultSelector() as pipes:
+        for name in os.listdir(folder):
+            if name.startswith("pipe-"):
+                pipe = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NONBLOCK)
+                pipes.register(pipe, selectors.EVENT_READ, name.removeprefix("pipe-"))
+        os.close(1)
+        try:
+            _watch(pipes, size, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def _speak(rank: str, size: str, folder: str) -> None:
-    note = _read(os.path.join(folder, f"rank-{rank}"))
-    first = os.path.join(folder, "first")
-    text = f"rank {rank} of {size} was killed or crashed {note}"
-    try:
-        os.symlink(text, first)  # points nowhere: it is made in one step, with its text, or not
-    except OSError:
-        cause = _first(first)
-        text = f"rank {rank} of {size} was ended {note}" + (f", because {cause}" if cause else "")
+def _watch(pipes: selectors.BaseSelector, size: str, folder: str) -> None:
+    cause = None  # why the others end, once that is known; "" where a rank has said it itself
+    ended = list(pipes.get_map().values())  # perhaps: an end before we opened it makes no event
+    while ended:
+        for pipe in ended:
+            try:
+                farewell = os.read(pipe.fd, len(FAREWELL)) == FAREWELL
+            except BlockingIOError:  # the rank lives
+                continue
+            pipes.unregister(pipe.fd)
+            note = _read(os.path.join(folder, f"rank-{pipe.data}"))
+            who = f"rank {pipe.data} of {size}"
+            if farewell:
+                cause = cause or ""
+            elif cause is None:
+                cause = f"{who} was killed or crashed {note}"
+                _say(cause)
+            else:
+                _say(f"{who} was ended {note}" + (f", because {cause}" if cause else ""))
+        ended = [pipe for pipe, _ in pipes.select()] if pipes.get_map() else []
+
+
+def _say(text: str) -> None:
     try:
         os.write(2, f"minigrad.distributed: {text}\n".encode())
     except OSError:  # the launcher is gone, and with it who would read this
         pass
-
-
-def _remove(rank: str, folder: str) -> None:
-    """Remove this rank's note; the last witness removes the folder."""
-    for name in (f"rank-{rank}", "first"):
-        try:
-            others = [other for other in os.listdir(folder) if other.startswith("rank-")]
-            if name != "first" or not others:
-                os.unlink(os.path.join(folder, name))
-        except OSError:
-            pass
-    try:
-        os.rmdir(folder)
-    except OSError:
-        pass
-
-
-def _first(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
 
 
 def _read(path: str) -> str:
