@@ -110,29 +110,36 @@ class Context:
     def settle(self, inputs: list, results: list, ys: list) -> None:
         """After the forward: find out what each saved tensor is, and release the rest."""
         find = _Finder(inputs, results, ys, self.is_dirty)
+        constant = {id(y) for y in self._constant}
         self.constant_outputs = frozenset(
             [
                 i
                 for i, (y, array) in enumerate(zip(results, ys, strict=True))
-                if not is_differentiable(array.dtype) or any(y is other for other in self._constant)
+                if id(y) in constant or not is_differentiable(array.dtype)
             ]
         )
+        if self._dirty:
+            self.dirty_outputs = self._changed(inputs, ys)
+        kept = self._numbered(find)
+        self.saved_places = [find(x) or ("other", i) for i, x in enumerate(kept)]
+        self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
+        if self._others:
+            self.saves_what_no_graph_shows = any(
+                is_differentiable(array.dtype) for array in self._others.values()
+            )
+        self._saved, self._saved_forward = (), None
+        self._inputs, self._given = [], []
+        self._dirty = self._constant = ()
+
+    def _changed(self, inputs: list, ys: list) -> dict[int, int]:
+        """Which result is which argument, changed in place."""
         changed = {}
         for x in self._dirty:
             at = next((i for i, array in enumerate(ys) if array is x.data), None)
             if at is None:
                 raise RuleError(f"{self._name}: forward must return what ctx.mark_dirty was given")
             changed[at] = next(i for i, own in enumerate(inputs) if own is x)
-        self.dirty_outputs = changed
-        kept = self._numbered(find)
-        self.saved_places = [find(x) or ("other", i) for i, x in enumerate(kept)]
-        self._others = {i: kept[i].data for kind, i in self.saved_places if kind == "other"}
-        self.saves_what_no_graph_shows = any(
-            is_differentiable(array.dtype) for array in self._others.values()
-        )
-        self._saved, self._saved_forward = (), None
-        self._inputs, self._given = [], []
-        self._dirty = self._constant = ()
+        return changed
 
     def _numbered(self, find: "_Finder") -> list[Tensor]:
         """The tensors to be saved, each once; in their places their numbers are kept."""
@@ -223,12 +230,17 @@ class _Finder:
     """Says which argument or result of a call a tensor is; None if neither."""
 
     def __init__(self, inputs: list, results: list, ys: list, is_dirty: Any):
-        # an argument that was changed in place is the result from then on
-        arguments = [(("input", i), x, x.data) for i, x in enumerate(inputs) if not is_dirty(x)]
-        outputs = [
-            (("output", i), y, array) for i, (y, array) in enumerate(zip(results, ys, strict=True))
-        ]
-        self.known = arguments + outputs
+        self.of_tensor: dict[int, Place] = {}
+        self.of_memory: dict[int, Place] = {}
+        # the first that fits counts, an argument before a result, so they are entered from the end
+        for i in range(len(results) - 1, -1, -1):
+            self._enter(("output", i), results[i], ys[i])
+        for i in range(len(inputs) - 1, -1, -1):
+            if not is_dirty(inputs[i]):  # what was changed in place is the result from then on
+                self._enter(("input", i), inputs[i], inputs[i].data)
+
+    def _enter(self, place: Place, x: Any, array: Any) -> None:
+        self.of_tensor[id(x)] = self.of_memory[id(array)] = place
 
     def __call__(self, x: Tensor, by_memory: bool = True) -> Place | None:
         """By the tensor itself; else by its memory, which x may share without being it.
@@ -236,9 +248,5 @@ class _Finder:
         What has recorded history of its own (made under enable_grad, for a backward inside the
         backward) is not the constant that `x.detach()` returns.
         """
-        by_self, by_array = (lambda known, _: known is x), (lambda _, array: array is x.data)
-        for same in (by_self, by_array) if by_memory else (by_self,):
-            for place, known, array in self.known:
-                if same(known, array):
-                    return place
-        return None
+        place = self.of_tensor.get(id(x))
+        return self.of_memory.get(id(x.data)) if place is None and by_memory else place
