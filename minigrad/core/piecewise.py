@@ -63,7 +63,8 @@ def piecewise(
 
     totals: for each result None, or an array to add it to, block by block while it is in the cache,
     which saves writing it to memory and reading it again. None is returned for a
-    result that was added; one that cannot be added that way is returned as usual.
+    result that was added; one that cannot be added that way is returned as usual. Or a Start, whose
+    number is added to the result, if it says so afterwards.
     """
     arrays = [x for x in values if _axes(x)]
     size = max([x.size for x in arrays]) if arrays else 0
@@ -84,17 +85,19 @@ def piecewise(
     starts = start if several else [start]
     if any(type(y) is not np.ndarray or y.shape != cut.corner_shape for y in starts):
         return fn(*values, **params)
+    fill = fill or _copying(fn, several, params)
     totals = [
         total if _can_take(total, y.dtype, cut) else None
         for y, total in zip_longest(starts, totals)
     ]
+    if begun := {i: total for i, total in enumerate(totals) if type(total) is Start}:
+        fill = _adding_numbers(fill, begun)
     results: list = [  # no views: the engine adds in place to what nobody else refers to
-        np.empty_like(cut.like, y.dtype) if total is None else None
-        for y, total in zip(starts, totals, strict=True)
+        np.empty_like(cut.like, y.dtype) if total is None or i in begun else None
+        for i, (y, total) in enumerate(zip(starts, totals, strict=True))
     ]
-    into: list = [y if total is None else total for y, total in zip(results, totals, strict=True)]
+    into: list = [total if y is None else y for y, total in zip(results, totals, strict=True)]
     into = [cut.view(y) for y in into]
-    fill = fill or _copying(fn, several, params)
     if added := [i for i, y in enumerate(results) if y is None]:
         fill = _adding(fill, added, into, cut.largest)
 
@@ -105,6 +108,35 @@ def piecewise(
     with cut.context:
         share(work, cut.pieces)
     return type(start)(results) if several else results[0]
+
+
+def contributions(
+    rules: Callable, g: Any, saved: list, fill: Callable, totals: Sequence, products: bool
+) -> list:
+    """piecewise of rules(g, *saved), in which g has one entry along an axis where all are the same.
+
+    A sum hands out such a cotangent, as a view without a stride there. It is contiguous in no
+    order, so nothing beside it could be cut; and what is made of it alone repeats, too.
+
+    products: whether the rules do no more with g than multiply by it, once
+    """
+    once = _without_repeats(g, saved, products)
+    made = piecewise(rules, (once, *saved), {}, fill, totals=totals)
+    if once is g:
+        return made
+    return [c if c is None or c.shape == g.shape else np.broadcast_to(c, g.shape) for c in made]
+
+
+def _without_repeats(g: Any, saved: list, products: bool) -> Any:
+    """g with one entry along the axes where it repeats; no axes, if it is one number everywhere."""
+    if type(g) is not np.ndarray or all(g.strides):
+        return g
+    shapes = [x.shape for x in saved if _axes(x)]
+    if shapes and not (products and all(shape == g.shape for shape in shapes)):
+        return g
+    if not any(g.strides):
+        return g[(0,) * g.ndim + (...,)]
+    return g[tuple([slice(None) if stride else slice(1) for stride in g.strides])]
 
 
 def _cut(fn: Callable, arrays: list, size: int, least: int, helped: bool) -> Cut | None:
@@ -158,11 +190,32 @@ def _adding(fill: Callable, added: list[int], into: list, largest: int) -> Calla
     return fill_and_add
 
 
+class Start:
+    """A sum that so far is one number everywhere; `taken` once a result has it in it."""
+
+    def __init__(self, total: Any):
+        self.number, self.taken = total[(0,) * total.ndim], False
+        self.shape, self.dtype = total.shape, total.dtype
+
+
+def _adding_numbers(fill: Callable, begun: dict[int, Start]) -> Callable:
+    """The same fill, but the numbers of these are added to the results."""
+
+    def fill_and_add(ys: list, *values: Any) -> None:
+        fill(ys, *values)
+        for i, start in begun.items():
+            ys[i] += start.number
+
+    for start in begun.values():
+        start.taken = True
+    return fill_and_add
+
+
 def _can_take(total: Any, dtype: Any, cut: Cut) -> bool:
     """Whether blocks of this dtype, cut as those of x are, can be added to the array total."""
     if total is None or total.shape != cut.like.shape or total.dtype != dtype:
         return False
-    return total.transpose(cut.order).flags.c_contiguous
+    return type(total) is Start or total.transpose(cut.order).flags.c_contiguous
 
 
 def in_blocks(ufunc: np.ufunc) -> Callable:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backends.device import array_module
 from .errors import RuleError, describe
-from .piecewise import NOTABLE, piecewise
+from .piecewise import NOTABLE, contributions
 from .tensor import raw
 
 
@@ -185,10 +185,10 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         def pull_large(g, saved, totals=(None, None)):
             [v0, v1] = saved
             [t0, t1] = totals
-            [y0, y1] = piecewise(contributions, (g, v0, v1), {}, fill, totals=[t0, t1])
+            [y0, y1] = contributions(rules, g, [v0, v1], fill, [t0, t1], True)
             return [y0, y1]
 
-        def contributions(g, v0, v1):
+        def rules(g, v0, v1):
             return [g * v0, g * v1]
 
         def fill(ys, g, v0, v1):
@@ -197,12 +197,13 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
     """
     names = ", ".join(value.values())
     made = [i for i, call in enumerate(calls) if call not in _FREE]
-    known = {**known, "multiply": np.multiply, "piecewise": piecewise}
-    lines = [f"def contributions({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
-    known["contributions"] = compiled("contributions", lines, dict(known))
-    lines = [f"def fill(ys, {names}):"]
+    known = {**known, "multiply": np.multiply, "contributions": contributions}
+    lines = [f"def rules({names}):", f" return [{', '.join([calls[i] for i in made])}]"]
+    known["rules"] = compiled("rules", lines, dict(known))
+    lines, products = [f"def fill(ys, {names}):"], True
     for place, i in enumerate(made):
         product = calls[i].startswith("g * ")
+        products &= product
         lines.append(
             f" multiply(g, {calls[i].removeprefix('g * ')}, ys[{place}])"
             if product
@@ -216,7 +217,7 @@ def _in_blocks(calls: list[str], value: dict[str, str], known: dict[str, Any]) -
         f" [{saved}] = saved",
         f" [{', '.join([f't{i}' for i in range(len(calls))])}] = totals",
         f" totals = [{', '.join([f't{i}' for i in made])}]",
-        f" [{results}] = piecewise(contributions, ({names},), {{}}, fill, totals=totals)",
+        f" [{results}] = contributions(rules, g, [{saved}], fill, totals, {products})",
         f" return [{', '.join([f'y{i}' if i in made else call for i, call in enumerate(calls)])}]",
     ]
     return compiled("pull_large", lines, known)

@@ -9,6 +9,7 @@ import numpy as np
 from ..backends.device import array_module
 from ..backends.locks import Lock
 from ..core.errors import RuleError
+from ..core.piecewise import Start
 from ..core.registry import op
 from ..core.tensor import Tensor, wrap
 
@@ -115,18 +116,31 @@ def pull_large(node: Any, g: Any, plan: Any, cotangents: dict) -> list:
     """The contributions of an elementwise node for a large g; None for those already added.
 
     If a parent has a sum that may be added to in place, each block of its contribution is added
-    before it leaves the cache. The numbers are those of `add_into`.
+    before it leaves the cache; if the sum is one number everywhere, that is added to each block.
+    The numbers are those of `add_into`.
     """
     if g.dtype.kind == "c":
         return plan.pull(g, node.saved)
-    totals = [_own_total(cotangents, parent) for parent in node.parents]
-    return plan.pull_large(g, node.saved, totals)
+    totals = [_own_total(cotangents, parent, node) for parent in node.parents]
+    contributions = plan.pull_large(g, node.saved, totals)
+    for parent, total in zip(node.parents, totals):
+        if type(total) is Start and total.taken:
+            del cotangents[parent]
+    return contributions
 
 
-def _own_total(cotangents: dict, parent: Any) -> Any:
-    """The sum at the parent, if it may be added to in place (see add_into); else None."""
+def _own_total(cotangents: dict, parent: Any, node: Any) -> Any:
+    """The sum at the parent, if it may be added to in place (see add_into); else None.
+
+    A Start where it is one number everywhere and only one contribution comes from this node.
+    """
     total = cotangents.get(parent)
-    if type(total) is not _ndarray or getrefcount(total) != _ALONE_IN_DICT:
+    if type(total) is not _ndarray:
+        return None
+    if total.ndim and not any(total.strides):
+        whole = total.dtype is parent.dtype and node.parents.count(parent) == 1
+        return Start(total) if whole else None
+    if getrefcount(total) != _ALONE_IN_DICT:
         return None
     own = total.base is None and total.dtype is parent.dtype and total.flags.writeable
     return total if own else None

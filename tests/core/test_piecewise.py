@@ -8,7 +8,7 @@ import pytest
 import minigrad as mg
 from minigrad.core import piecewise as pieces
 from minigrad.core import primitive
-from minigrad.core.piecewise import piecewise
+from minigrad.core.piecewise import Start, piecewise
 from minigrad.core.primitive import Primitive
 from minigrad.core.registry import op as registry
 from minigrad.testing import samples  # noqa: F401
@@ -88,6 +88,23 @@ def test_blocks_give_the_bits_of_one_piece(name, dtype, request):
         again, found = value_and_contributions(op, args, params)
     assert y.dtype == again.dtype and np.array_equal(y, again, equal_nan=y.dtype.kind in "fc")
     for a, b in zip(contributions, found, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=True)
+
+
+@pytest.mark.parametrize("repeats", ["everywhere", "along rows", "along columns"])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_a_cotangent_that_repeats_gives_the_bits_of_an_array_full_of_it(name, repeats, small):
+    args, params = enlarged_sample(name, "float32")
+    op = getattr(registry, name)
+    with np.errstate(all="ignore"):
+        y = op(*args, **params)
+        if y.node is None or y.node.plan.pull_large is None:
+            pytest.skip("its rules compute nothing in blocks")
+        shape = {"along rows": (7, 1), "along columns": y.shape[1:]}.get(repeats, ())
+        g = np.broadcast_to(rng.standard_normal(shape).astype(y.dtype), y.shape)
+        pull = y.node.plan.pull_large
+        found, whole = [pull(seed, y.node.saved) for seed in (g, np.array(g))]
+    for a, b in zip(found, whole, strict=True):
         assert a.shape == b.shape and a.dtype == b.dtype and np.array_equal(a, b, equal_nan=True)
 
 
@@ -256,3 +273,56 @@ def test_a_large_input_used_twice_by_one_op_gets_both_contributions():
     x = mg.tensor(np.full(pieces.LARGE, 3, np.float32), requires_grad=True)
     (x * x + x * x).backward(np.ones(x.shape, np.float32))
     assert x.grad is not None and (x.grad.numpy() == 12).all()
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("total", [0.1, -0.0], ids=str)
+def test_a_sum_that_is_one_number_is_added_to_each_block(total):
+    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
+    start = Start(np.broadcast_to(np.float64(total), x.shape))
+    (found,), (dx,) = contributions_added_to([start], registry.exp, x)
+    assert start.taken and np.array_equal(found, total + dx)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    "total",
+    [np.zeros((7, 1)), np.zeros((7, 40), np.float32)],
+    ids=["of another shape", "of another dtype"],
+)
+def test_a_sum_of_another_kind_that_is_one_number_is_not_taken(total):
+    x = mg.tensor(rng.standard_normal((7, 40)), requires_grad=True)
+    start = Start(np.broadcast_to(total[0, 0], total.shape))
+    (found,), (dx,) = contributions_added_to([start], registry.exp, x)
+    assert not start.taken and np.array_equal(found, dx)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("engine", ["serial", "parallel", "tape"])
+def test_the_gradients_of_a_large_sum_are_those_of_a_seed_of_ones(engine):
+    x = rng.standard_normal(pieces.LARGE + 37).astype(np.float32)
+
+    def gradient(end):
+        t = mg.tensor(x, requires_grad=True)
+        if engine == "tape":
+            with mg.Tape() as tape:
+                y = end(mg.exp(t) * mg.tanh(t) + t / 3 - t * t)
+            tape.backward(y)
+        else:
+            end(mg.exp(t) * mg.tanh(t) + t / 3 - t * t).backward(engine=engine)
+        return t.grad.numpy()
+
+    assert np.array_equal(gradient(mg.sum), gradient(lambda y: mg.dot(y, np.ones_like(x))))
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_what_a_large_sum_hands_back_through_a_division_takes_no_memory():
+    x = mg.tensor(np.ones(pieces.LARGE, np.float32), requires_grad=True)
+    loss = ((x * 2) / 3).sum()
+    tracemalloc.start()
+    try:
+        loss.backward()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < x.nbytes + 100_000  # the gradient alone
