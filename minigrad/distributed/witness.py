@@ -21,40 +21,48 @@ FAREWELL = b"q"
 def main(size: str, folder: str) -> None:
     """Watch the pipes of the folder until all have closed; then remove the folder.
 
-    Standard output is closed when all are open: that tells the ranks that they are watched.
+    Standard output is closed when all are watched: that tells the ranks, which have waited for it.
     """
     with selectors.DefaultSelector() as pipes:
         for name in os.listdir(folder):
             if name.startswith("pipe-"):
                 pipe = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NONBLOCK)
                 pipes.register(pipe, selectors.EVENT_READ, name.removeprefix("pipe-"))
-        os.close(1)
         try:
-            _watch(pipes, size, folder)
+            # an end before we opened it makes no event; the ranks go on when all that is read
+            cause = _heard([*pipes.get_map().values()], pipes, None, size, folder)
+            os.close(1)
+            while pipes.get_map():
+                ended = [pipe for pipe, _ in pipes.select()]
+                cause = _heard(ended, pipes, cause, size, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _watch(pipes: selectors.BaseSelector, size: str, folder: str) -> None:
-    cause = None  # why the others end, once that is known; "" where a rank has said it itself
-    ended = list(pipes.get_map().values())  # perhaps: an end before we opened it makes no event
-    while ended:
-        for pipe in ended:
-            try:
-                farewell = os.read(pipe.fd, len(FAREWELL)) == FAREWELL
-            except BlockingIOError:  # the rank lives
-                continue
-            pipes.unregister(pipe.fd)
-            note = _read(os.path.join(folder, f"rank-{pipe.data}"))
-            who = f"rank {pipe.data} of {size}"
-            if farewell:
-                cause = cause or ""
-            elif cause is None:
-                cause = f"{who} was killed or crashed {note}"
-                _say(cause)
-            else:
-                _say(f"{who} was ended {note}" + (f", because {cause}" if cause else ""))
-        ended = [pipe for pipe, _ in pipes.select()] if pipes.get_map() else []
+def _heard(
+    ended: list, pipes: selectors.BaseSelector, cause: str | None, size: str, folder: str
+) -> str | None:
+    """Report the ranks whose pipes these are, in this order, unless they live.
+
+    cause, and what is returned: why the others end, once that is known; "" where a rank has said it
+    itself
+    """
+    for pipe in ended:
+        try:
+            farewell = os.read(pipe.fd, len(FAREWELL)) == FAREWELL
+        except BlockingIOError:  # the rank lives
+            continue
+        pipes.unregister(pipe.fd)
+        note = _read(os.path.join(folder, f"rank-{pipe.data}"))
+        who = f"rank {pipe.data} of {size}"
+        if farewell:
+            cause = cause or ""
+        elif cause is None:
+            cause = f"{who} was killed or crashed {note}"
+            _say(cause)
+        else:
+            _say(f"{who} was ended {note}" + (f", because {cause}" if cause else ""))
+    return cause
 
 
 def _say(text: str) -> None:
