@@ -163,3 +163,23 @@ def test_incomplete_beta_functions_of_float32_are_right_to_the_last_place(name):
     exact = getattr(scipy_special, name)(*[x.astype(np.float64) for x in xs])
     assert y.dtype == np.float32
     assert (np.abs(y - exact) <= np.spacing(exact.astype("f"))).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "end", "second", "third"),
+    # x e⁻ˣ, e⁻ˣ, x² e⁻ˣ/2; 6 x (1 − x), 3 (1 − x)², 2 x are the densities
+    [
+        ("gammainc", (2.0,), 0.0, 1, -2), ("gammainc", (1.0,), 0.0, -1, 1),
+        ("gammaincc", (3.0,), 0.0, 0, -1), ("betainc", (2.0, 2.0), 0.0, 6, -12),
+        ("betainc", (2.0, 2.0), 1.0, -6, -12), ("betainc", (1.0, 3.0), 1.0, 0, 6),
+        ("betaincc", (2.0, 1.0), 0.0, -2, 0),
+    ],
+)  # fmt: skip
+def test_derivatives_at_an_end_of_the_integral_are_those_of_the_density(
+    function, shapes, end, second, third
+):
+    x = mg.tensor(end, requires_grad=True)
+    g = mg.grad(getattr(mg.special, function)(*shapes, x), x, create_graph=True)
+    g2 = mg.grad(g, x, create_graph=True)
+    found = [g2.item(), mg.grad(g2, x).item()]
+    np.testing.assert_allclose(found, [second, third], rtol=1e-13)
