@@ -1,5 +1,6 @@
 """What the distributions of one number in mg.stats share: location, scale, support, logarithms."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import numpy as np
 from .core.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import standard_score
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def standard(x: Any, loc: Any, scale: Any, *shapes: Any) -> tuple:
@@ -53,6 +56,16 @@ def inside_of(inside: Any, z: Any, log_density: Any) -> Any:
     neither its value nor its derivative can be NaN there (log_density takes the safe z). NaN is no
     number outside: it counts as inside, and so comes back."""
     return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
+
+
+def from_zero(z: Any) -> Any:
+    """z, 0 below 0: at 0 itself its slope is 1, that from inside a support that begins there."""
+    return op.where(z < 0, 0.0, z)
+
+
+def within_one(z: Any) -> Any:
+    """z cut to the support from 0 to 1, with the slope from inside at its ends."""
+    return op.where(z > 1, 1.0, from_zero(z))
 
 
 class Continuous:

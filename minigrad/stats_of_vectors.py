@@ -1,6 +1,5 @@
 """Distributions of vectors in mg.stats: dirichlet and multivariate_normal."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from .core.registry import op
 from .core.tensor import raw
 from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
 from .ops.elementwise.probability import power_product
+from .stats_base import HALF_LOG_2PI
 
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _SINGULAR = {4: 1e3, 8: 1e6}  # by bytes of a float: eigenvalues up to so many ε are 0, as in SciPy
 
 
