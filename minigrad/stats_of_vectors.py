@@ -81,7 +81,14 @@ class _MultivariateNormal:
         LinAlgError where cov is not positive definite, unless allow_singular; then ValueError for
         an eigenvalue below 0. x (n,) with a single mean: n numbers.
         """
+        given = np.shape(x), np.shape(mean), np.shape(cov)
         x, mean, cov = self._arrays(x, mean, cov)
+        d = x.shape[-1]
+        if cov.shape != (d, d) or mean.ndim and mean.shape[-1] not in (1, d):
+            raise ValueError(
+                "multivariate_normal: x (…, d) goes with mean (d,) and cov (d, d), or with a "
+                "number for either; got x {}, mean {}, cov {}".format(*given)
+            )
         span = _span(cov) if allow_singular else None
         inner, rows = cov, _rows(x - mean)
         if span is not None:
