@@ -6,6 +6,7 @@ from which they come below, has only the digits there that 1 + z/√ν has left,
 Abramowitz and Stegun, 1964, 26.7.5, and its inverse.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class _T(Continuous):
 
 def _t_quantile(q: Any, df: Any) -> Any:
     """Of the smaller share: B = (1 + z/√(ν + z²))/2, which has the beta distribution, is then the
-    smaller half, with all its digits; far out it may underflow, but there z is a power of q."""
+    smaller half, with all its digits; far out, where it may underflow, z is a power of q."""
     nearly_normal, large, df = _by_size(df)
     above = q > 0.5
     q = op.where(above, 1 - q, q)
@@ -92,12 +93,11 @@ def _t_quantile(q: Any, df: Any) -> Any:
     end = op.log(op.where(none, q, 1.0))  # −∞ whatever ν is, with the slope ∞ in q
     q = op.where(none, 0.5, q)
     by_normal = _quantile_of_score(special.ndtri(op.where(nearly_normal, q, 0.5)), large)
-    half = special.betaincinv(df / 2, df / 2, q)
-    remote = half < finfo(half.dtype).eps / 4
-    half = op.where(remote, 0.5, half)
+    # u = z/√ν = −(q ν B(ν/2, ½))^(−1/ν) (1 + O(1/u²))
+    log_size = -(op.log(q) + op.log(df) + special.betaln(df / 2, 0.5)) / df
+    remote = log_size > -0.5 * math.log(finfo(q.dtype).eps)
+    half = special.betaincinv(df / 2, df / 2, op.where(remote, 0.5, q))
     u = (half - 0.5) / op.sqrt(half * (1 - half))
-    rare = op.where(remote, q, 0.5)
-    log_size = -(op.log(rare) + op.log(df) + special.betaln(df / 2, 0.5)) / df
     u = op.where(remote, -op.exp(op.where(remote, log_size, 0.0)), u)
     z = op.where(none, end, op.where(nearly_normal, by_normal, u * op.sqrt(df)))
     return op.where(above, -z, z)

@@ -80,3 +80,17 @@ def test_numbers_of_degrees_of_freedom_stay_apart():
         one = t.cdf(-2.0, alone)
         np.testing.assert_allclose(y[i].item(), one.item(), rtol=1e-14)
         np.testing.assert_allclose(slopes[i], mg.grad(one, alone).item(), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("df", "q"), [(5.5, 3.5e-119), (8.7, 2e-189), (0.3, 1e-40), (30.0, 1e-200)]
+)
+def test_quantiles_of_the_least_shares_have_these_shares_and_slopes_in_both(df, q):
+    share, nu = mg.tensor(q, requires_grad=True), mg.tensor(df, requires_grad=True)
+    z = t.ppf(share, nu)
+    np.testing.assert_allclose(t.cdf(z.detach(), df).item(), q, rtol=1e-11)
+    slope, of_df = mg.grad(z, [share, nu])
+    np.testing.assert_allclose(slope.item(), 1 / t.pdf(z.detach(), df).item(), rtol=1e-11)
+    step = 1e-6 * df
+    rise = (t.ppf(q, df + step) - t.ppf(q, df - step)) / (2 * step)
+    np.testing.assert_allclose(of_df.item(), rise, rtol=1e-6)
