@@ -127,6 +127,12 @@ class Trainer:
         clip_norm: float | None = None,
         checkpoint: str | os.PathLike | None = None,
     ):
+        if "loss" in (metrics or {}):
+            raise ValueError("Trainer: a metric has another name than 'loss', which is the loss's")
+        if scheduler is not None and not hasattr(scheduler, "step"):
+            raise TypeError(
+                f"Trainer: scheduler is a schedule of mg.optim.lr_scheduler, got {scheduler!r}"
+            )
         self.model = model
         self.loss = loss
         self.optimizer = optimizer

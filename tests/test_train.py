@@ -226,6 +226,11 @@ def test_wrong_settings_are_refused():
         train.EarlyStopping(mode="up")
     with pytest.raises(ValueError, match="the checkpoint has no model; it has"):
         trainer.load_state_dict({"epoch": 3})
+    made_of = trainer.model, trainer.loss, trainer.optimizer
+    with pytest.raises(ValueError, match="another name than 'loss'"):  # val_loss was half of it
+        train.Trainer(*made_of, metrics={"loss": train.accuracy})
+    with pytest.raises(TypeError, match="scheduler is a schedule of mg.optim.lr_scheduler, got"):
+        train.Trainer(*made_of, scheduler=lambda epoch: 0.1)
 
 
 def test_accuracy_is_the_share_of_hits():
