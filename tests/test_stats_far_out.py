@@ -117,3 +117,26 @@ def test_where_betas_density_is_infinite_its_slope_is_too():
     x = mg.tensor([0.0, 1.0], requires_grad=True)
     mg.stats.beta.pdf(x, 0.5, 0.5).sum().backward()
     assert x.grad.tolist() == [-np.inf, np.inf]
+
+
+FAINT = [
+    ("gamma", (30.0,), "logcdf", [5e-4, 0.1, 0.5]), ("chi2", (100.0,), "logcdf", [0.01, 2.0, 5.0]),
+    ("gamma", (2.0,), "logsf", [90.0, 100.0, 400.0]), ("beta", (50.0, 3.0), "logcdf", [0.01, 0.15]),
+    ("t", (24.0,), "logcdf", [-3e4, -1e3]), ("t", (24.0,), "logsf", [1e3, 3e4]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "function", "xs"), FAINT)
+def test_the_logarithm_of_a_share_too_small_for_float32_is_a_number_with_a_slope(
+    name, shapes, function, xs
+):
+    distribution = getattr(mg.stats, name)
+    slopes, values = [], []
+    for dtype in ("float32", "float64"):
+        x = mg.tensor(np.float32(xs), dtype=dtype, requires_grad=True)
+        y = getattr(distribution, function)(x, *shapes)
+        assert y.dtype == dtype
+        values.append(y.detach().numpy())
+        slopes.append(mg.grad(y.sum(), x).numpy())
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6)
