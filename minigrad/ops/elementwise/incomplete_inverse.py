@@ -20,8 +20,6 @@ from .support import at_least, of_beta, of_several, with_fractions
 
 __all__: list[str] = []  # the names are those of mg.special
 
-_EPS = float(np.finfo(np.float64).eps)
-
 
 def _gamma_spread(a: Any, y: Any) -> Any:
     """1/p = Γ(a) y¹⁻ᵃ eʸ, its exponent, a difference of large numbers, in float64"""
@@ -81,20 +79,23 @@ def _beta_db(a: Any, b: Any, y: Any) -> Any:
     return _beta_by(a, b, y, (0, 1))
 
 
+_AGREE = 1e-10  # to which SciPy's quantiles and those by the power do, where both are right
+
+
 def _by_power(a: Any, b: Any, q: Any) -> tuple:
-    """Whether the quantile y is below the rounding of 1 − b y, and what it then is: of
-    q = yᵃ/(a B(a, b)) (1 + O(b y)) only the power counts."""
+    """Whether the quantile y is so small that of q = yᵃ/(a B(a, b)) (1 + O(b y)) only the power
+    counts, and what it then is."""
     a, b, q = (at_least(np.float64, with_fractions(x)) for x in (a, b, q))
     with np.errstate(divide="ignore", invalid="ignore"):  # the logarithms of q ≤ 0 say it
         log = (np.log(q) + np.log(a) + betaln(a, b)) / a
-    return (b > 0) & (log < np.log(_EPS) - np.log(np.maximum(b, 1))), np.exp(log)
+    return (b > 0) & (log < np.log(0.1 * _AGREE) - np.log(np.maximum(b, 1))), np.exp(log)
 
 
 def _betaincinv(a: Any, b: Any, q: Any) -> Any:
     """SciPy's, but for small quantiles: of one in eight it gives NaN, of others wrong digits."""
     y = of_beta("betaincinv", a, b, q)
     small, power = _by_power(a, b, q)
-    wrong = small & ~(np.abs(y - power) <= 1e-10 * power)
+    wrong = small & ~(np.abs(y - power) <= _AGREE * power)
     return np.where(wrong, power, y).astype(y.dtype)
 
 
@@ -112,11 +113,12 @@ betaincinv = elementwise(
 
 
 def _betainccinv(a: Any, b: Any, q: Any) -> Any:
-    """SciPy's, but 1 where it is 1 less a small quantile, for which SciPy may give NaN."""
+    """SciPy's, but where it is NaN since 1 less the quantile is small."""
     if array_module(q) is not np:
         return 1 - _betaincinv(b, a, q)  # CuPy has no other: a y below ε is lost
     y = of_beta("betainccinv", a, b, q)
-    return np.where(_by_power(b, a, q)[0], 1, y).astype(y.dtype)
+    small, power = _by_power(b, a, q)
+    return np.where(small & np.isnan(y), 1 - power, y).astype(y.dtype)
 
 
 betainccinv = elementwise(
