@@ -171,7 +171,7 @@ def _log_slope(a: Any, b: Any) -> Any:
     c = np.where(first, a + 1, a)
     rest = digamma(c) - digamma(c + b)
     distance = np.where(first, c, np.abs(a - np.round(a)))
-    near = (np.abs(b) < _CLOSE * distance) & (c < _LARGE)
+    near = (_CLOSE * distance > np.abs(b)) & (c < _LARGE)  # b may be a number, CuPy's array first
     if near.any():
         u, t = np.where(near, c, 1), np.where(near, b, 0)
         series = sum(
