@@ -29,3 +29,13 @@ def test_a_distribution_has_the_values_and_gradients_of_the_host(fake, name, sha
         for host, other in zip(*found, strict=True):
             values = other.detach().to("cpu").numpy()
             np.testing.assert_allclose(values, host.detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["gammaincinv", "gammainccinv"])
+@pytest.mark.parametrize("q", [0.5, 0.0, 1.5])
+def test_a_quantile_takes_a_number_for_its_share(fake, name, q):
+    values = [
+        getattr(mg.special, name)(mg.tensor([0.7, 3.0], device=device), q).to("cpu").numpy()
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(values[1], values[0])
