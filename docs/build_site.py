@@ -49,7 +49,8 @@ ROOMS = {
     "ops": ("The kinds of op", ["core.primitive", "core.custom", "core.extension"]),
     "namespaces": (
         "linalg, fft, special, stats",
-        ["linalg", "fft", "special", "stats", "stats_base", "stats_of_counts", "stats_of_vectors"],
+        ["linalg", "fft", "special", "stats", "stats_base", "stats_of_students", "stats_of_counts",
+         "stats_of_vectors"],
     ),
     "engine": ("Engine", ["engine"]),
     "func": ("Transforms", ["func"]),

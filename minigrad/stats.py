@@ -7,10 +7,10 @@
 Each is made of ops, so it has derivatives of any order in every argument that the formula is
 differentiable in. ppf and isf, the inverses of cdf and sf, are NaN beyond 0 to 1. Outside its
 support a density is 0, its logarithm −∞, the gradient 0, and so is that of log 0; at an end of the
-support the gradient is the limit from inside, ∞ where that is infinite. Where there is no such
-distribution, as its scale or shape is not above 0, a mean count below 0 or a probability beyond 0
-to 1, all is NaN, as in SciPy. Shares that do not add up to 1 (dirichlet) are an error: nearly
-always they are logits, or lie in rows.
+support the gradient is the limit from inside, ∞ where that is infinite, of shares too: the slope of
+cdf is pdf there. Where there is no such distribution, as its scale or shape is not above 0, a mean
+count below 0 or a probability beyond 0 to 1, all is NaN, as in SciPy. Shares that do not add up to
+1 (dirichlet) are an error: nearly always they are logits, or lie in rows.
 """
 
 import math
@@ -19,12 +19,20 @@ from typing import Any
 import numpy as np
 
 from . import special
-from .backends.dtypes import finfo
 from .core.registry import op
 from .ops.elementwise.probability import normal_density, two_powers
-from .stats_base import Continuous, inside_of, quantile, standard
+from .stats_base import (
+    HALF_LOG_2PI,
+    Continuous,
+    from_zero,
+    inside_of,
+    quantile,
+    standard,
+    within_one,
+)
 from .stats_of_counts import bernoulli, poisson
-from .stats_of_vectors import HALF_LOG_2PI, dirichlet, multivariate_normal
+from .stats_of_students import t
+from .stats_of_vectors import dirichlet, multivariate_normal
 
 __all__ = [
     "bernoulli", "beta", "chi2", "dirichlet", "expon", "gamma", "laplace", "logistic",
@@ -70,77 +78,6 @@ class _Norm(Continuous):
         return quantile(lambda q: -special.ndtri(q), q, loc, scale)
 
 
-def _sides(z: Any, df: Any) -> tuple:
-    """Whether |z| > √ν, then z/√ν where it is not, √ν/|z| and its logarithm where it is: none
-    overflows. Elsewhere they are 0, 1 and 0."""
-    root, size = op.sqrt(df), op.abs(z)
-    far = size > root
-    size = op.where(far, size, 1.0)
-    v = op.where(far, root / size, 1.0)
-    log_v = op.where(far, 0.5 * op.log(df) - op.log(size), 0.0)
-    return far, op.where(far, 0.0, z) / root, v, log_v
-
-
-class _T(Continuous):
-    """Student's t distribution with df degrees of freedom."""
-
-    def logpdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """−log B(ν/2, ½) − log(ν)/2 − (ν+1)/2 log(1 + z²/ν) − log scale"""
-        z, df, scale = standard(x, loc, scale, df)
-
-        def log_density(z: Any) -> Any:
-            far, near, v, log_v = _sides(z, df)
-            log = op.where(far, op.log1p(op.square(v)) - 2 * log_v, op.log1p(op.square(near)))
-            return -special.betaln(df / 2, 0.5) - 0.5 * op.log(df) - (df + 1) / 2 * log
-
-        return inside_of(op.logical_not(op.isinf(z)), z, log_density) - op.log(scale)
-
-    def cdf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """By the incomplete beta function."""
-        z, df, _ = standard(x, loc, scale, df)
-        infinite, above = op.isinf(z), z > 0
-        far, near, v, log_v = _sides(op.where(infinite, 0.0, z), df)
-        remote = v < finfo(v.dtype).eps ** 0.5
-        # w = z/√(ν + z²) has the symmetric beta distribution on (−1, 1): smooth through z = 0, but
-        # with no digit of a small probability; in the tails ν/(ν + z²) has the beta distribution,
-        # of which far out only the power is left
-        w = near / op.sqrt(1 + op.square(near))
-        middle = special.betainc(df / 2, df / 2, (w + 1) / 2)
-        x = op.square(op.where(remote, 1.0, v))
-        tail = 0.5 * special.betainc(df / 2, 0.5, x / (1 + x))
-        power = op.exp(df * log_v - op.log(df) - special.betaln(df / 2, 0.5))
-        tail = op.where(infinite, 0.0, op.where(remote, power, tail))
-        return op.where(far | infinite, op.where(above, 1 - tail, tail), middle)
-
-    def sf(self, x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """cdf(−z), accurate far above 0"""
-        z, df, _ = standard(x, loc, scale, df)
-        return self.cdf(-z, df)
-
-    def ppf(self, q: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """By the inverse of the incomplete beta function."""
-        return quantile(_t_quantile, q, loc, scale, df)
-
-    def isf(self, q: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
-        """−ppf(q), accurate for small q"""
-        return quantile(lambda q, df: -_t_quantile(q, df), q, loc, scale, df)
-
-
-def _t_quantile(q: Any, df: Any) -> Any:
-    """Of the smaller share: B = (1 + z/√(ν + z²))/2, which has the beta distribution, is then the
-    smaller half, with all its digits; far out it may underflow, but there z is a power of q."""
-    above = q > 0.5
-    q = op.where(above, 1 - q, q)
-    half = special.betaincinv(df / 2, df / 2, q)
-    remote = half < finfo(half.dtype).eps / 4
-    half = op.where(remote, 0.5, half)
-    u = (half - 0.5) / op.sqrt(half * (1 - half))
-    rare = op.where(remote, q, 0.5)
-    log_size = -(op.log(rare) + op.log(df) + special.betaln(df / 2, 0.5)) / df
-    u = op.where(remote, -op.exp(op.where(remote, log_size, 0.0)), u)
-    return op.where(above, -u, u) * op.sqrt(df)
-
-
 class _Gamma(Continuous):
     """The gamma distribution with shape a."""
 
@@ -168,12 +105,12 @@ class _Gamma(Continuous):
     def cdf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """By the incomplete gamma function."""
         z, a, _ = standard(x, loc, scale, a)
-        return special.gammainc(a, op.relu(z))
+        return special.gammainc(a, from_zero(z))
 
     def sf(self, x: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The upper incomplete gamma function."""
         z, a, _ = standard(x, loc, scale, a)
-        return special.gammaincc(a, op.relu(z))
+        return special.gammaincc(a, from_zero(z))
 
     def ppf(self, q: Any, a: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The inverse of the incomplete gamma function."""
@@ -238,12 +175,12 @@ class _Beta(Continuous):
     def cdf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The incomplete beta function."""
         z, a, b, _ = standard(x, loc, scale, a, b)
-        return special.betainc(a, b, op.clip(z, 0.0, 1.0))
+        return special.betainc(a, b, within_one(z))
 
     def sf(self, x: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The upper incomplete beta function, accurate near 1"""
         z, a, b, _ = standard(x, loc, scale, a, b)
-        return special.betaincc(a, b, op.clip(z, 0.0, 1.0))
+        return special.betaincc(a, b, within_one(z))
 
     def ppf(self, q: Any, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """The inverse of the incomplete beta function."""
@@ -264,7 +201,7 @@ class _Expon(Continuous):
 
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """1 − e⁻ᶻ"""
-        return -op.expm1(-op.relu(standard(x, loc, scale)[0]))
+        return -op.expm1(-from_zero(standard(x, loc, scale)[0]))
 
     def sf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """e⁻ᶻ"""
@@ -272,7 +209,7 @@ class _Expon(Continuous):
 
     def logsf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """−z for z ≥ 0, else 0"""
-        return -op.relu(standard(x, loc, scale)[0])
+        return -from_zero(standard(x, loc, scale)[0])
 
     def ppf(self, q: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """−log(1 − q)"""
@@ -369,7 +306,7 @@ class _Uniform(Continuous):
 
     def cdf(self, x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """z between 0 and 1"""
-        return op.clip(standard(x, loc, scale)[0], 0.0, 1.0)
+        return within_one(standard(x, loc, scale)[0])
 
     def ppf(self, q: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         """q"""
@@ -380,5 +317,5 @@ class _Uniform(Continuous):
         return quantile(lambda q: 1 - q, q, loc, scale)
 
 
-norm, t, gamma, chi2, beta = _Norm(), _T(), _Gamma(), _Chi2(), _Beta()
+norm, gamma, chi2, beta = _Norm(), _Gamma(), _Chi2(), _Beta()
 expon, laplace, logistic, uniform = _Expon(), _Laplace(), _Logistic(), _Uniform()

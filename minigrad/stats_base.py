@@ -1,12 +1,16 @@
 """What the distributions of one number in mg.stats share: location, scale, support, logarithms."""
 
+import math
 from typing import Any
 
 import numpy as np
 
+from .backends.dtypes import common_dtype
 from .core.registry import op
 from .ops.axes import floating_together
 from .ops.elementwise.probability import standard_score
+
+HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def standard(x: Any, loc: Any, scale: Any, *shapes: Any) -> tuple:
@@ -48,11 +52,33 @@ def log_share(share: Any, rest: Any) -> Any:
     return op.where(nothing, -np.inf, op.where(near, high, low))
 
 
+def _in_float64(function: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """function(*args, **kwargs), its steps in float64 and its result rounded once: a share that is
+    too small for float32 has a logarithm and a slope there all the same."""
+    floats = floating_together(*args, *kwargs.values())
+    dtype = common_dtype(*floats)
+    if dtype.itemsize >= 8:
+        return function(*args, **kwargs)
+    wide = [x.astype(np.float64) for x in floats]
+    named = dict(zip(kwargs, wide[len(args) :], strict=True))
+    return function(*wide[: len(args)], **named).astype(dtype)
+
+
 def inside_of(inside: Any, z: Any, log_density: Any) -> Any:
     """log_density of z where `inside`, else −∞; what lies outside is replaced before it, so that
     neither its value nor its derivative can be NaN there (log_density takes the safe z). NaN is no
     number outside: it counts as inside, and so comes back."""
     return op.where(inside, log_density(op.where(inside, z, 0.5)), -np.inf)
+
+
+def from_zero(z: Any) -> Any:
+    """z, 0 below 0: at 0 itself its slope is 1, that from inside a support that begins there."""
+    return op.where(z < 0, 0.0, z)
+
+
+def within_one(z: Any) -> Any:
+    """z cut to the support from 0 to 1, with the slope from inside at its ends."""
+    return op.where(z > 1, 1.0, from_zero(z))
 
 
 class Continuous:
@@ -64,7 +90,9 @@ class Continuous:
 
     def logcdf(self, *args: Any, **kwargs: Any) -> Any:
         """log cdf(x)"""
-        return log_share(self.cdf(*args, **kwargs), self.sf(*args, **kwargs))
+        return _in_float64(
+            lambda *a, **k: log_share(self.cdf(*a, **k), self.sf(*a, **k)), args, kwargs
+        )
 
     def sf(self, *args: Any, **kwargs: Any) -> Any:
         """1 − cdf(x)"""
@@ -72,7 +100,9 @@ class Continuous:
 
     def logsf(self, *args: Any, **kwargs: Any) -> Any:
         """log sf(x)"""
-        return log_share(self.sf(*args, **kwargs), self.cdf(*args, **kwargs))
+        return _in_float64(
+            lambda *a, **k: log_share(self.sf(*a, **k), self.cdf(*a, **k)), args, kwargs
+        )
 
     def logpdf(self, *args: Any, **kwargs: Any) -> Any:
         """The logarithm of the density."""

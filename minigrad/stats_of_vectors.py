@@ -1,6 +1,5 @@
 """Distributions of vectors in mg.stats: dirichlet and multivariate_normal."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from .core.registry import op
 from .core.tensor import raw
 from .ops.axes import array_like, as_floating, constant_like, floating_together, module_of, on_host
 from .ops.elementwise.probability import power_product
+from .stats_base import HALF_LOG_2PI
 
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _SINGULAR = {4: 1e3, 8: 1e6}  # by bytes of a float: eigenvalues up to so many ε are 0, as in SciPy
 
 
@@ -82,7 +81,14 @@ class _MultivariateNormal:
         LinAlgError where cov is not positive definite, unless allow_singular; then ValueError for
         an eigenvalue below 0. x (n,) with a single mean: n numbers.
         """
+        given = np.shape(x), np.shape(mean), np.shape(cov)
         x, mean, cov = self._arrays(x, mean, cov)
+        d = x.shape[-1]
+        if cov.shape != (d, d) or mean.ndim and mean.shape[-1] not in (1, d):
+            raise ValueError(
+                "multivariate_normal: x (…, d) goes with mean (d,) and cov (d, d), or with a "
+                "number for either; got x {}, mean {}, cov {}".format(*given)
+            )
         span = _span(cov) if allow_singular else None
         inner, rows = cov, _rows(x - mean)
         if span is not None:

@@ -127,6 +127,12 @@ class Trainer:
         clip_norm: float | None = None,
         checkpoint: str | os.PathLike | None = None,
     ):
+        if "loss" in (metrics or {}):
+            raise ValueError("Trainer: a metric has another name than 'loss', which is the loss's")
+        if scheduler is not None and not hasattr(scheduler, "step"):
+            raise TypeError(
+                f"Trainer: scheduler is a schedule of mg.optim.lr_scheduler, got {scheduler!r}"
+            )
         self.model = model
         self.loss = loss
         self.optimizer = optimizer
@@ -155,26 +161,28 @@ class Trainer:
         resume=True goes on from the checkpoint where there is one. progress: True shows a bar
         where rich is installed and the output is a terminal, else a line an epoch; "plain" the
         lines; False nothing. Ctrl-C: what was reached is in the checkpoint at the last whole
-        epoch, then KeyboardInterrupt goes on its way. A checkpoint that could not be written is an
-        error before the first epoch.
+        epoch, then KeyboardInterrupt goes on its way; in the first epoch a checkpoint that is there
+        already is left alone. A checkpoint that could not be written is an error before the first
+        epoch.
         """
         if self.checkpoint is not None:
             check_name(self.checkpoint)
         if resume and self.checkpoint is not None and os.path.exists(self.checkpoint):
             self.load_state_dict(load(self.checkpoint))
         self.should_stop = False
-        last_whole = self._state_if_saved()
+        # a checkpoint that is there already may be the work of hours: epoch 0 does not replace it
+        begun = self.checkpoint is not None and os.path.exists(self.checkpoint)
+        unsaved = None if begun else self._state_if_saved()
         self._tell("on_fit_start")
         try:
             with display(progress, epochs) as show:
                 while self.epoch < epochs and not self.should_stop:
                     self._epoch(batches, validation, show)
-                    last_whole = self._state_if_saved()
-                    if last_whole is not None and self.checkpoint is not None:
-                        save(last_whole, self.checkpoint)
+                    unsaved = self._state_if_saved()
+                    self._save(unsaved)
+                    unsaved = None
         except KeyboardInterrupt:
-            if last_whole is not None and self.checkpoint is not None:
-                save(last_whole, self.checkpoint)
+            self._save(unsaved)
             raise
         self._tell("on_fit_end")
         return self.history
@@ -189,11 +197,7 @@ class Trainer:
             total.add(loss, _rows(batch))
             show.advance(loss)
             self._tell("on_batch_end", loss)
-        if not total.weight:
-            raise ValueError(
-                f"Trainer: there are no batches in epoch {self.epoch + 1}; a generator is used up "
-                "after one pass: give a DataLoader or a list"
-            )
+        _require_batches(total, f"batches in epoch {self.epoch + 1}")
         numbers: Numbers = {"loss": total.mean, "lr": self.optimizer.param_groups[0]["lr"]}
         if validation is not None:
             numbers |= {f"val_{name}": v for name, v in self.evaluate(validation).items()}
@@ -231,6 +235,7 @@ class Trainer:
                         totals[name].add(float(metric(y, target)), n)
         finally:
             self.model.train(training)
+        _require_batches(totals["loss"], "batches to evaluate")
         return {name: total.mean for name, total in totals.items()}
 
     def _tell(self, event: str, *args: Any) -> None:
@@ -265,6 +270,10 @@ class Trainer:
     def _state_if_saved(self) -> dict[str, Any] | None:
         return self.state_dict() if self.checkpoint is not None else None
 
+    def _save(self, state: dict[str, Any] | None) -> None:
+        if state is not None and self.checkpoint is not None:
+            save(state, self.checkpoint)
+
 
 class Average:
     """A running weighted mean."""
@@ -282,6 +291,15 @@ class Average:
     def mean(self) -> float:
         """Σ weight · value / Σ weight; NaN before the first number."""
         return self.total / self.weight if self.weight else math.nan
+
+
+def _require_batches(seen: Average, what: str) -> None:
+    """ValueError where a pass has met no row."""
+    if not seen.weight:
+        raise ValueError(
+            f"Trainer: there are no {what}; a generator is used up after one pass: give a "
+            "DataLoader or a list"
+        )
 
 
 def _rows(batch: Any) -> int:

@@ -248,3 +248,13 @@ def test_scaled_bessel_functions_go_on_where_scipys_end(order):
             assert special.kve(order, mg.tensor(x)).item() == pytest.approx(k, rel=1e-14)
     assert special.ive(order, mg.tensor(np.inf)).item() == 0
     assert special.kve(order, mg.tensor(np.inf)).item() == 0
+
+
+@pytest.mark.parametrize(("name", "of_b"), [("rel_entr", 0.0), ("kl_div", 1.0)])
+def test_bins_that_are_empty_in_both_histograms_leave_no_nan_in_the_gradient(name, of_b):
+    a = mg.tensor([0.0, 0.5, 0.5], requires_grad=True)
+    b = mg.tensor([0.0, 0.25, 0.75], requires_grad=True)
+    of_bins = mg.grad(getattr(mg.special, name)(a, b).sum(), [a, b])
+    of_filled = mg.grad(getattr(mg.special, name)(a[1:], b[1:]).sum(), [a, b])
+    assert [g[0].item() for g in of_bins] == [0.0, of_b]
+    assert [g[1:].tolist() for g in of_bins] == [g[1:].tolist() for g in of_filled]

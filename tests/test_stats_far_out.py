@@ -79,3 +79,64 @@ def test_sf_of_beta_keeps_a_number_below_the_rounding_of_one():
     x = np.array([1e-300, 1e-20])
     y = mg.stats.beta.sf(x, 1e-3, 0.5)
     np.testing.assert_allclose(y, scipy_stats.beta.sf(x, 1e-3, 0.5), rtol=1e-13)
+
+
+ENDS = [
+    ("expon", (), [0.0]), ("uniform", (), [0.0, 1.0]), ("gamma", (0.5,), [0.0]),
+    ("gamma", (1.0,), [0.0]), ("gamma", (2.0,), [0.0]), ("chi2", (2.0,), [0.0]),
+    ("beta", (0.5, 0.5), [0.0, 1.0]), ("beta", (1.0, 3.0), [0.0, 1.0]),
+    ("beta", (2.0, 1.0), [0.0, 1.0]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "ends"), ENDS)
+def test_at_the_ends_of_a_support_the_slope_of_a_share_is_the_density(name, shapes, ends):
+    distribution = getattr(mg.stats, name)
+    density = distribution.pdf(np.array(ends), *shapes)
+
+    def slopes(function):
+        x = mg.tensor(ends, requires_grad=True)
+        return mg.grad(getattr(distribution, function)(x, *shapes).sum(), x).numpy()
+
+    np.testing.assert_array_equal(slopes("cdf"), density)
+    np.testing.assert_array_equal(slopes("sf"), -density)
+    np.testing.assert_array_equal(slopes("logsf")[0], -density[0])  # log 0 at the other end
+    assert slopes("logcdf")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["expon", "uniform", "gamma", "chi2", "beta"])
+def test_outside_a_support_a_share_has_slope_zero(name):
+    shapes = {"gamma": (0.5,), "chi2": (1.0,), "beta": (0.5, 0.5)}.get(name, ())
+    x = mg.tensor([-2.0, -1e-300] + [1.5] * (name in ("uniform", "beta")), requires_grad=True)
+    for function in ("cdf", "sf", "logcdf", "logsf"):
+        y = getattr(getattr(mg.stats, name), function)(x, *shapes)
+        assert not mg.grad(y.sum(), x).numpy().any()
+
+
+def test_where_betas_density_is_infinite_its_slope_is_too():
+    x = mg.tensor([0.0, 1.0], requires_grad=True)
+    mg.stats.beta.pdf(x, 0.5, 0.5).sum().backward()
+    assert x.grad.tolist() == [-np.inf, np.inf]
+
+
+FAINT = [
+    ("gamma", (30.0,), "logcdf", [5e-4, 0.1, 0.5]), ("chi2", (100.0,), "logcdf", [0.01, 2.0, 5.0]),
+    ("gamma", (2.0,), "logsf", [90.0, 100.0, 400.0]), ("beta", (50.0, 3.0), "logcdf", [0.01, 0.15]),
+    ("t", (24.0,), "logcdf", [-3e4, -1e3]), ("t", (24.0,), "logsf", [1e3, 3e4]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "shapes", "function", "xs"), FAINT)
+def test_the_logarithm_of_a_share_too_small_for_float32_is_a_number_with_a_slope(
+    name, shapes, function, xs
+):
+    distribution = getattr(mg.stats, name)
+    slopes, values = [], []
+    for dtype in ("float32", "float64"):
+        x = mg.tensor(np.float32(xs), dtype=dtype, requires_grad=True)
+        y = getattr(distribution, function)(x, *shapes)
+        assert y.dtype == dtype
+        values.append(y.detach().numpy())
+        slopes.append(mg.grad(y.sum(), x).numpy())
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-6)
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6)

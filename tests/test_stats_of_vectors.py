@@ -111,3 +111,13 @@ def test_dirichlet_checks_every_example_of_vmap():
 def test_shares_may_be_of_16_bits(dtype):
     x, alpha = (mg.tensor(v, dtype=dtype) for v in ([0.5, 0.5], [1.0, 2.0]))
     assert mg.stats.dirichlet.pdf(x, alpha).item() == 1
+
+
+@pytest.mark.parametrize(
+    ("x", "mean", "cov"), [((3,), (3,), (2, 2)), ((4, 1), None, (2, 2)), ((3,), (2,), (3, 3)),
+                           ((), (), (2, 2)), ((2,), (2,), (2, 3))],
+)  # fmt: skip
+def test_sizes_of_a_normal_distribution_that_do_not_go_together_are_named(x, mean, cov):
+    mean = None if mean is None else mg.zeros(*mean)
+    with pytest.raises(ValueError, match=r"x \(…, d\) goes with mean \(d,\) and cov .*; got x \("):
+        mg.stats.multivariate_normal.logpdf(mg.ones(*x), mean, mg.ones(*cov) + mg.eye(*cov))

@@ -50,6 +50,13 @@ def test_an_epoch_without_batches_says_that_a_generator_is_used_up():
     assert trainer.epoch == len(trainer.history) == 1
 
 
+def test_a_validation_without_batches_is_an_error_and_no_loss_of_nan():
+    trainer, batches, validation = parts()
+    with pytest.raises(ValueError, match="no batches to evaluate; a generator is used up"):
+        trainer.fit(batches, iter(validation), epochs=3, progress=False)
+    assert len(trainer.history) == 1 and trainer.model.training
+
+
 def test_two_runs_of_one_seed_are_the_same_bit_for_bit():
     runs = []
     for _ in range(2):
@@ -190,6 +197,27 @@ def test_ctrl_c_leaves_a_checkpoint_to_go_on_from(tmp_path):
     assert resumed.history == whole.history and weights(resumed) == weights(whole)
 
 
+class AtOnce(train.Callback):
+    """Ctrl-C after the first batch."""
+
+    def on_batch_end(self, trainer, loss):
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("there_already", [False, True])
+def test_ctrl_c_in_the_first_epoch_replaces_no_checkpoint_that_is_there_already(
+    tmp_path, there_already
+):
+    path = tmp_path / "checkpoint.npz"
+    if there_already:
+        trainer, batches, _ = parts(checkpoint=path)
+        trainer.fit(batches, epochs=2, progress=False)
+    trainer, batches, _ = parts(checkpoint=path, callbacks=[AtOnce()])
+    with pytest.raises(KeyboardInterrupt):  # who forgot resume=True loses nothing
+        trainer.fit(batches, epochs=3, progress=False)
+    assert mg.load(path)["epoch"] == (2 if there_already else 0)
+
+
 def test_wrong_settings_are_refused():
     trainer, batches, _ = parts()
     with pytest.raises(ValueError, match="progress is True, False, 'plain' or 'rich', got 'no'"):
@@ -198,6 +226,11 @@ def test_wrong_settings_are_refused():
         train.EarlyStopping(mode="up")
     with pytest.raises(ValueError, match="the checkpoint has no model; it has"):
         trainer.load_state_dict({"epoch": 3})
+    made_of = trainer.model, trainer.loss, trainer.optimizer
+    with pytest.raises(ValueError, match="another name than 'loss'"):  # val_loss was half of it
+        train.Trainer(*made_of, metrics={"loss": train.accuracy})
+    with pytest.raises(TypeError, match="scheduler is a schedule of mg.optim.lr_scheduler, got"):
+        train.Trainer(*made_of, scheduler=lambda epoch: 0.1)
 
 
 def test_accuracy_is_the_share_of_hits():

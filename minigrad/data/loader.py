@@ -198,9 +198,12 @@ _SEEDS = 1 << 62
 def _next(draw: np.random.Generator) -> int:
     """The seed that a generator gives next, which stays there for others to draw.
 
-    If it were taken, the order of the next pass would depend on there being workers.
+    If it were taken, the order of the next pass would depend on there being workers. It is made of
+    32 bits as well: an order of two rows takes half a number, and the one after it the other half.
     """
-    return int(copy.deepcopy(draw).integers(0, _SEEDS))
+    ahead = copy.deepcopy(draw)
+    half = int(ahead.integers(0, 1 << 32, dtype=np.uint32))
+    return half << 30 ^ int(ahead.integers(0, _SEEDS))
 
 
 class _Fetch:

@@ -118,10 +118,11 @@ class WeightedRandomSampler(Sampler):
         self.num_samples = num_samples
         self.replacement = replacement
         self.generator = generator
-        if self.weights.ndim != 1 or not (self.weights >= 0).all() or not self.weights.sum() > 0:
+        counted = self.weights.ndim == 1 and ((self.weights >= 0) & np.isfinite(self.weights)).all()
+        if not counted or not self.weights.any():
             raise ValueError(
-                "WeightedRandomSampler: weights must be a vector of numbers ≥ 0, not all 0; got "
-                f"shape {self.weights.shape}"
+                "WeightedRandomSampler: weights must be a vector of finite numbers ≥ 0, not all 0; "
+                f"got shape {self.weights.shape}"
             )
         _require_count("WeightedRandomSampler", num_samples)
         if not replacement and num_samples > np.count_nonzero(self.weights):
@@ -134,7 +135,8 @@ class WeightedRandomSampler(Sampler):
         return self.num_samples
 
     def __iter__(self) -> Iterator[int]:
-        draw, p = self.generator or random.generator(), self.weights / self.weights.sum()
+        draw, p = self.generator or random.generator(), self.weights / self.weights.max()
+        p /= p.sum()  # that of the weights themselves might be infinite
         return iter(draw.choice(len(p), self.num_samples, self.replacement, p).tolist())
 
 

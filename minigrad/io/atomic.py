@@ -32,10 +32,15 @@ def replaced_whole(path: str | os.PathLike) -> Iterator[str]:
     # the name is known before the file is there: an interrupt at any moment leaves none behind
     partial = str(target.parent / f".{target.name[:40]}.{os.urandom(6).hex()}")
     try:
-        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        is_new = not target.exists()
+        # of a new file the umask leaves this; to ask for the umask is to set it, for all threads
+        first = 0o666 if is_new else 0o600
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, first))
+        mode = stat.S_IMODE(os.stat(partial if is_new else target).st_mode)
+        os.chmod(partial, 0o600)
         yield partial
         _to_disk(partial)
-        os.chmod(partial, _mode(target))
+        os.chmod(partial, mode)
         os.replace(partial, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -53,12 +58,3 @@ def _to_disk(path: str | Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _mode(target: Path) -> int:
-    """The old file's permissions, or those that a new file gets."""
-    if target.exists():
-        return stat.S_IMODE(target.stat().st_mode)
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask

@@ -5,6 +5,8 @@ import stat
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from ..core import create
 from ..core.errors import FormatError, teaching
 from . import npz, tensors
@@ -76,8 +78,17 @@ def load(
     """
     _check_kind(path)
     arrays, texts = _form(path).read(os.fspath(path), max_bytes)
-    tensors_by_name = {name: create.as_tensor(a, device=device) for name, a in arrays.items()}
+    tensors_by_name = {
+        name: create.as_tensor(_truths(a) if a.dtype == bool else a, device=device)
+        for name, a in arrays.items()
+    }
     return rebuild(tensors_by_name, texts.get(_STATE), str(path))
+
+
+def _truths(a: np.ndarray) -> np.ndarray:
+    """Truth values of 0 and 1: a file may have other bytes, of which ops that select by the bits of
+    a mask would make numbers from nowhere."""
+    return a.view(np.uint8) != 0
 
 
 def metadata(path: str | os.PathLike) -> dict[str, str]:

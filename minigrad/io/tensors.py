@@ -17,6 +17,7 @@ from ..core.errors import FormatError
 
 METADATA = "__metadata__"
 _WRITERS = {("format", kind) for kind in ("np", "pt", "tf", "flax", "mlx", "paddle")}  # no user's
+_DTYPES = "BOOL U8 I8 U16 I16 F16 BF16 U32 I32 F32 U64 I64 F64 C64".split()
 _LONGEST = 300  # of a message of the library's
 MAX_HEADER = 100_000_000  # bytes, the format's own limit
 
@@ -55,6 +56,12 @@ def read(path: str, max_bytes: int | None) -> tuple[dict[str, np.ndarray], dict[
     size = os.path.getsize(path)
     if max_bytes is not None and size > max_bytes:
         raise FormatError(f"{path}: {size:,} bytes, and max_bytes is {max_bytes:,}")
+    for name, entry in header.items():
+        dtype = entry.get("dtype") if isinstance(entry, dict) else None
+        if name != METADATA and dtype not in _DTYPES:
+            raise FormatError(
+                f"{path}: {name[:80]!r} has the dtype {str(dtype)[:40]!r}, which no tensor has"
+            )
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             # copies: a file that is mapped, not read, could be cut short while it is in use

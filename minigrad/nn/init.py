@@ -14,6 +14,7 @@ import numpy as np
 
 from ..backends import random
 from ..backends.device import array_module
+from ..backends.dtypes import is_floating
 from ..core import modes
 from ..core.create import drawn
 from ..core.errors import TransformError, describe
@@ -62,15 +63,25 @@ def ones_(tensor: Tensor) -> Tensor:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator = None) -> Tensor:
     """Draw from the uniform distribution on [a, b); both parts of a complex tensor."""
-    draw = generator or random.generator()
+    draw, last = generator or random.generator(), max(a, _last_below(b, tensor.dtype))
 
     def draw_values() -> np.ndarray:
-        values = draw.uniform(a, b, tensor.shape)
+        values = np.minimum(draw.uniform(a, b, tensor.shape), last)
         if _is_complex(tensor):
-            values = values + 1j * draw.uniform(a, b, tensor.shape)
+            values = values + 1j * np.minimum(draw.uniform(a, b, tensor.shape), last)
         return values
 
     return _write_drawn(tensor, draw_values)
+
+
+def _last_below(b: float, dtype: Any) -> float:
+    """The largest number of a floating dtype below b, to which what is drawn just below b would
+    round: of the numbers just below 1 every 4000th is 1 in float16."""
+    dtype = np.empty(0, dtype).real.dtype
+    if not is_floating(dtype):
+        return b
+    last = np.asarray(b, dtype)
+    return float(last if last < b else np.nextafter(last, np.asarray(-np.inf, dtype)))
 
 
 def normal_(

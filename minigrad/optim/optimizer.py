@@ -1,6 +1,7 @@
 """What optimizers share: groups of parameters with options, state by parameter, the step."""
 
 import difflib
+import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -263,9 +264,14 @@ class Optimizer(OptimizerHooks):
 
     @hooked
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on from a saved state, PyTorch's too; groups must have the sizes that they had."""
-        require_state(type(self).__name__, state_dict, "state", "param_groups")
-        name = f"{type(self).__name__}.load_state_dict"
+        """Go on from a saved state, PyTorch's too; groups must have the sizes that they had.
+
+        A state is that of the parameter at the place where the saved groups name it.
+        """
+        owner, name = type(self).__name__, f"{type(self).__name__}.load_state_dict"
+        require_state(owner, state_dict, "state", "param_groups")
+        for saved in state_dict["param_groups"]:
+            require_state(owner, saved, "params")
         sizes = [len(group["params"]) for group in self.param_groups]
         given = [len(group["params"]) for group in state_dict["param_groups"]]
         if sizes != given:
@@ -277,14 +283,18 @@ class Optimizer(OptimizerHooks):
             {**group, **{k: number_of(v) for k, v in saved.items()}, "params": group["params"]}
             for group, saved in pairs
         ]
+        names = [i for saved in state_dict["param_groups"] for i in saved["params"]]
         places = [(p, group) for group in merged for p in group["params"]]
+        # by text: a file of JSON has made texts of numbers that are keys
+        named = dict(zip(map(str, names), places, strict=True))
         states: defaultdict[Tensor, State] = defaultdict(dict)
         for i, saved in state_dict["state"].items():
-            if not 0 <= int(i) < len(places):
+            if str(i) not in named:
                 raise ValueError(
-                    f"{name}: a state of parameter {i}, and there are {len(places)}, counted from 0"
+                    f"{name}: a state of parameter {i}, and there are {len(names)}, called "
+                    f"{reprlib.repr(names)} in the groups"
                 )
-            p, group = places[int(i)]
+            p, group = named[str(i)]
             states[p] = {
                 key: self._loaded(key, value, p, group, f"{name}: {key} of parameter {i}")
                 for key, value in saved.items()

@@ -69,6 +69,28 @@ def test_workers_give_the_batches_that_no_workers_give_in_every_pass(kind, worke
     assert passes() == passes(num_workers=workers, worker_kind=kind)
 
 
+def test_an_order_of_two_rows_does_not_depend_on_the_workers_and_each_pass_has_its_own_seed():
+    """Such an order takes half a number of 64 bits, so that every other pass takes a whole one."""
+    seeds = []
+
+    class Two:
+        def __len__(self):
+            return 2
+
+        def __getitem__(self, i):
+            info = data.get_worker_info()
+            seeds.append(info.seed if info else None)
+            return i
+
+    def orders(workers):
+        draw = np.random.default_rng(7)
+        loader = data.DataLoader(Two(), 2, shuffle=True, num_workers=workers, generator=draw)
+        return [batch.tolist() for _ in range(8) for batch in loader], draw.integers(1 << 60)
+
+    assert orders(0) == orders(1)
+    assert len(set(seeds[16:])) == 8
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_augmentation_depends_on_the_seed_alone(kind):
     def batches(workers):

@@ -56,6 +56,17 @@ def test_weighted_draws_follow_the_weights():
     assert len(list(more)) == 50 and set(more) <= {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize("weights", [[1, np.inf], [1, np.nan], [1, -1], [0, 0], [], [[1]]])
+def test_weights_that_give_no_probabilities_are_refused_at_once(weights):
+    with pytest.raises(ValueError, match="weights must be a vector of finite numbers ≥ 0"):
+        data.WeightedRandomSampler(weights, 3)
+
+
+def test_weights_whose_sum_is_beyond_the_numbers_there_are_can_be_drawn_by():
+    draws = data.WeightedRandomSampler([1e308, 1e308, 0], 50, generator=np.random.default_rng(0))
+    assert set(draws) == {0, 1}
+
+
 def test_the_length_of_a_shuffled_order_is_that_of_the_rows_there_are():
     rows = [1, 2, 3, 4]
     loader = data.DataLoader(rows, 2, shuffle=True)

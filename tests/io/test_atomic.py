@@ -14,7 +14,7 @@ import minigrad as mg
 from minigrad.io.atomic import replaced_whole
 
 FORMATS = [".safetensors", ".npz"]
-posix = pytest.mark.skipif(os.name != "posix", reason="limits and signals of POSIX")
+posix = pytest.mark.skipif(os.name != "posix", reason="limits, signals and permissions of POSIX")
 
 
 def run(code, *args, **options):
@@ -158,3 +158,23 @@ def test_an_error_about_another_file_keeps_that_files_name(tmp_path):
             open(tmp_path / "weights.bin").close()
     assert caught.value.filename == str(tmp_path / "weights.bin")
     assert not list(tmp_path.iterdir())
+
+
+@posix
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_has_the_permissions_of_the_old_one_or_what_the_umask_leaves(tmp_path, suffix):
+    path, before = tmp_path / f"a{suffix}", os.umask(0o027)
+    try:
+        mg.save({"x": mg.ones(2)}, path)
+        assert path.stat().st_mode & 0o777 == 0o640
+        for mode in (0o600, 0o444, 0o666):
+            path.chmod(mode)
+            mg.save({"x": mg.ones(3)}, path)
+            assert path.stat().st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+def test_a_save_leaves_the_umask_alone_which_all_threads_share(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the umask was set"))
+    mg.save({"x": mg.ones(2)}, tmp_path / "a.npz")

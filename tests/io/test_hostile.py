@@ -248,6 +248,27 @@ def test_a_message_quotes_no_escapes_of_the_file_and_is_not_as_long(tmp_path):
     assert "\x1b" not in str(caught.value) and len(str(caught.value)) <= 450
 
 
+def test_a_dtype_of_other_libraries_is_named(tmp_path):
+    header = {"a": entry("F8_E4M3", shape=(8,))}
+    path = safetensors_file(tmp_path / "a.safetensors", header)
+    with pytest.raises(mg.errors.FormatError, match="'a' has the dtype 'F8_E4M3', which no tensor"):
+        mg.load(path)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_truth_of_another_byte_than_1_makes_no_numbers_from_nowhere(tmp_path, suffix):
+    truths, path = np.arange(8, dtype=np.uint8), tmp_path / f"a{suffix}"
+    if suffix == ".npz":
+        np.savez(path, a=truths.view(bool))
+    else:
+        safetensors_file(path, {"a": entry("BOOL", shape=(8,))}, truths.tobytes())
+    mask = mg.load(path)["a"]
+    x = mg.ones(8, requires_grad=True)
+    mg.where(mask, x, 0.0).sum().backward()
+    assert x.grad.tolist() == [0] + [1] * 7
+    assert mask.numpy().view(np.uint8).tolist() == [0] + [1] * 7
+
+
 def test_a_header_of_any_length_is_no_reason_to_allow_pickles(tmp_path):
     path = tmp_path / "a.npz"
     header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }" + b" " * 20_000 + b"\n"

@@ -163,6 +163,24 @@ def test_a_wrong_option_of_a_drawing_is_named(call, said):
         call(mg.zeros(3, 3, 3))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(("a", "b"), [(0.0, 1.0), (-0.3, 0.3), (-2.0, -1.0)])
+def test_a_uniform_draw_stays_below_its_upper_bound_in_narrow_dtypes(dtype, a, b):
+    class Last:
+        """A generator that draws the largest numbers of float64 below the bound."""
+
+        def uniform(self, low, high, shape):
+            return np.full(shape, np.nextafter(high, -np.inf))
+
+    x = init.uniform_(mg.zeros(3, dtype=dtype), a, b, generator=Last()).numpy()
+    parts = np.concatenate([x.real, x.imag]) if x.dtype.kind == "c" else x
+    assert (parts.astype(np.float64) < b).all() and (parts.astype(np.float64) > b - 0.01).all()
+
+
+def test_a_uniform_distribution_without_width_is_its_bound():
+    assert init.uniform_(mg.zeros(2), 0.5, 0.5).tolist() == [0.5, 0.5]
+
+
 def test_a_truncated_normal_distribution_without_spread_is_its_mean():
     assert init.trunc_normal_(mg.zeros(3), mean=0.5, std=0.0).tolist() == [0.5, 0.5, 0.5]
 

@@ -163,3 +163,41 @@ def test_incomplete_beta_functions_of_float32_are_right_to_the_last_place(name):
     exact = getattr(scipy_special, name)(*[x.astype(np.float64) for x in xs])
     assert y.dtype == np.float32
     assert (np.abs(y - exact) <= np.spacing(exact.astype("f"))).all()
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "end", "second", "third"),
+    # x e⁻ˣ, e⁻ˣ, x² e⁻ˣ/2; 6 x (1 − x), 3 (1 − x)², 2 x are the densities
+    [
+        ("gammainc", (2.0,), 0.0, 1, -2), ("gammainc", (1.0,), 0.0, -1, 1),
+        ("gammaincc", (3.0,), 0.0, 0, -1), ("betainc", (2.0, 2.0), 0.0, 6, -12),
+        ("betainc", (2.0, 2.0), 1.0, -6, -12), ("betainc", (1.0, 3.0), 1.0, 0, 6),
+        ("betaincc", (2.0, 1.0), 0.0, -2, 0),
+    ],
+)  # fmt: skip
+def test_derivatives_at_an_end_of_the_integral_are_those_of_the_density(
+    function, shapes, end, second, third
+):
+    x = mg.tensor(end, requires_grad=True)
+    g = mg.grad(getattr(mg.special, function)(*shapes, x), x, create_graph=True)
+    g2 = mg.grad(g, x, create_graph=True)
+    found = [g2.item(), mg.grad(g2, x).item()]
+    np.testing.assert_allclose(found, [second, third], rtol=1e-13)
+
+
+SMALL = [  # q = P(a, b, y) of small y: SciPy 1.17 has NaN, or in the second case 1.39e-17
+    (2.75, 2.75, 3.48e-119), (1.9703466711491304, 0.05291541900486246, 1.9955892570499813e-35),
+    (7.966734097946849, 6e-4, 1e-225), (5.0, 6586.0, 4.4e-230),
+    (1.0184104442596436, 0.011929590255022049, 3.783092333537796e-18),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("a", "b", "q"), SMALL)
+def test_small_quantiles_of_beta_have_their_digits(a, b, q):
+    y = mg.special.betaincinv(a, b, q)
+    share = float(mpmath.betainc(a, b, 0, float(y), regularized=True))
+    np.testing.assert_allclose(share, q, rtol=1e-11)
+    assert mg.special.betainccinv(b, a, q) == 1 - y
+    leaf = mg.tensor(q, requires_grad=True)
+    slope = mg.grad(mg.special.betaincinv(a, b, leaf), leaf).item()
+    np.testing.assert_allclose(slope, float(y) / (a * q), rtol=1e-10)

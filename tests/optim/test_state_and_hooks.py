@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import minigrad as mg
-from minigrad import optim
+from minigrad import nn, optim
 
 
 class OwnStep(optim.Optimizer):
@@ -223,3 +223,21 @@ def test_loading_refuses_what_is_no_array():
     saved = optimizer.state_dict() | {"state": {0: {"step": 1, "exp_avg": 0.5}}}
     with pytest.raises(TypeError, match="exp_avg of parameter 0 is 0.5, and has to be an array"):
         optimizer.load_state_dict(saved)
+
+
+@pytest.mark.parametrize("names", [[1, 0], ["bias", "weight"], [140_000_000_000_016, 7]])
+def test_a_state_belongs_to_the_parameter_where_the_saved_groups_have_its_name(names):
+    a, b = (nn.Parameter(mg.tensor([float(i)])) for i in range(2))
+    optimizer = optim.SGD([a, b], momentum=0.9)
+    states = [{"momentum_buffer": np.array([value], np.float32)} for value in (3.0, 5.0)]
+    groups = [{**optimizer.state_dict()["param_groups"][0], "params": names}]
+    optimizer.load_state_dict(
+        {"state": dict(zip(reversed(names), reversed(states), strict=True)), "param_groups": groups}
+    )
+    assert [optimizer.state[p]["momentum_buffer"].item() for p in (a, b)] == [3.0, 5.0]
+
+
+def test_saved_groups_without_parameters_are_no_state():
+    optimizer = optim.SGD([nn.Parameter(mg.ones(1))])
+    with pytest.raises(mg.errors.StateError, match="a dictionary with 'params'; got keys"):
+        optimizer.load_state_dict({"state": {}, "param_groups": [{"lr": 0.1}]})

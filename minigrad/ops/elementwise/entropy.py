@@ -20,9 +20,16 @@ entr = elementwise(
 )
 
 
+def _both_empty(a: Any, b: Any) -> Any:
+    """Where a = b = 0, as in bins that are empty in both histograms: a/b says nothing there."""
+    return np.logical_and(a == 0, b == 0)
+
+
 def _log_quotient(a: Any, b: Any) -> Any:
-    """log(a/b), also where a/b is beyond the numbers that there are and its logarithm is not."""
-    a = widen(a)
+    """log(a/b), also where a/b is beyond the numbers that there are and its logarithm is not; 0 at
+    a = b = 0."""
+    empty = _both_empty(a, b)
+    a, b = np.where(empty, 1, widen(a)), np.where(empty, 1, b)
     quotient = a / b
     safe = (quotient >= finfo(quotient.dtype).smallest_normal) & (quotient < np.inf)
     inside = np.log(np.where(safe, a, 1) / np.where(safe, b, 1))
@@ -32,10 +39,11 @@ def _log_quotient(a: Any, b: Any) -> Any:
 rel_entr = elementwise(
     lambda a, b: of_several("rel_entr", a, b),
     name="rel_entr",
-    da=lambda a, b: _log_quotient(a, b) + 1,
-    db=lambda a, b: -(a / b),
+    da=lambda a, b: _log_quotient(a, b) + np.logical_not(_both_empty(a, b)),
+    db=lambda a, b: -(a / np.where(_both_empty(a, b), 1, b)),
     doc="""y = a log(a/b), 0 at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b) + 1, ∂y/∂b = −a/b
 
+    At a = b = 0 both partials are 0, as xlogy's are.
     The terms of the relative entropy (Kullback and Leibler 1951).
     """,
 )
@@ -43,7 +51,7 @@ rel_entr = elementwise(
 
 def _kl_terms_db(a: Any, b: Any) -> Any:
     """1 − a/b: near 0 the difference first; far from it last, or ∂/∂b, a/b², would cancel."""
-    b = widen(b)
+    b = np.where(_both_empty(a, b), 1, widen(b))
     near = b < 2 * a
     close, apart = np.where(near, b, 1), np.where(near, 1, b)
     return np.where(near, (close - a) / close, 1 - a / apart)
@@ -56,6 +64,7 @@ kl_terms = elementwise(  # kl_div is the loss
     db=_kl_terms_db,
     doc="""y = a log(a/b) − a + b, b at a = 0, ∞ below 0 ;  ∂y/∂a = log(a/b), ∂y/∂b = 1 − a/b
 
+    At a = b = 0 the partials are 0 and 1.
     The terms of the generalized Kullback-Leibler divergence, each 0 or more.
     """,
 )

@@ -16,10 +16,9 @@ import numpy as np
 
 from ...backends.device import array_module
 from ...core.primitive import primitive
-from ...core.registry import op
 from ..axes import widen
 from . import power_series as series
-from .probability import betaln
+from .probability import betaln, two_powers
 from .selection import zero_wins
 from .special import digamma, lgamma, polygamma_of
 from .support import at_least, of_beta, of_several, with_fractions
@@ -128,7 +127,7 @@ def gammainc_dx(g, a, x):
     far = x == np.inf  # 0 there: log ∞ − ∞ would be NaN
     # exponents in fewer digits, differences of large numbers, would leave none of the density
     a, x = at_least(np.float64, with_fractions(a)), np.where(far, 1, at_least(np.float64, x))
-    density = np.exp(op.xlogy(a - 1, x) - x - lgamma(a)).astype(widen(g).dtype)
+    density = two_powers(x, a - 1, 0.0, -x - lgamma(a)).astype(widen(g).dtype)
     return np.where(far, 0, zero_wins(g, density))
 
 
@@ -240,7 +239,7 @@ def betainc_db(g, a, b, x):
 @betainc.vjp("x")
 def betainc_dx(g, a, b, x):
     a, b, x = widen(a), widen(b), widen(x)
-    density = np.exp(op.xlogy(a - 1, x) + op.xlog1py(b - 1, -x) - betaln(a, b))
+    density = two_powers(x, a - 1, b - 1, -betaln(a, b))
     return zero_wins(g, density)  # the density may be ∞ at an end
 
 

@@ -35,6 +35,8 @@ def _gamma_da(a: Any, y: Any) -> Any:
 
 def _within(name: str, a: Any, q: Any) -> Any:
     """SciPy's quantile, NaN for every q outside of [0, 1]: SciPy gives some of these a number."""
+    if not hasattr(q, "dtype"):  # np.where would make NumPy's array of it, which CuPy does not take
+        return of_several(name, a, q if 0 <= q <= 1 else np.nan)
     return of_several(name, a, np.where((q >= 0) & (q <= 1), q, np.nan))
 
 
@@ -79,8 +81,28 @@ def _beta_db(a: Any, b: Any, y: Any) -> Any:
     return _beta_by(a, b, y, (0, 1))
 
 
+_AGREE = 1e-10  # to which SciPy's quantiles and those by the power do, where both are right
+
+
+def _by_power(a: Any, b: Any, q: Any) -> tuple:
+    """Whether the quantile y is so small that of q = yᵃ/(a B(a, b)) (1 + O(b y)) only the power
+    counts, and what it then is."""
+    a, b, q = (at_least(np.float64, with_fractions(x)) for x in (a, b, q))
+    with np.errstate(divide="ignore", invalid="ignore"):  # the logarithms of q ≤ 0 say it
+        log = (np.log(q) + np.log(a) + betaln(a, b)) / a
+    return (b > 0) & (log < np.log(0.1 * _AGREE) - np.log(np.maximum(b, 1))), np.exp(log)
+
+
+def _betaincinv(a: Any, b: Any, q: Any) -> Any:
+    """SciPy's, but for small quantiles: of one in eight it gives NaN, of others wrong digits."""
+    y = of_beta("betaincinv", a, b, q)
+    small, power = _by_power(a, b, q)
+    wrong = small & ~(np.abs(y - power) <= _AGREE * power)
+    return np.where(wrong, power, y).astype(y.dtype)
+
+
 betaincinv = elementwise(
-    lambda a, b, q: of_beta("betaincinv", a, b, q),
+    _betaincinv,
     name="betaincinv",
     da=_beta_da,
     db=_beta_db,
@@ -93,9 +115,12 @@ betaincinv = elementwise(
 
 
 def _betainccinv(a: Any, b: Any, q: Any) -> Any:
-    if array_module(q) is np:
-        return of_beta("betainccinv", a, b, q)
-    return 1 - of_beta("betaincinv", b, a, q)  # CuPy has no other: a y below ε is lost
+    """SciPy's, but where it is NaN since 1 less the quantile is small."""
+    if array_module(q) is not np:
+        return 1 - _betaincinv(b, a, q)  # CuPy has no other: a y below ε is lost
+    y = of_beta("betainccinv", a, b, q)
+    small, power = _by_power(b, a, q)
+    return np.where(small & np.isnan(y), 1 - power, y).astype(y.dtype)
 
 
 betainccinv = elementwise(

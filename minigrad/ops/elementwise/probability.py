@@ -171,7 +171,7 @@ def _log_slope(a: Any, b: Any) -> Any:
     c = np.where(first, a + 1, a)
     rest = digamma(c) - digamma(c + b)
     distance = np.where(first, c, np.abs(a - np.round(a)))
-    near = (np.abs(b) < _CLOSE * distance) & (c < _LARGE)
+    near = (_CLOSE * distance > np.abs(b)) & (c < _LARGE)  # b may be a number, CuPy's array first
     if near.any():
         u, t = np.where(near, c, 1), np.where(near, b, 0)
         series = sum(
@@ -230,11 +230,13 @@ def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
 
 
 def _two_powers_dx(x: Any, p: Any, q: Any, c: Any) -> Any:
-    """Where a power is constant (p = 0) the other factors' singular points do not count."""
+    """Where a power is constant (p = 0) the other factors' singular points do not count; where one
+    is infinite, its own slope alone does, which outweighs the other's."""
     p, q = with_fractions(p), with_fractions(q)
-    left = (p == 0) & ((x == 0) | ((x == 1) & (q < 0)))
-    right = (q == 0) & ((x >= 1) | ((x == 0) & (p < 0)))
-    return p * two_powers(np.where(left, 0.5, x), p - 1, q, c) - q * two_powers(
+    rise, fall = np.where((x == 1) & (q < 0), 0, p), np.where((x == 0) & (p < 0), 0, q)
+    left = (rise == 0) & ((x == 0) | ((x == 1) & (q < 0)))
+    right = (fall == 0) & ((x >= 1) | ((x == 0) & (p < 0)))
+    return rise * two_powers(np.where(left, 0.5, x), p - 1, q, c) - fall * two_powers(
         np.where(right, 0.5, x), p, q - 1, c
     )
 
