@@ -35,7 +35,8 @@ def _gamma_da(a: Any, y: Any) -> Any:
 
 def _within(name: str, a: Any, q: Any) -> Any:
     """SciPy's quantile, NaN for every q outside of [0, 1]: SciPy gives some of these a number."""
-    return of_several(name, a, np.where((q >= 0) & (q <= 1), q, np.nan))
+    y = of_several(name, a, q)
+    return np.where((q >= 0) & (q <= 1), y, y.dtype.type(np.nan))
 
 
 gammaincinv = elementwise(

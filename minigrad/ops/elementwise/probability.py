@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.dtypes import common_dtype
+from ...backends.dtypes import common_dtype, is_floating
 from ...core.primitive import composite, elementwise, primitive
 from ...core.tensor import raw
 from ..axes import widen
@@ -227,7 +227,7 @@ def _two_powers(x: Any, p: Any, q: Any, c: Any) -> Any:
     with np.errstate(divide="ignore"):  # log 0 is what an end of the support has
         logs = product_with_log(p, x, np.log, 1) + product_with_log(q, -x, np.log1p, 0)
     y = np.exp(logs + c)
-    return y.astype(dtype) if dtype.itemsize == 2 and dtype.kind == "f" else y
+    return y.astype(dtype) if dtype.itemsize == 2 and is_floating(dtype) else y
 
 
 def _two_powers_dx(x: Any, p: Any, q: Any, c: Any) -> Any:
