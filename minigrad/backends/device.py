@@ -52,7 +52,13 @@ def plain_array(x: Any) -> Any:
     A subclass would bring its own meaning along: np.matrix makes g * x a matrix product.
     """
     if hasattr(x, "dtype") and not issubclass(type(x), np.ndarray):
-        return x if isinstance(x.dtype, np.dtype) else _from_elsewhere(x)
+        if not isinstance(x.dtype, np.dtype):
+            return _from_elsewhere(x)
+        if hasattr(x, "toarray"):  # NumPy would take it for one object
+            raise TypeError(
+                f"a {type(x).__name__} is sparse, and tensors are dense; pass x.toarray()"
+            )
+        return x
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(NO_MASKS)
     return np.asarray(x)

@@ -112,6 +112,19 @@ def test_a_masked_array_is_refused_everywhere_for_its_mask_would_be_lost():
             call()
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, m: x * m, lambda x, m: x @ m, lambda x, m: mg.concatenate([x, m]),
+        lambda x, m: mg.where(True, x, m), lambda x, m: mg.tensor(m),
+    ],
+)  # fmt: skip
+def test_a_sparse_matrix_is_not_taken_for_one_object(call):
+    sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(2))
+    with pytest.raises(TypeError, match=r"csr_array is sparse, and tensors are dense.*toarray\(\)"):
+        call(mg.ones((2, 2), requires_grad=True), sparse)
+
+
 @pytest.mark.parametrize("transform", [lambda f: f, mg.func.grad, mg.func.vmap])
 @pytest.mark.parametrize(
     "call",
